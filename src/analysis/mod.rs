@@ -1,0 +1,3 @@
+//! What does a trace mean? Pure functions over [`crate::model`].
+//!
+//! No files, no HTML, no clock of its own.

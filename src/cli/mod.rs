@@ -1,0 +1,1 @@
+//! How is it typed? The only room that knows clap.

@@ -1,0 +1,3 @@
+//! The `board` command.
+
+fn main() {}

@@ -1,0 +1,5 @@
+//! What is a trace? The types every other room speaks of.
+//!
+//! No files, no clock, no async: serde and core only.
+
+pub mod json;

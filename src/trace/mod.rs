@@ -1,0 +1,1 @@
+//! How does a trace touch the disk? The only room that opens trace files.

@@ -1,0 +1,1 @@
+//! How does it look? Typed pages and fragments; no axum, no files.
