@@ -1,0 +1,49 @@
+//! Which static files are compiled in, and under which address.
+//!
+//! The address carries a hash of the content, so a browser may keep a file for ever and still sees a new one at once.
+
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+/// One embedded file.
+#[derive(Debug)]
+pub struct Asset {
+    /// The name below `static/`.
+    pub name: &'static str,
+    /// The MIME type it is served with.
+    pub mime: &'static str,
+    /// The content.
+    pub bytes: &'static [u8],
+}
+
+const CSS: &str = "text/css; charset=utf-8";
+const JS: &str = "text/javascript; charset=utf-8";
+
+macro_rules! asset {
+    ($name:literal, $mime:expr) => {
+        Asset { name: $name, mime: $mime, bytes: include_bytes!(concat!("../../static/", $name)) }
+    };
+}
+
+/// All embedded files.
+pub static ASSETS: &[Asset] = &[asset!("board.css", CSS), asset!("vendor/htmx.min.js", JS)];
+
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    // FNV-1a over all files: one version for the set, because the files belong together.
+    let bytes = ASSETS.iter().flat_map(|asset| asset.bytes);
+    let hash =
+        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    let mut text = String::new();
+    let _ = write!(text, "{hash:016x}");
+    text
+});
+
+/// The version of the set: 16 hex digits.
+pub fn version() -> &'static str {
+    &VERSION
+}
+
+/// The file called `name`, if it is embedded.
+pub fn find(name: &str) -> Option<&'static Asset> {
+    ASSETS.iter().find(|asset| asset.name == name)
+}

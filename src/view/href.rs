@@ -1,0 +1,94 @@
+//! Every address the board links to is made here, so that a key is encoded once and in one way.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::assets;
+
+/// Everything but the unreserved characters of RFC 3986 is encoded, so a key is always one path segment.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// Encodes one path segment or one query value.
+pub fn encode(text: &str) -> String {
+    // A segment of dots alone would be taken for a relative path by every browser.
+    if text == "." || text == ".." {
+        return text.replace('.', "%2E");
+    }
+    utf8_percent_encode(text, SEGMENT).to_string()
+}
+
+/// Adds `name=value` pairs to `path`; pairs without a value are left out.
+pub fn with_query(path: &str, pairs: &[(&str, &str)]) -> String {
+    let mut out = path.to_owned();
+    for (index, (name, value)) in pairs.iter().filter(|(_, value)| !value.is_empty()).enumerate() {
+        out.push(if index == 0 { '?' } else { '&' });
+        out.push_str(name);
+        out.push('=');
+        out.push_str(&encode(value));
+    }
+    out
+}
+
+/// The address of an embedded file.
+pub fn asset(name: &str) -> String {
+    format!("/static/{}/{name}", assets::version())
+}
+
+/// The run table with a query.
+pub fn runs(query: &str) -> String {
+    with_query("/", &[("q", query)])
+}
+
+/// The page of a run.
+pub fn run(key: &str) -> String {
+    format!("/runs/{}", encode(key))
+}
+
+/// The page of a run with step `n` selected.
+pub fn run_at(key: &str, n: usize) -> String {
+    format!("/runs/{}?step={n}", encode(key))
+}
+
+/// One step on a page of its own.
+pub fn step(key: &str, n: usize) -> String {
+    format!("/runs/{}/steps/{n}", encode(key))
+}
+
+/// A tab of a run: `events`, `manifest`, `issues`.
+pub fn tab(key: &str, tab: &str) -> String {
+    format!("/runs/{}/{tab}", encode(key))
+}
+
+/// The element id for a run: letters, digits and `-` stay, everything else becomes `_` and its bytes in hex,
+/// so that the id is a valid CSS identifier and two keys never share one.
+pub fn run_id(key: &str) -> String {
+    let mut id = String::from("run-");
+    for byte in key.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' => id.push(char::from(byte)),
+            b'_' => id.push_str("__"),
+            _ => {
+                id.push('_');
+                id.push_str(&format!("{byte:02x}"));
+            }
+        }
+    }
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_one_segment() {
+        assert_eq!(run("a/b c"), "/runs/a%2Fb%20c");
+        assert_eq!(run(".."), "/runs/%2E%2E");
+        assert_eq!(with_query("/", &[("q", "a&b"), ("sort", "")]), "/?q=a%26b");
+    }
+
+    #[test]
+    fn ids_are_identifiers_and_distinct() {
+        assert_eq!(run_id("q060_x"), "run-q060__x");
+        assert_ne!(run_id("a/b"), run_id("a_2fb"));
+    }
+}
