@@ -3,7 +3,12 @@
 //! Every page is one struct with a template of the same name in `templates/`. Every address is made by [`href`].
 
 pub mod assets;
+pub mod fold;
 pub mod href;
+pub mod json;
+pub mod sign;
+pub mod svg;
+pub mod text;
 
 /// What every page has around its content.
 #[derive(Debug, Clone)]
