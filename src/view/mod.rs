@@ -2,11 +2,13 @@
 //!
 //! Every page is one struct with a template of the same name in `templates/`. Every address is made by [`href`].
 
+pub mod action;
 pub mod assets;
 pub mod fold;
 pub mod href;
 pub mod json;
 pub mod sign;
+pub mod state_diff;
 pub mod svg;
 pub mod text;
 
