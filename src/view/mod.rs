@@ -4,9 +4,12 @@
 
 pub mod action;
 pub mod assets;
+pub mod critic;
+pub mod decision;
 pub mod fold;
 pub mod href;
 pub mod json;
+pub mod prompt;
 pub mod sign;
 pub mod state_diff;
 pub mod svg;
