@@ -10,7 +10,7 @@ use askama::filters::HtmlSafe;
 
 use super::fold::{Fold, Folded};
 use super::json::{JsonView, token};
-use super::sign::Mark;
+use super::sign::Sign;
 use super::text::{self, Line};
 use crate::model::json::Json;
 
@@ -38,7 +38,7 @@ pub struct Pair {
     /// The call; `None` where a result has no call.
     pub call: Option<Call>,
     /// How it went: status, return code, category of the error.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<Sign>,
     /// Latency, attempts, toolset, timeout.
     pub facts: Line,
     /// What is missing or odd about this pair.
@@ -90,7 +90,7 @@ pub struct Block {
 #[derive(Debug, Clone)]
 pub struct Env {
     /// Whether it is done, rewards and errors.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<Sign>,
     /// The whole answer.
     pub view: JsonView,
 }
@@ -161,13 +161,13 @@ fn env_entry(index: usize, result: &Json<'_>, fold: &mut Fold) -> Option<Env> {
     let (env, inner) = environment(result)?;
     let mut marks = Vec::new();
     if env.get("done") == Some(&Json::Bool(true)) {
-        marks.push(Mark::word("mk", "rule", "done"));
+        marks.push(Sign::word("mk", "rule", "done"));
     }
     if let Some(Json::Number(reward)) = env.get("reward") {
-        marks.push(Mark::plain("mk", format!("reward {reward}")));
+        marks.push(Sign::plain("mk", format!("reward {reward}")));
     }
     if let Some(error) = env.get("error").and_then(Json::as_str) {
-        marks.push(Mark::word("mk err", "error", text::one_line(error, 200).0));
+        marks.push(Sign::word("mk err", "error", text::one_line(error, 200).0));
     }
     Some(Env { marks, view: fold.json(env, &format!("/action_results/{index}{inner}")) })
 }
@@ -214,7 +214,7 @@ fn is_wrapped(result: &Json<'_>) -> bool {
     ["status", "output", "error", "metadata"].iter().all(|key| result.get(key).is_some())
 }
 
-fn marks(invocation: Option<&Json<'_>>, result: Option<&Json<'_>>) -> Vec<Mark> {
+fn marks(invocation: Option<&Json<'_>>, result: Option<&Json<'_>>) -> Vec<Sign> {
     let word = |value: Option<&Json<'_>>, key: &str| Some(value?.get(key)?.as_str()?.to_owned());
     let ran = word(invocation, "status");
     let came = word(result.filter(|result| is_wrapped(result)), "status");
@@ -226,19 +226,19 @@ fn marks(invocation: Option<&Json<'_>>, result: Option<&Json<'_>>) -> Vec<Mark> 
         }
         _ => marks.extend(ran.or(came).map(|word| status(&word, &word))),
     }
-    marks.extend(word(invocation, "error_category").map(|category| Mark::plain("mk err", category)));
+    marks.extend(word(invocation, "error_category").map(|category| Sign::plain("mk err", category)));
     if let Some(code) = result.and_then(return_code) {
-        marks.push(Mark::plain("mk err", format!("returncode {code}")));
+        marks.push(Sign::plain("mk err", format!("returncode {code}")));
     }
     marks
 }
 
-fn status(text: &str, word: &str) -> Mark {
+fn status(text: &str, word: &str) -> Sign {
     match word {
-        "success" => Mark::plain("mk", text),
-        "skipped" | "cancelled" => Mark::word("mk", "cancel", text),
-        "error" | "timed_out" | "failed" | "denied" => Mark::word("mk err", "error", text),
-        _ => Mark::word("mk", "unknown", text),
+        "success" => Sign::plain("mk", text),
+        "skipped" | "cancelled" => Sign::word("mk", "cancel", text),
+        "error" | "timed_out" | "failed" | "denied" => Sign::word("mk err", "error", text),
+        _ => Sign::word("mk", "unknown", text),
     }
 }
 

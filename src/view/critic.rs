@@ -5,7 +5,7 @@ use askama::filters::HtmlSafe;
 
 use super::fold::{Fold, Folded};
 use super::json::JsonView;
-use super::sign::Mark;
+use super::sign::Sign;
 use super::svg::Axis;
 use super::text::Line;
 use crate::model::json::Json;
@@ -22,7 +22,7 @@ pub struct Critic {
     /// Its name, or `critic 1` by position.
     pub name: Line,
     /// What it asked for.
-    pub mark: Mark,
+    pub mark: Sign,
     /// The bar on the fixed scale; `None` where the score is not on it.
     pub axis: Option<Axis>,
     /// The score: two decimals on the scale, as recorded otherwise.
@@ -116,16 +116,16 @@ impl Critic {
 }
 
 /// What a critic asked for; `stop` and `retry` decide, everything else lets the run go on.
-fn asked(output: &Json<'_>) -> Mark {
+fn asked(output: &Json<'_>) -> Sign {
     match output.get("action") {
         Some(Json::String(action)) => match action.as_ref() {
-            "continue" => Mark::plain("mk", "continue"),
-            "retry" => Mark::word("mk retry", "retry", "retry"),
-            "stop" => Mark::word("mk stop", "critic", "stop"),
-            other => Mark::word("mk", "unknown", other),
+            "continue" => Sign::plain("mk", "continue"),
+            "retry" => Sign::word("mk retry", "retry", "retry"),
+            "stop" => Sign::word("mk stop", "critic", "stop"),
+            other => Sign::word("mk", "unknown", other),
         },
-        Some(other) => Mark::word("mk", "unknown", other.to_string()),
-        None => Mark::plain("mk", "no action"),
+        Some(other) => Sign::word("mk", "unknown", other.to_string()),
+        None => Sign::plain("mk", "no action"),
     }
 }
 

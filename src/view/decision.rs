@@ -5,7 +5,7 @@ use askama::filters::HtmlSafe;
 
 use super::fold::{Fold, Folded};
 use super::json::JsonView;
-use super::sign::{Mark, Phrase};
+use super::sign::{Phrase, Sign};
 use super::text::{self, Line};
 use crate::model::json::Json;
 
@@ -31,7 +31,7 @@ impl HtmlSafe for Decision {}
 #[derive(Debug, Clone)]
 pub struct Trouble {
     /// How bad it was.
-    pub mark: Mark,
+    pub mark: Sign,
     /// The code and the summary.
     pub says: Phrase,
     /// What the model had written, as far as it is recorded.
@@ -128,9 +128,9 @@ fn trouble(step: &Json<'_>, fold: &mut Fold) -> Option<Trouble> {
     let word = |key: &str| diagnostics.get(key).and_then(Json::as_str).filter(|word| !word.is_empty());
     let severity = word("severity").unwrap_or("no severity");
     let mark = match severity {
-        "error" => Mark::word("mk err", "error", severity),
-        "warning" => Mark::word("mk lim", "limit", severity),
-        _ => Mark::plain("mk", severity),
+        "error" => Sign::word("mk err", "error", severity),
+        "warning" => Sign::word("mk lim", "limit", severity),
+        _ => Sign::plain("mk", severity),
     };
     let mut says = Phrase::new().code(word("code").unwrap_or("no code"));
     for key in ["summary", "details"] {

@@ -169,6 +169,8 @@ pub struct Part {
     pub previous: Option<String>,
     /// The part after.
     pub next: Option<String>,
+    /// `next part (2 of 7)`.
+    pub next_label: String,
 }
 
 impl Part {
@@ -194,6 +196,7 @@ impl Part {
             range,
             previous: if index > 0 { links.part(pointer, index) } else { None },
             next: if number < starts.len() { links.part(pointer, number + 1) } else { None },
+            next_label: format!("next part ({} of {})", number + 1, starts.len()),
         })
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! Every page is one struct with a template of the same name in `templates/`. Every address is made by [`href`].
 
+use askama::Template;
+use askama::filters::HtmlSafe;
+
 pub mod action;
 pub mod assets;
 pub mod critic;
@@ -10,9 +13,12 @@ pub mod fold;
 pub mod href;
 pub mod json;
 pub mod prompt;
+pub mod run;
 pub mod sign;
 pub mod state_diff;
+pub mod step;
 pub mod svg;
+pub mod tabs;
 pub mod text;
 
 /// What every page has around its content.
@@ -40,3 +46,24 @@ pub enum Place {
     /// None of them, as on an error page.
     None,
 }
+
+/// The element that fetches what changed: a revision on the stream makes it ask `url`, and the answer holds the next
+/// pulse and one `<hx-partial>` for each part that changed.
+///
+/// A page includes exactly one. An answer without news is a pulse alone, or status 204.
+#[derive(Debug, Clone, Default, Template)]
+#[template(path = "parts/pulse.html")]
+pub struct Pulse {
+    /// Where the next news is; holds the cursor.
+    pub url: String,
+    /// The revision the page shows with this pulse in it.
+    pub revision: u64,
+    /// How many things are new since the last pulse; 0 on the page itself.
+    pub count: usize,
+    /// What they are, in the singular: `step`, `run`.
+    pub noun: &'static str,
+    /// A sentence for the live region that is not a count: `Run ended: answered at step 5`.
+    pub say: Option<String>,
+}
+
+impl HtmlSafe for Pulse {}

@@ -21,10 +21,10 @@ impl Link {
     }
 }
 
-/// A sign with a word: a status, a mark in a row, an action of a critic.
+/// A small sign with or without a word: a status, a mark in a row, an action of a critic.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Template)]
-#[template(path = "parts/mark.html")]
-pub struct Mark {
+#[template(path = "parts/sign.html")]
+pub struct Sign {
     /// The class that colours it: `st limit`, `mk err`, `mk retry`, ...
     pub class: &'static str,
     /// The symbol in the sprite, without `i-`; empty for none.
@@ -35,9 +35,9 @@ pub struct Mark {
     pub meaning: Line,
 }
 
-impl HtmlSafe for Mark {}
+impl HtmlSafe for Sign {}
 
-impl Mark {
+impl Sign {
     /// An icon that stands alone and says `meaning`.
     pub fn icon(class: &'static str, icon: &'static str, meaning: impl Into<Line>) -> Self {
         Self { class, icon, text: Line::default(), meaning: meaning.into() }
@@ -100,8 +100,22 @@ pub enum Word {
         /// The value of `datetime`.
         datetime: String,
     },
+    /// An age that goes on while the page is live: `4 s ago`.
+    Age {
+        /// The words.
+        text: Line,
+        /// Since when.
+        datetime: String,
+    },
+    /// A duration that goes on while the page is live: `38 s`.
+    Since {
+        /// The words.
+        text: Line,
+        /// Since when.
+        datetime: String,
+    },
     /// A status or a mark.
-    Mark(Mark),
+    Sign(Sign),
 }
 
 impl Phrase {
@@ -146,10 +160,22 @@ impl Phrase {
         self.and(Word::Time { text: text.into(), datetime: datetime.into() })
     }
 
-    /// Adds a mark.
+    /// Adds an age that goes on while the page is live.
     #[must_use]
-    pub fn mark(self, mark: Mark) -> Self {
-        self.and(Word::Mark(mark))
+    pub fn age(self, text: impl Into<Line>, datetime: impl Into<String>) -> Self {
+        self.and(Word::Age { text: text.into(), datetime: datetime.into() })
+    }
+
+    /// Adds a duration that goes on while the page is live.
+    #[must_use]
+    pub fn since(self, text: impl Into<Line>, datetime: impl Into<String>) -> Self {
+        self.and(Word::Since { text: text.into(), datetime: datetime.into() })
+    }
+
+    /// Adds a sign.
+    #[must_use]
+    pub fn sign(self, mark: Sign) -> Self {
+        self.and(Word::Sign(mark))
     }
 
     /// Adds any piece.
@@ -191,8 +217,8 @@ mod tests {
             .dim(evil)
             .link(evil, "/x")
             .time(evil, "PT1S")
-            .mark(Mark::word("mk", "ok", evil))
-            .mark(Mark::icon("mk", "ok", evil));
+            .sign(Sign::word("mk", "ok", evil))
+            .sign(Sign::icon("mk", "ok", evil));
         let html = phrase.render().unwrap();
         assert!(!html.contains("<script"), "{html}");
         assert_eq!(html.matches("&#60;script&#62;&#34;&#39;&#38;⟨U+202E⟩␀").count(), 9, "{html}");
@@ -201,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_glyph_has_hidden_words() {
-        let mark = Mark { class: "mk err", icon: "", text: "≠0".into(), meaning: "the command failed".into() };
+        let mark = Sign { class: "mk err", icon: "", text: "≠0".into(), meaning: "the command failed".into() };
         let html = mark.render().unwrap();
         assert!(html.contains("≠0<span class=\"vh\">, the command failed</span>"), "{html}");
     }
