@@ -8,6 +8,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 pub mod assets;
+pub mod error;
 pub mod href;
 
 /// What every page has around its content.
