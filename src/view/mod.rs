@@ -8,8 +8,10 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 pub mod assets;
+pub mod chart;
 pub mod error;
 pub mod href;
+pub mod runs;
 
 /// What every page has around its content.
 #[derive(Debug, Clone, Default)]
@@ -208,3 +210,5 @@ pub struct Skipped {
     pub reason: String,
 }
 
+#[cfg(test)]
+mod tests;
