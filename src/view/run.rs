@@ -12,7 +12,7 @@ use super::step::StepView;
 use super::svg::{Axis, PhaseBar, Pips};
 use super::tabs::{EventsTab, IssuesTab, ManifestTab};
 use super::text::Line;
-use super::{Pulse, Shell};
+use super::{Pulse, Shell, Status};
 
 /// The page of a run, on any of its tabs.
 #[derive(Debug, Clone, Template)]
@@ -74,7 +74,7 @@ pub struct RunPulse {
 }
 
 /// The header of a run, `#runhead`.
-#[derive(Debug, Clone, Default, Template)]
+#[derive(Debug, Clone, Template)]
 #[template(path = "parts/run_head.html")]
 pub struct RunHead {
     /// The run, as its directory or its manifest names it.
@@ -83,8 +83,8 @@ pub struct RunHead {
     pub task: Line,
     /// The whole task, where the line does not hold it.
     pub whole_task: Option<Folded>,
-    /// Status in shape and word.
-    pub status: Sign,
+    /// How it stands.
+    pub status: Status,
     /// Model, agent, start, duration, tokens, and what else is known.
     pub facts: Vec<Fact>,
     /// What can be done with the run.
@@ -94,11 +94,11 @@ pub struct RunHead {
 impl HtmlSafe for RunHead {}
 
 /// The verdict panel, `#verdict-panel`: the answer in a sentence, then the evidence.
-#[derive(Debug, Clone, Default, Template)]
+#[derive(Debug, Clone, Template)]
 #[template(path = "parts/verdict.html")]
 pub struct Verdict {
-    /// The shape of the status, without its word.
-    pub sign: Sign,
+    /// How the run stands; only the shape is shown, the sentence has the words.
+    pub status: Status,
     /// The sentence.
     pub headline: Phrase,
     /// What the run did instead, or what came of it; empty for nothing.
@@ -315,12 +315,10 @@ pub struct EndSlot {
 impl HtmlSafe for EndSlot {}
 
 /// One line of the end slot.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct EndLine {
-    /// The class that colours it: `ok`, `limit`, `error`, `critic` or `plain`.
-    pub class: &'static str,
-    /// The shape of the status, without its word.
-    pub sign: Sign,
+    /// How the run stands; decides colour and shape.
+    pub status: Status,
     /// What it says.
     pub text: Phrase,
     /// Where it leads.
