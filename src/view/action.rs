@@ -45,8 +45,8 @@ pub struct Pair {
     pub note: Line,
     /// Texts that came back, errors first.
     pub blocks: Vec<Block>,
-    /// The rest of the result.
-    pub rest: Option<JsonView>,
+    /// The rest of the result, by key; the key is empty where the result has none.
+    pub rest: Vec<(Line, JsonView)>,
     /// Small values of the result in words.
     pub small: Line,
     /// The result on a page of its own.
@@ -353,7 +353,7 @@ impl Pair {
             Json::String(text) if text.is_empty() => self.small = "empty text".into(),
             Json::String(text) => self.block("output", text, at, false, fold),
             Json::Object(members) => self.members(members, at, fold),
-            _ => self.rest = Some(fold.json(output, at)),
+            _ => self.rest.push((Line::default(), fold.json(output, at))),
         }
     }
 
@@ -373,20 +373,19 @@ impl Pair {
             self.block(key, text, &format!("{at}/{}", token(key)), matches!(key, "error" | "stderr"), fold);
         }
         let mut small = Vec::new();
-        let mut rest = Vec::new();
         for (key, value) in members {
             match value {
                 Json::String(text) if text.is_empty() => small.push(format!("{key} empty")),
                 Json::String(text) if is_block(key, text) => {}
                 Json::String(text) => small.push(format!("{key} {text}")),
-                Json::Array(_) | Json::Object(_) | Json::Deep(_) => rest.push((key.clone(), value.clone())),
+                Json::Array(_) | Json::Object(_) | Json::Deep(_) => {
+                    let view = fold.json(value, &format!("{at}/{}", token(key)));
+                    self.rest.push((key.as_ref().into(), view));
+                }
                 _ => small.push(format!("{key} {value}")),
             }
         }
         self.small = small.join(" · ").into();
-        if !rest.is_empty() {
-            self.rest = Some(fold.json(&Json::Object(rest), at));
-        }
     }
 }
 

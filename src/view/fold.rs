@@ -17,8 +17,10 @@ pub const LONG: usize = 64 * 1024;
 pub const PART: usize = 250 * 1024;
 /// How many lines are shown of a text that is folded.
 pub const LINES: usize = 20;
-/// How many bytes of folded text one page carries, so that many long values do not add up to a huge page.
+/// How many bytes of values one page carries, so that many of them do not add up to a huge page.
 const PAGE: usize = 160 * 1024;
+/// What is shown of each text once the page is full.
+const GLIMPSE: usize = 256;
 
 /// Where the values of one line (a step, an event, the manifest) can be asked for.
 #[derive(Debug, Clone, Default)]
@@ -68,30 +70,49 @@ impl Fold {
 
     /// Folds the text found at `pointer`.
     pub fn text(&mut self, text: &str, pointer: &str) -> Folded {
-        if text.len() <= SHORT {
+        let room = if self.is_full() && self.links.part(pointer, 1).is_some() { GLIMPSE } else { SHORT };
+        if text.len() <= room {
+            self.spend(text);
             return Folded::whole(text);
         }
-        let (head, rest) = text.split_at(head_len(text));
+        let (head, rest) = text.split_at(head_len(text, room));
+        self.spend(head);
         let shown = text::visible(head.strip_suffix('\n').unwrap_or(head)).into_owned();
         let goes_on = if head.ends_with('\n') { "" } else { ", the line goes on" };
         let size = text::size(text.len());
         let more = match self.links.part(pointer, 1) {
-            Some(href) if text.len() > LONG || rest.len() > self.left => {
+            Some(href) if text.len() > LONG || weight(rest) > self.left => {
                 More::Elsewhere { label: format!("show all {size}{goes_on}"), href, raw: self.links.raw() }
             }
             _ => {
-                self.left = self.left.saturating_sub(rest.len());
+                self.spend(rest);
                 More::Here { label: format!("show all {size}{goes_on}"), rest: text::visible(rest).into_owned() }
             }
         };
         Folded { shown, more, name: Line::default(), prose: false }
     }
+
+    /// Whether the page carries as much as it should.
+    pub fn is_full(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Counts what is about to be shown.
+    pub fn spend(&mut self, text: &str) {
+        self.left = self.left.saturating_sub(weight(text));
+    }
 }
 
-/// Where the first lines end: after 20 lines, or at 4 KB where lines are long.
-fn head_len(text: &str) -> usize {
+/// How many bytes a text has once it is escaped, with some for the element around it.
+fn weight(text: &str) -> usize {
+    let escaped = text.bytes().filter(|byte| matches!(byte, b'"' | b'&' | b'\'' | b'<' | b'>')).count();
+    text.len() + 4 * escaped + 48
+}
+
+/// Where the first lines end: after 20 lines, or after `room` bytes where lines are long.
+fn head_len(text: &str, room: usize) -> usize {
     let lines = memchr::memchr_iter(b'\n', text.as_bytes()).nth(LINES - 1).map_or(text.len(), |end| end + 1);
-    text.floor_char_boundary(lines.min(SHORT))
+    text.floor_char_boundary(lines.min(room))
 }
 
 /// A text with its beginning shown and the way to the rest.
@@ -262,6 +283,11 @@ mod tests {
         let mut fold = Fold::new(links());
         let here = (0..10).filter(|_| matches!(fold.text(&text, "").more, More::Here { .. })).count();
         assert_eq!(here, 2);
+        (0..100).for_each(|_| drop(fold.text(&"x".repeat(SHORT), "")));
+        assert!(fold.is_full());
+        let glimpse = fold.text(&"x".repeat(SHORT), "/a");
+        assert_eq!(glimpse.shown.len(), GLIMPSE);
+        assert!(matches!(glimpse.more, More::Elsewhere { .. }));
     }
 
     #[test]

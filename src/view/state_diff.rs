@@ -166,7 +166,7 @@ impl Change {
             (Json::Array(old), Json::Array(new)) => self.lists(old, new),
             (Json::Object(_), Json::Object(_)) => {
                 let (changed, all) = self.fields(before, after, "", 0);
-                format!("{changed} of {all} fields")
+                format!("{changed} of {}", text::counted(all, "field"))
             }
             _ => {
                 self.del(&short(before));
@@ -200,8 +200,8 @@ impl Change {
             }
         }
         if !runs.iter().any(|(tag, text)| *tag == ChangeTag::Equal && words(text) > 0) {
-            self.del(old);
-            self.ins(new);
+            self.del(quoted(old));
+            self.ins(quoted(new));
             return "text".to_owned();
         }
         let count = |wanted| runs.iter().filter(|(tag, _)| *tag == wanted).map(|(_, text)| words(text)).sum::<usize>();
@@ -322,10 +322,14 @@ impl Change {
 /// A value as text: strings without their quotes, the rest as compact JSON.
 fn short(value: &Json<'_>) -> String {
     match value {
-        Json::String(text) if text.is_empty() => "\"\"".to_owned(),
-        Json::String(text) => text.as_ref().to_owned(),
+        Json::String(text) => quoted(text).to_owned(),
         _ => value.to_string(),
     }
+}
+
+/// An empty text would not be seen.
+fn quoted(text: &str) -> &str {
+    if text.is_empty() { "\"\"" } else { text }
 }
 
 fn kind(value: &Json<'_>) -> &'static str {

@@ -27,7 +27,7 @@ fn a_wrapped_result_joins_its_call() {
     assert_eq!(pair.facts.as_str(), "26.0 ms · attempt 1 of 3 · toolset filetools 1.2.0 · timeout 30.0 s");
     assert_eq!(texts(pair), [("stderr", "Traceback\nAssertionError")]);
     assert_eq!(pair.small.as_str(), "status partial · returncode 1 · stdout empty · elapsed_ms 25.82");
-    assert!(pair.note.is_empty() && pair.rest.is_none());
+    assert!(pair.note.is_empty() && pair.rest.is_empty());
     let html = actions.render().unwrap();
     assert!(html.contains("run_python(<i>path=</i>&#34;test_calc.py&#34;)"), "{html}");
     assert!(html.contains("aria-label=\"stderr of run_python\""), "{html}");
