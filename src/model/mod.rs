@@ -3,3 +3,4 @@
 //! No files, no clock, no async: serde and core only.
 
 pub mod json;
+pub mod time;
