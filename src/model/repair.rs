@@ -88,11 +88,14 @@ pub fn retreat(line: &[u8], mut accepts: impl FnMut(&str) -> bool) -> Retreat {
     }
 }
 
-/// The parser's words without the position, which counts in a line of its own and would mislead here.
+/// The parser's words, with the place inside the text rather than the line number of a text that is one line.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let words = text.rsplit_once(" at line ").map_or(text.as_str(), |(words, _)| words);
-    format!("{words} at byte {} of the line", error.column())
+    match error.line() {
+        0 | 1 => format!("{words} at byte {} of the line", error.column()),
+        line => format!("{words} at line {line}, byte {}", error.column()),
+    }
 }
 
 /// Keeps the fields that can be read one by one; of a repeated key the last one, as Python reads it.
