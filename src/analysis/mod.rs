@@ -3,3 +3,9 @@
 //! No files, no HTML, no clock of its own.
 
 pub mod query;
+
+pub mod format;
+pub mod health;
+pub mod life;
+pub mod summary;
+pub mod verdict;
