@@ -2,4 +2,6 @@
 //!
 //! No files, no HTML, no clock of its own.
 
+pub mod diff;
+pub mod number;
 pub mod query;
