@@ -2,6 +2,8 @@
 //!
 //! No files, no HTML, no clock of its own.
 
+pub mod diff;
+pub mod number;
 pub mod query;
 
 pub mod format;

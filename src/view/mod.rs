@@ -3,6 +3,7 @@
 //! Every page is one struct with a template of the same name in `templates/`. Every address is made by [`href`].
 
 pub mod assets;
+pub mod format;
 pub mod href;
 
 /// What every page has around its content.
