@@ -2,7 +2,9 @@
 //!
 //! A measured value that no file records is left out of the sentence, never made up.
 
-use super::format::{count, duration, score};
+use std::time::Duration;
+
+use super::format::{self, count, counted, score};
 use super::life::{Basis, Life, Liveness, stalled_after};
 use crate::model::index::{Group, Segment};
 use crate::model::{CriticAction, Index, Manifest, StepHead, StopReason};
@@ -462,7 +464,11 @@ pub fn tokens(index: &Index) -> Option<u64> {
 }
 
 fn steps(number: usize) -> String {
-    if number == 1 { "1 step".to_owned() } else { format!("{number} steps") }
+    counted(number, "step")
+}
+
+fn duration(micros: i64) -> String {
+    format::duration(Duration::from_micros(u64::try_from(micros).unwrap_or_default()))
 }
 
 fn capitalised(text: &str) -> String {

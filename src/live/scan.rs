@@ -225,7 +225,8 @@ impl Scanner {
         .max(1);
         let runs: Vec<Arc<Run>> = self.by_dir.values().cloned().collect();
         for (at, run) in runs.iter().enumerate() {
-            let its_turn = (at as u64 + self.tick).is_multiple_of(rounds) || self.tick.saturating_sub(run.looked()) >= rounds;
+            let its_turn =
+                (at as u64 + self.tick).is_multiple_of(rounds) || self.tick.saturating_sub(run.looked()) >= rounds;
             if run.is_known() && (its_turn || run.is_lively()) {
                 run.set_looked(self.tick);
                 self.refresh(run);
