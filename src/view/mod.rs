@@ -7,11 +7,24 @@
 use askama::Template;
 use askama::filters::HtmlSafe;
 
+pub mod action;
 pub mod assets;
 pub mod chart;
+pub mod critic;
+pub mod decision;
 pub mod error;
+pub mod fold;
 pub mod href;
+pub mod json;
+pub mod prompt;
+pub mod run;
 pub mod runs;
+pub mod sign;
+pub mod state_diff;
+pub mod step;
+pub mod svg;
+pub mod tabs;
+pub mod text;
 
 pub use crate::analysis::format;
 
