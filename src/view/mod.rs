@@ -26,6 +26,8 @@ pub mod svg;
 pub mod tabs;
 pub mod text;
 
+pub use crate::analysis::format;
+
 /// What every page has around its content.
 #[derive(Debug, Clone, Default)]
 pub struct Shell {
