@@ -12,6 +12,7 @@ use super::fold::{Fold, Folded};
 use super::json::{JsonView, token};
 use super::sign::Sign;
 use super::text::{self, Line};
+use crate::analysis::format;
 use crate::model::json::Json;
 
 /// An argument whose text is longer than this stands below the call.
@@ -316,7 +317,7 @@ impl Call {
             Json::String(text) => fold.text(text, at),
             _ => fold.text(&written, at),
         };
-        let size = text::size(written.len());
+        let size = format::bytes(written.len() as u64);
         self.args.push(Arg { name, value: format!("… {size} below").into(), comma: "" });
         let label = if key.is_empty() { "arguments" } else { key };
         self.long.push(Block { label: label.into(), text, error: false });

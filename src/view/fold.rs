@@ -7,18 +7,19 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use super::href;
-use super::text::{self, Line};
+use super::text::Line;
+use crate::analysis::format;
 
 /// Above this many bytes only the first lines are shown.
-pub const SHORT: usize = 4 * 1024;
+pub const SHORT: usize = 4_000;
 /// Above this many bytes the rest is on a page of its own.
-pub const LONG: usize = 64 * 1024;
+pub const LONG: usize = 64_000;
 /// A page of its own shows this many bytes at most.
-pub const PART: usize = 250 * 1024;
+pub const PART: usize = 250_000;
 /// How many lines are shown of a text that is folded.
 pub const LINES: usize = 20;
 /// How many bytes of values one page carries, so that many of them do not add up to a huge page.
-const PAGE: usize = 160 * 1024;
+const PAGE: usize = 160_000;
 /// What is shown of each text once the page is full.
 const GLIMPSE: usize = 256;
 
@@ -77,16 +78,16 @@ impl Fold {
         }
         let (head, rest) = text.split_at(head_len(text, room));
         self.spend(head);
-        let shown = text::visible(head.strip_suffix('\n').unwrap_or(head)).into_owned();
+        let shown = format::visible(head.strip_suffix('\n').unwrap_or(head)).into_owned();
         let goes_on = if head.ends_with('\n') { "" } else { ", the line goes on" };
-        let size = text::size(text.len());
+        let size = format::bytes(text.len() as u64);
         let more = match self.links.part(pointer, 1) {
             Some(href) if text.len() > LONG || weight(rest) > self.left => {
                 More::Elsewhere { label: format!("show all {size}{goes_on}"), href, raw: self.links.raw() }
             }
             _ => {
                 self.spend(rest);
-                More::Here { label: format!("show all {size}{goes_on}"), rest: text::visible(rest).into_owned() }
+                More::Here { label: format!("show all {size}{goes_on}"), rest: format::visible(rest).into_owned() }
             }
         };
         Folded { shown, more, name: Line::default(), prose: false }
@@ -157,13 +158,16 @@ pub enum More {
 impl Folded {
     /// A text that needs no fold.
     pub fn whole(text: &str) -> Self {
-        Self { shown: text::visible(text).into_owned(), more: More::Nothing, name: Line::default(), prose: false }
+        Self { shown: format::visible(text).into_owned(), more: More::Nothing, name: Line::default(), prose: false }
     }
 
-    /// Names the text; long lines then scroll and do not wrap.
+    /// Names the text; its lines then scroll and do not wrap, unless they are so long that nobody would scroll.
     #[must_use]
     pub fn named(mut self, name: impl Into<Line>) -> Self {
-        self.name = name.into();
+        const LONG_LINE: usize = 300;
+        if self.shown.lines().all(|line| line.len() <= LONG_LINE) {
+            self.name = name.into();
+        }
         self
     }
 
@@ -208,10 +212,15 @@ impl Part {
         let end = starts.get(number).copied().unwrap_or(text.len());
         let range = match end {
             0 => "empty".to_owned(),
-            _ => format!("bytes {} to {} of {}", text::count(start + 1), text::count(end), text::count(text.len())),
+            _ => format!(
+                "bytes {} to {} of {}",
+                format::count((start + 1) as u64),
+                format::count((end) as u64),
+                format::count((text.len()) as u64)
+            ),
         };
         Some(Self {
-            text: text::visible(text.get(start..end)?).into_owned(),
+            text: format::visible(text.get(start..end)?).into_owned(),
             number,
             of: starts.len(),
             range,
@@ -250,7 +259,7 @@ mod tests {
         let folded = Fold::new(links()).text(&text, "/a");
         assert_eq!(folded.shown.lines().count(), LINES);
         let More::Here { label, rest } = folded.more else { panic!("folds in place") };
-        assert_eq!(label, "show all 7.8 KB");
+        assert_eq!(label, "show all 8.0 KB");
         assert_eq!(format!("{}\n{rest}", folded.shown), text);
     }
 
@@ -306,6 +315,12 @@ mod tests {
         let joined: String = (1..=3).filter_map(|n| Part::of(&dense, n, "", &links())).map(|part| part.text).collect();
         assert_eq!(joined, dense);
         assert_eq!(Part::of("", 1, "", &links()).unwrap().range, "empty");
+    }
+
+    #[test]
+    fn only_lines_one_can_scroll_along_do_scroll() {
+        assert!(Folded::whole("a\nb").named("output").render().unwrap().contains("aria-label=\"output\""));
+        assert!(Folded::whole(&"x".repeat(400)).named("output").render().unwrap().contains("class=\"wrap\""));
     }
 
     #[test]

@@ -8,7 +8,8 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use super::fold::{Fold, Folded};
-use super::text::{self, Line};
+use super::text::Line;
+use crate::analysis::format;
 use crate::model::json::Json;
 
 /// How many nodes one tree shows.
@@ -128,9 +129,13 @@ impl Grower<'_> {
         let left = len - members.len();
         Kind::Tree {
             open: depth == 0 || (depth == 1 && len <= 12),
-            summary: if index { format!("list of {}", text::counted(len, "item")) } else { text::counted(len, "key") },
+            summary: if index {
+                format!("list of {}", format::counted(len, "item"))
+            } else {
+                format::counted(len, "key")
+            },
             members,
-            more: (left > 0).then(|| format!("{} not shown", text::counted(left, "more item")).into()),
+            more: (left > 0).then(|| format!("{} not shown", format::counted(left, "more item")).into()),
             raw: self.fold.links.raw().or_else(|| self.fold.links.value(pointer)),
         }
     }

@@ -93,7 +93,7 @@ fn long_arguments_stand_below() {
     let step = format!(r#"{{"actions": [{{"name": "write", "args": {{"path": "x", "content": {content:?}}}}}]}}"#);
     let actions = read(&step);
     let call = actions.pairs[0].call.as_ref().unwrap();
-    assert_eq!(call.args[1].value.as_str(), "… 17.6 KB below");
+    assert_eq!(call.args[1].value.as_str(), "… 18.0 KB below");
     assert!(matches!(call.long[0].text.more, More::Here { .. }));
     let odd = read(r#"{"actions": ["text", {"name": "n", "args": [1]}]}"#);
     assert_eq!(odd.pairs[1].call.as_ref().unwrap().args[0].value.as_str(), "[1]");
