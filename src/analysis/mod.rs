@@ -9,4 +9,6 @@ pub mod life;
 pub mod number;
 pub mod query;
 pub mod summary;
+pub mod timing;
 pub mod verdict;
+pub mod why;

@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
-use std::{fs, io};
+use std::fs;
 
 use tokio::sync::watch;
 
 use crate::analysis::life::{Liveness, Outside, life};
 use crate::analysis::summary::{Summary, summary};
-use crate::model::{Delta, Index, RunKey, Span, TraceFile};
+use crate::model::{Delta, Index, Lines, RunKey, Span, TraceFile};
 use crate::trace::{RunDir, RunReader};
 
 /// A run that the board follows.
@@ -28,6 +28,26 @@ pub struct Run {
     grew: AtomicI64,
     looked: AtomicU64,
 }
+
+impl Lines for Run {
+    fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
+        self.dir.read_span(file, span).map_err(|error| error.to_string())
+    }
+
+    fn manifest(&self) -> Result<Vec<u8>, String> {
+        self.dir.read_all(TraceFile::Manifest, MAX_MANIFEST_SHOWN).map_err(|error| error.to_string())
+    }
+
+    fn has_asset(&self, recorded: &str) -> Result<(), String> {
+        if recorded.contains("://") {
+            return Err("it lies elsewhere, and the board loads nothing from the network".to_owned());
+        }
+        self.dir.open_asset(recorded).map(|_| ()).map_err(|error| error.to_string())
+    }
+}
+
+/// A larger manifest is offered as a file only.
+const MAX_MANIFEST_SHOWN: u64 = 16 << 20;
 
 /// What one look at a run brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,14 +121,6 @@ impl Run {
     /// Whether it was read at least in part.
     pub fn is_known(&self) -> bool {
         self.known.load(Ordering::Relaxed)
-    }
-
-    /// Reads a line from disk.
-    ///
-    /// # Errors
-    /// The file went away, became shorter or cannot be read.
-    pub fn read(&self, file: TraceFile, span: Span) -> io::Result<Vec<u8>> {
-        self.dir.read_span(file, span)
     }
 
     /// Looks at the files and takes in at most about `limit` bytes of each.

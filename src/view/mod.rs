@@ -13,6 +13,7 @@ pub mod chart;
 pub mod critic;
 pub mod decision;
 pub mod error;
+pub mod fill;
 pub mod fold;
 pub mod href;
 pub mod json;
