@@ -25,6 +25,7 @@ pub mod step;
 pub mod svg;
 pub mod tabs;
 pub mod text;
+pub mod wire;
 
 pub use crate::analysis::format;
 
