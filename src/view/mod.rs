@@ -26,6 +26,7 @@ pub mod step;
 pub mod svg;
 pub mod tabs;
 pub mod text;
+pub mod wire;
 
 pub use crate::analysis::format;
 
