@@ -94,7 +94,9 @@ fn from_events(index: &Index, evidence: &mut Vec<Evidence>) {
         let reason = end.reason.as_deref().unwrap_or("no reason");
         let named = index.events().get(*event).and_then(|event| event.step_id);
         let ran = |id: i64| index.groups().iter().skip(segment.first_group).any(|group| group.step_id == Some(id));
-        let never = named.filter(|id| !ran(*id)).map_or_else(String::new, |id| format!(" and names step {id}, which never ran"));
+        let never = named
+            .filter(|id| !ran(*id))
+            .map_or_else(String::new, |id| format!(" and names step {id}, which never ran"));
         let well = if *ok { "" } else { ", not ok" };
         add(Kind::End, *event, format!("The END event says {reason}{well}{never}"));
         if let Some(issue) = &end.issue {
@@ -116,7 +118,10 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
     let mut add = |event, text| evidence.push(Evidence { kind: Kind::Gap, text, step: None, event });
     if summary.life.basis == Basis::Teardown {
         let event = index.segment().and_then(|segment| segment.teardown);
-        add(event, "Tool sets were torn down and no END event was written: an exception left the engine's loop".to_owned());
+        add(
+            event,
+            "Tool sets were torn down and no END event was written: an exception left the engine's loop".to_owned(),
+        );
     } else if summary.life.liveness == Liveness::Died {
         let last = index.events().len().checked_sub(1);
         let words = last.and_then(|at| index.events().get(at)).map(|event| {
@@ -145,7 +150,9 @@ fn from_failures(index: &Index, evidence: &mut Vec<Evidence>) {
 }
 
 fn from_critics(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
-    let Some((at, step)) = index.steps().iter().enumerate().rev().find(|(_, step)| !step.critics.is_empty()) else { return };
+    let Some((at, step)) = index.steps().iter().enumerate().rev().find(|(_, step)| !step.critics.is_empty()) else {
+        return;
+    };
     let words: Vec<String> = step
         .critics
         .iter()
@@ -199,11 +206,13 @@ fn first_trouble(index: &Index) -> Option<(usize, String)> {
         let code = || step.returncode.map(|code| format!("a command returned {code}"));
         let asked = |action, word: &str| {
             let reason = step.critic_reason.as_deref().filter(|reason| !reason.is_empty());
-            step.asked(action).then(|| format!("{word} asked for{}", reason.map_or_else(String::new, |why| format!(": {why}"))))
+            step.asked(action)
+                .then(|| format!("{word} asked for{}", reason.map_or_else(String::new, |why| format!(": {why}"))))
         };
         let bad_line = || (!step.fate.is_readable()).then(|| "its line cannot be read".to_owned());
         let trouble = bad_line().or_else(event_error).or_else(tool).or_else(code);
-        let trouble = trouble.or_else(|| asked(CriticAction::Retry, "retry")).or_else(|| asked(CriticAction::Stop, "stop"));
+        let trouble =
+            trouble.or_else(|| asked(CriticAction::Retry, "retry")).or_else(|| asked(CriticAction::Stop, "stop"));
         trouble.map(|words| (at, words))
     })
 }

@@ -1,9 +1,9 @@
 //! What is known of one run, and how is it brought up to date?
 
+use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
-use std::fs;
 
 use tokio::sync::watch;
 

@@ -14,8 +14,13 @@ use crate::view::error::{CloseName, ErrorPage, Link};
 use crate::view::{Pulse, Shell, href};
 
 /// A request that gets no answer of the usual kind.
+///
+/// Boxed, because it is the rare half of many results.
 #[derive(Debug)]
-pub(super) struct WebError {
+pub(super) struct WebError(Box<Refusal>);
+
+#[derive(Debug)]
+struct Refusal {
     status: StatusCode,
     title: String,
     thing: Option<String>,
@@ -42,7 +47,7 @@ struct Problem<'a> {
 
 impl WebError {
     pub(super) fn new(status: StatusCode, title: &str, detail: &str) -> Self {
-        Self {
+        Self(Box::new(Refusal {
             status,
             title: title.to_owned(),
             thing: None,
@@ -52,7 +57,7 @@ impl WebError {
             links: Vec::new(),
             awaited: None,
             incident: None,
-        }
+        }))
     }
 
     pub(super) fn not_found(title: &str, detail: &str) -> Self {
@@ -73,53 +78,56 @@ impl WebError {
             "The board failed to show this",
             "This is a fault of the board, not of the trace. The terminal it runs in has the details.",
         );
-        error.incident = Some(incident);
+        error.0.incident = Some(incident);
         error
     }
 
     pub(super) fn named(mut self, thing: &str) -> Self {
-        self.thing = Some(thing.to_owned());
+        self.0.thing = Some(thing.to_owned());
         self
     }
 
     pub(super) fn hint(mut self, hint: &str) -> Self {
-        self.hints.push(hint.to_owned());
+        self.0.hints.push(hint.to_owned());
         self
     }
 
     pub(super) fn close_to(mut self, names: Vec<CloseName>) -> Self {
-        self.close = names;
+        self.0.close = names;
         self
     }
 
     pub(super) fn link(mut self, text: &str, href: String) -> Self {
-        self.links.push(Link { text: text.to_owned(), href });
+        self.0.links.push(Link { text: text.to_owned(), href });
         self
     }
 
     /// The page turns into the run once it appears.
     pub(super) fn awaiting(mut self, key: &str) -> Self {
-        self.awaited = Some(key.to_owned());
+        self.0.awaited = Some(key.to_owned());
         self
     }
 
     /// The answer: a problem document for the API, else a page.
     pub(super) fn respond(self, state: &AppState, api: bool) -> Response {
-        let mut response = if api { self.problem() } else { self.page(state) };
-        *response.status_mut() = self.status;
-        if self.status == StatusCode::METHOD_NOT_ALLOWED {
+        let mut response = if api { self.0.problem() } else { self.0.page(state) };
+        *response.status_mut() = self.0.status;
+        if self.0.status == StatusCode::METHOD_NOT_ALLOWED {
             response.headers_mut().insert("allow", HeaderValue::from_static("GET, HEAD"));
         }
         response
     }
+}
 
+impl Refusal {
     fn problem(&self) -> Response {
         let title = match &self.thing {
             Some(thing) => format!("{} {thing}", self.title),
             None => self.title.clone(),
         };
         let (status, incident) = (self.status.as_u16(), self.incident.as_deref());
-        let problem = Problem { r#type: "about:blank", title, status, detail: &self.detail, hints: &self.hints, incident };
+        let problem =
+            Problem { r#type: "about:blank", title, status, detail: &self.detail, hints: &self.hints, incident };
         let body = serde_json::to_string(&problem).unwrap_or_default();
         ([(CONTENT_TYPE, "application/problem+json")], body).into_response()
     }
@@ -162,9 +170,10 @@ impl WebError {
 
 /// What a panic in a handler becomes. A panic is a bug of ours; the server goes on.
 pub(super) fn panicked(cause: Box<dyn Any + Send>) -> HttpResponse<axum::body::Body> {
-    let words = cause.downcast_ref::<String>().cloned().or_else(|| cause.downcast_ref::<&str>().map(ToString::to_string));
+    let words =
+        cause.downcast_ref::<String>().cloned().or_else(|| cause.downcast_ref::<&str>().map(ToString::to_string));
     let error = WebError::fault(&words.unwrap_or_else(|| "panic without words".to_owned()));
-    let mut response = error.problem();
-    *response.status_mut() = error.status;
+    let mut response = error.0.problem();
+    *response.status_mut() = error.0.status;
     response
 }

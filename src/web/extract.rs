@@ -20,7 +20,9 @@ pub(super) struct RunParam(pub(super) Arc<Run>);
 /// A part of the path by its name in the route.
 async fn part(parts: &mut Parts, state: &AppState, name: &str) -> String {
     match RawPathParams::from_request_parts(parts, state).await {
-        Ok(params) => params.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_owned()).unwrap_or_default(),
+        Ok(params) => {
+            params.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_owned()).unwrap_or_default()
+        }
         // The path is not UTF-8 after decoding: no run has such a key.
         Err(_) => "\u{fffd}".to_owned(),
     }
@@ -61,7 +63,8 @@ impl FromRequestParts<AppState> for StepParam {
         let error = match text.parse::<usize>() {
             Ok(n) if n < total => return Ok(Self(run, n)),
             Ok(_) => WebError::not_found("This run has no step", &has_steps(total)).named(&text),
-            Err(_) => WebError::bad_request("A step is named by its place, counted from 0, not by", &has_steps(total)).named(&text),
+            Err(_) => WebError::bad_request("A step is named by its place, counted from 0, not by", &has_steps(total))
+                .named(&text),
         };
         Err(error.link("The run", page).respond(state, api))
     }
@@ -89,7 +92,8 @@ impl FromRequestParts<AppState> for EventParam {
         match text.parse::<usize>() {
             Ok(n) if n < total => Ok(Self(run, n)),
             _ => {
-                let error = WebError::not_found("This run has no event", &format!("It has {total} events, counted from 0."));
+                let error =
+                    WebError::not_found("This run has no event", &format!("It has {total} events, counted from 0."));
                 Err(error.named(&text).link("The run", href::run(run.key().as_str())).respond(state, is_api(parts)))
             }
         }

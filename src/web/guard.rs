@@ -41,7 +41,11 @@ pub(super) async fn admit(State(state): State<AppState>, request: Request, next:
 
 fn check(state: &AppState, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), WebError> {
     if !matches!(*method, Method::GET | Method::HEAD) {
-        return Err(WebError::new(StatusCode::METHOD_NOT_ALLOWED, "The board only shows", "It changes nothing, so it answers GET and HEAD."));
+        return Err(WebError::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "The board only shows",
+            "It changes nothing, so it answers GET and HEAD.",
+        ));
     }
     let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("?"));
     let host = uri.authority().map(|authority| authority.as_str()).or(text(header::HOST)).unwrap_or_default();
@@ -54,13 +58,18 @@ fn check(state: &AppState, method: &Method, uri: &Uri, headers: &HeaderMap) -> R
         .named(host)
         .hint("Open the board by the address it printed, or start it with --host and the name you use."));
     }
-    let foreign_origin = text(header::ORIGIN).is_some_and(|origin| origin.split_once("://").map(|(_, rest)| rest) != Some(host));
+    let foreign_origin =
+        text(header::ORIGIN).is_some_and(|origin| origin.split_once("://").map(|(_, rest)| rest) != Some(host));
     // A link from another site may lead here; another site's script or image tag may not read from here.
     let site = text(HeaderName::from_static("sec-fetch-site"));
     let mode = text(HeaderName::from_static("sec-fetch-mode"));
     let foreign_fetch = site == Some("cross-site") && mode != Some("navigate");
     if foreign_origin || foreign_fetch {
-        return Err(WebError::new(StatusCode::FORBIDDEN, "Another site asked", "The board answers only its own pages."));
+        return Err(WebError::new(
+            StatusCode::FORBIDDEN,
+            "Another site asked",
+            "The board answers only its own pages.",
+        ));
     }
     Ok(())
 }

@@ -29,11 +29,12 @@ pub(super) fn no_such_run(state: &AppState, key: &str) -> WebError {
     let mut close: Vec<(usize, std::sync::Arc<Summary>)> =
         state.library.runs().iter().map(|run| (difference(key, run.key().as_str()), run.summary())).collect();
     close.sort_by_key(|(difference, _)| *difference);
-    let names = close.iter().take(3).filter(|(difference, _)| *difference <= key.len().max(8)).map(|(_, summary)| CloseName {
-        name: summary.key.to_string(),
-        href: href::run(summary.key.as_str()),
-        note: summary.verdict.sentence.clone(),
-    });
+    let names =
+        close.iter().take(3).filter(|(difference, _)| *difference <= key.len().max(8)).map(|(_, summary)| CloseName {
+            name: summary.key.to_string(),
+            href: href::run(summary.key.as_str()),
+            note: summary.verdict.sentence.clone(),
+        });
     let detail = "No directory of that name below the root holds a trace. If a run of that name is about to start, this page turns into it.";
     WebError::not_found("There is no run called", detail).named(key).close_to(names.collect()).awaiting(key)
 }

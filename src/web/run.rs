@@ -71,13 +71,15 @@ async fn run_page(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<R
     let (step, before, after) = (params.number("step")?, params.number("before")?, params.number("after")?);
     let total = run.index().steps().len();
     if let Some(n) = step.filter(|n| *n >= total.max(1)) {
-        let error = WebError::not_found("This run has no step", &super::extract::has_steps(total)).named(&n.to_string());
+        let error =
+            WebError::not_found("This run has no step", &super::extract::has_steps(total)).named(&n.to_string());
         return Err(error.link("The run", href::run(run.key().as_str())));
     }
     // The form of the events tab sends only what it filters by.
     let tab = if params.has("phase") { "events" } else { params.text("tab") }.to_owned();
     if !matches!(tab.as_str(), "" | "events" | "manifest" | "issues") {
-        let error = WebError::not_found("A run page has no tab", "It has steps, events, manifest and issues.").named(&tab);
+        let error =
+            WebError::not_found("A run page has no tab", "It has steps, events, manifest and issues.").named(&tab);
         return Err(error.link("The run", href::run(run.key().as_str())));
     }
     let phase = params.text("phase").to_owned();
@@ -85,7 +87,9 @@ async fn run_page(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<R
     let html_page = with_lens(state, run, move |lens| {
         let alive = lens.summary.life.liveness.may_grow();
         let content = match tab.as_str() {
-            "events" => Content::Events(fill::events_tab(lens, &EventsQuery { phase, after: after.unwrap_or_default() })),
+            "events" => {
+                Content::Events(fill::events_tab(lens, &EventsQuery { phase, after: after.unwrap_or_default() }))
+            }
             "manifest" => Content::Manifest(fill::manifest_tab(lens)),
             "issues" => Content::Issues(fill::issues_tab(lens, after.unwrap_or_default())),
             _ => {
@@ -154,7 +158,8 @@ async fn run_pulse(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<
             pulse.end = Some(list.end);
             pulse.added = fill::rows_from(lens, known.min(total));
             // The last row the page has may have been provisional, or got its events only now.
-            pulse.changed = known.checked_sub(1).and_then(|n| fill::row(lens, n, shown == Some(n))).into_iter().collect();
+            pulse.changed =
+                known.checked_sub(1).and_then(|n| fill::row(lens, n, shown == Some(n))).into_iter().collect();
             pulse.pulse.count = pulse.added.iter().filter(|row| matches!(row, Row::Step(_))).count();
             if follow && total > known {
                 let n = total - 1;
@@ -261,7 +266,8 @@ impl Source {
             None => self.run.manifest(),
         };
         read.map_err(|why| {
-            let error = WebError::not_found("This cannot be read now", &format!("The system says: {why}.")).named(self.file.name());
+            let error = WebError::not_found("This cannot be read now", &format!("The system says: {why}."))
+                .named(self.file.name());
             error.link("The run", href::run(self.run.key().as_str()))
         })
     }
@@ -270,7 +276,8 @@ impl Source {
         let read = tokio::task::spawn_blocking(move || {
             let bytes = self.read()?;
             let name = format!("inline; filename=\"{}\"", self.name);
-            Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()), (CONTENT_DISPOSITION, name)], bytes).into_response())
+            Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()), (CONTENT_DISPOSITION, name)], bytes)
+                .into_response())
         });
         answer(&state, read.await.unwrap_or_else(|error| Err(WebError::fault(&error))))
     }
@@ -283,7 +290,8 @@ impl Source {
             let links = ValueLinks { value: format!("{}/value", self.base), raw: format!("{}/raw", self.base) };
             let bytes = self.read()?;
             let value = fill::value_of(&bytes, &at, part, links).ok_or_else(|| {
-                let error = WebError::not_found("There is no value at", "The line has none there, or no such part.").named(&at);
+                let error =
+                    WebError::not_found("There is no value at", "The line has none there, or no such part.").named(&at);
                 error.link("The whole line", format!("{}/raw", self.base))
             })?;
             let key = self.run.key().as_str().to_owned();
@@ -307,7 +315,11 @@ pub(super) async fn step_raw(State(state): State<AppState>, StepParam(run, n): S
 }
 
 /// `GET /runs/{key}/steps/{n}/value`
-pub(super) async fn step_value(State(state): State<AppState>, StepParam(run, n): StepParam, params: Params) -> Response {
+pub(super) async fn step_value(
+    State(state): State<AppState>,
+    StepParam(run, n): StepParam,
+    params: Params,
+) -> Response {
     Source::step(run, n).value(state, params).await
 }
 
@@ -317,7 +329,11 @@ pub(super) async fn event_raw(State(state): State<AppState>, EventParam(run, n):
 }
 
 /// `GET /runs/{key}/events/{n}/value`
-pub(super) async fn event_value(State(state): State<AppState>, EventParam(run, n): EventParam, params: Params) -> Response {
+pub(super) async fn event_value(
+    State(state): State<AppState>,
+    EventParam(run, n): EventParam,
+    params: Params,
+) -> Response {
     Source::event(run, n).value(state, params).await
 }
 
@@ -335,7 +351,11 @@ pub(super) async fn manifest_value(State(state): State<AppState>, RunParam(run):
 const MAX_ASSET_BYTES: u64 = 32 << 20;
 
 /// `GET /runs/{key}/steps/{n}/assets/{asset}`: the picture at that place of the step's list, if the run holds it.
-pub(super) async fn asset(State(state): State<AppState>, StepParam(run, n): StepParam, LastPart(which): LastPart) -> Response {
+pub(super) async fn asset(
+    State(state): State<AppState>,
+    StepParam(run, n): StepParam,
+    LastPart(which): LastPart,
+) -> Response {
     let read = tokio::task::spawn_blocking(move || {
         let source = Source::step(Arc::clone(&run), n);
         let text = String::from_utf8_lossy(&source.read()?).into_owned();

@@ -66,7 +66,10 @@ async fn bind(address: &Address) -> Result<TcpListener> {
         Ok(listener) => Ok(listener),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             let hint = if is_board(address) {
-                format!("another board is serving there: open http://{}:{}/, or choose a port with --port", address.host, address.port)
+                format!(
+                    "another board is serving there: open http://{}:{}/, or choose a port with --port",
+                    address.host, address.port
+                )
             } else {
                 "choose another port with --port, or --port 0 for a free one".to_owned()
             };

@@ -16,6 +16,8 @@ pub(super) async fn file(State(state): State<AppState>, LastPart(name): LastPart
             let cache = "public, max-age=31536000, immutable";
             ([(CONTENT_TYPE, asset.mime), (CACHE_CONTROL, cache)], asset.bytes).into_response()
         }
-        None => WebError::not_found("There is no file", "The board has no such static file.").named(&name).respond(&state, false),
+        None => WebError::not_found("There is no file", "The board has no such static file.")
+            .named(&name)
+            .respond(&state, false),
     }
 }

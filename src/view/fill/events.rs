@@ -41,7 +41,12 @@ pub fn events_tab(lens: &Lens<'_>, query: &EventsQuery) -> EventsTab {
     let end = first + rows.len();
     let summary = match rows.len() {
         0 => "no events".to_owned(),
-        _ => format!("{} to {} of {}", format::count(first as u64), format::count(end as u64 - 1), format::count(total as u64)),
+        _ => format!(
+            "{} to {} of {}",
+            format::count(first as u64),
+            format::count(end as u64 - 1),
+            format::count(total as u64)
+        ),
     };
     EventsTab {
         summary: summary.into(),
@@ -68,7 +73,11 @@ fn phases(lens: &Lens<'_>, chosen: &str) -> Vec<PhaseChoice> {
     };
     let choice = |(symbol, count): (Symbol, usize)| {
         let name = lens.index.name(symbol);
-        PhaseChoice { value: name.into(), label: format!("{name} {}", format::count(count as u64)).into(), chosen: name == chosen }
+        PhaseChoice {
+            value: name.into(),
+            label: format!("{name} {}", format::count(count as u64)).into(),
+            chosen: name == chosen,
+        }
     };
     let named = counts.into_iter().filter(|(symbol, _)| *symbol != Symbol::default());
     std::iter::once(all).chain(named.map(choice)).collect()
@@ -86,7 +95,9 @@ fn row(lens: &Lens<'_>, n: usize, event: &EventHead) -> EventRow {
         }
         None => Phrase::new().dim("run"),
     };
-    let error = group.and_then(|at| lens.index.groups().get(at)?.error.as_ref()).filter(|(phase, _)| *phase == event.phase && !event.ok);
+    let error = group
+        .and_then(|at| lens.index.groups().get(at)?.error.as_ref())
+        .filter(|(phase, _)| *phase == event.phase && !event.ok);
     let note = match (error, event.fate.is_readable()) {
         (_, false) => Phrase::from("not an event; see the raw line"),
         (Some((_, text)), _) => Phrase::from(&**text),

@@ -18,14 +18,17 @@ pub fn manifest_tab(lens: &Lens<'_>) -> ManifestTab {
         Ok(bytes) => bytes,
         Err(why) => {
             let missing = *lens.index.manifest() == ManifestState::Missing;
-            let words = if missing { "There is no manifest.json.".to_owned() } else { format!("It cannot be read: {why}") };
+            let words =
+                if missing { "There is no manifest.json.".to_owned() } else { format!("It cannot be read: {why}") };
             return ManifestTab { note: Phrase::from(words), ..ManifestTab::default() };
         }
     };
     let (text, repairs) = readable(&bytes);
     let json = Json::parse(&text);
     let note = match (&json, repairs.is_empty()) {
-        (None, _) => Phrase::from("The file is not JSON; it is shown as it is. The rest of this page keeps the last good one."),
+        (None, _) => {
+            Phrase::from("The file is not JSON; it is shown as it is. The rest of this page keeps the last good one.")
+        }
         (Some(Json::Object(_)), true) => Phrase::new(),
         (Some(Json::Object(_)), false) => Phrase::from(format!("Shown after a repair: {}.", repairs.join(", "))),
         (Some(_), _) => Phrase::from("The file is JSON, but not an object."),
@@ -79,7 +82,10 @@ pub fn issues_tab(lens: &Lens<'_>, after: usize) -> IssuesTab {
     let mut counts: Vec<(Sign, crate::view::text::Line)> =
         counts.into_iter().map(|(kind, count)| (level(kind), format!("{} {}", count, kind.label()).into())).collect();
     if unlisted > 0 {
-        counts.push((Sign::plain("mk", "note"), format!("{} more of the same sorts, counted and not listed", format::count(unlisted as u64)).into()));
+        counts.push((
+            Sign::plain("mk", "note"),
+            format!("{} more of the same sorts, counted and not listed", format::count(unlisted as u64)).into(),
+        ));
     }
     let link = |label: String, after: usize| {
         let query = [("tab", "issues"), ("after", &*after.to_string())];

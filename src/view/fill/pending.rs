@@ -48,8 +48,15 @@ fn phases(lens: &Lens<'_>, group: &Group, alive: bool) -> Vec<PendingPhase> {
         .map(|(at, stretch)| {
             let name = lens.index.name(stretch.phase);
             let (class, title) = phase(name);
-            let stages: Vec<&str> = lens.index.events().get(stretch.first..stretch.end).unwrap_or_default().iter()
-                .map(|event| lens.index.name(event.stage)).filter(|stage| !stage.is_empty()).collect();
+            let stages: Vec<&str> = lens
+                .index
+                .events()
+                .get(stretch.first..stretch.end)
+                .unwrap_or_default()
+                .iter()
+                .map(|event| lens.index.name(event.stage))
+                .filter(|stage| !stage.is_empty())
+                .collect();
             let mut says = vec![Phrase::new().dim(stages.join(" → "))];
             if name == "DECIDE" {
                 says.extend(group.decision.as_deref().map(|call| Phrase::new().code(call)));
@@ -59,11 +66,19 @@ fn phases(lens: &Lens<'_>, group: &Group, alive: bool) -> Vec<PendingPhase> {
             }
             let now = at == last && alive;
             let when = if now {
-                stretch.started.map_or_else(Phrase::new, |start| Phrase::new().since(micros(lens.now - start), lens.iso(start)).text(" so far"))
+                stretch.started.map_or_else(Phrase::new, |start| {
+                    Phrase::new().since(micros(lens.now - start), lens.iso(start)).text(" so far")
+                })
             } else {
                 stretch.micros.map_or_else(Phrase::new, |time| Phrase::from(micros(time)))
             };
-            PendingPhase { class, name: title.into(), state: if now { PhaseState::Now } else { PhaseState::Done }, when, says }
+            PendingPhase {
+                class,
+                name: title.into(),
+                state: if now { PhaseState::Now } else { PhaseState::Done },
+                when,
+                says,
+            }
         })
         .collect();
     let reached = |name: &&&str| stretches.iter().any(|stretch| lens.index.name(stretch.phase) == **name);
@@ -71,7 +86,13 @@ fn phases(lens: &Lens<'_>, group: &Group, alive: bool) -> Vec<PendingPhase> {
     let later: Vec<String> = PHASES.iter().skip(furthest).map(|name| phase(name).1).collect();
     if !later.is_empty() {
         let says = vec![Phrase::new().dim(format!("{}: not reached", later.join(", ")))];
-        shown.push(PendingPhase { class: "plain", name: "Later".into(), state: PhaseState::Later, when: Phrase::new(), says });
+        shown.push(PendingPhase {
+            class: "plain",
+            name: "Later".into(),
+            state: PhaseState::Later,
+            when: Phrase::new(),
+            says,
+        });
     }
     shown
 }

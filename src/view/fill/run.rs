@@ -44,7 +44,15 @@ fn facts(lens: &Lens<'_>) -> Vec<Fact> {
     add("model", text(summary.model.as_deref()));
     add("agent", (!summary.agents.is_empty()).then(|| Phrase::from(summary.agents.join(", "))));
     let started = summary.started.and_then(|micros| format::clock(Stamp { micros, zoned: true }, lens.zone));
-    add("started", started.map(|clock| Phrase::new().time(format!("{} {}", format::date(summary.started.unwrap_or_default(), lens.now, lens.zone), clock.text), clock.iso)));
+    add(
+        "started",
+        started.map(|clock| {
+            Phrase::new().time(
+                format!("{} {}", format::date(summary.started.unwrap_or_default(), lens.now, lens.zone), clock.text),
+                clock.iso,
+            )
+        }),
+    );
     let took = if summary.life.liveness.may_grow() { "so far" } else { "took" };
     add(took, summary.duration_ms.map(|ms| Phrase::from(micros((ms * 1e3) as i64))));
     add("tokens", summary.tokens.map(|tokens| Phrase::from(format::count(tokens))));
@@ -76,7 +84,11 @@ pub fn verdict(lens: &Lens<'_>) -> Verdict {
     Verdict {
         status: status(summary),
         headline: Phrase::from(format!("{}.", summary.verdict.sentence)),
-        second: if summary.verdict.second.is_empty() { Phrase::new() } else { Phrase::from(summary.verdict.second.as_str()) },
+        second: if summary.verdict.second.is_empty() {
+            Phrase::new()
+        } else {
+            Phrase::from(summary.verdict.second.as_str())
+        },
         certainty,
         evidence: explained.evidence.iter().map(|evidence| line_of(lens, evidence)).collect(),
         first_trouble: trouble,
@@ -115,11 +127,17 @@ fn liveness(lens: &Lens<'_>, life: &Life) -> Phrase {
         Basis::Event => format!("The newest event is from {ago}"),
         Basis::Growth => format!("The board saw the files grow {ago}"),
         Basis::ManifestTime => format!("No event has a time; the manifest is from {ago}"),
-        Basis::FileTime => format!("Nothing in the files has a time; the newest file was changed {ago}, which a copy changes too"),
+        Basis::FileTime => {
+            format!("Nothing in the files has a time; the newest file was changed {ago}, which a copy changes too")
+        }
         Basis::Nothing => "Nothing carries a time".to_owned(),
     };
     let slowest = lens.index.slowest_gap();
-    let gap = if life.silence.is_some() && slowest > 0 { format!(" · longest pause in the run {}", micros(slowest)) } else { String::new() };
+    let gap = if life.silence.is_some() && slowest > 0 {
+        format!(" · longest pause in the run {}", micros(slowest))
+    } else {
+        String::new()
+    };
     Phrase::new().text(words).dim(gap)
 }
 
@@ -164,12 +182,20 @@ fn says(lens: &Lens<'_>) -> TraceSays {
     add("Stop reason", manifest.and_then(|manifest| manifest.stop_reason.as_deref()).or(from_end).map(code));
     let stop = segment.and_then(|segment| segment.stop.as_ref());
     add("Stop detail", stop.and_then(|(_, stop)| stop.detail.as_deref()).map(code));
-    add("Success", manifest.and_then(|manifest| manifest.success).map(|success| code(if success { "true" } else { "false" })));
+    add(
+        "Success",
+        manifest.and_then(|manifest| manifest.success).map(|success| code(if success { "true" } else { "false" })),
+    );
     add("Step limit", step_limit);
     let (answer, _) = crate::view::text::one_line(lens.summary.answer.as_deref().unwrap_or_default(), 300);
     add("Answer", (!answer.is_empty()).then(|| Phrase::from(answer)));
     let error = segment.and_then(|segment| segment.error.as_ref());
-    add("Last error", error.map(|(event, text)| Phrase::new().text(&**text).text(" ").link(format!("event {event}"), lens.at_event(*event))));
+    add(
+        "Last error",
+        error.map(|(event, text)| {
+            Phrase::new().text(&**text).text(" ").link(format!("event {event}"), lens.at_event(*event))
+        }),
+    );
     let (critics, critics_of) = last_words(lens);
     let failures: Vec<Failure> = manifest.map_or_else(Vec::new, |manifest| failures(lens, manifest));
     let nothing = if facts.is_empty() && critics.is_empty() && failures.is_empty() {
@@ -193,7 +219,11 @@ fn last_words(lens: &Lens<'_>) -> (Vec<LastWord>, Option<Link>) {
         },
         axis: mark.score.and_then(|score| Axis::new(score, None)),
         score: mark.score.map_or_else(|| "no number".to_owned(), format::score).into(),
-        reason: if step.asked(mark.action) { step.critic_reason.as_deref().unwrap_or_default().into() } else { "".into() },
+        reason: if step.asked(mark.action) {
+            step.critic_reason.as_deref().unwrap_or_default().into()
+        } else {
+            "".into()
+        },
     });
     (words.collect(), Some(Link::new(format!("step {}", lens.label(n)), lens.at_step(n))))
 }
@@ -202,7 +232,10 @@ fn failures(lens: &Lens<'_>, manifest: &Manifest) -> Vec<Failure> {
     let at = |id: Option<i64>| lens.index.steps().iter().rposition(|step| step.step_id.is_some() && step.step_id == id);
     let link = |id: Option<i64>| {
         let label = id.map_or_else(|| "–".to_owned(), |id| id.to_string());
-        at(id).map_or_else(|| Link::new(label.clone(), href::run(lens.key())), |n| Link::new(label.clone(), lens.at_step(n)))
+        at(id).map_or_else(
+            || Link::new(label.clone(), href::run(lens.key())),
+            |n| Link::new(label.clone(), lens.at_step(n)),
+        )
     };
     let failure = |failure: &crate::model::manifest::Failure| Failure {
         step: link(failure.step_id),

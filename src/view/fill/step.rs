@@ -51,7 +51,8 @@ pub fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepView
             view.unreadable = Some(Phrase::new().text("The line is JSON, but not an object: ").code(other.to_string()));
         }
         (Ok(bytes), None) => {
-            let words = format!("The line is not JSON. Its {} are below, as they are.", format::bytes(bytes.len() as u64));
+            let words =
+                format!("The line is not JSON. Its {} are below, as they are.", format::bytes(bytes.len() as u64));
             view.unreadable = Some(Phrase::from(words));
         }
     }
@@ -194,11 +195,14 @@ fn prompt(lens: &Lens<'_>, group: &Group, fold: &mut Fold) -> Option<Prompt> {
 fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {
     let stretches = stretches(lens.index, group);
     let shown: Vec<_> = stretches.iter().map(|stretch| (phase(lens.index.name(stretch.phase)), stretch)).collect();
-    let times: Vec<_> =
-        shown.iter().filter_map(|((class, name), stretch)| Some((*class, name.as_str(), stretch.micros? as f64 / 1e3))).collect();
+    let times: Vec<_> = shown
+        .iter()
+        .filter_map(|((class, name), stretch)| Some((*class, name.as_str(), stretch.micros? as f64 / 1e3)))
+        .collect();
     let rows = shown.iter().map(|((class, name), stretch)| {
         let events = lens.index.events().get(stretch.first..stretch.end).unwrap_or_default();
-        let mut stages: Vec<&str> = events.iter().map(|event| lens.index.name(event.stage)).filter(|stage| !stage.is_empty()).collect();
+        let mut stages: Vec<&str> =
+            events.iter().map(|event| lens.index.name(event.stage)).filter(|stage| !stage.is_empty()).collect();
         if stages.len() > 3 {
             stages = [stages.first(), Some(&"…"), stages.last()].into_iter().flatten().copied().collect();
         }

@@ -38,20 +38,28 @@ impl Window {
 }
 
 /// The step list beside the step that is read.
-pub fn steps_tab(lens: &Lens<'_>, window: Window, selected: Option<(usize, StepView)>, follow: Option<bool>) -> StepsTab {
+pub fn steps_tab(
+    lens: &Lens<'_>,
+    window: Window,
+    selected: Option<(usize, StepView)>,
+    follow: Option<bool>,
+) -> StepsTab {
     let total = lens.index.steps().len();
     let current = selected.as_ref().map(|(n, _)| *n);
     let link = |label: String, before: usize| {
         Link::new(label, href::with_query(&href::run(lens.key()), &[("before", &before.to_string())]))
     };
-    let earlier = (window.first > 0).then(|| {
-        link(format!("earlier {}", WINDOW.min(window.first)), window.first)
-    });
+    let earlier = (window.first > 0).then(|| link(format!("earlier {}", WINDOW.min(window.first)), window.first));
     let later = (window.end < total).then(|| {
         let next = (window.end + WINDOW).min(total);
-        if next == total { Link::new("to the last steps", href::run(lens.key())) } else { link(format!("later {WINDOW}"), next) }
+        if next == total {
+            Link::new("to the last steps", href::run(lens.key()))
+        } else {
+            link(format!("later {WINDOW}"), next)
+        }
     });
-    let nothing = if total == 0 && lens.index.groups().is_empty() { "No step was recorded." } else { "No step has a line yet." };
+    let nothing =
+        if total == 0 && lens.index.groups().is_empty() { "No step was recorded." } else { "No step has a line yet." };
     StepsTab {
         caption: format!("Steps {} to {} of {total}", window.first, window.end.saturating_sub(1)).into(),
         critics: lens.summary.critics.join(", ").into(),
@@ -110,7 +118,9 @@ fn row_of(lens: &Lens<'_>, n: usize, current: bool, new: bool, longest: i64) -> 
         asked,
         phase: if step.fate == Fate::Provisional { "no line end".into() } else { "".into() },
         bar: group.and_then(|group| bar(lens, group, longest)),
-        took: group.and_then(took).map_or_else(|| Phrase::new().dim(format::MISSING), |time| Phrase::from(micros(time))),
+        took: group
+            .and_then(took)
+            .map_or_else(|| Phrase::new().dim(format::MISSING), |time| Phrase::from(micros(time))),
         tokens: format::or_missing(step.tokens, format::tokens).into(),
     })
 }
@@ -129,7 +139,9 @@ pub(super) fn sign(step: &StepHead, group: Option<&Group>) -> Option<Sign> {
         return Some(error(format!("tool error: {text}")));
     }
     let code = step.returncode?;
-    Some(Sign { class: "mk err", icon: "", text: "≠0".into(), meaning: format!("the command returned {code}").into() })
+    Some(Sign {
+        class: "mk err", icon: "", text: "≠0".into(), meaning: format!("the command returned {code}").into()
+    })
 }
 
 fn asked(step: &StepHead) -> Option<Sign> {
@@ -152,7 +164,11 @@ pub(super) fn did(step: &StepHead, group: Option<&Group>) -> Did {
             None => (rest, ""),
         };
         let args = args.strip_suffix(')').unwrap_or(args);
-        return Did::Call { name: name.into(), args: args.into(), more: more.trim_start().trim_end_matches(" more").into() };
+        return Did::Call {
+            name: name.into(),
+            args: args.into(),
+            more: more.trim_start().trim_end_matches(" more").into(),
+        };
     }
     if let Some(answer) = step.call.strip_prefix("answer: ") {
         return Did::Answer(answer.into());
