@@ -84,12 +84,6 @@ pub fn why(summary: &Summary, index: &Index) -> Why {
 fn from_events(index: &Index, evidence: &mut Vec<Evidence>) {
     let Some(segment) = index.segment() else { return };
     let mut add = |kind, event, text| evidence.push(Evidence { kind, text, step: None, event: Some(event) });
-    if let Some((event, stop)) = &segment.stop {
-        let reason = stop.reason.as_deref().unwrap_or("no reason");
-        let detail = stop.detail.as_deref().map_or_else(String::new, |detail| format!(": {detail}"));
-        let env = if stop.env_terminal { ", as the environment said" } else { "" };
-        add(Kind::Rule, *event, format!("The stop check ended the run with {reason}{detail}{env}"));
-    }
     if let Some((event, end, ok)) = &segment.end {
         let reason = end.reason.as_deref().unwrap_or("no reason");
         let named = index.events().get(*event).and_then(|event| event.step_id);
@@ -102,6 +96,12 @@ fn from_events(index: &Index, evidence: &mut Vec<Evidence>) {
         if let Some(issue) = &end.issue {
             add(Kind::Error, *event, format!("Preflight: {issue}"));
         }
+    }
+    if let Some((event, stop)) = &segment.stop {
+        let reason = stop.reason.as_deref().unwrap_or("no reason");
+        let detail = stop.detail.as_deref().map_or_else(String::new, |detail| format!(": {detail}"));
+        let env = if stop.env_terminal { ", as the environment said" } else { "" };
+        add(Kind::Rule, *event, format!("The stop check ended the run with {reason}{detail}{env}"));
     }
     if let Some((event, text)) = &segment.overflow {
         add(Kind::Rule, *event, format!("The request did not fit the context window: {text}"));

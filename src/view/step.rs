@@ -111,8 +111,10 @@ pub struct StepView {
     pub prompt: Option<Prompt>,
     /// The events of the step.
     pub events: StepEvents,
-    /// The lines as they are in the files.
+    /// The step's line as it is in its file, or whatever else is shown as text.
     pub raw: Vec<RawLine>,
+    /// The lines of its events, only linked.
+    pub raw_events: Vec<RawLine>,
 }
 
 impl HtmlSafe for StepView {}

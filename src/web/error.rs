@@ -169,6 +169,7 @@ impl Refusal {
 }
 
 /// What a panic in a handler becomes. A panic is a bug of ours; the server goes on.
+#[expect(clippy::needless_pass_by_value, reason = "the signature that CatchPanicLayer asks for")]
 pub(super) fn panicked(cause: Box<dyn Any + Send>) -> HttpResponse<axum::body::Body> {
     let words =
         cause.downcast_ref::<String>().cloned().or_else(|| cause.downcast_ref::<&str>().map(ToString::to_string));

@@ -3,7 +3,7 @@
 use super::{Lens, micros, status};
 use crate::analysis::health;
 use crate::analysis::life::{Basis, Life};
-use crate::analysis::verdict::Certainty;
+use crate::analysis::verdict::{Certainty, Mark};
 use crate::analysis::why::{Kind, why};
 use crate::model::time::Stamp;
 use crate::model::{CriticAction, Manifest};
@@ -102,7 +102,8 @@ pub fn verdict(lens: &Lens<'_>) -> Verdict {
 fn line_of(lens: &Lens<'_>, evidence: &crate::analysis::why::Evidence) -> Evidence {
     let (icon, class) = match evidence.kind {
         Kind::End => ("doc", ""),
-        Kind::Rule => ("limit", "lim"),
+        Kind::Rule if lens.summary.verdict.mark == Mark::Limit => ("limit", "lim"),
+        Kind::Rule => ("rule", ""),
         Kind::Critic => ("critic", "crit"),
         Kind::Error => ("error", "err"),
         Kind::Manifest => ("doc", ""),

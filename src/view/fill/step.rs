@@ -5,13 +5,14 @@ use crate::analysis::timing::{stretches, took};
 use crate::model::index::Group;
 use crate::model::json::Json;
 use crate::model::repair::{Retreat, retreat};
-use crate::model::{CriticAction, Fate, TraceFile};
+use crate::model::{CriticAction, EventHead, Fate, Span, TraceFile};
 use crate::view::fold::{Fold, Part, ValueLinks};
 use crate::view::json::find;
 use crate::view::prompt::Prompt;
 use crate::view::sign::{Phrase, Sign};
 use crate::view::step::{Around, RawLine, StepError, StepEvent, StepEvents, StepLink, StepView, Value};
 use crate::view::svg::PhaseStrip;
+use crate::view::text::Line;
 use crate::view::{format, href};
 
 /// Where a step view stands; decides how its links work.
@@ -60,7 +61,8 @@ pub fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepView
         view.prompt = prompt(lens, group, &mut fold);
         view.events = events(lens, group);
     }
-    view.raw = raw(lens, n, group, bytes.as_deref().unwrap_or_default(), &mut fold);
+    view.raw = raw(lens, n, bytes.as_deref().unwrap_or_default(), &mut fold).into_iter().collect();
+    view.raw_events = group.map_or_else(Vec::new, |group| raw_events(lens, group));
     Some(view)
 }
 
@@ -227,29 +229,30 @@ fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {
 /// At most this many event lines are linked one by one; a step of a normal run has some thirteen.
 const MAX_RAW_EVENTS: usize = 100;
 
-fn raw(lens: &Lens<'_>, n: usize, group: Option<&Group>, bytes: &[u8], fold: &mut Fold) -> Vec<RawLine> {
-    let place = |file: TraceFile, line: u64, span: crate::model::Span| {
-        let (from, to) = (format::count(span.offset), format::count(span.offset + span.len));
-        format!("{} line {}, bytes {from} to {to}", file.name(), format::count(line))
-    };
-    let mut raw = Vec::new();
-    if let Some(step) = lens.index.steps().get(n) {
-        raw.push(RawLine {
-            place: place(TraceFile::Steps, step.line, step.span).into(),
-            size: format::bytes(step.span.len).into(),
-            text: Some(fold.text(&String::from_utf8_lossy(bytes), "")),
-            href: Some(format!("{}/raw", href::step(lens.key(), n))),
-        });
-    }
-    let Some(group) = group else { return raw };
+fn place(file: TraceFile, line: u64, span: Span) -> Line {
+    let (from, to) = (format::count(span.offset), format::count(span.offset + span.len));
+    format!("{} line {}, bytes {from} to {to}", file.name(), format::count(line)).into()
+}
+
+fn raw(lens: &Lens<'_>, n: usize, bytes: &[u8], fold: &mut Fold) -> Option<RawLine> {
+    let step = lens.index.steps().get(n)?;
+    Some(RawLine {
+        place: place(TraceFile::Steps, step.line, step.span),
+        size: format::bytes(step.span.len).into(),
+        text: Some(fold.text(&String::from_utf8_lossy(bytes), "")),
+        href: Some(format!("{}/raw", href::step(lens.key(), n))),
+    })
+}
+
+fn raw_events(lens: &Lens<'_>, group: &Group) -> Vec<RawLine> {
     let events = lens.index.events().get(group.first..group.end).unwrap_or_default();
-    raw.extend(events.iter().enumerate().take(MAX_RAW_EVENTS).map(|(offset, event)| RawLine {
-        place: place(TraceFile::Events, event.line, event.span).into(),
+    let line = |(offset, event): (usize, &EventHead)| RawLine {
+        place: place(TraceFile::Events, event.line, event.span),
         size: format::bytes(event.span.len).into(),
         text: None,
         href: Some(format!("{}/events/{}/raw", href::run(lens.key()), group.first + offset)),
-    }));
-    raw
+    };
+    events.iter().enumerate().take(MAX_RAW_EVENTS).map(line).collect()
 }
 
 /// The value at a JSON pointer of a line, one part of it where it is a long text. `None` where there is none.
