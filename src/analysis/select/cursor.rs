@@ -51,7 +51,7 @@ enum Value {
 }
 
 impl Cursor {
-    /// Reads what [`write`] wrote for the same column.
+    /// Reads what [`write()`] wrote for the same column.
     pub(super) fn parse(text: &str, by: SortBy) -> Option<Self> {
         let (value, key) = text.split_once(':')?;
         let value = match by {

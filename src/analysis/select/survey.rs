@@ -168,7 +168,8 @@ fn strip(matched: &[&Summary]) -> Strip {
     let ended = || matched.iter().filter(|run| !run.partial && !run.life.liveness.may_grow());
     let mut ends: BTreeMap<(Mark, Option<&str>), usize> = BTreeMap::new();
     for run in ended() {
-        *ends.entry((run.verdict.mark, run.verdict.stop_reason.as_deref())).or_default() += 1;
+        let reason = run.verdict.stop_reason.as_deref().filter(|reason| !reason.is_empty());
+        *ends.entry((run.verdict.mark, reason)).or_default() += 1;
     }
     let mut ends: Vec<End> = ends
         .into_iter()
