@@ -11,6 +11,7 @@ pub mod assets;
 pub mod chart;
 pub mod error;
 pub mod href;
+pub mod list;
 pub mod runs;
 
 pub use crate::analysis::format;
