@@ -22,7 +22,7 @@ pub struct Run {
     index: RwLock<Index>,
     summary: RwLock<Arc<Summary>>,
     revision: watch::Sender<u64>,
-    born: u64,
+    born: AtomicU64,
     known: AtomicBool,
     gone: AtomicBool,
     grew: AtomicI64,
@@ -59,9 +59,11 @@ pub(super) struct News {
 }
 
 impl Run {
-    pub(super) fn new(key: RunKey, path: String, reader: RunReader, revision: u64) -> Self {
+    /// A run that is not read yet.
+    pub(super) fn new(key: RunKey, path: String, reader: RunReader) -> Self {
         let index = Index::default();
-        let summary = summary(&key, path.clone(), &index, Outside { now: now(), ..Outside::default() });
+        let unread = summary(&key, path.clone(), &index, Outside { now: now(), ..Outside::default() });
+        let summary = Summary { partial: true, ..unread };
         Self {
             key,
             path,
@@ -69,8 +71,8 @@ impl Run {
             reader: Mutex::new(reader),
             index: RwLock::new(index),
             summary: RwLock::new(Arc::new(summary)),
-            revision: watch::Sender::new(revision),
-            born: revision,
+            revision: watch::Sender::new(0),
+            born: AtomicU64::new(0),
             known: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             grew: AtomicI64::new(0),
@@ -110,7 +112,7 @@ impl Run {
 
     /// The library's revision at which this run was found.
     pub fn born(&self) -> u64 {
-        self.born
+        self.born.load(Ordering::Relaxed)
     }
 
     /// Whether its directory went away.
@@ -192,6 +194,12 @@ impl Run {
     /// Tells everybody who follows this run.
     pub(super) fn tell(&self, revision: u64) {
         self.revision.send_replace(revision);
+    }
+
+    /// Notes the revision at which it was found.
+    pub(super) fn begin(&self, revision: u64) {
+        self.born.store(revision, Ordering::Relaxed);
+        self.tell(revision);
     }
 
     pub(super) fn leave(&self, revision: u64) {

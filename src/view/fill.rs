@@ -23,7 +23,6 @@ use super::svg::PhaseClass;
 use super::text::Line;
 use super::{Status, format, href};
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::Mark;
 use crate::model::time::Stamp;
 use crate::model::{Index, Lines};
 
@@ -87,19 +86,7 @@ impl Lens<'_> {
 
 /// The status of a run as a shape and a word.
 pub fn status(summary: &Summary) -> Status {
-    match summary.verdict.mark {
-        Mark::Running => Status::Running,
-        Mark::Quiet => Status::Quiet,
-        Mark::Stalled => Status::Stalled,
-        Mark::Answered => Status::Answered,
-        Mark::Limit => Status::Limit,
-        Mark::OwnRule => Status::OwnRule,
-        Mark::Critic => Status::CriticStop,
-        Mark::Cancelled => Status::Cancelled,
-        Mark::Error => Status::Error,
-        Mark::Died => Status::Died,
-        Mark::Unknown => Status::Unknown,
-    }
+    super::list::status(summary.verdict.mark)
 }
 
 /// The colour class and the shown name of a phase.

@@ -17,6 +17,7 @@ pub mod fill;
 pub mod fold;
 pub mod href;
 pub mod json;
+pub mod list;
 pub mod prompt;
 pub mod run;
 pub mod runs;

@@ -14,7 +14,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::AppState;
 use super::error::WebError;
 use super::extract::{Params, RunParam, StepParam};
+use super::pages::{listed, sort};
 use super::run::with_lens;
+use crate::analysis::query::Query;
+use crate::analysis::select::select;
 use crate::analysis::why::why as explain;
 use crate::live::{Mode, Run};
 use crate::model::{Lines as _, TraceFile};
@@ -47,15 +50,23 @@ pub(super) async fn runs(State(state): State<AppState>, params: Params) -> Respo
 }
 
 fn list(state: &AppState, params: &Params) -> Result<Response, WebError> {
-    let _ = limit(params, 100)?;
+    let (limit, query, after) = (limit(params, 100)?, Query::parse(params.text("q")), params.text("after"));
     let revision = *state.library.revision().borrow();
-    let runs = state.library.runs();
+    let runs = listed(state);
+    let selection = select(&runs, &query, sort(params)?, limit, Some(after).filter(|after| !after.is_empty()));
+    if selection.after_ignored {
+        let detail = "after takes what next held in the answer before.";
+        return Err(WebError::bad_request("Not a cursor:", detail).named(after));
+    }
+    let skipped = state.library.status().roots.into_iter().flat_map(|root| root.skipped);
     json(&wire::Runs {
         revision,
-        total: runs.len(),
-        matched: runs.len(),
-        runs: runs.iter().map(|run| wire::run_row(&run.summary())).collect(),
-        ..wire::Runs::default()
+        total: selection.total,
+        matched: selection.matched,
+        runs: selection.rows.iter().map(|row| wire::run_row(&row.summary)).collect(),
+        next: selection.next,
+        ignored: query.ignored.iter().map(wire::Ignored::from).collect(),
+        skipped: skipped.map(|skipped| wire::Skipped { path: skipped.path, reason: skipped.reason }).collect(),
     })
 }
 

@@ -52,6 +52,8 @@ impl AppState {
 /// The board as a router, to serve or to nest.
 pub fn router(state: AppState) -> Router {
     let pages = Router::new()
+        .route("/", get(pages::runs))
+        .route("/live/runs", get(pages::runs_pulse))
         .route("/runs/{key}", get(run::page))
         .route("/runs/{key}/live", get(run::pulse))
         .route("/runs/{key}/steps/{n}", get(run::step))
