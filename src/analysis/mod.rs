@@ -8,5 +8,6 @@ pub mod health;
 pub mod life;
 pub mod number;
 pub mod query;
+pub mod select;
 pub mod summary;
 pub mod verdict;

@@ -16,6 +16,7 @@ pub mod error;
 pub mod fold;
 pub mod href;
 pub mod json;
+pub mod list;
 pub mod prompt;
 pub mod run;
 pub mod runs;
