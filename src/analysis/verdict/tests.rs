@@ -5,8 +5,8 @@ use crate::model::{Delta, EventHead, ManifestState, Names};
 /// A run of the given lines, looked at long after it was written.
 fn sentence(steps: &[&str], events: &[&str], manifest: Option<&str>) -> (String, String) {
     let mut names = Names::default();
-    let mut delta = Delta::default();
-    delta.steps = steps.iter().map(|line| StepHead::read(line.as_bytes(), &mut names).0).collect();
+    let steps = steps.iter().map(|line| StepHead::read(line.as_bytes(), &mut names).0).collect();
+    let mut delta = Delta { steps, ..Delta::default() };
     for line in events {
         let (head, note, _) = EventHead::read(line.as_bytes(), &mut names);
         delta.events.push((head, note));
