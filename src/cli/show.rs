@@ -20,6 +20,10 @@ use crate::view::wire;
 mod events;
 mod step;
 
+const WEEK_MICROS: u64 = 7 * 86_400 * 1_000_000;
+/// At most this many steps without a line are listed; the issues name all.
+const MAX_UNWRITTEN: usize = 8;
+
 /// Show a run, one of its steps, or its events
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -102,7 +106,12 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
         writeln!(out, "{}", visible_line(&verdict.second))?;
     }
     writeln!(out)?;
-    let at = |micros: i64| Some(format!("{}, {}", moment(micros, look)?, age(micros, look.now, &look.zone)));
+    let at = |micros: i64| {
+        // An older age is a date, and the date is there already.
+        let recent = look.now.abs_diff(micros) < WEEK_MICROS;
+        let age = if recent { format!(", {}", age(micros, look.now, &look.zone)) } else { String::new() };
+        Some(format!("{}{age}", moment(micros, look)?))
+    };
     let mut fact = |name: &str, value: Option<String>| match value {
         Some(value) => writeln!(out, "{}  {}", look.paint(Ink::Dim, &format!("{name:<8}")), visible_line(&value)),
         None => Ok(()),
@@ -169,7 +178,7 @@ fn write_steps(out: &mut dyn Write, index: &Index, look: &Look) -> std::result::
     let total = index.steps().len();
     if total == 0 {
         writeln!(out, "No steps.")?;
-        return Ok(());
+        return Ok(write_unwritten(out, index, look)?);
     }
     let width = (total - 1).to_string().len().max("n".len());
     let relabelled = index.steps().iter().enumerate().any(|(n, step)| step.step_id != Some(n as i64));
@@ -198,7 +207,25 @@ fn write_steps(out: &mut dyn Write, index: &Index, look: &Look) -> std::result::
             writeln!(out, "{indent}{}", look.paint(ink, &visible_line(&note)))?;
         }
     }
-    Ok(())
+    Ok(write_unwritten(out, index, look)?)
+}
+
+/// The steps that only events tell of: the one under way, or the one in which the run died.
+fn write_unwritten(out: &mut dyn Write, index: &Index, look: &Look) -> io::Result<()> {
+    let unwritten = index.groups_without_line();
+    for group in unwritten.iter().take(MAX_UNWRITTEN).filter_map(|at| index.groups().get(*at)) {
+        let id = group.step_id.map_or_else(|| "a step".to_owned(), |id| format!("step {id}"));
+        let events = counted(group.end - group.first, "event");
+        let decided = group.decision.as_ref().map_or_else(String::new, |call| format!(": {call}"));
+        writeln!(out, "{}", visible_line(&format!("{id} has {events} and no line in steps.jsonl{decided}")))?;
+        if let Some((_, error)) = &group.error {
+            writeln!(out, "  {}", look.paint(Ink::Bad, &visible_line(&format!("error: {error}"))))?;
+        }
+    }
+    match unwritten.len().saturating_sub(MAX_UNWRITTEN) {
+        0 => Ok(()),
+        more => writeln!(out, "and {} more like it", count(more as u64)),
+    }
 }
 
 fn what(step: &StepHead, index: &Index, look: &Look) -> String {
