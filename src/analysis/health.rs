@@ -50,7 +50,9 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
             (TraceFile::Events, manifest.event_count, index.events().len()),
         ];
         for (file, counted, there) in pairs {
-            if let Some(counted) = counted.filter(|counted| *counted != there as i64) {
+            // A file that is not there is an issue of its own.
+            let exists = if file == TraceFile::Steps { steps.exists } else { events.exists };
+            if let Some(counted) = counted.filter(|counted| exists && *counted != there as i64) {
                 add(IssueKind::Count, file, format!("the manifest counts {counted}, the file has {there}"));
             }
         }

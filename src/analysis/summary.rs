@@ -74,6 +74,8 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let lap = index.lap_starts().last().copied().unwrap_or_default();
     let mut collected = Collected::default();
     index.steps().iter().for_each(|step| collected.take(index, step));
+    let errors =
+        index.steps().iter().enumerate().filter(|(n, step)| !step.is_ok() || has_error_event(index, *n)).count();
     let span = || Some((index.last_ts()? - index.first_ts()?) as f64 / 1e3);
     // A manifest of a running or reused directory has the figure of no run, or of the last one only.
     let finished = manifest.filter(|manifest| manifest.is_final() && index.segments().len() <= 1);
@@ -116,10 +118,16 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
             recorded.max(outside.grew).or(outside.modified)
         },
         issues: health::counts(index),
-        errors: collected.errors,
+        errors,
         partial: index.is_partial(),
         life,
     }
+}
+
+/// Whether an event of step `n` tells of an error.
+fn has_error_event(index: &Index, n: usize) -> bool {
+    let group = index.group_of(n).and_then(|at| index.groups().get(at));
+    group.is_some_and(|group| group.error.is_some())
 }
 
 #[derive(Default)]
@@ -130,13 +138,11 @@ struct Collected {
     tools: Vec<String>,
     agents: Vec<String>,
     changed: Vec<String>,
-    errors: usize,
 }
 
 impl Collected {
     fn take(&mut self, index: &Index, step: &crate::model::StepHead) {
         self.scores.extend(step.lowest_score());
-        self.errors += usize::from(step.fate.is_readable() && !step.is_ok());
         let mut add = |sort: u8, symbol, list: &mut Vec<String>| {
             if self.seen.insert((sort, symbol)) {
                 list.push(index.name(symbol).to_owned());

@@ -218,7 +218,7 @@ impl EventWire<'_> {
     fn into_head(self, names: &mut Names) -> (EventHead, Option<EventNote>, Vec<Remark>) {
         let mut remarks = Vec::new();
         let mut odd = |field: &str, what: &str, expected: &str| {
-            remarks.push((IssueKind::Field, format!("{field} is {what}, expected {expected}")));
+            remarks.push((IssueKind::Field, format!("{field} is {what}; expected {expected}")));
         };
         if self.step_id.int().is_none() {
             odd("step_id", self.step_id.type_name(), "a whole number");

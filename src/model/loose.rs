@@ -70,7 +70,7 @@ impl Scalar<'_> {
     /// The type in words, for issues.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
-            Scalar::Absent => "nothing",
+            Scalar::Absent => "missing",
             Scalar::Null => "null",
             Scalar::Bool(_) => "a boolean",
             Scalar::Int(_) | Scalar::Float(_) => "a number",

@@ -304,7 +304,7 @@ impl StepWire<'_> {
 
     fn remark_odd_types(&self, remarks: &mut Vec<Remark>) {
         let mut odd = |field: &str, what: &str, expected: &str| {
-            remarks.push((IssueKind::Field, format!("{field} is {what}, expected {expected}")));
+            remarks.push((IssueKind::Field, format!("{field} is {what}; expected {expected}")));
         };
         if self.step_id.int().is_none() {
             odd("step_id", self.step_id.type_name(), "a whole number");
