@@ -1,5 +1,81 @@
 //! What is a trace? The types every other room speaks of.
 //!
-//! No files, no clock, no async: serde and core only.
+//! No files, no clock, no async: serde and core only. A trace on disk is three files; here it is an [`Index`] (what
+//! lists, charts and joins need, some hundred bytes a step) and the lines themselves, read when somebody looks.
 
+pub mod event;
+pub mod index;
+pub mod issue;
 pub mod json;
+mod loose;
+pub mod manifest;
+pub mod names;
+pub mod repair;
+pub mod step;
+pub mod stop;
+pub mod time;
+
+use std::fmt;
+
+pub use event::{EventHead, EventNote};
+pub use index::{Delta, Index};
+pub use issue::{Issue, IssueKind, Issues};
+pub use manifest::{Manifest, ManifestState};
+pub use names::{Names, Symbol};
+pub use step::{CriticAction, CriticMark, Fate, StepHead};
+pub use stop::StopReason;
+
+/// A run's name on the board: its directory relative to the root, `/` between parts.
+///
+/// It is looked up in a map and never joined to a path.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunKey(std::sync::Arc<str>);
+
+impl RunKey {
+    /// Makes a key from a relative path written with `/`.
+    pub fn new(path: &str) -> Self {
+        Self(path.into())
+    }
+
+    /// The key's text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RunKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where a line lies in its file: byte offset and length, without the line end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// Bytes from the start of the file.
+    pub offset: u64,
+    /// Bytes, without the line end.
+    pub len: u64,
+}
+
+/// One of the three files of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TraceFile {
+    /// `manifest.json`
+    Manifest,
+    /// `steps.jsonl`
+    Steps,
+    /// `events.jsonl`
+    Events,
+}
+
+impl TraceFile {
+    /// The file's name inside a run directory.
+    pub fn name(self) -> &'static str {
+        match self {
+            TraceFile::Manifest => "manifest.json",
+            TraceFile::Steps => "steps.jsonl",
+            TraceFile::Events => "events.jsonl",
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! What is known of a run without reading a line again? Heads of steps and events, and how they belong together.
+//!
+//! [`Index::apply`] is the one way in. It depends only on the order of lines inside each file, never on how the
+//! files were cut into reads, so a run that was followed line by line ends on the same index as one read at once.
+
+mod fold;
+mod join;
+
+use super::event::{EndNote, InitNote, StopNote};
+use super::{EventHead, EventNote, Issue, Issues, ManifestState, Names, StepHead, Symbol};
+use join::{Ids, Laps};
+
+/// Everything new since the last look at a run's files.
+#[derive(Debug, Default)]
+pub struct Delta {
+    /// The files were replaced: what the index holds is void.
+    pub restarted: bool,
+    /// Names that came up, after those handed out before.
+    pub names: Vec<Box<str>>,
+    /// New step lines, in file order.
+    pub steps: Vec<StepHead>,
+    /// New event lines, in file order.
+    pub events: Vec<(EventHead, Option<EventNote>)>,
+    /// The provisional last line of `steps.jsonl` got its line end.
+    pub step_confirmed: bool,
+    /// The provisional last line of `events.jsonl` got its line end.
+    pub event_confirmed: bool,
+    /// The manifest, if it changed.
+    pub manifest: Option<ManifestState>,
+    /// New oddities that stay.
+    pub issues: Vec<Issue>,
+    /// The oddities that hold now and may be gone later: missing files, an unfinished last line.
+    pub passing: Vec<Issue>,
+    /// How much of each file there is and was read.
+    pub steps_file: FileState,
+    /// As `steps_file`.
+    pub events_file: FileState,
+    /// More bytes are there than one look reads.
+    pub more: bool,
+}
+
+/// How much of a file there is and was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FileState {
+    /// Whether the file exists.
+    pub exists: bool,
+    /// Bytes on disk at the last look.
+    pub size: u64,
+    /// Bytes of it that are in the index.
+    pub read: u64,
+}
+
+/// The events of one round of the engine's loop: what happened in a step, before its line is written.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Group {
+    /// The loop counter.
+    pub step_id: Option<i64>,
+    /// The first event, as an index into [`Index::events`].
+    pub first: usize,
+    /// One past the last event.
+    pub end: usize,
+    /// Time of the first event; microseconds since the epoch.
+    pub started: Option<i64>,
+    /// Time of the last event.
+    pub ended: Option<i64>,
+    /// The first error in words, and its phase.
+    pub error: Option<(Symbol, Box<str>)>,
+    /// Whether the engine recovered (or gave up) after the error: a RECOVER event.
+    pub recovered: bool,
+    /// What was decided. Kept only for the newest group; older steps have lines that say it.
+    pub decision: Option<Box<str>>,
+}
+
+/// One run inside the directory: from a set-up or an INIT event to the next.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Segment {
+    /// Its first event, as an index into [`Index::events`].
+    pub first_event: usize,
+    /// Its first group, as an index into [`Index::groups`].
+    pub first_group: usize,
+    /// What INIT said, and the event.
+    pub init: Option<(usize, InitNote)>,
+    /// What END said, the event, and whether it says that all went well.
+    pub end: Option<(usize, EndNote, bool)>,
+    /// What the last stopping `CHECK_STOP` said, and the event.
+    pub stop: Option<(usize, StopNote)>,
+    /// The last critics' verdict that was not a pass: the event, whether it stopped the run, and the reason.
+    pub critics: Option<(usize, bool, Box<str>)>,
+    /// The last error, and the event.
+    pub error: Option<(usize, Box<str>)>,
+    /// The last context overflow in words, and the event.
+    pub overflow: Option<(usize, Box<str>)>,
+    /// The first event of the tool sets' teardown.
+    pub teardown: Option<usize>,
+    /// The step limit inside the agent's state.
+    pub state_limit: Option<i64>,
+    /// How often critics asked for a retry.
+    pub retries: usize,
+    /// How often the engine recovered from an error.
+    pub recoveries: usize,
+    /// Whether anything but set-up happened in it.
+    begun: bool,
+    /// Whether an INIT event was seen in it.
+    initialised: bool,
+}
+
+/// A run as the board remembers it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Index {
+    names: Names,
+    steps: Vec<StepHead>,
+    events: Vec<EventHead>,
+    groups: Vec<Group>,
+    segments: Vec<Segment>,
+    step_laps: Laps,
+    group_laps: Laps,
+    manifest: ManifestState,
+    issues: Issues,
+    passing: Vec<Issue>,
+    steps_file: FileState,
+    events_file: FileState,
+    steps_read: usize,
+    events_read: usize,
+    group_open: bool,
+    first_ts: Option<i64>,
+    last_ts: Option<i64>,
+    slowest_gap: i64,
+    back_steps: usize,
+    more: bool,
+}
+
+impl Index {
+    /// The names that symbols stand for.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// The text of a symbol.
+    pub fn name(&self, symbol: Symbol) -> &str {
+        self.names.get(symbol)
+    }
+
+    /// The step lines, in file order; the position is the step's ordinal.
+    pub fn steps(&self) -> &[StepHead] {
+        &self.steps
+    }
+
+    /// The event lines, in file order.
+    pub fn events(&self) -> &[EventHead] {
+        &self.events
+    }
+
+    /// The rounds of the engine's loop that events tell of, in file order.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// The runs in this directory, in file order; usually one.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// The newest run in this directory.
+    pub fn segment(&self) -> Option<&Segment> {
+        self.segments.last()
+    }
+
+    /// The manifest as last read.
+    pub fn manifest(&self) -> &ManifestState {
+        &self.manifest
+    }
+
+    /// The oddities found while reading that stay.
+    pub fn issues(&self) -> &Issues {
+        &self.issues
+    }
+
+    /// The oddities that hold now and may pass: missing files, an unfinished last line.
+    pub fn passing_issues(&self) -> &[Issue] {
+        &self.passing
+    }
+
+    /// How much of `steps.jsonl` is here.
+    pub fn steps_file(&self) -> FileState {
+        self.steps_file
+    }
+
+    /// How much of `events.jsonl` is here.
+    pub fn events_file(&self) -> FileState {
+        self.events_file
+    }
+
+    /// How many step lines are JSON.
+    pub fn steps_read(&self) -> usize {
+        self.steps_read
+    }
+
+    /// How many event lines are JSON.
+    pub fn events_read(&self) -> usize {
+        self.events_read
+    }
+
+    /// Time of the earliest event; microseconds since the epoch.
+    pub fn first_ts(&self) -> Option<i64> {
+        self.first_ts
+    }
+
+    /// Time of the newest event; microseconds since the epoch.
+    pub fn last_ts(&self) -> Option<i64> {
+        self.last_ts
+    }
+
+    /// The longest time between two events that follow each other inside one run, in microseconds.
+    pub fn slowest_gap(&self) -> i64 {
+        self.slowest_gap
+    }
+
+    /// How often an event is older than the one before it.
+    pub fn back_steps(&self) -> usize {
+        self.back_steps
+    }
+
+    /// Whether the reader knows of bytes it has not read yet.
+    pub fn is_partial(&self) -> bool {
+        self.more
+    }
+
+    /// The group with the events of step `ordinal`.
+    pub fn group_of(&self, ordinal: usize) -> Option<usize> {
+        let id = self.steps.get(ordinal)?.step_id?;
+        join::matching(&self.step_ids(), &self.group_ids(), ordinal, id)
+    }
+
+    /// The ordinal of the step whose events are group `at`.
+    pub fn step_of(&self, at: usize) -> Option<usize> {
+        let id = self.groups.get(at)?.step_id?;
+        join::matching(&self.group_ids(), &self.step_ids(), at, id)
+    }
+
+    fn step_ids(&self) -> Ids<'_, StepHead> {
+        Ids { items: &self.steps, id: |step| step.step_id, laps: &self.step_laps }
+    }
+
+    fn group_ids(&self) -> Ids<'_, Group> {
+        Ids { items: &self.groups, id: |group| group.step_id, laps: &self.group_laps }
+    }
+
+    /// The group event `at` belongs to, by position; `None` for the run's own events.
+    pub fn group_at(&self, at: usize) -> Option<usize> {
+        let group = self.groups.partition_point(|group| group.first <= at).checked_sub(1)?;
+        self.groups.get(group).filter(|group| at < group.end).map(|_| group)
+    }
+
+    /// Whether ids repeat in a way that leaves open which events belong to which step.
+    pub fn join_is_open(&self) -> bool {
+        !self.groups.is_empty() && !self.steps.is_empty() && self.step_laps.len() != self.group_laps.len()
+    }
+
+    /// The ordinals at which step ids start over.
+    pub fn lap_starts(&self) -> &[usize] {
+        self.step_laps.starts()
+    }
+
+    /// Groups of finished rounds that no step line belongs to.
+    pub fn groups_without_line(&self) -> Vec<usize> {
+        (0..self.groups.len()).filter(|at| self.step_of(*at).is_none()).collect()
+    }
+
+    /// The newest group, if its step has no line yet.
+    pub fn pending_group(&self) -> Option<usize> {
+        let last = self.groups.len().checked_sub(1)?;
+        (self.group_open && self.step_of(last).is_none()).then_some(last)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! How does one more line change the index? One function for each sort of line, in file order.
+
+use super::super::{EventHead, EventNote, Fate, StepHead};
+use super::{Delta, Group, Index, Segment};
+
+/// What an event is to the structure of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Tool sets are set up.
+    Setup,
+    /// Tool sets are torn down.
+    Teardown,
+    /// A run begins.
+    Init,
+    /// A run ends.
+    End,
+    /// A round of the loop begins.
+    Opens,
+    /// Part of a round; the decision phases may open one where the opening event is missing.
+    Decides,
+    /// Part of the round that is open.
+    Inside,
+    /// Nothing the board knows.
+    Unknown,
+}
+
+impl Role {
+    fn of(phase: &str, stage: &str) -> Self {
+        match (phase, stage) {
+            ("toolset_setup_start" | "toolset_setup_end" | "toolset_setup_error", _) => Role::Setup,
+            ("toolset_teardown_start" | "toolset_teardown_end" | "toolset_teardown_error", _) => Role::Teardown,
+            // QitOS 0.6 writes a second INIT when model and protocol do not fit.
+            ("INIT", "harness_mismatch") => Role::Unknown,
+            ("INIT", _) => Role::Init,
+            ("END", _) => Role::End,
+            // The first event of a step: OBSERVE in the oldest layout, DECIDE/state_ready since.
+            ("OBSERVE", "start") | ("DECIDE", "state_ready") => Role::Opens,
+            ("OBSERVE" | "DECIDE", _) => Role::Decides,
+            ("", _) => Role::Unknown,
+            _ => Role::Inside,
+        }
+    }
+}
+
+impl Index {
+    /// Takes in what a reader found.
+    pub fn apply(&mut self, delta: Delta) {
+        if delta.restarted {
+            *self = Self::default();
+        }
+        self.names.extend(&delta.names);
+        confirm(self.steps.last_mut().map(|step| &mut step.fate), delta.step_confirmed);
+        confirm(self.events.last_mut().map(|event| &mut event.fate), delta.event_confirmed);
+        self.issues.extend(delta.issues);
+        delta.steps.into_iter().for_each(|step| self.push_step(step));
+        delta.events.into_iter().for_each(|(event, note)| self.push_event(event, note));
+        if let Some(manifest) = delta.manifest {
+            self.manifest = manifest;
+        }
+        self.passing = delta.passing;
+        self.steps_file = delta.steps_file;
+        self.events_file = delta.events_file;
+        self.more = delta.more;
+    }
+
+    fn push_step(&mut self, step: StepHead) {
+        self.steps_read += usize::from(step.fate != Fate::Unreadable);
+        self.step_laps.push(step.step_id, self.steps.len());
+        self.steps.push(step);
+    }
+
+    fn push_event(&mut self, event: EventHead, note: Option<EventNote>) {
+        self.events_read += usize::from(event.fate != Fate::Unreadable);
+        let at = self.events.len();
+        let role = Role::of(self.names.get(event.phase), self.names.get(event.stage));
+        self.open_segment(role, at);
+        self.keep_time(&event);
+        self.join_group(&event, role, at);
+        if let Some(note) = note {
+            self.take_note(&event, note, at);
+        }
+        if role == Role::Teardown
+            && let Some(segment) = self.segments.last_mut()
+        {
+            segment.teardown.get_or_insert(at);
+        }
+        self.events.push(event);
+    }
+
+    fn open_segment(&mut self, role: Role, at: usize) {
+        let starts = match (self.segments.last(), role) {
+            (None, _) => true,
+            (Some(segment), Role::Setup) => segment.begun,
+            (Some(segment), Role::Init) => segment.initialised,
+            _ => false,
+        };
+        if starts {
+            self.segments.push(Segment { first_event: at, first_group: self.groups.len(), ..Segment::default() });
+            self.group_open = false;
+        }
+        if let Some(segment) = self.segments.last_mut() {
+            segment.begun |= role != Role::Setup;
+            segment.initialised |= role == Role::Init;
+        }
+    }
+
+    fn keep_time(&mut self, event: &EventHead) {
+        let Some(ts) = event.ts else { return };
+        let new_segment = self.segments.last().is_some_and(|segment| segment.first_event == self.events.len());
+        if let Some(last) = self.last_ts {
+            self.back_steps += usize::from(ts < last && !new_segment);
+            if !new_segment {
+                self.slowest_gap = self.slowest_gap.max(ts.saturating_sub(last));
+            }
+        }
+        self.first_ts = Some(self.first_ts.map_or(ts, |first| first.min(ts)));
+        self.last_ts = Some(ts);
+    }
+
+    fn join_group(&mut self, event: &EventHead, role: Role, at: usize) {
+        let current = self.groups.last().filter(|_| self.group_open);
+        let opens = match role {
+            Role::Opens => true,
+            Role::Decides => current.is_none_or(|group| group.step_id != event.step_id),
+            Role::Inside => current.is_none() && event.step_id.is_some(),
+            Role::Init | Role::End | Role::Teardown => {
+                self.group_open = false;
+                return;
+            }
+            Role::Setup | Role::Unknown => return,
+        };
+        if opens {
+            if let Some(group) = self.groups.last_mut() {
+                group.decision = None;
+            }
+            self.group_laps.push(event.step_id, self.groups.len());
+            let group = Group { step_id: event.step_id, first: at, started: event.ts, ..Group::default() };
+            self.groups.push(group);
+            self.group_open = true;
+        }
+        if let Some(group) = self.groups.last_mut() {
+            group.end = at + 1;
+            group.ended = event.ts.or(group.ended);
+        }
+    }
+
+    fn take_note(&mut self, event: &EventHead, note: EventNote, at: usize) {
+        let phase = self.names.get(event.phase);
+        let (recover, stops) = (phase == "RECOVER", self.names.get(event.stage) == "stop");
+        let group = self.groups.last_mut().filter(|_| self.group_open);
+        let Some(segment) = self.segments.last_mut() else { return };
+        match note {
+            EventNote::Init(init) => segment.init = Some((at, *init)),
+            EventNote::StateLimit(limit) => segment.state_limit = Some(limit),
+            EventNote::Decision(call) => {
+                if let Some(group) = group {
+                    group.decision = Some(call);
+                }
+            }
+            EventNote::Stop(stop) => segment.stop = Some((at, *stop)),
+            EventNote::Critics(reason) => {
+                segment.retries += usize::from(!stops);
+                segment.critics = Some((at, stops, reason));
+            }
+            EventNote::Error(text) => {
+                segment.recoveries += usize::from(recover);
+                if let Some(group) = group {
+                    group.recovered |= recover;
+                    group.error.get_or_insert_with(|| (event.phase, text.clone()));
+                }
+                segment.error = Some((at, text));
+            }
+            EventNote::End(end) => segment.end = Some((at, *end, event.ok)),
+            EventNote::Overflow(text) => segment.overflow = Some((at, text)),
+        }
+    }
+}
+
+fn confirm(fate: Option<&mut Fate>, confirmed: bool) {
+    if let Some(fate) = fate.filter(|fate| confirmed && **fate == Fate::Provisional) {
+        *fate = Fate::Good;
+    }
+}

@@ -1,0 +1,77 @@
+//! Which events belong to which step? Both name a step id, and ids start over when a directory is used again.
+//!
+//! A *lap* is a stretch in which the ids rise. With as many laps of steps as of event groups, the same lap is the
+//! same run of the directory. Otherwise one of them is missing a lap (a run that died before its first line, a
+//! checkpoint resumed with rising ids), and the newest ones are taken to belong together.
+
+/// Where the rising stretches of a sequence of ids begin.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Laps {
+    starts: Vec<usize>,
+    last: Option<i64>,
+}
+
+impl Laps {
+    /// Takes the id of the item at position `at`; items without an id stay in the lap they stand in.
+    pub(super) fn push(&mut self, id: Option<i64>, at: usize) {
+        let falls = id.is_some() && self.last.is_some() && id <= self.last;
+        if self.starts.is_empty() || falls {
+            self.starts.push(at);
+        }
+        self.last = id.or(self.last);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    pub(super) fn starts(&self) -> &[usize] {
+        &self.starts
+    }
+
+    /// The lap that position `at` is in.
+    fn of(&self, at: usize) -> Option<usize> {
+        self.starts.partition_point(|start| *start <= at).checked_sub(1)
+    }
+
+    fn range(&self, lap: usize, total: usize) -> Option<(usize, usize)> {
+        Some((*self.starts.get(lap)?, self.starts.get(lap + 1).copied().unwrap_or(total)))
+    }
+}
+
+/// Items with ids, and where their laps begin.
+pub(super) struct Ids<'a, T> {
+    pub(super) items: &'a [T],
+    pub(super) id: fn(&T) -> Option<i64>,
+    pub(super) laps: &'a Laps,
+}
+
+/// A search for an id gives up after this many laps; only a file whose ids all repeat has more.
+const MAX_LAPS: usize = 256;
+/// An item without an id takes the id of at most this many items before it, for the binary search.
+const MAX_WALK: usize = 64;
+
+/// The position in `others` of the item that belongs to the one at `at` in `ids`, whose id is `id`.
+pub(super) fn matching<A, B>(ids: &Ids<'_, A>, others: &Ids<'_, B>, at: usize, id: i64) -> Option<usize> {
+    let lap = ids.laps.of(at)?;
+    if ids.laps.len() == others.laps.len() {
+        return others.find(lap, id);
+    }
+    let later = (lap + 1..ids.laps.len()).take(MAX_LAPS).filter(|lap| ids.find(*lap, id).is_some()).count();
+    (0..others.laps.len()).rev().take(MAX_LAPS).filter_map(|lap| others.find(lap, id)).nth(later)
+}
+
+impl<T> Ids<'_, T> {
+    /// The position of `id` in one lap, in which ids rise.
+    fn find(&self, lap: usize, id: i64) -> Option<usize> {
+        let (start, end) = self.laps.range(lap, self.items.len())?;
+        let items = self.items.get(start..end)?;
+        let id_or_before = |at: usize| items.get(..=at)?.iter().rev().take(MAX_WALK).find_map(self.id);
+        let (mut low, mut high) = (0, items.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if id_or_before(middle).is_none_or(|before| before < id) { low = middle + 1 } else { high = middle }
+        }
+        items.get(low).filter(|item| (self.id)(item) == Some(id)).map(|_| start + low)
+    }
+}

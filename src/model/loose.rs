@@ -1,0 +1,318 @@
+//! How is a field of any type read without failing? These readers accept every JSON value.
+//!
+//! A derived struct refuses a whole line when one field has an unexpected type. A trace written by somebody
+//! else must not lose a line for that, so each field is read as "the scalar that is there", "the object, if it is
+//! one" or "the array, if it is one".
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+/// A scalar of any type; arrays and objects are passed over and only named.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) enum Scalar<'a> {
+    #[default]
+    Absent,
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Str(Cow<'a, str>),
+    Array,
+    Object,
+}
+
+impl Scalar<'_> {
+    pub(crate) fn str(&self) -> Option<&str> {
+        match self {
+            Scalar::Str(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The text of a string that is not empty.
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.str().filter(|text| !text.is_empty())
+    }
+
+    pub(crate) fn bool(&self) -> Option<bool> {
+        match self {
+            Scalar::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// A finite number.
+    pub(crate) fn number(&self) -> Option<f64> {
+        match self {
+            Scalar::Int(value) => Some(*value as f64),
+            Scalar::Float(value) => Some(*value).filter(|value| value.is_finite()),
+            _ => None,
+        }
+    }
+
+    /// A whole number, also when it is spelled `1.0`.
+    pub(crate) fn int(&self) -> Option<i64> {
+        match self {
+            Scalar::Int(value) => Some(*value),
+            Scalar::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => Some(*value as i64),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(self, Scalar::Absent | Scalar::Null)
+    }
+
+    /// The type in words, for issues.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Scalar::Absent => "nothing",
+            Scalar::Null => "null",
+            Scalar::Bool(_) => "a boolean",
+            Scalar::Int(_) | Scalar::Float(_) => "a number",
+            Scalar::Str(_) => "a string",
+            Scalar::Array => "an array",
+            Scalar::Object => "an object",
+        }
+    }
+}
+
+struct ScalarVisitor;
+
+impl<'de> Visitor<'de> for ScalarVisitor {
+    type Value = Scalar<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Scalar::Null)
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(Scalar::Bool(value))
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+        Ok(Scalar::Int(value))
+    }
+    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+        Ok(i64::try_from(value).map_or(Scalar::Float(value as f64), Scalar::Int))
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
+        Ok(Scalar::Float(value))
+    }
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Scalar::Str(Cow::Borrowed(text)))
+    }
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Scalar::Str(Cow::Owned(text.to_owned())))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Scalar::Array)
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Scalar::Object)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Scalar<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ScalarVisitor)
+    }
+}
+
+/// An object read as `T`, or the scalar (or array) that stands in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Maybe<'a, T> {
+    Value(T),
+    Other(Scalar<'a>),
+}
+
+impl<T> Default for Maybe<'_, T> {
+    fn default() -> Self {
+        Maybe::Other(Scalar::Absent)
+    }
+}
+
+impl<T> Maybe<'_, T> {
+    pub(crate) fn value(&self) -> Option<&T> {
+        match self {
+            Maybe::Value(value) => Some(value),
+            Maybe::Other(_) => None,
+        }
+    }
+
+    pub(crate) fn other(&self) -> Option<&Scalar<'_>> {
+        match self {
+            Maybe::Value(_) => None,
+            Maybe::Other(other) => Some(other),
+        }
+    }
+}
+
+macro_rules! forward_scalars {
+    ($wrap:path) => {
+        fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+            ScalarVisitor.visit_unit().map($wrap)
+        }
+        fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Self::Value, E> {
+            ScalarVisitor.visit_bool(value).map($wrap)
+        }
+        fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Self::Value, E> {
+            ScalarVisitor.visit_i64(value).map($wrap)
+        }
+        fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Self::Value, E> {
+            ScalarVisitor.visit_u64(value).map($wrap)
+        }
+        fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Self::Value, E> {
+            ScalarVisitor.visit_f64(value).map($wrap)
+        }
+        fn visit_borrowed_str<E: serde::de::Error>(self, text: &'de str) -> Result<Self::Value, E> {
+            ScalarVisitor.visit_borrowed_str(text).map($wrap)
+        }
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+            ScalarVisitor.visit_str(text).map($wrap)
+        }
+    };
+}
+
+impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for Maybe<'a, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MaybeVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for MaybeVisitor<T> {
+            type Value = Maybe<'de, T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+            forward_scalars!(Maybe::Other);
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+                ScalarVisitor.visit_seq(seq).map(Maybe::Other)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Maybe::Value)
+            }
+        }
+        deserializer.deserialize_any(MaybeVisitor(PhantomData))
+    }
+}
+
+/// At most this many items of an array are kept by [`Many`].
+const MAX_ITEMS: usize = 4_096;
+
+/// An array read item by item as `T`, or what stands in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Many<'a, T> {
+    pub(crate) items: Vec<T>,
+    pub(crate) instead: Option<Scalar<'a>>,
+}
+
+impl<T> Default for Many<'_, T> {
+    fn default() -> Self {
+        Many { items: Vec::new(), instead: None }
+    }
+}
+
+impl<'a, T> Many<'a, T> {
+    fn other(scalar: Scalar<'a>) -> Self {
+        Many { items: Vec::new(), instead: Some(scalar) }
+    }
+}
+
+impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for Many<'a, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ManyVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ManyVisitor<T> {
+            type Value = Many<'de, T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+            forward_scalars!(Many::other);
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                ScalarVisitor.visit_map(map).map(Many::other)
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut items = Vec::new();
+                while items.len() < MAX_ITEMS {
+                    let Some(item) = seq.next_element()? else { return Ok(Many { items, instead: None }) };
+                    items.push(item);
+                }
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Many { items, instead: None })
+            }
+        }
+        deserializer.deserialize_any(ManyVisitor(PhantomData))
+    }
+}
+
+/// The keys of an object and the scalar under each, in file order; at most [`MAX_ITEMS`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Keys<'a>(pub(crate) Vec<(Cow<'a, str>, Scalar<'a>)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Keys<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeysVisitor;
+        impl<'de> Visitor<'de> for KeysVisitor {
+            type Value = Keys<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut keys = Vec::new();
+                while keys.len() < MAX_ITEMS {
+                    let Some((super::json::Text(key), value)) = map.next_entry()? else { return Ok(Keys(keys)) };
+                    keys.push((key, value));
+                }
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Keys(keys))
+            }
+        }
+        deserializer.deserialize_map(KeysVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default)]
+    struct Wire<'a> {
+        #[serde(borrow)]
+        id: Scalar<'a>,
+        #[serde(borrow)]
+        inner: Maybe<'a, Inner<'a>>,
+        #[serde(borrow)]
+        list: Many<'a, Maybe<'a, Inner<'a>>>,
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default)]
+    struct Inner<'a> {
+        #[serde(borrow)]
+        x: Scalar<'a>,
+    }
+
+    #[test]
+    fn every_type_is_accepted_everywhere() {
+        for value in ["null", "true", "3", "-1.5", "1e300", "\"s\"", "[1,[2]]", "{\"x\":{\"y\":1}}"] {
+            let text = format!("{{\"id\":{value},\"inner\":{value},\"list\":{value},\"else\":{value}}}");
+            serde_json::from_str::<Wire<'_>>(&text).unwrap();
+            let text = format!("{{\"list\":[{value},{value}]}}");
+            assert_eq!(serde_json::from_str::<Wire<'_>>(&text).unwrap().list.items.len(), 2);
+        }
+    }
+
+    #[test]
+    fn whole_numbers_may_be_spelled_as_floats() {
+        let wire: Wire<'_> = serde_json::from_str(r#"{"id": 7.0, "inner": {"x": 1.5}}"#).unwrap();
+        assert_eq!(wire.id.int(), Some(7));
+        assert_eq!(wire.inner.value().unwrap().x.int(), None);
+    }
+}

@@ -1,0 +1,259 @@
+//! How is a line read that strict JSON refuses? In steps of retreat, each of which is said to the reader.
+//!
+//! Python writes bare `NaN` and `Infinity`; killed writers and editors leave bad UTF-8, raw control characters and half
+//! surrogate pairs. `serde_json` rejects the whole line for any of them.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::json::Members;
+use super::loose::Maybe;
+use super::{Fate, IssueKind};
+
+/// A remark on a line, without its place: the reader knows the place.
+pub type Remark = (IssueKind, String);
+
+/// What a line turned out to be after the strict reading failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Retreat {
+    /// A copy of the line that parses, and what was changed in it.
+    Repaired {
+        /// The repaired JSON text.
+        text: String,
+        /// One phrase for each sort of repair.
+        repairs: Vec<&'static str>,
+    },
+    /// An object of which some fields cannot be read; `text` holds the others.
+    Salvaged {
+        /// JSON text without the unreadable fields.
+        text: String,
+        /// The names of the fields left out.
+        lost: Vec<String>,
+    },
+    /// JSON, but not an object; with its type in words.
+    Foreign(&'static str),
+    /// Not JSON; with the parser's reason.
+    NotJson(String),
+}
+
+/// Reads one object by `parse`, strictly first and then in retreat; never fails.
+///
+/// The result is `None` where nothing of it can be used. The remarks say what was done.
+pub(super) fn read_object<T>(line: &[u8], mut parse: impl FnMut(&str) -> Option<T>) -> (Option<T>, Fate, Vec<Remark>) {
+    if let Some(read) = std::str::from_utf8(line).ok().and_then(&mut parse) {
+        return (Some(read), Fate::Good, Vec::new());
+    }
+    let (text, remarks): (String, Vec<Remark>) = match retreat(line, |text| parse(text).is_some()) {
+        Retreat::Repaired { text, repairs } => {
+            (text, repairs.iter().map(|what| (IssueKind::Repaired, (*what).to_owned())).collect())
+        }
+        Retreat::Salvaged { text, lost } => {
+            (text, lost.iter().map(|name| (IssueKind::Field, format!("field {name} cannot be read"))).collect())
+        }
+        Retreat::Foreign(what) => {
+            return (None, Fate::Foreign, vec![(IssueKind::Foreign, format!("{what} where an object is expected"))]);
+        }
+        Retreat::NotJson(why) => {
+            return (None, Fate::Unreadable, vec![(IssueKind::NotJson, format!("not JSON: {why}"))]);
+        }
+    };
+    (parse(&text), Fate::Repaired, remarks)
+}
+
+/// Parses one JSON object. A derived struct alone would also take an array for its fields in order.
+pub(super) fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
+    match serde_json::from_str(text) {
+        Ok(Maybe::Value(value)) => Some(value),
+        _ => None,
+    }
+}
+
+/// Finds out what can be read of `line`; `accepts` says whether the caller can use a JSON text.
+pub fn retreat(line: &[u8], mut accepts: impl FnMut(&str) -> bool) -> Retreat {
+    let (text, repairs) = repair(line);
+    if !repairs.is_empty() && accepts(&text) {
+        return Retreat::Repaired { text, repairs };
+    }
+    let raw: &RawValue = match serde_json::from_str(&text) {
+        Ok(raw) => raw,
+        Err(error) => return Retreat::NotJson(reason(&error)),
+    };
+    match raw.get().bytes().next() {
+        Some(b'{') => salvage(raw.get(), accepts),
+        Some(b'[') => Retreat::Foreign("an array"),
+        Some(b'"') => Retreat::Foreign("a string"),
+        Some(b'n') => Retreat::Foreign("null"),
+        Some(b't' | b'f') => Retreat::Foreign("a boolean"),
+        _ => Retreat::Foreign("a number"),
+    }
+}
+
+/// The parser's words, with the place inside the text rather than the line number of a text that is one line.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let words = text.rsplit_once(" at line ").map_or(text.as_str(), |(words, _)| words);
+    match error.line() {
+        0 | 1 => format!("{words} at byte {} of the line", error.column()),
+        line => format!("{words} at line {line}, byte {}", error.column()),
+    }
+}
+
+/// Keeps the fields that can be read one by one; of a repeated key the last one, as Python reads it.
+fn salvage(text: &str, mut accepts: impl FnMut(&str) -> bool) -> Retreat {
+    let Ok(Members(members)) = serde_json::from_str::<Members<'_>>(text) else {
+        return Retreat::NotJson("an object key cannot be decoded".to_owned());
+    };
+    let mut kept: Vec<(String, &str)> = Vec::new();
+    let mut lost = Vec::new();
+    for (key, value) in members {
+        let Ok(name) = serde_json::to_string(&key.0) else { continue };
+        if !accepts(&format!("{{{name}:{}}}", value.get())) {
+            lost.push(key.0.into_owned());
+            continue;
+        }
+        if let Some(at) = kept.iter().position(|(kept, _)| *kept == name) {
+            kept.remove(at);
+            lost.push(format!("{} (repeated; the last one counts)", key.0));
+        }
+        kept.push((name, value.get()));
+    }
+    let body: Vec<String> = kept.iter().map(|(name, value)| format!("{name}:{value}")).collect();
+    Retreat::Salvaged { text: format!("{{{}}}", body.join(",")), lost }
+}
+
+/// A copy of `line` in which what Python and accidents leave behind is valid JSON.
+///
+/// Bare `NaN`, `Infinity` and `-Infinity` become strings of those words, so that they stay visible and are no numbers.
+pub fn repair(line: &[u8]) -> (String, Vec<&'static str>) {
+    let mut repairs = Vec::new();
+    let text = String::from_utf8_lossy(line);
+    if matches!(text, std::borrow::Cow::Owned(_)) {
+        repairs.push("bytes that are not UTF-8 shown as U+FFFD");
+    }
+    let text = text.strip_prefix('\u{feff}').inspect(|_| repairs.push("a byte order mark left out")).unwrap_or(&text);
+    let mut note = |what| {
+        if !repairs.contains(&what) {
+            repairs.push(what);
+        }
+    };
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    let mut in_string = false;
+    while let Some(at) = rest
+        .find(|c: char| if in_string { c == '"' || c == '\\' || c < ' ' } else { matches!(c, '"' | 'N' | 'I' | '-') })
+    {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let taken = if in_string { inside(from, &mut out, &mut note) } else { outside(from, &mut out, &mut note) };
+        if from.starts_with('"') {
+            in_string = !in_string;
+        }
+        rest = from.get(taken..).unwrap_or_default();
+    }
+    out.push_str(rest);
+    (out, repairs)
+}
+
+/// Copies what starts `from` outside of a string; returns the bytes taken.
+fn outside(from: &str, out: &mut String, note: &mut impl FnMut(&'static str)) -> usize {
+    for word in ["NaN", "Infinity", "-Infinity"] {
+        if from.starts_with(word) {
+            note("bare NaN or Infinity shown as text");
+            out.push('"');
+            out.push_str(word);
+            out.push('"');
+            return word.len();
+        }
+    }
+    copy_one(from, out)
+}
+
+/// Copies what starts `from` inside a string; returns the bytes taken.
+fn inside(from: &str, out: &mut String, note: &mut impl FnMut(&'static str)) -> usize {
+    match from.bytes().next() {
+        Some(b'"') | None => copy_one(from, out),
+        Some(b'\\') => escape(from, out, note),
+        Some(control) => {
+            note("a raw control character escaped");
+            out.push_str(&format!("\\u{control:04x}"));
+            1
+        }
+    }
+}
+
+/// Copies one escape; half of a surrogate pair becomes U+FFFD.
+fn escape(from: &str, out: &mut String, note: &mut impl FnMut(&'static str)) -> usize {
+    let unit = |at: usize| {
+        let text = from.get(at..at + 6)?;
+        u16::from_str_radix(text.strip_prefix("\\u")?, 16).ok()
+    };
+    match unit(0) {
+        Some(0xD800..=0xDBFF) if matches!(unit(6), Some(0xDC00..=0xDFFF)) => {
+            out.push_str(from.get(..12).unwrap_or_default());
+            12
+        }
+        Some(0xD800..=0xDFFF) => {
+            note("half of a surrogate pair shown as U+FFFD");
+            out.push_str("\\ufffd");
+            6
+        }
+        Some(_) => {
+            out.push_str(from.get(..6).unwrap_or_default());
+            6
+        }
+        None => {
+            // Backslash and the character after it, so that an escaped quote does not end the string.
+            let taken = copy_one(from, out);
+            taken + copy_one(from.get(taken..).unwrap_or_default(), out)
+        }
+    }
+}
+
+fn copy_one(from: &str, out: &mut String) -> usize {
+    from.chars().next().map_or(0, |c| {
+        out.push(c);
+        c.len_utf8()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn valid(text: &str) -> bool {
+        serde_json::from_str::<serde_json::Value>(text).is_ok()
+    }
+
+    #[test]
+    fn python_numbers_become_text_and_strings_stay() {
+        let (text, repairs) = repair(br#"{"a": NaN, "b": [-Infinity, Infinity, -1], "NaN": "NaN \" Infinity"}"#);
+        assert_eq!(text, r#"{"a": "NaN", "b": ["-Infinity", "Infinity", -1], "NaN": "NaN \" Infinity"}"#);
+        assert_eq!(repairs.len(), 1);
+    }
+
+    #[test]
+    fn half_pairs_controls_and_bad_bytes() {
+        let (text, repairs) = repair(b"{\"a\": \"\\ud83d x \\ud83d\\ude00 \t \xff\"}");
+        assert_eq!(text, "{\"a\": \"\\ufffd x \\ud83d\\ude00 \\u0009 \u{fffd}\"}");
+        assert_eq!(repairs.len(), 3);
+        assert!(valid(&text));
+    }
+
+    #[test]
+    fn each_retreat_is_named() {
+        assert_eq!(retreat(b"[1, 2]", valid), Retreat::Foreign("an array"));
+        assert!(matches!(retreat(b"{\"a\": ", valid), Retreat::NotJson(_)));
+        assert!(matches!(retreat(b"{\"a\": NaN}", valid), Retreat::Repaired { .. }));
+        let out_of_range = retreat(b"{\"a\": 1e999, \"b\": 2}", valid);
+        assert_eq!(out_of_range, Retreat::Salvaged { text: "{\"b\":2}".to_owned(), lost: vec!["a".to_owned()] });
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_panic_and_valid_lines_stay(bytes: Vec<u8>, text in "[ -~]{0,40}") {
+            let _ = retreat(&bytes, valid);
+            let line = serde_json::to_string(&[&text]).unwrap();
+            proptest::prop_assert_eq!(repair(line.as_bytes()), (line.clone(), Vec::new()));
+        }
+    }
+}

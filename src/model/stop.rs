@@ -1,0 +1,79 @@
+//! Which stop reasons are known? An open set: an unknown word is kept as it is.
+
+/// A stop reason as it stands in a trace. Sources: QitOS 0.1 to 0.6 (`StopReason` values and literals) and the
+/// runs recorded before 0.1 (`final_result`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// `success`
+    Success,
+    /// `final`, and `final_result` of the oldest runs
+    Final,
+    /// `max_steps`
+    MaxSteps,
+    /// `budget_steps`
+    BudgetSteps,
+    /// `budget_time`
+    BudgetTime,
+    /// `budget_tokens`
+    BudgetTokens,
+    /// `agent_condition`
+    AgentCondition,
+    /// `critic_stop`
+    CriticStop,
+    /// `stagnation`
+    Stagnation,
+    /// `env_terminal`
+    EnvTerminal,
+    /// `task_validation_failed`
+    TaskValidationFailed,
+    /// `env_capability_mismatch`
+    EnvCapabilityMismatch,
+    /// `unrecoverable_error`
+    UnrecoverableError,
+    /// `context_overflow`
+    ContextOverflow,
+    /// `cancelled_immediate`
+    CancelledImmediate,
+    /// `cancelled_after_step`
+    CancelledAfterStep,
+    /// `interrupt`
+    Interrupt,
+    /// Any other word.
+    Other,
+}
+
+impl StopReason {
+    /// Reads a reason as written.
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "success" => Self::Success,
+            "final" | "final_result" => Self::Final,
+            "max_steps" => Self::MaxSteps,
+            "budget_steps" => Self::BudgetSteps,
+            "budget_time" => Self::BudgetTime,
+            "budget_tokens" => Self::BudgetTokens,
+            "agent_condition" => Self::AgentCondition,
+            "critic_stop" => Self::CriticStop,
+            "stagnation" => Self::Stagnation,
+            "env_terminal" => Self::EnvTerminal,
+            "task_validation_failed" => Self::TaskValidationFailed,
+            "env_capability_mismatch" => Self::EnvCapabilityMismatch,
+            "unrecoverable_error" => Self::UnrecoverableError,
+            "context_overflow" => Self::ContextOverflow,
+            "cancelled_immediate" => Self::CancelledImmediate,
+            "cancelled_after_step" => Self::CancelledAfterStep,
+            "interrupt" => Self::Interrupt,
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether the run ended before its first step.
+    pub fn is_preflight(self) -> bool {
+        matches!(self, Self::TaskValidationFailed | Self::EnvCapabilityMismatch)
+    }
+
+    /// Whether a limit on steps ended it.
+    pub fn is_step_limit(self) -> bool {
+        matches!(self, Self::MaxSteps | Self::BudgetSteps)
+    }
+}

@@ -1,0 +1,165 @@
+//! How is a file of a run directory opened? Only regular files, and never through a link that leads out of the root.
+
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::model::{Span, TraceFile};
+
+/// A run's directory, and the root that links inside it may not leave.
+#[derive(Debug, Clone)]
+pub struct RunDir {
+    path: PathBuf,
+    root: PathBuf,
+}
+
+/// The identity of a file on disk: another one under the same name is another file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileId(u64, u64);
+
+impl RunDir {
+    /// A run directory below `root`; `root` is canonical, or links are refused altogether.
+    pub fn new(path: PathBuf, root: PathBuf) -> Self {
+        Self { path, root }
+    }
+
+    /// A run directory that is its own root.
+    pub fn alone(path: &Path) -> Self {
+        let root = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        Self { path: path.to_owned(), root }
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of one of the three files.
+    pub fn file(&self, file: TraceFile) -> PathBuf {
+        self.path.join(file.name())
+    }
+
+    /// The metadata of one of the three files, if it may be read.
+    ///
+    /// # Errors
+    /// Not found; a link that leads out of the root; not a regular file; what the system says.
+    pub(super) fn stat(&self, file: TraceFile) -> io::Result<Metadata> {
+        self.checked(&self.file(file)).map(|(_, metadata)| metadata)
+    }
+
+    /// Opens one of the three files for reading.
+    ///
+    /// # Errors
+    /// As [`RunDir::stat`].
+    pub(super) fn open(&self, file: TraceFile) -> io::Result<File> {
+        let (path, _) = self.checked(&self.file(file))?;
+        File::open(path)
+    }
+
+    /// Reads a line by its place.
+    ///
+    /// # Errors
+    /// As [`RunDir::stat`]; unexpected end where the file became shorter.
+    pub fn read_span(&self, file: TraceFile, span: Span) -> io::Result<Vec<u8>> {
+        let opened = self.open(file)?;
+        // Checked before memory is taken: the file may be another one by now.
+        if opened.metadata()?.len() < span.offset.saturating_add(span.len) {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter since it was indexed"));
+        }
+        let len = usize::try_from(span.len).map_err(io::Error::other)?;
+        let mut bytes = vec![0; len];
+        read_exact_at(&opened, &mut bytes, span.offset)?;
+        Ok(bytes)
+    }
+
+    /// Reads a whole file of at most `max` bytes.
+    ///
+    /// # Errors
+    /// As [`RunDir::stat`]; too large.
+    pub fn read_all(&self, file: TraceFile, max: u64) -> io::Result<Vec<u8>> {
+        let size = self.stat(file)?.len();
+        if size > max {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("{size} bytes, more than {max}")));
+        }
+        let mut bytes = Vec::new();
+        io::Read::read_to_end(&mut io::Read::take(self.open(file)?, max), &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Opens a file that a trace refers to, if it lies inside the run directory.
+    ///
+    /// The recorded path is tried below the directory, then its last part in `assets/`, because runs are moved.
+    ///
+    /// # Errors
+    /// Not found inside the directory; not a regular file.
+    pub fn open_asset(&self, recorded: &str) -> io::Result<(PathBuf, File)> {
+        let inside = fs::canonicalize(&self.path)?;
+        let recorded = Path::new(recorded);
+        let base_name = recorded.file_name().map(|name| self.path.join("assets").join(name));
+        let tried = [Some(self.path.join(recorded)), base_name];
+        for path in tried.into_iter().flatten() {
+            let Ok(path) = fs::canonicalize(path) else { continue };
+            if path.starts_with(&inside) && fs::metadata(&path)?.is_file() {
+                return Ok((path.clone(), File::open(path)?));
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::NotFound, "not inside the run directory"))
+    }
+
+    fn checked(&self, path: &Path) -> io::Result<(PathBuf, Metadata)> {
+        let metadata = fs::symlink_metadata(path)?;
+        if metadata.is_file() {
+            return Ok((path.to_owned(), metadata));
+        }
+        let refused = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why.to_owned()));
+        if !metadata.is_symlink() {
+            return refused("not a regular file");
+        }
+        let target = fs::canonicalize(path)?;
+        if !target.starts_with(&self.root) {
+            return refused("a symbolic link that leads out of the root; not followed");
+        }
+        // A pipe or a device would block the reader for ever.
+        let metadata = fs::metadata(&target)?;
+        if metadata.is_file() {
+            Ok((target, metadata))
+        } else {
+            refused("a link to something that is not a regular file")
+        }
+    }
+}
+
+#[cfg(unix)]
+pub(super) fn file_id(metadata: &Metadata) -> FileId {
+    use std::os::unix::fs::MetadataExt as _;
+    FileId(metadata.dev(), metadata.ino())
+}
+
+#[cfg(not(unix))]
+pub(super) fn file_id(_: &Metadata) -> FileId {
+    FileId(0, 0)
+}
+
+/// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end of the file.
+pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    use std::io::{Read as _, Seek as _, SeekFrom};
+    let mut file = file;
+    file.seek(SeekFrom::Start(offset))?;
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read(rest) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+pub(super) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    if read_at(file, buffer, offset)? == buffer.len() {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read"))
+}

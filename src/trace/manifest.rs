@@ -1,0 +1,77 @@
+//! What does `manifest.json` say now? It is rewritten in place, so a look may meet an empty or a cut file.
+
+use std::io;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::dir::RunDir;
+use crate::model::{Issue, IssueKind, Manifest, ManifestState, TraceFile};
+
+/// A larger manifest is not read. The largest real ones, with four copies of a long tool list, have some 100 KB.
+const MAX_MANIFEST_BYTES: u64 = 64 << 20;
+
+/// Follows one manifest; keeps the last good content while the file is being rewritten.
+#[derive(Debug, Default)]
+pub(super) struct ManifestTail {
+    seen: Option<(u64, Option<SystemTime>)>,
+    good: bool,
+    /// What is wrong with the file as it is now, and since when.
+    fault: Option<(Issue, Instant)>,
+    /// Oddities of the last good content.
+    notes: Vec<Issue>,
+}
+
+impl ManifestTail {
+    /// Looks at the file; `Some` where its content changed.
+    pub(super) fn look(&mut self, dir: &RunDir) -> Option<ManifestState> {
+        let metadata = match dir.stat(TraceFile::Manifest) {
+            Ok(metadata) => metadata,
+            Err(error) => return self.gone(&error),
+        };
+        let seen = (metadata.len(), metadata.modified().ok());
+        // A faulty file is looked at again even when its time did not move: clocks of file systems are coarse.
+        if self.seen == Some(seen) && self.fault.is_none() {
+            return None;
+        }
+        self.seen = Some(seen);
+        let read = dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES);
+        match read.map_err(|error| (IssueKind::Unreadable, error.to_string())).and_then(|text| Manifest::read(&text)) {
+            Ok((manifest, remarks)) => {
+                self.good = true;
+                self.fault = None;
+                self.notes = remarks.into_iter().map(|(kind, reason)| issue(kind, reason)).collect();
+                Some(ManifestState::Read(Box::new(manifest)))
+            }
+            Err((kind, reason)) => {
+                let since = self.fault.take().map_or_else(Instant::now, |(_, since)| since);
+                let reason = if self.good { format!("{reason}; the last good one is shown") } else { reason };
+                self.fault = Some((issue(kind, reason), since));
+                (!self.good).then_some(ManifestState::Unreadable)
+            }
+        }
+    }
+
+    fn gone(&mut self, error: &io::Error) -> Option<ManifestState> {
+        let was_there = self.seen.take().is_some() || self.good;
+        *self = Self::default();
+        if error.kind() == io::ErrorKind::NotFound {
+            return was_there.then_some(ManifestState::Missing);
+        }
+        self.fault = Some((issue(IssueKind::Unreadable, error.to_string()), Instant::now()));
+        Some(ManifestState::Unreadable)
+    }
+
+    /// What is odd about the file now. A fault younger than `settle` may be a rewrite under way and is not told.
+    pub(super) fn issues(&self, settle: Duration) -> impl Iterator<Item = &Issue> {
+        let old_enough = |(_, since): &&(Issue, Instant)| since.elapsed() >= settle;
+        self.notes.iter().chain(self.fault.as_ref().filter(old_enough).map(|(issue, _)| issue))
+    }
+
+    /// Whether another look is due although no file changed.
+    pub(super) fn wants_another_look(&self) -> bool {
+        self.fault.is_some()
+    }
+}
+
+fn issue(kind: IssueKind, reason: String) -> Issue {
+    Issue { kind, file: TraceFile::Manifest, line: None, offset: None, reason }
+}

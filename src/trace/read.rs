@@ -1,0 +1,173 @@
+//! What is new in a run since the last look? Bytes in, heads and issues out.
+
+use std::io;
+use std::time::Duration;
+
+use super::dir::RunDir;
+use super::manifest::ManifestTail;
+use super::tail::{Line, Look, MAX_LINE_BYTES, Tail};
+use crate::model::{Delta, EventHead, Fate, Issue, IssueKind, Names, StepHead, TraceFile};
+
+/// A last line without its end is taken for a record once the file was quiet this long. A writer's two calls for one
+/// line (text, then LF) are microseconds apart.
+pub const SETTLE: Duration = Duration::from_secs(2);
+
+/// Follows the three files of one run.
+#[derive(Debug)]
+pub struct RunReader {
+    dir: RunDir,
+    names: Names,
+    steps: Tail,
+    events: Tail,
+    manifest: ManifestTail,
+    settle: Duration,
+    /// The files were replaced: the next delta starts over, with an issue that says so.
+    restarted: Option<TraceFile>,
+    unsettled: bool,
+}
+
+impl RunReader {
+    /// A reader at the start of the run in `dir`.
+    pub fn new(dir: RunDir) -> Self {
+        Self::settling(dir, SETTLE)
+    }
+
+    /// A reader that takes files for quiet after `settle`; zero for a single look at files that nobody writes.
+    pub fn settling(dir: RunDir, settle: Duration) -> Self {
+        Self {
+            dir,
+            names: Names::default(),
+            steps: Tail::new(TraceFile::Steps),
+            events: Tail::new(TraceFile::Events),
+            manifest: ManifestTail::default(),
+            settle,
+            restarted: None,
+            unsettled: false,
+        }
+    }
+
+    /// The directory it reads.
+    pub fn dir(&self) -> &RunDir {
+        &self.dir
+    }
+
+    /// Whether another look may find something although no file changes: an unfinished line that may turn out whole.
+    pub fn is_unsettled(&self) -> bool {
+        self.unsettled
+    }
+
+    /// Looks at the three files and reads at most about `limit` bytes of each; says what is new.
+    pub fn refresh(&mut self, limit: u64) -> Delta {
+        let mut delta = Delta::default();
+        if self.read_into(&mut delta, limit) {
+            return delta;
+        }
+        // A file was replaced. One more pass from the start; a second replacement waits for the next look.
+        delta = Delta::default();
+        self.read_into(&mut delta, limit);
+        delta
+    }
+
+    /// Returns false where the pass must be repeated from the start.
+    fn read_into(&mut self, delta: &mut Delta, limit: u64) -> bool {
+        if let Some(file) = self.restarted.take() {
+            delta.restarted = true;
+            let reason = "became shorter, was rewritten or replaced; read again from the start".to_owned();
+            delta.issues.push(Issue { kind: IssueKind::Restarted, file, line: None, offset: None, reason });
+        }
+        let handed_out = if delta.restarted { 0 } else { self.names.len() };
+        // Steps before events: a step's events are on disk before its line, so they are all there with it.
+        let names = &mut self.names;
+        let mut issues = Vec::new();
+        let steps = self.steps.look(&self.dir, limit, self.settle, is_step, |line| {
+            if let Some((bytes, fate)) = record(TraceFile::Steps, line, &mut issues) {
+                let (mut head, remarks) = bytes.map_or_else(
+                    || (StepHead { fate: Fate::Unreadable, ..StepHead::default() }, Vec::new()),
+                    |bytes| StepHead::read(bytes, names),
+                );
+                (head.span, head.line) = (line.span, line.number);
+                head.fate = fate.filter(|_| head.fate == Fate::Good).unwrap_or(head.fate);
+                issues.extend(remarks.into_iter().map(|(kind, reason)| at(TraceFile::Steps, line, kind, reason)));
+                delta.steps.push(head);
+            }
+        });
+        let events = self.events.look(&self.dir, limit, self.settle, is_event, |line| {
+            if let Some((bytes, fate)) = record(TraceFile::Events, line, &mut issues) {
+                let (mut head, note, remarks) = bytes.map_or_else(
+                    || (EventHead { fate: Fate::Unreadable, ok: true, ..EventHead::default() }, None, Vec::new()),
+                    |bytes| EventHead::read(bytes, names),
+                );
+                (head.span, head.line) = (line.span, line.number);
+                head.fate = fate.filter(|_| head.fate == Fate::Good).unwrap_or(head.fate);
+                issues.extend(remarks.into_iter().map(|(kind, reason)| at(TraceFile::Events, line, kind, reason)));
+                delta.events.push((head, note));
+            }
+        });
+        delta.issues.append(&mut issues);
+        for (file, look) in [(TraceFile::Steps, &steps), (TraceFile::Events, &events)] {
+            if look.as_ref().is_ok_and(|look| look.restarted) {
+                *self = Self { restarted: Some(file), ..Self::settling(self.dir.clone(), self.settle) };
+                return false;
+            }
+        }
+        delta.manifest = self.manifest.look(&self.dir);
+        self.unsettled = self.manifest.wants_another_look();
+        delta.passing.extend(self.manifest.issues(self.settle).cloned());
+        let steps = self.settle_look(TraceFile::Steps, steps, delta);
+        let events = self.settle_look(TraceFile::Events, events, delta);
+        (delta.step_confirmed, delta.steps_file) = (steps.confirmed, steps.state);
+        (delta.event_confirmed, delta.events_file) = (events.confirmed, events.state);
+        delta.more = steps.more || events.more;
+        delta.names = self.names.since(handed_out).to_vec();
+        true
+    }
+
+    fn settle_look(&mut self, file: TraceFile, look: io::Result<Look>, delta: &mut Delta) -> Look {
+        match look {
+            Ok(look) => {
+                if look.rest > 0 && !look.more {
+                    self.unsettled = true;
+                    let reason = format!("the last {} bytes are no complete line", look.rest);
+                    let offset = Some(look.state.read);
+                    delta.passing.push(Issue { kind: IssueKind::Torn, file, line: None, offset, reason });
+                }
+                look
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                delta.passing.push(Issue { kind: IssueKind::Unreadable, file, line: None, offset: None, reason });
+                Look::default()
+            }
+        }
+    }
+}
+
+fn is_step(bytes: &[u8]) -> bool {
+    StepHead::read(bytes, &mut Names::default()).0.fate.is_readable()
+}
+
+fn is_event(bytes: &[u8]) -> bool {
+    EventHead::read(bytes, &mut Names::default()).0.fate.is_readable()
+}
+
+fn at(file: TraceFile, line: Line<'_>, kind: IssueKind, reason: String) -> Issue {
+    Issue { kind, file, line: Some(line.number), offset: Some(line.span.offset), reason }
+}
+
+/// Sorts out lines that hold no record; `None` for blank ones. The fate is set where the line decides it.
+fn record<'a>(file: TraceFile, line: Line<'a>, issues: &mut Vec<Issue>) -> Option<(Option<&'a [u8]>, Option<Fate>)> {
+    let Some(bytes) = line.bytes else {
+        let reason = format!("{} bytes in one line, more than {MAX_LINE_BYTES}; not parsed", line.span.len);
+        issues.push(at(file, line, IssueKind::TooLong, reason));
+        return Some((None, None));
+    };
+    // CR before LF comes from editors and foreign writers; JSON takes it for white space.
+    if bytes.trim_ascii().is_empty() {
+        issues.push(at(file, line, IssueKind::Blank, "blank line".to_owned()));
+        return None;
+    }
+    if line.provisional {
+        issues.push(at(file, line, IssueKind::Unterminated, "the last line has no line end".to_owned()));
+    }
+    Some((Some(bytes), line.provisional.then_some(Fate::Provisional)))
+}

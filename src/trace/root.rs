@@ -1,0 +1,226 @@
+//! Where are the runs? Finds run directories below a root, cheaply when little changed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::dir::RunDir;
+use crate::model::{RunKey, TraceFile};
+
+/// Run directories are looked for this many levels below a root.
+pub const MAX_DEPTH: usize = 4;
+/// A directory changed more recently than this is listed again: file systems stamp times coarsely.
+const TRUST_AFTER: Duration = Duration::from_secs(2);
+
+/// What a look at a root found.
+#[derive(Debug, Clone, Default)]
+pub struct Found {
+    /// The runs and their directories.
+    pub runs: BTreeMap<RunKey, RunDir>,
+    /// Directories that are no runs and hold none, and others that could not be looked into.
+    pub skipped: Vec<Skipped>,
+    /// Why the root itself cannot be read, if it cannot.
+    pub fault: Option<String>,
+}
+
+/// A directory that is not shown as a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// The path relative to the root.
+    pub path: String,
+    /// Why, in a few words.
+    pub reason: String,
+}
+
+/// Looks for runs below one root, again and again.
+#[derive(Debug)]
+pub struct RootScanner {
+    root: PathBuf,
+    cache: HashMap<PathBuf, Listing>,
+}
+
+/// What a directory held when it was last listed.
+#[derive(Debug, Clone, Default)]
+struct Listing {
+    modified: Option<SystemTime>,
+    is_run: bool,
+    /// The time was old enough when it was listed that a later change shows in it.
+    settled: bool,
+    subdirs: Vec<OsString>,
+    links: Vec<String>,
+}
+
+impl RootScanner {
+    /// A scanner for `root`, which need not exist yet.
+    pub fn new(root: PathBuf) -> Self {
+        Self { root, cache: HashMap::new() }
+    }
+
+    /// The root.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Looks now. Costs one `stat` for each directory that did not change.
+    pub fn scan(&mut self) -> Found {
+        let mut found = Found::default();
+        let root = match fs::canonicalize(&self.root) {
+            Ok(root) if root.is_dir() => root,
+            Ok(_) => return Found { fault: Some("it is not a directory".to_owned()), ..found },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Found { fault: Some("it does not exist yet".to_owned()), ..found };
+            }
+            Err(error) => return Found { fault: Some(error.to_string()), ..found },
+        };
+        let before = std::mem::take(&mut self.cache);
+        let mut work = vec![Visit { dir: root.clone(), key: String::new(), depth: 0, inside_run: false }];
+        while let Some(visit) = work.pop() {
+            let listing = match list(&visit.dir, before.get(&visit.dir)) {
+                Ok(listing) => listing,
+                Err(error) if visit.depth == 0 => {
+                    found.fault = Some(error.to_string());
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => {
+                    found.skipped.push(Skipped { path: visit.key, reason: error.to_string() });
+                    continue;
+                }
+            };
+            visit.judge(&listing, &root, &mut found);
+            work.extend(
+                listing
+                    .subdirs
+                    .iter()
+                    .filter(|_| visit.depth < MAX_DEPTH)
+                    .map(|name| visit.below(name, listing.is_run)),
+            );
+            self.cache.insert(visit.dir, listing);
+        }
+        found.skipped.sort_by(|a, b| a.path.cmp(&b.path));
+        found
+    }
+}
+
+/// A directory on the way down.
+struct Visit {
+    dir: PathBuf,
+    key: String,
+    depth: usize,
+    inside_run: bool,
+}
+
+impl Visit {
+    fn below(&self, name: &OsString, is_run: bool) -> Self {
+        let shown = name.to_string_lossy();
+        let key = if self.key.is_empty() { shown.into_owned() } else { format!("{}/{shown}", self.key) };
+        Self { dir: self.dir.join(name), key, depth: self.depth + 1, inside_run: self.inside_run || is_run }
+    }
+
+    fn judge(&self, listing: &Listing, root: &Path, found: &mut Found) {
+        let mut skip = |path: &str, reason: &str| {
+            found.skipped.push(Skipped { path: path.to_owned(), reason: reason.to_owned() });
+        };
+        for link in &listing.links {
+            skip(&format!("{}/{link}", self.key), "a link to a directory; not followed");
+        }
+        if listing.is_run {
+            // A root that is a run itself goes by its own name.
+            let own_name = || root.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy());
+            let key = if self.key.is_empty() { RunKey::new(&own_name()) } else { RunKey::new(&self.key) };
+            if found.runs.contains_key(&key) {
+                return skip(&self.key, "its name reads like that of another run");
+            }
+            found.runs.insert(key, RunDir::new(self.dir.clone(), root.to_owned()));
+        } else if self.depth > 0 && !self.inside_run {
+            match (listing.subdirs.is_empty(), self.depth == MAX_DEPTH) {
+                (true, _) => skip(&self.key, "no trace file in it"),
+                (false, true) => skip(&self.key, "deeper than the board looks"),
+                (false, false) => {}
+            }
+        }
+    }
+}
+
+/// Lists a directory, or trusts the last listing where the directory did not change since.
+fn list(dir: &Path, before: Option<&Listing>) -> io::Result<Listing> {
+    let modified = fs::symlink_metadata(dir)?.modified().ok();
+    let settled = modified.and_then(|modified| modified.elapsed().ok()).is_some_and(|age| age > TRUST_AFTER);
+    if let Some(before) = before.filter(|before| before.modified == modified && before.settled) {
+        return Ok(before.clone());
+    }
+    let mut listing = Listing { modified, settled, ..Listing::default() };
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let (name, kind) = (entry.file_name(), entry.file_type()?);
+        if is_trace_file(&name) {
+            listing.is_run = true;
+        } else if name.as_encoded_bytes().starts_with(b".") {
+            // Tool directories such as `.git` hold no runs and can be large.
+        } else if kind.is_dir() {
+            listing.subdirs.push(name);
+        } else if kind.is_symlink() && fs::metadata(entry.path()).is_ok_and(|target| target.is_dir()) {
+            listing.links.push(name.to_string_lossy().into_owned());
+        }
+    }
+    listing.subdirs.sort();
+    Ok(listing)
+}
+
+fn is_trace_file(name: &OsStr) -> bool {
+    [TraceFile::Manifest, TraceFile::Steps, TraceFile::Events].iter().any(|file| name == file.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(found: &Found) -> Vec<&str> {
+        found.runs.keys().map(RunKey::as_str).collect()
+    }
+
+    #[test]
+    fn runs_at_any_depth_up_to_four() {
+        let root = tempfile::tempdir().unwrap();
+        for path in ["a", "b/c/d/e", "b/c/d/e/f", "a/sub"] {
+            let dir = root.path().join(path);
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join("manifest.json"), "{}").unwrap();
+        }
+        fs::create_dir_all(root.path().join("empty")).unwrap();
+        fs::create_dir_all(root.path().join("a/assets")).unwrap();
+        let mut scanner = RootScanner::new(root.path().to_owned());
+        let found = scanner.scan();
+        assert_eq!(keys(&found), ["a", "a/sub", "b/c/d/e"]);
+        assert_eq!(found.skipped, [Skipped { path: "empty".to_owned(), reason: "no trace file in it".to_owned() }]);
+        fs::remove_dir_all(root.path().join("a/sub")).unwrap();
+        assert_eq!(keys(&scanner.scan()), ["a", "b/c/d/e"]);
+    }
+
+    #[test]
+    fn a_root_that_is_missing_or_a_file_or_a_run() {
+        let root = tempfile::tempdir().unwrap();
+        let inside = root.path().join("runs");
+        assert_eq!(RootScanner::new(inside.clone()).scan().fault.as_deref(), Some("it does not exist yet"));
+        fs::write(&inside, "x").unwrap();
+        assert_eq!(RootScanner::new(inside.clone()).scan().fault.as_deref(), Some("it is not a directory"));
+        fs::remove_file(&inside).unwrap();
+        fs::create_dir(&inside).unwrap();
+        fs::write(inside.join("events.jsonl"), "").unwrap();
+        assert_eq!(keys(&RootScanner::new(inside).scan()), ["runs"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_to_directories_are_named_and_not_followed() {
+        let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(outside.path().join("manifest.json"), "{}").unwrap();
+        std::os::unix::fs::symlink(outside.path(), root.path().join("link")).unwrap();
+        let found = RootScanner::new(root.path().to_owned()).scan();
+        assert!(found.runs.is_empty());
+        assert!(found.skipped[0].reason.contains("link"));
+    }
+}

@@ -1,0 +1,285 @@
+//! Which complete lines came to a file since the last look? Offsets in, lines out; no idea what a line means.
+//!
+//! Lines end at LF only: Python writes U+2028 and its kin raw inside strings. What stands after the last LF is not a
+//! line yet; when the file has been quiet for a while and the rest is a complete record, it is handed out as a
+//! provisional line (a writer killed between its two write calls leaves exactly that).
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::dir::{FileId, RunDir, file_id, read_at, read_exact_at};
+use crate::model::index::FileState;
+use crate::model::{Span, TraceFile};
+
+/// A longer line is not parsed, only placed. 8 MiB: forty times the longest line seen in real traces (220 KB).
+pub(super) const MAX_LINE_BYTES: u64 = 8 << 20;
+/// How much is read at once.
+const CHUNK_BYTES: usize = 1 << 20;
+/// How many bytes before the offset, and at the start of the file, are compared to notice a rewritten file.
+const MARK_BYTES: u64 = 64;
+
+/// A position in a growing file.
+#[derive(Debug)]
+pub(super) struct Tail {
+    file: TraceFile,
+    /// What the last look saw: another value means that there is something to do.
+    seen: Option<Seen>,
+    /// The end of the last line handed out.
+    offset: u64,
+    /// No LF lies between `offset` and here.
+    scanned: u64,
+    /// Lines handed out or passed over so far, blank ones too.
+    lines: u64,
+    /// Copies of bytes that must still be there: at the start, and before `offset`.
+    head: Vec<u8>,
+    mark: Vec<u8>,
+    /// When the file was last seen to change.
+    changed: Instant,
+    /// The last line was handed out without its LF.
+    provisional: bool,
+    /// What stands after the last LF was looked at since the file last changed, and is no record.
+    rest_judged: bool,
+    more: bool,
+}
+
+/// What the file's metadata say beside the last look's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum News {
+    Nothing,
+    Changed,
+    /// Another file stands under the name.
+    Replaced,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    id: FileId,
+    size: u64,
+    modified: Option<SystemTime>,
+}
+
+/// What one look at a file found, beside its lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Look {
+    /// The file is not the one it was; nothing was read, start over.
+    pub(super) restarted: bool,
+    /// The provisional line got its LF.
+    pub(super) confirmed: bool,
+    /// The state of the file.
+    pub(super) state: FileState,
+    /// There is more to read.
+    pub(super) more: bool,
+    /// Bytes after the last line end that are not handed out.
+    pub(super) rest: u64,
+}
+
+/// A line as it lies in the file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line<'a> {
+    pub(super) span: Span,
+    /// Counted from 1.
+    pub(super) number: u64,
+    /// `None` where it is longer than [`MAX_LINE_BYTES`].
+    pub(super) bytes: Option<&'a [u8]>,
+    pub(super) provisional: bool,
+}
+
+impl Tail {
+    pub(super) fn new(file: TraceFile) -> Self {
+        Self {
+            file,
+            seen: None,
+            offset: 0,
+            scanned: 0,
+            lines: 0,
+            head: Vec::new(),
+            mark: Vec::new(),
+            changed: Instant::now(),
+            provisional: false,
+            rest_judged: false,
+            more: false,
+        }
+    }
+
+    /// Hands out new lines, reading at most about `limit` bytes.
+    ///
+    /// `is_record` says whether an unfinished last line is complete; it is asked once the file was quiet for `settle`.
+    ///
+    /// # Errors
+    /// What opening or reading says; the position stays where it was.
+    pub(super) fn look(
+        &mut self,
+        dir: &RunDir,
+        limit: u64,
+        settle: Duration,
+        is_record: impl Fn(&[u8]) -> bool,
+        mut on_line: impl FnMut(Line<'_>),
+    ) -> io::Result<Look> {
+        let metadata = match dir.stat(self.file) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Look { restarted: self.offset > 0, ..Look::default() });
+            }
+            Err(error) => return Err(error),
+        };
+        let news = self.notice(&metadata);
+        let judged = self.offset >= metadata.len() || self.provisional || self.rest_judged;
+        if news == News::Nothing && !self.more && judged {
+            return Ok(self.state(metadata.len(), Look::default()));
+        }
+        if self.offset > 0 && (news == News::Replaced || metadata.len() < self.offset) {
+            return Ok(Look { restarted: true, ..Look::default() });
+        }
+        let file = dir.open(self.file)?;
+        if !self.still_the_same(&file)? {
+            return Ok(Look { restarted: true, ..Look::default() });
+        }
+        let mut look = Look::default();
+        if self.provisional {
+            match self.line_end_follows(&file)? {
+                None => return Ok(self.state(metadata.len(), look)),
+                Some(false) => return Ok(Look { restarted: true, ..look }),
+                Some(true) => look.confirmed = true,
+            }
+        }
+        let size = self.read_lines(&file, metadata.len(), limit, &mut on_line)?.max(metadata.len());
+        if !self.more && size > self.offset && self.changed.elapsed() >= settle {
+            self.hand_out_rest(&file, size, is_record, on_line)?;
+        }
+        if self.head.is_empty() {
+            self.head = bytes_at(&file, 0, self.offset.min(MARK_BYTES))?;
+        }
+        let start = self.offset.saturating_sub(MARK_BYTES);
+        self.mark = bytes_at(&file, start, self.offset - start)?;
+        Ok(self.state(size, look))
+    }
+
+    fn state(&self, size: u64, look: Look) -> Look {
+        let state = FileState { exists: true, size, read: self.offset };
+        Look { state, more: self.more, rest: size.saturating_sub(self.offset), ..look }
+    }
+
+    /// Takes note of the file's metadata.
+    fn notice(&mut self, metadata: &Metadata) -> News {
+        let seen = Seen { id: file_id(metadata), size: metadata.len(), modified: metadata.modified().ok() };
+        let before = self.seen.replace(seen);
+        if before == Some(seen) {
+            return News::Nothing;
+        }
+        self.rest_judged = false;
+        self.changed = Instant::now();
+        if before.is_none()
+            && let Some(age) = seen.modified.and_then(|modified| modified.elapsed().ok())
+        {
+            // A file that was quiet before the board came need not be quiet once more.
+            self.changed = self.changed.checked_sub(age).unwrap_or(self.changed);
+        }
+        if before.is_some_and(|before| before.id != seen.id) { News::Replaced } else { News::Changed }
+    }
+
+    fn still_the_same(&self, file: &File) -> io::Result<bool> {
+        let start = self.offset - self.mark.len() as u64;
+        Ok(bytes_at(file, 0, self.head.len() as u64)? == self.head
+            && bytes_at(file, start, self.mark.len() as u64)? == self.mark)
+    }
+
+    /// Whether the byte after the provisional line is its LF; `None` where there is no byte yet.
+    fn line_end_follows(&mut self, file: &File) -> io::Result<Option<bool>> {
+        let mut next = [0];
+        if read_at(file, &mut next, self.offset)? == 0 {
+            return Ok(None);
+        }
+        if next == *b"\n" {
+            self.offset += 1;
+            self.scanned = self.offset;
+            self.provisional = false;
+            return Ok(Some(true));
+        }
+        Ok(Some(false))
+    }
+
+    /// Reads and hands out complete lines; returns how far it saw the file reach.
+    fn read_lines(
+        &mut self,
+        file: &File,
+        size: u64,
+        limit: u64,
+        on_line: &mut impl FnMut(Line<'_>),
+    ) -> io::Result<u64> {
+        let mut chunk = Vec::new();
+        let stop = self.scanned.saturating_add(limit);
+        self.more = false;
+        loop {
+            let from = self.scanned;
+            // One byte more than is there, so that a full chunk means that there may be more.
+            let expected = usize::try_from(size.saturating_sub(from)).unwrap_or(CHUNK_BYTES);
+            let wanted = (expected + 1).min(CHUNK_BYTES);
+            chunk.resize(wanted, 0);
+            let read = read_at(file, &mut chunk, from)?;
+            chunk.truncate(read);
+            let mut at = 0;
+            for end in memchr::memchr_iter(b'\n', &chunk) {
+                let line_end = from + end as u64;
+                let span = Span { offset: self.offset, len: line_end - self.offset };
+                if self.offset < from {
+                    self.hand_out_long(file, span, on_line)?;
+                } else {
+                    self.hand_out(span, chunk.get(at..end), false, on_line);
+                }
+                at = end + 1;
+                self.offset = line_end + 1;
+            }
+            // A line that was begun in this chunk is read again from its start, unless the chunk holds no other.
+            self.scanned = if at > 0 && read == wanted { self.offset } else { from + read as u64 };
+            if read < wanted {
+                return Ok(from + read as u64);
+            }
+            if self.scanned >= stop {
+                self.more = true;
+                return Ok(self.scanned);
+            }
+        }
+    }
+
+    fn hand_out_long(&mut self, file: &File, span: Span, on_line: &mut impl FnMut(Line<'_>)) -> io::Result<()> {
+        let bytes = if span.len <= MAX_LINE_BYTES { Some(bytes_at(file, span.offset, span.len)?) } else { None };
+        self.hand_out(span, bytes.as_deref(), false, on_line);
+        Ok(())
+    }
+
+    fn hand_out(&mut self, span: Span, bytes: Option<&[u8]>, provisional: bool, on_line: &mut impl FnMut(Line<'_>)) {
+        self.lines += 1;
+        on_line(Line { span, number: self.lines, bytes, provisional });
+    }
+
+    fn hand_out_rest(
+        &mut self,
+        file: &File,
+        size: u64,
+        is_record: impl Fn(&[u8]) -> bool,
+        mut on_line: impl FnMut(Line<'_>),
+    ) -> io::Result<()> {
+        let span = Span { offset: self.offset, len: size - self.offset };
+        self.rest_judged = true;
+        if span.len > MAX_LINE_BYTES {
+            return Ok(());
+        }
+        let bytes = bytes_at(file, span.offset, span.len)?;
+        if is_record(&bytes) {
+            self.hand_out(span, Some(&bytes), true, &mut on_line);
+            self.provisional = true;
+            self.offset = size;
+            self.scanned = size;
+        }
+        Ok(())
+    }
+}
+
+fn bytes_at(file: &File, offset: u64, len: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(len).map_err(io::Error::other)?];
+    match read_exact_at(file, &mut bytes, offset) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Vec::new()),
+        done => done.map(|()| bytes),
+    }
+}
