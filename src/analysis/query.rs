@@ -1,0 +1,300 @@
+//! Which runs, or which steps, did the person ask for? The search box, facet chips and breakpoints share it.
+//!
+//! | written | matches |
+//! |---|---|
+//! | `word`, `"two words"` | text that contains it: run id and key, task, model, verdict, final result |
+//! | `status:limit`, `stop:final,success` | a word from a fixed list, whole; a comma means "or" |
+//! | `task:`, `model:`, `agent:`, `tool:`, `critic:` | a name that contains the value; with `=` the whole name |
+//! | `steps>5`, `score:0.2..0.5`, `tokens>=10k` | a number; `field:n` and `field=n` are "equal"; an end may be open |
+//! | `duration<2m` | `250ms`, `90s`, `2m`, `1h`; a number alone is seconds |
+//! | `err:true`, `err:false` | with or without an error |
+//! | `state.KEY:value`, `state.KEY>3` | a value of the state; a number equals, a text is contained |
+//! | `state.KEY changed` | a step that changed this key |
+//! | `-term` | everything the term does not match |
+//!
+//! Terms are anded, letter case never matters, and in quotes `\"` and `\\` stand for `"` and `\`. What cannot be
+//! understood is kept in [`Query::ignored`] with what was expected; the good terms still filter.
+//!
+//! Knows no index and no run: whatever can be matched implements [`Subject`].
+
+use std::fmt;
+
+mod parse;
+mod sort;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use sort::{Sort, SortBy};
+pub use words::{Amount, Bound, Field, Needle, NumberField, Wanted};
+
+/// A query as understood.
+///
+/// `Display` writes it so that [`Query::parse`] reads the same query again, ignored terms last.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Query {
+    /// The terms that filter, in the order written.
+    pub terms: Vec<Term>,
+    /// The terms that do not.
+    pub ignored: Vec<Ignored>,
+}
+
+/// One condition of a query.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Term {
+    /// Whether the term asks for everything that `test` does not match.
+    pub negated: bool,
+    /// What is asked.
+    pub test: Test,
+}
+
+/// What one term asks; several values of one test are alternatives.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Test {
+    /// Free text.
+    Text(Needle),
+    /// A word of a field.
+    Word {
+        /// The field.
+        field: Field,
+        /// Whether a value is the whole word or a part of it.
+        whole: bool,
+        /// The values, at least one.
+        any: Vec<Needle>,
+    },
+    /// A number.
+    Number {
+        /// The field.
+        field: NumberField,
+        /// The conditions, at least one.
+        any: Vec<Bound>,
+    },
+    /// With an error, or without.
+    Err(bool),
+    /// A value of the state.
+    State {
+        /// The key, with `.` between the keys of nested objects.
+        key: String,
+        /// Whether a text is the whole value or a part of it.
+        whole: bool,
+        /// The values, at least one.
+        any: Vec<Wanted>,
+    },
+    /// A step that changed a key of the state.
+    Changed {
+        /// The key.
+        key: String,
+    },
+}
+
+/// A term that could not be understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ignored {
+    /// The term as written.
+    pub text: String,
+    /// What was expected instead, as one sentence without a full stop.
+    pub why: String,
+}
+
+/// What a query can be asked of: a run, or one step.
+///
+/// What the subject does not know it leaves out. A term never matches what was left out; therefore its negation
+/// always does, so that every subject is shown by exactly one of `term` and `-term`.
+pub trait Subject {
+    /// Gives every text that free words search.
+    fn text(&self, out: &mut dyn FnMut(&str));
+
+    /// Gives every word of `field`. Where two vocabularies meet, both words are given: `status` gives the board's
+    /// word and the manifest's, `critic` the names and what they decided.
+    fn words(&self, field: Field, out: &mut dyn FnMut(&str));
+
+    /// Gives the numbers of `field`: mostly one, several where a step has several scores. Durations are in seconds.
+    fn numbers(&self, field: NumberField, out: &mut dyn FnMut(f64));
+
+    /// Whether there was an error, where that is known.
+    fn erred(&self) -> Option<bool>;
+
+    /// Gives the state's value at `key` as text: a string's own text, anything else as JSON.
+    fn state(&self, key: &str, out: &mut dyn FnMut(&str));
+
+    /// Whether this is a step that changed `key` of the state.
+    fn changed(&self, key: &str) -> bool;
+}
+
+impl Query {
+    /// Reads a query. Never fails: see [`Query::ignored`].
+    pub fn parse(text: &str) -> Self {
+        parse::query(text)
+    }
+
+    /// Whether nothing filters.
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// Whether every term accepts `subject`.
+    pub fn matches(&self, subject: &(impl Subject + ?Sized)) -> bool {
+        self.terms.iter().all(|term| term.matches(subject))
+    }
+
+    /// The query's text without the term at `index`.
+    pub fn without(&self, index: usize) -> String {
+        let mut query = self.clone();
+        if index < query.terms.len() {
+            query.terms.remove(index);
+        }
+        query.to_string()
+    }
+
+    /// The query without any term about `field`, so that a facet can count where one could go.
+    #[must_use]
+    pub fn without_field(&self, field: Field) -> Query {
+        let mut query = self.clone();
+        query.terms.retain(|term| !matches!(&term.test, Test::Word { field: other, .. } if *other == field));
+        query
+    }
+
+    /// Whether a term asks for `value` in `field`.
+    pub fn has(&self, field: Field, value: &str) -> bool {
+        let value = Needle::new(value);
+        self.terms
+            .iter()
+            .filter(|term| !term.negated)
+            .filter_map(|term| term.values_of(field))
+            .any(|values| values.iter().any(|other| other.same(&value)))
+    }
+
+    /// The query's text after a click on a chip: takes `value` out where [`Query::has`] it, else adds it as one more
+    /// alternative of `field` and drops its exclusion.
+    pub fn toggled(&self, field: Field, value: &str) -> String {
+        let (value, had) = (Needle::new(value), self.has(field, value));
+        let mut query = self.clone();
+        for term in &mut query.terms {
+            if let Some(values) = term.values_mut(field) {
+                values.retain(|other| !other.same(&value));
+            }
+        }
+        query.terms.retain(|term| term.values_of(field).is_none_or(|values| !values.is_empty()));
+        if !had {
+            let open = query.terms.iter_mut().filter(|term| !term.negated).find_map(|term| term.values_mut(field));
+            match open {
+                Some(values) => values.push(value),
+                None => {
+                    query.terms.push(Term { negated: false, test: Test::Word { field, whole: true, any: vec![value] } })
+                }
+            }
+        }
+        query.to_string()
+    }
+}
+
+impl Term {
+    /// Whether the term accepts `subject`.
+    pub fn matches(&self, subject: &(impl Subject + ?Sized)) -> bool {
+        self.test.holds(subject) != self.negated
+    }
+
+    fn values_of(&self, field: Field) -> Option<&[Needle]> {
+        match &self.test {
+            Test::Word { field: other, any, .. } if *other == field => Some(any),
+            _ => None,
+        }
+    }
+
+    fn values_mut(&mut self, field: Field) -> Option<&mut Vec<Needle>> {
+        match &mut self.test {
+            Test::Word { field: other, any, .. } if *other == field => Some(any),
+            _ => None,
+        }
+    }
+}
+
+impl Test {
+    fn holds(&self, subject: &(impl Subject + ?Sized)) -> bool {
+        let mut found = false;
+        match self {
+            Test::Text(needle) => subject.text(&mut |text| found = found || needle.within(text)),
+            Test::Word { field, whole, any } => {
+                subject.words(*field, &mut |word| {
+                    found = found || any.iter().any(|needle| needle.fits(word, *whole));
+                });
+            }
+            Test::Number { field, any } => {
+                subject.numbers(*field, &mut |number| found = found || any.iter().any(|bound| bound.holds(number)));
+            }
+            Test::Err(wanted) => return subject.erred() == Some(*wanted),
+            Test::State { key, whole, any } => {
+                subject.state(key, &mut |text| found = found || any.iter().any(|wanted| wanted.holds(text, *whole)));
+            }
+            Test::Changed { key } => return subject.changed(key),
+        }
+        found
+    }
+}
+
+impl fmt::Display for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut gap = "";
+        for term in &self.terms {
+            write!(f, "{gap}{term}")?;
+            gap = " ";
+        }
+        for ignored in &self.ignored {
+            write!(f, "{gap}{}", ignored.text)?;
+            gap = " ";
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.negated { "-" } else { "" }, self.test)
+    }
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Test::Text(needle) if parse::is_word(needle.text()) => f.write_str(needle.text()),
+            Test::Text(needle) => words::quoted(needle.text(), f),
+            Test::Word { field, whole, any } => {
+                write!(f, "{}{}", field.name(), if *whole && field.is_open() { "=" } else { ":" })?;
+                listed(any.iter(), f)
+            }
+            Test::Number { field, any } => {
+                f.write_str(field.name())?;
+                bounds(any, f)
+            }
+            Test::Err(wanted) => write!(f, "err:{wanted}"),
+            Test::State { key, whole, any } => {
+                write!(f, "state.{}", words::Key(key))?;
+                match any.as_slice() {
+                    [Wanted::Bound(bound)] if bound.is_comparison() => write!(f, "{bound}"),
+                    _ => {
+                        f.write_str(if *whole { "=" } else { ":" })?;
+                        listed(any.iter(), f)
+                    }
+                }
+            }
+            Test::Changed { key } => write!(f, "state.{} changed", words::Key(key)),
+        }
+    }
+}
+
+fn bounds(any: &[Bound], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if let [bound] = any
+        && bound.is_comparison()
+    {
+        return write!(f, "{bound}");
+    }
+    f.write_str(":")?;
+    listed(any.iter(), f)
+}
+
+fn listed(values: impl Iterator<Item = impl fmt::Display>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (index, value) in values.enumerate() {
+        write!(f, "{}{value}", if index == 0 { "" } else { "," })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,292 @@
+//! Text to query. Every step takes something off the text, so the work is linear and always ends.
+
+use super::words::{Amount, Bound, Field, Key, Needle, NumberField, Unit, Wanted};
+use super::{Ignored, Query, Term, Test};
+
+/// What comes after this many terms is ignored, and so is a term with more values: it bounds the work of a match.
+const MAX_TERMS: usize = 64;
+const MAX_VALUES: usize = 64;
+
+type Parsed<T> = Result<T, String>;
+
+pub(super) fn query(text: &str) -> Query {
+    let mut query = Query::default();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        if query.terms.len() + query.ignored.len() >= MAX_TERMS {
+            let why = format!("a query has at most {MAX_TERMS} terms");
+            query.ignored.push(Ignored { text: rest.to_owned(), why });
+            break;
+        }
+        let (term, after) = term(rest);
+        match term {
+            Ok(term) => query.terms.push(term),
+            Err(why) => {
+                let text = rest.strip_suffix(after).unwrap_or(rest).trim_end().to_owned();
+                query.ignored.push(Ignored { text, why });
+            }
+        }
+        rest = after.trim_start();
+    }
+    query
+}
+
+/// Whether `text`, written as it is, is read as this one word.
+pub(super) fn is_word(text: &str) -> bool {
+    let unbroken = !text.is_empty() && !text.contains(char::is_whitespace);
+    unbroken && !text.starts_with(['-', '"']) && head(text).is_none()
+}
+
+/// Reads the term that `text` starts with, and gives back what follows it.
+fn term(text: &str) -> (Parsed<Term>, &str) {
+    let (negated, body) = match text.strip_prefix('-') {
+        Some(body) => (true, body),
+        None => (false, text),
+    };
+    if body.is_empty() || body.starts_with(char::is_whitespace) {
+        return (Err("a minus sign stands directly before the term it excludes".to_owned()), body);
+    }
+    let (test, after) = if body.starts_with('"') {
+        let (words, after) = quoted(body);
+        let test = if words.is_empty() { Err("text between the quotes was expected".to_owned()) } else { Ok(words) };
+        (test.map(|words| Test::Text(Needle::new(words))), after)
+    } else if let Some((head, after)) = head(body) {
+        field(head, after)
+    } else {
+        let (word, after) = split(body, char::is_whitespace);
+        (Ok(Test::Text(Needle::new(word))), after)
+    };
+    (test.map(|test| Term { negated, test }), after)
+}
+
+/// What stands before the operator.
+enum Head<'a> {
+    Name(&'a str),
+    State(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Colon,
+    Equal,
+    Less,
+    AtMost,
+    More,
+    AtLeast,
+}
+
+/// Reads `name` where an operator follows it, or `state.KEY` in any case.
+fn head(text: &str) -> Option<(Head<'_>, &str)> {
+    const STATE: &str = "state.";
+    if text.get(..STATE.len()).is_some_and(|start| start.eq_ignore_ascii_case(STATE)) {
+        let text = text.get(STATE.len()..)?;
+        if text.starts_with('"') {
+            let (key, after) = quoted(text);
+            return Some((Head::State(key), after));
+        }
+        let (key, after) = split(text, Key::ends);
+        return Some((Head::State(key.to_owned()), after));
+    }
+    let (name, after) = split(text, |c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-' | '.'));
+    (name.starts_with(|c: char| c.is_ascii_alphabetic()) && operator(after).is_some())
+        .then_some((Head::Name(name), after))
+}
+
+fn operator(text: &str) -> Option<(Operator, &str)> {
+    [
+        ("<=", Operator::AtMost),
+        (">=", Operator::AtLeast),
+        ("<", Operator::Less),
+        (">", Operator::More),
+        ("=", Operator::Equal),
+        (":", Operator::Colon),
+    ]
+    .into_iter()
+    .find_map(|(sign, operator)| Some((operator, text.strip_prefix(sign)?)))
+}
+
+/// A value and whether it was in quotes, where it is a text whatever it looks like.
+struct Value {
+    text: String,
+    quoted: bool,
+}
+
+fn field<'a>(head: Head<'_>, text: &'a str) -> (Parsed<Test>, &'a str) {
+    let Some((operator, text)) = operator(text) else {
+        return changed(head, text);
+    };
+    let (values, after) = values(text);
+    let test = match head {
+        _ if values.len() > MAX_VALUES => Err(format!("a term has at most {MAX_VALUES} values")),
+        Head::State(key) => state(key, operator, &values),
+        Head::Name(name) => {
+            if let Some(field) = Field::find(name) {
+                word(field, operator, values)
+            } else if let Some(field) = NumberField::find(name) {
+                number(field, operator, &values)
+            } else if name.eq_ignore_ascii_case("err") {
+                flag(operator, &values)
+            } else {
+                Err(unknown(name))
+            }
+        }
+    };
+    (test, after)
+}
+
+fn unknown(name: &str) -> String {
+    let names = Field::ALL.iter().map(|field| field.name()).chain(NumberField::ALL.iter().map(|field| field.name()));
+    let names = names.collect::<Vec<_>>().join(", ");
+    format!("no field is called {name}; there are {names}, err and state.KEY. Put a text in quotes to search for it")
+}
+
+/// Reads the word `changed` after `state.KEY`.
+fn changed<'a>(head: Head<'_>, text: &'a str) -> (Parsed<Test>, &'a str) {
+    let (word, after) = split(text.trim_start(), char::is_whitespace);
+    match head {
+        Head::State(key) if !key.is_empty() && text.starts_with(char::is_whitespace) && is_changed(word) => {
+            (Ok(Test::Changed { key }), after)
+        }
+        _ => {
+            let (_, after) = split(text, char::is_whitespace);
+            (Err("state.KEY:value or state.KEY changed was expected".to_owned()), after)
+        }
+    }
+}
+
+fn is_changed(word: &str) -> bool {
+    word.eq_ignore_ascii_case("changed")
+}
+
+fn word(field: Field, operator: Operator, values: Vec<Value>) -> Parsed<Test> {
+    let whole = match operator {
+        Operator::Colon => !field.is_open(),
+        Operator::Equal => true,
+        _ => return Err(format!("{name} holds words, which have no order; write {name}:value", name = field.name())),
+    };
+    let any: Vec<Needle> =
+        values.into_iter().filter(|value| !value.text.is_empty()).map(|value| Needle::new(value.text)).collect();
+    if any.is_empty() {
+        return Err(format!("a value was expected after {}:", field.name()));
+    }
+    Ok(Test::Word { field, whole, any })
+}
+
+fn number(field: NumberField, operator: Operator, values: &[Value]) -> Parsed<Test> {
+    let expected = || {
+        let name = field.name();
+        match field.unit() {
+            Unit::Seconds => format!("{name} takes a time such as {name}<90s, {name}>2m or {name}:250ms..1h"),
+            _ => format!("{name} takes a number such as {name}<5, {name}>=10k or {name}:2..8"),
+        }
+    };
+    let any: Option<Vec<Bound>> = values.iter().map(|value| bound(operator, &value.text, field.unit())).collect();
+    match any {
+        Some(any) if !any.is_empty() && (any.len() == 1 || takes_list(operator)) => Ok(Test::Number { field, any }),
+        _ => Err(expected()),
+    }
+}
+
+fn takes_list(operator: Operator) -> bool {
+    matches!(operator, Operator::Colon | Operator::Equal)
+}
+
+/// Reads `5`, `2..8`, `2..`, `..8`, and after a colon also `<5`.
+fn bound(operator: Operator, text: &str, unit: Unit) -> Option<Bound> {
+    let amount = || Amount::parse(text, unit);
+    match operator {
+        Operator::Less => Some(Bound::Less(amount()?)),
+        Operator::AtMost => Some(Bound::AtMost(amount()?)),
+        Operator::More => Some(Bound::More(amount()?)),
+        Operator::AtLeast => Some(Bound::AtLeast(amount()?)),
+        Operator::Equal => Some(Bound::Is(amount()?)),
+        Operator::Colon => {
+            if let Some((inner, text)) = self::operator(text) {
+                return (!takes_list(inner)).then(|| bound(inner, text, unit))?;
+            }
+            let Some((low, high)) = text.split_once("..") else {
+                return Some(Bound::Is(amount()?));
+            };
+            let end = |text: &str| if text.is_empty() { Some(None) } else { Amount::parse(text, unit).map(Some) };
+            match (end(low)?, end(high)?) {
+                (None, None) => None,
+                (Some(low), Some(high)) if low.value() > high.value() => None,
+                (low, high) => Some(Bound::Between(low, high)),
+            }
+        }
+    }
+}
+
+fn flag(operator: Operator, values: &[Value]) -> Parsed<Test> {
+    match values {
+        [value] if takes_list(operator) && value.text.eq_ignore_ascii_case("true") => Ok(Test::Err(true)),
+        [value] if takes_list(operator) && value.text.eq_ignore_ascii_case("false") => Ok(Test::Err(false)),
+        _ => Err("err:true or err:false was expected".to_owned()),
+    }
+}
+
+fn state(key: String, operator: Operator, values: &[Value]) -> Parsed<Test> {
+    if key.is_empty() {
+        return Err("a key was expected after state.".to_owned());
+    }
+    let wanted = |value: &Value| {
+        let bound = if value.quoted { None } else { bound(operator, &value.text, Unit::Plain) };
+        match bound {
+            Some(bound) => Some(Wanted::Bound(bound)),
+            None if takes_list(operator) && !value.text.is_empty() => {
+                Some(Wanted::Text(Needle::new(value.text.as_str())))
+            }
+            None => None,
+        }
+    };
+    let any: Option<Vec<Wanted>> = values.iter().map(wanted).collect();
+    match any {
+        Some(any) if !any.is_empty() && (any.len() == 1 || takes_list(operator)) => {
+            // Nothing but a text has parts, so one spelling is enough for numbers.
+            let whole = operator == Operator::Equal && any.iter().any(|wanted| matches!(wanted, Wanted::Text(_)));
+            Ok(Test::State { key, whole, any })
+        }
+        _ => Err("state.KEY takes a value such as state.KEY:text, state.KEY:3 or state.KEY<5".to_owned()),
+    }
+}
+
+/// Reads `a,"b c",d`; empty places are skipped.
+fn values(mut text: &str) -> (Vec<Value>, &str) {
+    let mut values = Vec::new();
+    loop {
+        if text.starts_with('"') {
+            let (value, after) = quoted(text);
+            values.push(Value { text: value, quoted: true });
+            text = after;
+        } else {
+            let (value, after) = split(text, |c| c == ',' || c.is_whitespace());
+            if !value.is_empty() {
+                values.push(Value { text: value.to_owned(), quoted: false });
+            }
+            text = after;
+        }
+        match text.strip_prefix(',') {
+            Some(after) => text = after,
+            None => return (values, text),
+        }
+    }
+}
+
+/// Reads a text in quotes; one that is never closed goes to the end, as it does while it is being typed.
+fn quoted(text: &str) -> (String, &str) {
+    let mut out = String::new();
+    let mut chars = text.strip_prefix('"').unwrap_or(text).chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => break,
+            '\\' if chars.as_str().starts_with(['"', '\\']) => out.extend(chars.next()),
+            _ => out.push(c),
+        }
+    }
+    (out, chars.as_str())
+}
+
+/// Splits before the first character that `ends`.
+fn split(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
+    text.find(ends).and_then(|at| text.split_at_checked(at)).unwrap_or((text, ""))
+}

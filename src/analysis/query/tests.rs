@@ -1,0 +1,434 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// A subject made of rows: `field=word`, `field#number`, `state.key=value`, `changed=key`, else free text.
+struct Row(Vec<&'static str>);
+
+impl Row {
+    fn each(&self, name: &str, sign: char, out: &mut dyn FnMut(&str)) {
+        for row in &self.0 {
+            if let Some(value) = row.strip_prefix(name).and_then(|rest| rest.strip_prefix(sign)) {
+                out(value);
+            }
+        }
+    }
+}
+
+impl Subject for Row {
+    fn text(&self, out: &mut dyn FnMut(&str)) {
+        self.0.iter().filter(|row| !row.contains(['=', '#'])).for_each(|row| out(row));
+    }
+    fn words(&self, field: Field, out: &mut dyn FnMut(&str)) {
+        self.each(field.name(), '=', out);
+    }
+    fn numbers(&self, field: NumberField, out: &mut dyn FnMut(f64)) {
+        self.each(field.name(), '#', &mut |value| out(value.parse().unwrap()));
+    }
+    fn erred(&self) -> Option<bool> {
+        let mut erred = None;
+        self.each("err", '=', &mut |value| erred = Some(value == "true"));
+        erred
+    }
+    fn state(&self, key: &str, out: &mut dyn FnMut(&str)) {
+        self.each(&format!("state.{key}"), '=', out);
+    }
+    fn changed(&self, key: &str) -> bool {
+        self.0.contains(&format!("changed={key}").as_str())
+    }
+}
+
+fn run() -> Row {
+    Row(vec![
+        "q060_final_fix_bug",
+        "Fix calc.py by plan. Prüfe ÄRGER",
+        "status=answered",
+        "status=completed",
+        "stop=final",
+        "outcome=completed",
+        "liveness=finished",
+        "task=Fix calc.py by plan",
+        "model=Qwen/Qwen3-8B",
+        "tool=read_file",
+        "tool=run_python",
+        "critic=safety",
+        "critic=retry",
+        "err=false",
+        "steps#6",
+        "tokens#12500",
+        "score#0.25",
+        "score#0.9",
+        "duration#90.5",
+        "state.count=3",
+        "state.note=three of 3",
+        "changed=count",
+    ])
+}
+
+#[track_caller]
+fn hit(query: &str) {
+    let parsed = Query::parse(query);
+    assert_eq!(parsed.ignored, [], "{query}");
+    assert!(parsed.matches(&run()), "{query} should match: {parsed:?}");
+}
+
+#[track_caller]
+fn miss(query: &str) {
+    let parsed = Query::parse(query);
+    assert_eq!(parsed.ignored, [], "{query}");
+    assert!(!parsed.matches(&run()), "{query} should not match: {parsed:?}");
+}
+
+#[track_caller]
+fn bad(query: &str, text: &str, why: &str) {
+    let parsed = Query::parse(query);
+    assert_eq!(parsed.ignored.len(), 1, "{parsed:?}");
+    assert_eq!(parsed.ignored[0].text, text);
+    assert!(parsed.ignored[0].why.contains(why), "{}", parsed.ignored[0].why);
+}
+
+#[test]
+fn free_words() {
+    hit("");
+    hit("   ");
+    hit("calc.py");
+    hit("FIX");
+    hit("q060 plan");
+    hit("\"fix calc.py by\"");
+    hit("ärger");
+    hit("prüfe");
+    hit("\"Fix calc");
+    miss("\"fix by\"");
+    miss("absent");
+    miss("q060 absent");
+    miss("finaly");
+}
+
+#[test]
+fn words_of_fixed_lists_are_whole() {
+    hit("stop:final");
+    hit("STOP:Final");
+    hit("stop=final");
+    miss("stop:fin");
+    miss("stop:final_result");
+    hit("status:answered");
+    hit("status:completed");
+    hit("class:completed");
+    hit("stop:budget_steps,final");
+    miss("stop:budget_steps,budget_time");
+    hit("stop:\"final\"");
+    hit("stop:x,,final,");
+}
+
+#[test]
+fn names_are_found_by_a_part() {
+    hit("model:qwen");
+    hit("model=qwen/qwen3-8b");
+    miss("model=qwen");
+    hit("tool:python");
+    hit("tool=run_python,other");
+    miss("tool=python");
+    hit("task:\"calc.py by\"");
+    hit("critic:retry");
+    miss("agent:lead");
+}
+
+#[test]
+fn numbers() {
+    hit("steps:6");
+    hit("steps=6");
+    hit("steps<7");
+    hit("steps<=6");
+    hit("steps>=6");
+    hit("steps>5.9");
+    miss("steps<6");
+    miss("steps>6");
+    hit("steps:2..6");
+    hit("steps:6..");
+    hit("steps:..6");
+    miss("steps:7..");
+    hit("steps:1,2,6");
+    hit("steps:1,5..7");
+    hit("steps:>5");
+    hit("steps:<2,>5");
+    hit("tokens>10k");
+    hit("tokens<1M");
+    hit("tokens:12.5k");
+    hit("score<0.3");
+    hit("score>0.8");
+    hit("score:.2...3");
+    miss("score:0.3..0.8");
+    hit("score>-1");
+}
+
+#[test]
+fn durations_have_units() {
+    hit("duration:90.5");
+    hit("duration=90.5s");
+    hit("dur>90");
+    hit("dur<2m");
+    hit("dur<2min");
+    hit("duration>1m");
+    hit("duration<1h");
+    hit("duration:250ms..1h");
+    miss("duration<250ms");
+    bad("duration<1x", "duration<1x", "duration<90s");
+    bad("duration<1k", "duration<1k", "duration<90s");
+}
+
+#[test]
+fn errors_and_state() {
+    hit("err:false");
+    miss("err:true");
+    hit("-err:true");
+    hit("state.count:3");
+    hit("state.count=3.0");
+    hit("state.count>2");
+    hit("state.count:1..5");
+    miss("state.count:1");
+    miss("state.count:\"1\"");
+    hit("state.note:three");
+    hit("state.note:\"of 3\"");
+    miss("state.note:3");
+    hit("state.note:\"3\"");
+    miss("state.note=three");
+    hit("state.note=\"three of 3\"");
+    hit("state.note:zero,three");
+    miss("state.absent:1");
+    hit("state.count changed");
+    hit("state.count CHANGED steps:6");
+    hit("state.\"count\" changed");
+    miss("state.note changed");
+    hit("-state.note changed");
+}
+
+#[test]
+fn a_minus_takes_what_the_term_leaves() {
+    miss("-steps:6");
+    hit("-steps>6");
+    // Unknown: neither more nor less than 5 events, so both exclusions show it.
+    miss("events>5");
+    miss("events<=5");
+    hit("-events>5");
+    hit("-events<=5");
+    hit("-agent:lead");
+    hit("-\"two words\"");
+    miss("-stop:final");
+    hit("--q060");
+}
+
+#[test]
+fn what_cannot_be_understood_is_named_and_the_rest_filters() {
+    bad("steps:many", "steps:many", "steps<5");
+    bad("a steps>5,6 b", "steps>5,6", "steps<5");
+    bad("steps:6..2", "steps:6..2", "steps");
+    bad("steps:..", "steps:..", "steps");
+    bad("steps:inf", "steps:inf", "steps");
+    bad("steps:nan", "steps:nan", "steps");
+    bad("steps:5.", "steps:5.", "steps");
+    bad("steps:1e999", "steps:1e999", "steps");
+    bad("steps:", "steps:", "steps");
+    bad("steps:=5", "steps:=5", "steps");
+    bad("stop:", "stop:", "value was expected");
+    bad("stop:\"\"", "stop:\"\"", "value was expected");
+    bad("stop<5", "stop<5", "stop:value");
+    bad("err:maybe", "err:maybe", "err:true");
+    bad("err<true", "err<true", "err:true");
+    bad("colour:red", "colour:red", "no field is called colour");
+    bad("x colour:\"dark red\" y", "colour:\"dark red\"", "colour");
+    bad("https://a.example/b", "https://a.example/b", "quotes");
+    bad("- x", "-", "minus");
+    bad("\"\"", "\"\"", "quotes");
+    bad("state.x", "state.x", "state.KEY changed");
+    bad("state.x altered", "state.x", "state.KEY changed");
+    bad("state.", "state.", "state.KEY");
+    bad("state.:5", "state.:5", "key");
+    bad("-state.x:", "-state.x:", "state.KEY:text");
+
+    let query = Query::parse("steps:many stop:final colour:red");
+    assert_eq!(query.terms.len(), 1);
+    assert_eq!(query.ignored.len(), 2);
+    assert!(query.matches(&run()));
+    assert!(!Query::parse("steps:many stop:budget_steps").matches(&run()));
+}
+
+#[test]
+fn times_of_day_and_paths_are_words() {
+    for text in ["04:41", "/tmp/x=y", "<b>", ":x", "3<4", "a\"b"] {
+        let query = Query::parse(text);
+        assert_eq!(query.terms, [Term { negated: false, test: Test::Text(Needle::new(text)) }]);
+    }
+}
+
+#[test]
+fn the_work_is_bounded() {
+    let many = "a ".repeat(100);
+    let query = Query::parse(&many);
+    assert_eq!(query.terms.len(), 64);
+    assert_eq!(query.ignored.len(), 1);
+    assert!(query.ignored[0].why.contains("64 terms"));
+    let list = format!("stop:{}", "x,".repeat(100));
+    assert!(Query::parse(&list).ignored[0].why.contains("64 values"));
+}
+
+#[test]
+fn long_and_wide_needles_take_the_other_search() {
+    let long = "a".repeat(100);
+    assert!(Needle::new(long.as_str()).within(&format!("b{}", long.to_uppercase())));
+    assert!(!Needle::new(long.as_str()).within("aaa"));
+    assert!(Needle::new("ÖL").within("heizöl"));
+    assert!(Needle::new("a").within("ÖA"));
+    assert!(!Needle::new("abc").within("ab"));
+}
+
+#[test]
+fn one_spelling() {
+    for (written, canonical) in [
+        ("  a   b ", "a b"),
+        ("\"a\"", "a"),
+        ("\"a b\"", "\"a b\""),
+        ("\"a b", "\"a b\""),
+        ("\"-a\"", "\"-a\""),
+        ("\"stop:x\"", "\"stop:x\""),
+        (r#""say \"hi\" C:\new""#, r#""say \"hi\" C:\\new""#),
+        ("Stop=a,\"b c\"", "stop:a,\"b c\""),
+        ("class:died", "outcome:died"),
+        ("model=x", "model=x"),
+        ("dur:<2m", "duration<2m"),
+        ("steps=6", "steps:6"),
+        ("steps:<2,>5", "steps:<2,>5"),
+        ("tokens:10k..", "tokens:10k.."),
+        ("state.x=3", "state.x:3"),
+        ("state.x:\"3\"", "state.x:\"3\""),
+        ("state.\"a key\"  changed", "state.\"a key\" changed"),
+        ("-err=TRUE", "-err:true"),
+        ("colour:red  a", "a colour:red"),
+    ] {
+        assert_eq!(Query::parse(written).to_string(), canonical);
+    }
+}
+
+#[test]
+fn a_term_can_be_dropped() {
+    let query = Query::parse("a stop:x,y bad: -steps>5");
+    assert_eq!(query.without(0), "stop:x,y -steps>5 bad:");
+    assert_eq!(query.without(1), "a -steps>5 bad:");
+    assert_eq!(query.without(9), "a stop:x,y -steps>5 bad:");
+}
+
+#[test]
+fn chips_toggle_their_value() {
+    let toggled = |query: &str, field, value: &str| Query::parse(query).toggled(field, value);
+    assert_eq!(toggled("", Field::Stop, "final"), "stop:final");
+    assert_eq!(toggled("fix", Field::Model, "not recorded"), "fix model=\"not recorded\"");
+    assert_eq!(toggled("stop:a fix", Field::Stop, "b"), "stop:a,b fix");
+    assert_eq!(toggled("stop:a,b fix", Field::Stop, "A"), "stop:b fix");
+    assert_eq!(toggled("stop:a fix", Field::Stop, "a"), "fix");
+    assert_eq!(toggled("-stop:a", Field::Stop, "a"), "stop:a");
+    assert_eq!(toggled("-stop:a,b", Field::Stop, "a"), "-stop:b stop:a");
+    assert_eq!(toggled("stop:a bad:", Field::Status, "died"), "stop:a status:died bad:");
+}
+
+#[test]
+fn a_facet_forgets_its_own_group() {
+    let query = Query::parse("stop:a -stop:b status:died steps>5");
+    assert_eq!(query.without_field(Field::Stop).to_string(), "status:died steps>5");
+    assert!(query.has(Field::Stop, "A"));
+    assert!(!query.has(Field::Stop, "b"));
+    assert!(!query.has(Field::Model, "a"));
+}
+
+fn queryish() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        4 => prop::sample::select(vec![
+            "stop", "status", "model", "tool", "err", "state.", "state.a.b", "steps", "duration", "foo", "true",
+            "changed", ":", "=", "<", "<=", ">", ">=", "..", ",", "\"", "\\", "-", " ", " ", " ", "5", "0.5", "10k",
+            "2m", "250ms", ".", "e", "é", "\n",
+        ]).prop_map(str::to_owned),
+        1 => "\\PC{0,3}",
+    ];
+    prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn what_is_shown_reads_back(text in queryish()) {
+        let query = Query::parse(&text);
+        let shown = query.to_string();
+        prop_assert_eq!(&Query::parse(&shown), &query, "{}", shown);
+    }
+
+    #[test]
+    fn nothing_is_dropped_in_silence(text in queryish()) {
+        let query = Query::parse(&text);
+        prop_assert_eq!(query.terms.is_empty() && query.ignored.is_empty(), text.trim().is_empty());
+    }
+
+    #[test]
+    fn any_text_can_be_asked_for(text in "\\PC{1,12}", state in any::<bool>()) {
+        let test = if state {
+            Test::State { key: text.clone(), whole: false, any: vec![Wanted::Text(Needle::new(text))] }
+        } else {
+            Test::Text(Needle::new(text))
+        };
+        let query = Query { terms: vec![Term { negated: false, test }], ignored: vec![] };
+        prop_assert_eq!(Query::parse(&query.to_string()), query);
+    }
+
+    #[test]
+    fn a_term_and_its_negation_share_nothing(text in queryish()) {
+        for term in Query::parse(&text).terms {
+            let other = Term { negated: !term.negated, ..term.clone() };
+            prop_assert_ne!(term.matches(&run()), other.matches(&run()));
+        }
+    }
+
+    #[test]
+    fn a_chip_twice_is_no_chip(text in queryish(), value in "\\PC{1,8}") {
+        let query = Query::parse(&text).without_field(Field::Stop);
+        let once = Query::parse(&query.toggled(Field::Stop, &value));
+        prop_assert!(once.has(Field::Stop, &value));
+        prop_assert_eq!(Query::parse(&once.toggled(Field::Stop, &value)), query);
+    }
+}
+
+#[test]
+fn sort_keys_read_back() {
+    for by in SortBy::ALL {
+        for reversed in [false, true] {
+            let sort = Sort { by, reversed };
+            assert_eq!(sort.to_string().parse(), Ok(sort));
+        }
+    }
+    assert_eq!(Sort::default().to_string(), "updated");
+    assert!("".parse::<Sort>().is_err());
+    assert!("--run".parse::<Sort>().is_err());
+    assert!("colour".parse::<Sort>().unwrap_err().contains("updated, started"));
+}
+
+#[test]
+fn a_second_click_reverses() {
+    let sort = Sort::default().clicked(SortBy::Steps);
+    assert_eq!(sort.to_string(), "steps");
+    assert_eq!(sort.clicked(SortBy::Steps).to_string(), "-steps");
+    assert_eq!(sort.clicked(SortBy::Steps).clicked(SortBy::Steps).to_string(), "steps");
+    assert_eq!(Sort::default().clicked(SortBy::Updated).to_string(), "-updated");
+}
+
+#[test]
+fn unknown_values_come_last_both_ways() {
+    for (text, expected) in [
+        ("score", [Some(0.9), Some(0.1), None, Some(f64::NAN)]),
+        ("-score", [Some(0.1), Some(0.9), None, Some(f64::NAN)]),
+    ] {
+        let sort: Sort = text.parse().unwrap();
+        let mut values = [None, Some(0.1), Some(f64::NAN), Some(0.9)];
+        values.sort_by(|a, b| sort.order(*a, *b));
+        assert_eq!(values[..2], expected[..2]);
+    }
+    let names: Sort = "run".parse().unwrap();
+    assert_eq!(names.order(Some("a"), Some("b")), std::cmp::Ordering::Less);
+    assert!(!names.is_descending());
+}

@@ -1,0 +1,338 @@
+//! The vocabulary of a query: its fields and the values they are compared with.
+
+use std::fmt;
+
+/// A field of words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Field {
+    /// The board's status word, or the manifest's own.
+    Status,
+    /// The recorded stop reason.
+    Stop,
+    /// How it ended: the outcome, or the word of its mark.
+    Outcome,
+    /// Whether it still runs.
+    Liveness,
+    /// The task's text.
+    Task,
+    /// The model's name.
+    Model,
+    /// An agent's name.
+    Agent,
+    /// A tool that was called.
+    Tool,
+    /// A critic's name, or what it decided.
+    Critic,
+}
+
+impl Field {
+    /// Every field of words.
+    pub const ALL: [Field; 9] = [
+        Field::Status,
+        Field::Stop,
+        Field::Outcome,
+        Field::Liveness,
+        Field::Task,
+        Field::Model,
+        Field::Agent,
+        Field::Tool,
+        Field::Critic,
+    ];
+
+    /// The name in a query.
+    pub fn name(self) -> &'static str {
+        match self {
+            Field::Status => "status",
+            Field::Stop => "stop",
+            Field::Outcome => "outcome",
+            Field::Liveness => "liveness",
+            Field::Task => "task",
+            Field::Model => "model",
+            Field::Agent => "agent",
+            Field::Tool => "tool",
+            Field::Critic => "critic",
+        }
+    }
+
+    /// Whether people make up its words, so that `:` looks for a part of one. The other fields have fixed words, and
+    /// there `stop:final` must not find `final_result`.
+    pub fn is_open(self) -> bool {
+        match self {
+            Field::Status | Field::Stop | Field::Outcome | Field::Liveness => false,
+            Field::Task | Field::Model | Field::Agent | Field::Tool | Field::Critic => true,
+        }
+    }
+
+    /// The field of this name or alias; `class` is `outcome`.
+    pub(super) fn find(name: &str) -> Option<Self> {
+        let name = if name.eq_ignore_ascii_case("class") { "outcome" } else { name };
+        Self::ALL.into_iter().find(|field| field.name().eq_ignore_ascii_case(name))
+    }
+}
+
+/// A field of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NumberField {
+    /// How many steps; of a step, its ordinal.
+    Steps,
+    /// How many events.
+    Events,
+    /// How many tokens.
+    Tokens,
+    /// A critic's score.
+    Score,
+    /// How long it took, in seconds.
+    Duration,
+    /// How many issues its files have.
+    Issues,
+}
+
+impl NumberField {
+    /// Every field of numbers.
+    pub const ALL: [NumberField; 6] = [
+        NumberField::Steps,
+        NumberField::Events,
+        NumberField::Tokens,
+        NumberField::Score,
+        NumberField::Duration,
+        NumberField::Issues,
+    ];
+
+    /// The name in a query.
+    pub fn name(self) -> &'static str {
+        match self {
+            NumberField::Steps => "steps",
+            NumberField::Events => "events",
+            NumberField::Tokens => "tokens",
+            NumberField::Score => "score",
+            NumberField::Duration => "duration",
+            NumberField::Issues => "issues",
+        }
+    }
+
+    /// The field of this name or alias; `dur` is `duration`.
+    pub(super) fn find(name: &str) -> Option<Self> {
+        let name = if name.eq_ignore_ascii_case("dur") { "duration" } else { name };
+        Self::ALL.into_iter().find(|field| field.name().eq_ignore_ascii_case(name))
+    }
+
+    pub(super) fn unit(self) -> Unit {
+        if self == NumberField::Duration { Unit::Seconds } else { Unit::Count }
+    }
+}
+
+/// A text to look for, without regard to letter case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Needle {
+    text: String,
+    folded: String,
+}
+
+impl Needle {
+    /// Makes a needle of `text`.
+    pub fn new(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { folded: text.to_lowercase(), text }
+    }
+
+    /// The text as written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn same(&self, other: &Needle) -> bool {
+        self.folded == other.folded
+    }
+
+    pub(super) fn fits(&self, text: &str, whole: bool) -> bool {
+        if whole { self.equals(text) } else { self.within(text) }
+    }
+
+    fn equals(&self, text: &str) -> bool {
+        text.eq_ignore_ascii_case(&self.folded) || (!text.is_ascii() && text.to_lowercase() == self.folded)
+    }
+
+    /// Looks for the needle in `text` without copying the text where both are plain ASCII and the needle is short;
+    /// a long one goes to the search whose work is linear.
+    pub(super) fn within(&self, text: &str) -> bool {
+        const SHORT: usize = 64;
+        let needle = self.folded.as_bytes();
+        let Some((&first, _)) = needle.split_first() else {
+            return true;
+        };
+        if needle.len() > SHORT || !text.is_ascii() {
+            return text.to_lowercase().contains(&self.folded);
+        }
+        memchr::memchr2_iter(first, first.to_ascii_uppercase(), text.as_bytes())
+            .any(|at| text.as_bytes().get(at..at + needle.len()).is_some_and(|part| part.eq_ignore_ascii_case(needle)))
+    }
+}
+
+/// Writes the value of a field, in quotes where it would be read as something else.
+impl fmt::Display for Needle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.text.as_str();
+        let special = |c: char| c.is_whitespace() || c == ',' || c == '"';
+        if text.is_empty() || text.starts_with(['<', '>', '=']) || text.contains("..") || text.contains(special) {
+            quoted(text, f)
+        } else {
+            f.write_str(text)
+        }
+    }
+}
+
+pub(super) fn quoted(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// Writes a key of the state.
+pub(super) struct Key<'a>(pub(super) &'a str);
+
+impl Key<'_> {
+    /// Whether `c` ends a key that is not in quotes.
+    pub(super) fn ends(c: char) -> bool {
+        c.is_whitespace() || matches!(c, '"' | ':' | '<' | '>' | '=' | ',')
+    }
+}
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.contains(Key::ends) { quoted(self.0, f) } else { f.write_str(self.0) }
+    }
+}
+
+/// How a number may be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Digits only.
+    Plain,
+    /// `k` is a thousand, `M` a million.
+    Count,
+    /// `ms`, `s`, `m`, `h`; seconds where no unit is given.
+    Seconds,
+}
+
+/// A number as written and what it means.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Amount {
+    text: String,
+    value: f64,
+}
+
+impl Amount {
+    /// The value, in seconds for durations.
+    pub fn value(&self) -> f64 {
+        self.value
+    }
+
+    pub(super) fn parse(text: &str, unit: Unit) -> Option<Self> {
+        let (digits, factor) = match unit {
+            Unit::Plain => (text, 1.0),
+            Unit::Count => match text.strip_suffix(['k', 'K']) {
+                Some(digits) => (digits, 1e3),
+                None => text.strip_suffix(['m', 'M']).map_or((text, 1.0), |digits| (digits, 1e6)),
+            },
+            Unit::Seconds => {
+                let units = [("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("m", 60.0), ("h", 3600.0), ("d", 86_400.0)];
+                let known = units.into_iter().find_map(|(name, factor)| Some((text.strip_suffix(name)?, factor)));
+                known.unwrap_or((text, 1.0))
+            }
+        };
+        // Rust also reads "inf" and "nan", and "5." would run into the dots of a range.
+        let spelled = digits.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+        if !spelled || !digits.ends_with(|c: char| c.is_ascii_digit()) {
+            return None;
+        }
+        let value = digits.parse::<f64>().ok()? * factor;
+        value.is_finite().then(|| Self { text: text.to_owned(), value })
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// A condition on a number.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Bound {
+    /// Exactly this number.
+    Is(Amount),
+    /// `<`
+    Less(Amount),
+    /// `<=`
+    AtMost(Amount),
+    /// `>`
+    More(Amount),
+    /// `>=`
+    AtLeast(Amount),
+    /// From the first to the second, both included; `None` is no limit on that side.
+    Between(Option<Amount>, Option<Amount>),
+}
+
+impl Bound {
+    pub(super) fn holds(&self, number: f64) -> bool {
+        match self {
+            Bound::Is(amount) => number == amount.value,
+            Bound::Less(amount) => number < amount.value,
+            Bound::AtMost(amount) => number <= amount.value,
+            Bound::More(amount) => number > amount.value,
+            Bound::AtLeast(amount) => number >= amount.value,
+            Bound::Between(low, high) => {
+                !number.is_nan()
+                    && low.as_ref().is_none_or(|low| number >= low.value)
+                    && high.as_ref().is_none_or(|high| number <= high.value)
+            }
+        }
+    }
+
+    /// Whether it begins with a sign of its own, so that it can follow the field's name directly.
+    pub(super) fn is_comparison(&self) -> bool {
+        !matches!(self, Bound::Is(_) | Bound::Between(..))
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bound::Is(amount) => write!(f, "{amount}"),
+            Bound::Less(amount) => write!(f, "<{amount}"),
+            Bound::AtMost(amount) => write!(f, "<={amount}"),
+            Bound::More(amount) => write!(f, ">{amount}"),
+            Bound::AtLeast(amount) => write!(f, ">={amount}"),
+            Bound::Between(low, high) => {
+                let text = |end: &Option<Amount>| end.as_ref().map(Amount::to_string).unwrap_or_default();
+                write!(f, "{}..{}", text(low), text(high))
+            }
+        }
+    }
+}
+
+/// What is wanted of a value of the state.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Wanted {
+    /// A text in it.
+    Text(Needle),
+    /// A number; no text matches, unless it spells one.
+    Bound(Bound),
+}
+
+impl Wanted {
+    pub(super) fn holds(&self, text: &str, whole: bool) -> bool {
+        match self {
+            Wanted::Text(needle) => needle.fits(text, whole),
+            Wanted::Bound(bound) => text.trim().parse().is_ok_and(|number| bound.holds(number)),
+        }
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wanted::Text(needle) if Amount::parse(needle.text(), Unit::Plain).is_some() => quoted(needle.text(), f),
+            Wanted::Text(needle) => write!(f, "{needle}"),
+            Wanted::Bound(bound) => write!(f, "{bound}"),
+        }
+    }
+}
