@@ -20,5 +20,6 @@ mod cli;
 mod format;
 mod live;
 mod pages;
+mod props;
 mod tables;
 mod traces;
