@@ -2,4 +2,11 @@
 //!
 //! No files, no HTML, no clock of its own.
 
+pub mod diff;
+pub mod format;
+pub mod health;
+pub mod life;
+pub mod number;
 pub mod query;
+pub mod summary;
+pub mod verdict;

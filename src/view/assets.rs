@@ -18,6 +18,7 @@ pub struct Asset {
 
 const CSS: &str = "text/css; charset=utf-8";
 const JS: &str = "text/javascript; charset=utf-8";
+const SVG: &str = "image/svg+xml";
 
 macro_rules! asset {
     ($name:literal, $mime:expr) => {
@@ -26,7 +27,21 @@ macro_rules! asset {
 }
 
 /// All embedded files.
-pub static ASSETS: &[Asset] = &[asset!("board.css", CSS), asset!("vendor/htmx.min.js", JS)];
+pub static ASSETS: &[Asset] = &[
+    asset!("board.css", CSS),
+    asset!("icon.svg", SVG),
+    asset!("theme.js", JS),
+    asset!("state.js", JS),
+    asset!("live.js", JS),
+    asset!("news.js", JS),
+    asset!("clock.js", JS),
+    asset!("keys.js", JS),
+    asset!("follow.js", JS),
+    asset!("vendor/htmx.min.js", JS),
+];
+
+/// The scripts every page loads after it is drawn, in this order.
+pub const MODULES: [&str; 6] = ["state.js", "live.js", "news.js", "clock.js", "keys.js", "follow.js"];
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     // FNV-1a over all files: one version for the set, because the files belong together.

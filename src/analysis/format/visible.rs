@@ -1,0 +1,111 @@
+//! Text of a trace with nothing hidden in it.
+//!
+//! A trace may hold anything: escape sequences that would drive a terminal, marks that turn the reading direction,
+//! characters without a shape. They are replaced by something that can be seen and does nothing.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Shows control characters as symbols (`␛`) and invisible format characters as `⟨U+202E⟩`; tabs and line feeds stay.
+///
+/// Joiners and variation selectors stay where writing and emoji need them. The result is safe for a terminal; in
+/// HTML it still has to be escaped.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    shown(text, false)
+}
+
+/// [`visible`] for one line: tabs and line feeds become symbols as well.
+pub fn visible_line(text: &str) -> Cow<'_, str> {
+    shown(text, true)
+}
+
+fn shown(text: &str, one_line: bool) -> Cow<'_, str> {
+    let mut before = None;
+    let mut chars = text.char_indices().peekable();
+    let mut out = String::new();
+    let mut copied = 0;
+    while let Some((at, c)) = chars.next() {
+        let after = chars.peek().map(|(_, c)| *c);
+        let kept = match c {
+            '\t' | '\n' => !one_line,
+            _ => !is_hidden(c, before, after),
+        };
+        before = Some(c);
+        if !kept {
+            out.push_str(text.get(copied..at).unwrap_or_default());
+            push_symbol(&mut out, c);
+            copied = at + c.len_utf8();
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(text.get(copied..).unwrap_or_default());
+    Cow::Owned(out)
+}
+
+fn push_symbol(out: &mut String, c: char) {
+    let code = u32::from(c);
+    match code {
+        // The block "Control Pictures" holds them in the same order.
+        0..0x20 => out.extend(char::from_u32(0x2400 + code)),
+        0x7f => out.push('\u{2421}'),
+        // Writing to a string cannot fail.
+        _ => drop(write!(out, "⟨U+{code:04X}⟩")),
+    }
+}
+
+/// Whether a reader would not see `c`, or see other characters in another order because of it.
+fn is_hidden(c: char, before: Option<char>, after: Option<char>) -> bool {
+    if matches!(c, ' '..='~') {
+        return false;
+    }
+    match c {
+        // Zero-width joiner and non-joiner: Persian, Indic scripts and emoji are written with them.
+        '\u{200c}' | '\u{200d}' => !(before.is_some_and(is_written) && after.is_some_and(is_written)),
+        // Variation selectors choose the shape of the one character before; digits, # and * begin keycaps.
+        '\u{fe00}'..='\u{fe0f}' => {
+            !before.is_some_and(|c| c.is_ascii_digit() || matches!(c, '#' | '*') || is_written(c))
+        }
+        _ => c.is_control() || is_format(c),
+    }
+}
+
+/// Whether `c` is a visible character outside ASCII, so that a joiner or selector beside it has a purpose.
+fn is_written(c: char) -> bool {
+    // A joiner after a selector is how emoji are put together; two selectors or two joiners are not.
+    let selector = matches!(c, '\u{fe0f}');
+    !c.is_ascii() && !c.is_whitespace() && !c.is_control() && (selector || !is_invisible(c))
+}
+
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}') || is_format(c)
+}
+
+/// Characters of Unicode's category Cf, line separators, and letters and selectors that have no shape.
+fn is_format(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{600}'..='\u{605}'
+            | '\u{61c}'
+            | '\u{6dd}'
+            | '\u{70f}'
+            | '\u{8e2}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'
+            | '\u{200e}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}

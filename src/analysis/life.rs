@@ -1,0 +1,206 @@
+//! Is the run still going? Decided from what the files and the board's own observation show, because a manifest that
+//! says `running` proves nothing and file times are new after every copy.
+
+use crate::model::Index;
+
+/// How alive a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Liveness {
+    /// It wrote something lately.
+    Running,
+    /// It is silent for longer than it usually is between two events.
+    Quiet,
+    /// It is silent for so long that something may be wrong.
+    Stalled,
+    /// It ended without saying so.
+    Died,
+    /// It says that it ended.
+    Finished,
+}
+
+impl Liveness {
+    /// The word used on pages and in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Liveness::Running => "running",
+            Liveness::Quiet => "quiet",
+            Liveness::Stalled => "stalled",
+            Liveness::Died => "died",
+            Liveness::Finished => "finished",
+        }
+    }
+
+    /// Whether the run may still write.
+    pub fn may_grow(self) -> bool {
+        matches!(self, Liveness::Running | Liveness::Quiet | Liveness::Stalled)
+    }
+}
+
+/// What is known about a run from outside its files. Times are microseconds since the Unix epoch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Outside {
+    /// The time now.
+    pub now: i64,
+    /// When the board itself last saw the files grow.
+    pub grew: Option<i64>,
+    /// The newest modification time of the files; misleading after a copy, so the last resort.
+    pub modified: Option<i64>,
+    /// Whether the recorded process exists, where a process is recorded and can be looked up.
+    pub process: Option<bool>,
+}
+
+/// How alive a run is, and why the board thinks so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Life {
+    /// The judgement.
+    pub liveness: Liveness,
+    /// What it rests on.
+    pub basis: Basis,
+    /// Microseconds since the newest sign of life, where there is one.
+    pub silence: Option<i64>,
+}
+
+/// What a judgement on liveness rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// An END event.
+    End,
+    /// A manifest with a final status.
+    Manifest,
+    /// Tool sets torn down and no END event: an exception left the engine's loop.
+    Teardown,
+    /// The recorded process does not exist any more.
+    Process,
+    /// The time of the newest event.
+    Event,
+    /// Growth that the board saw.
+    Growth,
+    /// The manifest's time, for want of events.
+    ManifestTime,
+    /// File times, for want of anything better.
+    FileTime,
+    /// Nothing carries a time.
+    Nothing,
+}
+
+const SECOND: i64 = 1_000_000;
+/// A run is quiet after this long without a byte, or after twice its own slowest gap.
+const QUIET_AFTER: i64 = 10 * SECOND;
+/// A run is stalled after this long without a byte, or after five times its own slowest gap.
+const STALLED_AFTER: i64 = 60 * SECOND;
+/// A stalled run counts as died after ten times the silence that made it stalled.
+const DIED_FACTOR: i64 = 10;
+/// Times further in the future than this come from another clock or zone and say nothing.
+const MAX_SKEW: i64 = 60 * SECOND;
+
+/// Judges how alive a run is.
+pub fn life(index: &Index, outside: Outside) -> Life {
+    let segment = index.segment();
+    let sure = |liveness, basis| Life { liveness, basis, silence: None };
+    if segment.is_some_and(|segment| segment.end.is_some()) {
+        return sure(Liveness::Finished, Basis::End);
+    }
+    let manifest = index.manifest().get();
+    if manifest.is_some_and(|manifest| manifest.is_final() && !outlived(index, manifest.updated_at)) {
+        return sure(Liveness::Finished, Basis::Manifest);
+    }
+    if segment.is_some_and(|segment| segment.teardown.is_some()) {
+        return sure(Liveness::Died, Basis::Teardown);
+    }
+    if outside.process == Some(false) {
+        return sure(Liveness::Died, Basis::Process);
+    }
+    let believable = |time: &i64| *time <= outside.now.saturating_add(MAX_SKEW);
+    let event = index.last_ts().filter(believable);
+    let manifest_time = manifest.and_then(|manifest| manifest.started_at.max(manifest.updated_at)).filter(believable);
+    let signs = [(event, Basis::Event), (outside.grew, Basis::Growth), (manifest_time, Basis::ManifestTime)];
+    let newest = signs.into_iter().filter_map(|(time, basis)| Some((time?, basis))).max_by_key(|(time, _)| *time);
+    let newest = newest.or(outside.modified.map(|time| (time, Basis::FileTime)));
+    let Some((time, basis)) = newest else { return sure(Liveness::Died, Basis::Nothing) };
+    let silence = outside.now.saturating_sub(time).max(0);
+    let gap = index.slowest_gap();
+    let stalled = stalled_after(gap);
+    let quiet = QUIET_AFTER.max(gap.saturating_mul(2)).min(stalled);
+    let liveness = match silence {
+        _ if silence >= stalled.saturating_mul(DIED_FACTOR) => Liveness::Died,
+        _ if silence >= stalled => Liveness::Stalled,
+        _ if silence >= quiet => Liveness::Quiet,
+        _ => Liveness::Running,
+    };
+    Life { liveness, basis, silence: Some(silence) }
+}
+
+/// After how many microseconds of silence a run whose slowest gap is `gap` counts as stalled.
+pub fn stalled_after(gap: i64) -> i64 {
+    STALLED_AFTER.max(gap.saturating_mul(5))
+}
+
+/// Whether events go on well after the manifest was finished: the directory is in use again.
+fn outlived(index: &Index, finished: Option<i64>) -> bool {
+    match (index.last_ts(), finished) {
+        (Some(event), Some(finished)) => event > finished.saturating_add(SECOND),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Delta, EventHead, Manifest, ManifestState, Names};
+
+    fn run(events: &[(&str, i64)], status: Option<(&str, i64)>) -> Index {
+        let mut names = Names::default();
+        let mut delta = Delta::default();
+        for (phase, second) in events {
+            let head = EventHead {
+                phase: names.intern(phase),
+                ts: Some(second * SECOND),
+                step_id: Some(0),
+                ..EventHead::default()
+            };
+            let end = crate::model::EventNote::End(Box::default());
+            delta.events.push((head, (*phase == "END").then_some(end)));
+        }
+        delta.manifest = status.map(|(status, second)| {
+            let manifest =
+                Manifest { status: Some(status.into()), updated_at: Some(second * SECOND), ..Manifest::default() };
+            ManifestState::Read(Box::new(manifest))
+        });
+        delta.names = names.since(0).to_vec();
+        let mut index = Index::default();
+        index.apply(delta);
+        index
+    }
+
+    fn at(index: &Index, second: i64) -> (Liveness, Basis) {
+        let life = life(index, Outside { now: second * SECOND, ..Outside::default() });
+        (life.liveness, life.basis)
+    }
+
+    #[test]
+    fn silence_is_measured_by_the_runs_own_pace() {
+        let fast = run(&[("INIT", 0), ("DECIDE", 1), ("ACT", 2)], Some(("running", 0)));
+        let slow = run(&[("INIT", 0), ("DECIDE", 1), ("ACT", 101)], Some(("running", 0)));
+        let words = |index: &Index, seconds: &[i64]| seconds.iter().map(|s| at(index, *s).0.word()).collect::<Vec<_>>();
+        assert_eq!(words(&fast, &[3, 13, 63, 602]), ["running", "quiet", "stalled", "died"]);
+        assert_eq!(words(&slow, &[150, 302, 602, 5102]), ["running", "quiet", "stalled", "died"]);
+    }
+
+    #[test]
+    fn the_end_counts_whatever_the_manifest_claims() {
+        assert_eq!(at(&run(&[("INIT", 0), ("END", 1)], Some(("running", 0))), 2), (Liveness::Finished, Basis::End));
+        assert_eq!(at(&run(&[("INIT", 0)], Some(("completed", 1))), 9), (Liveness::Finished, Basis::Manifest));
+        assert_eq!(at(&run(&[("INIT", 9)], Some(("completed", 1))), 10), (Liveness::Running, Basis::Event));
+        assert_eq!(at(&run(&[("INIT", 0), ("toolset_teardown_start", 1)], None), 2).1, Basis::Teardown);
+        assert_eq!(at(&run(&[], None), 2), (Liveness::Died, Basis::Nothing));
+    }
+
+    #[test]
+    fn growth_revives_and_a_clock_in_the_future_says_nothing() {
+        let index = run(&[("INIT", 0)], None);
+        let outside = Outside { now: 5_000 * SECOND, grew: Some(4_999 * SECOND), ..Outside::default() };
+        assert_eq!(life(&index, outside).liveness, Liveness::Running);
+        let future = run(&[("INIT", 999_999)], Some(("running", 0)));
+        assert_eq!(at(&future, 100_000).0, Liveness::Died);
+    }
+}

@@ -1,0 +1,47 @@
+//! How does a number read inside a sentence? Thousands separators and plurals, the same in every room.
+//!
+//! Knows no unit; what a number measures is said by whoever prints it.
+
+/// A whole number with a comma between the thousands: `12,500`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count and its noun: `1 item`, `2 items`.
+pub fn counted(number: usize, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(number as u64), if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_separated() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (12_500, "12,500"),
+            (1_234_567, "1,234,567"),
+            (u64::MAX, "18,446,744,073,709,551,615"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn nouns_follow_their_number() {
+        assert_eq!(counted(0, "item"), "0 items");
+        assert_eq!(counted(1, "item"), "1 item");
+        assert_eq!(counted(1200, "item"), "1,200 items");
+    }
+}

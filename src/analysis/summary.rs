@@ -1,0 +1,163 @@
+//! What does the run table say about a run? One row of facts, taken from the index alone.
+
+use super::life::{Life, Outside, life};
+use super::verdict::{Verdict, tokens, verdict};
+use super::{health, life::Liveness};
+use crate::model::{Index, RunKey};
+
+/// At most this many points are kept of a run's scores; buckets keep their lowest.
+const MAX_SPARK: usize = 48;
+
+/// What lists, search and headers need of one run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// Its name on the board.
+    pub key: RunKey,
+    /// The directory, as the person would type it.
+    pub path: String,
+    /// The recorded run id.
+    pub run_id: Option<String>,
+    /// The manifest's word.
+    pub status: Option<String>,
+    /// How alive it is.
+    pub life: Life,
+    /// Why it stopped.
+    pub verdict: Verdict,
+    /// Step lines that are JSON.
+    pub steps: usize,
+    /// Event lines that are JSON.
+    pub events: usize,
+    /// Steps of the newest run in the directory; what the step limit counts.
+    pub steps_now: usize,
+    /// Tokens, where recorded.
+    pub tokens: Option<u64>,
+    /// Run time in milliseconds: the writer's figure, else from the first to the last event.
+    pub duration_ms: Option<f64>,
+    /// The lowest score of the last step that has one.
+    pub last_score: Option<f64>,
+    /// The lowest score of each step with one, thinned.
+    pub spark: Vec<f64>,
+    /// The critics' names, in order of appearance.
+    pub critics: Vec<String>,
+    /// The tools' names, in order of appearance.
+    pub tools: Vec<String>,
+    /// The agents' names, in order of appearance.
+    pub agents: Vec<String>,
+    /// The state keys that steps changed.
+    pub changed: Vec<String>,
+    /// The model's name.
+    pub model: Option<String>,
+    /// The task in words.
+    pub task: Option<String>,
+    /// The answer.
+    pub answer: Option<String>,
+    /// The run that started this one.
+    pub parent: Option<String>,
+    /// Microseconds since the epoch.
+    pub started: Option<i64>,
+    /// The newest recorded time, else the newest time a file changed; microseconds since the epoch.
+    pub updated: Option<i64>,
+    /// How many oddities the files have, and how many of them cost data.
+    pub issues: (usize, usize),
+    /// Steps in which something failed.
+    pub errors: usize,
+    /// The reader has bytes before it that are not in the index yet: all counts are "at least".
+    pub partial: bool,
+}
+
+/// Sums a run up.
+pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> Summary {
+    let life = life(index, outside);
+    let manifest = index.manifest().get();
+    let init = index.segment().and_then(|segment| segment.init.as_ref()).map(|(_, init)| init);
+    let text = |text: Option<&Box<str>>| text.map(|text| text.to_string());
+    let lap = index.lap_starts().last().copied().unwrap_or_default();
+    let mut collected = Collected::default();
+    index.steps().iter().for_each(|step| collected.take(index, step));
+    let span = || Some((index.last_ts()? - index.first_ts()?) as f64 / 1e3);
+    let duration_ms = manifest.filter(|_| index.segments().len() <= 1).and_then(|manifest| manifest.latency_s);
+    let manifest_time = manifest.and_then(|manifest| manifest.updated_at);
+    let recorded = index.last_ts().max(manifest_time);
+    let answer = manifest.and_then(|manifest| manifest.final_result.as_ref());
+    let stop_answer = index.segment().and_then(|segment| segment.stop.as_ref()?.1.answer.as_ref());
+    Summary {
+        key: key.clone(),
+        path,
+        run_id: text(manifest.and_then(|manifest| manifest.run_id.as_ref())),
+        status: text(manifest.and_then(|manifest| manifest.status.as_ref())),
+        verdict: verdict(index, &life),
+        steps: index.steps_read(),
+        events: index.events_read(),
+        steps_now: index.steps().len() - lap,
+        tokens: tokens(index),
+        duration_ms: duration_ms.map(|seconds| seconds * 1e3).or_else(span),
+        last_score: collected.scores.last().copied(),
+        spark: thin(&collected.scores),
+        critics: collected.critics,
+        tools: collected.tools,
+        agents: collected
+            .agents
+            .into_iter()
+            .chain(text(manifest.and_then(|m| m.agent.as_ref())))
+            .fold(Vec::new(), distinct),
+        changed: collected.changed,
+        model: text(
+            manifest.and_then(|manifest| manifest.model.as_ref()).or(init.and_then(|init| init.model.as_ref())),
+        ),
+        task: text(init.and_then(|init| init.task.as_ref())),
+        answer: text(answer.or(stop_answer)),
+        parent: text(manifest.and_then(|manifest| manifest.parent.as_ref())),
+        started: manifest.and_then(|manifest| manifest.started_at).or(index.first_ts()),
+        updated: if life.liveness == Liveness::Finished {
+            recorded.or(outside.modified)
+        } else {
+            recorded.max(outside.grew).or(outside.modified)
+        },
+        issues: health::counts(index),
+        errors: collected.errors,
+        partial: index.is_partial(),
+        life,
+    }
+}
+
+#[derive(Default)]
+struct Collected {
+    seen: std::collections::HashSet<(u8, crate::model::Symbol)>,
+    scores: Vec<f64>,
+    critics: Vec<String>,
+    tools: Vec<String>,
+    agents: Vec<String>,
+    changed: Vec<String>,
+    errors: usize,
+}
+
+impl Collected {
+    fn take(&mut self, index: &Index, step: &crate::model::StepHead) {
+        self.scores.extend(step.lowest_score());
+        self.errors += usize::from(step.fate.is_readable() && !step.is_ok());
+        let mut add = |sort: u8, symbol, list: &mut Vec<String>| {
+            if self.seen.insert((sort, symbol)) {
+                list.push(index.name(symbol).to_owned());
+            }
+        };
+        step.critics.iter().for_each(|mark| add(0, mark.name, &mut self.critics));
+        step.tools.iter().for_each(|tool| add(1, *tool, &mut self.tools));
+        step.changed.iter().for_each(|key| add(2, *key, &mut self.changed));
+        if step.agent != crate::model::Symbol::default() {
+            add(3, step.agent, &mut self.agents);
+        }
+    }
+}
+
+fn distinct(mut list: Vec<String>, name: String) -> Vec<String> {
+    if !list.contains(&name) {
+        list.push(name);
+    }
+    list
+}
+
+/// At most [`MAX_SPARK`] points; each bucket keeps its lowest, because a low score is what people look for.
+fn thin(scores: &[f64]) -> Vec<f64> {
+    let size = scores.len().div_ceil(MAX_SPARK).max(1);
+    scores.chunks(size).filter_map(|bucket| bucket.iter().copied().min_by(f64::total_cmp)).collect()
+}

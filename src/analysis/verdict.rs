@@ -1,0 +1,477 @@
+//! Why did the run stop, in one sentence? From what the index holds, without reading a line.
+//!
+//! A measured value that no file records is left out of the sentence, never made up.
+
+use std::time::Duration;
+
+use super::format::{self, count, counted, score};
+use super::life::{Basis, Life, Liveness, stalled_after};
+use crate::model::index::{Group, Segment};
+use crate::model::{CriticAction, Index, Manifest, StepHead, StopReason};
+
+/// How a run came out, independent of the words its writer uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// It did what it set out to do, as far as its own rules tell.
+    Completed,
+    /// A limit cut it.
+    Truncated,
+    /// A critic or a guard ended it.
+    Halted,
+    /// It broke.
+    Failed,
+    /// Somebody ended it from outside.
+    Cancelled,
+    /// It may still be going.
+    Running,
+    /// It ended, and the files do not say how.
+    Unknown,
+}
+
+impl Outcome {
+    /// The word used in JSON and queries.
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Completed => "completed",
+            Outcome::Truncated => "truncated",
+            Outcome::Halted => "halted",
+            Outcome::Failed => "failed",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Running => "running",
+            Outcome::Unknown => "unknown",
+        }
+    }
+}
+
+/// The mark in the status column: what ended the run, or how alive it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mark {
+    /// May still write, and did lately.
+    Running,
+    /// May still write, silent for a while.
+    Quiet,
+    /// May still write, silent for long.
+    Stalled,
+    /// Gave an answer.
+    Answered,
+    /// A limit ended it.
+    Limit,
+    /// The agent's or the environment's own rule ended it.
+    OwnRule,
+    /// A critic ended it.
+    Critic,
+    /// Ended from outside.
+    Cancelled,
+    /// An error ended it, or it was not started.
+    Error,
+    /// Ended without saying so.
+    Died,
+    /// Ended with a word the board does not know, or none.
+    Unknown,
+}
+
+impl Mark {
+    /// Every mark, in the order of the facet.
+    pub const ALL: [Mark; 11] = [
+        Mark::Running,
+        Mark::Quiet,
+        Mark::Stalled,
+        Mark::Answered,
+        Mark::Limit,
+        Mark::OwnRule,
+        Mark::Critic,
+        Mark::Cancelled,
+        Mark::Error,
+        Mark::Died,
+        Mark::Unknown,
+    ];
+
+    /// The word in the status column.
+    pub fn word(self) -> &'static str {
+        match self {
+            Mark::Running => "running",
+            Mark::Quiet => "quiet",
+            Mark::Stalled => "stalled",
+            Mark::Answered => "answered",
+            Mark::Limit => "limit",
+            Mark::OwnRule => "own rule",
+            Mark::Critic => "critic stop",
+            Mark::Cancelled => "cancelled",
+            Mark::Error => "error",
+            Mark::Died => "died",
+            Mark::Unknown => "unknown",
+        }
+    }
+}
+
+/// What a sentence rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Certainty {
+    /// The files say it.
+    Recorded,
+    /// Concluded from what the files hold or lack.
+    Inferred,
+    /// The files do not tell.
+    Unknown,
+}
+
+impl Certainty {
+    /// The word used in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Certainty::Recorded => "recorded",
+            Certainty::Inferred => "inferred",
+            Certainty::Unknown => "unknown",
+        }
+    }
+}
+
+/// The answer to "why did this run stop?".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// The answer, without a full stop.
+    pub sentence: String,
+    /// What happened besides, one full sentence; empty where nothing did.
+    pub second: String,
+    /// How it came out.
+    pub outcome: Outcome,
+    /// Its mark.
+    pub mark: Mark,
+    /// What the sentence rests on.
+    pub certainty: Certainty,
+    /// The recorded stop reason, as written.
+    pub stop_reason: Option<String>,
+    /// The last step that really ran, as an ordinal.
+    pub step: Option<usize>,
+    /// The step limit, and whether it is the one that counts.
+    pub limit: Option<StepLimit>,
+}
+
+/// A limit on steps, and where it comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepLimit {
+    /// The most steps.
+    pub steps: i64,
+    /// Who set it.
+    pub from: LimitFrom,
+}
+
+/// Where a step limit comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitFrom {
+    /// The task's budget.
+    Task,
+    /// The number of steps after which a step budget ended the run.
+    Inferred,
+    /// The agent's state, which is checked beside the budget and is often larger.
+    State,
+}
+
+/// Judges a run.
+pub fn verdict(index: &Index, life: &Life) -> Verdict {
+    let facts = Facts::of(index);
+    let reason = facts.reason.clone();
+    let step = facts.last.map(|(ordinal, _)| ordinal);
+    let verdict = |outcome, mark, certainty, sentence| Verdict {
+        sentence,
+        second: facts.second(),
+        outcome,
+        mark,
+        certainty,
+        stop_reason: reason.clone(),
+        step,
+        limit: facts.limit(),
+    };
+    match (life.liveness, reason.as_deref()) {
+        (Liveness::Running, _) => verdict(Outcome::Running, Mark::Running, Certainty::Inferred, facts.now()),
+        (Liveness::Quiet, _) => verdict(Outcome::Running, Mark::Quiet, Certainty::Inferred, facts.now()),
+        (Liveness::Stalled, _) => verdict(Outcome::Running, Mark::Stalled, Certainty::Inferred, facts.stalled(life)),
+        (Liveness::Died, None) => verdict(Outcome::Failed, Mark::Died, Certainty::Inferred, facts.died(life)),
+        (_, Some(word)) => {
+            let (outcome, mark) = classify(StopReason::parse(word));
+            let certainty = if mark == Mark::Unknown { Certainty::Unknown } else { Certainty::Recorded };
+            verdict(outcome, mark, certainty, facts.stopped(word))
+        }
+        (_, None) => verdict(Outcome::Unknown, Mark::Unknown, Certainty::Unknown, facts.no_reason()),
+    }
+}
+
+fn classify(reason: StopReason) -> (Outcome, Mark) {
+    use StopReason as R;
+    match reason {
+        R::Success | R::Final => (Outcome::Completed, Mark::Answered),
+        R::AgentCondition | R::EnvTerminal => (Outcome::Completed, Mark::OwnRule),
+        R::MaxSteps | R::BudgetSteps | R::BudgetTime | R::BudgetTokens => (Outcome::Truncated, Mark::Limit),
+        R::Stagnation => (Outcome::Halted, Mark::Limit),
+        R::CriticStop => (Outcome::Halted, Mark::Critic),
+        R::ContextOverflow => (Outcome::Failed, Mark::Limit),
+        R::UnrecoverableError | R::TaskValidationFailed | R::EnvCapabilityMismatch => (Outcome::Failed, Mark::Error),
+        R::CancelledImmediate | R::CancelledAfterStep | R::Interrupt => (Outcome::Cancelled, Mark::Cancelled),
+        R::Other => (Outcome::Unknown, Mark::Unknown),
+    }
+}
+
+/// The parts of an index that a verdict speaks of.
+struct Facts<'a> {
+    index: &'a Index,
+    segment: Option<&'a Segment>,
+    manifest: Option<&'a Manifest>,
+    /// The last step line, and its ordinal.
+    last: Option<(usize, &'a StepHead)>,
+    /// The last round of the loop that events tell of.
+    group: Option<&'a Group>,
+    reason: Option<String>,
+    /// How many steps the newest run in the directory has.
+    done: usize,
+}
+
+impl<'a> Facts<'a> {
+    fn of(index: &'a Index) -> Self {
+        let segment = index.segment();
+        let manifest = index.manifest().get();
+        let from_end = segment.and_then(|segment| segment.end.as_ref()?.1.reason.as_deref());
+        let reason = manifest.and_then(|manifest| manifest.stop_reason.as_deref()).or(from_end);
+        let last = index.steps().iter().enumerate().next_back();
+        let lap = index.lap_starts().last().copied().unwrap_or_default();
+        let group = segment.and_then(|segment| index.groups().get(segment.first_group..)?.last());
+        let reason = reason.map(str::to_owned);
+        Self { index, segment, manifest, last, group, reason, done: index.steps().len() - lap }
+    }
+
+    /// "step 5", by the recorded label where there is one.
+    fn step(&self) -> String {
+        match self.last {
+            Some((ordinal, step)) => format!("step {}", step.step_id.unwrap_or(ordinal as i64)),
+            None => "the first step".to_owned(),
+        }
+    }
+
+    /// The step that was under way, by the events.
+    fn step_now(&self) -> String {
+        match self.group.and_then(|group| group.step_id) {
+            Some(id) => format!("step {id}"),
+            None if self.last.is_some() => format!("the step after {}", self.step()),
+            None => "the set-up".to_owned(),
+        }
+    }
+
+    fn limit(&self) -> Option<StepLimit> {
+        let init = self.segment.and_then(|segment| segment.init.as_ref()?.1.max_steps);
+        let task = self.manifest.and_then(|manifest| manifest.max_steps).or(init);
+        let ended_by_steps =
+            self.reason.as_deref().is_some_and(|word| StopReason::parse(word) == StopReason::BudgetSteps);
+        let state = self.segment.and_then(|segment| segment.state_limit);
+        let limit = |from| move |steps| StepLimit { steps, from };
+        task.map(limit(LimitFrom::Task))
+            .or_else(|| ended_by_steps.then(|| limit(LimitFrom::Inferred)(self.done as i64)))
+            .or(state.map(limit(LimitFrom::State)))
+    }
+
+    fn stopped(&self, word: &str) -> String {
+        let step = self.step();
+        let detail = self.segment.and_then(|segment| segment.stop.as_ref()?.1.detail.as_deref());
+        let bracketed = |text: Option<&str>| text.map_or_else(String::new, |text| format!(" ({text})"));
+        let sentence = match StopReason::parse(word) {
+            StopReason::Success => format!("Success criteria met at {step}"),
+            StopReason::Final => format!("Answered at {step}"),
+            StopReason::BudgetSteps => match self.limit().filter(|limit| limit.from == LimitFrom::Task) {
+                Some(limit) => format!("Step budget used up: {} of {} steps", self.done, limit.steps),
+                None => format!("Step budget used up after {}", steps(self.done)),
+            },
+            StopReason::MaxSteps => format!("Step limit reached after {}{}", steps(self.done), bracketed(detail)),
+            StopReason::BudgetTime => {
+                let elapsed = self.elapsed().map_or_else(String::new, |micros| format!(" after {}", duration(micros)));
+                format!("Time budget used up{elapsed}{}", bracketed(detail))
+            }
+            StopReason::BudgetTokens => {
+                let used = self.tokens().map_or_else(String::new, |tokens| format!(" after {} tokens", count(tokens)));
+                format!("Token budget used up{used}{}", bracketed(detail))
+            }
+            StopReason::ContextOverflow => {
+                let overflow = self.segment.and_then(|segment| segment.overflow.as_ref());
+                let words = overflow.map_or_else(String::new, |(_, words)| format!(": {words}"));
+                format!("Context window full{words}")
+            }
+            StopReason::AgentCondition => format!("The agent's own stop condition held after {step}"),
+            StopReason::CriticStop => self.critic_stop(),
+            StopReason::Stagnation => match detail.and_then(|detail| detail.strip_prefix("stagnant_steps=")) {
+                Some(number) => format!("State unchanged for {number} steps in a row"),
+                None => format!("State unchanged for too long{}", bracketed(detail)),
+            },
+            StopReason::EnvTerminal => format!("The environment ended the episode at {step}"),
+            StopReason::TaskValidationFailed => {
+                format!("Not started: the task did not pass validation{}", bracketed(self.preflight_issue()))
+            }
+            StopReason::EnvCapabilityMismatch => {
+                format!("Not started: a tool needs what the environment lacks{}", bracketed(self.preflight_issue()))
+            }
+            StopReason::UnrecoverableError => self.error(),
+            StopReason::CancelledImmediate => format!("Cancelled at once during {}", self.step_now()),
+            StopReason::CancelledAfterStep => format!("Cancelled after {step}"),
+            StopReason::Interrupt => format!("Interrupted from outside in {}", self.step_now()),
+            StopReason::Other => format!("Stopped with \"{word}\", a reason the board does not know"),
+        };
+        sentence + &self.asides(word)
+    }
+
+    /// Short additions to the sentence: an answer that exists although something else ended the run, and so on.
+    fn asides(&self, word: &str) -> String {
+        let mut asides = String::new();
+        let answered = matches!(StopReason::parse(word), StopReason::Final | StopReason::Success);
+        let answer = self.manifest.and_then(|manifest| manifest.final_result.as_deref());
+        if !answered && answer.is_some() && !StopReason::parse(word).is_preflight() {
+            asides.push_str(" · an answer was ready");
+        }
+        if answered && self.manifest.is_some_and(|manifest| manifest.success == Some(false)) {
+            asides.push_str(" · but success is recorded as false");
+        }
+        if let Some(segment) = self.segment {
+            let mut add = |number: usize, one: &str, many: &str| match number {
+                0 => {}
+                1 => asides.push_str(&format!(" · {one}")),
+                _ => asides.push_str(&format!(" · {}", many.replace("{}", &number.to_string()))),
+            };
+            add(segment.retries, "1 critic retry", "{} critic retries");
+            if StopReason::parse(word) != StopReason::UnrecoverableError {
+                add(segment.recoveries, "after 1 recovered error", "after {} recovered errors");
+            }
+        }
+        asides
+    }
+
+    fn critic_stop(&self) -> String {
+        let reason = self.segment.and_then(|segment| segment.critics.as_ref()).filter(|(_, stopped, _)| *stopped);
+        let (mut who, mut at) = ("a critic".to_owned(), String::new());
+        let mut why = reason.map(|(_, _, reason)| reason.to_string());
+        if let Some((_, step)) = self.last
+            && let Some(mark) = step.critics.iter().find(|mark| mark.action == CriticAction::Stop)
+        {
+            self.index.name(mark.name).clone_into(&mut who);
+            at = mark.score.map_or_else(String::new, |value| format!(" at {}", score(value)));
+            why = why.or_else(|| step.critic_reason.as_deref().map(str::to_owned));
+        }
+        let why = why.filter(|why| !why.is_empty()).map_or_else(String::new, |why| format!(": {why}"));
+        format!("Stopped by {who}{at}{why}")
+    }
+
+    fn error(&self) -> String {
+        if let Some(failure) = self.manifest.and_then(|manifest| manifest.failures.last()) {
+            let step = failure.step_id.map_or_else(|| self.step_now(), |id| format!("step {id}"));
+            return format!("{} in {step}: {}", failure.category, failure.message);
+        }
+        match self.segment.and_then(|segment| segment.error.as_ref()) {
+            Some((_, text)) => format!("Error in {}: {text}", self.step_now()),
+            None => format!("Ended by an error in {}; no file holds its words", self.step_now()),
+        }
+    }
+
+    fn preflight_issue(&self) -> Option<&str> {
+        self.segment?.end.as_ref()?.1.issue.as_deref()
+    }
+
+    fn no_reason(&self) -> String {
+        match self.last {
+            Some(_) => format!("Ended after {} without a reason", self.step()),
+            None => "Ended without a reason and without a step".to_owned(),
+        }
+    }
+
+    fn died(&self, life: &Life) -> String {
+        if life.basis == Basis::Teardown {
+            return format!("Crashed in {}: torn down without an END event", self.step_now());
+        }
+        let Some(event) = self.index.events().iter().rev().find(|event| event.fate.is_readable()) else {
+            return match self.last {
+                Some(_) => format!("Died after {}: no event was written", self.step()),
+                None => "Died before step 0: no event was written".to_owned(),
+            };
+        };
+        let phase = self.index.name(event.phase);
+        let gone = if life.basis == Basis::Process { "its process is gone" } else { "nothing since" };
+        format!("Died in {}: last event is {phase}, {gone}", self.step_now())
+    }
+
+    fn stalled(&self, life: &Life) -> String {
+        // Whole minutes, so that the sentence does not change with every look.
+        let minutes = life.silence.unwrap_or_default() / 60_000_000;
+        let slowest = duration(self.index.slowest_gap());
+        let after = duration(stalled_after(self.index.slowest_gap()));
+        format!(
+            "Quiet for {minutes} min in {} · longest pause before took {slowest}, stalled after {after}",
+            self.step_now()
+        )
+    }
+
+    fn now(&self) -> String {
+        let limit = self.limit().filter(|limit| limit.from == LimitFrom::Task);
+        let of = limit.map_or_else(String::new, |limit| format!(" of {}", limit.steps));
+        let Some(group) = self.group else {
+            return match (self.last, self.index.events().is_empty()) {
+                (Some(_), _) => format!("{} done{of}, no events to say what it does now", capitalised(&self.step())),
+                (None, true) => "Started; nothing written yet".to_owned(),
+                (None, false) => "Setting up".to_owned(),
+            };
+        };
+        let step = group.step_id.map_or_else(|| "the next step".to_owned(), |id| format!("step {id}"));
+        format!("{}{of}: {}", capitalised(&step), self.doing(group))
+    }
+
+    fn doing(&self, group: &Group) -> String {
+        let newest = group.end.checked_sub(1).and_then(|at| self.index.events().get(at));
+        let (phase, stage) =
+            newest.map_or(("", ""), |event| (self.index.name(event.phase), self.index.name(event.stage)));
+        match (phase, stage) {
+            ("DECIDE", "decision_ready") | ("ACT", "start") => match &group.decision {
+                Some(call) => format!("waiting for {}", call.split('(').next().unwrap_or(call)),
+                None => "waiting for a tool".to_owned(),
+            },
+            ("DECIDE" | "OBSERVE", _) => "thinking".to_owned(),
+            ("ACT" | "REDUCE", _) => "updating state".to_owned(),
+            ("CRITIC", _) => "asking critics".to_owned(),
+            ("CHECK_STOP", _) => "checking rules".to_owned(),
+            ("RECOVER" | "DECIDE_ERROR" | "ACT_ERROR", _) => "recovering from an error".to_owned(),
+            (phase, _) => phase.to_lowercase().replace('_', " "),
+        }
+    }
+
+    /// One sentence on what happened besides: the last error, or that no answer was given.
+    fn second(&self) -> String {
+        let answered = self.manifest.is_some_and(|manifest| manifest.final_result.is_some())
+            || self.segment.and_then(|segment| segment.stop.as_ref()?.1.answer.as_ref()).is_some();
+        let last_error = self.last.and_then(|(_, step)| step.error.as_deref());
+        match (last_error, answered) {
+            (Some(error), _) => format!("In {} a tool failed: {error}.", self.step()),
+            (None, false) if self.reason.is_some() => "No answer was given.".to_owned(),
+            _ => String::new(),
+        }
+    }
+
+    /// The writer's own figure, or the time between the first and the last event; microseconds.
+    fn elapsed(&self) -> Option<i64> {
+        let latency = self.manifest.and_then(|manifest| manifest.latency_s).map(|seconds| (seconds * 1e6) as i64);
+        latency.or_else(|| Some(self.index.last_ts()? - self.index.first_ts()?))
+    }
+
+    fn tokens(&self) -> Option<u64> {
+        tokens(self.index)
+    }
+}
+
+/// Tokens of the run: the manifest's figure, else the last cumulative one of a step.
+pub fn tokens(index: &Index) -> Option<u64> {
+    let manifest = index.manifest().get().and_then(|manifest| manifest.tokens);
+    manifest.or_else(|| index.steps().iter().rev().find_map(|step| step.tokens_total.filter(|tokens| *tokens > 0)))
+}
+
+fn steps(number: usize) -> String {
+    counted(number, "step")
+}
+
+fn duration(micros: i64) -> String {
+    format::duration(Duration::from_micros(u64::try_from(micros).unwrap_or_default()))
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}

@@ -1,0 +1,216 @@
+//! What is known of one run, and how is it brought up to date?
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+use std::{fs, io};
+
+use tokio::sync::watch;
+
+use crate::analysis::life::{Liveness, Outside, life};
+use crate::analysis::summary::{Summary, summary};
+use crate::model::{Delta, Index, RunKey, Span, TraceFile};
+use crate::trace::{RunDir, RunReader};
+
+/// A run that the board follows.
+#[derive(Debug)]
+pub struct Run {
+    key: RunKey,
+    path: String,
+    dir: RunDir,
+    reader: Mutex<RunReader>,
+    index: RwLock<Index>,
+    summary: RwLock<Arc<Summary>>,
+    revision: watch::Sender<u64>,
+    born: u64,
+    known: AtomicBool,
+    gone: AtomicBool,
+    grew: AtomicI64,
+    looked: AtomicU64,
+}
+
+/// What one look at a run brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct News {
+    /// Something that people see changed.
+    pub(super) changed: bool,
+    /// There are more bytes to read.
+    pub(super) more: bool,
+}
+
+impl Run {
+    pub(super) fn new(key: RunKey, path: String, reader: RunReader, revision: u64) -> Self {
+        let index = Index::default();
+        let summary = summary(&key, path.clone(), &index, Outside { now: now(), ..Outside::default() });
+        Self {
+            key,
+            path,
+            dir: reader.dir().clone(),
+            reader: Mutex::new(reader),
+            index: RwLock::new(index),
+            summary: RwLock::new(Arc::new(summary)),
+            revision: watch::Sender::new(revision),
+            born: revision,
+            known: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            grew: AtomicI64::new(0),
+            looked: AtomicU64::new(0),
+        }
+    }
+
+    /// Its name on the board.
+    pub fn key(&self) -> &RunKey {
+        &self.key
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &RunDir {
+        &self.dir
+    }
+
+    /// The facts of its row.
+    pub fn summary(&self) -> Arc<Summary> {
+        Arc::clone(&self.summary.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The index, locked for reading. Copy what is needed and let go; the writer waits meanwhile.
+    pub fn index(&self) -> RwLockReadGuard<'_, Index> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The library's revision at the last change of this run, and word of newer ones.
+    pub fn revision(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
+    }
+
+    /// The library's revision at the last change of this run.
+    pub fn revision_now(&self) -> u64 {
+        *self.revision.borrow()
+    }
+
+    /// The library's revision at which this run was found.
+    pub fn born(&self) -> u64 {
+        self.born
+    }
+
+    /// Whether its directory went away.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    /// Whether it was read at least in part.
+    pub fn is_known(&self) -> bool {
+        self.known.load(Ordering::Relaxed)
+    }
+
+    /// Reads a line from disk.
+    ///
+    /// # Errors
+    /// The file went away, became shorter or cannot be read.
+    pub fn read(&self, file: TraceFile, span: Span) -> io::Result<Vec<u8>> {
+        self.dir.read_span(file, span)
+    }
+
+    /// Looks at the files and takes in at most about `limit` bytes of each.
+    pub(super) fn refresh(&self, limit: u64) -> News {
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let delta = reader.refresh(limit);
+        drop(reader);
+        let (news, more) = (self.is_news(&delta), delta.more);
+        let grows =
+            self.is_known() && (!delta.steps.is_empty() || !delta.events.is_empty() || self.sizes_differ(&delta));
+        if grows && !self.index().is_partial() {
+            self.grew.store(now(), Ordering::Relaxed);
+        }
+        let first = !self.known.load(Ordering::Relaxed);
+        if news || first || self.sizes_differ(&delta) {
+            self.index.write().unwrap_or_else(PoisonError::into_inner).apply(delta);
+        }
+        self.known.store(true, Ordering::Relaxed);
+        let differs = (news || first || self.life_moved()) && self.sum_up();
+        News { changed: news || first || differs, more }
+    }
+
+    fn is_news(&self, delta: &Delta) -> bool {
+        let index = self.index();
+        delta.restarted
+            || delta.step_confirmed
+            || delta.event_confirmed
+            || delta.manifest.is_some()
+            || !(delta.steps.is_empty() && delta.events.is_empty() && delta.issues.is_empty())
+            || delta.passing != index.passing_issues()
+            || delta.more != index.is_partial()
+    }
+
+    fn sizes_differ(&self, delta: &Delta) -> bool {
+        let index = self.index();
+        delta.steps_file != index.steps_file() || delta.events_file != index.events_file()
+    }
+
+    /// Whether time alone changed what is said about the run.
+    pub(super) fn life_moved(&self) -> bool {
+        let before = self.summary();
+        if !before.life.liveness.may_grow() {
+            return false;
+        }
+        let after = life(&self.index(), self.outside());
+        let minutes = |silence: Option<i64>| silence.unwrap_or_default() / 60_000_000;
+        after.liveness != before.life.liveness
+            || (after.liveness == Liveness::Stalled && minutes(after.silence) != minutes(before.life.silence))
+    }
+
+    /// Makes the summary anew; says whether it differs.
+    pub(super) fn sum_up(&self) -> bool {
+        let fresh = summary(&self.key, self.path.clone(), &self.index(), self.outside());
+        let mut summary = self.summary.write().unwrap_or_else(PoisonError::into_inner);
+        let differs = **summary != fresh;
+        *summary = Arc::new(fresh);
+        differs
+    }
+
+    fn outside(&self) -> Outside {
+        let grew = Some(self.grew.load(Ordering::Relaxed)).filter(|grew| *grew > 0);
+        let files = [TraceFile::Events, TraceFile::Steps, TraceFile::Manifest];
+        let modified =
+            files.iter().filter_map(|file| micros(fs::metadata(self.dir.file(*file)).ok()?.modified().ok()?)).max();
+        // QitOS records no process; a writer that does is asked for once it can say on which machine it ran.
+        Outside { now: now(), grew, modified, process: None }
+    }
+
+    /// Tells everybody who follows this run.
+    pub(super) fn tell(&self, revision: u64) {
+        self.revision.send_replace(revision);
+    }
+
+    pub(super) fn leave(&self, revision: u64) {
+        self.gone.store(true, Ordering::Relaxed);
+        self.tell(revision);
+    }
+
+    /// Whether it should be looked at every second: it may grow, or something about it is not settled.
+    pub(super) fn is_lively(&self) -> bool {
+        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = self.grew.load(Ordering::Relaxed) > now() - LIVELY_MICROS;
+        reader.is_unsettled() || recent || self.summary().life.liveness.may_grow()
+    }
+
+    pub(super) fn looked(&self) -> u64 {
+        self.looked.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_looked(&self, tick: u64) {
+        self.looked.store(tick, Ordering::Relaxed);
+    }
+}
+
+/// A run that grew within the last two minutes is looked at every second even if it says that it ended.
+const LIVELY_MICROS: i64 = 120_000_000;
+
+fn micros(time: SystemTime) -> Option<i64> {
+    i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_micros()).ok()
+}
+
+/// The time now, in microseconds since the Unix epoch.
+pub(super) fn now() -> i64 {
+    micros(SystemTime::now()).unwrap_or_default()
+}

@@ -1,0 +1,280 @@
+//! When is what looked at? One thread: hints at once, live runs every second, the roots every few seconds, the rest
+//! now and then, and large files in pieces between all of these.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use notify::Watcher as _;
+
+use super::hints::Inbox;
+use super::run::Run;
+use super::{Mode, Options, Shared, shown_path};
+use crate::model::RunKey;
+use crate::trace::{Found, RootScanner, RunReader, SETTLE};
+
+/// Bytes of each file read in one go, so that a hint never waits long behind a large file.
+const PIECE_BYTES: u64 = 4 << 20;
+/// Live runs are looked at this often.
+const LIVE_EVERY: Duration = Duration::from_secs(1);
+/// Roots are looked at this often; a look costs one `stat` a directory.
+const ROOT_EVERY: Duration = Duration::from_secs(5);
+/// Idle runs are looked at this often while the system tells of changes, in slices.
+const IDLE_EVERY: Duration = Duration::from_secs(60);
+/// Without events of the system, every file is looked at this often unless the person says otherwise.
+const POLL_EVERY: Duration = Duration::from_secs(2);
+/// After looking at the roots, at least this many times as long passes before a hint makes the board look again.
+const ROOT_REST: u32 = 5;
+
+pub(super) struct Scanner {
+    shared: Arc<Shared>,
+    roots: Vec<Root>,
+    options: Options,
+    watcher: Option<notify::RecommendedWatcher>,
+    fault: Option<String>,
+    by_dir: HashMap<PathBuf, Arc<Run>>,
+    backlog: VecDeque<Arc<Run>>,
+    settle: Duration,
+    tick: u64,
+}
+
+struct Root {
+    shown: PathBuf,
+    prefix: String,
+    scanner: RootScanner,
+    watched: bool,
+}
+
+impl Scanner {
+    pub(super) fn new(shared: Arc<Shared>, roots: Vec<PathBuf>, options: Options) -> Self {
+        let prefixes = prefixes(&roots);
+        let root = |(shown, prefix): (PathBuf, String)| Root {
+            scanner: RootScanner::new(shown.clone()),
+            shown,
+            prefix,
+            watched: false,
+        };
+        Self {
+            shared,
+            roots: roots.into_iter().zip(prefixes).map(root).collect(),
+            options,
+            watcher: None,
+            fault: None,
+            by_dir: HashMap::new(),
+            backlog: VecDeque::new(),
+            settle: SETTLE,
+            tick: 0,
+        }
+    }
+
+    /// Reads everything once.
+    pub(super) fn read_once(mut self) {
+        self.settle = Duration::ZERO;
+        self.look_at_roots();
+        while self.read_piece() {}
+    }
+
+    /// Follows the roots until the library is closed.
+    pub(super) fn follow(mut self) {
+        if self.options.poll.is_none() {
+            let hints = Arc::clone(&self.shared.hints);
+            match notify::recommended_watcher(move |event| hints.take(event)) {
+                Ok(watcher) => self.watcher = Some(watcher),
+                Err(error) => self.fault = Some(error.to_string()),
+            }
+        }
+        let mut roots_due = Instant::now();
+        let mut live_due = roots_due + LIVE_EVERY;
+        let mut rest_until = roots_due;
+        let mut wanted = false;
+        loop {
+            let now = Instant::now();
+            if now >= roots_due || (wanted && now >= rest_until) {
+                self.look_at_roots();
+                wanted = false;
+                rest_until = Instant::now() + now.elapsed() * ROOT_REST;
+                roots_due = Instant::now() + ROOT_EVERY.min(self.options.poll.unwrap_or(ROOT_EVERY));
+            }
+            if Instant::now() >= live_due {
+                self.look_at_runs();
+                live_due = Instant::now() + LIVE_EVERY.min(self.options.poll.unwrap_or(LIVE_EVERY));
+            }
+            let due = if self.backlog.is_empty() { live_due.min(roots_due) } else { Instant::now() };
+            let due = if wanted { due.min(rest_until) } else { due };
+            let inbox = self.shared.hints.wait(due);
+            if inbox.stop {
+                return;
+            }
+            wanted |= self.act_on(&inbox);
+            self.read_piece();
+        }
+    }
+
+    /// Looks at the runs that the hints name; says whether the roots should be looked at too.
+    fn act_on(&mut self, inbox: &Inbox) -> bool {
+        let mut runs: Vec<Arc<Run>> = Vec::new();
+        for path in &inbox.paths {
+            if let Some(run) = path.parent().and_then(|dir| self.by_dir.get(dir))
+                && !runs.iter().any(|known| Arc::ptr_eq(known, run))
+            {
+                runs.push(Arc::clone(run));
+            }
+        }
+        runs.iter().for_each(|run| self.refresh(run));
+        inbox.rescan
+    }
+
+    fn look_at_roots(&mut self) {
+        let mut found: HashMap<PathBuf, Arc<Run>> = HashMap::new();
+        for at in 0..self.roots.len() {
+            let Some(root) = self.roots.get_mut(at) else { continue };
+            let look = root.scanner.scan();
+            self.watch(at, &look);
+            self.take_in(at, look, &mut found);
+        }
+        let gone: Vec<Arc<Run>> =
+            self.by_dir.extract_if(|dir, _| !found.contains_key(dir)).map(|(_, run)| run).collect();
+        for run in gone {
+            if let Ok(mut runs) = self.shared.runs.write() {
+                runs.remove(run.key());
+            }
+            run.leave(self.shared.raise());
+        }
+        self.by_dir = found;
+        self.publish();
+    }
+
+    /// Adds the runs that were not known, in the order of their keys.
+    fn take_in(&mut self, at: usize, look: Found, found: &mut HashMap<PathBuf, Arc<Run>>) {
+        let Some(root) = self.roots.get(at) else { return };
+        let (before, was_looked_at) = {
+            let status = self.shared.status.read().map(|status| status.clone());
+            status.map_or((None, false), |status| (status.roots.get(at).cloned(), status.first_look_done))
+        };
+        for (key, dir) in look.runs {
+            let path = dir.path().to_owned();
+            if let Some(run) = self.by_dir.get(&path) {
+                found.insert(path, Arc::clone(run));
+                continue;
+            }
+            let shown = shown_path(&root.shown, if root.shown.ends_with(key.as_str()) { "" } else { key.as_str() });
+            let key = if root.prefix.is_empty() { key } else { RunKey::new(&format!("{}/{key}", root.prefix)) };
+            let revision = self.shared.raise();
+            let run = Arc::new(Run::new(key.clone(), shown, RunReader::settling(dir, self.settle), revision));
+            if let Ok(mut runs) = self.shared.runs.write() {
+                runs.insert(key, Arc::clone(&run));
+            }
+            self.backlog.push_back(Arc::clone(&run));
+            found.insert(path, run);
+        }
+        let changed = before.is_none_or(|before| before.fault != look.fault || before.skipped != look.skipped);
+        self.shared.set_status(|status| {
+            if let Some(root) = status.roots.get_mut(at) {
+                (root.fault, root.skipped) = (look.fault, look.skipped);
+            }
+        });
+        if changed || !was_looked_at {
+            self.shared.raise();
+        }
+    }
+
+    /// Asks the system for events below a root that became readable.
+    fn watch(&mut self, at: usize, look: &Found) {
+        let (Some(root), Some(watcher)) = (self.roots.get_mut(at), self.watcher.as_mut()) else { return };
+        if look.fault.is_some() {
+            root.watched = false;
+            return;
+        }
+        if root.watched {
+            return;
+        }
+        root.watched = true;
+        let Ok(path) = std::fs::canonicalize(root.scanner.root()) else { return };
+        if let Err(error) = watcher.watch(&path, notify::RecursiveMode::Recursive) {
+            // Events for the directories that fit still come, but nobody can rely on them.
+            self.fault = Some(match error.kind {
+                notify::ErrorKind::MaxFilesWatch => "the system's limit on watches is reached".to_owned(),
+                _ => error.to_string(),
+            });
+        }
+    }
+
+    fn publish(&self) {
+        let mode = match (&self.fault, self.options.poll) {
+            (_, Some(_)) => Mode::Poll("asked for".to_owned()),
+            (Some(fault), None) => Mode::Poll(fault.clone()),
+            (None, None) => Mode::Native,
+        };
+        self.shared.set_status(|status| {
+            status.mode = mode;
+            status.looked = Instant::now();
+            status.first_look_done = true;
+            status.indexing = self.backlog.len();
+        });
+    }
+
+    /// Looks at live runs, and at a slice of the others so that each has its turn.
+    fn look_at_runs(&mut self) {
+        self.tick += 1;
+        let rounds = match (&self.fault, self.options.poll) {
+            (_, Some(every)) => every.as_secs().min(1),
+            (Some(_), None) => POLL_EVERY.as_secs(),
+            (None, None) => IDLE_EVERY.as_secs(),
+        }
+        .max(1);
+        let runs: Vec<Arc<Run>> = self.by_dir.values().cloned().collect();
+        for (at, run) in runs.iter().enumerate() {
+            let its_turn =
+                (at as u64 + self.tick).is_multiple_of(rounds) || self.tick.saturating_sub(run.looked()) >= rounds;
+            if run.is_known() && (its_turn || run.is_lively()) {
+                run.set_looked(self.tick);
+                self.refresh(run);
+            }
+        }
+    }
+
+    fn refresh(&mut self, run: &Arc<Run>) {
+        let news = run.refresh(PIECE_BYTES);
+        if news.changed {
+            run.tell(self.shared.raise());
+        }
+        if news.more && !self.backlog.iter().any(|waiting| Arc::ptr_eq(waiting, run)) {
+            self.backlog.push_back(Arc::clone(run));
+        }
+    }
+
+    /// Reads one piece of the first run that waits; says whether more wait.
+    fn read_piece(&mut self) -> bool {
+        if let Some(run) = self.backlog.pop_front() {
+            if !run.is_gone() {
+                self.refresh(&run);
+            }
+            let left = self.backlog.len();
+            self.shared.set_status(|status| status.indexing = left);
+            if left == 0 {
+                self.shared.raise();
+            }
+        }
+        !self.backlog.is_empty()
+    }
+}
+
+/// What goes before the keys of each root: nothing for a single one, else its name, made distinct.
+fn prefixes(roots: &[PathBuf]) -> Vec<String> {
+    if roots.len() < 2 {
+        return roots.iter().map(|_| String::new()).collect();
+    }
+    let mut taken: Vec<String> = Vec::new();
+    for root in roots {
+        let name = root.file_name().map_or_else(|| "root".into(), |name| name.to_string_lossy()).into_owned();
+        let mut candidate = name.clone();
+        let mut number = 2;
+        while taken.contains(&candidate) {
+            candidate = format!("{name}-{number}");
+            number += 1;
+        }
+        taken.push(candidate);
+    }
+    taken
+}

@@ -1,0 +1,395 @@
+//! What did the step do, and what came back? Joins the calls of a decision with their invocations and results.
+//!
+//! The three lists of a step line carry no ids that join them: order does, and the tool's name where it is written.
+//! What finds no partner is shown alone and says so.
+
+use std::collections::VecDeque;
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+use super::fold::{Fold, Folded};
+use super::json::{JsonView, token};
+use super::sign::Sign;
+use super::text::{self, Line};
+use crate::model::json::Json;
+
+/// An argument whose text is longer than this stands below the call.
+const ARGUMENT: usize = 80;
+/// Keys whose text is what a tool printed; errors come first.
+const OUTPUTS: [&str; 10] =
+    ["error", "stderr", "stdout", "content", "text", "output", "message", "result", "body", "diff"];
+
+/// The Action, result section of a step.
+#[derive(Debug, Clone, Default, Template)]
+#[template(path = "parts/action.html")]
+pub struct Actions {
+    /// Each call with what came back.
+    pub pairs: Vec<Pair>,
+    /// What the environment answered.
+    pub env: Vec<Env>,
+}
+
+impl HtmlSafe for Actions {}
+
+/// A call with its invocation and its result.
+#[derive(Debug, Clone, Default)]
+pub struct Pair {
+    /// The call; `None` where a result has no call.
+    pub call: Option<Call>,
+    /// How it went: status, return code, category of the error.
+    pub marks: Vec<Sign>,
+    /// Latency, attempts, toolset, timeout.
+    pub facts: Line,
+    /// What is missing or odd about this pair.
+    pub note: Line,
+    /// Texts that came back, errors first.
+    pub blocks: Vec<Block>,
+    /// The rest of the result.
+    pub rest: Option<JsonView>,
+    /// Small values of the result in words.
+    pub small: Line,
+    /// The result on a page of its own.
+    pub href: Option<String>,
+}
+
+/// A tool call as it reads.
+#[derive(Debug, Clone, Default)]
+pub struct Call {
+    /// The name of the tool.
+    pub name: Line,
+    /// The arguments that fit on the line.
+    pub args: Vec<Arg>,
+    /// The arguments that do not.
+    pub long: Vec<Block>,
+}
+
+/// One argument of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arg {
+    /// Its name and `=`; empty where arguments are not named.
+    pub name: Line,
+    /// Its value.
+    pub value: Line,
+    /// A comma where another one follows.
+    pub comma: &'static str,
+}
+
+/// A text with a label.
+#[derive(Debug, Clone)]
+pub struct Block {
+    /// The label.
+    pub label: Line,
+    /// The text.
+    pub text: Folded,
+    /// Whether it tells of an error.
+    pub error: bool,
+}
+
+/// What the environment answered to a step.
+#[derive(Debug, Clone)]
+pub struct Env {
+    /// Whether it is done, rewards and errors.
+    pub marks: Vec<Sign>,
+    /// The whole answer.
+    pub view: JsonView,
+}
+
+/// A value and its index in its list.
+type Item<'v, 'a> = (usize, &'v Json<'a>);
+
+impl Actions {
+    /// Joins `actions`, `tool_invocations` and `action_results` of a step line.
+    pub fn new(step: &Json<'_>, fold: &mut Fold) -> Self {
+        let items = |key: &str| step.get(key).and_then(Json::as_array).unwrap_or_default().iter().enumerate();
+        let mut invocations: VecDeque<Item<'_, '_>> = items("tool_invocations").collect();
+        let (env, results): (Vec<_>, Vec<_>) =
+            items("action_results").partition(|(_, result)| environment(result).is_some());
+        let mut results: VecDeque<Item<'_, '_>> = results.into();
+        let asked = items("actions").len();
+        let mut out = Self::default();
+        for (index, action) in items("actions") {
+            let name = action.get("name").and_then(Json::as_str);
+            // With as many of each, order alone is right even where names differ.
+            let invocation = take(&mut invocations, name, asked - index, |item| item.get("tool_name"));
+            let result = take(&mut results, name, asked - index, |item| item.get("metadata")?.get("tool_name"));
+            out.pairs.push(pair(Some((index, action)), invocation, result, fold));
+        }
+        while !invocations.is_empty() || !results.is_empty() {
+            out.pairs.push(pair(None, invocations.pop_front(), results.pop_front(), fold));
+        }
+        out.env = env.into_iter().filter_map(|(index, result)| env_entry(index, result, fold)).collect();
+        out
+    }
+
+    /// Whether nothing was called and nothing came back.
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty() && self.env.is_empty()
+    }
+}
+
+/// Takes the item that belongs to the call of `name`: the next one where as many are left as calls are, or where the
+/// names agree or are not written; else the first of that name.
+fn take<'v, 'a>(
+    items: &mut VecDeque<Item<'v, 'a>>,
+    name: Option<&str>,
+    calls_left: usize,
+    name_of: impl Fn(&'v Json<'a>) -> Option<&'v Json<'a>>,
+) -> Option<Item<'v, 'a>> {
+    let agrees = |item: &Item<'v, 'a>| match name_of(item.1).and_then(Json::as_str) {
+        Some(other) => name.is_none_or(|name| name == other),
+        None => true,
+    };
+    if items.len() == calls_left {
+        return items.pop_front();
+    }
+    let at = items.iter().position(agrees)?;
+    items.remove(at)
+}
+
+/// The environment's answer in a result, with the pointer to it inside the result.
+fn environment<'v, 'a>(result: &'v Json<'a>) -> Option<(&'v Json<'a>, &'static str)> {
+    if let Some(env) = result.get("env").filter(|_| result.as_object().is_some_and(|members| members.len() == 1)) {
+        return Some((env, "/env"));
+    }
+    let from_env = result.get("metadata").and_then(|meta| meta.get("source")).and_then(Json::as_str) == Some("env");
+    let output = result.get("output").filter(|_| from_env)?;
+    Some(output.get("env").map_or((output, "/output"), |env| (env, "/output/env")))
+}
+
+fn env_entry(index: usize, result: &Json<'_>, fold: &mut Fold) -> Option<Env> {
+    let (env, inner) = environment(result)?;
+    let mut marks = Vec::new();
+    if env.get("done") == Some(&Json::Bool(true)) {
+        marks.push(Sign::word("mk", "rule", "done"));
+    }
+    if let Some(Json::Number(reward)) = env.get("reward") {
+        marks.push(Sign::plain("mk", format!("reward {reward}")));
+    }
+    if let Some(error) = env.get("error").and_then(Json::as_str) {
+        marks.push(Sign::word("mk err", "error", text::one_line(error, 200).0));
+    }
+    Some(Env { marks, view: fold.json(env, &format!("/action_results/{index}{inner}")) })
+}
+
+fn pair(
+    action: Option<Item<'_, '_>>,
+    invocation: Option<Item<'_, '_>>,
+    result: Option<Item<'_, '_>>,
+    fold: &mut Fold,
+) -> Pair {
+    let mut out = Pair {
+        call: action.map(|(index, action)| call(action, &format!("/actions/{index}"), fold)),
+        ..Pair::default()
+    };
+    let invoked = invocation.map(|(_, invocation)| invocation);
+    if out.call.is_none() {
+        let name = invoked.and_then(|item| item.get("tool_name")).and_then(Json::as_str);
+        out.call = name.map(|name| Call { name: name.into(), ..Call::default() });
+    }
+    out.note = match (action.is_some(), invocation.is_some(), result.is_some()) {
+        (true, true, true) => Line::default(),
+        (_, true, false) => "no result recorded".into(),
+        (true, false, true) => "result without an invocation: no tool ran".into(),
+        (true, false, false) => "not called: no invocation and no result".into(),
+        (false, true, true) => "invocation and result without a call in the decision".into(),
+        (false, false, _) => "result without a call".into(),
+    };
+    let value = result.map(|(_, result)| result);
+    out.marks = marks(invoked, value);
+    out.facts = facts(action.map(|(_, action)| action), invoked, value).into();
+    let error = invoked.and_then(|item| item.get("error")).and_then(Json::as_str);
+    let told = value.and_then(|item| item.get("error")).and_then(Json::as_str);
+    if let (Some(error), Some((index, _))) = (error.filter(|error| told != Some(*error)), invocation) {
+        out.block("error", error, &format!("/tool_invocations/{index}/error"), true, fold);
+    }
+    if let Some((index, result)) = result {
+        out.result(result, &format!("/action_results/{index}"), fold);
+    }
+    out
+}
+
+/// Whether a result is wrapped as QitOS 0.6 writes it.
+fn is_wrapped(result: &Json<'_>) -> bool {
+    ["status", "output", "error", "metadata"].iter().all(|key| result.get(key).is_some())
+}
+
+fn marks(invocation: Option<&Json<'_>>, result: Option<&Json<'_>>) -> Vec<Sign> {
+    let word = |value: Option<&Json<'_>>, key: &str| Some(value?.get(key)?.as_str()?.to_owned());
+    let ran = word(invocation, "status");
+    let came = word(result.filter(|result| is_wrapped(result)), "status");
+    let mut marks = Vec::new();
+    match (&ran, &came) {
+        (Some(ran), Some(came)) if ran != came => {
+            marks.push(status(&format!("call {ran}"), ran));
+            marks.push(status(&format!("result {came}"), came));
+        }
+        _ => marks.extend(ran.or(came).map(|word| status(&word, &word))),
+    }
+    marks.extend(word(invocation, "error_category").map(|category| Sign::plain("mk err", category)));
+    if let Some(code) = result.and_then(return_code) {
+        marks.push(Sign::plain("mk err", format!("returncode {code}")));
+    }
+    marks
+}
+
+fn status(text: &str, word: &str) -> Sign {
+    match word {
+        "success" => Sign::plain("mk", text),
+        "skipped" | "cancelled" => Sign::word("mk", "cancel", text),
+        "error" | "timed_out" | "failed" | "denied" => Sign::word("mk err", "error", text),
+        _ => Sign::word("mk", "unknown", text),
+    }
+}
+
+/// A return code that is not 0, as written.
+pub fn return_code<'v>(result: &'v Json<'_>) -> Option<&'v str> {
+    let output = if is_wrapped(result) { result.get("output")? } else { result };
+    ["returncode", "return_code", "exit_code", "exitcode"].iter().find_map(|key| match output.get(key) {
+        Some(Json::Number(code)) if *code != "0" => Some(*code),
+        _ => None,
+    })
+}
+
+fn facts(action: Option<&Json<'_>>, invocation: Option<&Json<'_>>, result: Option<&Json<'_>>) -> String {
+    let metadata = result.filter(|result| is_wrapped(result)).and_then(|result| result.get("metadata"));
+    let number =
+        |key: &str| invocation.and_then(|item| item.get(key)).or_else(|| metadata?.get(key)).and_then(Json::as_f64);
+    let word =
+        |key: &str| invocation.and_then(|item| item.get(key)).and_then(Json::as_str).filter(|word| !word.is_empty());
+    let mut facts = Vec::new();
+    facts.extend(number("latency_ms").map(text::millis));
+    let most = action.and_then(|action| action.get("max_retries")).and_then(Json::as_f64);
+    facts.extend(number("attempts").map(|attempts| match most {
+        Some(most) => format!("attempt {attempts} of {}", most + 1.0),
+        None => format!("{attempts} attempt{}", if attempts == 1.0 { "" } else { "s" }),
+    }));
+    match (word("toolset_name"), word("toolset_version")) {
+        (Some(name), Some(version)) => facts.push(format!("toolset {name} {version}")),
+        (Some(name), None) => facts.push(format!("toolset {name}")),
+        _ => {
+            facts.extend(word("source").filter(|source| *source != "toolset").map(|source| format!("source {source}")))
+        }
+    }
+    let timeout = number("timeout_s").or_else(|| action?.get("timeout_s")?.as_f64());
+    facts.extend(timeout.map(|seconds| format!("timeout {}", text::millis(seconds * 1000.0))));
+    facts.extend(word("cancel_source").map(|source| format!("cancelled by {source}")));
+    facts.join(" · ")
+}
+
+/// Reads one action of a decision.
+pub fn call(action: &Json<'_>, pointer: &str, fold: &mut Fold) -> Call {
+    let Some(name) = action.get("name").and_then(Json::as_str) else {
+        let value = text::one_line(&action.to_string(), ARGUMENT).0.into();
+        return Call {
+            name: "no name".into(),
+            args: vec![Arg { name: Line::default(), value, comma: "" }],
+            long: Vec::new(),
+        };
+    };
+    let mut out = Call { name: name.into(), ..Call::default() };
+    match action.get("args") {
+        Some(Json::Object(args)) => {
+            for (key, value) in args {
+                let at = format!("{pointer}/args/{}", token(key));
+                out.argument(key, value, &at, fold);
+            }
+        }
+        Some(args) if !args.is_empty() => out.argument("", args, &format!("{pointer}/args"), fold),
+        _ => {}
+    }
+    let last = out.args.len().saturating_sub(1);
+    out.args.iter_mut().take(last).for_each(|arg| arg.comma = ", ");
+    out
+}
+
+impl Call {
+    fn argument(&mut self, key: &str, value: &Json<'_>, at: &str, fold: &mut Fold) {
+        let name: Line = if key.is_empty() { Line::default() } else { format!("{key}=").into() };
+        let written = value.to_string();
+        let breaks = matches!(value, Json::String(text) if text.contains('\n'));
+        if written.len() <= ARGUMENT && !breaks {
+            self.args.push(Arg { name, value: written.into(), comma: "" });
+            return;
+        }
+        let text = match value {
+            Json::String(text) => fold.text(text, at),
+            _ => fold.text(&written, at),
+        };
+        let size = text::size(written.len());
+        self.args.push(Arg { name, value: format!("… {size} below").into(), comma: "" });
+        let label = if key.is_empty() { "arguments" } else { key };
+        self.long.push(Block { label: label.into(), text, error: false });
+    }
+}
+
+impl Pair {
+    fn block(&mut self, label: &str, text: &str, at: &str, error: bool, fold: &mut Fold) {
+        let name = match &self.call {
+            Some(call) => format!("{label} of {}", call.name),
+            None => label.to_owned(),
+        };
+        self.blocks.push(Block { label: label.into(), text: fold.text(text, at).named(name), error });
+    }
+
+    fn result(&mut self, result: &Json<'_>, at: &str, fold: &mut Fold) {
+        self.href = fold.links.value(at);
+        if !is_wrapped(result) {
+            self.output(result, at, fold);
+            return;
+        }
+        if let Some(error) = result.get("error").and_then(Json::as_str) {
+            self.block("error", error, &format!("{at}/error"), true, fold);
+        }
+        if let Some(output) = result.get("output") {
+            self.output(output, &format!("{at}/output"), fold);
+        }
+    }
+
+    fn output(&mut self, output: &Json<'_>, at: &str, fold: &mut Fold) {
+        match output {
+            Json::Null if self.blocks.is_empty() => self.small = "no output".into(),
+            Json::Null => {}
+            Json::String(text) if text.is_empty() => self.small = "empty text".into(),
+            Json::String(text) => self.block("output", text, at, false, fold),
+            Json::Object(members) => self.members(members, at, fold),
+            _ => self.rest = Some(fold.json(output, at)),
+        }
+    }
+
+    /// Splits an object into the texts it holds, small values in words, and the rest.
+    fn members(&mut self, members: &[(std::borrow::Cow<'_, str>, Json<'_>)], at: &str, fold: &mut Fold) {
+        let rank = |key: &str| OUTPUTS.iter().position(|output| *output == key);
+        let is_block = |key: &str, text: &str| {
+            !text.is_empty() && (rank(key).is_some() || text.contains('\n') || text.len() > ARGUMENT)
+        };
+        let mut texts: Vec<_> = members
+            .iter()
+            .filter_map(|(key, value)| Some((key.as_ref(), value.as_str()?)))
+            .filter(|(key, text)| is_block(key, text))
+            .collect();
+        texts.sort_by_key(|(key, _)| rank(key).unwrap_or(OUTPUTS.len()));
+        for (key, text) in texts {
+            self.block(key, text, &format!("{at}/{}", token(key)), matches!(key, "error" | "stderr"), fold);
+        }
+        let mut small = Vec::new();
+        let mut rest = Vec::new();
+        for (key, value) in members {
+            match value {
+                Json::String(text) if text.is_empty() => small.push(format!("{key} empty")),
+                Json::String(text) if is_block(key, text) => {}
+                Json::String(text) => small.push(format!("{key} {text}")),
+                Json::Array(_) | Json::Object(_) | Json::Deep(_) => rest.push((key.clone(), value.clone())),
+                _ => small.push(format!("{key} {value}")),
+            }
+        }
+        self.small = small.join(" · ").into();
+        if !rest.is_empty() {
+            self.rest = Some(fold.json(&Json::Object(rest), at));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "action/tests.rs"]
+mod tests;

@@ -1,0 +1,74 @@
+// Does the list follow the run? On, it stays at its end; off, nothing moves and a pill counts the new steps.
+
+const NEAR = 30; // px from the end that still count as the end
+const steps = () => document.getElementById("steps");
+const pill = () => document.getElementById("pill");
+const unseen = () => [...document.querySelectorAll("#steps tr[data-new]")];
+const room = (box) => box.scrollHeight - box.clientHeight - box.scrollTop;
+
+let on = document.querySelector("[data-follow]")?.getAttribute("aria-pressed") === "true";
+let byHand = false; // whether the reader is the one who scrolls
+
+function show() {
+  for (const button of document.querySelectorAll("[data-follow]")) button.setAttribute("aria-pressed", String(on));
+  const count = unseen().length;
+  if (!pill()) return;
+  pill().hidden = on || count === 0;
+  pill().textContent = `↓ ${count} new step${count === 1 ? "" : "s"}`;
+}
+
+function set(follow) {
+  on = follow;
+  if (on) toEnd();
+  show();
+}
+
+function toEnd() {
+  byHand = false;
+  for (const row of unseen()) row.removeAttribute("data-new");
+  steps()?.scrollTo({ top: steps().scrollHeight });
+}
+
+function toUnseen() {
+  const [first] = unseen();
+  set(true);
+  first?.scrollIntoView({ block: "nearest" });
+  first?.querySelector("a")?.focus({ preventScroll: true });
+}
+
+document.addEventListener("click", ({ target }) => {
+  if (target.closest("#pill")) toUnseen();
+  else if (target.closest("[data-follow]")) set(!on);
+  else if (target.closest("#steps a, a[rel=prev], a[rel=next]")) {
+    byHand = false;
+    set(false); // who chooses a step wants to read it
+  }
+});
+
+for (const hand of ["wheel", "touchmove", "pointerdown"]) {
+  const scrolls = (event) => (byHand ||= event.target.closest?.("#steps") && !event.target.closest("a"));
+  document.addEventListener(hand, scrolls, { passive: true });
+}
+
+// Scrolling does not bubble, so it is caught on its way down.
+document.addEventListener(
+  "scroll",
+  ({ target }) => {
+    if (target.id !== "steps") return;
+    if (on && room(target) > NEAR) set(false);
+    else if (!on && byHand && room(target) <= NEAR) set(true);
+  },
+  { capture: true, passive: true },
+);
+
+document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
+  // The server shows the newest step only to those who follow.
+  if (on && ctx.sourceElement.id === "pulse") ctx.request.body.set("follow", "1");
+});
+document.addEventListener("htmx:after:swap", () => {
+  if (on) toEnd();
+  show();
+});
+
+if (on) toEnd();
+show();

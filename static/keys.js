@@ -1,0 +1,68 @@
+// Which key does what? Every key presses or focuses something that can also be clicked; `?` lists them.
+
+const find = (selector) => document.querySelector(selector);
+const all = (selector) => [...document.querySelectorAll(selector)];
+const FIELDS = "input, select, textarea, [contenteditable]";
+let prefix = ""; // the first key of a pair such as `g r`
+
+/** Moves the focus among the links of a list: one on, one back, or to the last. */
+function inList(key) {
+  const links = all("#rows tr th a");
+  const at = links.indexOf(document.activeElement?.closest("#rows tr")?.querySelector("th a"));
+  const next = key === "G" ? links.length - 1 : key === "j" ? at + 1 : Math.max(0, at - 1);
+  focus(links[Math.min(next, links.length - 1)]);
+}
+
+function focus(link) {
+  link?.focus({ preventScroll: true });
+  link?.scrollIntoView({ block: "nearest" });
+}
+
+/** Opens the next step with a mark after the shown one, from the top again after the last. */
+function nextMark() {
+  const rows = all("tr[id^=step-]");
+  const at = rows.findIndex((row) => row.hasAttribute("aria-current"));
+  const marked = [...rows.slice(at + 1), ...rows.slice(0, at + 1)].find((row) => row.hasAttribute("data-mark"));
+  marked?.querySelector("a")?.click();
+  marked?.scrollIntoView({ block: "nearest" });
+}
+
+function verdict() {
+  const heading = find("#verdict");
+  if (!heading) return;
+  heading.tabIndex = -1;
+  heading.focus({ preventScroll: true });
+  heading.scrollIntoView({ block: "center" });
+}
+
+function press(key) {
+  if (key === "?") find("#keys")?.togglePopover();
+  else if (key === "t") find("[data-theme-button]")?.click();
+  else if (key === "f") find("[data-follow]")?.click();
+  else if (key === "v") verdict();
+  else if (key === "e") nextMark();
+  else if (key === "j" && find("#steps")) find("a[rel=next]")?.click();
+  else if (key === "k" && find("#steps")) find("a[rel=prev]")?.click();
+  else if (["j", "k", "G"].includes(key)) inList(key);
+  else if (key >= "1" && key <= "7") all("nav.tabs a")[key - 1]?.click();
+}
+
+function inField(event) {
+  if (event.key !== "Escape") return;
+  if (event.target.value && event.target.type === "search") event.target.value = "";
+  else event.target.blur();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest?.(FIELDS)) return inField(event);
+  const { key } = event;
+  const pair = prefix;
+  prefix = "";
+  if (pair) return find(`[data-go="${CSS.escape(key)}"]`)?.click();
+  if (key === "g") prefix = key;
+  else if (key === "/" && find("input[type=search]")) {
+    event.preventDefault(); // or the slash would be typed into the field
+    find("input[type=search]").select();
+  } else press(key);
+});

@@ -1,0 +1,97 @@
+// Is there news? One stream of revision numbers comes in, `board:rev` goes out, and `board:state` when the stream's
+// state changes. It sees no content: `#pulse` listens to `board:rev`, and htmx fetches and places what changed.
+
+const body = document.body;
+
+let stream; // the open EventSource
+let retry; // the timer of the next try
+let tries = 0; // since the stream was last open
+let down = 0; // when the stream was lost, in ms; 0 while it is open
+let paused = false;
+let ended = "ended" in body.dataset;
+let newest = Number(body.dataset.rev); // the newest revision heard of
+let asked = newest; // the revision the last request was made for
+let busy = false; // whether that request is under way
+
+function disconnect() {
+  stream?.close();
+  clearTimeout(retry);
+}
+
+function connect() {
+  disconnect();
+  if (paused || document.hidden) return;
+  down ||= Date.now();
+  stream = new EventSource(body.dataset.stream);
+  stream.addEventListener("open", () => {
+    tries = down = 0;
+    tell();
+  });
+  stream.addEventListener("rev", (event) => hear(JSON.parse(event.data)));
+  // The browser would retry by itself, but not after every kind of failure, and not at this pace.
+  for (const loss of ["error", "bye"]) stream.addEventListener(loss, lose);
+}
+
+function lose() {
+  disconnect();
+  down ||= Date.now();
+  tries += 1;
+  retry = setTimeout(connect, Math.min(1000 * tries, 3000));
+  tell();
+}
+
+function hear({ rev, boot, status }) {
+  // Another start of the server counts from the beginning: cursors and revisions of this page mean nothing to it.
+  if (boot && body.dataset.boot && boot !== body.dataset.boot) return location.reload();
+  if (status) ended = status === "finished" || status === "died";
+  newest = rev;
+  tell();
+  refresh();
+}
+
+function refresh() {
+  // While the stream is down or paused nothing is asked; its first message after that comes back here.
+  if (busy || paused || down || newest === Number(body.dataset.rev) || !document.getElementById("pulse")) return;
+  asked = newest;
+  body.dispatchEvent(new CustomEvent("board:rev", { detail: { rev: asked } }));
+  if (!busy) setTimeout(refresh, 100); // htmx was not listening yet
+}
+
+const ofPulse = (event) => event.detail.ctx?.sourceElement?.id === "pulse";
+
+document.addEventListener("htmx:before:request", (event) => {
+  if (ofPulse(event)) busy = true;
+});
+document.addEventListener("htmx:finally:request", (event) => {
+  if (!ofPulse(event)) return;
+  busy = false;
+  const { status, response } = event.detail.ctx;
+  if (status !== "swapped" || response.status >= 400) return setTimeout(refresh, 1000);
+  body.dataset.rev = response.status === 204 ? asked : document.getElementById("pulse").dataset.rev;
+  if (newest !== asked) refresh();
+});
+
+function tell() {
+  body.dispatchEvent(new CustomEvent("board:state", { detail: { paused, ended, down, tries } }));
+}
+
+if (body.dataset.stream) {
+  document.addEventListener("click", ({ target }) => {
+    if (target.closest("[data-retry]")) connect();
+    if (!target.closest("[data-pause]")) return;
+    paused = !paused;
+    down = 0;
+    if (paused) disconnect();
+    else connect(); // the first message brings what was missed
+    tell();
+  });
+  // A hidden tab holds no connection: a browser has only about six for all tabs together.
+  document.addEventListener("visibilitychange", () => {
+    down = 0;
+    if (document.hidden) disconnect();
+    else connect();
+    tell();
+  });
+  addEventListener("pageshow", (event) => event.persisted && connect());
+  connect();
+}

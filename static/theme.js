@@ -1,0 +1,41 @@
+// Which theme? The system's, light or dark: kept in this browser, set on <html> before the first paint.
+// A classic script in <head>, because a module would run after the page was already drawn in the wrong colours.
+
+(() => {
+  const root = document.documentElement;
+  const themes = ["system", "light", "dark"];
+  // What only works with scripts is shown by this mark.
+  root.dataset.js = "";
+
+  const stored = () => {
+    try {
+      return themes.includes(localStorage.theme) ? localStorage.theme : "system";
+    } catch {
+      return root.dataset.theme ?? "system";
+    }
+  };
+
+  const show = (theme) => {
+    if (theme === "system") delete root.dataset.theme;
+    else root.dataset.theme = theme;
+    const button = document.querySelector("[data-theme-button]");
+    if (!button) return;
+    const next = themes[(themes.indexOf(theme) + 1) % themes.length];
+    button.title = `Theme: ${theme}`;
+    button.querySelector(".vh").textContent = `Theme: ${theme}. Switch to ${next}`;
+  };
+
+  show(stored());
+  document.addEventListener("DOMContentLoaded", () => show(stored()));
+  addEventListener("storage", () => show(stored()));
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest("[data-theme-button]")) return;
+    const next = themes[(themes.indexOf(root.dataset.theme ?? "system") + 1) % themes.length];
+    try {
+      localStorage.theme = next;
+    } catch {
+      // Storage is off: the choice lasts as long as the page.
+    }
+    show(next);
+  });
+})();
