@@ -14,7 +14,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("trace", &["error", "model"]),
     ("analysis", &["error", "model"]),
-    ("live", &["error", "model", "trace"]),
+    // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
+    ("live", &["error", "model", "trace", "analysis"]),
     ("view", &["error", "model", "analysis"]),
     ("web", &["error", "model", "analysis", "live", "view"]),
     ("cli", &["error", "model", "trace", "analysis", "live", "view", "web"]),
