@@ -69,6 +69,12 @@ impl Error {
     }
 }
 
+/// The causes of an error in words, from the nearest to the first.
+pub fn causes(error: &Error) -> impl Iterator<Item = String> {
+    let first = std::error::Error::source(error);
+    std::iter::successors(first, |cause| cause.source()).map(ToString::to_string)
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

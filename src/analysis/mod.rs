@@ -8,5 +8,8 @@ pub mod health;
 pub mod life;
 pub mod number;
 pub mod query;
+pub mod select;
 pub mod summary;
+pub mod timing;
 pub mod verdict;
+pub mod why;

@@ -75,7 +75,9 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let mut collected = Collected::default();
     index.steps().iter().for_each(|step| collected.take(index, step));
     let span = || Some((index.last_ts()? - index.first_ts()?) as f64 / 1e3);
-    let duration_ms = manifest.filter(|_| index.segments().len() <= 1).and_then(|manifest| manifest.latency_s);
+    // A manifest of a running or reused directory has the figure of no run, or of the last one only.
+    let finished = manifest.filter(|manifest| manifest.is_final() && index.segments().len() <= 1);
+    let duration_ms = finished.and_then(|manifest| manifest.latency_s);
     let manifest_time = manifest.and_then(|manifest| manifest.updated_at);
     let recorded = index.last_ts().max(manifest_time);
     let answer = manifest.and_then(|manifest| manifest.final_result.as_ref());

@@ -157,10 +157,13 @@ impl Shared {
         }
     }
 
-    /// Raises the revision and returns it.
-    fn raise(&self) -> u64 {
-        self.revision.send_modify(|revision| *revision += 1);
-        *self.revision.borrow()
+    /// Raises the revision. `before` is told the new number before anybody is woken, so that whoever looks again
+    /// finds it on the run that changed.
+    fn raise(&self, before: impl FnOnce(u64)) {
+        self.revision.send_modify(|revision| {
+            *revision += 1;
+            before(*revision);
+        });
     }
 }
 

@@ -1,15 +1,15 @@
 //! What is known of one run, and how is it brought up to date?
 
+use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
-use std::{fs, io};
 
 use tokio::sync::watch;
 
 use crate::analysis::life::{Liveness, Outside, life};
 use crate::analysis::summary::{Summary, summary};
-use crate::model::{Delta, Index, RunKey, Span, TraceFile};
+use crate::model::{Delta, Index, Lines, RunKey, Span, TraceFile};
 use crate::trace::{RunDir, RunReader};
 
 /// A run that the board follows.
@@ -22,12 +22,32 @@ pub struct Run {
     index: RwLock<Index>,
     summary: RwLock<Arc<Summary>>,
     revision: watch::Sender<u64>,
-    born: u64,
+    born: AtomicU64,
     known: AtomicBool,
     gone: AtomicBool,
     grew: AtomicI64,
     looked: AtomicU64,
 }
+
+impl Lines for Run {
+    fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
+        self.dir.read_span(file, span).map_err(|error| error.to_string())
+    }
+
+    fn manifest(&self) -> Result<Vec<u8>, String> {
+        self.dir.read_all(TraceFile::Manifest, MAX_MANIFEST_SHOWN).map_err(|error| error.to_string())
+    }
+
+    fn has_asset(&self, recorded: &str) -> Result<(), String> {
+        if recorded.contains("://") {
+            return Err("it lies elsewhere, and the board loads nothing from the network".to_owned());
+        }
+        self.dir.open_asset(recorded).map(|_| ()).map_err(|error| error.to_string())
+    }
+}
+
+/// A larger manifest is offered as a file only.
+const MAX_MANIFEST_SHOWN: u64 = 16 << 20;
 
 /// What one look at a run brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,9 +59,11 @@ pub(super) struct News {
 }
 
 impl Run {
-    pub(super) fn new(key: RunKey, path: String, reader: RunReader, revision: u64) -> Self {
+    /// A run that is not read yet.
+    pub(super) fn new(key: RunKey, path: String, reader: RunReader) -> Self {
         let index = Index::default();
-        let summary = summary(&key, path.clone(), &index, Outside { now: now(), ..Outside::default() });
+        let unread = summary(&key, path.clone(), &index, Outside { now: now(), ..Outside::default() });
+        let summary = Summary { partial: true, ..unread };
         Self {
             key,
             path,
@@ -49,8 +71,8 @@ impl Run {
             reader: Mutex::new(reader),
             index: RwLock::new(index),
             summary: RwLock::new(Arc::new(summary)),
-            revision: watch::Sender::new(revision),
-            born: revision,
+            revision: watch::Sender::new(0),
+            born: AtomicU64::new(0),
             known: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             grew: AtomicI64::new(0),
@@ -90,7 +112,7 @@ impl Run {
 
     /// The library's revision at which this run was found.
     pub fn born(&self) -> u64 {
-        self.born
+        self.born.load(Ordering::Relaxed)
     }
 
     /// Whether its directory went away.
@@ -101,14 +123,6 @@ impl Run {
     /// Whether it was read at least in part.
     pub fn is_known(&self) -> bool {
         self.known.load(Ordering::Relaxed)
-    }
-
-    /// Reads a line from disk.
-    ///
-    /// # Errors
-    /// The file went away, became shorter or cannot be read.
-    pub fn read(&self, file: TraceFile, span: Span) -> io::Result<Vec<u8>> {
-        self.dir.read_span(file, span)
     }
 
     /// Looks at the files and takes in at most about `limit` bytes of each.
@@ -180,6 +194,12 @@ impl Run {
     /// Tells everybody who follows this run.
     pub(super) fn tell(&self, revision: u64) {
         self.revision.send_replace(revision);
+    }
+
+    /// Notes the revision at which it was found.
+    pub(super) fn begin(&self, revision: u64) {
+        self.born.store(revision, Ordering::Relaxed);
+        self.tell(revision);
     }
 
     pub(super) fn leave(&self, revision: u64) {

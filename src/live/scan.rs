@@ -139,7 +139,7 @@ impl Scanner {
             if let Ok(mut runs) = self.shared.runs.write() {
                 runs.remove(run.key());
             }
-            run.leave(self.shared.raise());
+            self.shared.raise(|revision| run.leave(revision));
         }
         self.by_dir = found;
         self.publish();
@@ -160,11 +160,14 @@ impl Scanner {
             }
             let shown = shown_path(&root.shown, if root.shown.ends_with(key.as_str()) { "" } else { key.as_str() });
             let key = if root.prefix.is_empty() { key } else { RunKey::new(&format!("{}/{key}", root.prefix)) };
-            let revision = self.shared.raise();
-            let run = Arc::new(Run::new(key.clone(), shown, RunReader::settling(dir, self.settle), revision));
-            if let Ok(mut runs) = self.shared.runs.write() {
-                runs.insert(key, Arc::clone(&run));
-            }
+            let reader = RunReader::settling(dir, self.settle);
+            let run = Arc::new(Run::new(key.clone(), shown, reader));
+            self.shared.raise(|revision| {
+                run.begin(revision);
+                if let Ok(mut runs) = self.shared.runs.write() {
+                    runs.insert(key, Arc::clone(&run));
+                }
+            });
             self.backlog.push_back(Arc::clone(&run));
             found.insert(path, run);
         }
@@ -175,7 +178,7 @@ impl Scanner {
             }
         });
         if changed || !was_looked_at {
-            self.shared.raise();
+            self.shared.raise(|_| {});
         }
     }
 
@@ -237,7 +240,7 @@ impl Scanner {
     fn refresh(&mut self, run: &Arc<Run>) {
         let news = run.refresh(PIECE_BYTES);
         if news.changed {
-            run.tell(self.shared.raise());
+            self.shared.raise(|revision| run.tell(revision));
         }
         if news.more && !self.backlog.iter().any(|waiting| Arc::ptr_eq(waiting, run)) {
             self.backlog.push_back(Arc::clone(run));
@@ -253,7 +256,7 @@ impl Scanner {
             let left = self.backlog.len();
             self.shared.set_status(|status| status.indexing = left);
             if left == 0 {
-                self.shared.raise();
+                self.shared.raise(|_| {});
             }
         }
         !self.backlog.is_empty()

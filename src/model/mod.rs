@@ -1,6 +1,6 @@
 //! What is a trace? The types every other room speaks of.
 //!
-//! No files, no clock, no async: serde and core only. A trace on disk is three files; here it is an [`Index`] (what
+//! No files, no clock, no async: serde, jiff's calendar and core only. A trace on disk is three files; here it is an [`Index`] (what
 //! lists, charts and joins need, some hundred bytes a step) and the lines themselves, read when somebody looks.
 
 pub mod event;
@@ -56,6 +56,27 @@ pub struct Span {
     pub offset: u64,
     /// Bytes, without the line end.
     pub len: u64,
+}
+
+/// Where the lines of a run are read from when somebody looks at them.
+pub trait Lines {
+    /// The bytes of a line.
+    ///
+    /// # Errors
+    /// Why they cannot be read, in a sentence.
+    fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String>;
+
+    /// The manifest's bytes.
+    ///
+    /// # Errors
+    /// Why they cannot be read, in a sentence.
+    fn manifest(&self) -> Result<Vec<u8>, String>;
+
+    /// Whether a file that a line refers to lies inside the run's directory.
+    ///
+    /// # Errors
+    /// Why it cannot be shown, in a sentence.
+    fn has_asset(&self, recorded: &str) -> Result<(), String>;
 }
 
 /// One of the three files of a run.

@@ -72,6 +72,14 @@ impl RunDir {
         Ok(bytes)
     }
 
+    /// All lines of a file in order, an unfinished last one and blank ones too, without their LF.
+    ///
+    /// # Errors
+    /// As [`RunDir::stat`].
+    pub fn read_lines(&self, file: TraceFile) -> io::Result<impl Iterator<Item = io::Result<Vec<u8>>> + use<>> {
+        Ok(io::BufRead::split(io::BufReader::new(self.open(file)?), b'\n'))
+    }
+
     /// Reads a whole file of at most `max` bytes.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use super::fold::{Fold, Folded};
 use super::json::{JsonView, token};
 use super::sign::Sign;
 use super::text::{self, Line};
+use crate::analysis::format;
 use crate::model::json::Json;
 
 /// An argument whose text is longer than this stands below the call.
@@ -45,8 +46,8 @@ pub struct Pair {
     pub note: Line,
     /// Texts that came back, errors first.
     pub blocks: Vec<Block>,
-    /// The rest of the result.
-    pub rest: Option<JsonView>,
+    /// The rest of the result, by key; the key is empty where the result has none.
+    pub rest: Vec<(Line, JsonView)>,
     /// Small values of the result in words.
     pub small: Line,
     /// The result on a page of its own.
@@ -316,7 +317,7 @@ impl Call {
             Json::String(text) => fold.text(text, at),
             _ => fold.text(&written, at),
         };
-        let size = text::size(written.len());
+        let size = format::bytes(written.len() as u64);
         self.args.push(Arg { name, value: format!("… {size} below").into(), comma: "" });
         let label = if key.is_empty() { "arguments" } else { key };
         self.long.push(Block { label: label.into(), text, error: false });
@@ -353,7 +354,7 @@ impl Pair {
             Json::String(text) if text.is_empty() => self.small = "empty text".into(),
             Json::String(text) => self.block("output", text, at, false, fold),
             Json::Object(members) => self.members(members, at, fold),
-            _ => self.rest = Some(fold.json(output, at)),
+            _ => self.rest.push((Line::default(), fold.json(output, at))),
         }
     }
 
@@ -373,20 +374,19 @@ impl Pair {
             self.block(key, text, &format!("{at}/{}", token(key)), matches!(key, "error" | "stderr"), fold);
         }
         let mut small = Vec::new();
-        let mut rest = Vec::new();
         for (key, value) in members {
             match value {
                 Json::String(text) if text.is_empty() => small.push(format!("{key} empty")),
                 Json::String(text) if is_block(key, text) => {}
                 Json::String(text) => small.push(format!("{key} {text}")),
-                Json::Array(_) | Json::Object(_) | Json::Deep(_) => rest.push((key.clone(), value.clone())),
+                Json::Array(_) | Json::Object(_) | Json::Deep(_) => {
+                    let view = fold.json(value, &format!("{at}/{}", token(key)));
+                    self.rest.push((key.as_ref().into(), view));
+                }
                 _ => small.push(format!("{key} {value}")),
             }
         }
         self.small = small.join(" · ").into();
-        if !rest.is_empty() {
-            self.rest = Some(fold.json(&Json::Object(rest), at));
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use super::fold::{Fold, Folded};
 use super::json::JsonView;
 use super::sign::{Phrase, Sign};
 use super::text::{self, Line};
+use crate::analysis::format;
 use crate::model::json::Json;
 
 /// The Decision section of a step.
@@ -54,7 +55,7 @@ impl Decision {
         let actions = decision.get("actions").and_then(Json::as_array).map_or(0, <[_]>::len);
         out.says = match (mode, target) {
             ("act", _) if actions == 1 => "one action".into(),
-            ("act", _) => text::counted(actions, "action").into(),
+            ("act", _) => format::counted(actions, "action").into(),
             ("final", _) => "the answer of the run".into(),
             ("wait", _) => "nothing to do in this step".into(),
             ("handoff", Some(target)) => Phrase::new().text("hands over to ").strong(target),

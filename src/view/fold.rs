@@ -7,18 +7,21 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use super::href;
-use super::text::{self, Line};
+use super::text::Line;
+use crate::analysis::format;
 
 /// Above this many bytes only the first lines are shown.
-pub const SHORT: usize = 4 * 1024;
+pub const SHORT: usize = 4_000;
 /// Above this many bytes the rest is on a page of its own.
-pub const LONG: usize = 64 * 1024;
+pub const LONG: usize = 64_000;
 /// A page of its own shows this many bytes at most.
-pub const PART: usize = 250 * 1024;
+pub const PART: usize = 250_000;
 /// How many lines are shown of a text that is folded.
 pub const LINES: usize = 20;
-/// How many bytes of folded text one page carries, so that many long values do not add up to a huge page.
-const PAGE: usize = 160 * 1024;
+/// How many bytes of values one page carries, so that many of them do not add up to a huge page.
+const PAGE: usize = 160_000;
+/// What is shown of each text once the page is full.
+const GLIMPSE: usize = 256;
 
 /// Where the values of one line (a step, an event, the manifest) can be asked for.
 #[derive(Debug, Clone, Default)]
@@ -68,30 +71,49 @@ impl Fold {
 
     /// Folds the text found at `pointer`.
     pub fn text(&mut self, text: &str, pointer: &str) -> Folded {
-        if text.len() <= SHORT {
+        let room = if self.is_full() && self.links.part(pointer, 1).is_some() { GLIMPSE } else { SHORT };
+        if text.len() <= room {
+            self.spend(text);
             return Folded::whole(text);
         }
-        let (head, rest) = text.split_at(head_len(text));
-        let shown = text::visible(head.strip_suffix('\n').unwrap_or(head)).into_owned();
+        let (head, rest) = text.split_at(head_len(text, room));
+        self.spend(head);
+        let shown = format::visible(head.strip_suffix('\n').unwrap_or(head)).into_owned();
         let goes_on = if head.ends_with('\n') { "" } else { ", the line goes on" };
-        let size = text::size(text.len());
+        let size = format::bytes(text.len() as u64);
         let more = match self.links.part(pointer, 1) {
-            Some(href) if text.len() > LONG || rest.len() > self.left => {
+            Some(href) if text.len() > LONG || weight(rest) > self.left => {
                 More::Elsewhere { label: format!("show all {size}{goes_on}"), href, raw: self.links.raw() }
             }
             _ => {
-                self.left = self.left.saturating_sub(rest.len());
-                More::Here { label: format!("show all {size}{goes_on}"), rest: text::visible(rest).into_owned() }
+                self.spend(rest);
+                More::Here { label: format!("show all {size}{goes_on}"), rest: format::visible(rest).into_owned() }
             }
         };
         Folded { shown, more, name: Line::default(), prose: false }
     }
+
+    /// Whether the page carries as much as it should.
+    pub fn is_full(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Counts what is about to be shown.
+    pub fn spend(&mut self, text: &str) {
+        self.left = self.left.saturating_sub(weight(text));
+    }
 }
 
-/// Where the first lines end: after 20 lines, or at 4 KB where lines are long.
-fn head_len(text: &str) -> usize {
+/// How many bytes a text has once it is escaped, with some for the element around it.
+fn weight(text: &str) -> usize {
+    let escaped = text.bytes().filter(|byte| matches!(byte, b'"' | b'&' | b'\'' | b'<' | b'>')).count();
+    text.len() + 4 * escaped + 48
+}
+
+/// Where the first lines end: after 20 lines, or after `room` bytes where lines are long.
+fn head_len(text: &str, room: usize) -> usize {
     let lines = memchr::memchr_iter(b'\n', text.as_bytes()).nth(LINES - 1).map_or(text.len(), |end| end + 1);
-    text.floor_char_boundary(lines.min(SHORT))
+    text.floor_char_boundary(lines.min(room))
 }
 
 /// A text with its beginning shown and the way to the rest.
@@ -136,13 +158,16 @@ pub enum More {
 impl Folded {
     /// A text that needs no fold.
     pub fn whole(text: &str) -> Self {
-        Self { shown: text::visible(text).into_owned(), more: More::Nothing, name: Line::default(), prose: false }
+        Self { shown: format::visible(text).into_owned(), more: More::Nothing, name: Line::default(), prose: false }
     }
 
-    /// Names the text; long lines then scroll and do not wrap.
+    /// Names the text; its lines then scroll and do not wrap, unless they are so long that nobody would scroll.
     #[must_use]
     pub fn named(mut self, name: impl Into<Line>) -> Self {
-        self.name = name.into();
+        const LONG_LINE: usize = 300;
+        if self.shown.lines().all(|line| line.len() <= LONG_LINE) {
+            self.name = name.into();
+        }
         self
     }
 
@@ -187,10 +212,15 @@ impl Part {
         let end = starts.get(number).copied().unwrap_or(text.len());
         let range = match end {
             0 => "empty".to_owned(),
-            _ => format!("bytes {} to {} of {}", text::count(start + 1), text::count(end), text::count(text.len())),
+            _ => format!(
+                "bytes {} to {} of {}",
+                format::count((start + 1) as u64),
+                format::count((end) as u64),
+                format::count((text.len()) as u64)
+            ),
         };
         Some(Self {
-            text: text::visible(text.get(start..end)?).into_owned(),
+            text: format::visible(text.get(start..end)?).into_owned(),
             number,
             of: starts.len(),
             range,
@@ -229,7 +259,7 @@ mod tests {
         let folded = Fold::new(links()).text(&text, "/a");
         assert_eq!(folded.shown.lines().count(), LINES);
         let More::Here { label, rest } = folded.more else { panic!("folds in place") };
-        assert_eq!(label, "show all 7.8 KB");
+        assert_eq!(label, "show all 8.0 KB");
         assert_eq!(format!("{}\n{rest}", folded.shown), text);
     }
 
@@ -262,6 +292,11 @@ mod tests {
         let mut fold = Fold::new(links());
         let here = (0..10).filter(|_| matches!(fold.text(&text, "").more, More::Here { .. })).count();
         assert_eq!(here, 2);
+        (0..100).for_each(|_| drop(fold.text(&"x".repeat(SHORT), "")));
+        assert!(fold.is_full());
+        let glimpse = fold.text(&"x".repeat(SHORT), "/a");
+        assert_eq!(glimpse.shown.len(), GLIMPSE);
+        assert!(matches!(glimpse.more, More::Elsewhere { .. }));
     }
 
     #[test]
@@ -280,6 +315,12 @@ mod tests {
         let joined: String = (1..=3).filter_map(|n| Part::of(&dense, n, "", &links())).map(|part| part.text).collect();
         assert_eq!(joined, dense);
         assert_eq!(Part::of("", 1, "", &links()).unwrap().range, "empty");
+    }
+
+    #[test]
+    fn only_lines_one_can_scroll_along_do_scroll() {
+        assert!(Folded::whole("a\nb").named("output").render().unwrap().contains("aria-label=\"output\""));
+        assert!(Folded::whole(&"x".repeat(400)).named("output").render().unwrap().contains("class=\"wrap\""));
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! How is a JSON value shown? Nested, foldable, exact: numbers as written, keys in file order, nothing left out
 //! without saying so.
 //!
-//! Small containers stand on one line. A value with very many nodes stops after [`NODES`] and links to its raw text.
+//! Small containers stand on one line. A value with very many nodes stops after [`NODES`], or earlier where the page is
+//! full, and links to its raw text.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
 
 use super::fold::{Fold, Folded};
-use super::text::{self, Line};
+use super::text::Line;
+use crate::analysis::format;
 use crate::model::json::Json;
 
 /// How many nodes one tree shows.
@@ -79,11 +81,15 @@ struct Grower<'a> {
 impl Grower<'_> {
     fn grow(&mut self, value: &Json<'_>, pointer: &str, depth: usize) -> JsonView {
         self.nodes = self.nodes.saturating_sub(1);
+        self.fold.spend("");
         let kind = match value {
             Json::String(text) if text.len() > LONG_STRING || text.contains('\n') => {
                 Kind::Block(self.fold.text(text, pointer))
             }
-            Json::String(text) => Kind::Text(text.as_ref().into()),
+            Json::String(text) => {
+                self.fold.spend(text);
+                Kind::Text(text.as_ref().into())
+            }
             Json::Deep(raw) if raw.len() > LONG_STRING => Kind::Block(self.fold.text(raw, pointer)),
             Json::Array(items) => match inline(value) {
                 Some(line) => Kind::Inline(line),
@@ -114,7 +120,7 @@ impl Grower<'_> {
     ) -> Kind {
         let mut members = Vec::new();
         for (key, item) in all {
-            if self.nodes == 0 {
+            if self.nodes == 0 || self.fold.is_full() {
                 break;
             }
             let at = format!("{pointer}/{}", token(&key));
@@ -123,9 +129,13 @@ impl Grower<'_> {
         let left = len - members.len();
         Kind::Tree {
             open: depth == 0 || (depth == 1 && len <= 12),
-            summary: if index { format!("list of {}", text::counted(len, "item")) } else { text::counted(len, "key") },
+            summary: if index {
+                format!("list of {}", format::counted(len, "item"))
+            } else {
+                format::counted(len, "key")
+            },
             members,
-            more: (left > 0).then(|| format!("{} not shown", text::counted(left, "more item")).into()),
+            more: (left > 0).then(|| format!("{} not shown", format::counted(left, "more item")).into()),
             raw: self.fold.links.raw().or_else(|| self.fold.links.value(pointer)),
         }
     }

@@ -13,9 +13,11 @@ pub mod chart;
 pub mod critic;
 pub mod decision;
 pub mod error;
+pub mod fill;
 pub mod fold;
 pub mod href;
 pub mod json;
+pub mod list;
 pub mod prompt;
 pub mod run;
 pub mod runs;
@@ -25,6 +27,7 @@ pub mod step;
 pub mod svg;
 pub mod tabs;
 pub mod text;
+pub mod wire;
 
 pub use crate::analysis::format;
 

@@ -5,7 +5,8 @@ use askama::filters::HtmlSafe;
 
 use super::fold::{Fold, Folded, ValueLinks};
 use super::json::JsonView;
-use super::text::{self, Line};
+use super::text::Line;
+use crate::analysis::format;
 use crate::model::json::Json;
 
 /// The Prompt section of a step: one call of a model.
@@ -46,7 +47,7 @@ impl Prompt {
             .collect();
         fold.elsewhere(mine);
         let size = list.map_or(0, |list| list.to_string().len());
-        let summary = format!("{}, {}", text::counted(messages.len(), "message"), text::size(size));
+        let summary = format!("{}, {}", format::counted(messages.len(), "message"), format::bytes(size as u64));
         Self { summary: summary.into(), messages, output: None }
     }
 
@@ -93,7 +94,7 @@ impl Message {
             }
         }
         let step = message.get("_step_id").map(|step| format!("from step {step}"));
-        let size = Some(text::size(message.get("content").map_or(0, |content| content.to_string().len())));
+        let size = Some(format::bytes(message.get("content").map_or(0, |content| content.to_string().len() as u64)));
         let facts: Vec<_> = [word("name").map(str::to_owned), step, size].into_iter().flatten().collect();
         out.facts = facts.join(" · ").into();
         out

@@ -124,10 +124,11 @@ impl Phrase {
         Self::default()
     }
 
-    /// Adds plain words.
+    /// Adds plain words; none where `text` is empty, so that an empty sentence stays empty.
     #[must_use]
     pub fn text(self, text: impl Into<Line>) -> Self {
-        self.and(Word::Text(text.into()))
+        let text = text.into();
+        if text.is_empty() { self } else { self.and(Word::Text(text)) }
     }
 
     /// Adds a name from the trace.

@@ -16,7 +16,8 @@ use super::run::StepRow;
 use super::sign::{Link, Phrase, Sign};
 use super::state_diff::StateDiff;
 use super::svg::PhaseStrip;
-use super::text::{self, Line};
+use super::text::Line;
+use crate::analysis::format;
 use crate::model::json::Json;
 
 /// The page of one step.
@@ -110,8 +111,10 @@ pub struct StepView {
     pub prompt: Option<Prompt>,
     /// The events of the step.
     pub events: StepEvents,
-    /// The lines as they are in the files.
+    /// The step's line as it is in its file, or whatever else is shown as text.
     pub raw: Vec<RawLine>,
+    /// The lines of its events, only linked.
+    pub raw_events: Vec<RawLine>,
 }
 
 impl HtmlSafe for StepView {}
@@ -248,7 +251,7 @@ impl Observation {
             parts.push("the results above again".to_owned());
         }
         if let Some(state) = seen.get("state").and_then(Json::as_object) {
-            parts.push(format!("the state before this step ({})", text::counted(state.len(), "field")));
+            parts.push(format!("the state before this step ({})", format::counted(state.len(), "field")));
         }
         let known = ["step_id", "step", "task", "state", "decision", "action_results", "metadata"];
         let others = seen.as_object().unwrap_or_default().iter();
@@ -260,7 +263,7 @@ impl Observation {
         let says = if parts.is_empty() { String::new() } else { format!("Holds {}.", parts.join(", ")) };
         Self {
             says: says.into(),
-            size: text::size(seen.to_string().len()).into(),
+            size: format::bytes(seen.to_string().len() as u64).into(),
             view: fold.json(seen, "/observation"),
         }
     }

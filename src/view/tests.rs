@@ -10,23 +10,23 @@ use super::runs::*;
 use super::{Place, Pulse, Shell, Skipped, Status, When, href};
 
 /// A text that ends an attribute, an element and a comment, and that htmx would take for one of its own tags.
-const HOSTILE: &str = r#"a"'><script>alert(1)</script><hx-partial hx-target="body">--></title><head>"#;
+pub(super) const HOSTILE: &str = r#"a"'><script>alert(1)</script><hx-partial hx-target="body">--></title><head>"#;
 
 /// One start tag with its attributes, unescaped.
-struct Tag {
-    name: String,
+pub(super) struct Tag {
+    pub(super) name: String,
     attributes: Vec<(String, String)>,
 }
 
 impl Tag {
-    fn get(&self, name: &str) -> Option<&str> {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
 /// All start tags of `html`. Enough of a parser for what our templates write: attributes are bare or double-quoted
 /// (one is single-quoted, the configuration of htmx).
-fn tags(html: &str) -> Vec<Tag> {
+pub(super) fn tags(html: &str) -> Vec<Tag> {
     let mut tags = Vec::new();
     let mut rest = html;
     while let Some(at) = rest.find('<') {
@@ -69,7 +69,7 @@ fn by_id<'a>(tags: &'a [Tag], id: &str) -> &'a Tag {
 }
 
 /// What holds for every page: ids once, nothing inline, references that resolve, one heading, one main.
-fn check_page(html: &str) -> Vec<Tag> {
+pub(super) fn check_page(html: &str) -> Vec<Tag> {
     let tags = tags(html);
     let mut ids = HashSet::new();
     for id in tags.iter().filter_map(|tag| tag.get("id")) {

@@ -1,1 +1,90 @@
 //! How is it asked for? The only room that knows axum.
+//!
+//! Never opens a file itself; asks `live` what there is, `analysis` what it means and `view` how it looks. Nothing
+//! here changes anything: there are GET routes only.
+
+mod api;
+mod error;
+mod events;
+mod extract;
+mod guard;
+mod pages;
+mod run;
+mod serve;
+mod statics;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::get;
+use jiff::tz::TimeZone;
+use tokio::sync::watch;
+use tower_http::compression::CompressionLayer;
+
+pub use serve::{Address, serve};
+
+use crate::live::Library;
+
+/// What all handlers share.
+#[derive(Debug, Clone)]
+pub struct AppState {
+    library: Arc<Library>,
+    /// Tells one start of the server from another.
+    boot: Arc<str>,
+    /// The name the server was told to listen on, beside addresses and `localhost`.
+    host: Arc<str>,
+    zone: TimeZone,
+    /// True once the server is to stop; streams end then.
+    stopping: watch::Receiver<bool>,
+}
+
+impl AppState {
+    /// State for a library served under the name `host`; `stopping` ends all streams when it turns true.
+    pub fn new(library: Arc<Library>, host: &str, stopping: watch::Receiver<bool>) -> Self {
+        // A start is told apart by its time; nobody has to guess or keep it secret.
+        let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let boot = format!("{:x}", started.as_nanos());
+        Self { library, boot: boot.into(), host: host.into(), zone: TimeZone::system(), stopping }
+    }
+}
+
+/// The board as a router, to serve or to nest.
+pub fn router(state: AppState) -> Router {
+    let pages = Router::new()
+        .route("/", get(pages::runs))
+        .route("/live/runs", get(pages::runs_pulse))
+        .route("/runs/{key}", get(run::page))
+        .route("/runs/{key}/live", get(run::pulse))
+        .route("/runs/{key}/steps/{n}", get(run::step))
+        .route("/runs/{key}/steps/{n}/part", get(run::step_part))
+        .route("/runs/{key}/steps/{n}/value", get(run::step_value))
+        .route("/runs/{key}/steps/{n}/raw", get(run::step_raw))
+        .route("/runs/{key}/steps/{n}/assets/{asset}", get(run::asset))
+        .route("/runs/{key}/events/{n}/value", get(run::event_value))
+        .route("/runs/{key}/events/{n}/raw", get(run::event_raw))
+        .route("/runs/{key}/manifest/value", get(run::manifest_value))
+        .route("/runs/{key}/manifest/raw", get(run::manifest_raw))
+        .fallback(pages::not_found);
+    let api = Router::new()
+        .route("/runs", get(api::runs))
+        .route("/runs/{key}", get(api::run))
+        .route("/runs/{key}/steps", get(api::steps))
+        .route("/runs/{key}/steps/{n}", get(api::step))
+        .route("/runs/{key}/scores", get(api::scores))
+        .route("/runs/{key}/why", get(api::why))
+        .route("/runs/{key}/raw", get(api::raw))
+        .fallback(api::not_found);
+    Router::new()
+        .nest("/api", api)
+        .route("/healthz", get(api::healthz))
+        .route("/events", get(events::library))
+        .route("/runs/{key}/events", get(events::run))
+        .route("/static/{version}/{*name}", get(statics::file))
+        .merge(pages)
+        .layer(CompressionLayer::new())
+        .layer(from_fn(guard::headers))
+        .layer(from_fn_with_state(state.clone(), guard::admit))
+        .layer(tower_http::catch_panic::CatchPanicLayer::custom(error::panicked))
+        .with_state(state)
+}

@@ -27,7 +27,7 @@ fn a_wrapped_result_joins_its_call() {
     assert_eq!(pair.facts.as_str(), "26.0 ms · attempt 1 of 3 · toolset filetools 1.2.0 · timeout 30.0 s");
     assert_eq!(texts(pair), [("stderr", "Traceback\nAssertionError")]);
     assert_eq!(pair.small.as_str(), "status partial · returncode 1 · stdout empty · elapsed_ms 25.82");
-    assert!(pair.note.is_empty() && pair.rest.is_none());
+    assert!(pair.note.is_empty() && pair.rest.is_empty());
     let html = actions.render().unwrap();
     assert!(html.contains("run_python(<i>path=</i>&#34;test_calc.py&#34;)"), "{html}");
     assert!(html.contains("aria-label=\"stderr of run_python\""), "{html}");
@@ -93,7 +93,7 @@ fn long_arguments_stand_below() {
     let step = format!(r#"{{"actions": [{{"name": "write", "args": {{"path": "x", "content": {content:?}}}}}]}}"#);
     let actions = read(&step);
     let call = actions.pairs[0].call.as_ref().unwrap();
-    assert_eq!(call.args[1].value.as_str(), "… 17.6 KB below");
+    assert_eq!(call.args[1].value.as_str(), "… 18.0 KB below");
     assert!(matches!(call.long[0].text.more, More::Here { .. }));
     let odd = read(r#"{"actions": ["text", {"name": "n", "args": [1]}]}"#);
     assert_eq!(odd.pairs[1].call.as_ref().unwrap().args[0].value.as_str(), "[1]");

@@ -1,0 +1,96 @@
+//! Which runs does a query leave, and in which order? One window of them, and what all of them have in common.
+//!
+//! Everything works on [`Summary`]s in memory, in one pass over all runs with a query that is parsed once: ten thousand
+//! runs take milliseconds. Pages, JSON and the terminal share it. It knows nothing of addresses or markup.
+
+use std::cmp::Ordering;
+
+use super::query::{Query, Sort};
+use super::summary::Summary;
+
+mod cursor;
+#[cfg(test)]
+pub(crate) mod sample;
+mod subject;
+mod survey;
+#[cfg(test)]
+mod tests;
+
+pub use subject::{StepSubject, matching_steps};
+pub use survey::{DISAGREES, End, Facets, Medians, NO_MODEL, NO_STOP, Strip, Survey, survey};
+
+use cursor::{Cursor, Place, place};
+
+/// The status word of a run that is not read to its end yet; what it has shown so far is no verdict.
+pub const INDEXING: &str = "indexing";
+
+/// One window of the runs that match.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Selection<'a, T> {
+    /// How many runs there are.
+    pub total: usize,
+    /// How many match.
+    pub matched: usize,
+    /// How many of those that match come before the window.
+    pub before: usize,
+    /// The window.
+    pub rows: Vec<&'a T>,
+    /// Where the next window begins; `None` where this is the last one.
+    ///
+    /// It names the last row's key and its value in the sorted column, not a position in the list. When runs come,
+    /// go or move meanwhile, the next window still holds what is sorted behind that value: no run that stayed where
+    /// it was is left out or shown twice.
+    pub next: Option<String>,
+    /// Whether `after` was no cursor of this order, so that the window is the first one.
+    pub after_ignored: bool,
+}
+
+/// Takes the runs that match `query` in the order of `sort`, ties by key, and of these at most `limit` (at least one)
+/// behind the cursor `after`, which is [`Selection::next`] of the window before in the same order.
+pub fn select<'a, T: AsRef<Summary>>(
+    all: &'a [T],
+    query: &Query,
+    sort: Sort,
+    limit: usize,
+    after: Option<&str>,
+) -> Selection<'a, T> {
+    let mut matching: Vec<Ranked<'a, T>> = all.iter().filter_map(|run| Ranked::new(run, query, sort)).collect();
+    matching.sort_unstable_by(|a, b| order(sort, (a.place, a.key), (b.place, b.key)));
+    let cursor = after.map(|text| Cursor::parse(text, sort.by));
+    let before = match &cursor {
+        Some(Some(cursor)) => {
+            let at = (cursor.place(), cursor.key.as_str());
+            matching.partition_point(|row| order(sort, (row.place, row.key), at) != Ordering::Greater)
+        }
+        _ => 0,
+    };
+    let window = || matching.iter().skip(before).take(limit.max(1));
+    let last = window().next_back().filter(|_| before + limit.max(1) < matching.len());
+    Selection {
+        total: all.len(),
+        matched: matching.len(),
+        before,
+        rows: window().map(|row| row.run).collect(),
+        next: last.map(|row| cursor::write(row.place, row.key)),
+        after_ignored: cursor == Some(None),
+    }
+}
+
+/// A run and what it is sorted by.
+struct Ranked<'a, T> {
+    run: &'a T,
+    place: Option<Place<'a>>,
+    key: &'a str,
+}
+
+impl<'a, T: AsRef<Summary>> Ranked<'a, T> {
+    fn new(run: &'a T, query: &Query, sort: Sort) -> Option<Self> {
+        let summary = run.as_ref();
+        query.matches(summary).then(|| Self { run, place: place(summary, sort.by), key: summary.key.as_str() })
+    }
+}
+
+/// Keys are distinct, so no two runs are equal and the order is the same however the runs came.
+fn order(sort: Sort, a: (Option<Place<'_>>, &str), b: (Option<Place<'_>>, &str)) -> Ordering {
+    sort.order(a.0, b.0).then_with(|| a.1.cmp(b.1))
+}

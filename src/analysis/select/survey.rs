@@ -1,0 +1,204 @@
+//! What do the runs that match have in common? Counts for the filters, the share that answered, why runs ended, medians.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use super::Summary;
+use super::subject::{model_word, stop_word};
+use crate::analysis::query::{Field, Query};
+use crate::analysis::verdict::Mark;
+
+/// The stop reason of a run without one.
+pub const NO_STOP: &str = "none";
+
+/// The model of a run that records none.
+pub const NO_MODEL: &str = "not recorded";
+
+/// What the verdict on an answered run says where the manifest records that it failed.
+pub const DISAGREES: &str = "but success is recorded as false";
+
+/// The runs that match, in numbers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Survey {
+    /// How many runs there are.
+    pub total: usize,
+    /// How many match.
+    pub matched: usize,
+    /// How many of those that match have each mark; runs that are still being read have none.
+    pub marks: BTreeMap<Mark, usize>,
+    /// The newest change among those that match; microseconds since the epoch.
+    pub newest: Option<i64>,
+    /// The filters.
+    pub facets: Facets,
+    /// How the runs ended.
+    pub strip: Strip,
+}
+
+/// How many runs each filter would show. A group's counts ignore the query's own terms about that group, so that they
+/// say where one could go.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Facets {
+    /// `status` by mark; those that no run has are left out.
+    pub marks: BTreeMap<Mark, usize>,
+    /// `status:indexing`: runs that are still being read.
+    pub indexing: usize,
+    /// `stop`, most frequent first.
+    pub stops: Vec<(String, usize)>,
+    /// `model`, most frequent first.
+    pub models: Vec<(String, usize)>,
+}
+
+/// The runs that match and ended, in numbers. Runs that may still write or are still being read are left out.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Strip {
+    /// How many ended.
+    pub ended: usize,
+    /// How many of these answered.
+    pub answered: usize,
+    /// How many of those that answered are recorded as a failure.
+    pub disagree: usize,
+    /// Why they ended, by mark, most frequent reason first.
+    pub ends: Vec<End>,
+    /// What is in the middle of what they took.
+    pub medians: Medians,
+}
+
+/// One way to end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// Its mark.
+    pub mark: Mark,
+    /// The recorded stop reason.
+    pub reason: Option<String>,
+    /// How many runs ended so.
+    pub count: usize,
+}
+
+/// Medians over the runs that record the value; between two values in the middle lies their mean.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Medians {
+    /// Steps.
+    pub steps: Option<f64>,
+    /// Milliseconds.
+    pub duration_ms: Option<f64>,
+    /// Tokens.
+    pub tokens: Option<f64>,
+    /// Last score.
+    pub last_score: Option<f64>,
+}
+
+/// Looks at all runs with `query`.
+pub fn survey<T: AsRef<Summary>>(all: &[T], query: &Query) -> Survey {
+    // A query without a term about the field is the same without it, and is not asked twice.
+    let without = |field| Some(query.without_field(field)).filter(|other| other.terms.len() < query.terms.len());
+    let [status, stop, model] = [Field::Status, Field::Stop, Field::Model].map(without);
+    let mut tally = Tally::default();
+    for run in all.iter().map(AsRef::as_ref) {
+        let full = query.matches(run);
+        let fits = |query: &Option<Query>| full || query.as_ref().is_some_and(|query| query.matches(run));
+        if fits(&status) {
+            if run.partial {
+                tally.indexing += 1;
+            } else {
+                *tally.marks.entry(run.verdict.mark).or_default() += 1;
+            }
+        }
+        if fits(&stop) {
+            *tally.stops.entry(stop_word(run)).or_default() += 1;
+        }
+        if fits(&model) {
+            *tally.models.entry(model_word(run)).or_default() += 1;
+        }
+        if full {
+            tally.matched.push(run);
+        }
+    }
+    tally.survey(all.len())
+}
+
+#[derive(Debug, Default)]
+struct Tally<'a> {
+    marks: BTreeMap<Mark, usize>,
+    indexing: usize,
+    stops: HashMap<&'a str, usize>,
+    models: HashMap<&'a str, usize>,
+    matched: Vec<&'a Summary>,
+}
+
+impl Tally<'_> {
+    fn survey(self, total: usize) -> Survey {
+        let mut marks = BTreeMap::new();
+        for run in self.matched.iter().filter(|run| !run.partial) {
+            *marks.entry(run.verdict.mark).or_default() += 1;
+        }
+        Survey {
+            total,
+            matched: self.matched.len(),
+            marks,
+            newest: self.matched.iter().filter_map(|run| run.updated).max(),
+            strip: strip(&self.matched),
+            facets: Facets {
+                marks: self.marks,
+                indexing: self.indexing,
+                stops: ranked(self.stops),
+                models: ranked(self.models),
+            },
+        }
+    }
+}
+
+/// Most frequent first, then by name. Spellings that differ in letter case are one, because a query finds both.
+fn ranked(counts: HashMap<&str, usize>) -> Vec<(String, usize)> {
+    let mut words: Vec<_> = counts.into_iter().collect();
+    words.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    let mut at: HashMap<String, usize> = HashMap::with_capacity(words.len());
+    let mut merged: Vec<(String, usize)> = Vec::with_capacity(words.len());
+    for (word, count) in words {
+        let place = *at.entry(word.to_lowercase()).or_insert(merged.len());
+        match merged.get_mut(place) {
+            Some((_, sum)) => *sum += count,
+            None => merged.push((word.to_owned(), count)),
+        }
+    }
+    merged.sort_by_key(|word| Reverse(word.1));
+    merged
+}
+
+fn strip(matched: &[&Summary]) -> Strip {
+    let ended = || matched.iter().filter(|run| !run.partial && !run.life.liveness.may_grow());
+    let mut ends: BTreeMap<(Mark, Option<&str>), usize> = BTreeMap::new();
+    for run in ended() {
+        let reason = run.verdict.stop_reason.as_deref().filter(|reason| !reason.is_empty());
+        *ends.entry((run.verdict.mark, reason)).or_default() += 1;
+    }
+    let mut ends: Vec<End> = ends
+        .into_iter()
+        .map(|((mark, reason), count)| End { mark, reason: reason.map(str::to_owned), count })
+        .collect();
+    ends.sort_by(|a, b| a.mark.cmp(&b.mark).then(b.count.cmp(&a.count)));
+    let answered = || ended().filter(|run| run.verdict.mark == Mark::Answered);
+    Strip {
+        ended: ended().count(),
+        answered: answered().count(),
+        disagree: answered().filter(|run| run.verdict.sentence.contains(DISAGREES)).count(),
+        ends,
+        medians: Medians {
+            steps: median(ended().map(|run| run.steps as f64).collect()),
+            duration_ms: median(ended().filter_map(|run| run.duration_ms).collect()),
+            tokens: median(ended().filter_map(|run| run.tokens).map(|tokens| tokens as f64).collect()),
+            last_score: median(ended().filter_map(|run| run.last_score).collect()),
+        },
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.retain(|value| value.is_finite());
+    let middle = values.len() / 2;
+    let even = values.len().is_multiple_of(2);
+    if values.is_empty() {
+        return None;
+    }
+    let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    let lower = below.iter().copied().max_by(f64::total_cmp).filter(|_| even);
+    Some(lower.map_or(*upper, |lower| lower.midpoint(*upper)))
+}

@@ -1,0 +1,333 @@
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::sample::{many, run};
+use super::*;
+use crate::analysis::life::Outside;
+use crate::analysis::query::{Field, SortBy};
+use crate::analysis::summary::summary;
+use crate::analysis::verdict::Mark;
+use crate::model::index::FileState;
+use crate::model::manifest::ManifestState;
+use crate::model::{Delta, EventHead, EventNote, Index, Manifest, Names, RunKey, StepHead};
+
+fn shared(runs: Vec<Summary>) -> Vec<Arc<Summary>> {
+    runs.into_iter().map(Arc::new).collect()
+}
+
+fn keys(rows: &[&Arc<Summary>]) -> Vec<String> {
+    rows.iter().map(|run| run.key.to_string()).collect()
+}
+
+fn found(all: &[Summary], query: &str) -> Vec<String> {
+    let query = Query::parse(query);
+    assert_eq!(query.ignored, []);
+    all.iter().filter(|run| query.matches(*run)).map(|run| run.key.to_string()).collect()
+}
+
+fn five() -> Vec<Summary> {
+    let mut runs = vec![
+        run("a/answered", Mark::Answered, Some("final")),
+        run("b/limit", Mark::Limit, Some("budget_steps")),
+        run("c/rule", Mark::OwnRule, Some("env_terminal")),
+        run("d/died", Mark::Died, None),
+        run("e/now", Mark::Running, None),
+    ];
+    runs[0].model = Some("Qwen/Qwen3-8B".into());
+    runs[0].task = Some("Fix calc.py by plan".into());
+    runs[0].answer = Some("two files changed".into());
+    runs[0].last_score = Some(0.25);
+    runs[1].tools = vec!["read_file".into(), "run_python".into()];
+    runs[1].critics = vec!["SafetyCritic".into()];
+    runs[1].changed = vec!["plan".into()];
+    runs[1].agents = vec!["lead".into()];
+    runs[2].errors = 1;
+    runs[2].tokens = Some(12_500);
+    runs[2].issues = (3, 1);
+    runs
+}
+
+#[test]
+fn a_query_sees_a_run() {
+    let all = five();
+    for (query, keys) in [
+        ("status:answered", "a"),
+        ("status:limit,died", "b d"),
+        ("status:\"own rule\"", "c"),
+        ("status:own_rule", "c"),
+        ("status:completed", "a b c"),
+        ("stop:none", "d e"),
+        ("stop:final", "a"),
+        ("outcome:truncated", "b"),
+        ("class:failed", "d"),
+        ("liveness:finished", "a b c"),
+        ("model:qwen", "a"),
+        ("model=\"not recorded\"", "b c d e"),
+        ("task:calc", "a"),
+        ("tool:python", "b"),
+        ("critic:safety", "b"),
+        ("agent:lead", "b"),
+        ("state.plan changed", "b"),
+        ("state.plan:1", ""),
+        ("err:true", "c d"),
+        ("err:false", "a b e"),
+        ("score<0.3", "a"),
+        ("tokens>10k", "c"),
+        ("duration:1m..2m", "a b c d e"),
+        ("steps:6 events=80", "a b c d e"),
+        ("issues>0", "c"),
+        ("\"files changed\"", "a"),
+        ("no reason", "d e"),
+        ("-died -now", "a b c"),
+    ] {
+        let first = found(&all, query).iter().map(|key| key[..1].to_owned()).collect::<Vec<_>>().join(" ");
+        assert_eq!(first, keys, "{query}");
+    }
+}
+
+#[test]
+fn a_manifest_that_says_running_proves_nothing() {
+    let all = five();
+    assert_eq!(all[3].status.as_deref(), Some("running"));
+    assert_eq!(found(&all, "status:running"), ["e/now"]);
+}
+
+#[test]
+fn a_run_that_is_still_read_has_no_verdict_yet() {
+    let mut all = five();
+    all[3].partial = true;
+    assert_eq!(found(&all, "status:died"), [""; 0]);
+    assert_eq!(found(&all, "status:indexing"), ["d/died"]);
+    assert_eq!(found(&all, "err:true"), ["c/rule"]);
+    assert_eq!(found(&all, "err:false"), ["a/answered", "b/limit", "e/now"]);
+    let survey = survey(&shared(all), &Query::default());
+    assert_eq!(survey.strip.ended, 3);
+    assert_eq!(survey.facets.indexing, 1);
+    assert_eq!(survey.facets.marks.get(&Mark::Died), None);
+}
+
+#[test]
+fn windows_follow_each_other_in_every_order() {
+    let all = shared(many(237));
+    for by in SortBy::ALL {
+        for reversed in [false, true] {
+            let sort = Sort { by, reversed };
+            let whole = select(&all, &Query::default(), sort, usize::MAX, None);
+            assert_eq!((whole.matched, whole.rows.len(), whole.next), (237, 237, None));
+            let (mut pieces, mut after) = (Vec::new(), None);
+            loop {
+                let window = select(&all, &Query::default(), sort, 50, after.as_deref());
+                assert_eq!((window.before, window.after_ignored), (pieces.len(), false), "{sort}");
+                pieces.extend(keys(&window.rows));
+                after = window.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(pieces, keys(&whole.rows), "{sort}");
+        }
+    }
+}
+
+#[test]
+fn a_window_goes_on_where_the_one_before_ended_whatever_happened_meanwhile() {
+    let mut runs = many(100);
+    let first = keys(&select(&shared(runs.clone()), &Query::default(), Sort::default(), 40, None).rows);
+    let next = select(&shared(runs.clone()), &Query::default(), Sort::default(), 40, None).next.unwrap();
+    let rest = keys(&select(&shared(runs.clone()), &Query::default(), Sort::default(), 99, Some(&next)).rows);
+    // The last row shown goes away, the first grows, a new one comes.
+    runs.retain(|run| run.key.as_str() != first[39]);
+    runs.iter_mut().find(|run| run.key.as_str() == first[20]).unwrap().updated = Some(i64::MAX / 4);
+    runs.push(Summary { updated: Some(i64::MAX / 4), ..run("new", Mark::Running, None) });
+    let later = select(&shared(runs), &Query::default(), Sort::default(), 99, Some(&next)).rows.len();
+    assert_eq!((rest.len(), later), (60, 60));
+}
+
+#[test]
+fn cursors_carry_any_text_and_refuse_what_they_are_not() {
+    for (model, key) in [("llama3:8b", "a:b"), ("100%3A", "%"), ("", ""), ("ä:%25", "\u{202e}x")] {
+        let mut first = run(key, Mark::Answered, None);
+        first.model = Some(model.into());
+        let mut second = run(&format!("{key}~"), Mark::Answered, None);
+        second.model = Some(format!("{model}~"));
+        let all = shared(vec![first, second]);
+        let sort = "model".parse().unwrap();
+        let window = select(&all, &Query::default(), sort, 1, None);
+        let next = select(&all, &Query::default(), sort, 1, window.next.as_deref());
+        assert_eq!((window.rows.len(), next.rows.len(), next.next), (1, 1, None));
+        assert_ne!(window.rows, next.rows, "{model}");
+    }
+    let all = shared(many(5));
+    for junk in ["", "x", "x:y", "NaN:y"] {
+        let window = select(&all, &Query::default(), Sort::default(), 3, Some(junk));
+        assert!(window.after_ignored && window.before == 0 && window.rows.len() == 3, "{junk}");
+    }
+    assert_eq!(select(&all, &Query::default(), Sort::default(), 0, None).rows.len(), 1, "a window is never empty");
+}
+
+#[test]
+fn unknown_values_come_last_and_ties_go_by_key() {
+    let mut runs: Vec<_> = ["c", "a", "d", "b"].map(|key| run(key, Mark::Answered, None)).into();
+    runs[0].last_score = Some(0.5);
+    runs[1].last_score = Some(0.5);
+    runs[2].last_score = Some(f64::NAN);
+    let all = shared(runs);
+    for sort in ["score", "-score"] {
+        let rows = select(&all, &Query::default(), sort.parse().unwrap(), 9, None).rows;
+        assert_eq!(keys(&rows), ["a", "c", "b", "d"]);
+    }
+}
+
+#[test]
+fn a_filter_counts_what_it_would_show() {
+    let all = shared(many(700));
+    for text in ["", "status:died", "stop:final,none steps>20", "model=model-3 -status:limit calc", "nothing"] {
+        let query = Query::parse(text);
+        let survey = survey(&all, &query);
+        assert_eq!(survey.matched, select(&all, &query, Sort::default(), 1, None).matched);
+        let marks = survey.facets.marks.iter().map(|(mark, count)| (Field::Status, mark.word().to_owned(), *count));
+        let stops = survey.facets.stops.iter().map(|(word, count)| (Field::Stop, word.clone(), *count));
+        let models = survey.facets.models.iter().map(|(word, count)| (Field::Model, word.clone(), *count));
+        for (field, word, count) in marks.chain(stops).chain(models) {
+            let shown = Query::parse(&query.without_field(field).toggled(field, &word));
+            assert_eq!(select(&all, &shown, Sort::default(), 1, None).matched, count, "{text}: {word}");
+        }
+    }
+}
+
+#[test]
+fn spellings_that_a_query_takes_for_one_are_counted_as_one() {
+    let mut runs = five();
+    runs[1].model = Some("QWEN/qwen3-8b".into());
+    runs[2].model = Some("Qwen/Qwen3-8B".into());
+    let models = survey(&shared(runs), &Query::default()).facets.models;
+    assert_eq!(models, [("Qwen/Qwen3-8B".to_owned(), 3), ("not recorded".to_owned(), 2)]);
+}
+
+#[test]
+fn the_strip_leaves_live_runs_out() {
+    let mut runs = five();
+    runs[4].steps = 900;
+    runs.push(run("f", Mark::Answered, Some("final")));
+    runs[5].verdict.sentence = format!("Answered at step 5 · {DISAGREES}");
+    runs[5].steps = 9;
+    runs[0].duration_ms = None;
+    let survey = survey(&shared(runs), &Query::default());
+    let strip = survey.strip;
+    assert_eq!((strip.ended, strip.answered, strip.disagree), (5, 2, 1));
+    let end = |mark, reason: Option<&str>, count| End { mark, reason: reason.map(str::to_owned), count };
+    let expected = [
+        end(Mark::Answered, Some("final"), 2),
+        end(Mark::Limit, Some("budget_steps"), 1),
+        end(Mark::OwnRule, Some("env_terminal"), 1),
+        end(Mark::Died, None, 1),
+    ];
+    assert_eq!(strip.ends, expected);
+    let medians =
+        Medians { steps: Some(6.0), duration_ms: Some(90_500.0), tokens: Some(12_500.0), last_score: Some(0.25) };
+    assert_eq!(strip.medians, medians);
+    assert_eq!(survey.marks.get(&Mark::Running), Some(&1));
+}
+
+#[test]
+fn a_median_between_two_is_their_mean() {
+    let mut runs = five();
+    runs.truncate(4);
+    for (run, steps) in runs.iter_mut().zip([9, 1, 4, 3]) {
+        run.steps = steps;
+    }
+    assert_eq!(survey(&shared(runs), &Query::default()).strip.medians.steps, Some(3.5));
+    assert_eq!(survey::<Arc<Summary>>(&[], &Query::default()), Survey::default());
+}
+
+#[test]
+fn the_words_of_disagreement_are_those_of_the_verdict() {
+    let manifest = Manifest {
+        status: Some("completed".into()),
+        stop_reason: Some("final".into()),
+        success: Some(false),
+        ..Manifest::default()
+    };
+    let mut index = Index::default();
+    index.apply(Delta { manifest: Some(ManifestState::Read(Box::new(manifest))), ..Delta::default() });
+    let run = summary(&RunKey::new("x"), "x".into(), &index, Outside::default());
+    assert_eq!(survey(&[Arc::new(run)], &Query::default()).strip.disagree, 1);
+}
+
+/// Two steps with events: the first reads a file and is criticised, the second fails.
+fn index() -> Index {
+    let mut names = Names::default();
+    let mut delta = Delta::default();
+    let lines: [&str; 2] = [
+        r#"{"step_id": 0, "agent_id": "lead", "decision": {"mode": "act", "actions": [{"name": "read_file", "args": {"path": "a.py"}}, {"name": "run_tests", "args": {}}]},
+        "critic_outputs": [{"action": "retry", "reason": "too vague", "score": 0.2, "critic_name": "Safety"}, {"score": 0.9}],
+        "state_diff": {"plan": {"before": 1, "after": 2}}, "context": {"input_tokens_total": 10, "output_tokens": 2}}"#,
+        r#"{"step_id": 1, "decision": {"mode": "final", "final_answer": "done"}, "action_results": [{"status": "error", "error": "no such file"}]}"#,
+    ];
+    for line in lines {
+        delta.steps.push(StepHead::read(line.as_bytes(), &mut names).0);
+    }
+    for (step, second) in [(0, 0), (0, 3), (1, 4), (1, 100)] {
+        let phase = names.intern("DECIDE");
+        let head =
+            EventHead { phase, step_id: Some(step), ts: Some(second * 1_000_000), ok: true, ..EventHead::default() };
+        delta.events.push((head, (second == 100).then(|| EventNote::Error("disk full".into()))));
+    }
+    delta.names = names.since(0).to_vec();
+    delta.steps_file = FileState { exists: true, ..FileState::default() };
+    let mut index = Index::default();
+    index.apply(delta);
+    index
+}
+
+#[test]
+fn a_query_sees_a_step() {
+    let index = index();
+    for (query, steps) in [
+        ("", "0 1"),
+        ("status:act", "0"),
+        ("tool:tests", "0"),
+        ("run_tests", "0"),
+        ("a.py", "0"),
+        ("vague", "0"),
+        ("agent:lead", "0"),
+        ("critic:safety", "0"),
+        ("critic:retry", "0"),
+        ("critic:stop", ""),
+        ("score<0.3", "0"),
+        ("score>0.8", "0"),
+        ("tokens:12", "0"),
+        ("duration<10", "0"),
+        ("duration>1m", "1"),
+        ("events:2", "0 1"),
+        ("steps:1..", "1"),
+        ("err:true", "1"),
+        ("err:false", "0"),
+        ("\"no such file\"", "1"),
+        ("\"disk full\"", "1"),
+        ("answer", "1"),
+        ("state.plan changed", "0"),
+        ("-state.plan changed", "1"),
+        ("stop:final", ""),
+        ("state.plan:2", ""),
+    ] {
+        let query = Query::parse(query);
+        let found: Vec<_> = matching_steps(&index, &query).map(|ordinal| ordinal.to_string()).collect();
+        assert_eq!(found.join(" "), steps, "{query}");
+    }
+    assert!(StepSubject::new(&index, 2).is_none());
+}
+
+#[test]
+fn ten_thousand_runs() {
+    let all = shared(many(10_000));
+    for text in ["", "calc -attempt", "status:died model:model steps>5", "stop:final,none \"what you changed\""] {
+        let query = Query::parse(text);
+        let begun = Instant::now();
+        let window = select(&all, &query, Sort::default(), 200, None);
+        let selected = begun.elapsed();
+        let survey = survey(&all, &query);
+        assert_eq!(window.matched, survey.matched);
+        println!("{text:50} select {selected:?}, survey {:?}", begun.elapsed() - selected);
+    }
+}

@@ -1,0 +1,119 @@
+//! What stands in the table of events? Heads from the index, 200 at a time, by phase if asked.
+
+use super::{Lens, phase};
+use crate::model::{EventHead, Symbol};
+use crate::view::sign::{Link, Phrase, Sign};
+use crate::view::tabs::{EventRow, EventsTab, PhaseChoice};
+use crate::view::{format, href};
+
+/// So many events are shown at once.
+pub(super) const PER_PAGE: usize = 200;
+
+/// Which events are asked for.
+#[derive(Debug, Clone, Default)]
+pub struct EventsQuery {
+    /// Only this phase; empty for all.
+    pub phase: String,
+    /// The place of the first one among those that match.
+    pub after: usize,
+}
+
+/// The table of events.
+pub fn events_tab(lens: &Lens<'_>, query: &EventsQuery) -> EventsTab {
+    let wanted = lens.index.names().find(&query.phase);
+    let matches = |event: &EventHead| query.phase.is_empty() || Some(event.phase) == wanted;
+    let all = lens.index.events();
+    let total = all.iter().filter(|event| matches(event)).count();
+    let first = query.after.min(total);
+    let rows: Vec<EventRow> = all
+        .iter()
+        .enumerate()
+        .filter(|(_, event)| matches(event))
+        .skip(first)
+        .take(PER_PAGE)
+        .map(|(n, event)| row(lens, n, event))
+        .collect();
+    let run = href::run(lens.key());
+    let link = |label: String, after: usize| {
+        let after = if after == 0 { String::new() } else { after.to_string() };
+        Link::new(label, href::with_query(&run, &[("tab", "events"), ("phase", &query.phase), ("after", &after)]))
+    };
+    let end = first + rows.len();
+    let summary = match rows.len() {
+        0 => "no events".to_owned(),
+        _ => format!(
+            "{} to {} of {}",
+            format::count(first as u64),
+            format::count(end as u64 - 1),
+            format::count(total as u64)
+        ),
+    };
+    EventsTab {
+        summary: summary.into(),
+        action: run.clone(),
+        phases: phases(lens, &query.phase),
+        earlier: (first > 0).then(|| link(format!("earlier {}", PER_PAGE.min(first)), first.saturating_sub(PER_PAGE))),
+        later: (end < total).then(|| link(format!("later {}", PER_PAGE.min(total - end)), end)),
+        rows,
+    }
+}
+
+fn phases(lens: &Lens<'_>, chosen: &str) -> Vec<PhaseChoice> {
+    let mut counts: Vec<(Symbol, usize)> = Vec::new();
+    for event in lens.index.events() {
+        match counts.iter_mut().find(|(phase, _)| *phase == event.phase) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((event.phase, 1)),
+        }
+    }
+    let all = PhaseChoice {
+        value: "".into(),
+        label: format!("all {}", format::count(lens.index.events().len() as u64)).into(),
+        chosen: chosen.is_empty(),
+    };
+    let choice = |(symbol, count): (Symbol, usize)| {
+        let name = lens.index.name(symbol);
+        PhaseChoice {
+            value: name.into(),
+            label: format!("{name} {}", format::count(count as u64)).into(),
+            chosen: name == chosen,
+        }
+    };
+    let named = counts.into_iter().filter(|(symbol, _)| *symbol != Symbol::default());
+    std::iter::once(all).chain(named.map(choice)).collect()
+}
+
+fn row(lens: &Lens<'_>, n: usize, event: &EventHead) -> EventRow {
+    let name = lens.index.name(event.phase);
+    let (class, _) = phase(name);
+    let group = lens.index.group_at(n);
+    let step = match group.map(|at| (at, lens.index.step_of(at))) {
+        Some((_, Some(ordinal))) => Phrase::new().link(lens.label(ordinal), lens.at_step(ordinal)),
+        Some((at, None)) => {
+            let id = lens.index.groups().get(at).and_then(|group| group.step_id);
+            Phrase::new().text(id.map_or_else(String::new, |id| id.to_string())).dim(" no line")
+        }
+        None => Phrase::new().dim("run"),
+    };
+    let error = group
+        .and_then(|at| lens.index.groups().get(at)?.error.as_ref())
+        .filter(|(phase, _)| *phase == event.phase && !event.ok);
+    let note = match (error, event.fate.is_readable()) {
+        (_, false) => Phrase::from("not an event; see the raw line"),
+        (Some((_, text)), _) => Phrase::from(&**text),
+        (None, _) => Phrase::new(),
+    };
+    EventRow {
+        n,
+        class,
+        phase: name.into(),
+        stage: lens.index.name(event.stage).into(),
+        step,
+        at: lens.offset(event.ts),
+        datetime: event.ts.map_or_else(String::new, |ts| lens.iso(ts)).into(),
+        ok: if event.ok { Sign::plain("mk", "ok") } else { Sign::word("mk err", "error", "not ok") },
+        size: format::bytes(event.span.len).into(),
+        note,
+        raw: format!("{}/events/{n}/raw", href::run(lens.key())),
+    }
+}

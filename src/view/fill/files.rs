@@ -1,0 +1,129 @@
+//! What stands on the tabs about the files themselves, the manifest and the issues?
+
+use super::step::readable;
+use super::{Lens, WINDOW};
+use crate::analysis::health;
+use crate::model::json::Json;
+use crate::model::{Issue, IssueKind, ManifestState, TraceFile};
+use crate::view::fold::{Fold, ValueLinks};
+use crate::view::sign::{Link, Phrase, Sign};
+use crate::view::tabs::{CountCheck, IssueRow, IssuesTab, ManifestTab};
+use crate::view::{format, href};
+
+/// The tab of the manifest.
+pub fn manifest_tab(lens: &Lens<'_>) -> ManifestTab {
+    let base = format!("{}/manifest", href::run(lens.key()));
+    let mut fold = Fold::new(ValueLinks { value: format!("{base}/value"), raw: format!("{base}/raw") });
+    let bytes = match lens.lines.manifest() {
+        Ok(bytes) => bytes,
+        Err(why) => {
+            let missing = *lens.index.manifest() == ManifestState::Missing;
+            let words =
+                if missing { "There is no manifest.json.".to_owned() } else { format!("It cannot be read: {why}") };
+            return ManifestTab { note: Phrase::from(words), ..ManifestTab::default() };
+        }
+    };
+    let (text, repairs) = readable(&bytes);
+    let json = Json::parse(&text);
+    let note = match (&json, repairs.is_empty()) {
+        (None, _) => {
+            Phrase::from("The file is not JSON; it is shown as it is. The rest of this page keeps the last good one.")
+        }
+        (Some(Json::Object(_)), true) => Phrase::new(),
+        (Some(Json::Object(_)), false) => Phrase::from(format!("Shown after a repair: {}.", repairs.join(", "))),
+        (Some(_), _) => Phrase::from("The file is JSON, but not an object."),
+    };
+    let json = json.unwrap_or(Json::Deep(&text));
+    ManifestTab {
+        note,
+        checks: checks(lens),
+        entries: ManifestTab::entries_of(&json, &mut fold),
+        raw: Some(Link::new(format!("manifest.json, {}", format::bytes(bytes.len() as u64)), format!("{base}/raw"))),
+    }
+}
+
+fn checks(lens: &Lens<'_>) -> Vec<CountCheck> {
+    let Some(manifest) = lens.index.manifest().get() else { return Vec::new() };
+    let several = lens.index.segments().len() > 1;
+    let check = |what: &str, counted: Option<i64>, there: usize| {
+        let verdict = match counted {
+            None => Phrase::new().dim("not counted"),
+            Some(counted) if counted == there as i64 => Phrase::from("equal"),
+            Some(_) if several => Phrase::from("the last writer counts only what it wrote itself"),
+            Some(0) if !manifest.is_final() => Phrase::from("counted only when the run is finished"),
+            Some(_) => Phrase::new().strong("differ"),
+        };
+        CountCheck {
+            what: what.into(),
+            manifest: counted.map_or_else(|| format::MISSING.to_owned(), |counted| counted.to_string()).into(),
+            file: there.to_string().into(),
+            verdict,
+        }
+    };
+    vec![
+        check("steps", manifest.step_count, lens.index.steps().len()),
+        check("events", manifest.event_count, lens.index.events().len()),
+    ]
+}
+
+/// The tab of the issues; `after` is the place of the first one shown.
+pub fn issues_tab(lens: &Lens<'_>, after: usize) -> IssuesTab {
+    let issues = health::issues(lens.index);
+    let unlisted = lens.summary.issues.0.saturating_sub(issues.len());
+    let first = after.min(issues.len());
+    let end = (first + WINDOW).min(issues.len());
+    let mut counts: Vec<(IssueKind, usize)> = Vec::new();
+    for issue in &issues {
+        match counts.iter_mut().find(|(kind, _)| *kind == issue.kind) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((issue.kind, 1)),
+        }
+    }
+    let mut counts: Vec<(Sign, crate::view::text::Line)> =
+        counts.into_iter().map(|(kind, count)| (level(kind), format!("{} {}", count, kind.label()).into())).collect();
+    if unlisted > 0 {
+        counts.push((
+            Sign::plain("mk", "note"),
+            format!("{} more of the same sorts, counted and not listed", format::count(unlisted as u64)).into(),
+        ));
+    }
+    let link = |label: String, after: usize| {
+        let query = [("tab", "issues"), ("after", &*after.to_string())];
+        Link::new(label, href::with_query(&href::run(lens.key()), &query))
+    };
+    IssuesTab {
+        clean: Phrase::from("Clean: every line of the three files was read as it was written."),
+        counts,
+        earlier: (first > 0).then(|| link(format!("earlier {WINDOW}"), first.saturating_sub(WINDOW))),
+        later: (end < issues.len()).then(|| link(format!("later {}", WINDOW.min(issues.len() - end)), end)),
+        rows: issues.get(first..end).unwrap_or_default().iter().map(|issue| row(lens, issue)).collect(),
+    }
+}
+
+fn level(kind: IssueKind) -> Sign {
+    if kind.is_problem() { Sign::word("mk err", "error", "problem") } else { Sign::plain("mk", "note") }
+}
+
+fn row(lens: &Lens<'_>, issue: &Issue) -> IssueRow {
+    let sign = level(issue.kind);
+    let at_line = |number: u64| match issue.file {
+        TraceFile::Steps => {
+            let n = lens.index.steps().binary_search_by_key(&number, |step| step.line).ok()?;
+            Some(Link::new(format!("step {}", lens.label(n)), lens.at_step(n)))
+        }
+        TraceFile::Events => {
+            let n = lens.index.events().binary_search_by_key(&number, |event| event.line).ok()?;
+            Some(Link::new(format!("event {n}"), lens.at_event(n)))
+        }
+        TraceFile::Manifest => None,
+    };
+    let number = |number: Option<u64>| number.map_or_else(String::new, format::count);
+    IssueRow {
+        level: Sign { text: format!("{}: {}", sign.text.as_str(), issue.kind.label()).into(), ..sign },
+        file: issue.file.name().into(),
+        line: number(issue.line).into(),
+        offset: number(issue.offset).into(),
+        reason: Phrase::from(issue.reason.as_str()),
+        link: issue.line.and_then(at_line),
+    }
+}

@@ -1,0 +1,271 @@
+//! What stands in the view of one step? What its line says, and what only the run knows: times, neighbours, events.
+
+use super::{Lens, micros, phase};
+use crate::analysis::timing::{stretches, took};
+use crate::model::index::Group;
+use crate::model::json::Json;
+use crate::model::repair::{Retreat, retreat};
+use crate::model::{CriticAction, EventHead, Fate, Span, TraceFile};
+use crate::view::fold::{Fold, Part, ValueLinks};
+use crate::view::json::find;
+use crate::view::prompt::Prompt;
+use crate::view::sign::{Phrase, Sign};
+use crate::view::step::{Around, RawLine, StepError, StepEvent, StepEvents, StepLink, StepView, Value};
+use crate::view::svg::PhaseStrip;
+use crate::view::text::Line;
+use crate::view::{format, href};
+
+/// Where a step view stands; decides how its links work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepPlace {
+    /// Beside the list of steps.
+    List,
+    /// On a page of its own.
+    Alone,
+}
+
+/// The view of step `n`.
+pub fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepView> {
+    let step = lens.index.steps().get(n)?;
+    let group_at = lens.index.group_of(n);
+    let group = group_at.and_then(|at| lens.index.groups().get(at));
+    let page = href::step(lens.key(), n);
+    let links = ValueLinks { value: format!("{page}/value"), raw: format!("{page}/raw") };
+    let mut fold = Fold::new(links);
+    let mut view = StepView {
+        n,
+        title: format!("Step {}", lens.label(n)).into(),
+        facts: facts(lens, n, group).into(),
+        marks: marks(lens, n, group),
+        previous: n.checked_sub(1).and_then(|n| neighbour(lens, n, place)),
+        next: neighbour(lens, n + 1, place),
+        own: if place == StepPlace::List { page.clone() } else { String::new() },
+        error: group.and_then(|group| error(lens, n, group, &mut fold)),
+        ..StepView::default()
+    };
+    let bytes = lens.lines.line(TraceFile::Steps, step.span);
+    let text = bytes.as_ref().map_or_else(|_| String::new(), |bytes| readable(bytes).0);
+    match (&bytes, Json::parse(&text)) {
+        (Err(why), _) => view.unreadable = Some(Phrase::from(format!("The line cannot be read now: {why}"))),
+        (Ok(_), Some(json @ Json::Object(_))) => read_line(lens, n, group, &json, &mut view, &mut fold),
+        (Ok(_), Some(other)) => {
+            view.unreadable = Some(Phrase::new().text("The line is JSON, but not an object: ").code(other.to_string()));
+        }
+        (Ok(bytes), None) => {
+            let words =
+                format!("The line is not JSON. Its {} are below, as they are.", format::bytes(bytes.len() as u64));
+            view.unreadable = Some(Phrase::from(words));
+        }
+    }
+    if let Some(group) = group {
+        view.prompt = prompt(lens, group, &mut fold);
+        view.events = events(lens, group);
+    }
+    view.raw = raw(lens, n, bytes.as_deref().unwrap_or_default(), &mut fold).into_iter().collect();
+    view.raw_events = group.map_or_else(Vec::new, |group| raw_events(lens, group));
+    Some(view)
+}
+
+/// A line as text that parses where that is possible, and what was done to it.
+pub(crate) fn readable(bytes: &[u8]) -> (String, Vec<String>) {
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && Json::parse(text).is_some()
+    {
+        return (text.to_owned(), Vec::new());
+    }
+    match retreat(bytes, |text| Json::parse(text).is_some()) {
+        Retreat::Repaired { text, repairs } => (text, repairs.iter().map(|what| (*what).to_owned()).collect()),
+        Retreat::Salvaged { text, lost } => (text, lost),
+        Retreat::Foreign(_) | Retreat::NotJson(_) => (String::from_utf8_lossy(bytes).into_owned(), Vec::new()),
+    }
+}
+
+fn read_line(lens: &Lens<'_>, n: usize, group: Option<&Group>, json: &Json<'_>, view: &mut StepView, fold: &mut Fold) {
+    let before = |name: &str| {
+        let symbol = lens.index.names().find(name)?;
+        let marks = lens.index.steps().get(..n)?.iter().rev().flat_map(|step| step.critics.iter());
+        marks.into_iter().find(|mark| mark.name == symbol).and_then(|mark| mark.score)
+    };
+    let assets = json.get("visual_assets").and_then(Json::as_array).unwrap_or_default();
+    let picture = |recorded: &str| {
+        let at = assets.iter().position(|asset| asset.get("path").and_then(Json::as_str) == Some(recorded));
+        let at = at.ok_or_else(|| "no such picture in the line".to_owned())?;
+        lens.lines.has_asset(recorded).map(|()| format!("{}/assets/{at}", href::step(lens.key(), n)))
+    };
+    // Steps that failed before the action, and waits of QitOS 0.6, have no observation; the event at their start has.
+    let no_state = json.get("observation").and_then(|seen| seen.get("state")).is_none();
+    let ready = group.filter(|_| no_state).and_then(|group| event_text(lens, group, "state_ready"));
+    let ready = ready.as_ref().and_then(|(_, text)| Json::parse(text));
+    let state = ready.as_ref().and_then(|event| event.get("payload")?.get("observation")?.get("state"));
+    view.read(json, &Around { previous_score: &before, picture: &picture, state }, fold);
+}
+
+/// The text of the first event of a group with a stage, and its place.
+fn event_text(lens: &Lens<'_>, group: &Group, stage: &str) -> Option<(usize, String)> {
+    let symbol = lens.index.names().find(stage)?;
+    let events = lens.index.events().get(group.first..group.end)?;
+    let offset = events.iter().position(|event| event.stage == symbol)?;
+    let bytes = lens.lines.line(TraceFile::Events, events.get(offset)?.span).ok()?;
+    Some((group.first + offset, readable(&bytes).0))
+}
+
+fn facts(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> String {
+    let Some(step) = lens.index.steps().get(n) else { return String::new() };
+    let total = lens.index.steps().len();
+    let mut facts = vec![format!("{} of {}", format::ordinal(n as u64 + 1), format::count(total as u64))];
+    let offset = lens.offset(group.and_then(|group| group.started));
+    if !offset.is_empty() {
+        facts.push(offset.as_str().to_owned());
+    }
+    facts.extend(group.and_then(took).map(|time| format!("took {}", micros(time))));
+    facts.extend(step.tokens.map(|tokens| format!("{} tokens", format::count(tokens))));
+    let agent = lens.index.name(step.agent);
+    if !agent.is_empty() {
+        facts.push(agent.to_owned());
+    }
+    facts.join(" · ")
+}
+
+fn marks(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
+    let Some(step) = lens.index.steps().get(n) else { return Vec::new() };
+    let mut marks = Vec::new();
+    if group.is_some_and(|group| group.error.is_some()) {
+        let recovered = lens.index.steps().len() > n + 1;
+        marks.push(Sign::word("mk err", "error", if recovered { "error, the run went on" } else { "error" }));
+    }
+    if step.error.is_some() {
+        marks.push(Sign::word("mk err", "error", "tool error"));
+    }
+    marks.extend(step.returncode.map(|code| Sign::plain("mk err", format!("≠0 a command returned {code}"))));
+    if step.asked(CriticAction::Retry) {
+        marks.push(Sign::word("mk retry", "retry", "retry asked for"));
+    }
+    if step.asked(CriticAction::Stop) {
+        marks.push(Sign::word("mk stop", "critic", "stop asked for"));
+    }
+    match step.fate {
+        Fate::Repaired => marks.push(Sign::word("mk", "unknown", "shown after a repair")),
+        Fate::Provisional => marks.push(Sign::word("mk", "unknown", "the line has no end yet")),
+        _ => {}
+    }
+    marks
+}
+
+fn neighbour(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepLink> {
+    let step = lens.index.steps().get(n)?;
+    let (call, _) = crate::view::text::one_line(step.call.split('(').next().unwrap_or_default(), 40);
+    let page = href::step(lens.key(), n);
+    let (href, fragment) = match place {
+        StepPlace::List => (lens.at_step(n), format!("{page}/part")),
+        StepPlace::Alone => (page, String::new()),
+    };
+    Some(StepLink { href, fragment, label: format!("{} {call}", lens.label(n)).into() })
+}
+
+fn error(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) -> Option<StepError> {
+    let (symbol, text) = group.error.as_ref()?;
+    let step_id = lens.index.steps().get(n).and_then(|step| step.step_id);
+    let failures = lens.index.manifest().get().map_or(&[][..], |manifest| &manifest.failures);
+    let failure = failures.iter().find(|failure| failure.step_id.is_some() && failure.step_id == step_id);
+    let outcome = match (failure.map(|failure| &*failure.decision), lens.index.steps().len() > n + 1) {
+        (Some("continue"), _) => Phrase::from("The engine recovered and went on."),
+        (Some("stop"), _) => Phrase::from("The engine stopped the run."),
+        (_, true) => Phrase::from("The run went on after it."),
+        (_, false) => Phrase::from("No step follows."),
+    };
+    Some(StepError {
+        category: failure.map_or_else(|| "".into(), |failure| (&*failure.category).into()),
+        message: fold.text(failure.map_or(text, |failure| &failure.message), ""),
+        place: format!("recorded by {}", lens.index.name(*symbol)).into(),
+        outcome,
+    })
+}
+
+fn prompt(lens: &Lens<'_>, group: &Group, fold: &mut Fold) -> Option<Prompt> {
+    let links = |at: usize| {
+        let event = format!("{}/events/{at}", href::run(lens.key()));
+        ValueLinks { value: format!("{event}/value"), raw: format!("{event}/raw") }
+    };
+    let (at, input) = event_text(lens, group, "model_input")?;
+    let input = Json::parse(&input)?;
+    let prompt = Prompt::new(&input, links(at), fold);
+    let Some((at, output)) = event_text(lens, group, "model_output") else { return Some(prompt) };
+    let output = Json::parse(&output)?;
+    Some(prompt.with_output(&output, links(at), fold))
+}
+
+fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {
+    let stretches = stretches(lens.index, group);
+    let shown: Vec<_> = stretches.iter().map(|stretch| (phase(lens.index.name(stretch.phase)), stretch)).collect();
+    let times: Vec<_> = shown
+        .iter()
+        .filter_map(|((class, name), stretch)| Some((*class, name.as_str(), stretch.micros? as f64 / 1e3)))
+        .collect();
+    let rows = shown.iter().map(|((class, name), stretch)| {
+        let events = lens.index.events().get(stretch.first..stretch.end).unwrap_or_default();
+        let mut stages: Vec<&str> =
+            events.iter().map(|event| lens.index.name(event.stage)).filter(|stage| !stage.is_empty()).collect();
+        if stages.len() > 3 {
+            stages = [stages.first(), Some(&"…"), stages.last()].into_iter().flatten().copied().collect();
+        }
+        let failed = events.iter().filter(|event| !event.ok).count();
+        let mut note = Phrase::new().link(format::counted(events.len(), "event"), lens.at_event(stretch.first));
+        if failed > 0 {
+            note = note.text(format!(" · {failed} not ok"));
+        }
+        StepEvent {
+            class,
+            phase: name.as_str().into(),
+            stage: stages.join(" → ").into(),
+            at: lens.offset(stretch.started),
+            lasted: stretch.micros.map_or_else(|| format::MISSING.to_owned(), micros).into(),
+            note,
+        }
+    });
+    let rows = rows.collect();
+    StepEvents { count: format::count((group.end - group.first) as u64).into(), strip: PhaseStrip::new(&times), rows }
+}
+
+/// At most this many event lines are linked one by one; a step of a normal run has some thirteen.
+const MAX_RAW_EVENTS: usize = 100;
+
+fn place(file: TraceFile, line: u64, span: Span) -> Line {
+    let (from, to) = (format::count(span.offset), format::count(span.offset + span.len));
+    format!("{} line {}, bytes {from} to {to}", file.name(), format::count(line)).into()
+}
+
+fn raw(lens: &Lens<'_>, n: usize, bytes: &[u8], fold: &mut Fold) -> Option<RawLine> {
+    let step = lens.index.steps().get(n)?;
+    Some(RawLine {
+        place: place(TraceFile::Steps, step.line, step.span),
+        size: format::bytes(step.span.len).into(),
+        text: Some(fold.text(&String::from_utf8_lossy(bytes), "")),
+        href: Some(format!("{}/raw", href::step(lens.key(), n))),
+    })
+}
+
+fn raw_events(lens: &Lens<'_>, group: &Group) -> Vec<RawLine> {
+    let events = lens.index.events().get(group.first..group.end).unwrap_or_default();
+    let line = |(offset, event): (usize, &EventHead)| RawLine {
+        place: place(TraceFile::Events, event.line, event.span),
+        size: format::bytes(event.span.len).into(),
+        text: None,
+        href: Some(format!("{}/events/{}/raw", href::run(lens.key()), group.first + offset)),
+    };
+    events.iter().enumerate().take(MAX_RAW_EVENTS).map(line).collect()
+}
+
+/// The value at a JSON pointer of a line, one part of it where it is a long text. `None` where there is none.
+pub fn value_of(bytes: &[u8], pointer: &str, part: usize, links: ValueLinks) -> Option<Value> {
+    let (text, _) = readable(bytes);
+    let json = match Json::parse(&text) {
+        Some(json) if !pointer.is_empty() => json,
+        // The empty pointer is the line itself, as text.
+        _ => return Part::of(&text, part, pointer, &links).map(Value::Text),
+    };
+    match find(&json, pointer)? {
+        Json::String(text) => Part::of(text, part, pointer, &links).map(Value::Text),
+        Json::Deep(text) => Part::of(text, part, pointer, &links).map(Value::Text),
+        other => Some(Value::Json(Fold::new(links).json(other, pointer))),
+    }
+}

@@ -1,0 +1,242 @@
+//! The JSON side: the same facts as the pages, in the shapes that scripts rely on.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{OriginalUri, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::AppState;
+use super::error::WebError;
+use super::extract::{Params, RunParam, StepParam};
+use super::pages::{listed, sort};
+use super::run::with_lens;
+use crate::analysis::query::Query;
+use crate::analysis::select::select;
+use crate::analysis::why::why as explain;
+use crate::live::{Mode, Run};
+use crate::model::{Lines as _, TraceFile};
+use crate::view::wire;
+
+/// So many rows, steps or events are given unless the request says otherwise, and at most.
+const DEFAULT_LIMIT: usize = 200;
+const MAX_LIMIT: usize = 10_000;
+
+fn json(value: &impl Serialize) -> Result<Response, WebError> {
+    let body = serde_json::to_string(value).map_err(|error| WebError::fault(&error))?;
+    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+fn answer(state: &AppState, result: Result<Response, WebError>) -> Response {
+    result.unwrap_or_else(|error| error.respond(state, true))
+}
+
+fn limit(params: &Params, default: usize) -> Result<usize, WebError> {
+    match params.number("limit")? {
+        None => Ok(default),
+        Some(0) => Err(WebError::bad_request("Too small a limit:", "limit takes a whole number from 1 on.").named("0")),
+        Some(limit) => Ok(limit.min(MAX_LIMIT)),
+    }
+}
+
+/// `GET /api/runs`
+pub(super) async fn runs(State(state): State<AppState>, params: Params) -> Response {
+    answer(&state, list(&state, &params))
+}
+
+fn list(state: &AppState, params: &Params) -> Result<Response, WebError> {
+    let (limit, query, after) = (limit(params, 100)?, Query::parse(params.text("q")), params.text("after"));
+    let revision = *state.library.revision().borrow();
+    let runs = listed(state);
+    let selection = select(&runs, &query, sort(params)?, limit, Some(after).filter(|after| !after.is_empty()));
+    if selection.after_ignored {
+        let detail = "after takes what next held in the answer before.";
+        return Err(WebError::bad_request("Not a cursor:", detail).named(after));
+    }
+    let skipped = state.library.status().roots.into_iter().flat_map(|root| root.skipped);
+    json(&wire::Runs {
+        revision,
+        total: selection.total,
+        matched: selection.matched,
+        runs: selection.rows.iter().map(|row| wire::run_row(&row.summary)).collect(),
+        next: selection.next,
+        ignored: query.ignored.iter().map(wire::Ignored::from).collect(),
+        skipped: skipped.map(|skipped| wire::Skipped { path: skipped.path, reason: skipped.reason }).collect(),
+    })
+}
+
+/// `GET /api/runs/{key}`
+pub(super) async fn run(State(state): State<AppState>, RunParam(run): RunParam) -> Response {
+    let shown = with_lens(&state, &run, |lens| {
+        let manifest = lens.lines.manifest().ok();
+        json(&wire::run(lens.summary, lens.index, manifest.as_deref()))
+    });
+    answer(&state, shown.await.and_then(|shown| shown))
+}
+
+/// `GET /api/runs/{key}/steps`
+pub(super) async fn steps(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
+    let asked = limit(&params, DEFAULT_LIMIT).and_then(|limit| Ok((limit, params.number("after")?)));
+    let (limit, after) = match asked {
+        Ok(asked) => asked,
+        Err(error) => return error.respond(&state, true),
+    };
+    let shown = with_lens(&state, &run, move |lens| json(&wire::step_heads(lens.index, after, limit)));
+    answer(&state, shown.await.and_then(|shown| shown))
+}
+
+/// `GET /api/runs/{key}/steps/{n}`
+pub(super) async fn step(State(state): State<AppState>, StepParam(run, n): StepParam) -> Response {
+    let shown = with_lens(&state, &run, move |lens| {
+        let gone =
+            |why: String| WebError::not_found("This step cannot be read now", &format!("The system says: {why}."));
+        let span = lens.index.steps().get(n).map(|step| step.span).unwrap_or_default();
+        let line = lens.lines.line(TraceFile::Steps, span).map_err(gone)?;
+        let events = lens.index.events().get(wire::events_of(lens.index, n)).unwrap_or_default();
+        let events: Result<Vec<_>, _> =
+            events.iter().map(|event| lens.lines.line(TraceFile::Events, event.span)).collect();
+        let step = wire::step(lens.index, n, &line, &events.map_err(gone)?).map(|step| json(&step));
+        step.unwrap_or_else(|| Err(gone("the files changed".to_owned())))
+    });
+    answer(&state, shown.await.and_then(|shown| shown))
+}
+
+/// `GET /api/runs/{key}/scores`
+pub(super) async fn scores(State(state): State<AppState>, RunParam(run): RunParam) -> Response {
+    let shown = with_lens(&state, &run, |lens| {
+        let line = |n: usize| lens.lines.line(TraceFile::Steps, lens.index.steps().get(n)?.span).ok();
+        json(&wire::scores(lens.index, line))
+    });
+    answer(&state, shown.await.and_then(|shown| shown))
+}
+
+#[derive(Debug, Serialize)]
+struct Why<'a> {
+    headline: &'a str,
+    second: &'a str,
+    outcome: &'static str,
+    stop_reason: Option<&'a str>,
+    certainty: &'static str,
+    step: Option<usize>,
+    evidence: Vec<WhyEvidence<'a>>,
+    /// The rule table; empty until the board evaluates rules.
+    rules: [(); 0],
+    contradictions: &'a [String],
+    first_trouble: Option<Trouble<'a>>,
+    liveness: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct WhyEvidence<'a> {
+    kind: &'static str,
+    text: &'a str,
+    step: Option<usize>,
+    event: Option<usize>,
+}
+
+#[derive(Debug, Serialize)]
+struct Trouble<'a> {
+    step: usize,
+    text: &'a str,
+}
+
+/// `GET /api/runs/{key}/why`
+pub(super) async fn why(State(state): State<AppState>, RunParam(run): RunParam) -> Response {
+    let shown = with_lens(&state, &run, |lens| {
+        let (verdict, why) = (&lens.summary.verdict, explain(lens.summary, lens.index));
+        let evidence = why.evidence.iter();
+        json(&Why {
+            headline: &verdict.sentence,
+            second: &verdict.second,
+            outcome: verdict.outcome.word(),
+            stop_reason: verdict.stop_reason.as_deref(),
+            certainty: verdict.certainty.word(),
+            step: verdict.step,
+            evidence: evidence
+                .map(|e| WhyEvidence { kind: e.kind.word(), text: &e.text, step: e.step, event: e.event })
+                .collect(),
+            rules: [],
+            contradictions: &why.contradictions,
+            first_trouble: why.first_trouble.as_ref().map(|(step, text)| Trouble { step: *step, text }),
+            liveness: lens.summary.life.liveness.word(),
+        })
+    });
+    answer(&state, shown.await.and_then(|shown| shown))
+}
+
+/// `GET /api/runs/{key}/raw`: written while it is read, since the files may be larger than the memory.
+pub(super) async fn raw(RunParam(run): RunParam) -> Response {
+    let (sender, receiver) = mpsc::channel::<Result<Bytes, io::Error>>(4);
+    tokio::task::spawn_blocking(move || {
+        let mut out = io::BufWriter::with_capacity(1 << 16, Chunks { sender: sender.clone() });
+        if let Err(error) = write_raw(&run, &mut out).and_then(|()| out.flush()) {
+            // The reader sees a broken answer, not a document that only looks complete.
+            let _ = sender.blocking_send(Err(error));
+        }
+    });
+    ([(CONTENT_TYPE, "application/json")], Body::from_stream(ReceiverStream::new(receiver))).into_response()
+}
+
+fn write_raw(run: &Arc<Run>, out: &mut impl Write) -> io::Result<()> {
+    let manifest = run.manifest().ok();
+    let lines = |file| run.dir().read_lines(file).ok();
+    wire::write_raw(out, manifest.as_deref(), lines(TraceFile::Steps), lines(TraceFile::Events))
+}
+
+/// Hands what is written to the connection, and waits while it is slow.
+struct Chunks {
+    sender: mpsc::Sender<Result<Bytes, io::Error>>,
+}
+
+impl Write for Chunks {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.sender.blocking_send(Ok(Bytes::copy_from_slice(bytes)));
+        sent.map(|()| bytes.len()).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Health {
+    status: &'static str,
+    runs: usize,
+    watch: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    watch_reason: Option<String>,
+    scan_age_ms: u128,
+    indexing: usize,
+}
+
+/// `GET /healthz`
+pub(super) async fn healthz(State(state): State<AppState>) -> Response {
+    let status = state.library.status();
+    let (watch, watch_reason) = match status.mode {
+        Mode::Native => ("native", None),
+        Mode::Poll(why) => ("poll", Some(why)),
+    };
+    let health = Health {
+        status: "ok",
+        runs: state.library.runs().len(),
+        watch,
+        watch_reason,
+        scan_age_ms: status.looked.elapsed().as_millis(),
+        // Before the first look nobody knows how many there are.
+        indexing: if status.first_look_done { status.indexing } else { status.indexing.max(1) },
+    };
+    answer(&state, json(&health))
+}
+
+/// Any address below `/api` that is none.
+pub(super) async fn not_found(State(state): State<AppState>, OriginalUri(uri): OriginalUri) -> Response {
+    WebError::not_found("There is nothing at", "The README lists the addresses of the API.")
+        .named(uri.path())
+        .respond(&state, true)
+}

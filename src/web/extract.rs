@@ -1,0 +1,164 @@
+//! What does a request name? Typed parts of the address whose absence is an error page, not a parser's words.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::request::Parts;
+use axum::response::Response;
+
+use super::AppState;
+use super::error::WebError;
+use super::pages;
+use crate::live::Run;
+use crate::view::href;
+
+/// The run an address names. Looked up in the library; the key never becomes a path.
+#[derive(Debug)]
+pub(super) struct RunParam(pub(super) Arc<Run>);
+
+/// A part of the path by its name in the route.
+async fn part(parts: &mut Parts, state: &AppState, name: &str) -> String {
+    match RawPathParams::from_request_parts(parts, state).await {
+        Ok(params) => {
+            params.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_owned()).unwrap_or_default()
+        }
+        // The path is not UTF-8 after decoding: no run has such a key.
+        Err(_) => "\u{fffd}".to_owned(),
+    }
+}
+
+/// Whether the request is for a program rather than a person.
+fn is_api(parts: &Parts) -> bool {
+    // Nested routers see their own part of the path; the original is kept beside it.
+    let original = parts.extensions.get::<axum::extract::OriginalUri>();
+    original.map_or(parts.uri.path(), |uri| uri.path()).starts_with("/api/")
+}
+
+impl FromRequestParts<AppState> for RunParam {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
+        let key = part(parts, state, "key").await;
+        match state.library.run(&key) {
+            Some(run) => Ok(Self(run)),
+            None => Err(pages::no_such_run(state, &key).respond(state, is_api(parts))),
+        }
+    }
+}
+
+/// The ordinal of a step that the run has.
+#[derive(Debug)]
+pub(super) struct StepParam(pub(super) Arc<Run>, pub(super) usize);
+
+impl FromRequestParts<AppState> for StepParam {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
+        let RunParam(run) = RunParam::from_request_parts(parts, state).await?;
+        let text = part(parts, state, "n").await;
+        let total = run.index().steps().len();
+        let page = href::run(run.key().as_str());
+        let api = is_api(parts);
+        let error = match text.parse::<usize>() {
+            Ok(n) if n < total => return Ok(Self(run, n)),
+            Ok(_) => WebError::not_found("This run has no step", &has_steps(total)).named(&text),
+            Err(_) => WebError::bad_request("A step is named by its place, counted from 0, not by", &has_steps(total))
+                .named(&text),
+        };
+        Err(error.link("The run", page).respond(state, api))
+    }
+}
+
+pub(super) fn has_steps(total: usize) -> String {
+    match total {
+        0 => "It has no steps.".to_owned(),
+        1 => "It has one step, 0.".to_owned(),
+        _ => format!("It has {total} steps, 0 to {}.", total - 1),
+    }
+}
+
+/// The place of an event that the run has.
+#[derive(Debug)]
+pub(super) struct EventParam(pub(super) Arc<Run>, pub(super) usize);
+
+impl FromRequestParts<AppState> for EventParam {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
+        let RunParam(run) = RunParam::from_request_parts(parts, state).await?;
+        let text = part(parts, state, "n").await;
+        let total = run.index().events().len();
+        match text.parse::<usize>() {
+            Ok(n) if n < total => Ok(Self(run, n)),
+            _ => {
+                let error =
+                    WebError::not_found("This run has no event", &format!("It has {total} events, counted from 0."));
+                Err(error.named(&text).link("The run", href::run(run.key().as_str())).respond(state, is_api(parts)))
+            }
+        }
+    }
+}
+
+/// Any other part of the path, by position in the route: the last one.
+#[derive(Debug)]
+pub(super) struct LastPart(pub(super) String);
+
+impl FromRequestParts<AppState> for LastPart {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Self::Rejection> {
+        let last = match RawPathParams::from_request_parts(parts, state).await {
+            Ok(params) => params.iter().last().map(|(_, value)| value.to_owned()),
+            Err(_) => None,
+        };
+        Ok(Self(last.unwrap_or_default()))
+    }
+}
+
+/// The query's parameters, decoded; of a repeated one the last counts.
+#[derive(Debug, Default)]
+pub(super) struct Params(HashMap<String, String>);
+
+impl Params {
+    /// The value of a parameter, empty where it is not given.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+
+    /// Whether a parameter is given, with or without a value.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// A whole number.
+    ///
+    /// # Errors
+    /// The parameter is given and is no number.
+    pub(super) fn number(&self, name: &str) -> Result<Option<usize>, WebError> {
+        match self.text(name) {
+            "" => Ok(None),
+            text => match text.parse() {
+                Ok(number) => Ok(Some(number)),
+                Err(_) => {
+                    let detail = format!("The parameter {name} takes a whole number from 0 on.");
+                    Err(WebError::bad_request("Not a number:", &detail).named(text))
+                }
+            },
+        }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Params {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        let decode = |text: &str| {
+            let spaced = text.replace('+', " ");
+            percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+        };
+        let pairs = parts.uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        Ok(Self(pairs.map(|(name, value)| (decode(name), decode(value))).collect()))
+    }
+}

@@ -1,0 +1,388 @@
+//! The pages and parts of one run. Each handler: name the thing, lock the index, fill a struct, render.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::http::{HeaderName, StatusCode};
+use axum::response::{Html, IntoResponse, Response};
+
+use super::AppState;
+use super::error::WebError;
+use super::extract::{EventParam, LastPart, Params, RunParam, StepParam};
+use super::pages::{now, shown_roots};
+use crate::live::Run;
+use crate::model::json::Json;
+use crate::model::{Lines as _, Span, TraceFile};
+use crate::view::fill::{self, EventsQuery, Lens, StepPlace, Window};
+use crate::view::fold::ValueLinks;
+use crate::view::run::{Content, PendingSlot, Row, RunPage, RunPulse};
+use crate::view::sign::Link;
+use crate::view::step::{StepFragment, StepPage, ValuePage};
+use crate::view::{Place, Pulse, Shell, href};
+
+/// Runs `show` off the async threads with the run's index locked, and turns what it makes into an answer.
+pub(super) async fn with_lens<T: Send + 'static>(
+    state: &AppState,
+    run: &Arc<Run>,
+    show: impl FnOnce(&Lens<'_>) -> T + Send + 'static,
+) -> Result<T, WebError> {
+    let (run, zone) = (Arc::clone(run), state.zone.clone());
+    let shown = tokio::task::spawn_blocking(move || {
+        let summary = run.summary();
+        let index = run.index();
+        show(&Lens { summary: &summary, index: &index, lines: &*run, now: now(), zone: &zone })
+    });
+    shown.await.map_err(|error| WebError::fault(&error))
+}
+
+pub(super) fn html(page: &impl Template) -> Result<Response, WebError> {
+    page.render().map(|html| Html(html).into_response()).map_err(|error| WebError::fault(&error))
+}
+
+fn answer(state: &AppState, result: Result<Response, WebError>) -> Response {
+    result.unwrap_or_else(|error| error.respond(state, false))
+}
+
+fn shell(state: &AppState, run: &Run, title: String) -> Shell {
+    let ended = !run.summary().life.liveness.may_grow();
+    Shell {
+        title,
+        root: shown_roots(state),
+        stream: Some(format!("{}/events", href::run(run.key().as_str()))),
+        revision: run.revision_now(),
+        boot: state.boot.to_string(),
+        ended,
+        place: Place::Run,
+    }
+}
+
+fn crumb() -> Vec<Link> {
+    vec![Link::new("Runs", "/")]
+}
+
+/// `GET /runs/{key}`
+pub(super) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
+    answer(&state, run_page(&state, &run, &params).await)
+}
+
+async fn run_page(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<Response, WebError> {
+    let (step, before, after) = (params.number("step")?, params.number("before")?, params.number("after")?);
+    let total = run.index().steps().len();
+    if let Some(n) = step.filter(|n| *n >= total.max(1)) {
+        let error =
+            WebError::not_found("This run has no step", &super::extract::has_steps(total)).named(&n.to_string());
+        return Err(error.link("The run", href::run(run.key().as_str())));
+    }
+    // The form of the events tab sends only what it filters by.
+    let tab = if params.has("phase") { "events" } else { params.text("tab") }.to_owned();
+    if !matches!(tab.as_str(), "" | "events" | "manifest" | "issues") {
+        let error =
+            WebError::not_found("A run page has no tab", "It has steps, events, manifest and issues.").named(&tab);
+        return Err(error.link("The run", href::run(run.key().as_str())));
+    }
+    let phase = params.text("phase").to_owned();
+    let shell = shell(state, run, String::new());
+    let html_page = with_lens(state, run, move |lens| {
+        let alive = lens.summary.life.liveness.may_grow();
+        let content = match tab.as_str() {
+            "events" => {
+                Content::Events(fill::events_tab(lens, &EventsQuery { phase, after: after.unwrap_or_default() }))
+            }
+            "manifest" => Content::Manifest(fill::manifest_tab(lens)),
+            "issues" => Content::Issues(fill::issues_tab(lens, after.unwrap_or_default())),
+            _ => {
+                let window = Window::new(lens.index.steps().len(), step, before);
+                let n = step.or(window.end.checked_sub(1));
+                let selected = n.and_then(|n| Some((n, fill::step_view(lens, n, StepPlace::List)?)));
+                let follow = alive.then_some(step.is_none() && before.is_none());
+                Content::Steps(Box::new(fill::steps_tab(lens, window, selected, follow)))
+            }
+        };
+        let total = lens.index.steps().len();
+        RunPage {
+            pulse: Some(pulse_from(lens, shell.revision, &tab, total, before.is_none())),
+            shell: Shell { title: fill::content_title(lens), ..shell },
+            crumb: crumb(),
+            head: fill::head(lens),
+            verdict: fill::verdict(lens),
+            tabs: fill::tabs(lens, &tab),
+            content,
+        }
+    })
+    .await?;
+    html(&html_page)
+}
+
+/// The pulse of a page that shows the run up to step `steps`.
+fn pulse_from(lens: &Lens<'_>, revision: u64, tab: &str, steps: usize, at_end: bool) -> Pulse {
+    let base = format!("{}/live", href::run(lens.summary.key.as_str()));
+    let from = if tab.is_empty() && at_end { steps.to_string() } else { String::new() };
+    let url = href::with_query(&base, &[("tab", tab), ("steps", &from), ("since", &revision.to_string())]);
+    Pulse { url, revision, count: 0, noun: "step", say: None }
+}
+
+/// `GET /runs/{key}/live`
+pub(super) async fn pulse(State(state): State<AppState>, run: Result<RunParam, Response>, params: Params) -> Response {
+    match (run, params.has("awaited")) {
+        (Ok(RunParam(run)), false) => answer(&state, run_pulse(&state, &run, &params).await),
+        (Ok(_), true) => [(HeaderName::from_static("hx-refresh"), "true")].into_response(),
+        (Err(_), true) => StatusCode::NO_CONTENT.into_response(),
+        // The run went away while somebody looked at it; its page says so when it is loaded again.
+        (Err(_), false) => [(HeaderName::from_static("hx-refresh"), "true")].into_response(),
+    }
+}
+
+async fn run_pulse(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<Response, WebError> {
+    let known = params.number("steps")?;
+    let shown = params.number("shown")?;
+    let follow = params.text("follow") == "1";
+    let tab = params.text("tab").to_owned();
+    // Taken before the index is read: what comes in between is asked for once more.
+    let revision = run.revision_now();
+    let was_alive = params.text("ended") != "1";
+    let pulse = with_lens(state, run, move |lens| {
+        let total = lens.index.steps().len();
+        let mut pulse = RunPulse {
+            pulse: pulse_from(lens, revision, &tab, total, known.is_some()),
+            title: Some(fill::content_title(lens).into()),
+            head: Some(fill::head(lens)),
+            verdict: Some(fill::verdict(lens)),
+            tabs: Some(fill::tabs(lens, &tab)),
+            ..RunPulse::default()
+        };
+        if let Some(known) = known.filter(|_| tab.is_empty()) {
+            let list = fill::steps_tab(lens, Window { first: total, end: total }, None, None);
+            pulse.pending = Some(PendingSlot { step: list.pending.step });
+            pulse.end = Some(list.end);
+            pulse.added = fill::rows_from(lens, known.min(total));
+            // The last row the page has may have been provisional, or got its events only now.
+            pulse.changed =
+                known.checked_sub(1).and_then(|n| fill::row(lens, n, shown == Some(n))).into_iter().collect();
+            pulse.pulse.count = pulse.added.iter().filter(|row| matches!(row, Row::Step(_))).count();
+            if follow && total > known {
+                let n = total - 1;
+                pulse.selected = fill::step_view(lens, n, StepPlace::List);
+                select(lens, &mut pulse, n, shown);
+            } else if shown == known.checked_sub(1) {
+                pulse.selected = shown.and_then(|n| fill::step_view(lens, n, StepPlace::List));
+            }
+        }
+        if was_alive && !lens.summary.life.liveness.may_grow() {
+            pulse.pulse.say = Some(format!("Run ended: {}", lens.summary.verdict.sentence));
+            pulse.pulse.url.push_str("&ended=1");
+        }
+        pulse
+    })
+    .await?;
+    html(&pulse)
+}
+
+/// Marks the row of step `n` as the one that is read, and the one before as not.
+fn select(lens: &Lens<'_>, pulse: &mut RunPulse, n: usize, shown: Option<usize>) {
+    for row in &mut pulse.added {
+        if let Row::Step(row) = row {
+            row.current = row.n == n;
+        }
+    }
+    let other = shown.filter(|shown| *shown != n && !pulse.changed.iter().any(|row| row.n == *shown));
+    pulse.changed.extend(other.and_then(|shown| fill::row(lens, shown, false)));
+    for row in &mut pulse.changed {
+        row.current = row.n == n;
+    }
+}
+
+/// `GET /runs/{key}/steps/{n}`
+pub(super) async fn step(State(state): State<AppState>, StepParam(run, n): StepParam) -> Response {
+    let shell = shell(&state, &run, String::new());
+    let shown = with_lens(&state, &run, move |lens| {
+        let view = fill::step_view(lens, n, StepPlace::Alone)?;
+        let name = lens.summary.key.as_str();
+        Some(StepPage {
+            // The step is written; the page of one step needs no news.
+            shell: Shell { title: format!("{name}: {}", view.title.as_str()), stream: None, ..shell },
+            crumb: [crumb(), vec![Link::new(name, href::run_at(name, n))]].concat(),
+            run: name.into(),
+            view,
+        })
+    });
+    let shown = shown.await.and_then(|page| page.ok_or_else(gone));
+    answer(&state, shown.and_then(|page| html(&page)))
+}
+
+/// `GET /runs/{key}/steps/{n}/part`
+pub(super) async fn step_part(State(state): State<AppState>, StepParam(run, n): StepParam, params: Params) -> Response {
+    let shown = params.number("shown").unwrap_or_default();
+    let part = with_lens(&state, &run, move |lens| {
+        let view = fill::step_view(lens, n, StepPlace::List)?;
+        let rows = shown.filter(|shown| *shown != n).into_iter().chain([n]);
+        Some(StepFragment {
+            title: format!("{}: {}", lens.summary.key, view.title.as_str()).into(),
+            rows: rows.filter_map(|row| fill::row(lens, row, row == n)).collect(),
+            view,
+        })
+    });
+    let part = part.await.and_then(|part| part.ok_or_else(gone));
+    answer(&state, part.and_then(|part| html(&part)))
+}
+
+fn gone() -> WebError {
+    WebError::not_found("This step is not there any more", "The files changed while the page was made.")
+}
+
+/// One line of a file, or the manifest.
+struct Source {
+    run: Arc<Run>,
+    file: TraceFile,
+    /// `None` for the manifest.
+    span: Option<Span>,
+    /// The address of its `value` and `raw`.
+    base: String,
+    name: String,
+}
+
+impl Source {
+    fn step(run: Arc<Run>, n: usize) -> Self {
+        let span = run.index().steps().get(n).map(|step| step.span);
+        let base = href::step(run.key().as_str(), n);
+        Self { run, file: TraceFile::Steps, span, base, name: format!("step-{n}.json") }
+    }
+
+    fn event(run: Arc<Run>, n: usize) -> Self {
+        let span = run.index().events().get(n).map(|event| event.span);
+        let base = format!("{}/events/{n}", href::run(run.key().as_str()));
+        Self { run, file: TraceFile::Events, span, base, name: format!("event-{n}.json") }
+    }
+
+    fn manifest(run: Arc<Run>) -> Self {
+        let base = format!("{}/manifest", href::run(run.key().as_str()));
+        Self { run, file: TraceFile::Manifest, span: None, base, name: "manifest.json".to_owned() }
+    }
+
+    fn read(&self) -> Result<Vec<u8>, WebError> {
+        let read = match self.span {
+            Some(span) => self.run.line(self.file, span),
+            None => self.run.manifest(),
+        };
+        read.map_err(|why| {
+            let error = WebError::not_found("This cannot be read now", &format!("The system says: {why}."))
+                .named(self.file.name());
+            error.link("The run", href::run(self.run.key().as_str()))
+        })
+    }
+
+    async fn raw(self, state: AppState) -> Response {
+        let read = tokio::task::spawn_blocking(move || {
+            let bytes = self.read()?;
+            let name = format!("inline; filename=\"{}\"", self.name);
+            Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()), (CONTENT_DISPOSITION, name)], bytes)
+                .into_response())
+        });
+        answer(&state, read.await.unwrap_or_else(|error| Err(WebError::fault(&error))))
+    }
+
+    async fn value(self, state: AppState, params: Params) -> Response {
+        let (at, part) = (params.text("at").to_owned(), params.number("part"));
+        let shell = Shell { stream: None, ..shell(&state, &self.run, String::new()) };
+        let shown = tokio::task::spawn_blocking(move || {
+            let part = part?.unwrap_or(1);
+            let links = ValueLinks { value: format!("{}/value", self.base), raw: format!("{}/raw", self.base) };
+            let bytes = self.read()?;
+            let value = fill::value_of(&bytes, &at, part, links).ok_or_else(|| {
+                let error =
+                    WebError::not_found("There is no value at", "The line has none there, or no such part.").named(&at);
+                error.link("The whole line", format!("{}/raw", self.base))
+            })?;
+            let key = self.run.key().as_str().to_owned();
+            let place = if at.is_empty() { "/" } else { at.as_str() };
+            let title = format!("{} {place}", self.name.trim_end_matches(".json"));
+            html(&ValuePage {
+                shell: Shell { title: format!("{key}: {title}"), ..shell },
+                crumb: [crumb(), vec![Link::new(key.as_str(), href::run(&key))]].concat(),
+                title: title.into(),
+                value,
+                raw: Some(format!("{}/raw", self.base)),
+            })
+        });
+        answer(&state, shown.await.unwrap_or_else(|error| Err(WebError::fault(&error))))
+    }
+}
+
+/// `GET /runs/{key}/steps/{n}/raw`
+pub(super) async fn step_raw(State(state): State<AppState>, StepParam(run, n): StepParam) -> Response {
+    Source::step(run, n).raw(state).await
+}
+
+/// `GET /runs/{key}/steps/{n}/value`
+pub(super) async fn step_value(
+    State(state): State<AppState>,
+    StepParam(run, n): StepParam,
+    params: Params,
+) -> Response {
+    Source::step(run, n).value(state, params).await
+}
+
+/// `GET /runs/{key}/events/{n}/raw`
+pub(super) async fn event_raw(State(state): State<AppState>, EventParam(run, n): EventParam) -> Response {
+    Source::event(run, n).raw(state).await
+}
+
+/// `GET /runs/{key}/events/{n}/value`
+pub(super) async fn event_value(
+    State(state): State<AppState>,
+    EventParam(run, n): EventParam,
+    params: Params,
+) -> Response {
+    Source::event(run, n).value(state, params).await
+}
+
+/// `GET /runs/{key}/manifest/raw`
+pub(super) async fn manifest_raw(State(state): State<AppState>, RunParam(run): RunParam) -> Response {
+    Source::manifest(run).raw(state).await
+}
+
+/// `GET /runs/{key}/manifest/value`
+pub(super) async fn manifest_value(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
+    Source::manifest(run).value(state, params).await
+}
+
+/// Pictures larger than this are not served.
+const MAX_ASSET_BYTES: u64 = 32 << 20;
+
+/// `GET /runs/{key}/steps/{n}/assets/{asset}`: the picture at that place of the step's list, if the run holds it.
+pub(super) async fn asset(
+    State(state): State<AppState>,
+    StepParam(run, n): StepParam,
+    LastPart(which): LastPart,
+) -> Response {
+    let read = tokio::task::spawn_blocking(move || {
+        let source = Source::step(Arc::clone(&run), n);
+        let text = String::from_utf8_lossy(&source.read()?).into_owned();
+        let json = Json::parse(&text);
+        let path = json.as_ref().and_then(|json| {
+            let assets = json.get("visual_assets")?.as_array()?;
+            assets.get(which.parse::<usize>().ok()?)?.get("path")?.as_str()
+        });
+        let missing = |why: &str| WebError::not_found("There is no such picture", why).named(&which);
+        let path = path.ok_or_else(|| missing("The step names none at this place."))?;
+        let (path, file) = run.dir().open_asset(path).map_err(|error| missing(&format!("It is {error}.")))?;
+        let mime = mime(&path).ok_or_else(|| missing("Its name is not that of a picture."))?;
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX_ASSET_BYTES), &mut bytes)
+            .map_err(|error| missing(&error.to_string()))?;
+        Ok(([(CONTENT_TYPE, mime)], bytes).into_response())
+    });
+    answer(&state, read.await.unwrap_or_else(|error| Err(WebError::fault(&error))))
+}
+
+/// Raster formats only: an SVG is a document that may hold scripts.
+fn mime(path: &std::path::Path) -> Option<&'static str> {
+    match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+        "png" => Some("image/png"),
+        "jpg" | "jpeg" => Some("image/jpeg"),
+        "gif" => Some("image/gif"),
+        "webp" => Some("image/webp"),
+        _ => None,
+    }
+}

@@ -1,0 +1,115 @@
+//! How does the server start and stop?
+
+use std::future::IntoFuture as _;
+use std::io::{self, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::serve::ListenerExt as _;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::{AppState, router};
+use crate::live::Library;
+use crate::{Error, Kind, Result};
+
+/// Where to listen.
+#[derive(Debug, Clone)]
+pub struct Address {
+    /// A name or an address.
+    pub host: String,
+    /// 0 takes a free port.
+    pub port: u16,
+}
+
+/// How long open answers may take to finish once the server stops.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Serves `library` until Ctrl-C or SIGTERM. `ready` is called with the address once requests are taken.
+///
+/// # Errors
+/// The address cannot be used, or the system refuses what a server needs.
+pub fn serve(library: Library, address: &Address, ready: impl FnOnce(SocketAddr) -> Result<()>) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new(Kind::Unreadable, "the server cannot start").because(error))?;
+    runtime.block_on(async {
+        let listener = bind(address).await?;
+        let local = listener.local_addr().map_err(|error| unusable(address).because(error))?;
+        let (stop, stopping) = watch::channel(false);
+        let app = router(AppState::new(Arc::new(library), &address.host, stopping.clone()));
+        // Small answers to one reader: waiting to fill a packet only adds delay.
+        let listener = listener.tap_io(|stream| {
+            let _ = stream.set_nodelay(true);
+        });
+        ready(local)?;
+        let mut ended = stopping.clone();
+        let server = axum::serve(listener, app).with_graceful_shutdown(async move {
+            let _ = ended.wait_for(|stop| *stop).await;
+        });
+        tokio::pin! { let server = server.into_future(); }
+        tokio::select! {
+            served = &mut server => return served.map_err(|error| Error::new(Kind::Bug, "the server ended").because(error)),
+            () = asked_to_stop() => {}
+        }
+        let _ = stop.send(true);
+        // A reader that does not read must not keep the process.
+        let _ = tokio::time::timeout(GRACE, server).await;
+        Ok(())
+    })
+}
+
+async fn bind(address: &Address) -> Result<TcpListener> {
+    match TcpListener::bind((address.host.as_str(), address.port)).await {
+        Ok(listener) => Ok(listener),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let hint = if is_board(address) {
+                format!(
+                    "another board is serving there: open http://{}:{}/, or choose a port with --port",
+                    address.host, address.port
+                )
+            } else {
+                "choose another port with --port, or --port 0 for a free one".to_owned()
+            };
+            Err(unusable(address).because(error).hint(hint))
+        }
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(unusable(address).because(error).hint("ports below 1024 need rights: choose a higher one with --port"))
+        }
+        Err(error) => {
+            Err(unusable(address).because(error).hint("--host takes an address of this machine, such as 127.0.0.1"))
+        }
+    }
+}
+
+fn unusable(address: &Address) -> Error {
+    Error::new(Kind::Unreadable, format!("cannot listen on {}:{}", address.host, address.port))
+}
+
+/// Whether a board answers there. Only asked to give a better hint.
+fn is_board(address: &Address) -> bool {
+    let ask = || -> io::Result<String> {
+        let mut stream = std::net::TcpStream::connect((address.host.as_str(), address.port))?;
+        stream.set_read_timeout(Some(Duration::from_millis(300)))?;
+        write!(stream, "GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.take(4096).read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.contains("\"scan_age_ms\""))
+}
+
+/// Ends at Ctrl-C, and at SIGTERM where there is one.
+async fn asked_to_stop() {
+    #[cfg(unix)]
+    if let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = term.recv() => {}
+        }
+        return;
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}
