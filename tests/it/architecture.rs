@@ -25,7 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// What only some rooms may touch.
 const KEYS: &[(&str, &[&str])] = &[
-    ("askama", &["view"]),
+    ("askama", &["view", "web"]),
     ("axum", &["web"]),
     ("clap", &["cli", "main"]),
     ("notify", &["live"]),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::board::Board;
 use crate::disk::{copy, corpus};
 use crate::sse::Stream;
-use crate::wait::until;
+use crate::wait::{eventually, until};
 use crate::writer::{Writer, append};
 
 /// A board that watches, and a stream that listens.
@@ -59,9 +59,13 @@ impl Watched {
             let mut paths = vec![format!("/api/runs/{key}"), format!("/api/runs/{key}/steps")];
             paths.extend((0..steps).map(|n| format!("/api/runs/{key}/steps/{n}")));
             for path in paths {
-                until(&format!("both boards say the same at {path}"), || {
-                    (lasting(fresh.json(&path)) == lasting(self.board.json(&path))).then_some(())
-                });
+                let both = || (lines(fresh.json(&path)), lines(self.board.json(&path)));
+                let (fresh, watched) = eventually(both, |(fresh, watched)| fresh == watched);
+                let only = |these: &[String], those: &[String]| {
+                    these.iter().filter(|line| !those.contains(line)).cloned().collect::<Vec<_>>()
+                };
+                let differences = (only(&fresh, &watched), only(&watched, &fresh));
+                assert_eq!(differences, (vec![], vec![]), "{path}: a fresh board, the one that watched");
             }
         }
     }
@@ -83,14 +87,16 @@ fn owned(rows: &[(&str, u64)]) -> Vec<(String, u64)> {
     rows.iter().map(|(key, steps)| ((*key).to_owned(), *steps)).collect()
 }
 
-/// What does not depend on who watched since when.
-fn lasting(mut answer: Value) -> Value {
+/// An answer in lines, without what depends on who watched since when: a fresh board has not seen the run grow, nor
+/// one of its files being replaced.
+fn lines(mut answer: Value) -> Vec<String> {
     if let Some(members) = answer.as_object_mut() {
-        for watched in ["revision", "liveness", "outcome", "verdict"] {
+        for watched in ["revision", "liveness", "outcome", "verdict", "updated_at", "issues", "problems", "issues_list"]
+        {
             members.remove(watched);
         }
     }
-    answer
+    format!("{answer:#}").lines().map(str::to_owned).collect()
 }
 
 #[test]
