@@ -1,10 +1,42 @@
 //! The `board` command.
-fn main() {
-    let root = std::env::args().nth(1).unwrap();
-    let lib = trace_board::live::Library::open(vec![root.into()], Default::default());
-    trace_board::web::serve(lib, &trace_board::web::Address { host: "127.0.0.1".into(), port: 8799 }, |a| {
-        println!("board: listening on http://{a}/");
-        Ok(())
-    })
-    .unwrap();
+
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use trace_board::cli::{self, Args, Look};
+use trace_board::error;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::prelude::*;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    log();
+    let mut out = BufWriter::new(io::stdout().lock());
+    match cli::run(args, &Look::of_stdout(), &mut out) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            // What was printed before the error belongs before it.
+            let _ = out.flush();
+            report(&error);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Sends the log to stderr; `BOARD_LOG` holds a level (`debug`) or levels by target (`trace_board::live=trace,warn`).
+fn log() {
+    let wanted = std::env::var("BOARD_LOG").unwrap_or_default();
+    let targets = wanted.parse::<Targets>().ok().filter(|_| !wanted.is_empty());
+    let targets = targets.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(cli::colours(&io::stderr()));
+    tracing_subscriber::registry().with(targets).with(lines).init();
+}
+
+fn report(error: &trace_board::Error) {
+    let mut text = format!("board: {error}\n");
+    error::causes(error).for_each(|cause| text.push_str(&format!("because: {cause}\n")));
+    error.hints().iter().for_each(|hint| text.push_str(&format!("hint: {hint}\n")));
+    // With stderr gone there is nobody left to tell.
+    let _ = io::stderr().write_all(text.as_bytes());
 }

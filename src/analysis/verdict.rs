@@ -9,122 +9,11 @@ use super::life::{Basis, Life, Liveness, stalled_after};
 use crate::model::index::{Group, Segment};
 use crate::model::{CriticAction, Index, Manifest, StepHead, StopReason};
 
-/// How a run came out, independent of the words its writer uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
-    /// It did what it set out to do, as far as its own rules tell.
-    Completed,
-    /// A limit cut it.
-    Truncated,
-    /// A critic or a guard ended it.
-    Halted,
-    /// It broke.
-    Failed,
-    /// Somebody ended it from outside.
-    Cancelled,
-    /// It may still be going.
-    Running,
-    /// It ended, and the files do not say how.
-    Unknown,
-}
+#[cfg(test)]
+mod tests;
+mod words;
 
-impl Outcome {
-    /// The word used in JSON and queries.
-    pub fn word(self) -> &'static str {
-        match self {
-            Outcome::Completed => "completed",
-            Outcome::Truncated => "truncated",
-            Outcome::Halted => "halted",
-            Outcome::Failed => "failed",
-            Outcome::Cancelled => "cancelled",
-            Outcome::Running => "running",
-            Outcome::Unknown => "unknown",
-        }
-    }
-}
-
-/// The mark in the status column: what ended the run, or how alive it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mark {
-    /// May still write, and did lately.
-    Running,
-    /// May still write, silent for a while.
-    Quiet,
-    /// May still write, silent for long.
-    Stalled,
-    /// Gave an answer.
-    Answered,
-    /// A limit ended it.
-    Limit,
-    /// The agent's or the environment's own rule ended it.
-    OwnRule,
-    /// A critic ended it.
-    Critic,
-    /// Ended from outside.
-    Cancelled,
-    /// An error ended it, or it was not started.
-    Error,
-    /// Ended without saying so.
-    Died,
-    /// Ended with a word the board does not know, or none.
-    Unknown,
-}
-
-impl Mark {
-    /// Every mark, in the order of the facet.
-    pub const ALL: [Mark; 11] = [
-        Mark::Running,
-        Mark::Quiet,
-        Mark::Stalled,
-        Mark::Answered,
-        Mark::Limit,
-        Mark::OwnRule,
-        Mark::Critic,
-        Mark::Cancelled,
-        Mark::Error,
-        Mark::Died,
-        Mark::Unknown,
-    ];
-
-    /// The word in the status column.
-    pub fn word(self) -> &'static str {
-        match self {
-            Mark::Running => "running",
-            Mark::Quiet => "quiet",
-            Mark::Stalled => "stalled",
-            Mark::Answered => "answered",
-            Mark::Limit => "limit",
-            Mark::OwnRule => "own rule",
-            Mark::Critic => "critic stop",
-            Mark::Cancelled => "cancelled",
-            Mark::Error => "error",
-            Mark::Died => "died",
-            Mark::Unknown => "unknown",
-        }
-    }
-}
-
-/// What a sentence rests on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Certainty {
-    /// The files say it.
-    Recorded,
-    /// Concluded from what the files hold or lack.
-    Inferred,
-    /// The files do not tell.
-    Unknown,
-}
-
-impl Certainty {
-    /// The word used in JSON.
-    pub fn word(self) -> &'static str {
-        match self {
-            Certainty::Recorded => "recorded",
-            Certainty::Inferred => "inferred",
-            Certainty::Unknown => "unknown",
-        }
-    }
-}
+pub use words::{Certainty, Mark, Outcome};
 
 /// The answer to "why did this run stop?".
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,6 +109,8 @@ struct Facts<'a> {
     last: Option<(usize, &'a StepHead)>,
     /// The last round of the loop that events tell of.
     group: Option<&'a Group>,
+    /// Whether the step of that round has its line.
+    written: bool,
     reason: Option<String>,
     /// How many steps the newest run in the directory has.
     done: usize,
@@ -231,27 +122,33 @@ impl<'a> Facts<'a> {
         let manifest = index.manifest().get();
         let from_end = segment.and_then(|segment| segment.end.as_ref()?.1.reason.as_deref());
         let reason = manifest.and_then(|manifest| manifest.stop_reason.as_deref()).or(from_end);
-        let last = index.steps().iter().enumerate().next_back();
         let lap = index.lap_starts().last().copied().unwrap_or_default();
         let group = segment.and_then(|segment| index.groups().get(segment.first_group..)?.last());
+        // A run that starts over in a used directory has done nothing as long as no event tells of a step.
+        let fresh = group.is_none() && index.segments().len() > 1;
+        let last = index.steps().iter().enumerate().next_back().filter(|_| !fresh);
+        let newest = index.groups().len().checked_sub(1).filter(|_| group.is_some());
+        let written = newest.and_then(|at| index.step_of(at)).is_some();
         let reason = reason.map(str::to_owned);
-        Self { index, segment, manifest, last, group, reason, done: index.steps().len() - lap }
+        Self { index, segment, manifest, last, group, written, reason, done: index.steps().len() - lap }
     }
 
-    /// "step 5", by the recorded label where there is one.
-    fn step(&self) -> String {
-        match self.last {
-            Some((ordinal, step)) => format!("step {}", step.step_id.unwrap_or(ordinal as i64)),
-            None => "the first step".to_owned(),
-        }
+    /// "step 5", the last one that any file tells of, by the recorded label where there is one.
+    fn step(&self) -> Option<String> {
+        let unwritten = self.group.filter(|_| !self.written).and_then(|group| group.step_id);
+        unwritten.map(|id| format!("step {id}")).or_else(|| self.last.map(label))
+    }
+
+    /// " at step 5", with whatever preposition fits; nothing where no step is known.
+    fn step_after(&self, preposition: &str) -> String {
+        self.step().map_or_else(String::new, |step| format!(" {preposition} {step}"))
     }
 
     /// The step that was under way, by the events.
     fn step_now(&self) -> String {
         match self.group.and_then(|group| group.step_id) {
             Some(id) => format!("step {id}"),
-            None if self.last.is_some() => format!("the step after {}", self.step()),
-            None => "the set-up".to_owned(),
+            None => self.step().map_or_else(|| "the set-up".to_owned(), |step| format!("the step after {step}")),
         }
     }
 
@@ -268,12 +165,11 @@ impl<'a> Facts<'a> {
     }
 
     fn stopped(&self, word: &str) -> String {
-        let step = self.step();
         let detail = self.segment.and_then(|segment| segment.stop.as_ref()?.1.detail.as_deref());
         let bracketed = |text: Option<&str>| text.map_or_else(String::new, |text| format!(" ({text})"));
         let sentence = match StopReason::parse(word) {
-            StopReason::Success => format!("Success criteria met at {step}"),
-            StopReason::Final => format!("Answered at {step}"),
+            StopReason::Success => format!("Success criteria met{}", self.step_after("at")),
+            StopReason::Final => format!("Answered{}", self.step_after("at")),
             StopReason::BudgetSteps => match self.limit().filter(|limit| limit.from == LimitFrom::Task) {
                 Some(limit) => format!("Step budget used up: {} of {} steps", self.done, limit.steps),
                 None => format!("Step budget used up after {}", steps(self.done)),
@@ -292,22 +188,30 @@ impl<'a> Facts<'a> {
                 let words = overflow.map_or_else(String::new, |(_, words)| format!(": {words}"));
                 format!("Context window full{words}")
             }
-            StopReason::AgentCondition => format!("The agent's own stop condition held after {step}"),
+            StopReason::AgentCondition => format!("The agent's own stop condition held{}", self.step_after("after")),
             StopReason::CriticStop => self.critic_stop(),
             StopReason::Stagnation => match detail.and_then(|detail| detail.strip_prefix("stagnant_steps=")) {
                 Some(number) => format!("State unchanged for {number} steps in a row"),
                 None => format!("State unchanged for too long{}", bracketed(detail)),
             },
-            StopReason::EnvTerminal => format!("The environment ended the episode at {step}"),
+            StopReason::EnvTerminal => format!("The environment ended the episode{}", self.step_after("at")),
             StopReason::TaskValidationFailed => {
                 format!("Not started: the task did not pass validation{}", bracketed(self.preflight_issue()))
             }
+            // QitOS gives the same reason to an environment that fails its health check.
             StopReason::EnvCapabilityMismatch => {
-                format!("Not started: a tool needs what the environment lacks{}", bracketed(self.preflight_issue()))
+                let issue = self.preflight_issue();
+                let unhealthy = issue.is_some_and(|issue| issue.starts_with("ENV_HEALTH"));
+                let why = if unhealthy {
+                    "the environment is not healthy"
+                } else {
+                    "a tool needs what the environment lacks"
+                };
+                format!("Not started: {why}{}", bracketed(issue))
             }
             StopReason::UnrecoverableError => self.error(),
             StopReason::CancelledImmediate => format!("Cancelled at once during {}", self.step_now()),
-            StopReason::CancelledAfterStep => format!("Cancelled after {step}"),
+            StopReason::CancelledAfterStep => format!("Cancelled{}", self.step_after("after")),
             StopReason::Interrupt => format!("Interrupted from outside in {}", self.step_now()),
             StopReason::Other => format!("Stopped with \"{word}\", a reason the board does not know"),
         };
@@ -370,25 +274,44 @@ impl<'a> Facts<'a> {
     }
 
     fn no_reason(&self) -> String {
-        match self.last {
-            Some(_) => format!("Ended after {} without a reason", self.step()),
+        match self.step() {
+            Some(step) => format!("Ended after {step} without a reason"),
             None => "Ended without a reason and without a step".to_owned(),
         }
     }
 
     fn died(&self, life: &Life) -> String {
+        let stop = self.decided_stop();
         if life.basis == Basis::Teardown {
-            return format!("Crashed in {}: torn down without an END event", self.step_now());
+            let stop = stop.map_or_else(String::new, |word| format!(" after it stopped for \"{word}\""));
+            return format!("Crashed {}{stop}: torn down without an END event", self.place());
         }
         let Some(event) = self.index.events().iter().rev().find(|event| event.fate.is_readable()) else {
-            return match self.last {
-                Some(_) => format!("Died after {}: no event was written", self.step()),
+            return match self.step() {
+                Some(step) => format!("Died after {step}: no event was written"),
                 None => "Died before step 0: no event was written".to_owned(),
             };
         };
+        if let Some(word) = stop {
+            return format!("Died {}: it stopped for \"{word}\", but no END event was written", self.place());
+        }
         let phase = self.index.name(event.phase);
         let gone = if life.basis == Basis::Process { "its process is gone" } else { "nothing since" };
-        format!("Died in {}: last event is {phase}, {gone}", self.step_now())
+        format!("Died {}: last event is {phase}, {gone}", self.place())
+    }
+
+    /// Where a run that died was: "in step 4", or "after step 4" where that step has its line.
+    fn place(&self) -> String {
+        match self.step() {
+            Some(step) if self.written => format!("after {step}"),
+            _ => format!("in {}", self.step_now()),
+        }
+    }
+
+    /// The reason of a stop that was decided in the last round, although the run never came to its END.
+    fn decided_stop(&self) -> Option<&str> {
+        let (at, stop) = self.segment?.stop.as_ref()?;
+        stop.reason.as_deref().filter(|_| self.group.is_some_and(|group| (group.first..group.end).contains(at)))
     }
 
     fn stalled(&self, life: &Life) -> String {
@@ -406,8 +329,8 @@ impl<'a> Facts<'a> {
         let limit = self.limit().filter(|limit| limit.from == LimitFrom::Task);
         let of = limit.map_or_else(String::new, |limit| format!(" of {}", limit.steps));
         let Some(group) = self.group else {
-            return match (self.last, self.index.events().is_empty()) {
-                (Some(_), _) => format!("{} done{of}, no events to say what it does now", capitalised(&self.step())),
+            return match (self.step(), self.index.events().is_empty()) {
+                (Some(step), _) => format!("{} done{of}, no events to say what it does now", capitalised(&step)),
                 (None, true) => "Started; nothing written yet".to_owned(),
                 (None, false) => "Setting up".to_owned(),
             };
@@ -438,10 +361,13 @@ impl<'a> Facts<'a> {
     fn second(&self) -> String {
         let answered = self.manifest.is_some_and(|manifest| manifest.final_result.is_some())
             || self.segment.and_then(|segment| segment.stop.as_ref()?.1.answer.as_ref()).is_some();
-        let last_error = self.last.and_then(|(_, step)| step.error.as_deref());
-        match (last_error, answered) {
-            (Some(error), _) => format!("In {} a tool failed: {error}.", self.step()),
-            (None, false) if self.reason.is_some() => "No answer was given.".to_owned(),
+        let last_error = self.last.and_then(|last| Some((last, last.1.error.as_deref()?)));
+        let engine_error = self.group.filter(|_| self.reason.is_none()).and_then(|group| group.error.as_ref());
+        let started = !self.reason.as_deref().is_some_and(|word| StopReason::parse(word).is_preflight());
+        match (last_error, engine_error) {
+            (_, Some((_, error))) => format!("In {} there was an error: {error}.", self.step_now()),
+            (Some((last, error)), None) => format!("In {} a tool failed: {error}.", label(last)),
+            (None, None) if self.reason.is_some() && started && !answered => "No answer was given.".to_owned(),
             _ => String::new(),
         }
     }
@@ -461,6 +387,10 @@ impl<'a> Facts<'a> {
 pub fn tokens(index: &Index) -> Option<u64> {
     let manifest = index.manifest().get().and_then(|manifest| manifest.tokens);
     manifest.or_else(|| index.steps().iter().rev().find_map(|step| step.tokens_total.filter(|tokens| *tokens > 0)))
+}
+
+fn label((ordinal, step): (usize, &StepHead)) -> String {
+    format!("step {}", step.step_id.unwrap_or(ordinal as i64))
 }
 
 fn steps(number: usize) -> String {

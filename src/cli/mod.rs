@@ -1,1 +1,96 @@
-//! How is it typed? The only room that knows clap.
+//! How is it typed? The only room that knows clap, and the only one that asks the terminal and the environment.
+//!
+//! Every command writes to the `out` it is given, so that tests read what a person would.
+
+use std::io::{self, Write};
+
+use clap::{Parser, Subcommand};
+
+use crate::error::{Error, Kind, Result};
+
+mod check;
+mod list;
+mod look;
+mod open;
+mod outline;
+mod serve;
+mod show;
+#[cfg(test)]
+mod tests;
+
+pub use look::{Look, colours};
+
+/// What is typed after `board`.
+#[derive(Debug, Parser)]
+#[command(name = "board", version, about = "A local, read-only inspection board for the traces of agent runs")]
+#[command(after_help = "Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 not found or unreadable; 70 a bug.")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Args),
+    List(list::Args),
+    Show(show::Args),
+    Check(check::Args),
+}
+
+/// Why a command did not come to its end.
+#[derive(Debug)]
+enum Failure {
+    /// What the person is told.
+    Told(Error),
+    /// The output cannot be written.
+    Output(io::Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Told(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Output(error.into())
+    }
+}
+
+/// The exit code of a command that came to its end.
+type Done = std::result::Result<u8, Failure>;
+
+/// Runs a command and returns its exit code.
+///
+/// # Errors
+/// What the command says. A reader that closed the pipe is none: it has seen enough.
+pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
+    let done = match args.command {
+        Command::Serve(args) => serve::run(&args, out).map_err(Failure::from),
+        Command::List(args) => list::run(args, look, out),
+        Command::Show(args) => show::run(&args, look, out),
+        Command::Check(args) => check::run(&args, look, out),
+    };
+    match done.and_then(|code| Ok(out.flush().map(|()| code)?)) {
+        Ok(code) => Ok(code),
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+        Err(Failure::Output(error)) => {
+            Err(Error::new(Kind::Unreadable, "the output could not be written").because(error))
+        }
+        Err(Failure::Told(error)) => Err(error),
+    }
+}
+
+/// Writes one JSON document on lines of its own.
+fn write_json(out: &mut dyn Write, document: &impl serde::Serialize) -> std::result::Result<(), Failure> {
+    serde_json::to_writer_pretty(&mut *out, document)?;
+    out.write_all(b"\n")?;
+    Ok(())
+}

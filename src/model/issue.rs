@@ -53,6 +53,8 @@ pub enum IssueKind {
     NoStepLine,
     /// Counts or names in the manifest differ from the files.
     Count,
+    /// The directory has another name than the run its manifest speaks of.
+    Renamed,
     /// Several runs wrote into one directory.
     Segments,
     /// A value was blanked by the writer.
@@ -87,6 +89,7 @@ impl IssueKind {
             IssueKind::Join => "repeated ids",
             IssueKind::NoStepLine => "no step line",
             IssueKind::Count => "count differs",
+            IssueKind::Renamed => "renamed",
             IssueKind::Segments => "several runs",
             IssueKind::Redacted => "redacted",
             IssueKind::Time => "time goes back",

@@ -1,6 +1,7 @@
 //! What does `manifest.json` say now? It is rewritten in place, so a look may meet an empty or a cut file.
 
 use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::dir::RunDir;
@@ -14,6 +15,7 @@ const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 pub(super) struct ManifestTail {
     seen: Option<(u64, Option<SystemTime>)>,
     good: bool,
+    run_id: Option<Box<str>>,
     /// What is wrong with the file as it is now, and since when.
     fault: Option<(Issue, Instant)>,
     /// Oddities of the last good content.
@@ -37,6 +39,7 @@ impl ManifestTail {
         match read.map_err(|error| (IssueKind::Unreadable, error.to_string())).and_then(|text| Manifest::read(&text)) {
             Ok((manifest, remarks)) => {
                 self.good = true;
+                self.run_id = manifest.run_id.clone();
                 self.fault = None;
                 self.notes = remarks.into_iter().map(|(kind, reason)| issue(kind, reason)).collect();
                 Some(ManifestState::Read(Box::new(manifest)))
@@ -64,6 +67,14 @@ impl ManifestTail {
     pub(super) fn issues(&self, settle: Duration) -> impl Iterator<Item = &Issue> {
         let old_enough = |(_, since): &&(Issue, Instant)| since.elapsed() >= settle;
         self.notes.iter().chain(self.fault.as_ref().filter(old_enough).map(|(issue, _)| issue))
+    }
+
+    /// Says so where the directory has another name than the run in the last good manifest.
+    pub(super) fn renamed(&self, dir: &Path) -> Option<Issue> {
+        let (id, name) = (self.run_id.as_deref()?, dir.file_name()?.to_string_lossy());
+        // A run id with a slash nests directories; the last part names the innermost.
+        let differs = id.rsplit('/').next() != Some(&*name);
+        differs.then(|| issue(IssueKind::Renamed, format!("speaks of run {id}, the directory is called {name}")))
     }
 
     /// Whether another look is due although no file changed.

@@ -113,6 +113,7 @@ impl RunReader {
         delta.manifest = self.manifest.look(&self.dir);
         self.unsettled = self.manifest.wants_another_look();
         delta.passing.extend(self.manifest.issues(self.settle).cloned());
+        delta.passing.extend(self.manifest.renamed(self.dir.path()));
         let steps = self.settle_look(TraceFile::Steps, steps, delta);
         let events = self.settle_look(TraceFile::Events, events, delta);
         (delta.step_confirmed, delta.steps_file) = (steps.confirmed, steps.state);

@@ -1,0 +1,111 @@
+//! `board check`: what is wrong with the files of a run?
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::look::{Ink, Look};
+use super::open::Opened;
+use super::{Done, write_json};
+use crate::analysis::format::{count, counted, visible_line};
+use crate::error::Error;
+use crate::view::wire;
+
+/// Say what is wrong with the files of runs; exit code 1 where anything is
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Run directories
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Checks {
+    runs: Vec<Check>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Check {
+    key: Option<String>,
+    path: String,
+    issues: usize,
+    problems: usize,
+    issues_list: Vec<wire::Issue>,
+    /// Why the path could not be checked.
+    error: Option<String>,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let mut checks = Checks::default();
+    let mut first_error = None;
+    let (mut failed, mut found) = (0, false);
+    for path in &args.runs {
+        let check = match Opened::open(path, look.now) {
+            Ok(run) => of_run(&run),
+            Err(error) if args.runs.len() == 1 => return Err(error.into()),
+            // One path that is no run must not hide what is wrong with the others.
+            Err(error) => {
+                failed += 1;
+                let (path, text) = (path.to_string_lossy().into_owned(), error.to_string());
+                first_error.get_or_insert(error);
+                Check { path, error: Some(text), ..Check::default() }
+            }
+        };
+        found |= check.issues > 0;
+        if args.json {
+            checks.runs.push(check);
+        } else {
+            write_text(out, &check, look)?;
+        }
+    }
+    if args.json {
+        write_json(out, &checks)?;
+    }
+    match first_error {
+        Some(error) => {
+            let paths = counted(args.runs.len(), "path");
+            let what = format!("{} of {paths} could not be checked", count(failed));
+            Err(Error::new(error.kind(), what).because(error).into())
+        }
+        None => Ok(u8::from(found)),
+    }
+}
+
+fn of_run(run: &Opened) -> Check {
+    Check {
+        key: Some(run.summary.key.to_string()),
+        path: run.summary.path.clone(),
+        issues: run.summary.issues.0,
+        problems: run.summary.issues.1,
+        issues_list: wire::issues(&run.index),
+        error: None,
+    }
+}
+
+/// One line for each issue, with its place where editors and terminals look for one, and one line for the run.
+fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()> {
+    let path = visible_line(check.path.trim_end_matches('/'));
+    for issue in &check.issues_list {
+        let line = issue.line.map_or_else(String::new, |line| format!(":{line}"));
+        let byte = issue.offset.map_or_else(String::new, |offset| format!("byte {offset}: "));
+        let (ink, word) = if issue.problem { (Ink::Bad, "problem") } else { (Ink::Warning, "note") };
+        let word = look.paint(ink, word);
+        writeln!(out, "{path}/{}{line}: {byte}{word}: {}", issue.file, visible_line(&issue.reason))?;
+    }
+    let verdict = match (check.issues, check.problems) {
+        _ if check.error.is_some() => {
+            let error = check.error.as_deref().unwrap_or_default();
+            format!("not checked: {}", visible_line(error))
+        }
+        (0, _) => "no issues".to_owned(),
+        (issues, problems) => format!("{} ({})", counted(issues, "issue"), counted(problems, "problem")),
+    };
+    let unlisted = check.issues.saturating_sub(check.issues_list.len());
+    let unlisted =
+        if unlisted > 0 { format!("; {} more are not listed", count(unlisted as u64)) } else { String::new() };
+    writeln!(out, "{}: {verdict}{unlisted}", look.paint(Ink::Heading, &path))
+}

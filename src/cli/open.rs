@@ -1,0 +1,115 @@
+//! Which run does a path name? Reads it once, completely.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use crate::analysis::life::Outside;
+use crate::analysis::summary::{Summary, summary};
+use crate::error::{Error, Kind, Result};
+use crate::model::{Index, RunKey, Span, TraceFile};
+use crate::trace::{RunDir, RunReader};
+
+const FILES: [TraceFile; 3] = [TraceFile::Manifest, TraceFile::Steps, TraceFile::Events];
+/// A larger manifest is not printed.
+const MAX_MANIFEST_BYTES: u64 = 64 << 20;
+
+/// A run that was read.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) index: Index,
+    pub(super) summary: Summary,
+    dir: RunDir,
+}
+
+impl Opened {
+    /// Reads the run in `path`.
+    ///
+    /// # Errors
+    /// `path` is not there, or is no run directory, or cannot be looked at.
+    pub(super) fn open(path: &Path, now: i64) -> Result<Self> {
+        check(path)?;
+        let dir = RunDir::alone(path);
+        // Nobody waits here for a writer to finish its line: what is there now is what there is.
+        let mut reader = RunReader::settling(dir.clone(), Duration::ZERO);
+        let mut index = Index::default();
+        loop {
+            index.apply(reader.refresh(u64::MAX));
+            if !index.is_partial() {
+                break;
+            }
+        }
+        let changed = |file| fs::metadata(dir.file(file)).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok();
+        let modified = FILES.into_iter().filter_map(changed).max();
+        let modified = modified.and_then(|age| i64::try_from(age.as_micros()).ok());
+        let key = RunKey::new(&name(path));
+        let outside = Outside { now, modified, ..Outside::default() };
+        let summary = summary(&key, path.to_string_lossy().into_owned(), &index, outside);
+        Ok(Self { index, summary, dir })
+    }
+
+    /// Reads a line from disk.
+    ///
+    /// # Errors
+    /// The file changed since it was indexed, or cannot be read.
+    pub(super) fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>> {
+        self.dir.read_span(file, span).map_err(|error| {
+            let path = self.dir.file(file);
+            let place = format!("byte {} of {} could not be read", span.offset, path.display());
+            Error::new(Kind::Unreadable, place).because(error)
+        })
+    }
+
+    /// The text of the manifest, if it can be read.
+    pub(super) fn manifest(&self) -> Option<Vec<u8>> {
+        self.dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES).ok()
+    }
+}
+
+/// The directory's own name, also where the path is `.` or ends in `..`.
+fn name(path: &Path) -> String {
+    let whole = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    whole.file_name().map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy()).into_owned()
+}
+
+fn check(path: &Path) -> Result<()> {
+    let shown = path.display();
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(not_there(path)),
+        Err(error) => return Err(Error::new(Kind::Unreadable, format!("{shown} cannot be read")).because(error)),
+    };
+    if !metadata.is_dir() {
+        let error = Error::new(Kind::NotFound, format!("{shown} is not a run directory but a file"));
+        return Err(match path.parent().filter(|parent| has_trace_file(parent)) {
+            Some(parent) => error.hint(format!("the run is the directory it lies in: {}", parent.display())),
+            None => error.hint("`board list` lists the runs below a directory"),
+        });
+    }
+    // A directory that cannot be listed would otherwise read as one without files.
+    if let Err(error) = fs::read_dir(path) {
+        return Err(Error::new(Kind::Unreadable, format!("{shown} cannot be read")).because(error));
+    }
+    if has_trace_file(path) {
+        return Ok(());
+    }
+    let names = FILES.map(TraceFile::name).join(", ");
+    let what = format!("{shown} is not a run directory: it has none of {names}");
+    Err(Error::new(Kind::NotFound, what).hint(format!("`board list {shown}` lists the runs below it")))
+}
+
+fn has_trace_file(dir: &Path) -> bool {
+    FILES.iter().any(|file| dir.join(file.name()).symlink_metadata().is_ok())
+}
+
+fn not_there(path: &Path) -> Error {
+    let error = Error::new(Kind::NotFound, format!("there is no run {}", path.display()));
+    let below = Path::new("runs").join(path);
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty() && parent.is_dir());
+    match parent {
+        _ if path.is_relative() && below.is_dir() => error.hint(format!("there is {}", below.display())),
+        Some(parent) => error.hint(format!("`board list {}` lists the runs that are there", parent.display())),
+        None => error.hint("`board list` lists the runs below ./runs, `board list DIR` those below another directory"),
+    }
+}

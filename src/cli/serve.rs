@@ -1,0 +1,93 @@
+//! `board serve`: the web board.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::{Error, Kind, Result};
+use crate::live::{Library, Options};
+use crate::web::{Address, serve};
+
+/// Serve the web board until Ctrl-C
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Directories with run directories in them, at any depth up to 4; one that is not there yet is waited for
+    #[arg(value_name = "ROOT", default_value = "./runs")]
+    roots: Vec<PathBuf>,
+    /// The address to listen on
+    #[arg(long, default_value = "127.0.0.1")]
+    host: String,
+    /// The port to listen on; 0 takes a free one
+    #[arg(long, default_value_t = 8765)]
+    port: u16,
+    /// Open the board in the browser
+    #[arg(long)]
+    open: bool,
+    /// Look at every file this often instead of waiting for the system to tell of changes
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    poll: Option<Duration>,
+}
+
+/// Serves until the process is asked to end. The first line on `out` is the address.
+///
+/// # Errors
+/// A root that is a file; an address that cannot be used.
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
+    for root in &args.roots {
+        check(root)?;
+    }
+    let library = Library::open(args.roots.clone(), Options { poll: args.poll });
+    let address = Address { host: args.host.clone(), port: args.port };
+    serve(library, &address, |local| {
+        let host = if args.host.contains(':') { format!("[{}]", args.host) } else { args.host.clone() };
+        let url = format!("http://{host}:{}/", local.port());
+        writeln!(out, "board: listening on {url}")
+            .and_then(|()| out.flush())
+            .map_err(|error| Error::new(Kind::Unreadable, "cannot write the address to stdout").because(error))?;
+        if !local.ip().is_loopback() {
+            tracing::warn!(
+                "everybody who can reach this machine can read the traces; leave out --host to keep them to yourself"
+            );
+        }
+        if args.open {
+            open(&url);
+        }
+        Ok(())
+    })?;
+    Ok(0)
+}
+
+/// A root that is not there yet is waited for; one that can never hold runs is a mistake.
+fn check(root: &Path) -> Result<()> {
+    match std::fs::metadata(root) {
+        Ok(metadata) if !metadata.is_dir() => {
+            let error = Error::new(Kind::Unreadable, format!("{} is a file", root.display()));
+            Err(error.hint("ROOT is the directory that holds the run directories"))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            tracing::warn!("{} does not exist yet; the board shows its runs once it does", root.display());
+            Ok(())
+        }
+        // Everything else, such as missing rights, may pass and is said on the page.
+        _ => Ok(()),
+    }
+}
+
+/// Opens the address in the person's browser, by the program that the system has for it.
+fn open(url: &str) {
+    let program = if cfg!(target_os = "macos") {
+        "open"
+    } else if cfg!(windows) {
+        "explorer"
+    } else {
+        "xdg-open"
+    };
+    if let Err(error) = std::process::Command::new(program).arg(url).spawn() {
+        tracing::warn!("cannot open a browser with {program}: {error}");
+    }
+}
+
+fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.filter(|duration| !duration.is_zero()).ok_or_else(|| "expected a number of seconds above 0".to_owned())
+}

@@ -1,0 +1,234 @@
+//! `board show`: one run, one of its steps, or its events, as text or as JSON.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::look::{Ink, Look, ink_of};
+use super::open::Opened;
+use super::{Done, Failure, outline, write_json};
+use crate::analysis::format::{age, clock, count, counted, duration, or_missing, score, visible_line};
+use crate::analysis::verdict::LimitFrom;
+use crate::error::{Error, Kind, Result};
+use crate::model::time::Stamp;
+use crate::model::{Index, StepHead, TraceFile};
+use crate::view::wire;
+
+mod events;
+mod step;
+
+/// Show a run, one of its steps, or its events
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The run directory
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// One step in full, by its place in steps.jsonl, counted from 0
+    #[arg(long, value_name = "N")]
+    step: Option<usize>,
+    /// The events, of the run or of the step
+    #[arg(long)]
+    events: bool,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Print one JSON document; the same as `--format json`
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+/// A run with the heads of all its steps.
+#[derive(Debug, Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    run: wire::Run<'a>,
+    steps_list: Vec<wire::StepHead>,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let run = Opened::open(&args.run, look.now)?;
+    let json = args.json || args.format == Format::Json;
+    match args.step {
+        Some(n) => {
+            check_step(&run, n)?;
+            if json { step::write_json_of(out, &run, n)? } else { step::write(out, &run, n, args.events, look)? }
+        }
+        None if args.events && json => events::write_json_of(out, &run)?,
+        None if json => {
+            let manifest = run.manifest();
+            let shown = Shown {
+                run: wire::run(&run.summary, &run.index, manifest.as_deref()),
+                steps_list: wire::step_heads(&run.index, None, usize::MAX).steps,
+            };
+            write_json(out, &shown)?;
+        }
+        None => {
+            write_head(out, &run, look)?;
+            if args.events { events::write(out, &run, look)? } else { write_steps(out, &run.index, look)? }
+        }
+    }
+    Ok(0)
+}
+
+fn check_step(run: &Opened, n: usize) -> Result<()> {
+    let there = match run.index.steps().len() {
+        total if n < total => return Ok(()),
+        0 => "has no steps".to_owned(),
+        1 => "has one step, 0".to_owned(),
+        total => format!("has steps 0 to {}", total - 1),
+    };
+    let what = format!("there is no step {n}: {} {there}", run.summary.path);
+    Err(Error::new(Kind::NotFound, what))
+}
+
+/// The verdict and the facts of the run, one a line.
+fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> {
+    let summary = &run.summary;
+    let verdict = &summary.verdict;
+    let mark = look.paint(ink_of(verdict.mark), verdict.mark.word());
+    writeln!(out, "{}  {mark}", look.paint(Ink::Heading, &visible_line(summary.key.as_str())))?;
+    writeln!(out, "{}.", visible_line(&verdict.sentence))?;
+    if !verdict.second.is_empty() {
+        writeln!(out, "{}", visible_line(&verdict.second))?;
+    }
+    writeln!(out)?;
+    let at = |micros: i64| Some(format!("{}, {}", moment(micros, look)?, age(micros, look.now, &look.zone)));
+    let mut fact = |name: &str, value: Option<String>| match value {
+        Some(value) => writeln!(out, "{}  {}", look.paint(Ink::Dim, &format!("{name:<8}")), visible_line(&value)),
+        None => Ok(()),
+    };
+    fact("run id", summary.run_id.clone().filter(|id| id != summary.key.as_str()))?;
+    fact("task", summary.task.clone())?;
+    fact("model", summary.model.clone())?;
+    fact("agents", Some(summary.agents.join(", ")).filter(|agents| !agents.is_empty()))?;
+    fact("parent", summary.parent.clone())?;
+    fact("status", Some(status(run)))?;
+    fact("steps", Some(steps(run)))?;
+    fact("events", Some(count(summary.events as u64)))?;
+    fact("tokens", summary.tokens.map(count))?;
+    fact("took", summary.duration_ms.map(took))?;
+    fact("started", summary.started.and_then(at))?;
+    fact("updated", summary.updated.and_then(at))?;
+    fact("critics", Some(summary.critics.join(", ")).filter(|critics| !critics.is_empty()))?;
+    fact("issues", issues(run))?;
+    if let Some(answer) = &summary.answer {
+        writeln!(out, "\n{}", look.paint(Ink::Heading, "answer"))?;
+        outline::block(out, 1, answer)?;
+    }
+    writeln!(out)
+}
+
+/// A moment on the reader's clock, with its date and zone.
+fn moment(micros: i64, look: &Look) -> Option<String> {
+    clock(Stamp { micros, zoned: true }, &look.zone).map(|clock| clock.title)
+}
+
+fn took(ms: f64) -> String {
+    duration(Duration::from_secs_f64(ms.max(0.0) / 1e3))
+}
+
+fn status(run: &Opened) -> String {
+    let summary = &run.summary;
+    let status = summary.status.as_ref().map_or_else(|| "no status".to_owned(), |status| format!("status {status}"));
+    let reason = summary.verdict.stop_reason.as_ref();
+    let reason = reason.map_or_else(|| "no stop reason".to_owned(), |reason| format!("stop reason {reason}"));
+    format!("{}; recorded: {status}, {reason}", summary.life.liveness.word())
+}
+
+fn steps(run: &Opened) -> String {
+    let summary = &run.summary;
+    let steps = count(summary.steps as u64);
+    let failed =
+        if summary.errors > 0 { format!(", {} with an error", count(summary.errors as u64)) } else { String::new() };
+    let limit = summary.verdict.limit.map_or_else(String::new, |limit| match limit.from {
+        LimitFrom::Task => format!(" of {}", limit.steps),
+        LimitFrom::Inferred => String::new(),
+        LimitFrom::State => format!(" (state.max_steps is {})", limit.steps),
+    });
+    format!("{steps}{limit}{failed}")
+}
+
+fn issues(run: &Opened) -> Option<String> {
+    let (issues, problems) = run.summary.issues;
+    let path = run.summary.path.trim_end_matches('/');
+    (issues > 0).then(|| format!("{} ({}): board check {path}", count(issues as u64), counted(problems, "problem")))
+}
+
+/// One line for each step, and below it what went wrong or was asked for.
+fn write_steps(out: &mut dyn Write, index: &Index, look: &Look) -> std::result::Result<(), Failure> {
+    let total = index.steps().len();
+    if total == 0 {
+        writeln!(out, "No steps.")?;
+        return Ok(());
+    }
+    let width = (total - 1).to_string().len().max("n".len());
+    let relabelled = index.steps().iter().enumerate().any(|(n, step)| step.step_id != Some(n as i64));
+    let label_head = if relabelled { format!("{:>6}  ", "id") } else { String::new() };
+    let scored = index.steps().iter().any(|step| step.lowest_score().is_some());
+    let score_head = if scored { format!("{:>5}  ", "score") } else { String::new() };
+    let head = format!("{:>width$}  {label_head}{:>11}  {score_head}what", "n", "took");
+    writeln!(out, "{}", look.paint(Ink::Dim, &head))?;
+    let mut segment = Some(0);
+    for n in 0..total {
+        let (Some(step), Some(head)) = (index.steps().get(n), wire::step_head(index, n)) else { continue };
+        if head.segment.is_some() && head.segment != segment {
+            segment = head.segment;
+            let number = segment.unwrap_or_default() + 1;
+            writeln!(out, "{}", look.paint(Ink::Dim, &format!("-- run {number} in this directory")))?;
+        }
+        let label = head.step_id.map_or_else(|| "-".to_owned(), |id| id.to_string());
+        let label = if relabelled { format!("{label:>6}  ") } else { String::new() };
+        let took = or_missing(head.duration_ms, took);
+        let lowest = or_missing(step.lowest_score(), score);
+        let lowest = if scored { format!("{lowest:>5}  ") } else { String::new() };
+        let start = format!("{n:>width$}  {label}{took:>11}  {lowest}");
+        writeln!(out, "{start}{}", what(step, index, look))?;
+        let indent = " ".repeat(start.chars().count());
+        for (ink, note) in notes(&head, step.critic_reason.as_deref()) {
+            writeln!(out, "{indent}{}", look.paint(ink, &visible_line(&note)))?;
+        }
+    }
+    Ok(())
+}
+
+fn what(step: &StepHead, index: &Index, look: &Look) -> String {
+    match index.name(step.mode) {
+        _ if !step.fate.is_readable() => look.paint(Ink::Bad, "not a record"),
+        _ if !step.call.is_empty() => visible_line(&step.call).into_owned(),
+        "" => look.paint(Ink::Bad, "no decision"),
+        mode => visible_line(mode).into_owned(),
+    }
+}
+
+fn notes(head: &wire::StepHead, critic_reason: Option<&str>) -> Vec<(Ink, String)> {
+    let mut notes = Vec::new();
+    if let Some(error) = &head.error {
+        notes.push((Ink::Bad, format!("error: {error}")));
+    }
+    if let Some(code) = head.returncode {
+        notes.push((Ink::Bad, format!("returned {code}")));
+    }
+    let asked = head.critics.iter().find(|critic| matches!(critic.action, "retry" | "stop"));
+    if let Some(critic) = asked {
+        let reason = critic_reason.filter(|reason| !reason.is_empty());
+        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        notes.push((Ink::Warning, format!("{} asked to {}{reason}", critic.name, critic.action)));
+    }
+    notes
+}
+
+/// Reads the line of an event.
+fn event_line(run: &Opened, n: usize) -> Result<Vec<u8>> {
+    let span = run.index.events().get(n).map(|event| event.span).unwrap_or_default();
+    run.line(TraceFile::Events, span)
+}

@@ -1,0 +1,296 @@
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use clap::Parser as _;
+use insta::assert_snapshot;
+use jiff::tz::TimeZone;
+use serde_json::Value;
+
+use super::*;
+
+const MANIFEST: &str = r#"{"run_id": "r", "status": "completed", "updated_at": "1970-01-01T00:00:05+00:00",
+    "step_count": 2, "event_count": 7, "summary": {"stop_reason": "final", "final_result": "all\ngood\u001b[31m"}}"#;
+
+const STEPS: &str = r#"{"step_id": 0, "agent_id": "fixer", "decision": {"mode": "act", "actions": [{"name": "run", "args": {"path": "a.py"}}], "rationale": "Try it.\nThen look."}, "actions": [{"name": "run", "args": {"path": "a.py"}}], "action_results": [{"status": "error", "error": "no \u001b[31mfile"}], "critic_outputs": [{"name": "Judge", "action": "retry", "score": 0.25, "reason": "again"}], "state_diff": {"n": {"before": 1, "after": 3}}, "wide": NaN, "nothing": []}
+{"step_id": 7, "decision": {"mode": "final", "final_answer": "all good"}}
+"#;
+
+const EVENTS: &str = r#"{"step_id": 0, "phase": "INIT", "ok": true, "payload": {"task": "Fix a.py"}, "error": null, "ts": "1970-01-01T00:00:01+00:00"}
+{"step_id": 0, "phase": "DECIDE", "ok": true, "payload": {"stage": "state_ready"}, "error": null, "ts": "1970-01-01T00:00:02+00:00"}
+{"step_id": 0, "phase": "ACT", "ok": false, "payload": {"stage": "env_step_error"}, "error": "lost", "ts": "1970-01-01T00:00:02.5+00:00"}
+{"step_id": 7, "phase": "DECIDE", "ok": true, "payload": {"stage": "state_ready"}, "error": null, "ts": "1970-01-01T00:00:03+00:00"}
+
+{"step_id": 7, "phase": "CHECK_STOP", "ok": true, "payload": {"stage": "stop", "stop_reason": "final"}, "error": null, "ts": "1970-01-01T00:00:04+00:00"}
+torn
+{"step_id": 7, "phase": "END", "ok": true, "payload": {"stop_reason": "final"}, "error": null, "ts": "1970-01-01T00:00:05+00:00"}
+"#;
+
+fn root() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for run in ["one", "two"] {
+        let dir = root.path().join(run);
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("manifest.json"), MANIFEST).unwrap();
+        fs::write(dir.join("steps.jsonl"), STEPS).unwrap();
+        fs::write(dir.join("events.jsonl"), EVENTS).unwrap();
+    }
+    fs::remove_file(root.path().join("two/events.jsonl")).unwrap();
+    fs::create_dir(root.path().join("empty")).unwrap();
+    root
+}
+
+/// Exit code and output; an error as the edge prints it. `ROOT` stands for the directory, going in and coming out, and
+/// `~` for a space inside an argument.
+fn board(root: &Path, line: &str) -> (u8, String) {
+    let shown = root.to_string_lossy();
+    let words = line.split_whitespace().map(|word| word.replace("ROOT", &shown).replace('~', " "));
+    let args = match Args::try_parse_from(["board".to_owned()].into_iter().chain(words)) {
+        Ok(args) => args,
+        Err(error) => return (u8::try_from(error.exit_code()).unwrap(), error.to_string()),
+    };
+    let look = Look { colour: false, now: 65_000_000, zone: TimeZone::UTC };
+    let mut out = Vec::new();
+    let code = run(args, &look, &mut out).unwrap_or_else(|error| {
+        out.extend_from_slice(format!("board: {error}\n").as_bytes());
+        error.hints().iter().for_each(|hint| out.extend_from_slice(format!("hint: {hint}\n").as_bytes()));
+        error.exit_code()
+    });
+    (code, String::from_utf8(out).unwrap().replace(&*shown, "ROOT"))
+}
+
+fn json(root: &Path, line: &str) -> Value {
+    serde_json::from_str(&board(root, line).1).unwrap()
+}
+
+#[test]
+fn the_arguments_are_well_formed() {
+    use clap::CommandFactory as _;
+    Args::command().debug_assert();
+}
+
+#[test]
+fn list_runs() {
+    let root = root();
+    assert_snapshot!(board(root.path(), "list ROOT --sort run").1, @r#"
+    status    run  steps  score    updated  verdict
+    answered  one      2   0.25  1 min ago  Answered at step 7 · 2 problems
+    answered  two      2   0.25  1 min ago  Answered at step 7 · 3 problems
+    2 runs
+    skipped: empty: no trace file in it
+    "#);
+    assert_snapshot!(board(root.path(), "list ROOT events>0~-stop:success~nonsense:x").1, @r#"
+    status    run  steps  score    updated  verdict
+    answered  one      2   0.25  1 min ago  Answered at step 7 · 2 problems
+    1 of 2 runs
+    ignored: nonsense:x: no field is called nonsense; there are status, stop, outcome, liveness, task, model, agent, tool, critic, steps, events, tokens, score, duration, issues, err and state.KEY. Put a text in quotes to search for it
+    skipped: empty: no trace file in it
+    "#);
+    let runs = json(root.path(), "list ROOT two --json");
+    assert_eq!((&runs["total"], &runs["matched"], &runs["runs"][0]["key"]), (&2.into(), &1.into(), &"two".into()));
+    assert_eq!(runs["skipped"][0]["path"], "empty");
+    assert!(board(root.path(), "list ROOT -stop:final").1.starts_with("0 of 2 runs\n"));
+}
+
+#[test]
+fn show_a_run() {
+    let root = root();
+    assert_snapshot!(board(root.path(), "show ROOT/one").1, @r#"
+    one  answered
+    Answered at step 7.
+
+    run id    r
+    task      Fix a.py
+    agents    fixer
+    status    finished; recorded: status completed, stop reason final
+    steps     2, 1 with an error
+    events    6
+    took      4.0 s
+    started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
+    updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago
+    critics   Judge
+    issues    3 (2 problems): board check ROOT/one
+
+    answer
+      all
+      good␛[31m
+
+    n      id         took  score  what
+    0       0       500 ms   0.25  run(path="a.py")
+                                   error: no ␛[31mfile
+                                   Judge asked to retry: again
+    1       7        1.0 s      –  answer: all good
+    "#);
+}
+
+#[test]
+fn show_a_step() {
+    let root = root();
+    assert_snapshot!(board(root.path(), "show ROOT/one --step 0").1, @r#"
+    step 0 of one
+    run(path="a.py")
+    error: no ␛[31mfile
+    Judge asked to retry: again
+
+    agent     fixer
+    took      500 ms
+    started   1 Jan 1970, 00:00:02.000 UTC, +1.000 s
+    line      1 of steps.jsonl, byte 0, 451 bytes
+    repaired: bare NaN or Infinity shown as text
+
+    decision
+      mode: "act"
+      actions: [{"name": "run", "args": {"path": "a.py"}}]
+      rationale: |
+        Try it.
+        Then look.
+
+    action_results
+      [0]:
+        status: "error"
+        error: |
+          no ␛[31mfile
+
+    critic_outputs
+      [0]: {"name": "Judge", "action": "retry", "score": 0.25, "reason": "again"}
+
+    state_diff
+      n  number, +2
+        - 1
+        + 3
+
+    other fields
+      wide: "NaN"
+
+    empty: nothing
+    "#);
+    assert_snapshot!(board(root.path(), "show ROOT/two --step 2").1, @r#"
+    board: there is no step 2: ROOT/two has steps 0 to 1
+    "#);
+}
+
+#[test]
+fn show_events() {
+    let root = root();
+    assert_snapshot!(board(root.path(), "show ROOT/one --events").1, @r#"
+    one  answered
+    Answered at step 7.
+
+    run id    r
+    task      Fix a.py
+    agents    fixer
+    status    finished; recorded: status completed, stop reason final
+    steps     2, 1 with an error
+    events    6
+    took      4.0 s
+    started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
+    updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago
+    critics   Judge
+    issues    3 (2 problems): board check ROOT/one
+
+    answer
+      all
+      good␛[31m
+
+    n      time  step  what
+    0  +0.000 s        INIT
+    1  +1.000 s     0  DECIDE state_ready
+    2  +1.500 s     0  ACT env_step_error  error: lost
+    3  +2.000 s     1  DECIDE state_ready
+    4  +3.000 s     1  CHECK_STOP stop  final
+    5         –        unreadable line
+    6  +4.000 s        END  final
+    "#);
+}
+
+#[test]
+fn show_as_json() {
+    let root = root();
+    let run = json(root.path(), "show ROOT/one --json");
+    assert_eq!((&run["manifest"]["run_id"], &run["steps_list"][1]["label"]), (&"r".into(), &"7".into()));
+    assert_eq!(json(root.path(), "show ROOT/one --format json"), run);
+    let step = json(root.path(), "show ROOT/one --step 0 --json");
+    assert_eq!(
+        (&step["step"]["wide"], &step["repaired"], &step["events"][1]["error"]),
+        (&"NaN".into(), &true.into(), &"lost".into())
+    );
+    let events = json(root.path(), "show ROOT/one --events --json");
+    assert_eq!((&events["total"], &events["events"][5]["event"]), (&7.into(), &"torn".into()));
+    assert_eq!(json(root.path(), "show ROOT/two --events --json")["events"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn check_names_every_place() {
+    let root = root();
+    let (code, text) = board(root.path(), "check ROOT/one ROOT/two ROOT/empty");
+    assert_eq!(code, 3);
+    assert_snapshot!(text, @r#"
+    ROOT/one/steps.jsonl:1: byte 0: problem: bare NaN or Infinity shown as text
+    ROOT/one/events.jsonl:5: byte 531: note: blank line
+    ROOT/one/events.jsonl:7: byte 686: problem: not JSON: expected ident at byte 2 of the line
+    ROOT/one: 3 issues (2 problems)
+    ROOT/two/steps.jsonl:1: byte 0: problem: bare NaN or Infinity shown as text
+    ROOT/two/events.jsonl: problem: there is no such file
+    ROOT/two/events.jsonl: problem: the manifest counts 7, the file has 0
+    ROOT/two: 3 issues (3 problems)
+    ROOT/empty: not checked: ROOT/empty is not a run directory: it has none of manifest.json, steps.jsonl, events.jsonl
+    board: 1 of 3 paths could not be checked
+    "#);
+    assert_eq!(board(root.path(), "check ROOT/one").0, 1);
+    let checks = json(root.path(), "check ROOT/one --json");
+    assert_eq!(checks["runs"][0]["issues_list"][1]["offset"], 531);
+    fs::write(root.path().join("two/steps.jsonl"), "{\"step_id\": 0}\n").unwrap();
+    fs::write(root.path().join("two/events.jsonl"), "").unwrap();
+    fs::write(root.path().join("two/manifest.json"), "{}").unwrap();
+    assert_eq!(board(root.path(), "check ROOT/two"), (0, "ROOT/two: no issues\n".to_owned()));
+}
+
+#[test]
+fn what_is_not_there_leads_on() {
+    let root = root();
+    let path = root.path();
+    for (line, expected) in [
+        ("show ROOT/none", "board: there is no run ROOT/none\nhint: `board list ROOT` lists the runs that are there\n"),
+        (
+            "show ROOT/empty",
+            "board: ROOT/empty is not a run directory: it has none of manifest.json, steps.jsonl, events.jsonl\n\
+             hint: `board list ROOT/empty` lists the runs below it\n",
+        ),
+        (
+            "check ROOT/one/steps.jsonl",
+            "board: ROOT/one/steps.jsonl is not a run directory but a file\n\
+             hint: the run is the directory it lies in: ROOT/one\n",
+        ),
+        (
+            "list ROOT/none",
+            "board: no runs in ROOT/none: it does not exist yet\n\
+             hint: the first argument is a directory, a query comes after it: board list ./runs 'steps>5'\n",
+        ),
+    ] {
+        assert_eq!(board(path, line), (3, expected.to_owned()), "{line}");
+    }
+    let (code, text) = board(path, "list ROOT --jsno");
+    assert_eq!((code, text.lines().next()), (2, Some("board: there is no option --jsno")));
+    for line in ["show", "check", "show ROOT/one --step x", "serve --poll 0", "nothing"] {
+        assert_eq!(board(path, line).0, 2, "{line}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    struct Closed;
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let root = root();
+    let run = root.path().join("one").to_string_lossy().into_owned();
+    let look = Look { colour: true, now: 0, zone: TimeZone::UTC };
+    for args in [&["board", "show", &run][..], &["board", "show", &run, "--json"], &["board", "check", &run]] {
+        assert_eq!(super::run(Args::try_parse_from(args).unwrap(), &look, &mut Closed).unwrap(), 0);
+    }
+}
