@@ -4,13 +4,14 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::board::Board;
 use crate::disk::{copy, corpus};
 use crate::sse::Stream;
-use crate::wait::{eventually, until};
+use crate::wait::{DEADLINE, until};
 use crate::writer::{Writer, append};
 
 /// A board that watches, and a stream that listens.
@@ -68,6 +69,18 @@ impl Watched {
                 assert_eq!(differences, (vec![], vec![]), "{path}: a fresh board, the one that watched");
             }
         }
+    }
+}
+
+/// Asks `probe` until its answer is `good`, and gives the last answer at the deadline, good or not.
+fn eventually<T>(mut probe: impl FnMut() -> T, good: impl Fn(&T) -> bool) -> T {
+    let start = Instant::now();
+    loop {
+        let answer = probe();
+        if good(&answer) || start.elapsed() > DEADLINE {
+            return answer;
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

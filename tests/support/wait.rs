@@ -16,15 +16,3 @@ pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
-
-/// Asks `probe` until its answer is `good`, and gives the last answer at the deadline, good or not.
-pub(crate) fn eventually<T>(mut probe: impl FnMut() -> T, good: impl Fn(&T) -> bool) -> T {
-    let start = Instant::now();
-    loop {
-        let answer = probe();
-        if good(&answer) || start.elapsed() > DEADLINE {
-            return answer;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
