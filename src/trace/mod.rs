@@ -12,3 +12,6 @@ mod tail;
 pub use dir::RunDir;
 pub use read::{RunReader, SETTLE};
 pub use root::{Found, MAX_DEPTH, RootScanner, Skipped};
+
+#[cfg(test)]
+mod tests;
