@@ -150,7 +150,7 @@ impl Run {
         delta.restarted
             || delta.step_confirmed
             || delta.event_confirmed
-            || delta.manifest.is_some()
+            || delta.manifest.as_ref().is_some_and(|manifest| manifest != index.manifest())
             || !(delta.steps.is_empty() && delta.events.is_empty() && delta.issues.is_empty())
             || delta.passing != index.passing_issues()
             || delta.more != index.is_partial()
