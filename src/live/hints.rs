@@ -26,6 +26,8 @@ pub(super) struct Inbox {
     pub(super) paths: HashSet<PathBuf>,
     /// Directories came, went or moved, or events were lost.
     pub(super) rescan: bool,
+    /// Why the system cannot tell of all changes any more.
+    pub(super) fault: Option<String>,
     /// The library is closing.
     pub(super) stop: bool,
 }
@@ -45,7 +47,13 @@ impl Hints {
                 inbox.rescan |= event.need_rescan() || moves;
                 inbox.paths.extend(event.paths);
             }
-            Err(_) => inbox.rescan = true,
+            Err(error) => {
+                inbox.rescan = true;
+                // A directory that came later could not be watched any more.
+                if matches!(error.kind, notify::ErrorKind::MaxFilesWatch) {
+                    inbox.fault = Some(in_words(&error));
+                }
+            }
         }
         if inbox.paths.len() > MAX_PATHS {
             inbox.paths.clear();
@@ -81,5 +89,28 @@ impl Hints {
     fn lock(&self) -> MutexGuard<'_, Inbox> {
         // The set is whole after every statement, so a poisoned lock holds a good one.
         self.inbox.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Why the system does not tell of changes.
+pub(super) fn in_words(error: &notify::Error) -> String {
+    match error.kind {
+        notify::ErrorKind::MaxFilesWatch => "the system's limit on watches is reached".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_on_watches_is_told_when_a_later_directory_meets_it() {
+        let hints = Hints::default();
+        hints.take(Err(notify::Error::new(notify::ErrorKind::PathNotFound)));
+        let inbox = hints.wait(Instant::now());
+        assert_eq!((inbox.rescan, inbox.fault), (true, None));
+        hints.take(Err(notify::Error::new(notify::ErrorKind::MaxFilesWatch)));
+        assert!(hints.wait(Instant::now()).fault.is_some_and(|fault| fault.contains("limit")));
     }
 }

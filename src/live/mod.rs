@@ -8,7 +8,7 @@ mod run;
 mod scan;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -167,7 +167,5 @@ impl Shared {
     }
 }
 
-/// How a run's path is shown: the root as typed, and the key below it.
-fn shown_path(root: &Path, below: &str) -> String {
-    root.join(below).to_string_lossy().into_owned()
-}
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
@@ -19,7 +19,7 @@ pub struct Run {
     path: String,
     dir: RunDir,
     reader: Mutex<RunReader>,
-    index: RwLock<Index>,
+    index: RwLock<Arc<Index>>,
     summary: RwLock<Arc<Summary>>,
     revision: watch::Sender<u64>,
     born: AtomicU64,
@@ -61,7 +61,7 @@ pub(super) struct News {
 impl Run {
     /// A run that is not read yet.
     pub(super) fn new(key: RunKey, path: String, reader: RunReader) -> Self {
-        let index = Index::default();
+        let index = Arc::<Index>::default();
         let unread = summary(&key, path.clone(), &index, Outside { now: now(), ..Outside::default() });
         let summary = Summary { partial: true, ..unread };
         Self {
@@ -95,9 +95,9 @@ impl Run {
         Arc::clone(&self.summary.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The index, locked for reading. Copy what is needed and let go; the writer waits meanwhile.
-    pub fn index(&self) -> RwLockReadGuard<'_, Index> {
-        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    /// The index as it is now. Whoever holds it for long keeps nobody waiting: the next change goes into a copy.
+    pub fn index(&self) -> Arc<Index> {
+        Arc::clone(&self.index.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The library's revision at the last change of this run, and word of newer ones.
@@ -138,7 +138,8 @@ impl Run {
         }
         let first = !self.known.load(Ordering::Relaxed);
         if news || first || self.sizes_differ(&delta) {
-            self.index.write().unwrap_or_else(PoisonError::into_inner).apply(delta);
+            let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+            Arc::make_mut(&mut index).apply(delta);
         }
         self.known.store(true, Ordering::Relaxed);
         let differs = (news || first || self.life_moved()) && self.sum_up();
@@ -150,7 +151,7 @@ impl Run {
         delta.restarted
             || delta.step_confirmed
             || delta.event_confirmed
-            || delta.manifest.is_some()
+            || delta.manifest.as_ref().is_some_and(|manifest| manifest != index.manifest())
             || !(delta.steps.is_empty() && delta.events.is_empty() && delta.issues.is_empty())
             || delta.passing != index.passing_issues()
             || delta.more != index.is_partial()

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use notify::Watcher as _;
 
-use super::hints::Inbox;
+use super::hints::{Inbox, in_words};
 use super::run::Run;
-use super::{Mode, Options, Shared, shown_path};
+use super::{Mode, Options, Shared};
 use crate::model::RunKey;
-use crate::trace::{Found, RootScanner, RunReader, SETTLE};
+use crate::trace::{Found, Place, RootScanner, RunReader, SETTLE, is_trace_file};
 
 /// Bytes of each file read in one go, so that a hint never waits long behind a large file.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -43,7 +43,8 @@ struct Root {
     shown: PathBuf,
     prefix: String,
     scanner: RootScanner,
-    watched: bool,
+    /// What the system watches for it.
+    watched: Option<Place>,
 }
 
 impl Scanner {
@@ -53,7 +54,7 @@ impl Scanner {
             scanner: RootScanner::new(shown.clone()),
             shown,
             prefix,
-            watched: false,
+            watched: None,
         };
         Self {
             shared,
@@ -79,9 +80,11 @@ impl Scanner {
     pub(super) fn follow(mut self) {
         if self.options.poll.is_none() {
             let hints = Arc::clone(&self.shared.hints);
-            match notify::recommended_watcher(move |event| hints.take(event)) {
+            // A link may lead to a tree of millions of directories outside of the root.
+            let config = notify::Config::default().with_follow_symlinks(false);
+            match notify::RecommendedWatcher::new(move |event| hints.take(event), config) {
                 Ok(watcher) => self.watcher = Some(watcher),
-                Err(error) => self.fault = Some(error.to_string()),
+                Err(error) => self.fault = Some(in_words(&error)),
             }
         }
         let mut roots_due = Instant::now();
@@ -114,23 +117,33 @@ impl Scanner {
     /// Looks at the runs that the hints name; says whether the roots should be looked at too.
     fn act_on(&mut self, inbox: &Inbox) -> bool {
         let mut runs: Vec<Arc<Run>> = Vec::new();
+        let mut rescan = inbox.rescan;
         for path in &inbox.paths {
-            if let Some(run) = path.parent().and_then(|dir| self.by_dir.get(dir))
-                && !runs.iter().any(|known| Arc::ptr_eq(known, run))
-            {
-                runs.push(Arc::clone(run));
+            match path.parent().and_then(|dir| self.by_dir.get(dir)) {
+                Some(run) if runs.iter().any(|known| Arc::ptr_eq(known, run)) => {}
+                Some(run) => runs.push(Arc::clone(run)),
+                // The file came before its new directory was watched, so this is the first word of a run.
+                None => rescan |= is_trace_file(path),
+            }
+            for root in &mut self.roots {
+                // A root that is removed and made again at once is another directory under the same name.
+                root.watched.take_if(|place| place.path == *path);
             }
         }
         runs.iter().for_each(|run| self.refresh(run));
-        inbox.rescan
+        if inbox.fault.is_some() {
+            self.fault.clone_from(&inbox.fault);
+        }
+        rescan
     }
 
     fn look_at_roots(&mut self) {
         let mut found: HashMap<PathBuf, Arc<Run>> = HashMap::new();
         for at in 0..self.roots.len() {
+            // What comes between the two is then seen by one of them.
+            self.watch(at);
             let Some(root) = self.roots.get_mut(at) else { continue };
             let look = root.scanner.scan();
-            self.watch(at, &look);
             self.take_in(at, look, &mut found);
         }
         let gone: Vec<Arc<Run>> =
@@ -154,11 +167,16 @@ impl Scanner {
         };
         for (key, dir) in look.runs {
             let path = dir.path().to_owned();
+            // Where roots overlap, the first one has the run.
+            if found.contains_key(&path) {
+                continue;
+            }
             if let Some(run) = self.by_dir.get(&path) {
                 found.insert(path, Arc::clone(run));
                 continue;
             }
-            let shown = shown_path(&root.shown, if root.shown.ends_with(key.as_str()) { "" } else { key.as_str() });
+            let shown = if dir.is_root() { root.shown.clone() } else { root.shown.join(key.as_str()) };
+            let shown = shown.to_string_lossy().into_owned();
             let key = if root.prefix.is_empty() { key } else { RunKey::new(&format!("{}/{key}", root.prefix)) };
             let reader = RunReader::settling(dir, self.settle);
             let run = Arc::new(Run::new(key.clone(), shown, reader));
@@ -182,24 +200,27 @@ impl Scanner {
         }
     }
 
-    /// Asks the system for events below a root that became readable.
-    fn watch(&mut self, at: usize, look: &Found) {
+    /// Asks the system for events below a root that came, or that is another directory than before.
+    fn watch(&mut self, at: usize) {
         let (Some(root), Some(watcher)) = (self.roots.get_mut(at), self.watcher.as_mut()) else { return };
-        if look.fault.is_some() {
-            root.watched = false;
+        let place = root.scanner.place();
+        if root.watched == place {
             return;
         }
-        if root.watched {
-            return;
+        if let Some(before) = root.watched.take() {
+            // The directory may be gone, and its watch with it.
+            let _ = watcher.unwatch(&before.path);
         }
-        root.watched = true;
-        let Ok(path) = std::fs::canonicalize(root.scanner.root()) else { return };
-        if let Err(error) = watcher.watch(&path, notify::RecursiveMode::Recursive) {
-            // Events for the directories that fit still come, but nobody can rely on them.
-            self.fault = Some(match error.kind {
-                notify::ErrorKind::MaxFilesWatch => "the system's limit on watches is reached".to_owned(),
-                _ => error.to_string(),
-            });
+        let Some(place) = place else { return };
+        match watcher.watch(&place.path, notify::RecursiveMode::Recursive) {
+            Ok(()) => root.watched = Some(place),
+            // A directory went away on the way down; the next look tries again.
+            Err(error) if matches!(error.kind, notify::ErrorKind::PathNotFound) => {}
+            Err(error) => {
+                // Events for the directories that fit still come, but nobody can rely on them.
+                self.fault = Some(in_words(&error));
+                root.watched = Some(place);
+            }
         }
     }
 
@@ -221,7 +242,7 @@ impl Scanner {
     fn look_at_runs(&mut self) {
         self.tick += 1;
         let rounds = match (&self.fault, self.options.poll) {
-            (_, Some(every)) => every.as_secs().min(1),
+            (_, Some(every)) => every.as_secs(),
             (Some(_), None) => POLL_EVERY.as_secs(),
             (None, None) => IDLE_EVERY.as_secs(),
         }

@@ -3,6 +3,8 @@
 //! Python writes bare `NaN` and `Infinity`; killed writers and editors leave bad UTF-8, raw control characters and half
 //! surrogate pairs. `serde_json` rejects the whole line for any of them.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -103,7 +105,8 @@ fn salvage(text: &str, mut accepts: impl FnMut(&str) -> bool) -> Retreat {
     let Ok(Members(members)) = serde_json::from_str::<Members<'_>>(text) else {
         return Retreat::NotJson("an object key cannot be decoded".to_owned());
     };
-    let mut kept: Vec<(String, &str)> = Vec::new();
+    // A map, because a hostile line may have a million fields.
+    let mut kept: BTreeMap<String, &str> = BTreeMap::new();
     let mut lost = Vec::new();
     for (key, value) in members {
         let Ok(name) = serde_json::to_string(&key.0) else { continue };
@@ -111,11 +114,9 @@ fn salvage(text: &str, mut accepts: impl FnMut(&str) -> bool) -> Retreat {
             lost.push(key.0.into_owned());
             continue;
         }
-        if let Some(at) = kept.iter().position(|(kept, _)| *kept == name) {
-            kept.remove(at);
+        if kept.insert(name, value.get()).is_some() {
             lost.push(format!("{} (repeated; the last one counts)", key.0));
         }
-        kept.push((name, value.get()));
     }
     let body: Vec<String> = kept.iter().map(|(name, value)| format!("{name}:{value}")).collect();
     Retreat::Salvaged { text: format!("{{{}}}", body.join(",")), lost }
@@ -246,6 +247,15 @@ mod tests {
         assert!(matches!(retreat(b"{\"a\": NaN}", valid), Retreat::Repaired { .. }));
         let out_of_range = retreat(b"{\"a\": 1e999, \"b\": 2}", valid);
         assert_eq!(out_of_range, Retreat::Salvaged { text: "{\"b\":2}".to_owned(), lost: vec!["a".to_owned()] });
+    }
+
+    #[test]
+    fn of_a_repeated_field_the_last_counts_however_many_there_are() {
+        let many: String = (0..100_000).map(|n| format!("\"k{n}\":0,")).collect();
+        let line = format!("{{{many}\"a\":1e999,\"b\":1,\"b\":2}}");
+        let Retreat::Salvaged { text, lost } = retreat(line.as_bytes(), valid) else { panic!("not salvaged") };
+        assert!(text.contains("\"b\":2") && !text.contains("\"b\":1"));
+        assert_eq!(lost, ["a", "b (repeated; the last one counts)"]);
     }
 
     proptest::proptest! {

@@ -34,6 +34,11 @@ impl RunDir {
         &self.path
     }
 
+    /// Whether the root itself is the run.
+    pub fn is_root(&self) -> bool {
+        self.path == self.root
+    }
+
     /// The path of one of the three files.
     pub fn file(&self, file: TraceFile) -> PathBuf {
         self.path.join(file.name())

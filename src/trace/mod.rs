@@ -11,4 +11,8 @@ mod tail;
 
 pub use dir::RunDir;
 pub use read::{RunReader, SETTLE};
-pub use root::{Found, MAX_DEPTH, RootScanner, Skipped};
+pub(crate) use root::is_trace_file;
+pub use root::{Found, MAX_DEPTH, Place, RootScanner, Skipped};
+
+#[cfg(test)]
+mod tests;

@@ -132,6 +132,10 @@ impl RunReader {
                     let offset = Some(look.state.read);
                     delta.passing.push(Issue { kind: IssueKind::Torn, file, line: None, offset, reason });
                 }
+                if let Some((line, offset)) = look.provisional {
+                    let (line, offset, reason) = (Some(line), Some(offset), "the last line has no line end".to_owned());
+                    delta.passing.push(Issue { kind: IssueKind::Unterminated, file, line, offset, reason });
+                }
                 look
             }
             Err(error) => {
@@ -166,9 +170,6 @@ fn record<'a>(file: TraceFile, line: Line<'a>, issues: &mut Vec<Issue>) -> Optio
     if bytes.trim_ascii().is_empty() {
         issues.push(at(file, line, IssueKind::Blank, "blank line".to_owned()));
         return None;
-    }
-    if line.provisional {
-        issues.push(at(file, line, IssueKind::Unterminated, "the last line has no line end".to_owned()));
     }
     Some((Some(bytes), line.provisional.then_some(Fate::Provisional)))
 }

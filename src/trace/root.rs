@@ -1,13 +1,13 @@
 //! Where are the runs? Finds run directories below a root, cheaply when little changed.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::dir::RunDir;
+use super::dir::{FileId, RunDir, file_id};
 use crate::model::{RunKey, TraceFile};
 
 /// Run directories are looked for this many levels below a root.
@@ -42,6 +42,14 @@ pub struct RootScanner {
     cache: HashMap<PathBuf, Listing>,
 }
 
+/// Which directory a root is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Its path, links resolved.
+    pub path: PathBuf,
+    id: FileId,
+}
+
 /// What a directory held when it was last listed.
 #[derive(Debug, Clone, Default)]
 struct Listing {
@@ -59,9 +67,11 @@ impl RootScanner {
         Self { root, cache: HashMap::new() }
     }
 
-    /// The root.
-    pub fn root(&self) -> &Path {
-        &self.root
+    /// Which directory the root is now; `None` where it is not there.
+    pub fn place(&self) -> Option<Place> {
+        let path = fs::canonicalize(&self.root).ok()?;
+        let metadata = fs::metadata(&path).ok().filter(fs::Metadata::is_dir)?;
+        Some(Place { path, id: file_id(&metadata) })
     }
 
     /// Looks now. Costs one `stat` for each directory that did not change.
@@ -156,7 +166,7 @@ fn list(dir: &Path, before: Option<&Listing>) -> io::Result<Listing> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let (name, kind) = (entry.file_name(), entry.file_type()?);
-        if is_trace_file(&name) {
+        if is_trace_file(Path::new(&name)) {
             listing.is_run = true;
         } else if name.as_encoded_bytes().starts_with(b".") {
             // Tool directories such as `.git` hold no runs and can be large.
@@ -170,8 +180,9 @@ fn list(dir: &Path, before: Option<&Listing>) -> io::Result<Listing> {
     Ok(listing)
 }
 
-fn is_trace_file(name: &OsStr) -> bool {
-    [TraceFile::Manifest, TraceFile::Steps, TraceFile::Events].iter().any(|file| name == file.name())
+/// Whether a path ends in the name of one of the three files.
+pub(crate) fn is_trace_file(path: &Path) -> bool {
+    [TraceFile::Manifest, TraceFile::Steps, TraceFile::Events].iter().any(|file| path.ends_with(file.name()))
 }
 
 #[cfg(test)]

@@ -36,8 +36,8 @@ pub(super) struct Tail {
     mark: Vec<u8>,
     /// When the file was last seen to change.
     changed: Instant,
-    /// The last line was handed out without its LF.
-    provisional: bool,
+    /// Where the last line begins, if it was handed out without its LF.
+    provisional: Option<u64>,
     /// What stands after the last LF was looked at since the file last changed, and is no record.
     rest_judged: bool,
     more: bool,
@@ -72,6 +72,8 @@ pub(super) struct Look {
     pub(super) more: bool,
     /// Bytes after the last line end that are not handed out.
     pub(super) rest: u64,
+    /// Number and offset of a last line that was handed out without its line end.
+    pub(super) provisional: Option<(u64, u64)>,
 }
 
 /// A line as it lies in the file.
@@ -96,7 +98,7 @@ impl Tail {
             head: Vec::new(),
             mark: Vec::new(),
             changed: Instant::now(),
-            provisional: false,
+            provisional: None,
             rest_judged: false,
             more: false,
         }
@@ -124,7 +126,7 @@ impl Tail {
             Err(error) => return Err(error),
         };
         let news = self.notice(&metadata);
-        let judged = self.offset >= metadata.len() || self.provisional || self.rest_judged;
+        let judged = self.offset >= metadata.len() || self.provisional.is_some() || self.rest_judged;
         if news == News::Nothing && !self.more && judged {
             return Ok(self.state(metadata.len(), Look::default()));
         }
@@ -135,8 +137,12 @@ impl Tail {
         if !self.still_the_same(&file)? {
             return Ok(Look { restarted: true, ..Look::default() });
         }
+        // No mark guards what stands after the last line: it is searched anew, unless it is long and only grew.
+        if news == News::Replaced || metadata.len() < self.scanned || self.scanned - self.offset < CHUNK_BYTES as u64 {
+            self.scanned = self.offset;
+        }
         let mut look = Look::default();
-        if self.provisional {
+        if self.provisional.is_some() {
             match self.line_end_follows(&file)? {
                 None => return Ok(self.state(metadata.len(), look)),
                 Some(false) => return Ok(Look { restarted: true, ..look }),
@@ -157,7 +163,8 @@ impl Tail {
 
     fn state(&self, size: u64, look: Look) -> Look {
         let state = FileState { exists: true, size, read: self.offset };
-        Look { state, more: self.more, rest: size.saturating_sub(self.offset), ..look }
+        let provisional = self.provisional.map(|start| (self.lines, start));
+        Look { state, more: self.more, rest: size.saturating_sub(self.offset), provisional, ..look }
     }
 
     /// Takes note of the file's metadata.
@@ -193,7 +200,7 @@ impl Tail {
         if next == *b"\n" {
             self.offset += 1;
             self.scanned = self.offset;
-            self.provisional = false;
+            self.provisional = None;
             return Ok(Some(true));
         }
         Ok(Some(false))
@@ -268,7 +275,7 @@ impl Tail {
         let bytes = bytes_at(file, span.offset, span.len)?;
         if is_record(&bytes) {
             self.hand_out(span, Some(&bytes), true, &mut on_line);
-            self.provisional = true;
+            self.provisional = Some(self.offset);
             self.offset = size;
             self.scanned = size;
         }

@@ -32,7 +32,12 @@ async fn part(parts: &mut Parts, state: &AppState, name: &str) -> String {
 fn is_api(parts: &Parts) -> bool {
     // Nested routers see their own part of the path; the original is kept beside it.
     let original = parts.extensions.get::<axum::extract::OriginalUri>();
-    original.map_or(parts.uri.path(), |uri| uri.path()).starts_with("/api/")
+    is_api_path(original.map_or(parts.uri.path(), |uri| uri.path()))
+}
+
+/// Whether an address is for programs rather than for people.
+pub(super) fn is_api_path(path: &str) -> bool {
+    path.strip_prefix("/api").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 impl FromRequestParts<AppState> for RunParam {

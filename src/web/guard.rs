@@ -11,6 +11,7 @@ use axum::response::Response;
 
 use super::AppState;
 use super::error::WebError;
+use super::extract::is_api_path;
 
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                    form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -28,7 +29,7 @@ const HEADERS: [(HeaderName, &str); 7] = [
 
 /// Lets a request in, or answers why not.
 pub(super) async fn admit(State(state): State<AppState>, request: Request, next: Next) -> Response {
-    let api = request.uri().path().starts_with("/api/");
+    let api = is_api_path(request.uri().path());
     match check(&state, request.method(), request.uri(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(refusal) => {

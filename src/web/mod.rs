@@ -82,9 +82,13 @@ pub fn router(state: AppState) -> Router {
         .route("/runs/{key}/events", get(events::run))
         .route("/static/{version}/{*name}", get(statics::file))
         .merge(pages)
+        // Innermost, so that the answer to a panic has the headers of every answer.
+        .layer(tower_http::catch_panic::CatchPanicLayer::custom(error::panicked))
         .layer(CompressionLayer::new())
         .layer(from_fn(guard::headers))
         .layer(from_fn_with_state(state.clone(), guard::admit))
-        .layer(tower_http::catch_panic::CatchPanicLayer::custom(error::panicked))
         .with_state(state)
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use axum::response::Response;
 
 use super::AppState;
 use super::error::WebError;
-use super::extract::Params;
+use super::extract::{Params, is_api_path};
 use super::run::html;
 use crate::analysis::query::Sort;
 use crate::analysis::summary::Summary;
@@ -139,5 +139,5 @@ fn difference(a: &str, b: &str) -> usize {
 pub(super) async fn not_found(State(state): State<AppState>, OriginalUri(uri): OriginalUri) -> Response {
     WebError::not_found("There is no page at", "The address may be mistyped, or from another version of the board.")
         .named(uri.path())
-        .respond(&state, false)
+        .respond(&state, is_api_path(uri.path()))
 }

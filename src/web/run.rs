@@ -1,4 +1,4 @@
-//! The pages and parts of one run. Each handler: name the thing, lock the index, fill a struct, render.
+//! The pages and parts of one run. Each handler: name the thing, take the index, fill a struct, render.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::view::sign::Link;
 use crate::view::step::{StepFragment, StepPage, ValuePage};
 use crate::view::{Place, Pulse, Shell, href};
 
-/// Runs `show` off the async threads with the run's index locked, and turns what it makes into an answer.
+/// Runs `show` off the async threads on the run's index as it is now, and turns what it makes into an answer.
 pub(super) async fn with_lens<T: Send + 'static>(
     state: &AppState,
     run: &Arc<Run>,
@@ -379,6 +379,9 @@ pub(super) async fn asset(
         let path = path.ok_or_else(|| missing("The step names none at this place."))?;
         let (path, file) = run.dir().open_asset(path).map_err(|error| missing(&format!("It is {error}.")))?;
         let mime = mime(&path).ok_or_else(|| missing("Its name is not that of a picture."))?;
+        if file.metadata().is_ok_and(|metadata| metadata.len() > MAX_ASSET_BYTES) {
+            return Err(missing("It is larger than 32 MiB."));
+        }
         let mut bytes = Vec::new();
         std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX_ASSET_BYTES), &mut bytes)
             .map_err(|error| missing(&error.to_string()))?;
