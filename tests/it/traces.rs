@@ -40,8 +40,7 @@ fn every_page_of_every_run_and_step_answers() {
     for run in runs.values() {
         let key = run["key"].as_str().expect("a key").replace('/', "%2F");
         let mut paths: Vec<String> =
-            ["", "/events", "/manifest", "/issues"].iter().map(|tab| format!("/runs/{key}{tab}")).collect();
-        paths.retain(|path| !path.ends_with("/events"));
+            ["", "?tab=events", "?tab=manifest", "?tab=issues"].iter().map(|tab| format!("/runs/{key}{tab}")).collect();
         paths.extend(["", "/steps", "/why", "/raw"].iter().map(|part| format!("/api/runs/{key}{part}")));
         for n in 0..run["steps"].as_u64().unwrap_or(0) {
             paths.push(format!("/runs/{key}?step={n}"));
