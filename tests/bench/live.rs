@@ -14,8 +14,9 @@ use crate::sse::Stream;
 use crate::wait::until;
 use crate::writer::Writer;
 
-/// Between two appends: long enough that each is seen on its own, short enough to be a busy run.
-const PACE: Duration = Duration::from_millis(50);
+/// Milliseconds between two appends: long enough that each is seen on its own, short enough to be a busy run. Appends
+/// that come faster than a page can be drawn are shown together, so a shorter pace measures the browser's queue.
+const PACE_MS: u64 = 200;
 
 /// Sizes of the payload of a step.
 const SIZES: [(&str, usize); 2] = [("1 KB", 1_000), ("30 KB", 30_000)];
@@ -29,6 +30,7 @@ const OBSERVE: &str = "window.seen = {}; new MutationObserver(changes => {
 
 pub(crate) fn run(options: &Options) {
     let appends = options.number("--appends", 300);
+    let pace = Duration::from_millis(options.number("--pace", PACE_MS));
     for (size, len) in SIZES {
         let scratch = options.scratch();
         for n in 0..options.number("--idle", 200) {
@@ -37,20 +39,28 @@ pub(crate) fn run(options: &Options) {
         let mut writer = Writer::start(&scratch.path().join("live"));
         let board = Board::serve(scratch.path());
         until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
-        through_the_api(&board, &mut writer, size, &"x".repeat(len), appends);
-        in_a_browser(&board, &mut writer, size, &"x".repeat(len), appends);
+        through_the_api(&board, &mut writer, &Load { size, payload: "x".repeat(len), appends, pace });
+        in_a_browser(&board, &mut writer, &Load { size, payload: "x".repeat(len), appends, pace });
     }
 }
 
-fn through_the_api(board: &Board, writer: &mut Writer, size: &str, payload: &str, appends: u64) {
+/// What is appended, how often and how fast.
+struct Load {
+    size: &'static str,
+    payload: String,
+    appends: u64,
+    pace: Duration,
+}
+
+fn through_the_api(board: &Board, writer: &mut Writer, load: &Load) {
     let stream = Stream::open(board.address, "/runs/live/events");
     stream.next();
     let (mut announced, mut readable) = (Samples::default(), Samples::default());
-    for _ in 0..appends {
-        std::thread::sleep(PACE);
+    for _ in 0..load.appends {
+        std::thread::sleep(load.pace);
         let n = writer.steps;
         let start = Instant::now();
-        writer.append_step(payload);
+        writer.append_step(&load.payload);
         loop {
             stream.next();
             let heard = start.elapsed();
@@ -61,19 +71,19 @@ fn through_the_api(board: &Board, writer: &mut Writer, size: &str, payload: &str
             }
         }
     }
-    announced.print(&format!("append of {size} to revision"), "");
-    readable.print(&format!("append of {size} to readable through the API"), "p50 10, p99 50 ms");
+    announced.print(&format!("append of {} to revision", load.size), "");
+    readable.print(&format!("append of {} to readable through the API", load.size), "p50 10, p99 50 ms");
 }
 
-fn in_a_browser(board: &Board, writer: &mut Writer, size: &str, payload: &str, appends: u64) {
+fn in_a_browser(board: &Board, writer: &mut Writer, load: &Load) {
     let page = Page::open();
     page.goto(&format!("http://{}/runs/live", board.address));
     page.eval(OBSERVE);
     let mut written = Vec::new();
-    for _ in 0..appends {
-        std::thread::sleep(PACE);
+    for _ in 0..load.appends {
+        std::thread::sleep(load.pace);
         written.push((writer.steps, epoch_ms()));
-        writer.append_step(payload);
+        writer.append_step(&load.payload);
     }
     let last = writer.steps - 1;
     page.wait(&format!("window.seen['step-{last}']"));
@@ -86,7 +96,7 @@ fn in_a_browser(board: &Board, writer: &mut Writer, size: &str, payload: &str, a
             None => missed += 1,
         }
     }
-    changed.print(&format!("append of {size} to a changed page"), "p50 20, p99 80 ms");
+    changed.print(&format!("append of {} to a changed page", load.size), "p50 20, p99 80 ms");
     if missed > 0 {
         println!("  {missed} steps never appeared as rows");
     }

@@ -2,7 +2,7 @@
 //!
 //! | name | measures | options |
 //! |---|---|---|
-//! | `live` | append to announced, to readable, to a changed page in a real browser | `--appends 300 --idle 200` |
+//! | `live` | append to announced, to readable, to a changed page in a real browser | `--appends 300 --idle 200 --pace 200` (ms) |
 //! | `many` | many runs: start, list, page, memory | `--runs 2000` |
 //! | `huge` | one long run: first page, whole index, single steps, memory | `--megabytes 400` |
 //!
@@ -52,7 +52,7 @@ impl Options {
                 // Cargo adds it.
                 "--bench" => {}
                 "--dir" => options.dir = value()?.into(),
-                "--appends" | "--idle" | "--runs" | "--megabytes" => {
+                "--appends" | "--idle" | "--pace" | "--runs" | "--megabytes" => {
                     let number = value()?.parse().map_err(|_| format!("{arg} needs a number"))?;
                     options.numbers.insert(arg, number);
                 }

@@ -47,6 +47,7 @@ fn a_walk_through_a_run() {
     page.press("j");
     page.wait("/step 3\\b/i.test(document.querySelector('#stepview h2').innerText)");
     page.press("k");
+    page.wait("/step 2\\b/i.test(document.querySelector('#stepview h2').innerText)");
     page.press("k");
     page.wait("/step 1\\b/i.test(document.querySelector('#stepview h2').innerText)");
     assert!(page.location().contains("step=1"), "{}", page.location());
@@ -93,12 +94,16 @@ fn back_leads_to_where_one_was() {
     page.click("#rows tr a");
     page.wait("location.pathname === '/runs/q060_handoff' && document.querySelector('#step-4 a')");
     let first = steps_shown(&page);
+    let at = |step: u32| {
+        let shown = format!("/step {step}\\b/i.test(document.querySelector('#stepview h2').innerText)");
+        page.wait(&format!("location.search === '?step={step}' && {shown}"));
+    };
     page.click("#step-4 a");
-    page.wait("/step 4\\b/i.test(document.querySelector('#stepview h2').innerText)");
+    at(4);
     page.click("#step-2 a");
-    page.wait("/step 2\\b/i.test(document.querySelector('#stepview h2').innerText)");
+    at(2);
     page.eval("history.back()");
-    page.wait("/step 4\\b/i.test(document.querySelector('#stepview h2').innerText)");
+    at(4);
     page.eval("history.back()");
     page.wait(&format!("document.querySelector('#stepview h2')?.innerText.toLowerCase() === {first:?}"));
     page.eval("history.back()");

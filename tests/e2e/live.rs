@@ -64,7 +64,7 @@ fn what_the_reader_does_survives_an_update() {
     writer.step("thirty-first");
     page.wait("document.querySelector('#step-30')");
     writer.begin_step();
-    page.wait("document.querySelector('.pending')");
+    page.wait("document.querySelector('#pending .pend')");
     assert_eq!(page.eval(state), before);
     assert_eq!(page.eval("window.node.isConnected"), true, "the row was replaced");
 }
@@ -105,10 +105,10 @@ fn a_link_to_a_step_is_not_followed_away_from() {
 fn a_step_shows_before_its_line_is_written() {
     let (_site, mut writer, page) = Site::live(1);
     writer.begin_step();
-    page.wait("document.querySelector('#pending')?.innerText.includes('count_lines')");
+    page.wait("document.querySelector('#pending .pend')?.innerText.includes('count_lines')");
     assert_eq!(page.count("#step-1:not(.pending)"), 0);
     writer.end_step("done");
-    page.wait("document.querySelector('#step-1:not(.pending)') && !document.querySelector('#pending')");
+    page.wait("document.querySelector('#step-1:not(.pending)') && !document.querySelector('#pending .pend')");
 }
 
 #[test]

@@ -34,9 +34,11 @@ const PAGES: &[&str] = &[
     "/runs/q060_sigkill",
     "/runs/q060_visual_desktop?step=1",
     "/runs/emulated_q060_garbage_lines?step=3",
-    "/runs/emulated_q060_garbage_lines/issues",
-    "/runs/emulated_q060_manifest_missing/manifest",
-    "/runs/q060_handoff/manifest",
+    "/runs/emulated_q060_garbage_lines?tab=issues",
+    "/runs/emulated_q060_manifest_missing?tab=manifest",
+    "/runs/q060_handoff?tab=manifest",
+    "/runs/q060_handoff?tab=events",
+    "/runs/q060_html_injection?tab=manifest",
     "/runs/qitos_coding_20260222_044138_940343",
 ];
 

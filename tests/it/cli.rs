@@ -41,6 +41,93 @@ fn fails(said: &Said, code: i32) {
 }
 
 #[test]
+fn help_of_every_command() {
+    let help = |args: &[&str]| {
+        let said = board(args);
+        assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+        said.stdout
+    };
+    insta::assert_snapshot!(help(&["--help"]), @r#"
+    A local, read-only inspection board for the traces of agent runs
+
+    Usage: board <COMMAND>
+
+    Commands:
+      serve  Serve the web board until Ctrl-C
+      list   List the runs below a directory, one line each
+      show   Show a run, one of its steps, or its events
+      check  Say what is wrong with the files of runs; exit code 1 where anything is
+      help   Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+
+    Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 not found or unreadable; 70 a bug.
+    "#);
+    insta::assert_snapshot!(help(&["serve", "--help"]), @r#"
+    Serve the web board until Ctrl-C
+
+    Usage: board serve [OPTIONS] [ROOT]...
+
+    Arguments:
+      [ROOT]...  Directories with run directories in them, at any depth up to 4; one that is not there yet is waited for [default: ./runs]
+
+    Options:
+          --host <HOST>     The address to listen on [default: 127.0.0.1]
+          --port <PORT>     The port to listen on; 0 takes a free one [default: 8765]
+          --open            Open the board in the browser
+          --poll <SECONDS>  Look at every file this often instead of waiting for the system to tell of changes
+      -h, --help            Print help
+    "#);
+    insta::assert_snapshot!(help(&["list", "--help"]), @r#"
+    List the runs below a directory, one line each
+
+    Usage: board list [OPTIONS] [ROOT] [QUERY]
+
+    Arguments:
+      [ROOT]   The directory to look in, at any depth up to 4 [default: ./runs]
+      [QUERY]  Only runs that match, in quotes: 'steps>5 -stop:final'
+
+    Options:
+          --sort <SORT>  The order: updated, started, run, status, steps, events, tokens, score, duration, model or issues; with `-` before it, reversed [default: updated]
+          --json         Print one JSON document
+      -h, --help         Print help
+
+    A query is words and terms, all of which must match:
+      stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
+      steps>5  score<0.5  duration>2m  tokens:1k..20k  issues>0  err:true  -term  "two words"
+    "#);
+    insta::assert_snapshot!(help(&["show", "--help"]), @r#"
+    Show a run, one of its steps, or its events
+
+    Usage: board show [OPTIONS] <RUN>
+
+    Arguments:
+      <RUN>  The run directory
+
+    Options:
+          --step <N>         One step in full, by its place in steps.jsonl, counted from 0
+          --events           The events, of the run or of the step
+          --format <FORMAT>  How to print [default: text] [possible values: text, json]
+          --json             Print one JSON document; the same as `--format json`
+      -h, --help             Print help
+    "#);
+    insta::assert_snapshot!(help(&["check", "--help"]), @r#"
+    Say what is wrong with the files of runs; exit code 1 where anything is
+
+    Usage: board check [OPTIONS] <RUN>...
+
+    Arguments:
+      <RUN>...  Run directories
+
+    Options:
+          --json  Print one JSON document
+      -h, --help  Print help
+    "#);
+}
+
+#[test]
 fn what_is_not_there_is_named() {
     for command in ["list", "show", "check"] {
         let said = board(&[command, "no/such/place"]);

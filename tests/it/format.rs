@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::SystemTime;
 
+use base64::Engine as _;
 use serde_json::Value;
 
-use crate::board::Board;
+use crate::board::{BINARY, Board};
 use crate::disk::{corpus, walk};
 use crate::tables::{self, Row, Stop};
 use crate::wait::until;
@@ -82,6 +84,55 @@ fn a_run_directory_is_never_written_to() {
     }
     drop(board);
     assert_eq!(before, state());
+}
+
+#[test]
+fn lines_come_back_byte_for_byte() {
+    let (board, runs) = serve_all(&corpus());
+    for run in runs.values() {
+        let key = run["key"].as_str().unwrap();
+        let raw = board.json(&format!("/api/runs/{}/raw", key.replace('/', "%2F")));
+        for (file, lines) in [("steps.jsonl", &raw["steps"]), ("events.jsonl", &raw["events"])] {
+            let on_disk = fs::read(corpus().join(key).join(file)).unwrap_or_default();
+            let mut sent = Vec::new();
+            for line in lines.as_array().into_iter().flatten() {
+                sent.extend(bytes(line));
+                sent.push(b'\n');
+            }
+            if !on_disk.ends_with(b"\n") {
+                sent.pop();
+            }
+            assert!(sent == on_disk, "{key}/{file}: {} bytes sent, {} on disk", sent.len(), on_disk.len());
+        }
+        let manifest = fs::read(corpus().join(key).join("manifest.json")).unwrap_or_default();
+        assert_eq!(bytes(&raw["manifest"]), manifest, "{key}");
+    }
+}
+
+/// A line as it is sent: as text, or in Base64 where it is not UTF-8; nothing where there is no file.
+fn bytes(line: &Value) -> Vec<u8> {
+    match (line.as_str(), line["base64"].as_str()) {
+        (Some(text), _) => text.as_bytes().to_vec(),
+        (None, Some(code)) => base64::engine::general_purpose::STANDARD.decode(code).expect("it is Base64"),
+        (None, None) => Vec::new(),
+    }
+}
+
+#[test]
+fn every_oddity_of_the_corpus_is_named_with_its_place() {
+    let mut said = String::new();
+    let is_run =
+        |dir: &Path| ["manifest.json", "steps.jsonl", "events.jsonl"].iter().any(|file| dir.join(file).is_file());
+    for dir in walk(&corpus()).into_iter().filter(|path| is_run(path)) {
+        let name = dir.strip_prefix(corpus()).unwrap();
+        let mut check = Command::new(BINARY);
+        let output = check.arg("check").arg(name).current_dir(corpus()).env("NO_COLOR", "1").output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let found = !text.ends_with(": no issues\n");
+        assert_eq!(output.status.code(), Some(i32::from(found)), "{text}");
+        said.push_str(&text);
+    }
+    insta::assert_snapshot!(said);
 }
 
 #[test]

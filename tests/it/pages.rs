@@ -138,9 +138,15 @@ fn no_link_is_dead() {
 fn hostile_text_stays_text() {
     let (_dir, board) = some_runs();
     let run = "/runs/q060_html_injection";
-    for path in ["/".to_owned(), run.to_owned(), format!("{run}/issues"), format!("{run}/manifest")]
-        .into_iter()
-        .chain((0..5).map(|n| format!("{run}/steps/{n}")))
+    for path in [
+        "/".to_owned(),
+        run.to_owned(),
+        format!("{run}?tab=issues"),
+        format!("{run}?tab=manifest"),
+        format!("{run}?tab=events"),
+    ]
+    .into_iter()
+    .chain((0..5).map(|n| format!("{run}/steps/{n}")))
     {
         let page = check_page(&path, &board.get(&path));
         for script in page.select(&selector("script")) {
