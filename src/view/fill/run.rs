@@ -105,7 +105,7 @@ fn line_of(lens: &Lens<'_>, evidence: &crate::analysis::why::Evidence) -> Eviden
         Kind::End => ("doc", ""),
         Kind::Rule if lens.summary.verdict.mark == Mark::Limit => ("limit", "lim"),
         Kind::Rule => ("rule", ""),
-        Kind::Critic => ("critic", "crit"),
+        Kind::Critic => ("critic", "stop"),
         Kind::Error => ("error", "err"),
         Kind::Manifest => ("doc", ""),
         Kind::Answer => ("ok", ""),
