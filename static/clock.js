@@ -4,6 +4,7 @@
 const DAY = 86400;
 
 function age(seconds) {
+  if (seconds < 1) return "now";
   if (seconds < 60) return `${seconds} s ago`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
   if (seconds < DAY) return `${Math.floor(seconds / 3600)} h ago`;

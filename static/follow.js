@@ -1,6 +1,7 @@
 // Does the list follow the run? On, it stays at its end; off, nothing moves and a pill counts the new steps.
 
 const NEAR = 30; // px from the end that still count as the end
+const HEAD = 34; // px of the list that its head covers
 const steps = () => document.getElementById("steps");
 const pill = () => document.getElementById("pill");
 const unseen = () => [...document.querySelectorAll("#steps tr[data-new]")];
@@ -27,6 +28,15 @@ function toEnd() {
   byHand = false;
   for (const row of unseen()) row.removeAttribute("data-new");
   steps()?.scrollTo({ top: steps().scrollHeight });
+}
+
+/** Scrolls the list, and only the list, to the selected row where that is out of sight. */
+function toSelected() {
+  const row = document.querySelector("#steps tr[aria-current]")?.getBoundingClientRect();
+  if (!row) return;
+  const { top, bottom } = steps().getBoundingClientRect();
+  const end = Math.min(bottom, innerHeight);
+  if (row.top < top + HEAD || row.bottom > end) steps().scrollTop += row.top - (top + end) / 2;
 }
 
 function toUnseen() {
@@ -65,10 +75,12 @@ document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
   // The server shows the newest step only to those who follow.
   if (on && ctx.sourceElement.id === "pulse") ctx.request.body.set("follow", "1");
 });
-document.addEventListener("htmx:after:swap", () => {
+document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
   if (on) toEnd();
+  else if (ctx.sourceElement?.id !== "pulse") toSelected();
   show();
 });
 
 if (on) toEnd();
+else toSelected();
 show();

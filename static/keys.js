@@ -41,8 +41,8 @@ function press(key) {
   else if (key === "f") find("[data-follow]")?.click();
   else if (key === "v") verdict();
   else if (key === "e") nextMark();
-  else if (key === "j" && find("#steps")) find("a[rel=next]")?.click();
-  else if (key === "k" && find("#steps")) find("a[rel=prev]")?.click();
+  else if (key === "j" && find("#stepview")) find("a[rel=next]")?.click();
+  else if (key === "k" && find("#stepview")) find("a[rel=prev]")?.click();
   else if (["j", "k", "G"].includes(key)) inList(key);
   else if (key >= "1" && key <= "7") all("nav.tabs a")[key - 1]?.click();
 }

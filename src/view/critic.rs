@@ -108,7 +108,11 @@ impl Critic {
                 self.remark = "outside the scale".into();
             }
             (Some(score), None, _) => {
-                self.score = score.to_string().into();
+                // Where a line was repaired, these words stood there bare.
+                self.score = match score {
+                    Json::String(word) if matches!(&**word, "NaN" | "Infinity" | "-Infinity") => (&**word).into(),
+                    other => other.to_string().into(),
+                };
                 self.remark = "not a number".into();
             }
         }

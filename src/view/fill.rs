@@ -16,6 +16,7 @@ use jiff::tz::TimeZone;
 pub use events::{EventsQuery, events_tab};
 pub use files::{issues_tab, manifest_tab};
 pub use run::{content_title, head, tabs, verdict};
+pub(crate) use step::readable;
 pub use step::{StepPlace, step_view, value_of};
 pub use steps::{WINDOW, Window, row, rows_from, steps_tab};
 
@@ -57,7 +58,7 @@ impl Lens<'_> {
     }
 
     /// The label of step `n`: its recorded id, or its place where there is none.
-    fn label(&self, n: usize) -> String {
+    pub(crate) fn label(&self, n: usize) -> String {
         match self.index.steps().get(n).and_then(|step| step.step_id) {
             Some(id) => id.to_string(),
             None => format!("#{n}"),

@@ -129,6 +129,8 @@ pub struct Strip {
     pub note: Option<(String, String)>,
     /// The stop-reason bar, from `chart::stack`. Live runs are not part of it.
     pub segments: Vec<Segment>,
+    /// What stands in its place where it has no parts.
+    pub nothing: &'static str,
     /// The classes below the bar.
     pub legend: Vec<Chip>,
     /// Medians as term and value: `median steps`, `4`.

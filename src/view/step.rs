@@ -107,6 +107,8 @@ pub struct StepView {
     pub observation: Option<Observation>,
     /// Screenshots.
     pub assets: Vec<Asset>,
+    /// What the line holds besides: key and value.
+    pub rest: Vec<(Line, JsonView)>,
     /// What the model was asked.
     pub prompt: Option<Prompt>,
     /// The events of the step.
@@ -224,6 +226,26 @@ impl std::fmt::Debug for Around<'_> {
     }
 }
 
+/// Keys of a step line that the sections above the rest show, or that only repeat what they show.
+const TOLD: [&str; 16] = [
+    "step_id",
+    "agent_id",
+    "decision",
+    "actions",
+    "action_results",
+    "tool_invocations",
+    "state_diff",
+    "critic_outputs",
+    "observation",
+    "visual_assets",
+    "parser_selected",
+    "parser_diagnostics",
+    "decision_source",
+    "parser_fallback_used",
+    "parser_salvage_applied",
+    "native_tool_call_fallback_reason",
+];
+
 impl StepView {
     /// Fills the sections that come from the step line: thought, decision, actions, state diff, critics, observation
     /// and pictures.
@@ -240,6 +262,11 @@ impl StepView {
             outputs.map(|outputs| Critic::read_all(outputs, around.previous_score, fold)).unwrap_or_default();
         self.assets = step.get("visual_assets").map(|list| Asset::read_all(list, around.picture)).unwrap_or_default();
         self.observation = observation.filter(|seen| !seen.is_empty()).map(|seen| Observation::new(seen, step, fold));
+        let others = step.as_object().unwrap_or_default().iter();
+        let others = others.filter(|(key, value)| !TOLD.contains(&key.as_ref()) && !value.is_empty());
+        self.rest = others
+            .map(|(key, value)| (key.as_ref().into(), fold.json(value, &format!("/{}", super::json::token(key)))))
+            .collect();
     }
 }
 

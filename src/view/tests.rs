@@ -193,6 +193,7 @@ fn table() -> RunsTable {
                 share(Status::Error, "unrecoverable_error", 12),
                 share(Status::Died, "died", 19),
             ]),
+            nothing: "No run has ended yet.",
             legend: vec![
                 chip("answered", 78, Some(Status::Answered), false),
                 chip("limits", 12, Some(Status::Limit), false),

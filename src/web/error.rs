@@ -120,11 +120,16 @@ impl WebError {
 }
 
 impl Refusal {
-    fn problem(&self) -> Response {
-        let title = match &self.thing {
+    /// The title with the name of the thing.
+    fn named_title(&self) -> String {
+        match &self.thing {
             Some(thing) => format!("{} {thing}", self.title),
             None => self.title.clone(),
-        };
+        }
+    }
+
+    fn problem(&self) -> Response {
+        let title = self.named_title();
         let (status, incident) = (self.status.as_u16(), self.incident.as_deref());
         let problem =
             Problem { r#type: "about:blank", title, status, detail: &self.detail, hints: &self.hints, incident };
@@ -143,7 +148,7 @@ impl Refusal {
         links.push(Link { text: "All runs".to_owned(), href: "/".to_owned() });
         let page = ErrorPage {
             shell: Shell {
-                title: format!("{} {}", self.status.as_u16(), self.title),
+                title: format!("{} {}", self.status.as_u16(), self.named_title()),
                 root: super::pages::shown_roots(state),
                 stream: pulse.as_ref().map(|_| "/events".to_owned()),
                 revision,

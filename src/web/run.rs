@@ -85,6 +85,7 @@ async fn run_page(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<R
     let phase = params.text("phase").to_owned();
     let shell = shell(state, run, String::new());
     let html_page = with_lens(state, run, move |lens| {
+        let part = part_title(lens, &tab, step);
         let alive = lens.summary.life.liveness.may_grow();
         let content = match tab.as_str() {
             "events" => {
@@ -103,7 +104,7 @@ async fn run_page(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<R
         let total = lens.index.steps().len();
         RunPage {
             pulse: Some(pulse_from(lens, shell.revision, &tab, total, before.is_none())),
-            shell: Shell { title: fill::content_title(lens), ..shell },
+            shell: Shell { title: fill::content_title(lens, &part), ..shell },
             crumb: crumb(),
             head: fill::head(lens),
             verdict: fill::verdict(lens),
@@ -113,6 +114,17 @@ async fn run_page(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<R
     })
     .await?;
     html(&html_page)
+}
+
+/// What a reader chose to see of a run, for the title of the page.
+fn part_title(lens: &Lens<'_>, tab: &str, step: Option<usize>) -> String {
+    match (tab, step) {
+        ("events", _) => "Events".to_owned(),
+        ("manifest", _) => "Manifest".to_owned(),
+        ("issues", _) => "Issues".to_owned(),
+        (_, Some(n)) => format!("Step {}", lens.label(n)),
+        (_, None) => String::new(),
+    }
 }
 
 /// The pulse of a page that shows the run up to step `steps`.
@@ -146,7 +158,7 @@ async fn run_pulse(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<
         let total = lens.index.steps().len();
         let mut pulse = RunPulse {
             pulse: pulse_from(lens, revision, &tab, total, known.is_some()),
-            title: Some(fill::content_title(lens).into()),
+            title: Some(fill::content_title(lens, &part_title(lens, &tab, shown.filter(|_| !follow))).into()),
             head: Some(fill::head(lens)),
             verdict: Some(fill::verdict(lens)),
             tabs: Some(fill::tabs(lens, &tab)),
@@ -218,7 +230,7 @@ pub(super) async fn step_part(State(state): State<AppState>, StepParam(run, n): 
         let view = fill::step_view(lens, n, StepPlace::List)?;
         let rows = shown.filter(|shown| *shown != n).into_iter().chain([n]);
         Some(StepFragment {
-            title: format!("{}: {}", lens.summary.key, view.title.as_str()).into(),
+            title: fill::content_title(lens, view.title.as_str()).into(),
             rows: rows.filter_map(|row| fill::row(lens, row, row == n)).collect(),
             view,
         })
@@ -295,8 +307,7 @@ impl Source {
                 error.link("The whole line", format!("{}/raw", self.base))
             })?;
             let key = self.run.key().as_str().to_owned();
-            let place = if at.is_empty() { "/" } else { at.as_str() };
-            let title = format!("{} {place}", self.name.trim_end_matches(".json"));
+            let title = if at.is_empty() { self.name.clone() } else { format!("{at} of {}", self.name) };
             html(&ValuePage {
                 shell: Shell { title: format!("{key}: {title}"), ..shell },
                 crumb: [crumb(), vec![Link::new(key.as_str(), href::run(&key))]].concat(),
@@ -358,7 +369,7 @@ pub(super) async fn asset(
 ) -> Response {
     let read = tokio::task::spawn_blocking(move || {
         let source = Source::step(Arc::clone(&run), n);
-        let text = String::from_utf8_lossy(&source.read()?).into_owned();
+        let (text, _) = fill::readable(&source.read()?);
         let json = Json::parse(&text);
         let path = json.as_ref().and_then(|json| {
             let assets = json.get("visual_assets")?.as_array()?;

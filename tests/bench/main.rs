@@ -1,2 +1,91 @@
-//! Benchmarks.
-fn main() {}
+//! How fast is the board? `cargo bench --bench board -- NAME [--option VALUE]...`
+//!
+//! | name | measures | options |
+//! |---|---|---|
+//! | `live` | append to announced, to readable, to a changed page in a real browser | `--appends 300 --idle 200 --pace 200` (ms) |
+//! | `many` | many runs: start, list, page, memory | `--runs 2000` |
+//! | `huge` | one long run: first page, whole index, single steps, memory | `--megabytes 400` |
+//!
+//! Without a name all of them run. `--dir DIR` says where the data is made (default: the system's temporary
+//! directory); it is removed afterwards. Nothing here fails because it is slow: numbers are for people to compare.
+
+#![cfg(test)] // Always so; clippy lets tests unwrap where it sees this.
+
+#[path = "../support/board.rs"]
+#[expect(dead_code, reason = "shared with the tests, which use more of it")]
+mod board;
+#[path = "../e2e/cdp.rs"]
+mod cdp;
+#[path = "../support/disk.rs"]
+mod disk;
+#[path = "../support/http.rs"]
+mod http;
+mod huge;
+mod live;
+mod many;
+#[path = "../e2e/page.rs"]
+#[expect(dead_code, reason = "shared with the browser tests, which use more of it")]
+mod page;
+mod report;
+#[path = "../support/sse.rs"]
+#[expect(dead_code, reason = "shared with the tests, which use more of it")]
+mod sse;
+#[path = "../support/wait.rs"]
+mod wait;
+#[path = "../support/writer.rs"]
+mod writer;
+
+/// What the command line asks for.
+#[derive(Debug)]
+struct Options {
+    names: Vec<String>,
+    dir: std::path::PathBuf,
+    numbers: std::collections::BTreeMap<String, u64>,
+}
+
+impl Options {
+    fn read(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self { names: Vec::new(), dir: std::env::temp_dir(), numbers: Default::default() };
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().ok_or(format!("{arg} needs a value"));
+            match arg.as_str() {
+                // Cargo adds it.
+                "--bench" => {}
+                "--dir" => options.dir = value()?.into(),
+                "--appends" | "--idle" | "--pace" | "--runs" | "--megabytes" => {
+                    let number = value()?.parse().map_err(|_| format!("{arg} needs a number"))?;
+                    options.numbers.insert(arg, number);
+                }
+                "live" | "many" | "huge" => options.names.push(arg),
+                _ => return Err(format!("unknown: {arg}")),
+            }
+        }
+        Ok(options)
+    }
+
+    fn number(&self, name: &str, default: u64) -> u64 {
+        self.numbers.get(name).copied().unwrap_or(default)
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|wanted| wanted == name)
+    }
+
+    /// A directory that is removed when it is dropped.
+    fn scratch(&self) -> tempfile::TempDir {
+        tempfile::tempdir_in(&self.dir).unwrap_or_else(|error| panic!("{}: {error}", self.dir.display()))
+    }
+}
+
+fn main() {
+    let options = Options::read(std::env::args().skip(1)).unwrap_or_else(|error| {
+        eprintln!("{error}; see the head of tests/bench/main.rs");
+        std::process::exit(2)
+    });
+    for (name, bench) in [("live", live::run as fn(&Options)), ("many", many::run), ("huge", huge::run)] {
+        if options.wants(name) {
+            println!("{name}");
+            bench(&options);
+        }
+    }
+}

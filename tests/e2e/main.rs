@@ -1,1 +1,23 @@
-//! Browser tests.
+//! Browser tests: what only a real browser can show.
+
+#![cfg(test)] // Always so; clippy lets tests unwrap where it sees this.
+
+#[path = "../support/board.rs"]
+mod board;
+#[path = "../support/disk.rs"]
+mod disk;
+#[path = "../support/http.rs"]
+#[expect(dead_code, reason = "shared with the integration tests, which use more of it")]
+mod http;
+#[path = "../support/wait.rs"]
+mod wait;
+#[path = "../support/writer.rs"]
+mod writer;
+
+mod cdp;
+mod driver;
+mod keys;
+mod live;
+mod looks;
+mod page;
+mod site;

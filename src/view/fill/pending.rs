@@ -57,14 +57,18 @@ fn phases(lens: &Lens<'_>, group: &Group, alive: bool) -> Vec<PendingPhase> {
                 .map(|event| lens.index.name(event.stage))
                 .filter(|stage| !stage.is_empty())
                 .collect();
-            let mut says = vec![Phrase::new().dim(stages.join(" → "))];
+            let now = at == last && alive;
+            let tool = group.decision.as_deref().and_then(|call| Some(call.split_once('(')?.0));
+            let mut says = match tool.filter(|_| now && name == "ACT" && stages == ["start"]) {
+                Some(tool) => vec![Phrase::new().text("Waiting for the result of ").code(tool)],
+                None => vec![Phrase::new().dim(stages.join(" → "))],
+            };
             if name == "DECIDE" {
                 says.extend(group.decision.as_deref().map(|call| Phrase::new().code(call)));
             }
             if let Some((_, text)) = group.error.as_ref().filter(|(phase, _)| *phase == stretch.phase) {
                 says.push(Phrase::from(&**text));
             }
-            let now = at == last && alive;
             let when = if now {
                 stretch.started.map_or_else(Phrase::new, |start| {
                     Phrase::new().since(micros(lens.now - start), lens.iso(start)).text(" so far")

@@ -16,9 +16,10 @@ use crate::view::{format, href};
 /// A task longer than this many characters is also offered whole.
 const TASK_CHARS: usize = 200;
 
-/// The title of a run page: the run, and the verdict.
-pub fn content_title(lens: &Lens<'_>) -> String {
-    format!("{}: {}", lens.key(), lens.summary.verdict.sentence)
+/// The title of a run page: the run, what of it is shown where that was chosen, and the verdict.
+pub fn content_title(lens: &Lens<'_>, part: &str) -> String {
+    let part = if part.is_empty() { String::new() } else { format!("{part} · ") };
+    format!("{}: {part}{}", lens.key(), lens.summary.verdict.sentence)
 }
 
 /// The header.
@@ -120,26 +121,25 @@ fn line_of(lens: &Lens<'_>, evidence: &crate::analysis::why::Evidence) -> Eviden
 }
 
 fn liveness(lens: &Lens<'_>, life: &Life) -> Phrase {
-    let ago = life.silence.map_or_else(String::new, |silence| format!("{} ago", micros(silence)));
     let words = match life.basis {
         Basis::End | Basis::Manifest => return Phrase::new(),
-        Basis::Teardown => "Ended: tool sets were torn down and no END event followed".to_owned(),
-        Basis::Process => "The recorded process does not exist any more".to_owned(),
-        Basis::Event => format!("The newest event is from {ago}"),
-        Basis::Growth => format!("The board saw the files grow {ago}"),
-        Basis::ManifestTime => format!("No event has a time; the manifest is from {ago}"),
+        Basis::Teardown => return "Ended: tool sets were torn down and no END event followed".into(),
+        Basis::Process => return "The recorded process does not exist any more".into(),
+        Basis::Nothing => return "Nothing carries a time".into(),
+        Basis::Event => "The newest event is from",
+        Basis::Growth => "The board saw the files grow",
+        Basis::ManifestTime => "No event has a time; the manifest is from",
         Basis::FileTime => {
-            format!("Nothing in the files has a time; the newest file was changed {ago}, which a copy changes too")
+            "Nothing in the files has a time; a copy would change that of the newest file, which is from"
         }
-        Basis::Nothing => "Nothing carries a time".to_owned(),
     };
-    let slowest = lens.index.slowest_gap();
-    let gap = if life.silence.is_some() && slowest > 0 {
-        format!(" · longest pause in the run {}", micros(slowest))
-    } else {
-        String::new()
-    };
-    Phrase::new().text(words).dim(gap)
+    let Some(silence) = life.silence else { return Phrase::from(format!("{words} an unknown time")) };
+    let since = lens.now - silence;
+    let said = Phrase::new().text(format!("{words} ")).age(format::age(since, lens.now, lens.zone), lens.iso(since));
+    match lens.index.slowest_gap() {
+        0 => said,
+        slowest => said.dim(format!(" · longest pause in the run {}", micros(slowest))),
+    }
 }
 
 fn health_line(lens: &Lens<'_>) -> Phrase {

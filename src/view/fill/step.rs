@@ -167,10 +167,12 @@ fn error(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) -> Option<St
     let step_id = lens.index.steps().get(n).and_then(|step| step.step_id);
     let failures = lens.index.manifest().get().map_or(&[][..], |manifest| &manifest.failures);
     let failure = failures.iter().find(|failure| failure.step_id.is_some() && failure.step_id == step_id);
+    let began = lens.index.groups().last().is_some_and(|last| last.first > group.first && last.step_id.is_some());
     let outcome = match (failure.map(|failure| &*failure.decision), lens.index.steps().len() > n + 1) {
         (Some("continue"), _) => Phrase::from("The engine recovered and went on."),
         (Some("stop"), _) => Phrase::from("The engine stopped the run."),
         (_, true) => Phrase::from("The run went on after it."),
+        (_, false) if began => Phrase::from("Another step began after it, which has no line."),
         (_, false) => Phrase::from("No step follows."),
     };
     Some(StepError {
@@ -252,7 +254,17 @@ fn raw_events(lens: &Lens<'_>, group: &Group) -> Vec<RawLine> {
         text: None,
         href: Some(format!("{}/events/{}/raw", href::run(lens.key()), group.first + offset)),
     };
-    events.iter().enumerate().take(MAX_RAW_EVENTS).map(line).collect()
+    let mut lines: Vec<RawLine> = events.iter().enumerate().take(MAX_RAW_EVENTS).map(line).collect();
+    let others = events.get(MAX_RAW_EVENTS..).unwrap_or_default();
+    if !others.is_empty() {
+        lines.push(RawLine {
+            place: format!("and {}", format::counted(others.len(), "more line")).into(),
+            size: format::bytes(others.iter().map(|event| event.span.len).sum()).into(),
+            text: None,
+            href: Some(lens.at_event(group.first + MAX_RAW_EVENTS)),
+        });
+    }
+    lines
 }
 
 /// The value at a JSON pointer of a line, one part of it where it is a long text. `None` where there is none.

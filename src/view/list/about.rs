@@ -48,6 +48,7 @@ impl List<'_> {
             of: format!("{} of {} ended", count(strip.answered), count(strip.ended)),
             note: disagree.map(|text| (text, self.disagreeing())),
             segments: stack(ENDS.into_iter().flat_map(|mark| self.shares(mark)).collect()),
+            nothing: if self.survey.matched == 0 { "No run matches." } else { "No run has ended yet." },
             legend: ENDS.into_iter().filter_map(|mark| self.legend(mark)).collect(),
             medians: vec![
                 ("median steps", format::or_missing(medians.steps, half)),

@@ -1,0 +1,66 @@
+//! What does one very long run cost? The first page, the whole index, single steps, page size and memory.
+
+use std::path::Path;
+use std::time::Instant;
+
+use crate::Options;
+use crate::board::Board;
+use crate::report::{self, Samples};
+use crate::wait::until;
+use crate::writer::Writer;
+
+/// A step has its result in its line and in its event, so it takes twice this.
+const RESULT_BYTES: usize = 20_000;
+
+/// How many single steps are looked at.
+const LOOKS: u64 = 200;
+
+pub(crate) fn run(options: &Options) {
+    let steps = options.number("--megabytes", 400) * 1_000_000 / (2 * RESULT_BYTES as u64);
+    let scratch = options.scratch();
+    generate(&scratch.path().join("huge"), steps);
+    let size = |file: &str| scratch.path().join("huge").join(file).metadata().map_or(0, |meta| meta.len());
+    report::bytes(&format!("one run of {steps} steps on disk"), size("steps.jsonl") + size("events.jsonl"), "");
+
+    let start = Instant::now();
+    let board = Board::serve(scratch.path());
+    let page = until("the run has a page", || Some(board.get("/runs/huge")).filter(|page| page.status == 200));
+    report::duration("start to first page", start.elapsed(), "500 ms");
+    report::bytes("first page", page.body.len() as u64, "400 KiB");
+    until("the whole run is known", || {
+        (board.json("/healthz")["indexing"] == 0 && board.json("/api/runs/huge")["steps"] == steps).then_some(())
+    });
+    report::duration("start to whole index", start.elapsed(), "3000 ms");
+
+    let mut page_size = 0;
+    for (what, prefix, goal) in [
+        ("any step through the API", "/api/runs/huge/steps/", "30 ms"),
+        ("any step on the run page", "/runs/huge?step=", "30 ms"),
+        ("any step on a page of its own", "/runs/huge/steps/", "30 ms"),
+    ] {
+        let mut took = Samples::default();
+        for look in 0..LOOKS {
+            // A stride that shares no factor with the number of steps visits them in no order.
+            let n = look * 7_919 % steps;
+            let start = Instant::now();
+            let answer = board.get(&format!("{prefix}{n}"));
+            took.push(start.elapsed());
+            assert_eq!(answer.status, 200, "{prefix}{n}");
+            if !prefix.starts_with("/api") {
+                page_size = page_size.max(answer.body.len());
+            }
+        }
+        took.print(what, goal);
+    }
+    report::bytes("largest page", page_size as u64, "400 KiB");
+    report::memory(board.pid(), "120 MiB");
+}
+
+fn generate(dir: &Path, steps: u64) {
+    let mut writer = Writer::start(dir);
+    for n in 0..steps {
+        let row = format!("part-{n}.txt \"counted\":\t{} lines in \u{e4}ll\n", n % 977);
+        writer.step(&row.repeat(RESULT_BYTES / row.len()));
+    }
+    writer.finish("final");
+}

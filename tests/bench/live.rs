@@ -1,0 +1,107 @@
+//! How soon does a reader see an appended step? From before the write to the revision on the stream, to the step
+//! through the API, and to a changed page in a browser, with idle runs beside it.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+
+use crate::Options;
+use crate::board::Board;
+use crate::disk::{copy, corpus};
+use crate::page::Page;
+use crate::report::Samples;
+use crate::sse::Stream;
+use crate::wait::until;
+use crate::writer::Writer;
+
+/// Milliseconds between two appends: long enough that each is seen on its own, short enough to be a busy run. Appends
+/// that come faster than a page can be drawn are shown together, so a shorter pace measures the browser's queue.
+const PACE_MS: u64 = 200;
+
+/// Sizes of the payload of a step.
+const SIZES: [(&str, usize); 2] = [("1 KB", 1_000), ("30 KB", 30_000)];
+
+/// Notes, in the page, the moment at which each step row appears.
+const OBSERVE: &str = "window.seen = {}; new MutationObserver(changes => {
+    const now = performance.timeOrigin + performance.now();
+    for (const change of changes) for (const node of change.addedNodes)
+        if (node.id?.startsWith('step-')) window.seen[node.id] ??= now;
+}).observe(document.body, {childList: true, subtree: true})";
+
+pub(crate) fn run(options: &Options) {
+    let appends = options.number("--appends", 300);
+    let pace = Duration::from_millis(options.number("--pace", PACE_MS));
+    for (size, len) in SIZES {
+        let scratch = options.scratch();
+        for n in 0..options.number("--idle", 200) {
+            copy(&corpus().join("q060/q060_redaction"), &scratch.path().join(format!("idle-{n:04}")));
+        }
+        let mut writer = Writer::start(&scratch.path().join("live"));
+        let board = Board::serve(scratch.path());
+        until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+        through_the_api(&board, &mut writer, &Load { size, payload: "x".repeat(len), appends, pace });
+        in_a_browser(&board, &mut writer, &Load { size, payload: "x".repeat(len), appends, pace });
+    }
+}
+
+/// What is appended, how often and how fast.
+struct Load {
+    size: &'static str,
+    payload: String,
+    appends: u64,
+    pace: Duration,
+}
+
+fn through_the_api(board: &Board, writer: &mut Writer, load: &Load) {
+    let stream = Stream::open(board.address, "/runs/live/events");
+    stream.next();
+    let (mut announced, mut readable) = (Samples::default(), Samples::default());
+    for _ in 0..load.appends {
+        std::thread::sleep(load.pace);
+        let n = writer.steps;
+        let start = Instant::now();
+        writer.append_step(&load.payload);
+        loop {
+            stream.next();
+            let heard = start.elapsed();
+            if board.get(&format!("/api/runs/live/steps/{n}")).status == 200 {
+                announced.push(heard);
+                readable.push(start.elapsed());
+                break;
+            }
+        }
+    }
+    announced.print(&format!("append of {} to revision", load.size), "");
+    readable.print(&format!("append of {} to readable through the API", load.size), "p50 10, p99 50 ms");
+}
+
+fn in_a_browser(board: &Board, writer: &mut Writer, load: &Load) {
+    let page = Page::open();
+    page.goto(&format!("http://{}/runs/live", board.address));
+    page.eval(OBSERVE);
+    let mut written = Vec::new();
+    for _ in 0..load.appends {
+        std::thread::sleep(load.pace);
+        written.push((writer.steps, epoch_ms()));
+        writer.append_step(&load.payload);
+    }
+    let last = writer.steps - 1;
+    page.wait(&format!("window.seen['step-{last}']"));
+    let seen = page.eval("window.seen");
+    let mut changed = Samples::default();
+    let mut missed = 0;
+    for (n, start) in written {
+        match seen.get(format!("step-{n}")).and_then(Value::as_f64) {
+            Some(at) => changed.push_ms(at - start),
+            None => missed += 1,
+        }
+    }
+    changed.print(&format!("append of {} to a changed page", load.size), "p50 20, p99 80 ms");
+    if missed > 0 {
+        println!("  {missed} steps never appeared as rows");
+    }
+}
+
+fn epoch_ms() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64() * 1e3)
+}

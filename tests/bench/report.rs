@@ -1,0 +1,72 @@
+//! How is a measurement said? As one line of a table: what, the numbers, and the goal where there is one.
+
+use std::time::Duration;
+
+/// Many measurements of one thing.
+#[derive(Debug, Default)]
+pub(crate) struct Samples(Vec<f64>);
+
+impl Samples {
+    /// Adds a measurement.
+    pub(crate) fn push(&mut self, took: Duration) {
+        self.push_ms(took.as_secs_f64() * 1e3);
+    }
+
+    /// Adds a measurement in milliseconds.
+    pub(crate) fn push_ms(&mut self, ms: f64) {
+        self.0.push(ms);
+        self.0.sort_by(f64::total_cmp);
+    }
+
+    fn at(&self, share: f64) -> f64 {
+        let last = self.0.len().saturating_sub(1);
+        self.0.get((last as f64 * share).round() as usize).copied().unwrap_or(f64::NAN)
+    }
+
+    /// Prints median, 90th and 99th percentile and the maximum.
+    pub(crate) fn print(&self, what: &str, goal: &str) {
+        let numbers = format!(
+            "p50 {:8.2}  p90 {:8.2}  p99 {:8.2}  max {:8.2} ms  (n={})",
+            self.at(0.5),
+            self.at(0.9),
+            self.at(0.99),
+            self.at(1.0),
+            self.0.len()
+        );
+        line(what, &numbers, goal);
+    }
+}
+
+/// Prints one duration.
+pub(crate) fn duration(what: &str, took: Duration, goal: &str) {
+    line(what, &format!("{:12.2} ms", took.as_secs_f64() * 1e3), goal);
+}
+
+/// Prints one number of bytes.
+pub(crate) fn bytes(what: &str, bytes: u64, goal: &str) {
+    line(what, &format!("{:12.1} KiB", bytes as f64 / 1024.0), goal);
+}
+
+/// Prints the memory that process `pid` holds, and the most it ever held.
+pub(crate) fn memory(pid: u32, goal: &str) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let kib = |name: &str| -> Option<f64> {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .and_then(|rest| rest.split_whitespace().next())?
+            .parse()
+            .ok()
+    };
+    match (kib("VmRSS:"), kib("VmHWM:")) {
+        (Some(now), Some(most)) => {
+            line("memory", &format!("{:12.1} MiB, at most {:.1}", now / 1024.0, most / 1024.0), goal)
+        }
+        _ => line("memory", "not known on this system", goal),
+    }
+}
+
+fn line(what: &str, numbers: &str, goal: &str) {
+    let goal = if goal.is_empty() { String::new() } else { format!("   goal {goal}") };
+    println!("  {what:<44} {numbers}{goal}");
+}

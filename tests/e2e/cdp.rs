@@ -1,0 +1,157 @@
+//! How is a browser driven? With the DevTools protocol over a pipe: messages are JSON texts that end in NUL.
+//!
+//! A pipe needs no port, no WebSocket and no cleaning up: Chromium ends when the other end of its pipe is closed, so
+//! it cannot outlive the test process however that ends. What a page means belongs to `page.rs`.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+
+use serde_json::{Value, json};
+
+use crate::wait::DEADLINE;
+
+/// Under which names Chromium is installed.
+const NAMES: [&str; 5] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
+
+/// Quiet, and able to run as root in a container.
+const FLAGS: [&str; 8] = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--remote-debugging-pipe",
+];
+
+/// The pipe has to be file descriptors 3 and 4, which only a shell can arrange without unsafe code; the shell also
+/// removes the profile, since it is still there when the test process is not.
+const START: &str =
+    r#"dir=$(mktemp -d) && "$0" "$@" --user-data-dir="$dir" 3<&0 4>&1 </dev/null >/dev/null 2>&1; rm -rf "$dir""#;
+
+/// What can go wrong between a test and the browser.
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// No Chromium is installed, or it does not start.
+    Start(String),
+    /// The browser is gone.
+    Gone,
+    /// The browser did not answer in time.
+    Silent(String),
+    /// The browser refused the call.
+    Refused { method: String, answer: String },
+    /// A script threw.
+    Script(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Start(why) => write!(f, "Chromium does not start: {why}"),
+            Error::Gone => f.write_str("Chromium is gone"),
+            Error::Silent(method) => write!(f, "no answer to {method} in {DEADLINE:?}"),
+            Error::Refused { method, answer } => write!(f, "{method} was refused: {answer}"),
+            Error::Script(text) => write!(f, "the script threw {text}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+type Answer = Result<Value, String>;
+type Waiting = Arc<Mutex<HashMap<u64, mpsc::Sender<Answer>>>>;
+type Events = Arc<Mutex<HashMap<String, Vec<Value>>>>;
+
+/// A running browser.
+#[derive(Debug)]
+pub(crate) struct Browser {
+    input: Mutex<ChildStdin>,
+    waiting: Waiting,
+    events: Events,
+    next_id: AtomicU64,
+    _child: Child,
+}
+
+impl Browser {
+    /// Starts a headless Chromium with an empty profile.
+    pub(crate) fn launch() -> Result<Self, Error> {
+        let mut child = Command::new("sh")
+            .args(["-c", START, &find()?])
+            .args(FLAGS)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| Error::Start(error.to_string()))?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Error::Start("its pipes are closed".to_owned()));
+        };
+        let (waiting, events) = (Waiting::default(), Events::default());
+        let reader = (Arc::clone(&waiting), Arc::clone(&events));
+        std::thread::spawn(move || {
+            for message in BufReader::new(output).split(0).map_while(Result::ok) {
+                if let Ok(message) = serde_json::from_slice(&message) {
+                    deliver(message, &reader.0, &reader.1);
+                }
+            }
+            // Whoever still waits learns at once that no answer will come.
+            lock(&reader.0).clear();
+        });
+        Ok(Self { input: Mutex::new(input), waiting, events, next_id: AtomicU64::new(1), _child: child })
+    }
+
+    /// Calls `method`, in the page with `session` or in the browser itself, and waits for the answer.
+    pub(crate) fn call(&self, session: Option<&str>, method: &str, params: &Value) -> Result<Value, Error> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (sender, answer) = mpsc::channel();
+        lock(&self.waiting).insert(id, sender);
+        let mut message = json!({"id": id, "method": method, "params": params});
+        if let Some(session) = session {
+            message["sessionId"] = session.into();
+        }
+        lock(&self.input).write_all(format!("{message}\0").as_bytes()).map_err(|_| Error::Gone)?;
+        match answer.recv_timeout(DEADLINE) {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(answer)) => Err(Error::Refused { method: method.to_owned(), answer }),
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(Error::Gone),
+            Err(mpsc::RecvTimeoutError::Timeout) => Err(Error::Silent(method.to_owned())),
+        }
+    }
+
+    /// Everything the page with `session` has reported since it was made.
+    pub(crate) fn events(&self, session: &str) -> Vec<Value> {
+        lock(&self.events).get(session).cloned().unwrap_or_default()
+    }
+}
+
+/// Hands an answer to its caller and keeps an event for whoever asks later.
+fn deliver(mut message: Value, waiting: &Waiting, events: &Events) {
+    if let Some(id) = message["id"].as_u64() {
+        let answer = match message.get("error") {
+            Some(error) => Err(error.to_string()),
+            None => Ok(message["result"].take()),
+        };
+        if let Some(caller) = lock(waiting).remove(&id) {
+            // A caller that gave up has dropped its end.
+            let _ = caller.send(answer);
+        }
+    } else if let Some(session) = message["sessionId"].as_str().map(str::to_owned) {
+        lock(events).entry(session).or_default().push(message);
+    }
+}
+
+/// A test that panicked must not take the browser from the others.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn find() -> Result<String, Error> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let dirs: Vec<_> = std::env::split_paths(&path).collect();
+    let found = NAMES.iter().flat_map(|name| dirs.iter().map(move |dir| dir.join(name))).find(|file| file.is_file());
+    found.map(|file| file.display().to_string()).ok_or_else(|| Error::Start(format!("none of {NAMES:?} is on PATH")))
+}

@@ -1,0 +1,111 @@
+//! Can the board be used from the keyboard and with the buttons of the browser?
+
+use crate::page::Page;
+use crate::site::Site;
+
+const RUNS: &[&str] = &["q060/q060_handoff", "q060/q060_minimal", "q060/q060_sigkill"];
+
+fn steps_shown(page: &Page) -> String {
+    page.text("#stepview h2").to_lowercase()
+}
+
+#[test]
+fn a_walk_through_the_list() {
+    let site = Site::with(RUNS);
+    let page = site.open("/");
+    page.press("j");
+    page.wait("document.activeElement.closest('#rows tr:nth-child(1)')");
+    page.press("j");
+    page.wait("document.activeElement.closest('#rows tr:nth-child(2)')");
+    page.press("k");
+    page.wait("document.activeElement.closest('#rows tr:nth-child(1)')");
+    page.press("Enter");
+    page.wait("location.pathname.startsWith('/runs/')");
+}
+
+#[test]
+fn search_is_a_key_away_and_a_query_is_an_address() {
+    let site = Site::with(RUNS);
+    let page = site.open("/");
+    page.press("/");
+    page.wait("document.activeElement.name === 'q'");
+    // In a field letters are letters.
+    page.insert("sigkill");
+    page.press("j");
+    assert_eq!(page.eval("document.activeElement.value"), "sigkillj");
+    page.eval("document.activeElement.value = 'sigkill'");
+    page.press("Enter");
+    page.wait("location.search.includes('q=sigkill')");
+    page.wait("document.querySelectorAll('#rows tr').length === 1");
+}
+
+#[test]
+fn a_walk_through_a_run() {
+    let site = Site::with(RUNS);
+    let page = site.open("/runs/q060_handoff?step=2");
+    assert!(steps_shown(&page).contains("step 2"));
+    page.press("j");
+    page.wait("/step 3\\b/i.test(document.querySelector('#stepview h2').innerText)");
+    page.press("k");
+    page.wait("/step 2\\b/i.test(document.querySelector('#stepview h2').innerText)");
+    page.press("k");
+    page.wait("/step 1\\b/i.test(document.querySelector('#stepview h2').innerText)");
+    assert!(page.location().contains("step=1"), "{}", page.location());
+    page.press("v");
+    page.wait("document.activeElement.id === 'verdict' || document.activeElement.closest('.why')");
+    for (key, tab) in [("2", 1), ("3", 2), ("1", 0)] {
+        let target = page.eval(&format!("document.querySelectorAll('nav.tabs a')[{tab}].pathname"));
+        page.press(key);
+        page.wait(&format!("location.pathname === {target} && document.readyState === 'complete'"));
+    }
+}
+
+#[test]
+fn a_mark_is_a_key_away() {
+    let site = Site::with(&["q060/q060_recovered_errors"]);
+    let page = site.open("/runs/q060_recovered_errors?step=0");
+    page.press("e");
+    page.wait("!/step 0\\b/i.test(document.querySelector('#stepview h2').innerText)");
+    assert_eq!(page.count("#steps tr[aria-current] .mk"), 1);
+}
+
+#[test]
+fn help_and_theme() {
+    let site = Site::with(RUNS);
+    let page = site.open("/");
+    page.press("?");
+    page.wait("document.querySelector('#keys').matches(':popover-open')");
+    page.press("Escape");
+    page.wait("!document.querySelector('#keys').matches(':popover-open')");
+    page.press("t");
+    page.wait("document.documentElement.dataset.theme === 'light'");
+    page.press("t");
+    page.wait("document.documentElement.dataset.theme === 'dark'");
+    page.goto(&site.url("/runs/q060_handoff"));
+    page.wait("document.documentElement.dataset.theme === 'dark'");
+    page.press("t");
+    page.wait("!document.documentElement.dataset.theme || document.documentElement.dataset.theme === 'system'");
+}
+
+#[test]
+fn back_leads_to_where_one_was() {
+    let site = Site::with(RUNS);
+    let page = site.open("/?q=handoff");
+    page.click("#rows tr a");
+    page.wait("location.pathname === '/runs/q060_handoff' && document.querySelector('#step-4 a')");
+    let first = steps_shown(&page);
+    let at = |step: u32| {
+        let shown = format!("/step {step}\\b/i.test(document.querySelector('#stepview h2').innerText)");
+        page.wait(&format!("location.search === '?step={step}' && {shown}"));
+    };
+    page.click("#step-4 a");
+    at(4);
+    page.click("#step-2 a");
+    at(2);
+    page.eval("history.back()");
+    at(4);
+    page.eval("history.back()");
+    page.wait(&format!("document.querySelector('#stepview h2')?.innerText.toLowerCase() === {first:?}"));
+    page.eval("history.back()");
+    page.wait("location.search.includes('q=handoff') && document.querySelectorAll('#rows tr').length === 1");
+}

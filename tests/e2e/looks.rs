@@ -1,0 +1,161 @@
+//! Is every page clean for everyone? No complaint in the console, none from axe, no sideways scrolling on a phone, and
+//! readable without scripts.
+
+use serde_json::json;
+
+use crate::page::{LAPTOP, PHONE, Page};
+use crate::site::Site;
+
+const AXE: &str = include_str!("vendor/axe.min.js");
+
+/// One page of every sort, over runs that have something of everything.
+const RUNS: &[&str] = &[
+    "q060/q060_critic_odd_outputs",
+    "q060/q060_handoff",
+    "q060/q060_html_injection",
+    "q060/q060_recovered_errors",
+    "q060/q060_sigkill",
+    "q060/q060_visual_desktop",
+    "emulated/emulated_q060_garbage_lines",
+    "emulated/emulated_q060_manifest_missing",
+    "model_driven/qitos_coding_20260222_044138_940343",
+];
+
+const PAGES: &[&str] = &[
+    "/",
+    "/?q=stop:final",
+    "/?q=nothing-is-called-so",
+    "/?q=steps%3Cmany",
+    "/runs/q060_handoff",
+    "/runs/q060_handoff/steps/2",
+    "/runs/q060_critic_odd_outputs",
+    "/runs/q060_html_injection?step=1",
+    "/runs/q060_recovered_errors?step=1",
+    "/runs/q060_sigkill",
+    "/runs/q060_visual_desktop?step=1",
+    "/runs/emulated_q060_garbage_lines?step=3",
+    "/runs/emulated_q060_garbage_lines?tab=issues",
+    "/runs/emulated_q060_manifest_missing?tab=manifest",
+    "/runs/q060_handoff?tab=manifest",
+    "/runs/q060_handoff?tab=events",
+    "/runs/q060_html_injection?tab=manifest",
+    "/runs/qitos_coding_20260222_044138_940343",
+];
+
+/// A page that is not there; the browser itself reports the status to the console.
+const ERROR_PAGE: &str = "/runs/no-such-run";
+
+/// What axe finds wrong, one line each.
+fn violations(page: &Page) -> Vec<String> {
+    page.eval(&format!("{AXE}; void 0"));
+    let script = "axe.run(document, {resultTypes: ['violations']}).then(result => result.violations.flatMap(
+        rule => rule.nodes.map(node => `${rule.id}: ${node.target} ${node.failureSummary} ${node.html.slice(0, 200)}`)))";
+    let found = page.eval(script);
+    found.as_array().map(|found| found.iter().map(ToString::to_string).collect()).unwrap_or_default()
+}
+
+#[test]
+fn axe_itself_finds_what_is_wrong() {
+    let page = Page::open();
+    page.goto("data:text/html,<html lang=en><title>one</title><main><h1>one</h1><img src=x></main>");
+    let found = violations(&page);
+    assert!(found.iter().any(|found| found.contains("image-alt")), "{found:?}");
+}
+
+fn axe_is_content(width: u32, theme: &str) {
+    let site = Site::with(RUNS);
+    let page = Page::open();
+    page.look(width, theme);
+    let mut wrong = Vec::new();
+    for path in PAGES.iter().chain([&ERROR_PAGE]) {
+        page.goto(&site.url(path));
+        wrong.extend(violations(&page).into_iter().map(|found| format!("{path}\n    {found}")));
+    }
+    assert!(wrong.is_empty(), "{width} px, {theme}:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn axe_is_content_on_a_laptop_in_light() {
+    axe_is_content(LAPTOP, "light");
+}
+
+#[test]
+fn axe_is_content_on_a_laptop_in_dark() {
+    axe_is_content(LAPTOP, "dark");
+}
+
+#[test]
+fn axe_is_content_on_a_phone_in_light() {
+    axe_is_content(PHONE, "light");
+}
+
+#[test]
+fn axe_is_content_on_a_phone_in_dark() {
+    axe_is_content(PHONE, "dark");
+}
+
+#[test]
+fn the_console_is_silent() {
+    let site = Site::with(RUNS);
+    for path in PAGES {
+        let page = site.open(path);
+        page.wait("document.readyState === 'complete'");
+        assert_eq!(page.complaints(), Vec::<String>::new(), "{path}");
+    }
+}
+
+#[test]
+fn nothing_scrolls_sideways_on_a_phone() {
+    let site = Site::with(RUNS);
+    let page = Page::open();
+    let mut wrong = Vec::new();
+    for width in [320, PHONE] {
+        page.look(width, "light");
+        for path in PAGES.iter().chain([&ERROR_PAGE]) {
+            page.goto(&site.url(path));
+            let needed = page.eval("document.documentElement.scrollWidth");
+            if needed.as_u64().is_none_or(|needed| needed > u64::from(width)) {
+                let widest = "[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right >
+                    innerWidth + 1).map(e => e.tagName + '.' + e.className + '#' + e.id).slice(0, 5).join(' ')";
+                wrong.push(format!("{path} needs {needed} of {width} pixels: {}", page.eval(widest)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn everything_is_readable_without_scripts() {
+    let site = Site::with(RUNS);
+    let page = Page::open();
+    page.without_scripts();
+    page.goto(&site.url("/"));
+    assert_eq!(page.count("#rows tr"), RUNS.len() as u64);
+    let link = "document.querySelector('#rows #run-q060__handoff a').pathname";
+    assert_eq!(page.eval(link), "/runs/q060_handoff");
+    page.click("#rows #run-q060__handoff a");
+    page.wait("location.pathname === '/runs/q060_handoff' && document.querySelector('#verdict')");
+    assert_eq!(page.count("#steps tr[id^=step-]"), 7);
+    page.click("#step-2 a");
+    page.wait(
+        "location.search.includes('step=2') && /step 2\\b/i.test(document.querySelector('#stepview h2').innerText)",
+    );
+    page.goto(&site.url("/runs/q060_handoff/steps/2"));
+    assert!(page.text("#stepview h2").to_lowercase().contains("step 2"), "{}", page.text("#stepview h2"));
+}
+
+#[test]
+fn hostile_text_does_nothing() {
+    let site = Site::with(RUNS);
+    let page = Page::open();
+    for n in 0..5 {
+        page.goto(&site.url(&format!("/runs/q060_html_injection?step={n}")));
+        let own = json!(site.url("/"));
+        let foreign = format!(
+            "[...document.querySelectorAll('main script, main iframe, main form')].length +
+            [...document.querySelectorAll('[src]')].filter(e => !e.src.startsWith({own})).length"
+        );
+        assert_eq!(page.eval(&foreign), 0, "step {n}");
+        assert_eq!(page.complaints(), Vec::<String>::new(), "step {n}");
+    }
+}

@@ -1,0 +1,202 @@
+//! What can a person do on a page, and what do they see? One tab in a session of its own, in the browser all tests share.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use base64::Engine as _;
+use serde_json::{Value, json};
+
+use crate::cdp::{Browser, Error};
+use crate::wait::until;
+
+/// Started once; it ends with the process.
+static BROWSER: LazyLock<Browser> = LazyLock::new(|| Browser::launch().unwrap_or_else(|error| panic!("{error}")));
+
+/// The scale a phone has.
+pub(crate) const PHONE: u32 = 390;
+/// The scale a laptop has.
+pub(crate) const LAPTOP: u32 = 1280;
+
+/// An open tab; its cookies and storage are its own.
+#[derive(Debug)]
+pub(crate) struct Page {
+    name: String,
+    context: String,
+    session: String,
+}
+
+impl Page {
+    /// Opens a tab, 1280 pixels wide and light.
+    pub(crate) fn open() -> Self {
+        let name = std::thread::current().name().unwrap_or("page").replace("::", "-");
+        let context = text(&browser("Target.createBrowserContext", &json!({})), "browserContextId");
+        let target = browser("Target.createTarget", &json!({"url": "about:blank", "browserContextId": context}));
+        let attach = json!({"targetId": target["targetId"], "flatten": true});
+        let session = text(&browser("Target.attachToTarget", &attach), "sessionId");
+        let page = Self { name, context, session };
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            page.call(&format!("{domain}.enable"), &json!({}));
+        }
+        page.call("Emulation.setFocusEmulationEnabled", &json!({"enabled": true}));
+        page.look(LAPTOP, "light");
+        page
+    }
+
+    /// Sets the width of the window and the theme of the system.
+    pub(crate) fn look(&self, width: u32, theme: &str) {
+        let metrics = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 720});
+        self.call("Emulation.setDeviceMetricsOverride", &metrics);
+        let features = json!([{"name": "prefers-color-scheme", "value": theme},
+            {"name": "prefers-reduced-motion", "value": "reduce"}]);
+        self.call("Emulation.setEmulatedMedia", &json!({"features": features}));
+    }
+
+    /// Turns scripts of the page off.
+    pub(crate) fn without_scripts(&self) {
+        self.call("Emulation.setScriptExecutionDisabled", &json!({"value": true}));
+    }
+
+    /// Goes to `url` and waits until it is loaded.
+    pub(crate) fn goto(&self, url: &str) {
+        let seen = self.loads();
+        let answer = self.call("Page.navigate", &json!({"url": url}));
+        assert!(answer.get("errorText").is_none(), "{url}: {answer}");
+        until(&format!("{url} is loaded"), || (self.loads() > seen).then_some(()));
+    }
+
+    /// The value of a script; a promise is awaited.
+    pub(crate) fn eval(&self, script: &str) -> Value {
+        self.try_eval(script).unwrap_or_else(|error| panic!("{error}\nin {script}"))
+    }
+
+    /// Waits until `script` is true in the page.
+    pub(crate) fn wait(&self, script: &str) {
+        // While a page is being replaced there is nothing to ask; that is a "not yet" like any other.
+        let holds = || self.try_eval(&format!("Boolean({script})")).is_ok_and(|value| value == true);
+        until(script, || holds().then_some(()));
+    }
+
+    /// The text a person sees in the first element that matches.
+    pub(crate) fn text(&self, selector: &str) -> String {
+        let found = self.eval(&format!("document.querySelector({})?.innerText ?? null", json!(selector)));
+        found.as_str().unwrap_or_else(|| panic!("nothing matches {selector}")).to_owned()
+    }
+
+    /// How many elements match.
+    pub(crate) fn count(&self, selector: &str) -> u64 {
+        self.eval(&format!("document.querySelectorAll({}).length", json!(selector))).as_u64().unwrap_or(0)
+    }
+
+    /// Clicks the middle of the first element that matches, with a real mouse event.
+    pub(crate) fn click(&self, selector: &str) {
+        let middle = format!(
+            "(e => {{ if (!e) return null; e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect();
+              return r.width ? [r.x + r.width / 2, r.y + r.height / 2] : null }})(document.querySelector({}))",
+            json!(selector)
+        );
+        let at = until(&format!("{selector} can be clicked"), || {
+            self.try_eval(&middle).ok().filter(|value| value.is_array())
+        });
+        for kind in ["mousePressed", "mouseReleased"] {
+            let event = json!({"type": kind, "x": at[0], "y": at[1], "button": "left", "clickCount": 1});
+            self.call("Input.dispatchMouseEvent", &event);
+        }
+    }
+
+    /// Presses one key: a letter, or a name such as `Enter`.
+    pub(crate) fn press(&self, key: &str) {
+        let (code, text) = match key {
+            "Enter" => (13, "\r"),
+            "Escape" => (27, ""),
+            "Tab" => (9, ""),
+            letter => (letter.chars().next().map_or(0, |c| u32::from(c.to_ascii_uppercase())), letter),
+        };
+        let kind = if text.is_empty() { "rawKeyDown" } else { "keyDown" };
+        let down = json!({"type": kind, "key": key, "text": text, "windowsVirtualKeyCode": code});
+        self.call("Input.dispatchKeyEvent", &down);
+        self.call("Input.dispatchKeyEvent", &json!({"type": "keyUp", "key": key, "windowsVirtualKeyCode": code}));
+    }
+
+    /// Types `text` into whatever has the focus.
+    pub(crate) fn insert(&self, text: &str) {
+        self.call("Input.insertText", &json!({"text": text}));
+    }
+
+    /// The path and query the tab is at.
+    pub(crate) fn location(&self) -> String {
+        self.eval("location.pathname + location.search").as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Every error, warning and violation the page reported so far.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let events = BROWSER.events(&self.session);
+        let complaint = |event: &Value| match event["method"].as_str()? {
+            "Runtime.consoleAPICalled" => {
+                let kind = event["params"]["type"].as_str()?;
+                ["error", "warning", "assert"].contains(&kind).then(|| event["params"]["args"].to_string())
+            }
+            "Runtime.exceptionThrown" => Some(event["params"]["exceptionDetails"].to_string()),
+            "Log.entryAdded" => {
+                let entry = &event["params"]["entry"];
+                ["error", "warning"].contains(&entry["level"].as_str()?).then(|| entry.to_string())
+            }
+            _ => None,
+        };
+        events.iter().filter_map(complaint).collect()
+    }
+
+    fn loads(&self) -> usize {
+        BROWSER.events(&self.session).iter().filter(|event| event["method"] == "Page.loadEventFired").count()
+    }
+
+    fn call(&self, method: &str, params: &Value) -> Value {
+        BROWSER.call(Some(&self.session), method, params).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn try_eval(&self, script: &str) -> Result<Value, Error> {
+        let params = json!({"expression": script, "awaitPromise": true, "returnByValue": true});
+        let mut answer = BROWSER.call(Some(&self.session), "Runtime.evaluate", &params)?;
+        match answer.get("exceptionDetails") {
+            Some(details) => Err(Error::Script(details.to_string())),
+            None => Ok(answer["result"]["value"].take()),
+        }
+    }
+
+    /// Keeps what the page looked like, for whoever has to find out why the test failed.
+    fn keep_picture(&self) -> Result<PathBuf, Error> {
+        let shot = json!({"format": "png", "captureBeyondViewport": true});
+        let shot = BROWSER.call(Some(&self.session), "Page.captureScreenshot", &shot)?;
+        let bytes = base64::engine::general_purpose::STANDARD.decode(shot["data"].as_str().unwrap_or_default());
+        let path = scratch().join(format!("{}.png", self.name));
+        let kept = fs::create_dir_all(scratch()).and_then(|()| fs::write(&path, bytes.unwrap_or_default()));
+        kept.map_err(|error| Error::Start(error.to_string()))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            match self.keep_picture() {
+                Ok(path) => eprintln!("--- the page at the time: {}\n{:#?}", path.display(), self.complaints()),
+                Err(error) => eprintln!("--- no picture of the page: {error}"),
+            }
+        }
+        // Fails only when the browser is gone already.
+        let _ = BROWSER.call(None, "Target.disposeBrowserContext", &json!({"browserContextId": self.context}));
+    }
+}
+
+/// Where pictures go: below `target/`.
+fn scratch() -> &'static Path {
+    Path::new(concat!(env!("CARGO_TARGET_TMPDIR"), "/e2e"))
+}
+
+fn browser(method: &str, params: &Value) -> Value {
+    BROWSER.call(None, method, params).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn text(value: &Value, key: &str) -> String {
+    value[key].as_str().unwrap_or_else(|| panic!("no {key} in {value}")).to_owned()
+}

@@ -1,0 +1,228 @@
+//! Do the rooms keep to the plan? Reads the sources and checks who may know whom.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::disk::walk;
+
+/// Which rooms a room may use. A new arrow is a new entry here, with its reason in the commit.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("error", &[]),
+    ("model", &[]),
+    ("trace", &["error", "model"]),
+    ("analysis", &["error", "model"]),
+    // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
+    ("live", &["error", "model", "trace", "analysis"]),
+    ("view", &["error", "model", "analysis"]),
+    ("web", &["error", "model", "analysis", "live", "view"]),
+    ("cli", &["error", "model", "trace", "analysis", "live", "view", "web"]),
+    ("main", &["error", "cli"]),
+    ("lib", &["error", "model", "trace", "analysis", "live", "view", "web", "cli"]),
+];
+
+/// What only some rooms may touch.
+const KEYS: &[(&str, &[&str])] = &[
+    ("askama", &["view", "web"]),
+    ("axum", &["web"]),
+    ("clap", &["cli", "main"]),
+    ("notify", &["live"]),
+    ("std::fs", &["trace", "live", "cli"]),
+    ("SystemTime::now", &["live", "cli", "web"]),
+];
+
+fn project() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The source files of the product, without its test modules.
+fn sources() -> Vec<PathBuf> {
+    let is_test = |path: &Path| path.ends_with("tests.rs") || path.components().any(|part| part.as_os_str() == "tests");
+    let src = project().join("src");
+    let mut files = walk(&src);
+    files.retain(|path| {
+        path.extension().is_some_and(|kind| kind == "rs") && !is_test(path.strip_prefix(&src).unwrap_or(path))
+    });
+    assert!(files.len() > 10, "the sources are found");
+    files
+}
+
+/// The room a source file belongs to.
+fn room(path: &Path) -> String {
+    let below = path.strip_prefix(project().join("src")).expect("a source file");
+    let first = below.components().next().expect("it has a name");
+    first.as_os_str().to_string_lossy().trim_end_matches(".rs").to_owned()
+}
+
+/// The code of a file: comments blanked, inline tests cut off, line numbers kept.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).expect("sources are UTF-8");
+    let product = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    product.lines().map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n").collect()
+}
+
+/// Every room named by a `crate::` path in `code`, with the line it stands on.
+fn uses(code: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let starts = code.match_indices("crate::").chain(code.match_indices("trace_board::"));
+    for (at, path) in starts {
+        let line = code[..at].matches('\n').count() + 1;
+        let rest = &code[at + path.len()..];
+        let names = match rest.strip_prefix('{') {
+            Some(group) => top_names(group),
+            None => vec![ident(rest)],
+        };
+        // `Error`, `Kind` and `Result` are the names under which the crate root shows its error type.
+        let as_room = |name: String| match name.as_str() {
+            "Error" | "Kind" | "Result" => "error".to_owned(),
+            _ => name,
+        };
+        found.extend(names.into_iter().map(|name| (line, as_room(name))));
+    }
+    found
+}
+
+/// The first names inside a `{..}` group, up to its closing brace.
+fn top_names(group: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut depth = 0_u32;
+    let mut fresh = true;
+    for (at, letter) in group.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => fresh = true,
+            _ if fresh && !letter.is_whitespace() => {
+                names.push(ident(&group[at..]));
+                fresh = false;
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+fn ident(text: &str) -> String {
+    text.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect()
+}
+
+fn allowed(table: &'static [(&str, &[&str])], name: &str) -> Option<BTreeSet<&'static str>> {
+    table.iter().find(|(key, _)| *key == name).map(|(_, rooms)| rooms.iter().copied().collect())
+}
+
+#[test]
+fn a_path_is_found_however_it_is_spelled() {
+    let code = "use crate::model::{Run, Step};\nuse crate::{\n    Error,\n    live::{self, Library},\n};\nfn f() -> crate::Result<()> {}\n";
+    let found: Vec<_> = uses(code).into_iter().map(|(line, name)| format!("{line} {name}")).collect();
+    assert_eq!(found, ["1 model", "2 error", "2 live", "6 error"]);
+}
+
+#[test]
+fn arrows_between_rooms_point_one_way() {
+    let mut wrong = Vec::new();
+    for path in sources() {
+        let here = room(&path);
+        let Some(may_use) = allowed(ARROWS, &here) else {
+            panic!("{} is in no room of the table", path.display());
+        };
+        for (line, name) in uses(&code(&path)) {
+            if name != here && !may_use.contains(name.as_str()) {
+                wrong.push(format!("{}:{line}: {here} may not know {name}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_foreign_thing_has_its_room() {
+    let mut wrong = Vec::new();
+    for path in sources() {
+        let here = room(&path);
+        for (number, line) in code(&path).lines().enumerate() {
+            for (thing, rooms) in KEYS {
+                let named = line.match_indices(thing).any(|(at, _)| {
+                    let before = line[..at].chars().next_back();
+                    let after = line[at + thing.len()..].chars().next();
+                    let edge =
+                        |letter: Option<char>| letter.is_none_or(|c| !c.is_alphanumeric() && c != '_' && c != '-');
+                    // A crate is used through a path or a derive; a word in a sentence is not a use.
+                    edge(before) && edge(after) && (thing.contains(':') || line[at + thing.len()..].starts_with("::"))
+                });
+                if named && !rooms.contains(&here.as_str()) {
+                    wrong.push(format!("{}:{}: {here} may not use {thing}", path.display(), number + 1));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_file_is_too_long_to_read() {
+    let mut long = Vec::new();
+    for room in ["src", "templates", "static", "tests"] {
+        for path in walk(&project().join(room)) {
+            let ours = ["rs", "html", "js", "css"].map(std::ffi::OsStr::new);
+            let is_ours = path.extension().is_some_and(|kind| ours.contains(&kind));
+            if !is_ours || path.components().any(|part| part.as_os_str() == "vendor" || part.as_os_str() == "corpus") {
+                continue;
+            }
+            let lines = fs::read_to_string(&path).expect("it is UTF-8").lines().count();
+            let limit = if path.ends_with("src/main.rs") { 60 } else { 500 };
+            if lines > limit {
+                long.push(format!("{}: {lines} lines, {limit} allowed", path.display()));
+            }
+        }
+    }
+    assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+#[test]
+fn templates_escape_everything_and_carry_no_inline_code() {
+    let mut wrong = Vec::new();
+    for path in walk(&project().join("templates")) {
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        for (number, line) in text.lines().enumerate() {
+            let tight: String = line.split_whitespace().collect();
+            let inline_script = line.contains("<script") && !line.contains("src=");
+            if tight.contains("|safe") || line.contains(" style=") || line.contains("<style") || inline_script {
+                wrong.push(format!("{}:{}: {}", path.display(), number + 1, line.trim()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn vendored_files_are_what_their_readme_says() {
+    for dir in ["static/vendor", "tests/e2e/vendor"] {
+        let dir = project().join(dir);
+        let readme = fs::read_to_string(dir.join("README.md")).expect("a README beside vendored files");
+        for path in walk(&dir).into_iter().filter(|path| !path.ends_with("README.md")) {
+            let name = path.file_name().expect("it is a file").to_string_lossy();
+            let bytes = fs::read(&path).expect("it is readable");
+            let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            let row = readme.lines().find(|line| line.starts_with(&format!("| {name} |")));
+            let row = row.unwrap_or_else(|| panic!("{} has no row in its README", path.display()));
+            assert!(row.contains(&hash), "{} has sha256 {hash}", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_test_file_is_listed() {
+    for binary in ["tests/it", "tests/e2e", "tests/bench"] {
+        let dir = project().join(binary);
+        let main = fs::read_to_string(dir.join("main.rs")).expect("the binary has a main");
+        for entry in fs::read_dir(&dir).expect("the directory is there").flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if let Some(module) = name.strip_suffix(".rs").filter(|module| *module != "main") {
+                assert!(main.contains(&format!("mod {module};")), "{binary}/main.rs does not list {name}");
+            }
+        }
+    }
+}

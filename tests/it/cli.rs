@@ -1,0 +1,267 @@
+//! Do the commands say what a person or a script expects? Streams and exit codes of the real binary.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::board::{BINARY, Board};
+use crate::disk::{copy, corpus};
+
+/// What a command left behind.
+struct Said {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn board(args: &[&str]) -> Said {
+    let output = Command::new(BINARY).args(args).env("NO_COLOR", "1").stdin(Stdio::null()).output().unwrap();
+    Said {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn in_corpus(name: &str) -> String {
+    corpus().join(name).display().to_string()
+}
+
+/// An error: nothing on stdout, `code`, and lines of the one agreed shape on stderr.
+#[track_caller]
+fn fails(said: &Said, code: i32) {
+    assert_eq!((said.code, said.stdout.as_str()), (code, ""), "{}", said.stderr);
+    let mut lines = said.stderr.lines();
+    assert!(lines.next().is_some_and(|line| line.starts_with("board: ")), "{}", said.stderr);
+    assert!(lines.all(|line| line.starts_with("because: ") || line.starts_with("hint: ")), "{}", said.stderr);
+    assert!(!said.stderr.contains("panicked"), "{}", said.stderr);
+}
+
+#[test]
+fn help_of_every_command() {
+    let help = |args: &[&str]| {
+        let said = board(args);
+        assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+        said.stdout
+    };
+    insta::assert_snapshot!(help(&["--help"]), @r#"
+    A local, read-only inspection board for the traces of agent runs
+
+    Usage: board <COMMAND>
+
+    Commands:
+      serve  Serve the web board until Ctrl-C
+      list   List the runs below a directory, one line each
+      show   Show a run, one of its steps, or its events
+      check  Say what is wrong with the files of runs; exit code 1 where anything is
+      help   Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+
+    Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 not found or unreadable; 70 a bug.
+    "#);
+    insta::assert_snapshot!(help(&["serve", "--help"]), @r#"
+    Serve the web board until Ctrl-C
+
+    Usage: board serve [OPTIONS] [ROOT]...
+
+    Arguments:
+      [ROOT]...  Directories with run directories in them, at any depth up to 4; one that is not there yet is waited for [default: ./runs]
+
+    Options:
+          --host <HOST>     The address to listen on [default: 127.0.0.1]
+          --port <PORT>     The port to listen on; 0 takes a free one [default: 8765]
+          --open            Open the board in the browser
+          --poll <SECONDS>  Look at every file this often instead of waiting for the system to tell of changes
+      -h, --help            Print help
+    "#);
+    insta::assert_snapshot!(help(&["list", "--help"]), @r#"
+    List the runs below a directory, one line each
+
+    Usage: board list [OPTIONS] [ROOT] [QUERY]
+
+    Arguments:
+      [ROOT]   The directory to look in, at any depth up to 4 [default: ./runs]
+      [QUERY]  Only runs that match, in quotes: 'steps>5 -stop:final'
+
+    Options:
+          --sort <SORT>  The order: updated, started, run, status, steps, events, tokens, score, duration, model or issues; with `-` before it, reversed [default: updated]
+          --json         Print one JSON document
+      -h, --help         Print help
+
+    A query is words and terms, all of which must match:
+      stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
+      steps>5  score<0.5  duration>2m  tokens:1k..20k  issues>0  err:true  -term  "two words"
+    "#);
+    insta::assert_snapshot!(help(&["show", "--help"]), @r#"
+    Show a run, one of its steps, or its events
+
+    Usage: board show [OPTIONS] <RUN>
+
+    Arguments:
+      <RUN>  The run directory
+
+    Options:
+          --step <N>         One step in full, by its place in steps.jsonl, counted from 0
+          --events           The events, of the run or of the step
+          --format <FORMAT>  How to print [default: text] [possible values: text, json]
+          --json             Print one JSON document; the same as `--format json`
+      -h, --help             Print help
+    "#);
+    insta::assert_snapshot!(help(&["check", "--help"]), @r#"
+    Say what is wrong with the files of runs; exit code 1 where anything is
+
+    Usage: board check [OPTIONS] <RUN>...
+
+    Arguments:
+      <RUN>...  Run directories
+
+    Options:
+          --json  Print one JSON document
+      -h, --help  Print help
+    "#);
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    for command in ["list", "show", "check"] {
+        let said = board(&[command, "no/such/place"]);
+        fails(&said, 3);
+        assert!(said.stderr.contains("no/such/place"), "{}", said.stderr);
+    }
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    for args in [&["no-such-command"][..], &["show"], &["list", "--no-such-option"], &["serve", "--port", "many"]] {
+        let said = board(args);
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{args:?}: {}", said.stderr);
+        assert!(!said.stderr.is_empty());
+    }
+}
+
+#[test]
+fn a_root_that_is_a_file_is_refused() {
+    let file = in_corpus("README.md");
+    for command in ["list", "serve"] {
+        let said = board(&[command, &file]);
+        fails(&said, 3);
+        assert!(said.stderr.contains("README.md"), "{}", said.stderr);
+    }
+}
+
+#[test]
+fn a_port_in_use_is_refused_with_a_hint() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let said = board(&["serve", &in_corpus("q060"), "--port", &port]);
+    fails(&said, 3);
+    assert!(said.stderr.contains(&port) && said.stderr.contains("hint: "), "{}", said.stderr);
+}
+
+#[test]
+fn two_boards_on_one_port_do_not_share_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = Board::serve(dir.path());
+    let said = board(&["serve", &dir.path().display().to_string(), "--port", &first.address.port().to_string()]);
+    fails(&said, 3);
+}
+
+#[test]
+fn list_names_every_run() {
+    let said = board(&["list", &in_corpus("q030")]);
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    for name in ["q030_sigkill", "q030_task_validation_failed", "q030_unrecoverable_decide"] {
+        assert_eq!(said.stdout.lines().filter(|line| line.contains(name)).count(), 1, "{}", said.stdout);
+    }
+    assert!(said.stdout.ends_with("3 runs\n"), "{}", said.stdout);
+}
+
+#[test]
+fn list_takes_a_query() {
+    let said = board(&["list", &in_corpus("q060"), "stop:cancelled_immediate"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stdout.contains("q060_cancel_immediate"), "{}", said.stdout);
+    assert!(!said.stdout.contains("q060_sigkill"), "{}", said.stdout);
+}
+
+#[test]
+fn json_is_one_document_and_nothing_else() {
+    let runs = ["list", &in_corpus("q060"), "--json"].map(str::to_owned);
+    let run = ["show", &in_corpus("q060/q060_handoff"), "--json"].map(str::to_owned);
+    let issues = ["check", &in_corpus("q060/q060_handoff"), "--json"].map(str::to_owned);
+    for args in [runs, run, issues] {
+        let said = board(&args.each_ref().map(String::as_str));
+        assert!(said.code <= 1, "{args:?}: {}", said.stderr);
+        serde_json::from_str::<Value>(&said.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}"));
+    }
+}
+
+#[test]
+fn show_tells_a_step_in_full() {
+    let run = in_corpus("q060/q060_handoff");
+    let said = board(&["show", &run, "--step", "0"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let beyond = board(&["show", &run, "--step", "7"]);
+    fails(&beyond, 3);
+    assert!(beyond.stderr.contains('7'), "{}", beyond.stderr);
+}
+
+#[test]
+fn check_answers_no_where_there_is_damage() {
+    let clean = board(&["check", &in_corpus("q060/q060_minimal")]);
+    assert_eq!(clean.code, 0, "{}{}", clean.stdout, clean.stderr);
+    let torn = board(&["check", &in_corpus("q060/q060_partial_line_events")]);
+    assert_eq!(torn.code, 1, "{}{}", torn.stdout, torn.stderr);
+    assert!(torn.stdout.contains("events.jsonl"), "{}", torn.stdout);
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let many = tempfile::tempdir().unwrap();
+    for n in 0..2000 {
+        let dir = many.path().join(format!("run-{n:04}-with-a-name-long-enough-to-fill-the-pipe-soon"));
+        fs::create_dir(&dir).unwrap();
+        fs::copy(corpus().join("q060/q060_minimal/manifest.json"), dir.join("manifest.json")).unwrap();
+    }
+    let mut child = Command::new(BINARY)
+        .arg("list")
+        .arg(many.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
+}
+
+#[cfg(unix)]
+#[test]
+fn what_may_not_be_read_is_said() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    copy(&corpus().join("q060/q060_minimal"), &dir.path().join("good"));
+    let locked = dir.path().join("locked");
+    fs::create_dir(&locked).unwrap();
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
+    let is_root = fs::read_dir(&locked).is_ok();
+    let said = board(&["list", &dir.path().display().to_string()]);
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stdout.contains("good"), "{}", said.stdout);
+    // Nothing is locked to the superuser.
+    assert!(is_root || said.stderr.contains("locked"), "{}", said.stderr);
+}
+
+#[test]
+fn plain_text_has_no_colour_where_it_is_not_wanted() {
+    let said = board(&["list", &in_corpus("q060")]);
+    assert!(!said.stdout.contains('\u{1b}'));
+    assert!(Path::new(BINARY).is_file());
+}

@@ -1,0 +1,269 @@
+//! Does the board follow what happens on disk? Each change is announced on an open stream, and afterwards the board
+//! that watched says the same as one that starts fresh on the same directory.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::board::Board;
+use crate::disk::{copy, corpus};
+use crate::sse::Stream;
+use crate::wait::{DEADLINE, until};
+use crate::writer::{Writer, append};
+
+/// A board that watches, and a stream that listens.
+struct Watched {
+    dir: tempfile::TempDir,
+    board: Board,
+    stream: Stream,
+    heard: u64,
+}
+
+impl Watched {
+    /// Watches an empty directory after `prepare` has filled it.
+    fn start(prepare: impl FnOnce(&Path)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("runs");
+        fs::create_dir(&root).unwrap();
+        prepare(&root);
+        let board = Board::serve(&root);
+        until("the first scan is done", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+        let stream = Stream::open(board.address, "/events");
+        let heard = stream.next();
+        Self { dir, board, stream, heard }
+    }
+
+    fn root(&self) -> std::path::PathBuf {
+        self.dir.path().join("runs")
+    }
+
+    /// Waits until the runs are `expected` by key and steps, hearing of it on the stream; then asks a fresh board.
+    fn shows(&mut self, expected: &[(&str, u64)]) {
+        until(&format!("the board lists {expected:?}, not {:?}", listed(&self.board)), || {
+            (listed(&self.board) == owned(expected)).then_some(())
+        });
+        self.heard = self.stream.next().max(self.heard + 1);
+        self.agrees_with_a_fresh_board();
+    }
+
+    /// Everything a page is made of is the same as on a board that has seen nothing happen.
+    fn agrees_with_a_fresh_board(&self) {
+        let fresh = Board::serve(&self.root());
+        until("the fresh board has read everything", || {
+            (fresh.json("/healthz")["indexing"] == 0 && listed(&fresh) == listed(&self.board)).then_some(())
+        });
+        for (key, steps) in listed(&fresh) {
+            let key = key.replace('/', "%2F");
+            let mut paths = vec![format!("/api/runs/{key}"), format!("/api/runs/{key}/steps")];
+            paths.extend((0..steps).map(|n| format!("/api/runs/{key}/steps/{n}")));
+            for path in paths {
+                let both = || (lines(fresh.json(&path)), lines(self.board.json(&path)));
+                let (fresh, watched) = eventually(both, |(fresh, watched)| fresh == watched);
+                let only = |these: &[String], those: &[String]| {
+                    these.iter().filter(|line| !those.contains(line)).cloned().collect::<Vec<_>>()
+                };
+                let differences = (only(&fresh, &watched), only(&watched, &fresh));
+                assert_eq!(differences, (vec![], vec![]), "{path}: a fresh board, the one that watched");
+            }
+        }
+    }
+}
+
+/// Asks `probe` until its answer is `good`, and gives the last answer at the deadline, good or not.
+fn eventually<T>(mut probe: impl FnMut() -> T, good: impl Fn(&T) -> bool) -> T {
+    let start = Instant::now();
+    loop {
+        let answer = probe();
+        if good(&answer) || start.elapsed() > DEADLINE {
+            return answer;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The runs a board lists, by key and steps.
+fn listed(board: &Board) -> Vec<(String, u64)> {
+    let runs = board.json("/api/runs?limit=1000&sort=run");
+    let runs = runs["runs"].as_array().expect("a list of runs");
+    let mut rows: Vec<_> = runs
+        .iter()
+        .map(|run| (run["key"].as_str().expect("a key").to_owned(), run["steps"].as_u64().unwrap_or(0)))
+        .collect();
+    rows.sort();
+    rows
+}
+
+fn owned(rows: &[(&str, u64)]) -> Vec<(String, u64)> {
+    rows.iter().map(|(key, steps)| ((*key).to_owned(), *steps)).collect()
+}
+
+/// An answer in lines, without what depends on who watched since when: a fresh board has not seen the run grow, nor
+/// one of its files being replaced.
+fn lines(mut answer: Value) -> Vec<String> {
+    if let Some(members) = answer.as_object_mut() {
+        for watched in ["revision", "liveness", "outcome", "verdict", "updated_at", "issues", "problems", "issues_list"]
+        {
+            members.remove(watched);
+        }
+    }
+    format!("{answer:#}").lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_run_that_is_being_written() {
+    let mut watched = Watched::start(|_| {});
+    let mut writer = Writer::start(&watched.root().join("a"));
+    watched.shows(&[("a", 0)]);
+    writer.step("one");
+    watched.shows(&[("a", 1)]);
+    writer.step(&"two ".repeat(10_000));
+    watched.shows(&[("a", 2)]);
+    writer.finish("final");
+    until("the stop reason is known", || (watched.board.json("/api/runs/a")["stop_reason"] == "final").then_some(()));
+    assert_eq!(watched.board.json("/api/runs/a")["liveness"], "finished");
+    watched.agrees_with_a_fresh_board();
+}
+
+#[test]
+fn a_line_that_comes_in_pieces() {
+    let mut watched = Watched::start(|root| Writer::start(&root.join("a")).step("one"));
+    let steps = watched.root().join("a/steps.jsonl");
+    let line = fs::read_to_string(&steps).unwrap().replace("one", "zwei \u{1F600}");
+    let middle = line.find('\u{1F600}').unwrap() + 2;
+    let mut file = fs::OpenOptions::new().append(true).open(&steps).unwrap();
+    file.write_all(&line.as_bytes()[..middle]).unwrap();
+    // The files of a run are read in the same look, so growth of the other one shows that the piece has been seen.
+    let events = watched.board.json("/api/runs/a")["events"].clone();
+    append(&watched.root().join("a/events.jsonl"), "{}");
+    until("the board has looked", || (watched.board.json("/api/runs/a")["events"] != events).then_some(()));
+    assert_eq!(listed(&watched.board), owned(&[("a", 1)]));
+    file.write_all(&line.as_bytes()[middle..line.len() - 1]).unwrap();
+    file.write_all(b"\n").unwrap();
+    watched.shows(&[("a", 2)]);
+    let step = watched.board.json("/api/runs/a/steps/1");
+    assert!(step["step"].to_string().contains("zwei \u{1F600}"));
+}
+
+#[test]
+fn a_file_that_gets_shorter() {
+    let mut watched = Watched::start(|root| {
+        let mut writer = Writer::start(&root.join("a"));
+        (0..3).for_each(|_| writer.step("long enough"));
+    });
+    let steps = watched.root().join("a/steps.jsonl");
+    let text = fs::read_to_string(&steps).unwrap();
+    let first = text.find('\n').unwrap() + 1;
+    fs::OpenOptions::new().write(true).open(&steps).unwrap().set_len(first as u64).unwrap();
+    watched.shows(&[("a", 1)]);
+}
+
+#[test]
+fn a_file_rewritten_in_place_with_other_lines() {
+    let mut watched = Watched::start(|root| {
+        let mut writer = Writer::start(&root.join("a"));
+        (0..3).for_each(|_| writer.step("old"));
+    });
+    let steps = watched.root().join("a/steps.jsonl");
+    let text = fs::read_to_string(&steps).unwrap();
+    let more = text.replace("old", "new and longer");
+    fs::write(&steps, format!("{more}{more}")).unwrap();
+    watched.shows(&[("a", 6)]);
+    let step = watched.board.json("/api/runs/a/steps/0");
+    assert!(step["step"].to_string().contains("new and longer"), "{step}");
+}
+
+#[test]
+fn a_file_replaced_by_another() {
+    let mut watched = Watched::start(|root| {
+        let mut writer = Writer::start(&root.join("a"));
+        (0..2).for_each(|_| writer.step("old"));
+    });
+    let steps = watched.root().join("a/steps.jsonl");
+    let text = fs::read_to_string(&steps).unwrap().replace("old", "new");
+    let beside = watched.dir.path().join("steps.new");
+    fs::write(&beside, format!("{text}{text}")).unwrap();
+    fs::rename(&beside, &steps).unwrap();
+    watched.shows(&[("a", 4)]);
+    let step = watched.board.json("/api/runs/a/steps/0");
+    assert!(step["step"].to_string().contains("new"), "{step}");
+}
+
+#[test]
+fn directories_that_come_go_and_change_their_name() {
+    let mut watched = Watched::start(|root| copy(&corpus().join("q060/q060_minimal"), &root.join("old")));
+    copy(&corpus().join("q060/q060_redaction"), &watched.root().join("x/y/z/deep"));
+    watched.shows(&[("old", 1), ("x/y/z/deep", 2)]);
+    fs::rename(watched.root().join("old"), watched.root().join("new")).unwrap();
+    watched.shows(&[("new", 1), ("x/y/z/deep", 2)]);
+    assert_eq!(watched.board.get("/api/runs/old").status, 404);
+    fs::remove_dir_all(watched.root().join("x")).unwrap();
+    watched.shows(&[("new", 1)]);
+    // A directory made elsewhere and moved in is whole at once and says nothing more afterwards.
+    copy(&corpus().join("q060/q060_wait_forever"), &watched.dir.path().join("elsewhere"));
+    fs::rename(watched.dir.path().join("elsewhere"), watched.root().join("moved")).unwrap();
+    watched.shows(&[("moved", 5), ("new", 1)]);
+}
+
+#[test]
+fn many_directories_made_at_once() {
+    let mut watched = Watched::start(|_| {});
+    let names: Vec<String> = (0..50).map(|n| format!("run-{n:02}")).collect();
+    for name in &names {
+        copy(&corpus().join("q060/q060_minimal"), &watched.root().join(name));
+    }
+    let expected: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
+    until("all are listed", || (listed(&watched.board) == owned(&expected)).then_some(()));
+    watched.heard = watched.stream.next();
+}
+
+#[test]
+fn a_root_that_appears_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("not/yet");
+    let board = Board::serve(&root);
+    assert_eq!(listed(&board), owned(&[]));
+    assert_eq!(board.get("/").status, 200);
+    let stream = Stream::open(board.address, "/events");
+    let first = stream.next();
+    Writer::start(&root.join("a")).step("one");
+    until("the run is listed", || (listed(&board) == owned(&[("a", 1)])).then_some(()));
+    assert!(stream.next() > first);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_that_leads_out_of_the_root() {
+    let mut watched = Watched::start(|_| {});
+    let outside = watched.dir.path().join("outside");
+    copy(&corpus().join("q060/q060_minimal"), &outside);
+    std::os::unix::fs::symlink(&outside, watched.root().join("link")).unwrap();
+    std::os::unix::fs::symlink(watched.root(), watched.root().join("loop")).unwrap();
+    // A run beside the links shows that the board has looked.
+    copy(&corpus().join("q060/q060_minimal"), &watched.root().join("inside"));
+    watched.shows(&[("inside", 1)]);
+}
+
+#[test]
+fn one_stream_per_run_hears_of_its_run_only() {
+    let watched = Watched::start(|root| {
+        Writer::start(&root.join("a")).step("one");
+        Writer::start(&root.join("b")).step("one");
+    });
+    let stream = Stream::open(watched.board.address, "/runs/b/events");
+    let first = stream.next();
+    append(&watched.root().join("b/events.jsonl"), "{}");
+    assert!(stream.next() > first);
+}
+
+#[test]
+fn a_signal_ends_streams_and_the_board() {
+    for signal in ["-TERM", "-INT"] {
+        let mut watched = Watched::start(|_| {});
+        let status = watched.board.terminate(signal);
+        watched.stream.ended();
+        assert_eq!(status.code(), Some(0), "{signal}");
+    }
+}

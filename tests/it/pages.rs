@@ -1,0 +1,308 @@
+//! Does every address answer as promised? Status, headers, landmarks and links over HTTP, and what is refused.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs;
+use std::path::Path;
+
+use scraper::{Html, Selector};
+
+use crate::board::Board;
+use crate::disk::{copy, corpus};
+use crate::http::{Response, request};
+use crate::wait::until;
+
+const POLICY: &str = "default-src 'none'";
+
+/// A board over a few runs that differ much, read to the end.
+fn some_runs() -> (tempfile::TempDir, Board) {
+    let dir = tempfile::tempdir().unwrap();
+    for run in [
+        "q060/q060_handoff",
+        "q060/q060_html_injection",
+        "q060/q060_visual_desktop",
+        "q060/q060_env_unhealthy",
+        "q060/q060_sigkill",
+        "emulated/emulated_q060_garbage_lines",
+        "emulated/emulated_q060_manifest_missing",
+    ] {
+        let name = Path::new(run).file_name().unwrap();
+        copy(&corpus().join(run), &dir.path().join(name));
+    }
+    copy(&corpus().join("q030/q030_sigkill"), &dir.path().join("a b/c&d/e%2F\"<é>"));
+    let board = Board::serve(dir.path());
+    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    (dir, board)
+}
+
+fn selector(text: &str) -> Selector {
+    Selector::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// The headers that every answer carries.
+fn check_headers(path: &str, response: &Response) {
+    for (name, value) in
+        [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer"), ("content-security-policy", POLICY)]
+    {
+        assert!(response.header(name).contains(value), "{path}: {name} is {:?}", response.header(name));
+    }
+    let policy = response.header("content-security-policy");
+    assert!(!policy.contains("unsafe"), "{path}: {policy}");
+    assert!(policy.contains("frame-ancestors 'none'"), "{path}: {policy}");
+}
+
+/// What every page has, whatever it shows.
+fn check_page(path: &str, response: &Response) -> Html {
+    check_headers(path, response);
+    assert_eq!(response.header("content-type"), "text/html; charset=utf-8", "{path}");
+    let page = Html::parse_document(response.text());
+    let count = |what: &str| page.select(&selector(what)).count();
+    for landmark in ["html[lang]", "main#main", "h1", "nav[aria-label=Main]", "head > title", "a.skip[href='#main']"] {
+        assert_eq!(count(landmark), 1, "{path}: {landmark}");
+    }
+    for inline in ["[style]", "style", "script:not([src])", "base", "iframe", "object", "embed"] {
+        assert_eq!(count(inline), 0, "{path}: {inline}");
+    }
+    let mut ids = BTreeSet::new();
+    for element in page.select(&selector("*")) {
+        let element = element.value();
+        assert!(
+            element.id().is_none_or(|id| ids.insert(id.to_owned())),
+            "{path}: two elements are #{:?}",
+            element.id()
+        );
+        assert!(element.attrs().all(|(name, _)| !name.starts_with("on")), "{path}: {element:?}");
+    }
+    let levels: Vec<u8> =
+        page.select(&selector("h1,h2,h3,h4,h5,h6")).map(|heading| heading.value().name().as_bytes()[1]).collect();
+    assert!(levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{path}: headings skip a level: {levels:?}");
+    page
+}
+
+/// The addresses of this board that a page names, without their fragments.
+fn links(page: &Html) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (what, attribute) in [("[href]", "href"), ("[src]", "src"), ("form[action]", "action"), ("[hx-get]", "hx-get")]
+    {
+        for element in page.select(&selector(what)) {
+            let target = element.value().attr(attribute).unwrap_or_default();
+            let target = target.split('#').next().unwrap_or_default();
+            if target.starts_with('/') && !target.starts_with("//") {
+                found.insert(target.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// An address without the values of its query: one shape stands for all of them.
+fn shape(path: &str) -> String {
+    path.split(['?', '&']).map(|part| part.split('=').next().unwrap_or_default()).collect::<Vec<_>>().join("?")
+}
+
+#[test]
+fn no_link_is_dead() {
+    let (_dir, board) = some_runs();
+    let mut open = VecDeque::from(["/".to_owned()]);
+    let mut known = BTreeSet::from(["/".to_owned()]);
+    let mut shapes: BTreeMap<String, u32> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    let mut pages = 0;
+    while let Some(path) = open.pop_front() {
+        let response = board.get(&path);
+        if response.status != 200 {
+            wrong.push(format!("{} {path}", response.status));
+            continue;
+        }
+        if !response.header("content-type").starts_with("text/html") {
+            continue;
+        }
+        let is_page = response.text().starts_with("<!doctype html>");
+        if is_page {
+            pages += 1;
+            check_page(&path, &response);
+        }
+        for link in links(&Html::parse_document(response.text())) {
+            // Queries multiply without end; a few of each shape show what there is to see.
+            let seen = shapes.entry(shape(&link)).or_default();
+            *seen += 1;
+            if (*seen <= 12 || !link.contains('?')) && known.insert(link.clone()) {
+                open.push_back(link);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(pages > 40, "only {pages} pages were found");
+}
+
+#[test]
+fn hostile_text_stays_text() {
+    let (_dir, board) = some_runs();
+    let run = "/runs/q060_html_injection";
+    for path in [
+        "/".to_owned(),
+        run.to_owned(),
+        format!("{run}?tab=issues"),
+        format!("{run}?tab=manifest"),
+        format!("{run}?tab=events"),
+    ]
+    .into_iter()
+    .chain((0..5).map(|n| format!("{run}/steps/{n}")))
+    {
+        let page = check_page(&path, &board.get(&path));
+        for script in page.select(&selector("script")) {
+            let source = script.value().attr("src").unwrap_or_default();
+            assert!(source.starts_with("/static/"), "{path}: {source}");
+        }
+        for image in page.select(&selector("img")) {
+            assert!(image.value().attr("src").unwrap_or_default().starts_with("/runs/"), "{path}: {image:?}");
+        }
+        for link in page.select(&selector("a[href], use[href]")) {
+            let target = link.value().attr("href").unwrap_or_default();
+            assert!(
+                target.is_empty() || target.starts_with(['/', '#', '?']) || target.starts_with("http"),
+                "{path}: {target}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_route_has_its_type_and_headers() {
+    let (_dir, board) = some_runs();
+    let run = "q060_handoff";
+    for (path, kind) in [
+        ("/".to_owned(), "text/html; charset=utf-8"),
+        ("/api/runs".to_owned(), "application/json"),
+        (format!("/runs/{run}"), "text/html; charset=utf-8"),
+        (format!("/runs/{run}?step=2"), "text/html; charset=utf-8"),
+        (format!("/runs/{run}/steps/0"), "text/html; charset=utf-8"),
+        (format!("/api/runs/{run}"), "application/json"),
+        (format!("/api/runs/{run}/steps"), "application/json"),
+        (format!("/api/runs/{run}/steps/0"), "application/json"),
+        (format!("/api/runs/{run}/why"), "application/json"),
+        (format!("/api/runs/{run}/raw"), "application/json"),
+        ("/healthz".to_owned(), "application/json"),
+    ] {
+        let response = board.get(&path);
+        assert_eq!((response.status, response.header("content-type")), (200, kind), "{path}");
+        check_headers(&path, &response);
+        let head = request(board.address, "HEAD", &path, &[]);
+        assert_eq!((head.status, head.body.len()), (200, 0), "HEAD {path}");
+    }
+}
+
+#[test]
+fn health_tells_what_the_board_does() {
+    let (_dir, board) = some_runs();
+    let health = board.json("/healthz");
+    assert_eq!(health["status"], "ok");
+    assert_eq!(health["runs"], 8);
+    assert!(["native", "poll"].contains(&health["watch"].as_str().unwrap()), "{health}");
+    assert!(health["scan_age_ms"].is_u64() && health["indexing"].is_u64(), "{health}");
+}
+
+#[test]
+fn what_is_unknown_is_404_and_leads_on() {
+    let (_dir, board) = some_runs();
+    for path in [
+        "/no/such/page",
+        "/runs/no-such-run",
+        "/runs/q060_handoff/steps/7",
+        "/runs/..%2F..%2Fetc%2Fpasswd",
+        "/runs/%2e%2e",
+        "/static/0/../../Cargo.toml",
+        "/static/x/board.css.map",
+    ] {
+        let response = board.get(path);
+        assert_eq!(response.status, 404, "{path}: {}", response.text());
+        if path.starts_with("/runs") {
+            let page = check_page(path, &response);
+            assert!(page.select(&selector("main a[href]")).next().is_some(), "{path} leads nowhere");
+        }
+    }
+}
+
+#[test]
+fn api_errors_are_problem_documents() {
+    let (_dir, board) = some_runs();
+    for (path, status) in [
+        ("/api/runs/no-such-run", 404),
+        ("/api/runs/q060_handoff/steps/99", 404),
+        ("/api/runs/q060_handoff/steps/x", 400),
+        ("/api/no-such-thing", 404),
+        ("/api/runs?limit=many", 400),
+    ] {
+        let response = board.get(path);
+        assert_eq!(response.status, status, "{path}: {}", response.text());
+        assert_eq!(response.header("content-type"), "application/problem+json", "{path}");
+        let problem = response.json();
+        assert_eq!(problem["status"], status, "{path}");
+        for member in ["type", "title", "detail"] {
+            assert!(problem[member].is_string(), "{path}: {problem}");
+        }
+        check_headers(path, &response);
+    }
+}
+
+#[test]
+fn only_reading_is_allowed() {
+    let (_dir, board) = some_runs();
+    for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
+        for path in ["/", "/api/runs", "/runs/q060_handoff", "/healthz"] {
+            let response = request(board.address, method, path, &[("Content-Length", "0")]);
+            assert_eq!(response.status, 405, "{method} {path}");
+            assert!(response.header("allow").contains("GET"), "{method} {path}");
+        }
+    }
+}
+
+#[test]
+fn other_sites_are_refused() {
+    let (_dir, board) = some_runs();
+    let port = board.address.port();
+    let own = [format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("LOCALHOST:{port}")];
+    for host in &own {
+        assert_eq!(request(board.address, "GET", "/", &[("Host", host)]).status, 200, "{host}");
+    }
+    for host in ["evil.example", "127.0.0.1.evil.example", "evil.example:8765", "", "127.0.0.1@evil.example"] {
+        let status = request(board.address, "GET", "/api/runs", &[("Host", host)]).status;
+        assert!([400, 403, 421].contains(&status), "Host {host:?} got {status}");
+    }
+    for origin in ["http://evil.example", "null", "https://localhost.evil.example"] {
+        let status = request(board.address, "GET", "/api/runs", &[("Origin", origin)]).status;
+        assert_eq!(status, 403, "Origin {origin:?}");
+    }
+}
+
+#[test]
+fn pictures_are_served_from_inside_the_run_only() {
+    let (dir, board) = some_runs();
+    fs::write(dir.path().join("secret.png"), b"\x89PNG secret").unwrap();
+    let page = board.get("/runs/q060_visual_desktop/steps/0");
+    let page = Html::parse_document(page.text());
+    let pictures: Vec<_> =
+        page.select(&selector("img[src]")).filter_map(|img| img.value().attr("src").map(str::to_owned)).collect();
+    assert!(!pictures.is_empty(), "the screenshots of the run are shown");
+    let own = pictures.iter().find(|src| src.starts_with("/runs/q060_visual_desktop/")).expect("a picture of the run");
+    let response = board.get(own);
+    assert_eq!((response.status, response.header("content-type")), (200, "image/png"), "{own}");
+    let folder = own.rsplit_once('/').map_or("", |(folder, _)| folder);
+    for outside in ["..%2F..%2Fsecret.png", "../../secret.png", "%2Fetc%2Fpasswd", "..%2Fmanifest.json"] {
+        let path = format!("{folder}/{outside}");
+        assert!(board.get(&path).status >= 400, "{path}");
+    }
+}
+
+#[test]
+fn static_files_may_be_kept_for_ever() {
+    let (_dir, board) = some_runs();
+    let page = Html::parse_document(board.get("/").text());
+    let files: Vec<String> = links(&page).into_iter().filter(|link| link.starts_with("/static/")).collect();
+    assert!(files.iter().any(|file| file.ends_with(".css")) && files.iter().any(|file| file.ends_with(".js")));
+    for file in files {
+        let response = board.get(&file);
+        assert_eq!(response.status, 200, "{file}");
+        assert!(response.header("cache-control").contains("immutable"), "{file}");
+        check_headers(&file, &response);
+    }
+}

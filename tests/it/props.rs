@@ -1,0 +1,213 @@
+//! What holds for every input? However a run's files grow, the index ends the same, and nothing in them makes the
+//! reader or the index fail.
+
+use std::fmt::Debug;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::sample::Index as Place;
+use trace_board::model::Index;
+use trace_board::trace::{RunDir, RunReader, SETTLE};
+
+use crate::disk::corpus;
+
+/// Runs with something odd in each: repairs, torn ends, several runs in one file, retries, events without steps.
+const RUNS: &[&str] = &[
+    "q060/q060_rerun_same_id",
+    "q060/q060_recovered_errors",
+    "q060/q060_lone_surrogate",
+    "q060/q060_partial_line_events",
+    "q060/q060_handoff",
+    "q060/q060_line_separators",
+    "q010/q010_critic_stop",
+    "emulated/emulated_q060_garbage_lines",
+    "emulated/emulated_q060_last_line_without_newline",
+];
+
+const GROWING: [&str; 2] = ["steps.jsonl", "events.jsonl"];
+
+/// Looks until there is nothing more to read.
+fn follow(reader: &mut RunReader, index: &mut Index, limit: u64) {
+    loop {
+        let delta = reader.refresh(limit);
+        let more = delta.more;
+        index.apply(delta);
+        if !more {
+            return;
+        }
+    }
+}
+
+fn read_at_once(dir: &Path, settle: Duration) -> Index {
+    let mut index = Index::default();
+    follow(&mut RunReader::settling(RunDir::alone(dir), settle), &mut index, u64::MAX);
+    index
+}
+
+/// Everything an index says, with names in place of their numbers: those depend on which file was read first, and so
+/// does the order in which oddities were found.
+fn meaning(index: &Index) -> Vec<String> {
+    let said = |value: &dyn Debug| {
+        let text = format!("{value:?}");
+        let mut parts = text.split("Symbol(");
+        let mut out = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (number, rest) = part.split_once(')').expect("a symbol is one number");
+            let name = number.parse::<usize>().expect("a number").checked_sub(1);
+            out.push_str(name.map_or("", |at| &index.names().since(0)[at]));
+            out.push_str(rest);
+        }
+        out
+    };
+    let mut issues: Vec<String> = index.issues().listed().iter().map(|issue| said(issue)).collect();
+    issues.sort();
+    let mut all: Vec<String> = index.steps().iter().map(|step| said(step)).collect();
+    all.extend(index.events().iter().map(|event| said(event)));
+    all.extend(index.groups().iter().map(|group| said(group)));
+    all.extend(index.segments().iter().map(|segment| said(segment)));
+    all.push(said(index.manifest()));
+    all.extend(issues);
+    all.push(said(&index.passing_issues()));
+    all.push(said(&(index.steps_file(), index.events_file(), index.steps_read(), index.events_read())));
+    all.push(said(&(index.first_ts(), index.last_ts(), index.slowest_gap(), index.back_steps())));
+    all.push(said(&(0..index.steps().len()).map(|n| index.group_of(n)).collect::<Vec<_>>()));
+    all.push(said(&(0..index.groups().len()).map(|at| index.step_of(at)).collect::<Vec<_>>()));
+    all.push(said(&(index.lap_starts(), index.groups_without_line(), index.pending_group(), index.join_is_open())));
+    all
+}
+
+/// The first thing two indexes say differently.
+fn first_difference(left: &Index, right: &Index) -> Option<(String, String)> {
+    let (left, right) = (meaning(left), meaning(right));
+    let longer = left.len().max(right.len());
+    let at = |said: &[String], n: usize| said.get(n).cloned().unwrap_or_default();
+    (0..longer).map(|n| (at(&left, n), at(&right, n))).find(|(left, right)| left != right)
+}
+
+/// One write: how much of what is left of which file.
+fn writes() -> impl Strategy<Value = Vec<(usize, Place)>> {
+    prop::collection::vec((0..GROWING.len(), any::<Place>()), 0..30)
+}
+
+/// Bytes as a disk may hold them: pieces of JSON in any order, and anything at all.
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        prop::sample::select(vec![
+            "{",
+            "}",
+            "[",
+            "]",
+            ":",
+            ",",
+            "\"",
+            "\\",
+            "\n",
+            "\r\n",
+            " ",
+            "0",
+            "-1",
+            "1e999",
+            "NaN",
+            "-Infinity",
+            "null",
+            "true",
+            "\"step_id\":",
+            "\"decision\":",
+            "\"mode\":",
+            "\"act\"",
+            "\"actions\":",
+            "\"critic_outputs\":",
+            "\"score\":",
+            "\"state_diff\":",
+            "\"action_results\":",
+            "\"phase\":",
+            "\"END\"",
+            "\"payload\":",
+            "\"ts\":",
+            "\"2026-11-21T20:25:58.295052+00:00\"",
+            "\"summary\":",
+            "\"stop_reason\":",
+            "\"final\"",
+            "\\ud83d",
+            "\u{2028}",
+            "{}\n",
+            "{\"step_id\": 99999999999999999999}\n",
+            "\u{feff}",
+            "\0",
+        ])
+        .prop_map(|text| text.as_bytes().to_vec()),
+        prop::collection::vec(any::<u8>(), 1..4),
+    ];
+    prop::collection::vec(piece, 0..200).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn any_chopping_of_appends_gives_the_same_index(
+        run in prop::sample::select(RUNS),
+        writes in writes(),
+        manifest_at in any::<Place>(),
+        limit in prop_oneof![Just(u64::MAX), 1_u64..100_000],
+        settle in prop::sample::select(vec![Duration::ZERO, SETTLE]),
+    ) {
+        let source = corpus().join(run);
+        let dir = tempfile::tempdir().unwrap();
+        let whole = GROWING.map(|file| fs::read(source.join(file)).unwrap());
+        let mut left = whole.each_ref().map(Vec::as_slice);
+        let mut reader = RunReader::settling(RunDir::alone(dir.path()), settle);
+        let mut index = Index::default();
+        let manifest_at = manifest_at.index(writes.len() + 1);
+        for (number, (file, place)) in writes.iter().enumerate() {
+            if number == manifest_at {
+                fs::copy(source.join("manifest.json"), dir.path().join("manifest.json")).unwrap();
+            }
+            let (piece, rest) = left[*file].split_at(place.index(left[*file].len() + 1));
+            left[*file] = rest;
+            let path = dir.path().join(GROWING[*file]);
+            fs::OpenOptions::new().create(true).append(true).open(path).unwrap().write_all(piece).unwrap();
+            follow(&mut reader, &mut index, limit);
+        }
+        for (file, rest) in GROWING.iter().zip(left) {
+            fs::OpenOptions::new().create(true).append(true).open(dir.path().join(file)).unwrap().write_all(rest).unwrap();
+        }
+        if manifest_at == writes.len() {
+            fs::copy(source.join("manifest.json"), dir.path().join("manifest.json")).unwrap();
+        }
+        follow(&mut reader, &mut index, limit);
+        let at_once = read_at_once(dir.path(), settle);
+        prop_assert_eq!(first_difference(&index, &at_once), None);
+    }
+
+    #[test]
+    fn no_bytes_make_the_reader_fail(steps in bytes(), events in bytes(), manifest in bytes(), limit in 1_u64..1000) {
+        let dir = tempfile::tempdir().unwrap();
+        for (file, bytes) in [("steps.jsonl", steps), ("events.jsonl", events), ("manifest.json", manifest)] {
+            fs::write(dir.path().join(file), bytes).unwrap();
+        }
+        let index = read_at_once(dir.path(), Duration::ZERO);
+        let mut pieces = Index::default();
+        follow(&mut RunReader::settling(RunDir::alone(dir.path()), Duration::ZERO), &mut pieces, limit);
+        prop_assert_eq!(first_difference(&index, &pieces), None);
+    }
+
+    #[test]
+    fn no_change_of_a_real_run_makes_the_reader_fail(
+        run in prop::sample::select(RUNS),
+        file in prop::sample::select(vec!["steps.jsonl", "events.jsonl", "manifest.json"]),
+        changes in prop::collection::vec((any::<Place>(), any::<u8>()), 1..20),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        crate::disk::copy(&corpus().join(run), dir.path());
+        let mut bytes = fs::read(dir.path().join(file)).unwrap();
+        for (place, byte) in changes {
+            let at = place.index(bytes.len());
+            bytes[at] = byte;
+        }
+        fs::write(dir.path().join(file), bytes).unwrap();
+        let index = read_at_once(dir.path(), Duration::ZERO);
+        prop_assert!(!meaning(&index).is_empty());
+    }
+}

@@ -1,0 +1,61 @@
+//! What does a page hear? A client of an event stream.
+
+use std::io::BufRead;
+use std::net::SocketAddr;
+use std::sync::mpsc;
+
+use serde_json::Value;
+
+use crate::http;
+use crate::wait::DEADLINE;
+
+/// An open stream; its thread ends with the stream.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    revs: mpsc::Receiver<u64>,
+}
+
+impl Stream {
+    /// Opens `path`, which must answer with an event stream.
+    pub(crate) fn open(address: SocketAddr, path: &str) -> Self {
+        let headers = [("Accept", "text/event-stream")];
+        let (head, reader) = http::open(address, "GET", path, &headers).expect("the stream opens");
+        assert_eq!(head.status, 200, "{path}");
+        assert!(head.header("content-type").starts_with("text/event-stream"), "{head:?}");
+        // A quiet stream is not a failed one; whoever waits has the deadline.
+        reader.get_ref().set_read_timeout(None).expect("the socket takes the option");
+        let (sender, revs) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut event = String::new();
+            for line in reader.lines() {
+                let Ok(line) = line else { break };
+                if let Some(name) = line.strip_prefix("event:") {
+                    event = name.trim().to_owned();
+                }
+                let Some(data) = line.strip_prefix("data:").filter(|_| event == "rev") else { continue };
+                let data: Value = serde_json::from_str(data).expect("data of a rev event is JSON");
+                let rev = data["rev"].as_u64().expect("a rev event has a number");
+                if sender.send(rev).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { revs }
+    }
+
+    /// The next revision; panics at the deadline or when the stream has ended.
+    pub(crate) fn next(&self) -> u64 {
+        self.revs.recv_timeout(DEADLINE).expect("a revision is announced")
+    }
+
+    /// Waits for the end of the stream; panics at the deadline.
+    pub(crate) fn ended(&self) {
+        loop {
+            match self.revs.recv_timeout(DEADLINE) {
+                Ok(_) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("the stream is still open"),
+            }
+        }
+    }
+}
