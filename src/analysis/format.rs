@@ -27,6 +27,15 @@ pub fn or_missing<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String
     value.map_or_else(|| MISSING.to_owned(), show)
 }
 
+/// A duration recorded as a number of milliseconds.
+pub fn millis(ms: f64) -> String {
+    match Duration::try_from_secs_f64(ms / 1000.0) {
+        Ok(shown) => duration(shown),
+        // Negative, or longer than time: as recorded.
+        Err(_) => format!("{ms} ms"),
+    }
+}
+
 /// A duration: `26.0 ms`, `412 ms`, `3.4 s`, `5 min 09 s`, `2 h 07 min`, `3 d 04 h`.
 ///
 /// Each is rounded to its last digit, and one that rounds up to the next unit is shown in that unit.

@@ -1,6 +1,7 @@
 //! What is wrong with the files themselves? Everything odd about a run, with its place.
 
-use crate::model::{Index, Issue, IssueKind, TraceFile};
+use crate::model::index::FileState;
+use crate::model::{Index, Issue, IssueKind, ManifestState, TraceFile};
 
 /// All issues of a run: those met while reading, those that hold now, and those that only the whole shows.
 pub fn issues(index: &Index) -> Vec<Issue> {
@@ -13,7 +14,8 @@ pub fn issues(index: &Index) -> Vec<Issue> {
 
 /// How many issues there are, the unlisted ones too, and how many of them cost data.
 pub fn counts(index: &Index) -> (usize, usize) {
-    let rest = || index.passing_issues().iter().cloned().chain(of_the_whole(index));
+    let whole = of_the_whole(index);
+    let rest = || index.passing_issues().iter().chain(&whole);
     let problems = rest().filter(|issue| issue.kind.is_problem()).count();
     (index.issues().total() + rest().count(), index.issues().problems() + problems)
 }
@@ -23,20 +25,20 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
     let mut issues = Vec::new();
     let mut add = |kind, file, reason| issues.push(Issue { kind, file, line: None, offset: None, reason });
     let manifest = index.manifest().get();
-    if *index.manifest() == crate::model::ManifestState::Missing {
+    if *index.manifest() == ManifestState::Missing {
         add(IssueKind::Missing, TraceFile::Manifest, "there is no such file".to_owned());
     }
     let (steps, events) = (index.steps_file(), index.events_file());
-    let read = |file: crate::model::index::FileState, name: &TraceFile| {
-        !file.exists && !index.passing_issues().iter().any(|issue| issue.file == *name)
+    let missing = |file: FileState, name: TraceFile| {
+        !file.exists && !index.passing_issues().iter().any(|issue| issue.file == name)
     };
     // A run that ended before its first step rightly has no steps.
     let ended_early =
         index.groups().is_empty() && manifest.is_none_or(|manifest| manifest.step_count.unwrap_or(0) == 0);
-    if read(steps, &TraceFile::Steps) && !ended_early {
+    if missing(steps, TraceFile::Steps) && !ended_early {
         add(IssueKind::Missing, TraceFile::Steps, "there is no such file, though the run had steps".to_owned());
     }
-    if read(events, &TraceFile::Events) {
+    if missing(events, TraceFile::Events) {
         add(IssueKind::Missing, TraceFile::Events, "there is no such file".to_owned());
     }
     let runs = index.segments().len();

@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -10,7 +9,7 @@ use serde::Serialize;
 use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
 use super::{Done, Failure, outline, write_json};
-use crate::analysis::format::{age, clock, count, counted, duration, or_missing, score, visible_line};
+use crate::analysis::format::{age, clock, count, counted, millis, or_missing, score, visible_line};
 use crate::analysis::verdict::LimitFrom;
 use crate::error::{Error, Kind, Result};
 use crate::model::time::Stamp;
@@ -125,7 +124,7 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     fact("steps", Some(steps(run)))?;
     fact("events", Some(count(summary.events as u64)))?;
     fact("tokens", summary.tokens.map(count))?;
-    fact("took", summary.duration_ms.map(took))?;
+    fact("took", summary.duration_ms.map(millis))?;
     fact("started", summary.started.and_then(at))?;
     fact("updated", summary.updated.and_then(at))?;
     fact("critics", Some(summary.critics.join(", ")).filter(|critics| !critics.is_empty()))?;
@@ -140,10 +139,6 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
 /// A moment on the reader's clock, with its date and zone.
 fn moment(micros: i64, look: &Look) -> Option<String> {
     clock(Stamp { micros, zoned: true }, &look.zone).map(|clock| clock.title)
-}
-
-fn took(ms: f64) -> String {
-    duration(Duration::from_secs_f64(ms.max(0.0) / 1e3))
 }
 
 fn status(run: &Opened) -> String {
@@ -197,7 +192,7 @@ fn write_steps(out: &mut dyn Write, index: &Index, look: &Look) -> std::result::
         }
         let label = head.step_id.map_or_else(|| "-".to_owned(), |id| id.to_string());
         let label = if relabelled { format!("{label:>6}  ") } else { String::new() };
-        let took = or_missing(head.duration_ms, took);
+        let took = or_missing(head.duration_ms, millis);
         let lowest = or_missing(step.lowest_score(), score);
         let lowest = if scored { format!("{lowest:>5}  ") } else { String::new() };
         let start = format!("{n:>width$}  {label}{took:>11}  {lowest}");

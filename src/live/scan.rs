@@ -45,6 +45,8 @@ struct Root {
     scanner: RootScanner,
     /// What the system watches for it.
     watched: Option<Place>,
+    /// Whether it could not be read at the last look.
+    fault: bool,
 }
 
 impl Scanner {
@@ -55,6 +57,7 @@ impl Scanner {
             shown,
             prefix,
             watched: None,
+            fault: false,
         };
         Self {
             shared,
@@ -97,7 +100,9 @@ impl Scanner {
                 self.look_at_roots();
                 wanted = false;
                 rest_until = Instant::now() + now.elapsed() * ROOT_REST;
-                roots_due = Instant::now() + ROOT_EVERY.min(self.options.poll.unwrap_or(ROOT_EVERY));
+                // The system tells nothing of a root that is not there; to look for it costs next to nothing.
+                let every = if self.roots.iter().any(|root| root.fault) { LIVE_EVERY } else { ROOT_EVERY };
+                roots_due = Instant::now() + every.min(self.poll_every().unwrap_or(every));
             }
             if Instant::now() >= live_due {
                 self.look_at_runs();
@@ -144,6 +149,7 @@ impl Scanner {
             self.watch(at);
             let Some(root) = self.roots.get_mut(at) else { continue };
             let look = root.scanner.scan();
+            root.fault = look.fault.is_some();
             self.take_in(at, look, &mut found);
         }
         let gone: Vec<Arc<Run>> =
@@ -238,15 +244,15 @@ impl Scanner {
         });
     }
 
+    /// How often everything is looked at, where nothing else tells of changes.
+    fn poll_every(&self) -> Option<Duration> {
+        self.options.poll.or(self.fault.as_ref().map(|_| POLL_EVERY))
+    }
+
     /// Looks at live runs, and at a slice of the others so that each has its turn.
     fn look_at_runs(&mut self) {
         self.tick += 1;
-        let rounds = match (&self.fault, self.options.poll) {
-            (_, Some(every)) => every.as_secs(),
-            (Some(_), None) => POLL_EVERY.as_secs(),
-            (None, None) => IDLE_EVERY.as_secs(),
-        }
-        .max(1);
+        let rounds = self.poll_every().unwrap_or(IDLE_EVERY).as_secs().max(1);
         let runs: Vec<Arc<Run>> = self.by_dir.values().cloned().collect();
         for (at, run) in runs.iter().enumerate() {
             let its_turn =

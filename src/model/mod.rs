@@ -58,6 +58,9 @@ pub struct Span {
     pub len: u64,
 }
 
+/// A longer line is not parsed, only placed. 8 MiB: forty times the longest line seen in real traces (220 KB).
+pub const MAX_LINE_BYTES: u64 = 8 << 20;
+
 /// Where the lines of a run are read from when somebody looks at them.
 pub trait Lines {
     /// The bytes of a line.

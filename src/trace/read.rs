@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::dir::RunDir;
 use super::manifest::ManifestTail;
-use super::tail::{Line, Look, MAX_LINE_BYTES, Tail};
-use crate::model::{Delta, EventHead, Fate, Issue, IssueKind, Names, StepHead, TraceFile};
+use super::tail::{Line, Look, Tail};
+use crate::model::{Delta, EventHead, Fate, Issue, IssueKind, MAX_LINE_BYTES, Names, StepHead, TraceFile};
 
 /// A last line without its end is taken for a record once the file was quiet this long. A writer's two calls for one
 /// line (text, then LF) are microseconds apart.

@@ -10,10 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::dir::{FileId, RunDir, file_id, read_at, read_exact_at};
 use crate::model::index::FileState;
-use crate::model::{Span, TraceFile};
+use crate::model::{MAX_LINE_BYTES, Span, TraceFile};
 
-/// A longer line is not parsed, only placed. 8 MiB: forty times the longest line seen in real traces (220 KB).
-pub(super) const MAX_LINE_BYTES: u64 = 8 << 20;
 /// How much is read at once.
 const CHUNK_BYTES: usize = 1 << 20;
 /// How many bytes before the offset, and at the start of the file, are compared to notice a rewritten file.

@@ -259,7 +259,7 @@ fn facts(action: Option<&Json<'_>>, invocation: Option<&Json<'_>>, result: Optio
     let word =
         |key: &str| invocation.and_then(|item| item.get(key)).and_then(Json::as_str).filter(|word| !word.is_empty());
     let mut facts = Vec::new();
-    facts.extend(number("latency_ms").map(text::millis));
+    facts.extend(number("latency_ms").map(format::millis));
     let most = action.and_then(|action| action.get("max_retries")).and_then(Json::as_f64);
     facts.extend(number("attempts").map(|attempts| match most {
         Some(most) => format!("attempt {attempts} of {}", most + 1.0),
@@ -273,7 +273,7 @@ fn facts(action: Option<&Json<'_>>, invocation: Option<&Json<'_>>, result: Optio
         }
     }
     let timeout = number("timeout_s").or_else(|| action?.get("timeout_s")?.as_f64());
-    facts.extend(timeout.map(|seconds| format!("timeout {}", text::millis(seconds * 1000.0))));
+    facts.extend(timeout.map(|seconds| format!("timeout {}", format::millis(seconds * 1000.0))));
     facts.extend(word("cancel_source").map(|source| format!("cancelled by {source}")));
     facts.join(" · ")
 }

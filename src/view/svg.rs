@@ -4,7 +4,8 @@
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-use super::text::{self, Line};
+use super::text::Line;
+use crate::analysis::format;
 
 /// A phase of a step, by its colour class: `decide`, `act`, `reduce`, `critic`, `check`, `recover` or `plain`.
 pub type PhaseClass = &'static str;
@@ -147,7 +148,7 @@ fn stretches<'n>(
     for (class, name, ms) in phases {
         let share = if total_ms > 0.0 { (ms / total_ms).min(1.0) } else { 0.0 };
         let width = (least + share * room).min(length - x);
-        let title = if name.is_empty() { String::new() } else { format!("{name} {}", text::millis(ms)) };
+        let title = if name.is_empty() { String::new() } else { format!("{name} {}", format::millis(ms)) };
         parts.push(Stretch { x: format!("{x:.1}"), width: format!("{width:.1}"), class, title: title.into() });
         x += width;
     }

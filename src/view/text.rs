@@ -4,9 +4,8 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::time::Duration;
 
-use crate::analysis::format::{self, visible_line};
+use crate::analysis::format::visible_line;
 
 /// The first `max` characters as one visible line, and whether that is all. A cut ends with an ellipsis.
 pub fn one_line(text: &str, max: usize) -> (String, bool) {
@@ -58,15 +57,6 @@ impl fmt::Display for Line {
     }
 }
 
-/// A latency recorded as a number of milliseconds.
-pub fn millis(ms: f64) -> String {
-    match Duration::try_from_secs_f64(ms / 1000.0) {
-        Ok(duration) => format::duration(duration),
-        // Negative, or longer than time: as recorded.
-        Err(_) => format!("{ms} ms"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,12 +71,5 @@ mod tests {
     fn a_cut_line_says_so() {
         assert_eq!(one_line("añb", 3), ("añb".to_owned(), true));
         assert_eq!(one_line("añbc", 3), ("añb…".to_owned(), false));
-    }
-
-    #[test]
-    fn latencies_that_are_none_are_shown_as_recorded() {
-        assert_eq!(millis(26.02), "26.0 ms");
-        assert_eq!(millis(-3.0), "-3 ms");
-        assert_eq!(millis(f64::INFINITY), "inf ms");
     }
 }

@@ -14,7 +14,7 @@ use super::extract::{EventParam, LastPart, Params, RunParam, StepParam};
 use super::pages::{now, shown_roots};
 use crate::live::Run;
 use crate::model::json::Json;
-use crate::model::{Lines as _, Span, TraceFile};
+use crate::model::{Lines as _, MAX_LINE_BYTES, Span, TraceFile};
 use crate::view::fill::{self, EventsQuery, Lens, StepPlace, Window};
 use crate::view::fold::ValueLinks;
 use crate::view::run::{Content, PendingSlot, Row, RunPage, RunPulse};
@@ -300,6 +300,11 @@ impl Source {
         let shown = tokio::task::spawn_blocking(move || {
             let part = part?.unwrap_or(1);
             let links = ValueLinks { value: format!("{}/value", self.base), raw: format!("{}/raw", self.base) };
+            if self.span.is_some_and(|span| span.len > MAX_LINE_BYTES) {
+                let detail = "It has more bytes than the board parses.";
+                let error = WebError::not_found("This line is not taken apart", detail).named(&self.name);
+                return Err(error.link("The whole line", format!("{}/raw", self.base)));
+            }
             let bytes = self.read()?;
             let value = fill::value_of(&bytes, &at, part, links).ok_or_else(|| {
                 let error =

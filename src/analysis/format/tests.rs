@@ -266,3 +266,10 @@ proptest! {
         duration(Duration::from_nanos(n));
     }
 }
+
+#[test]
+fn latencies_that_are_none_are_shown_as_recorded() {
+    assert_eq!(millis(26.02), "26.0 ms");
+    assert_eq!(millis(-3.0), "-3 ms");
+    assert_eq!(millis(f64::INFINITY), "inf ms");
+}

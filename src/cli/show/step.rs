@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use super::super::look::{Ink, Look};
 use super::super::open::Opened;
 use super::super::{Failure, outline, write_json};
-use super::{event_line, moment, notes, took, what};
+use super::{event_line, moment, notes, what};
 use crate::analysis::diff::{Kind, changes_of_step, same};
-use crate::analysis::format::{bytes, count, offset, visible_line};
+use crate::analysis::format::{bytes, count, millis, offset, visible_line};
 use crate::model::TraceFile;
 use crate::model::json::Json;
 use crate::model::repair::repair;
@@ -90,7 +90,7 @@ fn write_head(out: &mut dyn Write, run: &Opened, n: usize, look: &Look) -> io::R
         None => Ok(()),
     };
     fact("agent", head.agent_id)?;
-    fact("took", head.duration_ms.map(took))?;
+    fact("took", head.duration_ms.map(millis))?;
     let group = run.index.group_of(n).and_then(|at| run.index.groups().get(at));
     let since = |at: i64| run.index.first_ts().map_or_else(String::new, |first| offset(at.saturating_sub(first)));
     let started = group.and_then(|group| group.started);

@@ -4,8 +4,9 @@ use super::{Lens, micros, phase};
 use crate::analysis::timing::{stretches, took};
 use crate::model::index::Group;
 use crate::model::json::Json;
+use crate::model::names::capped;
 use crate::model::repair::{Retreat, retreat};
-use crate::model::{CriticAction, EventHead, Fate, Span, TraceFile};
+use crate::model::{CriticAction, EventHead, Fate, MAX_LINE_BYTES, Span, TraceFile};
 use crate::view::fold::{Fold, Part, ValueLinks};
 use crate::view::json::find;
 use crate::view::prompt::Prompt;
@@ -43,13 +44,17 @@ pub fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepView
         error: group.and_then(|group| error(lens, n, group, &mut fold)),
         ..StepView::default()
     };
-    let bytes = lens.lines.line(TraceFile::Steps, step.span);
+    let bytes = line(lens, step.span);
     let text = bytes.as_ref().map_or_else(|_| String::new(), |bytes| readable(bytes).0);
     match (&bytes, Json::parse(&text)) {
-        (Err(why), _) => view.unreadable = Some(Phrase::from(format!("The line cannot be read now: {why}"))),
+        (Err(why), _) => view.unreadable = Some(Phrase::from(format!("The line cannot be shown: {why}"))),
         (Ok(_), Some(json @ Json::Object(_))) => read_line(lens, n, group, &json, &mut view, &mut fold),
         (Ok(_), Some(other)) => {
-            view.unreadable = Some(Phrase::new().text("The line is JSON, but not an object: ").code(other.to_string()));
+            view.unreadable = Some(
+                Phrase::new()
+                    .text("The line is JSON, but not an object: ")
+                    .code(capped(&other.to_string(), MAX_FOREIGN_BYTES).into_string()),
+            );
         }
         (Ok(bytes), None) => {
             let words =
@@ -61,9 +66,20 @@ pub fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepView
         view.prompt = prompt(lens, group, &mut fold);
         view.events = events(lens, group);
     }
-    view.raw = raw(lens, n, bytes.as_deref().unwrap_or_default(), &mut fold).into_iter().collect();
+    view.raw = raw(lens, n, bytes.as_deref().ok(), &mut fold).into_iter().collect();
     view.raw_events = group.map_or_else(Vec::new, |group| raw_events(lens, group));
     Some(view)
+}
+
+/// A line that is no object is quoted up to this many bytes; the raw line is below.
+const MAX_FOREIGN_BYTES: usize = 4_000;
+
+/// The bytes of a step's line, unless it is longer than the board parses.
+fn line(lens: &Lens<'_>, span: Span) -> Result<Vec<u8>, String> {
+    if span.len > MAX_LINE_BYTES {
+        return Err(format!("it has {}, more than the board parses", format::bytes(span.len)));
+    }
+    lens.lines.line(TraceFile::Steps, span)
 }
 
 /// A line as text that parses where that is possible, and what was done to it.
@@ -236,12 +252,12 @@ fn place(file: TraceFile, line: u64, span: Span) -> Line {
     format!("{} line {}, bytes {from} to {to}", file.name(), format::count(line)).into()
 }
 
-fn raw(lens: &Lens<'_>, n: usize, bytes: &[u8], fold: &mut Fold) -> Option<RawLine> {
+fn raw(lens: &Lens<'_>, n: usize, bytes: Option<&[u8]>, fold: &mut Fold) -> Option<RawLine> {
     let step = lens.index.steps().get(n)?;
     Some(RawLine {
         place: place(TraceFile::Steps, step.line, step.span),
         size: format::bytes(step.span.len).into(),
-        text: Some(fold.text(&String::from_utf8_lossy(bytes), "")),
+        text: bytes.map(|bytes| fold.text(&String::from_utf8_lossy(bytes), "")),
         href: Some(format!("{}/raw", href::step(lens.key(), n))),
     })
 }
