@@ -12,7 +12,7 @@ pub struct Symbol(u16);
 const MAX_NAMES: usize = 20_000;
 /// A name longer than this many bytes is cut, with an ellipsis at its end.
 const MAX_NAME_BYTES: usize = 256;
-/// What a name beyond [`MAX_NAMES`] reads as.
+/// What a name beyond the first 20,000 reads as.
 pub const OVERFLOW: &str = "(one of too many names)";
 
 /// The names of one run, in order of appearance.

@@ -55,7 +55,7 @@ impl RunDir {
     /// Opens one of the three files for reading.
     ///
     /// # Errors
-    /// As [`RunDir::stat`].
+    /// Not there, or not a regular file inside the root.
     pub(super) fn open(&self, file: TraceFile) -> io::Result<File> {
         let (path, _) = self.checked(&self.file(file))?;
         File::open(path)
@@ -64,7 +64,7 @@ impl RunDir {
     /// Reads a line by its place.
     ///
     /// # Errors
-    /// As [`RunDir::stat`]; unexpected end where the file became shorter.
+    /// Not there, or not a regular file inside the root; unexpected end where the file became shorter.
     pub fn read_span(&self, file: TraceFile, span: Span) -> io::Result<Vec<u8>> {
         let opened = self.open(file)?;
         // Checked before memory is taken: the file may be another one by now.
@@ -80,7 +80,7 @@ impl RunDir {
     /// All lines of a file in order, an unfinished last one and blank ones too, without their LF.
     ///
     /// # Errors
-    /// As [`RunDir::stat`].
+    /// Not there, or not a regular file inside the root.
     pub fn read_lines(&self, file: TraceFile) -> io::Result<impl Iterator<Item = io::Result<Vec<u8>>> + use<>> {
         Ok(io::BufRead::split(io::BufReader::new(self.open(file)?), b'\n'))
     }
@@ -88,7 +88,7 @@ impl RunDir {
     /// Reads a whole file of at most `max` bytes.
     ///
     /// # Errors
-    /// As [`RunDir::stat`]; too large.
+    /// Not there, or not a regular file inside the root; too large.
     pub fn read_all(&self, file: TraceFile, max: u64) -> io::Result<Vec<u8>> {
         let size = self.stat(file)?.len();
         if size > max {

@@ -115,9 +115,15 @@ fn nothing_scrolls_sideways_on_a_phone() {
             page.goto(&site.url(path));
             let needed = page.eval("document.documentElement.scrollWidth");
             if needed.as_u64().is_none_or(|needed| needed > u64::from(width)) {
-                let widest = "[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right >
-                    innerWidth + 1).map(e => e.tagName + '.' + e.className + '#' + e.id).slice(0, 5).join(' ')";
-                wrong.push(format!("{path} needs {needed} of {width} pixels: {}", page.eval(widest)));
+                // What sticks out and is not inside something that scrolls by itself.
+                let widest = format!(
+                    "[...document.querySelectorAll('body *')].filter(e => {{
+                        for (let p = e.parentElement; p; p = p.parentElement)
+                            if (p !== document.body && getComputedStyle(p).overflowX !== 'visible') return false;
+                        return e.getBoundingClientRect().right > {width};
+                    }}).map(e => e.tagName + '.' + e.className + '#' + e.id).slice(0, 8).join(' ')"
+                );
+                wrong.push(format!("{path} needs {needed} of {width} pixels: {}", page.eval(&widest)));
             }
         }
     }

@@ -38,6 +38,7 @@ impl Page {
         for domain in ["Page", "Runtime", "Log", "Network"] {
             page.call(&format!("{domain}.enable"), &json!({}));
         }
+        page.call("Page.setLifecycleEventsEnabled", &json!({"enabled": true}));
         page.call("Emulation.setFocusEmulationEnabled", &json!({"enabled": true}));
         page.look(LAPTOP, "light");
         page
@@ -59,10 +60,15 @@ impl Page {
 
     /// Goes to `url` and waits until it is loaded.
     pub(crate) fn goto(&self, url: &str) {
-        let seen = self.loads();
         let answer = self.call("Page.navigate", &json!({"url": url}));
         assert!(answer.get("errorText").is_none(), "{url}: {answer}");
-        until(&format!("{url} is loaded"), || (self.loads() > seen).then_some(()));
+        // An earlier navigation may still be loading; only this one's own load counts.
+        let is_load = |event: &Value| {
+            event["method"] == "Page.lifecycleEvent"
+                && event["params"]["name"] == "load"
+                && event["params"]["loaderId"] == answer["loaderId"]
+        };
+        until(&format!("{url} is loaded"), || BROWSER.events(&self.session).iter().any(is_load).then_some(()));
     }
 
     /// The value of a script; a promise is awaited.
@@ -144,10 +150,6 @@ impl Page {
             _ => None,
         };
         events.iter().filter_map(complaint).collect()
-    }
-
-    fn loads(&self) -> usize {
-        BROWSER.events(&self.session).iter().filter(|event| event["method"] == "Page.loadEventFired").count()
     }
 
     fn call(&self, method: &str, params: &Value) -> Value {
