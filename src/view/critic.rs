@@ -27,6 +27,8 @@ pub struct Critic {
     pub axis: Option<Axis>,
     /// The score: two decimals on the scale, as recorded otherwise.
     pub score: Line,
+    /// The score as recorded, where it has more decimals than are shown.
+    pub exact: Line,
     /// Why there is no bar, or what the score was before.
     pub remark: Line,
     /// The reason, where it is short.
@@ -99,8 +101,12 @@ impl Critic {
         self.axis = number.and_then(|number| Axis::new(number, previous));
         match (score, number, &self.axis) {
             (None | Some(Json::Null), ..) => self.score = "no score".into(),
-            (_, Some(number), Some(_)) => {
+            (Some(score), Some(number), Some(_)) => {
                 self.score = format!("{number:.2}").into();
+                let recorded = score.to_string();
+                if recorded.len() > self.score.as_str().len() {
+                    self.exact = recorded.into();
+                }
                 self.remark = previous.map(|was| format!("was {was:.2}")).unwrap_or_default().into();
             }
             (Some(score), Some(_), None) => {

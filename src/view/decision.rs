@@ -49,6 +49,10 @@ impl Decision {
             out.says = Phrase::new().dim("None. The step ended before anything was decided.");
             return out;
         };
+        if decision.as_object().is_none() {
+            out.says = Phrase::new().dim("Not recorded as a decision; see what else is recorded.");
+            return out;
+        }
         let mode = decision.get("mode").and_then(Json::as_str).unwrap_or("no mode");
         out.mode = mode.into();
         let target = decision.get("meta").and_then(|meta| meta.get("handoff_target")).and_then(Json::as_str);

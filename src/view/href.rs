@@ -53,9 +53,10 @@ pub fn step(key: &str, n: usize) -> String {
     format!("/runs/{}/steps/{n}", encode(key))
 }
 
-/// A tab of a run: `events`, `manifest`, `issues`.
+/// A tab of the run page: `events`, `manifest`, `issues`; the empty name is the steps. `/runs/{key}/events` is the
+/// stream of revisions, so tabs are a parameter.
 pub fn tab(key: &str, tab: &str) -> String {
-    format!("/runs/{}/{tab}", encode(key))
+    with_query(&run(key), &[("tab", tab)])
 }
 
 /// The element id for a run: letters, digits and `-` stay, everything else becomes `_` and its bytes in hex,

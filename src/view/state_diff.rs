@@ -99,6 +99,8 @@ fn row(change: &KeyChange<'_>, state_diff: &Json<'_>, fold: &mut Fold, pointer: 
         };
         Whole { before: side("before"), after: side("after") }
     });
+    // A whole diff of another type than an object has no keys.
+    let key = if key.is_empty() { "state_diff".to_owned() } else { key };
     DiffRow { key: key.into(), change: words.into(), pieces, whole }
 }
 

@@ -226,25 +226,22 @@ impl std::fmt::Debug for Around<'_> {
     }
 }
 
-/// Keys of a step line that the sections above the rest show, or that only repeat what they show.
-const TOLD: [&str; 16] = [
-    "step_id",
-    "agent_id",
-    "decision",
-    "actions",
-    "action_results",
-    "tool_invocations",
-    "state_diff",
-    "critic_outputs",
-    "observation",
-    "visual_assets",
-    "parser_selected",
-    "parser_diagnostics",
-    "decision_source",
-    "parser_fallback_used",
-    "parser_salvage_applied",
-    "native_tool_call_fallback_reason",
-];
+/// Whether the sections above show a member of a step line, or what they show repeats it. A member of another type than
+/// the writer gives it is shown as it is.
+fn is_told(key: &str, value: &Json<'_>) -> bool {
+    match key {
+        "step_id" => matches!(value, Json::Number(number) if number.parse::<i64>().is_ok()),
+        "decision" | "state_diff" | "observation" | "parser_diagnostics" => value.as_object().is_some(),
+        "actions" | "action_results" | "tool_invocations" | "critic_outputs" | "visual_assets" => {
+            value.as_array().is_some()
+        }
+        "agent_id" | "decision_source" | "parser_selected" | "native_tool_call_fallback_reason" => {
+            value.as_str().is_some()
+        }
+        "parser_fallback_used" | "parser_salvage_applied" => matches!(value, Json::Bool(_)),
+        _ => false,
+    }
+}
 
 impl StepView {
     /// Fills the sections that come from the step line: thought, decision, actions, state diff, critics, observation
@@ -263,7 +260,7 @@ impl StepView {
         self.assets = step.get("visual_assets").map(|list| Asset::read_all(list, around.picture)).unwrap_or_default();
         self.observation = observation.filter(|seen| !seen.is_empty()).map(|seen| Observation::new(seen, step, fold));
         let others = step.as_object().unwrap_or_default().iter();
-        let others = others.filter(|(key, value)| !TOLD.contains(&key.as_ref()) && !value.is_empty());
+        let others = others.filter(|(key, value)| !is_told(key, value) && !value.is_empty());
         self.rest = others
             .map(|(key, value)| (key.as_ref().into(), fold.json(value, &format!("/{}", super::json::token(key)))))
             .collect();

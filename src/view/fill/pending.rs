@@ -73,6 +73,8 @@ fn phases(lens: &Lens<'_>, group: &Group, alive: bool) -> Vec<PendingPhase> {
                 stretch.started.map_or_else(Phrase::new, |start| {
                     Phrase::new().since(micros(lens.now - start), lens.iso(start)).text(" so far")
                 })
+            } else if at == last && stretch.micros == Some(0) {
+                Phrase::new().dim("nothing after it")
             } else {
                 stretch.micros.map_or_else(Phrase::new, |time| Phrase::from(micros(time)))
             };

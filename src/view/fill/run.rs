@@ -105,7 +105,8 @@ fn line_of(lens: &Lens<'_>, evidence: &crate::analysis::why::Evidence) -> Eviden
         Kind::End => ("doc", ""),
         Kind::Rule if lens.summary.verdict.mark == Mark::Limit => ("limit", "lim"),
         Kind::Rule => ("rule", ""),
-        Kind::Critic => ("critic", "crit"),
+        Kind::Critic if lens.summary.verdict.mark == Mark::Critic => ("critic", "stop"),
+        Kind::Critic => ("brand", ""),
         Kind::Error => ("error", "err"),
         Kind::Manifest => ("doc", ""),
         Kind::Answer => ("ok", ""),
@@ -144,7 +145,7 @@ fn liveness(lens: &Lens<'_>, life: &Life) -> Phrase {
 
 fn health_line(lens: &Lens<'_>) -> Phrase {
     let (total, problems) = lens.summary.issues;
-    let tab = href::with_query(&href::run(lens.key()), &[("tab", "issues")]);
+    let tab = href::tab(lens.key(), "issues");
     let notes = total - problems;
     if total == 0 {
         return Phrase::from("clean");
@@ -250,11 +251,10 @@ fn failures(lens: &Lens<'_>, manifest: &Manifest) -> Vec<Failure> {
 
 /// The tabs; `current` is the name of the one shown.
 pub fn tabs(lens: &Lens<'_>, current: &str) -> Tabs {
-    let run = href::run(lens.key());
     let tab = |name: &'static str, value: &str, count: String| Tab {
         name,
         count: count.into(),
-        href: href::with_query(&run, &[("tab", value)]),
+        href: href::tab(lens.key(), value),
         current: current == value,
     };
     let count = |number: usize| format::count(number as u64);

@@ -58,8 +58,12 @@ pub fn steps_tab(
             link(format!("later {WINDOW}"), next)
         }
     });
-    let nothing =
-        if total == 0 && lens.index.groups().is_empty() { "No step was recorded." } else { "No step has a line yet." };
+    let nothing = match (total == 0 && lens.index.groups().is_empty(), lens.summary.life.liveness.may_grow()) {
+        (true, true) => "No step has begun yet.",
+        (true, false) => "No step was recorded.",
+        (false, true) => "No step has a line yet.",
+        (false, false) => "No step has a line; what is known of them is in their events.",
+    };
     StepsTab {
         caption: format!("Steps {} to {} of {total}", window.first, window.end.saturating_sub(1)).into(),
         critics: lens.summary.critics.join(", ").into(),
@@ -191,6 +195,19 @@ fn bar(lens: &Lens<'_>, group: &Group, longest: i64) -> Option<PhaseBar> {
     Some(PhaseBar::new(&times, longest as f64 / 1e3))
 }
 
+/// The step that has no line yet, or never got one.
+fn unfinished(lens: &Lens<'_>, group: &Group) -> EndLine {
+    let alive = lens.summary.life.liveness.may_grow();
+    let name = group.step_id.map_or_else(|| "A step without id".to_owned(), |id| format!("step {id}"));
+    let call = group.decision.as_deref().map_or_else(String::new, |call| format!(" · {call}"));
+    let words = if alive { "in progress" } else { "never finished" };
+    EndLine {
+        status: if alive { Status::Running } else { Status::Died },
+        text: Phrase::new().strong(name).text(format!(" {words}{call}")),
+        href: "#pending".to_owned(),
+    }
+}
+
 /// What comes after the last step.
 pub(super) fn end_slot(lens: &Lens<'_>) -> EndSlot {
     let mut lines = Vec::new();
@@ -204,6 +221,7 @@ pub(super) fn end_slot(lens: &Lens<'_>) -> EndSlot {
         let text = Phrase::new().strong(name).text(format!(" has {events} and no line"));
         lines.push(EndLine { status: Status::Unknown, text, href: lens.at_event(group.first) });
     }
+    lines.extend(pending.and_then(|at| lens.index.groups().get(at)).map(|group| unfinished(lens, group)));
     if let Some((event, end, _)) = &segment.end {
         let reason = end.reason.as_deref().unwrap_or("no reason");
         let text = Phrase::new().strong("END").text(format!(" · {reason} · event {event}"));

@@ -93,7 +93,7 @@ fn a_row_says_what_is_known() {
     let score = row.score.unwrap();
     assert_eq!((score.last.as_str(), score.spark.is_some()), ("0.90", true));
     assert_eq!((row.duration.as_deref(), row.tokens.as_deref()), (Some("1 min 31 s"), Some("12.9 k")));
-    assert_eq!(row.issues, Some(("5 issues".to_owned(), "/runs/sweep%2Fa/issues".to_owned())));
+    assert_eq!(row.issues, Some(("5 issues".to_owned(), "/runs/sweep%2Fa?tab=issues".to_owned())));
     let updated = row.updated.unwrap();
     assert_eq!((updated.words.as_str(), updated.iso.as_str()), ("1 min ago", "1970-01-12T13:45:40.000000+00:00"));
 }

@@ -160,3 +160,13 @@ fn hostile_steps_are_text_in_every_position() {
     assert!(html.matches("&#60;script&#62;").count() > 20);
     assert!(!html.contains("style=") && !html.contains(" onclick"), "the pages allow no inline style or script");
 }
+
+#[test]
+fn nothing_of_the_line_is_left_out() {
+    let view = read(r#"{"step_id": 1.5, "decision": "odd", "action_results": 5, "context": {"tokens": 3}, "x": null}"#);
+    let keys: Vec<&str> = view.rest.iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(keys, ["step_id", "decision", "action_results", "context"]);
+    let html = view.render().unwrap();
+    assert!(html.contains("4 more fields") && html.contains("odd") && html.contains("tokens"), "{html}");
+    assert!(read(LINE).rest.iter().all(|(key, _)| key.as_str() != "decision"));
+}
