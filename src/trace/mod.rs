@@ -11,8 +11,7 @@ mod tail;
 
 pub use dir::RunDir;
 pub use read::{RunReader, SETTLE};
-pub(crate) use root::is_trace_file;
-pub use root::{Found, MAX_DEPTH, Place, RootScanner, Skipped};
+pub use root::{Found, MAX_DEPTH, Place, RootScanner, Skipped, is_trace_file};
 
 #[cfg(test)]
 mod tests;

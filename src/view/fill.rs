@@ -16,8 +16,7 @@ use jiff::tz::TimeZone;
 pub use events::{EventsQuery, events_tab};
 pub use files::{issues_tab, manifest_tab};
 pub use run::{content_title, head, tabs, verdict};
-pub(crate) use step::readable;
-pub use step::{StepPlace, step_view, value_of};
+pub use step::{StepPlace, readable, step_view, value_of};
 pub use steps::{WINDOW, Window, row, rows_from, steps_tab};
 
 use super::svg::PhaseClass;

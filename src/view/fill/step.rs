@@ -83,7 +83,7 @@ fn line(lens: &Lens<'_>, span: Span) -> Result<Vec<u8>, String> {
 }
 
 /// A line as text that parses where that is possible, and what was done to it.
-pub(crate) fn readable(bytes: &[u8]) -> (String, Vec<String>) {
+pub fn readable(bytes: &[u8]) -> (String, Vec<String>) {
     if let Ok(text) = std::str::from_utf8(bytes)
         && Json::parse(text).is_some()
     {
