@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`model`] | what is a trace? |
 //! | [`trace`] | how does it touch the disk? |
+//! | [`stop`] | when to stop? |
 //! | [`analysis`] | what does it mean? |
 //! | `live` | what changed? |
 //! | `view` | how does it look? |
@@ -16,6 +17,7 @@
 pub mod analysis;
 pub mod error;
 pub mod model;
+pub mod stop;
 pub mod trace;
 
 #[cfg(feature = "cli")]

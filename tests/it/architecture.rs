@@ -13,6 +13,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("model", &[]),
     ("trace", &["error", "model"]),
+    // What-if, the live engine and the tests ask the same rules; they may know nothing that only one of them has.
+    ("stop", &["model"]),
     ("analysis", &["error", "model"]),
     // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
     ("live", &["error", "model", "trace", "analysis"]),
@@ -20,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("web", &["error", "model", "analysis", "live", "view"]),
     ("cli", &["error", "model", "trace", "analysis", "live", "view", "web"]),
     ("main", &["error", "cli"]),
-    ("lib", &["error", "model", "trace", "analysis", "live", "view", "web", "cli"]),
+    ("lib", &["error", "model", "trace", "stop", "analysis", "live", "view", "web", "cli"]),
 ];
 
 /// What only some rooms may touch.

@@ -1,0 +1,344 @@
+//! What may a rule look at? The facts of one step, filled by the live engine or from its record.
+//!
+//! All times arrive from outside, in milliseconds since the run, or since it was resumed, began.
+
+use serde::{Deserialize, Serialize};
+
+use super::code::{Code, Source};
+use super::verdict::Check;
+
+/// Where in a step a rule is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Gate {
+    /// Before anything of the step happens.
+    BeforeStep,
+    /// After the decision, before its actions.
+    AfterDecide,
+    /// After actions, reduction and critics.
+    AfterStep,
+}
+
+impl Gate {
+    /// The three gates, in order.
+    pub const ALL: [Gate; 3] = [Gate::BeforeStep, Gate::AfterDecide, Gate::AfterStep];
+
+    /// The gate as written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Gate::BeforeStep => "before_step",
+            Gate::AfterDecide => "after_decide",
+            Gate::AfterStep => "after_step",
+        }
+    }
+}
+
+/// At which gates a rule wants to be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<Gate>", into = "Vec<Gate>")]
+pub struct GateSet(u8);
+
+impl GateSet {
+    /// No gate.
+    pub const NONE: GateSet = GateSet(0);
+    /// Every gate.
+    pub const ALL: GateSet = GateSet(0b111);
+
+    /// One gate.
+    pub const fn only(gate: Gate) -> Self {
+        GateSet(1 << gate as u8)
+    }
+
+    /// These gates and those.
+    #[must_use]
+    pub const fn and(self, other: GateSet) -> Self {
+        GateSet(self.0 | other.0)
+    }
+
+    /// Whether one of the gates is in both.
+    pub const fn meets(self, other: GateSet) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The gates, in order.
+    pub fn iter(self) -> impl Iterator<Item = Gate> {
+        Gate::ALL.into_iter().filter(move |gate| self.meets(GateSet::only(*gate)))
+    }
+}
+
+impl From<Vec<Gate>> for GateSet {
+    fn from(gates: Vec<Gate>) -> Self {
+        gates.into_iter().fold(GateSet::NONE, |set, gate| set.and(GateSet::only(gate)))
+    }
+}
+
+impl From<GateSet> for Vec<Gate> {
+    fn from(set: GateSet) -> Self {
+        set.iter().collect()
+    }
+}
+
+/// The facts of one step.
+///
+/// The engine fills them as the step goes on and records all of them; whatever a reader cannot find stays unknown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct StepFacts {
+    /// The step's ordinal.
+    pub step: u64,
+    /// The last gate the step came to; the step after the last one may have come to its first gate only.
+    pub reached: Gate,
+    /// When the step began.
+    pub t_start_ms: Option<u64>,
+    /// When its decision was there.
+    pub t_decided_ms: Option<u64>,
+    /// When it was over.
+    pub t_end_ms: Option<u64>,
+    /// Tokens of all model calls up to the decision, repairs and continuations included; zero where no model ran.
+    pub usage: Option<Usage>,
+    /// Tokens of model calls after the decision, such as a judging critic's.
+    #[serde(default)]
+    pub late_usage: Usage,
+    /// The model's text.
+    #[serde(default)]
+    pub text: Text,
+    /// The names of the requested actions in order, before any filter.
+    pub actions: Option<Vec<String>>,
+    /// Whether the decision is a candidate answer: a final decision, or a reply without actions.
+    #[serde(default)]
+    pub candidate: bool,
+    /// The final answer: a final decision's, or what the agent put into its state as final result.
+    #[serde(default)]
+    pub final_answer: Option<String>,
+    /// What failed.
+    #[serde(default)]
+    pub error: Option<StepError>,
+    /// A hash of the state after the critics.
+    pub signature: Option<u64>,
+    /// The critics' outputs in order.
+    #[serde(default)]
+    pub critics: Vec<CriticFact>,
+    /// Whether the agent asked to stop.
+    #[serde(default)]
+    pub agent_stop: bool,
+    /// Whether the environment ended.
+    #[serde(default)]
+    pub env_terminal: bool,
+    /// What rules in code answered; no replay can ask them again.
+    #[serde(default)]
+    pub opaque: Vec<OpaqueAnswer>,
+    /// What ended the run from outside the rules.
+    #[serde(default)]
+    pub forced: Option<Forced>,
+}
+
+impl StepFacts {
+    /// A step of which nothing is known but that it was completed.
+    pub fn unknown(step: u64) -> Self {
+        Self {
+            step,
+            reached: Gate::AfterStep,
+            t_start_ms: None,
+            t_decided_ms: None,
+            t_end_ms: None,
+            usage: None,
+            late_usage: Usage::default(),
+            text: Text::Unknown,
+            actions: None,
+            candidate: false,
+            final_answer: None,
+            error: None,
+            signature: None,
+            critics: Vec::new(),
+            agent_stop: false,
+            env_terminal: false,
+            opaque: Vec::new(),
+            forced: None,
+        }
+    }
+
+    /// A step about to begin at `t_start_ms`: no model call, no text, no action yet.
+    pub fn begin(step: u64, t_start_ms: u64) -> Self {
+        Self {
+            reached: Gate::BeforeStep,
+            t_start_ms: Some(t_start_ms),
+            usage: Some(Usage::default()),
+            text: Text::default(),
+            actions: Some(Vec::new()),
+            ..Self::unknown(step)
+        }
+    }
+
+    /// Whether the step failed before it had a decision, so that nothing was asked after it.
+    pub fn decide_failed(&self) -> bool {
+        self.error.as_ref().is_some_and(|error| error.phase == Phase::Decide)
+    }
+
+    /// The text an answer is judged by: the final answer, else the model's text.
+    pub(super) fn answer(&self) -> Option<&str> {
+        self.final_answer.as_deref().or_else(|| self.text.known())
+    }
+}
+
+/// Tokens of model calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens sent.
+    pub input: u64,
+    /// Tokens received.
+    pub output: u64,
+    /// Whether they were estimated here, the provider having said nothing.
+    #[serde(default)]
+    pub estimated: bool,
+}
+
+impl Usage {
+    /// Both together.
+    pub fn total(self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+
+    /// These and those.
+    #[must_use]
+    pub fn plus(self, other: Usage) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+            estimated: self.estimated || other.estimated,
+        }
+    }
+}
+
+/// A model's text, as far as it is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Text {
+    /// The record does not have it.
+    Unknown,
+    /// The whole text; empty where the model said nothing beside its calls.
+    Known(String),
+    /// Left out of the record; equality is all that can be asked.
+    Redacted {
+        /// Its length in bytes.
+        len: u64,
+        /// Its [`super::text_hash`].
+        hash: u64,
+    },
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Text::Known(String::new())
+    }
+}
+
+impl Text {
+    /// The text, where it is there.
+    pub fn known(&self) -> Option<&str> {
+        match self {
+            Text::Known(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// The part of a step that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Phase {
+    /// Observation and prompt.
+    Prepare,
+    /// The decision, with the model behind it.
+    Decide,
+    /// The actions.
+    Act,
+    /// The new state.
+    Reduce,
+    /// The critics.
+    Critic,
+}
+
+impl Phase {
+    /// The phase as written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::Prepare => "prepare",
+            Phase::Decide => "decide",
+            Phase::Act => "act",
+            Phase::Reduce => "reduce",
+            Phase::Critic => "critic",
+        }
+    }
+}
+
+/// A failure within a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepError {
+    /// What failed.
+    pub phase: Phase,
+    /// What it said.
+    pub message: String,
+    /// Whether the run may go on; the step's answer is not accepted either way.
+    pub recovered: bool,
+}
+
+/// What one critic said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CriticFact {
+    /// Its name.
+    pub name: String,
+    /// What it wants.
+    pub wish: CriticWish,
+    /// Why, or what it said when it failed.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// Its score, where it is a finite number.
+    ///
+    /// A reader should parse the number's text itself: serde_json without `float_roundtrip` may be one unit in the
+    /// last place off, and a score on a rule's mark would fall to the other side.
+    #[serde(default)]
+    pub score: Option<f64>,
+}
+
+/// What a critic wants. The first in order that does not say continue decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum CriticWish {
+    /// Go on.
+    Continue,
+    /// Do not accept this step's answer; try again.
+    Retry,
+    /// End the run.
+    Stop,
+    /// The critic itself failed.
+    Failed,
+}
+
+/// What a rule in code answered at a gate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpaqueAnswer {
+    /// The rule.
+    pub id: String,
+    /// The gate.
+    pub gate: Gate,
+    /// Its answer; a failure is a stop under `criterion_error`.
+    pub check: Check,
+}
+
+/// An end that no rule gave: cancelled, out of recoveries, out of context.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Forced {
+    /// Where it was noticed.
+    pub gate: Gate,
+    /// Who ended it.
+    pub source: Source,
+    /// Under which name.
+    pub code: Code,
+    /// One sentence.
+    #[serde(default)]
+    pub detail: String,
+}

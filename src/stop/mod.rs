@@ -1,0 +1,379 @@
+//! When does a run stop? Rules over recorded facts, asked at three gates of every step.
+//!
+//! Knows the model only: no files, no clock, no engine. Times arrive as facts. The engine asks [`StopSet::check`] to
+//! stop, what-if asks [`StopSet::replay`] to imagine, and both go through the same code; so the recorded rules over
+//! the recorded facts give the recorded verdict.
+//!
+//! # Order
+//!
+//! | gate | asked, in this order |
+//! |---|---|
+//! | `before_step` | what ended the run from outside; the budget (steps, time, tokens); policies of this gate |
+//! | `after_decide` | what ended the run from outside; policies of this gate, unless the decision is a candidate answer |
+//! | `after_step` | what ended the run from outside; critics; completion, the agent, the environment, unless a critic asks for a retry or the step failed; cancellation; policies of this gate and those held back |
+//!
+//! Within a list the declared order decides: the first stop wins, and every other that was true stands in
+//! [`StopVerdict::also`]. An answer is never thrown away for a limit: a candidate is judged first, and the limit that
+//! was reached with it is listed beside it. A limit of 0 switches a policy off; in the [`Budget`] it lets nothing run.
+//!
+//! The rules themselves: [`rules_table`].
+
+mod build;
+mod code;
+mod custom;
+mod facts;
+mod record;
+mod replay;
+mod rules;
+mod spec;
+mod stats;
+mod table;
+mod text;
+mod verdict;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub use build::StopSetBuilder;
+pub use code::{Code, Origin, Outcome, Source};
+pub use custom::{CriterionError, SchemaCheck, SchemaCompiler, SchemaMiss, StopCriterion, StopCx};
+pub use facts::{
+    CriticFact, CriticWish, Forced, Gate, GateSet, OpaqueAnswer, Phase, StepError, StepFacts, Text, Usage,
+};
+pub use record::{Budget, EntryRule, Limit, RuleEntry, StopRules};
+pub use replay::{RuleReading, WhatIf};
+pub use spec::{SpecError, StopSpec};
+pub use stats::{Below, Pause, Stats, Streak};
+pub use table::rules_table;
+pub use text::text_hash;
+pub use verdict::{Check, Evidence, Op, Reading, StopVerdict};
+
+use build::{Ask, Entry};
+
+/// The rules of a run. They hold no state: the fold is the caller's [`Stats`], so one set serves many runs.
+pub struct StopSet<S = ()> {
+    budget: Budget,
+    completion: Vec<Entry<S>>,
+    policies: Vec<Entry<S>>,
+}
+
+/// What came out at a gate.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Ruling {
+    /// The end, where it is one.
+    pub verdict: Option<StopVerdict>,
+    /// Why the candidate answer was not accepted, by rule: feedback for the next prompt.
+    pub refused: Vec<Refusal>,
+    /// The rules that could not be told.
+    pub unknown: Vec<Unknown>,
+}
+
+/// Why a completion rule did not accept an answer.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The rule.
+    pub id: String,
+    /// What it missed.
+    pub reading: Reading,
+}
+
+/// A rule that needs a fact which is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unknown {
+    /// The rule.
+    pub id: String,
+    /// The step at which it was asked.
+    pub step: u64,
+    /// What it needs.
+    pub needs: String,
+}
+
+impl<S> fmt::Debug for StopSet<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StopSet").field(&self.record()).finish()
+    }
+}
+
+impl<S> StopSet<S> {
+    /// Begins a set; without any rule it stops at the first final decision.
+    pub fn builder() -> StopSetBuilder<S> {
+        StopSetBuilder::default()
+    }
+
+    /// The rules as they are recorded, each with its id and origin; a rule in code leaves its gates.
+    pub fn record(&self) -> StopRules {
+        let list = |entries: &[Entry<S>]| {
+            let entry = |entry: &Entry<S>| RuleEntry {
+                id: Some(entry.id.clone()),
+                rule: entry.written.clone(),
+                from: entry.from,
+            };
+            entries.iter().map(entry).collect()
+        };
+        StopRules { budget: self.budget, completion: list(&self.completion), policies: list(&self.policies) }
+    }
+
+    /// Takes in the facts of a step at `gate` and asks whose turn it is.
+    ///
+    /// To be called at each gate a step comes to, in order; a step whose decision failed skips `after_decide`, and
+    /// its rules are asked after the step. The answers of rules in code are added to the facts.
+    pub fn check(&self, gate: Gate, stats: &mut Stats, facts: &mut StepFacts, state: &S) -> Ruling {
+        facts.reached = gate;
+        let (ruling, answers) = self.judge(gate, stats, facts, Some(state));
+        facts.opaque.extend(answers);
+        ruling
+    }
+
+    /// Asks at a gate; without a state, rules in code answer what they are recorded to have answered.
+    fn judge(
+        &self,
+        gate: Gate,
+        stats: &mut Stats,
+        facts: &StepFacts,
+        state: Option<&S>,
+    ) -> (Ruling, Vec<OpaqueAnswer>) {
+        stats.fold(gate, facts);
+        if gate == Gate::AfterStep {
+            for entry in self.completion.iter().chain(&self.policies) {
+                if let Ask::Built(rule) = &entry.ask {
+                    rule.fold(stats, facts);
+                }
+            }
+        }
+        let mut hearing =
+            Hearing { gate, stats, facts, state, hits: Vec::new(), ruling: Ruling::default(), answers: Vec::new() };
+        let due = GateSet::only(gate);
+        match gate {
+            Gate::BeforeStep => {
+                hearing.forced(|_| true);
+                hearing.budget(self);
+                hearing.policies(&self.policies, due);
+            }
+            Gate::AfterDecide => {
+                hearing.forced(|_| true);
+                if !facts.candidate {
+                    hearing.policies(&self.policies, due);
+                }
+            }
+            Gate::AfterStep => {
+                hearing.forced(|source| source != Source::Cancel);
+                hearing.lost();
+                if !hearing.critics() && facts.error.is_none() {
+                    hearing.completion(&self.completion);
+                }
+                // After an accepted answer: whoever cancels then has the answer all the same.
+                hearing.forced(|source| source == Source::Cancel);
+                let held_back = facts.candidate || facts.decide_failed();
+                let due = if held_back { due.and(GateSet::only(Gate::AfterDecide)) } else { due };
+                hearing.policies(&self.policies, due);
+                // The next step's budget is the same boundary; alone it waits for that step.
+                if !hearing.hits.is_empty() {
+                    hearing.budget(self);
+                }
+            }
+        }
+        hearing.close()
+    }
+
+    fn budget_checks<'a>(&'a self, stats: &'a Stats) -> impl Iterator<Item = (&'static str, Origin, Check)> + 'a {
+        let Budget { steps, time_ms, tokens } = &self.budget;
+        let steps = steps.map(|limit| {
+            let reading = Reading::compare(stats.steps, Op::AtLeast, limit.limit, "steps");
+            let check = Check::of(Code::BudgetSteps, reading, stats.steps >= limit.limit, || {
+                format!("{} steps >= {}", stats.steps, limit.limit)
+            });
+            ("budget.steps", limit.from, check)
+        });
+        let time = time_ms.map(|limit| {
+            // No time at all is used up from the start, whatever the clock says.
+            let check = match limit.limit {
+                0 => Check::Stop {
+                    code: Code::BudgetTime,
+                    reading: Reading::compare(stats.elapsed_ms.unwrap_or(0), Op::AtLeast, 0, "ms")
+                        .detail("a budget of 0 ms lets nothing run"),
+                },
+                limit => rules::time(Code::BudgetTime, stats, Op::Above, limit),
+            };
+            ("budget.time", limit.from, check)
+        });
+        let tokens = tokens.map(|limit| {
+            ("budget.tokens", limit.from, rules::tokens(Code::BudgetTokens, stats, Op::AtLeast, limit.limit))
+        });
+        steps.into_iter().chain(time).chain(tokens)
+    }
+}
+
+struct Hit {
+    criterion: String,
+    source: Source,
+    code: Code,
+    reading: Reading,
+    from: Option<Origin>,
+}
+
+/// One question at one gate, while it is being answered.
+struct Hearing<'a, S> {
+    gate: Gate,
+    stats: &'a Stats,
+    facts: &'a StepFacts,
+    state: Option<&'a S>,
+    hits: Vec<Hit>,
+    ruling: Ruling,
+    answers: Vec<OpaqueAnswer>,
+}
+
+impl<S> Hearing<'_, S> {
+    fn hit(&mut self, criterion: impl Into<String>, source: Source, code: Code, reading: Reading) {
+        self.hits.push(Hit { criterion: criterion.into(), source, code, reading, from: None });
+    }
+
+    fn forced(&mut self, wanted: impl FnOnce(Source) -> bool) {
+        let gate = self.gate;
+        if let Some(end) = self.facts.forced.as_ref().filter(|end| end.gate == gate && wanted(end.source)) {
+            self.hit(end.code.as_str(), end.source, end.code.clone(), Reading::said(end.detail.clone()));
+        }
+    }
+
+    fn budget(&mut self, set: &StopSet<S>) {
+        for (id, from, check) in set.budget_checks(self.stats) {
+            self.take(id, Source::Budget, from, check);
+        }
+    }
+
+    fn policies(&mut self, entries: &[Entry<S>], due: GateSet) {
+        for entry in entries.iter().filter(|entry| entry.gates.meets(due)) {
+            let check = self.ask(entry, due);
+            self.take(&entry.id, Source::Policy, entry.from, check);
+        }
+    }
+
+    /// A step that failed and could not be recovered.
+    fn lost(&mut self) {
+        let Some(error) = self.facts.error.as_ref().filter(|error| !error.recovered) else { return };
+        let (step, phase) = (self.facts.step, error.phase);
+        let message = text::clip(&error.message, 240).to_owned();
+        let reading = Reading::said(format!("{} failed and was not recovered: {message}", phase.as_str()))
+            .evidence([Evidence::Failure { step, phase, message }]);
+        self.hit("recovery", Source::Recovery, Code::RecoveryExhausted, reading);
+    }
+
+    /// Asks the critics; true where the step's answer is not to be accepted.
+    fn critics(&mut self) -> bool {
+        let wishes = self.facts.critics.iter().enumerate();
+        let Some((at, critic)) = wishes.into_iter().find(|(_, critic)| critic.wish != CriticWish::Continue) else {
+            return false;
+        };
+        let (code, verb) = match critic.wish {
+            CriticWish::Retry => return true,
+            CriticWish::Failed => (Code::CriterionError, "failed"),
+            _ => (Code::CriticStop, "said stop"),
+        };
+        let why = critic.reason.as_deref().filter(|reason| !reason.is_empty());
+        let detail = match why {
+            Some(reason) => format!("the critic {} {verb}: {}", critic.name, text::clip(reason, 240)),
+            None => format!("the critic {} {verb}", critic.name),
+        };
+        let score = critic.score.filter(|score| score.is_finite());
+        let reason = why.map(|reason| text::clip(reason, 240).to_owned());
+        let opinion = Evidence::Critic { step: self.facts.step, critic: at as u64, reason, score };
+        self.hit(format!("critic[{at}]"), Source::Critic, code, Reading::said(detail).evidence([opinion]));
+        false
+    }
+
+    fn completion(&mut self, entries: &[Entry<S>]) {
+        let is_answer = self.facts.candidate || self.facts.final_answer.is_some();
+        // A list whose rules are all switched off is no list.
+        let mut declared = false;
+        for entry in entries.iter().filter(|_| is_answer) {
+            let check = self.ask(entry, GateSet::ALL);
+            declared |= !matches!(check, Check::Off(_));
+            if let Check::Pass(reading) = check {
+                self.ruling.refused.push(Refusal { id: entry.id.clone(), reading });
+            } else {
+                self.take(&entry.id, Source::Completion, entry.from, check);
+            }
+        }
+        if !declared && self.facts.final_answer.is_some() {
+            if self.facts.candidate {
+                self.hit("decision", Source::Decision, Code::Final, Reading::said("the final decision was accepted"));
+            } else {
+                let reading = Reading::said("the agent set its final result");
+                self.hit("agent", Source::Agent, Code::FinalResult, reading);
+            }
+        }
+        if self.facts.agent_stop {
+            self.hit("agent", Source::Agent, Code::AgentCondition, Reading::said("the agent asked to stop"));
+        }
+        if self.facts.env_terminal {
+            self.hit("env", Source::Env, Code::EnvTerminal, Reading::said("the environment ended"));
+        }
+    }
+
+    fn take(&mut self, id: &str, source: Source, from: Origin, check: Check) {
+        match check {
+            Check::Stop { code, reading } => {
+                self.hits.push(Hit { criterion: id.to_owned(), source, code, reading, from: Some(from) });
+            }
+            Check::Unknown(needs) => self.ruling.unknown.push(Unknown {
+                id: id.to_owned(),
+                step: self.facts.step,
+                needs: needs.into_owned(),
+            }),
+            Check::Pass(_) | Check::Off(_) => {}
+        }
+    }
+
+    fn ask(&mut self, entry: &Entry<S>, due: GateSet) -> Check {
+        let (rule, state) = match (&entry.ask, self.state) {
+            (Ask::Built(rule), _) => return rule.check(due, self.stats, self.facts),
+            (Ask::Live(rule), Some(state)) => (rule, state),
+            _ => {
+                let mut answers = self.facts.opaque.iter();
+                let answer = answers.find(|answer| answer.id == entry.id && answer.gate == self.gate);
+                return answer
+                    .map_or_else(|| Check::Unknown("its recorded answer".into()), |answer| answer.check.clone());
+            }
+        };
+        let cx = StopCx { gate: self.gate, stats: self.stats, facts: self.facts, state };
+        let failed = |what: String| Check::Stop { code: Code::CriterionError, reading: Reading::said(what) };
+        // A rule only reads; whatever it breaks half way in is its own.
+        let check = match catch_unwind(AssertUnwindSafe(|| rule.check(&cx))) {
+            Ok(Ok(check)) => check,
+            Ok(Err(error)) => {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                failed(format!("the rule {} failed: {error}{cause}", entry.id))
+            }
+            Err(panic) => {
+                let text = panic.downcast_ref::<&str>().copied();
+                let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+                failed(format!("the rule {} panicked: {text}", entry.id))
+            }
+        };
+        self.answers.push(OpaqueAnswer { id: entry.id.clone(), gate: self.gate, check: check.clone() });
+        check
+    }
+
+    fn close(mut self) -> (Ruling, Vec<OpaqueAnswer>) {
+        let mut hits = self.hits.into_iter();
+        self.ruling.verdict = hits.next().map(|Hit { criterion, source, code, reading, from }| StopVerdict {
+            criterion,
+            source,
+            gate: Some(self.gate),
+            step: self.stats.last_step,
+            stop_reason: code.stop_reason(source).to_owned(),
+            outcome: code.outcome(source),
+            code,
+            reading,
+            limit_from: from.filter(|_| source == Source::Budget || source == Source::Policy),
+            also: hits.map(|hit| hit.criterion).collect(),
+        });
+        (self.ruling, self.answers)
+    }
+}
+
+// Last, since the check of the rooms' arrows reads a file up to its tests.
+#[cfg(test)]
+mod tests;

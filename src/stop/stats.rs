@@ -1,0 +1,185 @@
+//! What is known after so many steps? A fold over facts in constant memory: run lengths, not windows.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::facts::{Gate, StepError, StepFacts, Text, Usage};
+use super::text::{clip, text_hash};
+use super::verdict::Evidence;
+
+/// Of the failures in a row, the newest so many are kept as evidence.
+const MAX_FAILURES: usize = 8;
+/// A failure's message is cut to this many bytes.
+const MAX_MESSAGE_BYTES: usize = 240;
+
+/// The fold. It can be written down and resumed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Decisions asked for, failed ones included.
+    pub decisions: u64,
+    /// Completed steps.
+    pub steps: u64,
+    /// The last step that ran, if only up to its decision.
+    pub last_step: Option<u64>,
+    /// Tokens of the run.
+    pub tokens: Usage,
+    /// The last step that asked a model, with its tokens.
+    pub last_usage: Option<(u64, Usage)>,
+    /// Steps whose tokens nobody recorded.
+    pub usage_missing: u64,
+    /// Time since the run began; `None` where the last gate's time is not recorded.
+    pub elapsed_ms: Option<u64>,
+    /// Time before this session, counted as elapsed.
+    pub carried_ms: u64,
+    /// Failed steps.
+    pub errors: u64,
+    /// Failed steps since the last good one.
+    pub consecutive_errors: u64,
+    /// The newest of them.
+    pub failures: Vec<Evidence>,
+    /// Equal texts in a row, empty ones left out.
+    pub text: Streak,
+    /// Equal state signatures in a row.
+    pub signature: Streak,
+    /// The slowest step so far and its milliseconds.
+    pub slowest: Option<(u64, u64)>,
+    /// Scores below a mark in a row, by rule.
+    pub below: BTreeMap<String, Below>,
+}
+
+/// Equal values in a row.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Streak {
+    /// The value (its hash) and its length.
+    pub value: Option<(u64, u64)>,
+    /// How many times in a row.
+    pub len: u64,
+    /// The first step of the row.
+    pub from: u64,
+    /// Whether a missing value may have made the row longer than it looks.
+    pub gap: bool,
+}
+
+impl Streak {
+    fn push(&mut self, step: u64, value: Option<(u64, u64)>) {
+        if value.is_none() {
+            *self = Streak { gap: true, ..Streak::default() };
+        } else if value == self.value {
+            self.len = self.len.saturating_add(1);
+        } else {
+            let gap = self.gap && self.value.is_none();
+            *self = Streak { value, len: 1, from: step, gap };
+        }
+    }
+}
+
+/// Scores below a mark in a row.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Below {
+    /// How many.
+    pub len: u64,
+    /// The first step of the row.
+    pub from: u64,
+    /// The number of completed steps when it was last counted, so that two equal rules count once.
+    pub counted: u64,
+}
+
+/// What the time between a suspension and its resumption is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pause {
+    /// It does not count.
+    NotCounted,
+    /// These milliseconds count as elapsed.
+    Counted(u64),
+}
+
+impl Stats {
+    /// Carries a finished session's counters into a new one, whose clock begins at zero again.
+    #[must_use]
+    pub fn resumed(self, pause: Pause) -> Self {
+        let paused = match pause {
+            Pause::NotCounted => 0,
+            Pause::Counted(ms) => ms,
+        };
+        let carried_ms = self.elapsed_ms.unwrap_or(self.carried_ms).saturating_add(paused);
+        Self { carried_ms, elapsed_ms: Some(carried_ms), ..self }
+    }
+
+    /// Takes in what is known of a step at `gate`.
+    pub(super) fn fold(&mut self, gate: Gate, facts: &StepFacts) {
+        match gate {
+            Gate::BeforeStep => self.tick(facts.t_start_ms),
+            Gate::AfterDecide => {
+                self.tick(facts.t_decided_ms);
+                self.last_step = Some(facts.step);
+                self.decided(facts);
+            }
+            Gate::AfterStep => {
+                self.tick(facts.t_end_ms);
+                self.last_step = Some(facts.step);
+                if facts.decide_failed() {
+                    self.decided(facts);
+                }
+                self.completed(facts);
+            }
+        }
+    }
+
+    fn tick(&mut self, at_ms: Option<u64>) {
+        self.elapsed_ms = at_ms.map(|ms| ms.saturating_add(self.carried_ms));
+    }
+
+    fn decided(&mut self, facts: &StepFacts) {
+        self.decisions = self.decisions.saturating_add(1);
+        match facts.usage {
+            Some(usage) => {
+                self.tokens = self.tokens.plus(usage);
+                self.last_usage = Some((facts.step, usage));
+            }
+            None => self.usage_missing = self.usage_missing.saturating_add(1),
+        }
+        match &facts.text {
+            Text::Known(text) if text.is_empty() => {}
+            Text::Known(text) => self.text.push(facts.step, Some((text_hash(text), text.len() as u64))),
+            Text::Redacted { len: 0, .. } => {}
+            Text::Redacted { len, hash } => self.text.push(facts.step, Some((*hash, *len))),
+            Text::Unknown => self.text.push(facts.step, None),
+        }
+    }
+
+    fn completed(&mut self, facts: &StepFacts) {
+        self.steps = self.steps.saturating_add(1);
+        self.tokens = self.tokens.plus(facts.late_usage);
+        if let Some((step, usage)) = &mut self.last_usage
+            && *step == facts.step
+        {
+            *usage = usage.plus(facts.late_usage);
+        }
+        match &facts.error {
+            Some(error) => self.failed(facts.step, error),
+            None => {
+                self.consecutive_errors = 0;
+                self.failures.clear();
+            }
+        }
+        self.signature.push(facts.step, facts.signature.map(|hash| (hash, 0)));
+        if let (Some(start), Some(end)) = (facts.t_start_ms, facts.t_end_ms) {
+            let took = end.saturating_sub(start);
+            if self.slowest.is_none_or(|(_, slowest)| took > slowest) {
+                self.slowest = Some((facts.step, took));
+            }
+        }
+    }
+
+    fn failed(&mut self, step: u64, error: &StepError) {
+        self.errors = self.errors.saturating_add(1);
+        self.consecutive_errors = self.consecutive_errors.saturating_add(1);
+        if self.failures.len() == MAX_FAILURES {
+            self.failures.remove(0);
+        }
+        let message = clip(&error.message, MAX_MESSAGE_BYTES).to_owned();
+        self.failures.push(Evidence::Failure { step, phase: error.phase, message });
+    }
+}

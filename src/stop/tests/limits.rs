@@ -1,0 +1,214 @@
+//! Edge cases 1 to 6, 20 to 23 and 27: limits, their order, and where a stop stands.
+
+use std::time::Duration;
+
+use super::*;
+
+/// Per rule: the step at which it stops, the gate, and the operator of its verdict.
+#[test]
+fn case_1_at_one_below_and_one_above() {
+    let decide = Gate::AfterDecide;
+    let end = Gate::AfterStep;
+    for (rule, at, gate, op, measured) in [
+        ("max_rounds=3", 2, decide, Op::AtLeast, 3),
+        ("max_steps=3", 2, end, Op::AtLeast, 3),
+        ("token_budget=44", 2, decide, Op::Above, 45),
+        ("token_budget=45", 3, decide, Op::Above, 60),
+        ("token_budget=46", 3, decide, Op::Above, 60),
+        ("stagnation=2", 2, end, Op::AtLeast, 2),
+        ("consecutive_errors=3", 2, end, Op::AtLeast, 3),
+        ("loop_detection=3", 2, decide, Op::AtLeast, 3),
+    ] {
+        let same = |n| StepFacts { text: Text::Known("again".into()), signature: Some(7), ..failed(n, Phase::Act) };
+        let run = run(&[rule], &(0..6).map(same).collect::<Vec<_>>());
+        let verdict = run.verdict();
+        assert_eq!(run.place(), (Some(at), Some(gate)), "{rule}");
+        assert_eq!(verdict.reading.op, Some(op), "{rule}");
+        assert_eq!(verdict.reading.measured, Some(measured.into()), "{rule}");
+        assert_eq!(verdict.criterion, "stop[0]");
+    }
+}
+
+#[test]
+fn case_1_time_at_one_below_and_one_above() {
+    let at = |ms| StepFacts { t_decided_ms: Some(ms), t_end_ms: Some(ms), ..StepFacts::begin(0, 0) };
+    for (rule, ms, code) in [
+        ("timeout=1", 999, "none"),
+        ("timeout=1", 1000, "none"),
+        ("timeout=1", 1001, "timeout"),
+        ("max_runtime=1", 999, "none"),
+        ("max_runtime=1", 1000, "max_runtime"),
+        ("max_runtime=1", 1001, "max_runtime"),
+    ] {
+        assert_eq!(run(&[rule], &[at(ms)]).code(), code, "{rule} at {ms} ms");
+    }
+    let limit = Budget::default().time(Duration::from_millis(20), Origin::Task);
+    let stopped = budget(limit, &steps(5));
+    assert_eq!(stopped.place(), (Some(2), Some(Gate::BeforeStep)), "20 ms are not beyond 20 ms, 30 are");
+    assert_eq!(stopped.verdict().reading.op, Some(Op::Above));
+    assert_eq!(stopped.verdict().limit_from, Some(Origin::Task));
+}
+
+#[test]
+fn case_2_zero_is_off_for_policies_and_nothing_for_a_budget() {
+    let off = super::super::table::DOCS.iter().filter_map(|doc| doc.off);
+    for rule in off.chain(["loop_detection=0"]) {
+        let set = set(&[rule]);
+        assert_eq!(live(&set, &(), Stats::default(), &steps(3)).code(), "none", "{rule}");
+        let readings = set.survey(&Stats::default(), &answer(0, "x"));
+        assert!(matches!(readings[0].check, Check::Off(_)), "{rule} is shown as off");
+    }
+    for (zero, code) in [
+        (Budget::default().steps(0, Origin::Cli), "budget_steps"),
+        (Budget::default().time(Duration::ZERO, Origin::Cli), "budget_time"),
+        (Budget::default().tokens(0, Origin::Cli), "budget_tokens"),
+    ] {
+        let stopped = budget(zero, &steps(3));
+        assert_eq!((stopped.code(), stopped.place()), (code, (None, Some(Gate::BeforeStep))));
+        assert!(stopped.recorded.len() == 1 && stopped.stats.steps == 0, "nothing ran");
+    }
+    assert_eq!(budget(Budget::default(), &steps(500)).code(), "none", "no limit never stops");
+}
+
+#[test]
+fn case_3_huge_limits_neither_overflow_nor_narrow() {
+    let max = u64::MAX;
+    for rule in ["timeout", "max_runtime", "consecutive_errors", "max_rounds", "token_budget"] {
+        for limit in [1 << 32, max] {
+            let errors: Vec<_> = (0..5).map(|n| failed(n, Phase::Act)).collect();
+            assert_eq!(run(&[&format!("{rule}={limit}")], &errors).code(), "none", "{rule}={limit}");
+        }
+    }
+    let hungry = |n| StepFacts { usage: Some(Usage { input: max, output: max, estimated: false }), ..step(n) };
+    let run = run(&["token_budget=18446744073709551614"], &[hungry(0), hungry(1)]);
+    assert_eq!(run.verdict().reading.measured, Some(max.into()), "the sum saturates");
+    assert_eq!(run.place().0, Some(0));
+}
+
+#[test]
+fn case_4_max_steps_runs_n_steps_and_max_rounds_n_decisions() {
+    let by_steps = run(&["max_steps=3"], &steps(9));
+    assert_eq!((by_steps.stats.steps, by_steps.stats.decisions), (3, 3));
+    let by_rounds = run(&["max_rounds=3"], &steps(9));
+    assert_eq!((by_rounds.stats.steps, by_rounds.stats.decisions), (2, 3), "the last one's tools do not run");
+    let by_budget = budget(Budget::default().steps(3, Origin::Engine), &steps(9));
+    assert_eq!((by_budget.stats.steps, by_budget.place()), (3, (Some(2), Some(Gate::BeforeStep))));
+}
+
+#[test]
+fn case_5_tokens_equal_to_the_limit_pass_the_policy_and_spend_the_budget() {
+    assert_eq!(run(&["token_budget=15"], &steps(1)).code(), "none");
+    let stopped = budget(Budget::default().tokens(15, Origin::Engine), &steps(3));
+    assert_eq!((stopped.code(), stopped.place()), ("budget_tokens", (Some(0), Some(Gate::BeforeStep))));
+    assert_eq!(stopped.verdict().reading.op, Some(Op::AtLeast));
+    assert_eq!(stopped.verdict().reading.evidence, [Evidence::Usage { step: 0, input: 10, output: 5 }]);
+}
+
+#[test]
+fn case_6_missing_usage_is_unknown_and_all_calls_of_a_step_count() {
+    let silent = StepFacts { usage: None, ..step(0) };
+    let unsure = run(&["token_budget=40"], &[silent.clone(), step(1)]);
+    assert_eq!(unsure.code(), "none");
+    assert_eq!(unsure.unknown[0].needs, "the token usage of every step");
+    assert_eq!(
+        run(&["token_budget=20"], &[silent, step(1), step(2)]).code(),
+        "token_budget",
+        "enough is known to stop"
+    );
+
+    let repaired = Usage::default().plus(Usage { input: 10, output: 5, estimated: false });
+    let repaired = repaired.plus(Usage { input: 20, output: 10, estimated: true });
+    let judged =
+        StepFacts { usage: Some(repaired), late_usage: Usage { input: 7, output: 0, estimated: false }, ..step(0) };
+    let run = run(&["token_budget=51"], &[judged, step(1)]);
+    assert_eq!(run.verdict().reading.measured, Some(67_u64.into()), "45 before the decision, 7 after it, 15 in step 1");
+    assert!(run.verdict().reading.detail.contains("estimated"));
+    assert_eq!(run.verdict().reading.evidence, [Evidence::Usage { step: 1, input: 10, output: 5 }]);
+}
+
+#[test]
+fn case_20_swapping_two_rules_changes_the_winner_and_only_the_winner() {
+    let one = run(&["max_steps=2", "max_runtime=0", "stagnation=1", "max_steps=1"], &steps(3));
+    assert_eq!(one.verdict().criterion, "stop[3]", "a rule that is not true yet does not win by its place");
+    let still: Vec<_> = (0..3).map(|n| StepFacts { signature: Some(1), ..step(n) }).collect();
+    let ab = run(&["stagnation=1", "max_steps=2"], &still);
+    let ba = run(&["max_steps=2", "stagnation=1"], &still);
+    assert_eq!((ab.code(), ba.code()), ("stagnation", "max_steps"));
+    assert_eq!((ab.place(), &ab.verdict().also), (ba.place(), &ba.verdict().also));
+    assert_eq!(ab.verdict().also, ["stop[1]"]);
+}
+
+#[test]
+fn case_20_everything_that_was_true_is_listed() {
+    let last = StepFacts {
+        critics: vec![critic("judge", CriticWish::Stop)],
+        agent_stop: true,
+        env_terminal: true,
+        ..answer(0, "42")
+    };
+    let set = StopSet::builder()
+        .budget(Budget::default().steps(1, Origin::Task))
+        .rule(StopSpec::MaxRounds { rounds: 1 })
+        .rule(StopSpec::MaxSteps { steps: 1 })
+        .rule(StopSpec::Keyword { keyword: "4".into() })
+        .build();
+    let run = live(&set.expect("sound"), &(), Stats::default(), &[last]);
+    assert_eq!(run.verdict().criterion, "critic[0]");
+    assert_eq!(run.verdict().also, ["accept[0]", "agent", "env", "stop[0]", "stop[1]", "budget.steps"]);
+}
+
+#[test]
+fn case_21_a_stop_names_the_last_step_that_ran() {
+    let tool = run(&["stop_on_tool=look"], &steps(2));
+    assert_eq!(tool.place(), (Some(0), Some(Gate::AfterDecide)));
+    let end = run(&["max_steps=1"], &steps(2));
+    assert_eq!(end.place(), (Some(0), Some(Gate::AfterStep)));
+    let before = budget(Budget::default().steps(2, Origin::Engine), &steps(5));
+    assert_eq!(before.place(), (Some(1), Some(Gate::BeforeStep)));
+    assert_eq!(before.recorded.last().map(|facts| (facts.step, facts.reached)), Some((2, Gate::BeforeStep)));
+    let never = budget(Budget::default().steps(0, Origin::Engine), &steps(5));
+    assert_eq!(never.place().0, None);
+}
+
+#[test]
+fn case_22_a_resumed_run_carries_counters_and_time() {
+    let first = run(&["max_steps=9"], &steps(3));
+    let snapshot = serde_json::to_string(&first.stats).expect("stats can be written");
+    let carried = || serde_json::from_str::<Stats>(&snapshot).expect("and read");
+    let set = set(&["max_steps=4", "max_runtime=1"]);
+    let again = live(&set, &(), carried().resumed(Pause::NotCounted), &[step(0)]);
+    assert_eq!(again.code(), "max_steps");
+    assert_eq!(again.stats.elapsed_ms, Some(40), "30 ms before, 10 ms now");
+    let counted = live(&set, &(), carried().resumed(Pause::Counted(2000)), &[step(0)]);
+    assert_eq!(counted.stats.elapsed_ms, Some(2040));
+    assert_eq!(counted.verdict().also, ["stop[1]"], "the suspended time used up the limit");
+}
+
+#[test]
+fn case_23_cancelled_before_the_first_step_in_a_step_and_after_the_answer() {
+    let cancel = |gate, code| Some(Forced { gate, source: Source::Cancel, code, detail: "interrupted".into() });
+    let before = StepFacts { forced: cancel(Gate::BeforeStep, Code::CancelledImmediate), ..step(0) };
+    let before = run(&[], &[before]);
+    assert_eq!((before.code(), before.place().0), ("cancelled_immediate", None));
+    assert_eq!(before.verdict().outcome, Outcome::Cancelled);
+
+    let in_tool = StepFacts { forced: cancel(Gate::AfterStep, Code::CancelledImmediate), ..step(0) };
+    let in_tool = run(&["max_steps=1"], &[in_tool]);
+    assert_eq!((in_tool.code(), in_tool.place().0), ("cancelled_immediate", Some(0)));
+    assert_eq!(in_tool.verdict().also, ["stop[0]"]);
+
+    let late = StepFacts { forced: cancel(Gate::AfterStep, Code::CancelledAfterStep), ..answer(0, "42") };
+    let late = run(&[], &[late]);
+    assert_eq!((late.code(), &late.verdict().also[..]), ("final", &["cancelled_after_step".to_owned()][..]));
+}
+
+#[test]
+fn case_27_no_list_of_rules_takes_the_budget_away() {
+    let budget = Budget::default().steps(2, Origin::Engine);
+    let rules = StopRules { completion: vec![StopSpec::FinalResult {}.into()], ..StopRules::default() };
+    let set = StopSet::builder().budget(budget).rules(rules).budget(Budget::default()).build().expect("sound");
+    assert_eq!(live(&set, &(), Stats::default(), &steps(5)).code(), "budget_steps");
+    let tighter = budget.tokens(9, Origin::Engine).overridden_by(Budget::default().steps(1, Origin::Task));
+    assert_eq!(tighter.steps, Some(Limit { limit: 1, from: Origin::Task }));
+    assert_eq!(tighter.tokens.map(|limit| limit.from), Some(Origin::Engine), "field by field");
+}

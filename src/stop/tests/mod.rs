@@ -1,0 +1,131 @@
+//! The edge cases of the stop rules, and the property that holds them together.
+
+mod answers;
+mod critics;
+mod custom;
+mod limits;
+mod replay;
+mod spec;
+mod texts;
+
+use super::*;
+
+/// A good step: ten milliseconds, 10 tokens in and 5 out, one action, a state of its own, no text.
+fn step(n: u64) -> StepFacts {
+    StepFacts {
+        reached: Gate::AfterStep,
+        t_decided_ms: Some(n * 10 + 5),
+        t_end_ms: Some(n * 10 + 10),
+        usage: Some(Usage { input: 10, output: 5, estimated: false }),
+        actions: Some(vec!["look".to_owned()]),
+        signature: Some(n),
+        ..StepFacts::begin(n, n * 10)
+    }
+}
+
+fn steps(count: u64) -> Vec<StepFacts> {
+    (0..count).map(step).collect()
+}
+
+/// A step that ends in a final decision.
+fn answer(n: u64, text: &str) -> StepFacts {
+    StepFacts { candidate: true, final_answer: Some(text.to_owned()), actions: Some(Vec::new()), ..step(n) }
+}
+
+/// A step whose model said something beside its action.
+fn said(n: u64, text: &str) -> StepFacts {
+    StepFacts { text: Text::Known(text.to_owned()), ..step(n) }
+}
+
+fn failed(n: u64, phase: Phase) -> StepFacts {
+    let error = StepError { phase, message: format!("no luck in step {n}"), recovered: true };
+    StepFacts { error: Some(error), ..step(n) }
+}
+
+fn critic(name: &str, wish: CriticWish) -> CriticFact {
+    CriticFact { name: name.to_owned(), wish, reason: Some(format!("{name} says so")), score: Some(0.5) }
+}
+
+/// What an engine knows of a step when it stands at `gate`.
+fn seen_at(gate: Gate, whole: &StepFacts, opaque: &[OpaqueAnswer]) -> StepFacts {
+    let mut facts = match gate {
+        Gate::AfterStep => whole.clone(),
+        _ => StepFacts { t_start_ms: whole.t_start_ms, ..StepFacts::begin(whole.step, 0) },
+    };
+    if gate == Gate::AfterDecide {
+        facts.t_decided_ms = whole.t_decided_ms;
+        facts.usage = whole.usage;
+        facts.text = whole.text.clone();
+        facts.actions = whole.actions.clone();
+        facts.candidate = whole.candidate;
+        facts.final_answer = whole.final_answer.clone().filter(|_| whole.candidate);
+    }
+    facts.forced = whole.forced.clone().filter(|end| end.gate <= gate);
+    facts.opaque = opaque.to_vec();
+    facts
+}
+
+/// How a run went that an engine would have made of these steps.
+struct Run {
+    verdict: Option<StopVerdict>,
+    recorded: Vec<StepFacts>,
+    stats: Stats,
+    refused: Vec<Refusal>,
+    unknown: Vec<Unknown>,
+}
+
+impl Run {
+    fn code(&self) -> &str {
+        self.verdict.as_ref().map_or("none", |verdict| verdict.code.as_str())
+    }
+
+    fn verdict(&self) -> &StopVerdict {
+        self.verdict.as_ref().expect("the run was stopped")
+    }
+
+    /// Where it stopped: the last step that ran and the gate.
+    fn place(&self) -> (Option<u64>, Option<Gate>) {
+        (self.verdict().step, self.verdict().gate)
+    }
+}
+
+fn live<S>(set: &StopSet<S>, state: &S, stats: Stats, steps: &[StepFacts]) -> Run {
+    let mut run = Run { verdict: None, recorded: Vec::new(), stats, refused: Vec::new(), unknown: Vec::new() };
+    for whole in steps {
+        let mut opaque = Vec::new();
+        for gate in Gate::ALL {
+            if gate == Gate::AfterDecide && whole.decide_failed() {
+                continue;
+            }
+            let mut facts = seen_at(gate, whole, &opaque);
+            let ruling = set.check(gate, &mut run.stats, &mut facts, state);
+            opaque.clone_from(&facts.opaque);
+            run.refused.extend(ruling.refused);
+            run.unknown.extend(ruling.unknown);
+            if ruling.verdict.is_some() || gate == Gate::AfterStep {
+                run.recorded.push(facts);
+            }
+            if ruling.verdict.is_some() {
+                run.verdict = ruling.verdict;
+                return run;
+            }
+        }
+    }
+    run
+}
+
+/// Runs these rules (in the short form) over steps.
+fn run(rules: &[&str], steps: &[StepFacts]) -> Run {
+    live(&set(rules), &(), Stats::default(), steps)
+}
+
+fn set(rules: &[&str]) -> StopSet {
+    let parse = |rule: &&str| rule.parse::<StopSpec>().expect("the rule is well written");
+    let builder = rules.iter().map(parse).fold(StopSet::<()>::builder(), StopSetBuilder::rule);
+    builder.build().expect("the set is sound")
+}
+
+fn budget(budget: Budget, steps: &[StepFacts]) -> Run {
+    let set = StopSet::builder().budget(budget).build().expect("a budget is sound");
+    live(&set, &(), Stats::default(), steps)
+}

@@ -1,0 +1,173 @@
+//! Edge case 26: how rules are written, and what their codes mean to others.
+
+use serde_json::json;
+
+use crate::model::StopReason;
+
+use super::super::table::DOCS;
+use super::*;
+
+#[test]
+fn case_26_the_forms_of_awaken_parse_unchanged_and_come_back() {
+    for form in [
+        json!({"type": "max_rounds", "rounds": 3}),
+        json!({"type": "timeout", "seconds": 60}),
+        json!({"type": "token_budget", "max_total": 1000}),
+        json!({"type": "consecutive_errors", "max": 4_294_967_296_u64}),
+        json!({"type": "stop_on_tool", "tool_name": "finish"}),
+        json!({"type": "content_match", "pattern": "(?i)done"}),
+        json!({"type": "loop_detection", "window": 3}),
+    ] {
+        let spec: StopSpec = serde_json::from_value(form.clone()).expect("it parses");
+        assert_eq!(serde_json::to_value(spec).expect("it can be written"), form);
+    }
+    let potato: StopSpec = r#"{"type":"max_iterations","max":5}"#.parse().expect("an alias");
+    assert_eq!(potato, StopSpec::MaxSteps { steps: 5 });
+}
+
+#[test]
+fn case_26_what_is_not_a_rule_is_refused() {
+    for form in [
+        r#"{"type":"max_rounds","rounds":3,"extra":1}"#,
+        r#"{"type":"max_rounds","rounds":-1}"#,
+        r#"{"type":"max_rounds"}"#,
+        r#"{"type":"MaxRounds","rounds":3}"#,
+        r#"{"rounds":3}"#,
+        r#"{"type":"sunset","at":3}"#,
+        r#"{"type":"timeout","seconds":1.5}"#,
+        r#"{"type":"final_result","extra":1}"#,
+        r#"{"type":"critic_below","critic":"a"}"#,
+    ] {
+        assert!(form.parse::<StopSpec>().is_err(), "{form}");
+    }
+    let wrong = serde_json::from_str::<StopRules>(r#"{"policies":[{"type":"sunset"}]}"#).expect_err("unknown");
+    assert!(wrong.to_string().contains("unknown variant `sunset`"), "the rule is named: {wrong}");
+}
+
+#[test]
+fn the_short_forms_parse() {
+    for doc in DOCS {
+        doc.example.parse::<StopSpec>().unwrap_or_else(|wrong| panic!("{}: {wrong}", doc.example));
+    }
+    for (text, critic, score, steps) in
+        [("a:0.5", "a", 0.5, 1), ("a:0.5:3", "a", 0.5, 3), ("a:b:0.5", "a:b", 0.5, 1), ("a:-1:2", "a", -1.0, 2)]
+    {
+        let spec: StopSpec = format!("critic_below={text}").parse().expect("it parses");
+        assert_eq!(spec, StopSpec::CriticBelow { critic: critic.into(), score, steps });
+    }
+    assert_eq!("keyword=a=b".parse(), Ok(StopSpec::Keyword { keyword: "a=b".into() }));
+    let loaded = StopSpec::parse_with("structured_output=s.json", |file| Ok(json!({ "file": file })));
+    assert_eq!(loaded, Ok(StopSpec::StructuredOutput { schema: Some(json!({"file": "s.json"})), fenced: false }));
+    for wrong in [
+        "max_steps",
+        "max_steps=-1",
+        "max_steps=x",
+        "keyword",
+        "final_result=1",
+        "critic_below=a",
+        "critic_below=a:nan",
+        "x=1",
+        "structured_output=s.json",
+    ] {
+        assert!(wrong.parse::<StopSpec>().is_err(), "{wrong}");
+    }
+    let unknown = "max_step=1".parse::<StopSpec>().expect_err("no such rule").to_string();
+    assert!(unknown.contains("max_steps"), "the names are listed: {unknown}");
+}
+
+#[test]
+fn a_file_of_rules_reads_short_and_writes_whole() {
+    let file = r#"{"budget": {"steps": 8, "time_ms": {"limit": 500, "from": "task"}},
+        "completion": [{"type": "final_result"}],
+        "policies": [{"id": "enough", "rule": {"type": "max_steps", "steps": 3}, "from": "cli"}, {"type": "stagnation", "steps": 2}]}"#;
+    let rules: StopRules = serde_json::from_str(file).expect("it reads");
+    let set = StopSet::<()>::builder().rules(rules).build().expect("sound");
+    let whole = set.record();
+    let ids: Vec<_> = whole.completion.iter().chain(&whole.policies).filter_map(|entry| entry.id.as_deref()).collect();
+    assert_eq!(ids, ["accept[0]", "enough", "stop[1]"]);
+    let text = serde_json::to_string(&whole).expect("it writes");
+    assert_eq!(serde_json::from_str::<StopRules>(&text).expect("and reads again"), whole);
+    let run = live(&set, &(), Stats::default(), &steps(5));
+    assert_eq!((run.verdict().criterion.as_str(), run.verdict().limit_from), ("enough", Some(Origin::Cli)));
+    for wrong in [r#"{"budget":{"stepz":1}}"#, r#"{"budget":{"steps":-1}}"#, r#"{"rules":[]}"#] {
+        assert!(serde_json::from_str::<StopRules>(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn case_26_every_code_maps_to_a_reason_that_is_known() {
+    for code in Code::KNOWN {
+        assert_eq!(Code::from(code.as_str()), *code);
+        assert_ne!(code.known_reason(Source::Policy), StopReason::Other, "{code}");
+        assert_ne!(code.known_reason(Source::Policy), StopReason::MaxSteps, "QitOS writes budget_steps");
+    }
+    let custom = Code::from("my rule");
+    assert_eq!(
+        (custom.stop_reason(Source::Completion), custom.outcome(Source::Completion)),
+        ("success", Outcome::Completed)
+    );
+    assert_eq!(
+        (custom.stop_reason(Source::Policy), custom.outcome(Source::Policy)),
+        ("agent_condition", Outcome::Halted)
+    );
+}
+
+#[test]
+fn a_verdict_is_written_as_designed_and_read_tolerantly() {
+    let run = run(&["max_steps=1", "max_rounds=9", "max_steps=1"], &steps(1));
+    insta::assert_snapshot!(serde_json::to_string_pretty(run.verdict()).expect("it can be written"), @r#"
+{
+  "criterion": "stop[0]",
+  "source": "policy",
+  "gate": "after_step",
+  "step": 0,
+  "code": "max_steps",
+  "stop_reason": "budget_steps",
+  "outcome": "truncated",
+  "measured": 1,
+  "limit": 1,
+  "op": ">=",
+  "unit": "steps",
+  "detail": "1 steps >= 1",
+  "limit_from": "engine",
+  "also": [
+    "stop[2]"
+  ]
+}
+"#);
+    let text = serde_json::to_string(run.verdict()).expect("it can be written");
+    assert_eq!(serde_json::from_str::<StopVerdict>(&text).expect("and read"), *run.verdict());
+    let foreign = r#"{"source":"policy","code":"sunset","outcome":"halted","moon":"full","measured":1.5}"#;
+    let read: StopVerdict = serde_json::from_str(foreign).expect("unknown codes and keys are kept out of the way");
+    assert_eq!(read.code, Code::Custom("sunset".into()));
+}
+
+#[test]
+fn the_table_of_rules_is_made_from_the_code() {
+    let wrong = r#"{"type":"?"}"#.parse::<StopSpec>().expect_err("no such rule").to_string();
+    for doc in DOCS {
+        assert!(wrong.contains(&format!("`{}`", doc.name)), "{} is a rule", doc.name);
+    }
+    let listed = wrong.split("expected one of").nth(1).expect("serde lists the rules").matches('`').count() / 2;
+    assert_eq!(listed, DOCS.len() + 1, "every rule is in the table; one has a second name");
+    insta::assert_snapshot!(rules_table(), @r#"
+| rule | JSON | asked | true when | off | outcome | stop reason |
+|---|---|---|---|---|---|---|
+| `max_rounds=8` | `{"type":"max_rounds","rounds":8}` | after_decide | decisions >= rounds | `max_rounds=0` | truncated | budget_steps |
+| `max_steps=8` | `{"type":"max_steps","steps":8}` | after_step | completed steps >= steps | `max_steps=0` | truncated | budget_steps |
+| `timeout=60` | `{"type":"timeout","seconds":60}` | after_decide | time at the decision > seconds | `timeout=0` | truncated | budget_time |
+| `max_runtime=60` | `{"type":"max_runtime","seconds":60}` | after_step | time at the step's end >= seconds | `max_runtime=0` | truncated | budget_time |
+| `token_budget=1000` | `{"type":"token_budget","max_total":1000}` | after_decide | tokens sent and received > max_total | `token_budget=0` | truncated | budget_tokens |
+| `consecutive_errors=3` | `{"type":"consecutive_errors","max":3}` | after_step | failed steps in a row >= max | `consecutive_errors=0` | failed | unrecoverable_error |
+| `stop_on_tool=deploy` | `{"type":"stop_on_tool","tool_name":"deploy"}` | after_decide | an action has exactly this name | `stop_on_tool=` | halted | agent_condition |
+| `content_match=(?i)done` | `{"type":"content_match","pattern":"(?i)done"}` | after_decide | the model's text, not empty, matches | `content_match=` | halted | agent_condition |
+| `loop_detection=3` | `{"type":"loop_detection","window":3}` | after_decide | equal texts in a row >= window | `loop_detection=1` | halted | stagnation |
+| `stagnation=3` | `{"type":"stagnation","steps":3}` | after_step | steps in a row that changed nothing >= steps | `stagnation=0` | halted | stagnation |
+| `critic_below=tests:0.5:2` | `{"type":"critic_below","critic":"tests","score":0.5,"steps":2}` | after_step | scores in a row < score, steps of them | `critic_below=tests:0.5:0` | halted | critic_stop |
+| `final_result` | `{"type":"final_result"}` | after_step | the final result is not empty | never | completed | success |
+| `keyword=DONE` | `{"type":"keyword","keyword":"DONE"}` | after_step | the answer holds the keyword | `keyword=` | completed | success |
+| `structured_output` | `{"type":"structured_output","fenced":false}` | after_step | the answer, or a fenced block of it, is JSON and fits the schema | never | completed | success |
+| `any_of` | `{"type":"any_of","of":[{"type":"max_steps","steps":8}]}` | with each member | one member is true | never | the true member's | the true member's |
+| `all_of` | `{"type":"all_of","of":[{"type":"max_steps","steps":8}]}` | with the last member | every member that is not off is true | never | the first member's | the first member's |
+"#);
+}

@@ -1,0 +1,61 @@
+//! Which part of a text is meant? Hashes for equality, and the JSON inside an answer.
+
+/// Hashes a text for equality over versions and machines (FNV-1a, 64 bit, offset basis and prime of its authors).
+pub fn text_hash(text: &str) -> u64 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
+}
+
+/// The start of a text, at most `max_bytes` long and cut between characters.
+pub(super) fn clip(text: &str, max_bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(max_bytes)).unwrap_or(text)
+}
+
+/// The bodies of the fenced code blocks that may hold JSON: those marked `json`, and those not marked at all.
+pub(super) fn fenced(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut open: Option<(usize, usize, bool)> = None;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let mark = line.trim();
+        let ticks = mark.bytes().take_while(|byte| *byte == b'`').count();
+        let info = mark.get(ticks..).unwrap_or_default().trim();
+        match open {
+            None if ticks >= 3 => {
+                let wanted = info.is_empty() || info.eq_ignore_ascii_case("json");
+                open = Some((at + line.len(), ticks, wanted));
+            }
+            Some((start, opened, wanted)) if ticks >= opened && info.is_empty() => {
+                found.extend(text.get(start..at).filter(|_| wanted));
+                open = None;
+            }
+            _ => {}
+        }
+        at += line.len();
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{clip, fenced, text_hash};
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(clip("aé", 2), "a");
+        assert_eq!(clip("aé", 3), "aé");
+        assert_eq!(clip("", 5), "");
+    }
+
+    #[test]
+    fn the_hash_is_the_published_one() {
+        assert_eq!(text_hash(""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(text_hash("a"), 0xaf63_dc4c_8601_ec8c);
+    }
+
+    #[test]
+    fn fences_are_found_with_and_without_a_mark() {
+        let text = "see\n```json\n{\"a\": 1}\n```\nand\n```rust\nlet a;\n```\n````\n[\"```\"]\n````\n```json\nopen";
+        assert_eq!(fenced(text), ["{\"a\": 1}\n", "[\"```\"]\n"]);
+    }
+}
