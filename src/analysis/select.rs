@@ -76,6 +76,11 @@ pub fn select<'a, T: AsRef<Summary>>(
     }
 }
 
+/// Whether `after` is a cursor of a list in this order.
+pub fn is_cursor(after: &str, sort: Sort) -> bool {
+    Cursor::parse(after, sort.by).is_some()
+}
+
 /// A run and what it is sorted by.
 struct Ranked<'a, T> {
     run: &'a T,

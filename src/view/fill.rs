@@ -67,8 +67,7 @@ impl Lens<'_> {
     /// The address of event `n` in the table of events.
     fn at_event(&self, n: usize) -> String {
         let after = (n / events::PER_PAGE * events::PER_PAGE).to_string();
-        let after = if after == "0" { "" } else { &after };
-        let query = href::with_query(&href::run(self.key()), &[("tab", "events"), ("after", after)]);
+        let query = href::with_query(&href::run(self.key()), &[("tab", "events"), ("after", &after)]);
         format!("{query}#event-{n}")
     }
 

@@ -71,6 +71,8 @@ pub struct RunPulse {
     pub added: Vec<Row>,
     /// The step that is read, where it changed or the reader follows the run.
     pub selected: Option<StepView>,
+    /// The last events, on their tab.
+    pub events: Option<EventsTab>,
 }
 
 /// The header of a run, `#runhead`.

@@ -55,6 +55,7 @@ pub fn router(state: AppState) -> Router {
         .route("/", get(pages::runs))
         .route("/live/runs", get(pages::runs_pulse))
         .route("/runs/{key}", get(run::page))
+        .route("/runs/{key}/", get(run::page))
         .route("/runs/{key}/live", get(run::pulse))
         .route("/runs/{key}/steps/{n}", get(run::step))
         .route("/runs/{key}/steps/{n}/part", get(run::step_part))

@@ -10,6 +10,7 @@ use super::error::WebError;
 use super::extract::{Params, is_api_path};
 use super::run::html;
 use crate::analysis::query::Sort;
+use crate::analysis::select::is_cursor;
 use crate::analysis::summary::Summary;
 use crate::live::Mode;
 use crate::view::error::CloseName;
@@ -18,7 +19,14 @@ use crate::view::{Skipped, href};
 
 /// `GET /`
 pub(super) async fn runs(State(state): State<AppState>, params: Params) -> Response {
-    show(state, params, |context, runs| html(&list::page(context, runs))).await
+    show(state, params, |context, runs| {
+        if let Some(after) = context.after.as_deref().filter(|after| !is_cursor(after, context.sort)) {
+            let detail = "after is the end of the window before; the links at the foot of the table hold it.";
+            return Err(WebError::bad_request("Not a place in the list:", detail).named(after));
+        }
+        html(&list::page(context, runs))
+    })
+    .await
 }
 
 /// `GET /live/runs`

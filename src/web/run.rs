@@ -82,33 +82,33 @@ async fn run_page(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<R
             WebError::not_found("A run page has no tab", "It has steps, events, manifest and issues.").named(&tab);
         return Err(error.link("The run", href::run(run.key().as_str())));
     }
-    let phase = params.text("phase").to_owned();
+    let shown = Shown { tab, phase: params.text("phase").to_owned() };
     let shell = shell(state, run, String::new());
     let html_page = with_lens(state, run, move |lens| {
-        let part = part_title(lens, &tab, step);
+        let part = part_title(lens, &shown.tab, step);
         let alive = lens.summary.life.liveness.may_grow();
-        let content = match tab.as_str() {
-            "events" => {
-                Content::Events(fill::events_tab(lens, &EventsQuery { phase, after: after.unwrap_or_default() }))
-            }
+        let total = lens.index.steps().len();
+        let mut at_end = after.is_none();
+        let content = match shown.tab.as_str() {
+            "events" => Content::Events(fill::events_tab(lens, &EventsQuery { phase: shown.phase.clone(), after })),
             "manifest" => Content::Manifest(fill::manifest_tab(lens)),
             "issues" => Content::Issues(fill::issues_tab(lens, after.unwrap_or_default())),
             _ => {
-                let window = Window::new(lens.index.steps().len(), step, before);
+                let window = Window::new(total, step, before);
+                at_end = window.end == total;
                 let n = step.or(window.end.checked_sub(1));
                 let selected = n.and_then(|n| Some((n, fill::step_view(lens, n, StepPlace::List)?)));
                 let follow = alive.then_some(step.is_none() && before.is_none());
                 Content::Steps(Box::new(fill::steps_tab(lens, window, selected, follow)))
             }
         };
-        let total = lens.index.steps().len();
         RunPage {
-            pulse: Some(pulse_from(lens, shell.revision, &tab, total, before.is_none())),
+            pulse: Some(pulse_from(lens, shell.revision, &shown, at_end.then_some(total))),
             shell: Shell { title: fill::content_title(lens, &part), ..shell },
             crumb: crumb(),
             head: fill::head(lens),
             verdict: fill::verdict(lens),
-            tabs: fill::tabs(lens, &tab),
+            tabs: fill::tabs(lens, &shown.tab),
             content,
         }
     })
@@ -127,12 +127,21 @@ fn part_title(lens: &Lens<'_>, tab: &str, step: Option<usize>) -> String {
     }
 }
 
-/// The pulse of a page that shows the run up to step `steps`.
-fn pulse_from(lens: &Lens<'_>, revision: u64, tab: &str, steps: usize, at_end: bool) -> Pulse {
+/// Which part of a run a page shows below its tabs.
+struct Shown {
+    tab: String,
+    phase: String,
+}
+
+/// The pulse of a page that shows the run up to step `steps`; without it, nothing below the tabs is sent, because the
+/// page shows a window that does not change.
+fn pulse_from(lens: &Lens<'_>, revision: u64, shown: &Shown, steps: Option<usize>) -> Pulse {
     let base = format!("{}/live", href::run(lens.summary.key.as_str()));
-    let from = if tab.is_empty() && at_end { steps.to_string() } else { String::new() };
-    let url = href::with_query(&base, &[("tab", tab), ("steps", &from), ("since", &revision.to_string())]);
-    Pulse { url, revision, count: 0, noun: "step", say: None }
+    let steps = steps.map(|steps| steps.to_string()).unwrap_or_default();
+    let ended = if lens.summary.life.liveness.may_grow() { "" } else { "1" };
+    let since = revision.to_string();
+    let query = [("tab", &*shown.tab), ("phase", &shown.phase), ("steps", &steps), ("ended", ended), ("since", &since)];
+    Pulse { url: href::with_query(&base, &query), revision, count: 0, noun: "step", say: None }
 }
 
 /// `GET /runs/{key}/live`
@@ -148,42 +157,45 @@ pub(super) async fn pulse(State(state): State<AppState>, run: Result<RunParam, R
 
 async fn run_pulse(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<Response, WebError> {
     let known = params.number("steps")?;
-    let shown = params.number("shown")?;
+    let read = params.number("shown")?;
     let follow = params.text("follow") == "1";
-    let tab = params.text("tab").to_owned();
+    let shown = Shown { tab: params.text("tab").to_owned(), phase: params.text("phase").to_owned() };
     // Taken before the index is read: what comes in between is asked for once more.
     let revision = run.revision_now();
     let was_alive = params.text("ended") != "1";
     let pulse = with_lens(state, run, move |lens| {
         let total = lens.index.steps().len();
         let mut pulse = RunPulse {
-            pulse: pulse_from(lens, revision, &tab, total, known.is_some()),
-            title: Some(fill::content_title(lens, &part_title(lens, &tab, shown.filter(|_| !follow))).into()),
+            pulse: pulse_from(lens, revision, &shown, known.map(|_| total)),
+            title: Some(fill::content_title(lens, &part_title(lens, &shown.tab, read.filter(|_| !follow))).into()),
             head: Some(fill::head(lens)),
             verdict: Some(fill::verdict(lens)),
-            tabs: Some(fill::tabs(lens, &tab)),
+            tabs: Some(fill::tabs(lens, &shown.tab)),
             ..RunPulse::default()
         };
-        if let Some(known) = known.filter(|_| tab.is_empty()) {
+        if known.is_some() && shown.tab == "events" {
+            let query = EventsQuery { phase: shown.phase.clone(), after: None };
+            pulse.events = Some(fill::events_tab(lens, &query));
+        }
+        if let Some(known) = known.filter(|_| shown.tab.is_empty()) {
             let list = fill::steps_tab(lens, Window { first: total, end: total }, None, None);
             pulse.pending = Some(PendingSlot { step: list.pending.step });
             pulse.end = Some(list.end);
             pulse.added = fill::rows_from(lens, known.min(total));
             // The last row the page has may have been provisional, or got its events only now.
             pulse.changed =
-                known.checked_sub(1).and_then(|n| fill::row(lens, n, shown == Some(n))).into_iter().collect();
+                known.checked_sub(1).and_then(|n| fill::row(lens, n, read == Some(n))).into_iter().collect();
             pulse.pulse.count = pulse.added.iter().filter(|row| matches!(row, Row::Step(_))).count();
             if follow && total > known {
                 let n = total - 1;
                 pulse.selected = fill::step_view(lens, n, StepPlace::List);
-                select(lens, &mut pulse, n, shown);
-            } else if shown == known.checked_sub(1) {
-                pulse.selected = shown.and_then(|n| fill::step_view(lens, n, StepPlace::List));
+                select(lens, &mut pulse, n, read);
+            } else if read == known.checked_sub(1) {
+                pulse.selected = read.and_then(|n| fill::step_view(lens, n, StepPlace::List));
             }
         }
         if was_alive && !lens.summary.life.liveness.may_grow() {
             pulse.pulse.say = Some(format!("Run ended: {}", lens.summary.verdict.sentence));
-            pulse.pulse.url.push_str("&ended=1");
         }
         pulse
     })

@@ -14,8 +14,8 @@ pub(super) const PER_PAGE: usize = 200;
 pub struct EventsQuery {
     /// Only this phase; empty for all.
     pub phase: String,
-    /// The place of the first one among those that match.
-    pub after: usize,
+    /// The place of the first one among those that match; `None` for the last ones.
+    pub after: Option<usize>,
 }
 
 /// The table of events.
@@ -24,7 +24,7 @@ pub fn events_tab(lens: &Lens<'_>, query: &EventsQuery) -> EventsTab {
     let matches = |event: &EventHead| query.phase.is_empty() || Some(event.phase) == wanted;
     let all = lens.index.events();
     let total = all.iter().filter(|event| matches(event)).count();
-    let first = query.after.min(total);
+    let first = query.after.unwrap_or(total.saturating_sub(PER_PAGE)).min(total);
     let rows: Vec<EventRow> = all
         .iter()
         .enumerate()
@@ -35,8 +35,8 @@ pub fn events_tab(lens: &Lens<'_>, query: &EventsQuery) -> EventsTab {
         .collect();
     let run = href::run(lens.key());
     let link = |label: String, after: usize| {
-        let after = if after == 0 { String::new() } else { after.to_string() };
-        Link::new(label, href::with_query(&run, &[("tab", "events"), ("phase", &query.phase), ("after", &after)]))
+        let query = [("tab", "events"), ("phase", query.phase.as_str()), ("after", &after.to_string())];
+        Link::new(label, href::with_query(&run, &query))
     };
     let end = first + rows.len();
     let summary = match rows.len() {
