@@ -267,3 +267,48 @@ fn a_signal_ends_streams_and_the_board() {
         assert_eq!(status.code(), Some(0), "{signal}");
     }
 }
+
+/// The address that the pulse of a page asks next.
+fn pulse_of(page: &str) -> String {
+    let pulse = page.split("id=\"pulse\"").nth(1).expect("the page has a pulse");
+    let url =
+        pulse.split("hx-get=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("the pulse has an address");
+    url.replace("&#38;", "&").replace("&amp;", "&")
+}
+
+#[test]
+fn only_a_page_that_shows_the_end_gets_new_rows() {
+    let mut writer = None;
+    let watched = Watched::start(|root| {
+        let mut run = Writer::start(&root.join("run"));
+        (0..250).for_each(|n| run.step(&format!("line {n}")));
+        writer = Some(run);
+    });
+    let get = |path: &str| watched.board.get(path).text().to_owned();
+    let (end, middle, events) = (get("/runs/run"), get("/runs/run?step=3"), get("/runs/run?tab=events"));
+    writer.unwrap().step("one more");
+    until("the step is known", || (watched.board.json("/api/runs/run")["steps"] == 251).then_some(()));
+    assert!(get(&pulse_of(&end)).contains("id=\"step-250\""), "the end of the list goes on");
+    let answer = get(&pulse_of(&middle));
+    assert!(!answer.contains("id=\"step-250\"") && answer.contains("251"), "only the counts change: {answer}");
+    let answer = get(&pulse_of(&events));
+    assert!(answer.contains("hx-target=\"#events\"") && !answer.contains("id=\"step-250\""), "{answer}");
+}
+
+#[test]
+fn the_end_of_a_run_is_said_once() {
+    let mut writer = None;
+    let watched = Watched::start(|root| {
+        let mut run = Writer::start(&root.join("run"));
+        run.step("one");
+        writer = Some(run);
+    });
+    let get = |path: &str| watched.board.get(path).text().to_owned();
+    let page = get("/runs/run");
+    writer.unwrap().finish("final");
+    until("the run is finished", || (watched.board.json("/api/runs/run")["liveness"] == "finished").then_some(()));
+    let first = get(&pulse_of(&page));
+    assert!(first.contains("Run ended"), "{first}");
+    assert!(!get(&pulse_of(&first)).contains("Run ended"), "the next news does not repeat it");
+    assert!(!get(&pulse_of(&get("/runs/run"))).contains("Run ended"), "a page opened after the end does not say it");
+}
