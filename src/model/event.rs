@@ -1,8 +1,6 @@
 //! What is kept of an event line? The place of the line, its phase and time, and the few facts that explain a run.
 
-use serde::Deserialize;
-
-use super::loose::{Many, Maybe, Scalar};
+use super::loose::{Many, Maybe, Scalar, wire};
 use super::names::capped;
 use super::repair::{Remark, object, read_object};
 use super::step::{ActionWire, one_line};
@@ -101,113 +99,65 @@ impl EventHead {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct EventWire<'a> {
-    #[serde(borrow)]
-    step_id: Scalar<'a>,
-    #[serde(borrow)]
-    phase: Scalar<'a>,
-    #[serde(borrow)]
-    ok: Scalar<'a>,
-    #[serde(borrow)]
-    error: Scalar<'a>,
-    #[serde(borrow)]
-    ts: Scalar<'a>,
-    #[serde(borrow)]
-    payload: Maybe<'a, PayloadWire<'a>>,
-}
+wire! {
+    struct EventWire<'a> {
+        step_id: Scalar<'a>,
+        phase: Scalar<'a>,
+        ok: Scalar<'a>,
+        error: Scalar<'a>,
+        ts: Scalar<'a>,
+        payload: Maybe<'a, PayloadWire<'a>>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct PayloadWire<'a> {
-    #[serde(borrow)]
-    stage: Scalar<'a>,
-    #[serde(borrow)]
-    task: Scalar<'a>,
-    #[serde(borrow)]
-    task_meta: Maybe<'a, TaskMetaWire<'a>>,
-    #[serde(borrow)]
-    run_meta: Maybe<'a, RunMetaWire<'a>>,
-    #[serde(borrow)]
-    observation: Maybe<'a, ObservationWire<'a>>,
-    #[serde(borrow)]
-    mode: Scalar<'a>,
-    #[serde(borrow)]
-    actions: Many<'a, Maybe<'a, ActionWire<'a>>>,
-    #[serde(borrow)]
-    reason: Scalar<'a>,
-    #[serde(borrow)]
-    stop_reason: Scalar<'a>,
-    #[serde(borrow)]
-    stop_detail: Scalar<'a>,
-    #[serde(borrow)]
-    env_terminal: Scalar<'a>,
-    #[serde(borrow)]
-    final_result: Scalar<'a>,
-    #[serde(borrow)]
-    issues: Many<'a, Maybe<'a, IssueWire<'a>>>,
-    #[serde(borrow)]
-    context: Maybe<'a, ContextWire<'a>>,
-}
+    struct PayloadWire<'a> {
+        stage: Scalar<'a>,
+        task: Scalar<'a>,
+        task_meta: Maybe<'a, TaskMetaWire<'a>>,
+        run_meta: Maybe<'a, RunMetaWire<'a>>,
+        observation: Maybe<'a, ObservationWire<'a>>,
+        mode: Scalar<'a>,
+        actions: Many<'a, Maybe<'a, ActionWire<'a>>>,
+        reason: Scalar<'a>,
+        stop_reason: Scalar<'a>,
+        stop_detail: Scalar<'a>,
+        env_terminal: Scalar<'a>,
+        final_result: Scalar<'a>,
+        issues: Many<'a, Maybe<'a, IssueWire<'a>>>,
+        context: Maybe<'a, ContextWire<'a>>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct TaskMetaWire<'a> {
-    #[serde(borrow)]
-    budget: Maybe<'a, BudgetWire<'a>>,
-}
+    struct TaskMetaWire<'a> {
+        budget: Maybe<'a, BudgetWire<'a>>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct BudgetWire<'a> {
-    #[serde(borrow)]
-    max_steps: Scalar<'a>,
-    #[serde(borrow)]
-    max_tokens: Scalar<'a>,
-    #[serde(borrow)]
-    max_runtime_seconds: Scalar<'a>,
-}
+    struct BudgetWire<'a> {
+        max_steps: Scalar<'a>,
+        max_tokens: Scalar<'a>,
+        max_runtime_seconds: Scalar<'a>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct RunMetaWire<'a> {
-    #[serde(borrow)]
-    model_name: Scalar<'a>,
-}
+    struct RunMetaWire<'a> {
+        model_name: Scalar<'a>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ObservationWire<'a> {
-    #[serde(borrow)]
-    state: Maybe<'a, StateWire<'a>>,
-    #[serde(borrow)]
-    max_steps: Scalar<'a>,
-}
+    struct ObservationWire<'a> {
+        state: Maybe<'a, StateWire<'a>>,
+        max_steps: Scalar<'a>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct StateWire<'a> {
-    #[serde(borrow)]
-    max_steps: Scalar<'a>,
-}
+    struct StateWire<'a> {
+        max_steps: Scalar<'a>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct IssueWire<'a> {
-    #[serde(borrow)]
-    code: Scalar<'a>,
-    #[serde(borrow)]
-    message: Scalar<'a>,
-}
+    struct IssueWire<'a> {
+        code: Scalar<'a>,
+        message: Scalar<'a>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ContextWire<'a> {
-    #[serde(borrow)]
-    input_tokens_total: Scalar<'a>,
-    #[serde(borrow)]
-    available_input_budget: Scalar<'a>,
+    struct ContextWire<'a> {
+        input_tokens_total: Scalar<'a>,
+        available_input_budget: Scalar<'a>,
+    }
 }
 
 fn note(text: &Scalar<'_>) -> Option<Box<str>> {

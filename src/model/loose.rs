@@ -11,6 +11,23 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+/// Defines structs for the fields of an object that the board reads. Each field may be missing and is of a type that
+/// accepts every value, so reading one fails only where the text is no JSON.
+macro_rules! wire {
+    ($($(#[$meta:meta])* $vis:vis struct $name:ident<$life:lifetime> { $($field_vis:vis $field:ident: $type:ty),* $(,)? })*) => {
+        $(
+            $(#[$meta])*
+            #[derive(Debug, Default, serde::Deserialize)]
+            #[serde(default)]
+            $vis struct $name<$life> {
+                $(#[serde(borrow)] $field_vis $field: $type,)*
+            }
+        )*
+    };
+}
+
+pub(super) use wire;
+
 /// A scalar of any type; arrays and objects are passed over and only named.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum Scalar<'a> {

@@ -1,9 +1,7 @@
 //! What does a manifest say? The few fields lists and verdicts need; the file itself shows the rest.
 
-use serde::Deserialize;
-
 use super::IssueKind;
-use super::loose::{Many, Maybe, Scalar};
+use super::loose::{Many, Maybe, Scalar, wire};
 use super::names::capped;
 use super::repair::{Remark, object, read_object};
 use super::time::parse_ts;
@@ -147,110 +145,63 @@ impl ManifestState {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ManifestWire<'a> {
-    #[serde(borrow)]
-    run_id: Scalar<'a>,
-    #[serde(borrow)]
-    status: Scalar<'a>,
-    #[serde(borrow)]
-    updated_at: Scalar<'a>,
-    #[serde(borrow)]
-    started_at: Scalar<'a>,
-    #[serde(borrow)]
-    pid: Scalar<'a>,
-    #[serde(borrow)]
-    step_count: Scalar<'a>,
-    #[serde(borrow)]
-    event_count: Scalar<'a>,
-    #[serde(borrow)]
-    summary: Maybe<'a, SummaryWire<'a>>,
-    #[serde(borrow)]
-    model_id: Scalar<'a>,
-    #[serde(borrow)]
-    token_usage: Scalar<'a>,
-    #[serde(borrow)]
-    latency_seconds: Scalar<'a>,
-    #[serde(borrow)]
-    agent_name: Scalar<'a>,
-    #[serde(borrow)]
-    parent_run_id: Scalar<'a>,
-    #[serde(borrow)]
-    seed: Scalar<'a>,
-    #[serde(borrow)]
-    prompt_hash: Scalar<'a>,
-    #[serde(borrow)]
-    run_config_hash: Scalar<'a>,
-}
+wire! {
+    struct ManifestWire<'a> {
+        run_id: Scalar<'a>,
+        status: Scalar<'a>,
+        updated_at: Scalar<'a>,
+        started_at: Scalar<'a>,
+        pid: Scalar<'a>,
+        step_count: Scalar<'a>,
+        event_count: Scalar<'a>,
+        summary: Maybe<'a, SummaryWire<'a>>,
+        model_id: Scalar<'a>,
+        token_usage: Scalar<'a>,
+        latency_seconds: Scalar<'a>,
+        agent_name: Scalar<'a>,
+        parent_run_id: Scalar<'a>,
+        seed: Scalar<'a>,
+        prompt_hash: Scalar<'a>,
+        run_config_hash: Scalar<'a>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct SummaryWire<'a> {
-    #[serde(borrow)]
-    stop_reason: Scalar<'a>,
-    #[serde(borrow)]
-    final_result: Scalar<'a>,
-    #[serde(borrow)]
-    token_usage: Scalar<'a>,
-    #[serde(borrow)]
-    failure_report: Maybe<'a, FailureReportWire<'a>>,
-    #[serde(borrow)]
-    task_result: Maybe<'a, TaskResultWire<'a>>,
-    #[serde(borrow)]
-    task_meta: Maybe<'a, TaskMetaWire<'a>>,
-}
+    struct SummaryWire<'a> {
+        stop_reason: Scalar<'a>,
+        final_result: Scalar<'a>,
+        token_usage: Scalar<'a>,
+        failure_report: Maybe<'a, FailureReportWire<'a>>,
+        task_result: Maybe<'a, TaskResultWire<'a>>,
+        task_meta: Maybe<'a, TaskMetaWire<'a>>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct TaskMetaWire<'a> {
-    #[serde(borrow)]
-    budget: Maybe<'a, BudgetWire<'a>>,
-}
+    struct TaskMetaWire<'a> {
+        budget: Maybe<'a, BudgetWire<'a>>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct BudgetWire<'a> {
-    #[serde(borrow)]
-    max_steps: Scalar<'a>,
-}
+    struct BudgetWire<'a> {
+        max_steps: Scalar<'a>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct TaskResultWire<'a> {
-    #[serde(borrow)]
-    success: Scalar<'a>,
-    #[serde(borrow)]
-    metrics: Maybe<'a, MetricsWire<'a>>,
-}
+    struct TaskResultWire<'a> {
+        success: Scalar<'a>,
+        metrics: Maybe<'a, MetricsWire<'a>>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct MetricsWire<'a> {
-    #[serde(borrow)]
-    elapsed_seconds: Scalar<'a>,
-}
+    struct MetricsWire<'a> {
+        elapsed_seconds: Scalar<'a>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct FailureReportWire<'a> {
-    #[serde(borrow)]
-    failures: Many<'a, Maybe<'a, FailureWire<'a>>>,
-}
+    struct FailureReportWire<'a> {
+        failures: Many<'a, Maybe<'a, FailureWire<'a>>>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct FailureWire<'a> {
-    #[serde(borrow)]
-    step_id: Scalar<'a>,
-    #[serde(borrow)]
-    phase: Scalar<'a>,
-    #[serde(borrow)]
-    category: Scalar<'a>,
-    #[serde(borrow)]
-    message: Scalar<'a>,
-    #[serde(borrow)]
-    decision: Scalar<'a>,
+    struct FailureWire<'a> {
+        step_id: Scalar<'a>,
+        phase: Scalar<'a>,
+        category: Scalar<'a>,
+        message: Scalar<'a>,
+        decision: Scalar<'a>,
+    }
 }
 
 fn text(scalar: &Scalar<'_>) -> Option<Box<str>> {

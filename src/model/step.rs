@@ -2,9 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde::Deserialize;
-
-use super::loose::{Keys, Many, Maybe, Scalar};
+use super::loose::{Keys, Many, Maybe, Scalar, wire};
 use super::names::capped;
 use super::repair::{Remark, object, read_object};
 use super::{IssueKind, Names, Span, Symbol};
@@ -128,140 +126,80 @@ impl StepHead {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct StepWire<'a> {
-    #[serde(borrow)]
-    step_id: Scalar<'a>,
-    #[serde(borrow)]
-    agent_id: Scalar<'a>,
-    #[serde(borrow)]
-    decision: Maybe<'a, DecisionWire<'a>>,
-    #[serde(borrow)]
-    actions: Many<'a, Maybe<'a, ActionWire<'a>>>,
-    #[serde(borrow)]
-    action_results: Many<'a, Maybe<'a, ResultWire<'a>>>,
-    #[serde(borrow)]
-    tool_invocations: Many<'a, Maybe<'a, InvocationWire<'a>>>,
-    #[serde(borrow)]
-    critic_outputs: Many<'a, Maybe<'a, CriticWire<'a>>>,
-    #[serde(borrow)]
-    state_diff: Maybe<'a, Keys<'a>>,
-    #[serde(borrow)]
-    context: Maybe<'a, ContextWire<'a>>,
-    #[serde(borrow)]
-    model_response: Maybe<'a, ResponseWire<'a>>,
-}
+wire! {
+    struct StepWire<'a> {
+        step_id: Scalar<'a>,
+        agent_id: Scalar<'a>,
+        decision: Maybe<'a, DecisionWire<'a>>,
+        actions: Many<'a, Maybe<'a, ActionWire<'a>>>,
+        action_results: Many<'a, Maybe<'a, ResultWire<'a>>>,
+        tool_invocations: Many<'a, Maybe<'a, InvocationWire<'a>>>,
+        critic_outputs: Many<'a, Maybe<'a, CriticWire<'a>>>,
+        state_diff: Maybe<'a, Keys<'a>>,
+        context: Maybe<'a, ContextWire<'a>>,
+        model_response: Maybe<'a, ResponseWire<'a>>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct DecisionWire<'a> {
-    #[serde(borrow)]
-    mode: Scalar<'a>,
-    #[serde(borrow)]
-    actions: Many<'a, Maybe<'a, ActionWire<'a>>>,
-    #[serde(borrow)]
-    final_answer: Scalar<'a>,
-    #[serde(borrow)]
-    rationale: Scalar<'a>,
-    #[serde(borrow)]
-    meta: Maybe<'a, MetaWire<'a>>,
-}
+    struct DecisionWire<'a> {
+        mode: Scalar<'a>,
+        actions: Many<'a, Maybe<'a, ActionWire<'a>>>,
+        final_answer: Scalar<'a>,
+        rationale: Scalar<'a>,
+        meta: Maybe<'a, MetaWire<'a>>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct MetaWire<'a> {
-    #[serde(borrow)]
-    handoff_target: Scalar<'a>,
-    #[serde(borrow)]
-    parser_error: Scalar<'a>,
-}
+    struct MetaWire<'a> {
+        handoff_target: Scalar<'a>,
+        parser_error: Scalar<'a>,
+    }
 
-/// One action of a decision.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct ActionWire<'a> {
-    #[serde(borrow)]
-    pub(super) name: Scalar<'a>,
-    #[serde(borrow)]
-    args: Maybe<'a, Keys<'a>>,
-}
+    /// One action of a decision.
+    pub(super) struct ActionWire<'a> {
+        pub(super) name: Scalar<'a>,
+        args: Maybe<'a, Keys<'a>>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ResultWire<'a> {
-    #[serde(borrow)]
-    status: Scalar<'a>,
-    #[serde(borrow)]
-    error: Scalar<'a>,
-    #[serde(borrow)]
-    returncode: Scalar<'a>,
-    #[serde(borrow)]
-    exit_code: Scalar<'a>,
-    #[serde(borrow)]
-    output: Maybe<'a, OutputWire<'a>>,
-}
+    struct ResultWire<'a> {
+        status: Scalar<'a>,
+        error: Scalar<'a>,
+        returncode: Scalar<'a>,
+        exit_code: Scalar<'a>,
+        output: Maybe<'a, OutputWire<'a>>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct OutputWire<'a> {
-    #[serde(borrow)]
-    returncode: Scalar<'a>,
-    #[serde(borrow)]
-    exit_code: Scalar<'a>,
-}
+    struct OutputWire<'a> {
+        returncode: Scalar<'a>,
+        exit_code: Scalar<'a>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct InvocationWire<'a> {
-    #[serde(borrow)]
-    status: Scalar<'a>,
-    #[serde(borrow)]
-    error: Scalar<'a>,
-    #[serde(borrow)]
-    error_category: Scalar<'a>,
-}
+    struct InvocationWire<'a> {
+        status: Scalar<'a>,
+        error: Scalar<'a>,
+        error_category: Scalar<'a>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct CriticWire<'a> {
-    #[serde(borrow)]
-    critic_name: Scalar<'a>,
-    #[serde(borrow)]
-    name: Scalar<'a>,
-    #[serde(borrow)]
-    critic: Scalar<'a>,
-    #[serde(borrow)]
-    action: Scalar<'a>,
-    #[serde(borrow)]
-    score: Scalar<'a>,
-    #[serde(borrow)]
-    reason: Scalar<'a>,
-}
+    struct CriticWire<'a> {
+        critic_name: Scalar<'a>,
+        name: Scalar<'a>,
+        critic: Scalar<'a>,
+        action: Scalar<'a>,
+        score: Scalar<'a>,
+        reason: Scalar<'a>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ContextWire<'a> {
-    #[serde(borrow)]
-    input_tokens_total: Scalar<'a>,
-    #[serde(borrow)]
-    output_tokens: Scalar<'a>,
-    #[serde(borrow)]
-    tokens_total: Scalar<'a>,
-}
+    struct ContextWire<'a> {
+        input_tokens_total: Scalar<'a>,
+        output_tokens: Scalar<'a>,
+        tokens_total: Scalar<'a>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ResponseWire<'a> {
-    #[serde(borrow)]
-    usage: Maybe<'a, UsageWire<'a>>,
-}
+    struct ResponseWire<'a> {
+        usage: Maybe<'a, UsageWire<'a>>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct UsageWire<'a> {
-    #[serde(borrow)]
-    total_tokens: Scalar<'a>,
+    struct UsageWire<'a> {
+        total_tokens: Scalar<'a>,
+    }
 }
 
 fn count(scalar: &Scalar<'_>) -> Option<u64> {
