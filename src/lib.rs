@@ -13,6 +13,28 @@
 //! | `view` | how does it look? |
 //! | `web` | how is it asked for? |
 //! | `cli` | how is it typed? |
+//!
+//! Reading a run takes a directory, a reader and an index; the index then says what there is and why it ended:
+//!
+//! ```
+//! use std::path::Path;
+//! use std::time::Duration;
+//!
+//! use trace_board::analysis::life::{Outside, life};
+//! use trace_board::analysis::verdict::verdict;
+//! use trace_board::model::Index;
+//! use trace_board::trace::{RunDir, RunReader};
+//!
+//! let dir = RunDir::alone(Path::new("sample_runs/q060_critic_stop"));
+//! // Nobody writes there any more, so an unfinished last line need not be waited for.
+//! let mut reader = RunReader::settling(dir, Duration::ZERO);
+//! let mut index = Index::default();
+//! index.apply(reader.refresh(u64::MAX));
+//!
+//! let life = life(&index, Outside::default());
+//! assert_eq!(index.steps().len(), 4);
+//! assert!(verdict(&index, &life).sentence.starts_with("Stopped by PolicyCritic at 0.05"));
+//! ```
 
 pub mod analysis;
 pub mod error;

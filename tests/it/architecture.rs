@@ -61,7 +61,7 @@ fn room(path: &Path) -> String {
 /// The code of a file: comments blanked, inline tests cut off, line numbers kept.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).expect("sources are UTF-8");
-    let product = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     product.lines().map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n").collect()
 }
 
