@@ -54,7 +54,7 @@ function refresh() {
   if (busy || paused || down || newest === Number(body.dataset.rev) || !document.getElementById("pulse")) return;
   asked = newest;
   body.dispatchEvent(new CustomEvent("board:rev", { detail: { rev: asked } }));
-  if (!busy) setTimeout(refresh, 100); // htmx was not listening yet
+  if (!busy) setTimeout(refresh, 5); // htmx does not listen to the pulse it has just placed
 }
 
 const ofPulse = (event) => event.detail.ctx?.sourceElement?.id === "pulse";
