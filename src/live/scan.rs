@@ -142,7 +142,7 @@ impl Scanner {
         rescan
     }
 
-    fn look_at_roots(&mut self) {
+    pub(super) fn look_at_roots(&mut self) {
         let mut found: HashMap<PathBuf, Arc<Run>> = HashMap::new();
         for at in 0..self.roots.len() {
             // What comes between the two is then seen by one of them.
@@ -156,7 +156,10 @@ impl Scanner {
             self.by_dir.extract_if(|dir, _| !found.contains_key(dir)).map(|(_, run)| run).collect();
         for run in gone {
             if let Ok(mut runs) = self.shared.runs.write() {
-                runs.remove(run.key());
+                // A root that is a link and leads elsewhere now may hold another run of the same name.
+                if runs.get(run.key()).is_some_and(|known| Arc::ptr_eq(known, &run)) {
+                    runs.remove(run.key());
+                }
             }
             self.shared.raise(|revision| run.leave(revision));
         }

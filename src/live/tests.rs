@@ -45,3 +45,22 @@ fn damage_that_stays_is_told_once() {
         assert!(!run.refresh(1 << 20).changed, "{manifest}");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_root_that_leads_elsewhere_keeps_a_run_of_the_same_name() {
+    let (old, new, base) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write_run(old.path(), "a", "{}");
+    let moved = write_run(new.path(), "a", "{}");
+    let link = base.path().join("runs");
+    std::os::unix::fs::symlink(old.path(), &link).unwrap();
+    let shared = Arc::new(Shared::new(std::slice::from_ref(&link)));
+    let mut scanner = scan::Scanner::new(Arc::clone(&shared), vec![link.clone()], Options::default());
+    scanner.look_at_roots();
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(new.path(), &link).unwrap();
+    scanner.look_at_roots();
+    let runs = shared.runs.read().unwrap();
+    let dirs: Vec<PathBuf> = runs.values().map(|run| run.dir().path().to_owned()).collect();
+    assert_eq!(dirs, [fs::canonicalize(moved).unwrap()]);
+}
