@@ -31,6 +31,7 @@ pub static ASSETS: &[Asset] = &[
     asset!("board.css", CSS),
     asset!("icon.svg", SVG),
     asset!("theme.js", JS),
+    asset!("back.js", JS),
     asset!("state.js", JS),
     asset!("live.js", JS),
     asset!("news.js", JS),
