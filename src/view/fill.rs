@@ -15,9 +15,10 @@ use jiff::tz::TimeZone;
 
 pub use events::{EventsQuery, events_tab};
 pub use files::{issues_tab, manifest_tab};
+pub use pending::pending_slot;
 pub use run::{content_title, head, tabs, verdict};
 pub use step::{StepPlace, readable, step_view, value_of};
-pub use steps::{WINDOW, Window, row, rows_from, steps_tab};
+pub use steps::{WINDOW, Window, end_slot, row, rows_from, steps_tab};
 
 use super::svg::PhaseClass;
 use super::text::Line;

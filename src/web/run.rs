@@ -17,7 +17,7 @@ use crate::model::json::Json;
 use crate::model::{Lines as _, MAX_LINE_BYTES, Span, TraceFile};
 use crate::view::fill::{self, EventsQuery, Lens, StepPlace, Window};
 use crate::view::fold::ValueLinks;
-use crate::view::run::{Content, PendingSlot, Row, RunPage, RunPulse};
+use crate::view::run::{Content, Row, RunPage, RunPulse};
 use crate::view::sign::Link;
 use crate::view::step::{StepFragment, StepPage, ValuePage};
 use crate::view::{Place, Pulse, Shell, href};
@@ -178,9 +178,8 @@ async fn run_pulse(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<
             pulse.events = Some(fill::events_tab(lens, &query));
         }
         if let Some(known) = known.filter(|_| shown.tab.is_empty()) {
-            let list = fill::steps_tab(lens, Window { first: total, end: total }, None, None);
-            pulse.pending = Some(PendingSlot { step: list.pending.step });
-            pulse.end = Some(list.end);
+            pulse.pending = Some(fill::pending_slot(lens));
+            pulse.end = Some(fill::end_slot(lens));
             pulse.added = fill::rows_from(lens, known.min(total));
             // The last row the page has may have been provisional, or got its events only now.
             pulse.changed =

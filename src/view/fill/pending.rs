@@ -4,14 +4,19 @@ use super::{Lens, micros, phase};
 use crate::analysis::timing::stretches;
 use crate::model::index::Group;
 use crate::view::format;
-use crate::view::run::{PendingPhase, PendingStep, PhaseState};
+use crate::view::run::{PendingPhase, PendingSlot, PendingStep, PhaseState};
 use crate::view::sign::{Phrase, Sign};
 
 /// The phases of a step in the order of the engine.
 const PHASES: [&str; 5] = ["DECIDE", "ACT", "REDUCE", "CRITIC", "CHECK_STOP"];
 
+/// Room for the step that is being written, and the step where there is one.
+pub fn pending_slot(lens: &Lens<'_>) -> PendingSlot {
+    PendingSlot { step: pending(lens) }
+}
+
 /// The step that is being written, or was when the run ended.
-pub(super) fn pending(lens: &Lens<'_>) -> Option<PendingStep> {
+fn pending(lens: &Lens<'_>) -> Option<PendingStep> {
     let group = lens.index.groups().get(lens.index.pending_group()?)?;
     let alive = lens.summary.life.liveness.may_grow();
     let events = format::counted(group.end - group.first, "event");

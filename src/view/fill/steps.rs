@@ -4,7 +4,7 @@ use super::{Lens, micros, phase, status};
 use crate::analysis::timing::{longest, stretches, took};
 use crate::model::index::Group;
 use crate::model::{CriticAction, Fate, StepHead};
-use crate::view::run::{Did, EndLine, EndSlot, PendingSlot, Row, StepRow, StepsTab};
+use crate::view::run::{Did, EndLine, EndSlot, Row, StepRow, StepsTab};
 use crate::view::sign::{Link, Phrase, Sign};
 use crate::view::step::StepView;
 use crate::view::svg::{PhaseBar, Pips};
@@ -71,7 +71,7 @@ pub fn steps_tab(
         later,
         rows: rows(lens, window.first, window.end, current, false),
         end: if window.end == total { end_slot(lens) } else { EndSlot::default() },
-        pending: PendingSlot { step: super::pending::pending(lens) },
+        pending: super::pending_slot(lens),
         selected: selected.map(|(_, view)| view),
         nothing: Phrase::from(nothing),
         follow,
@@ -209,7 +209,7 @@ fn unfinished(lens: &Lens<'_>, group: &Group) -> EndLine {
 }
 
 /// What comes after the last step.
-pub(super) fn end_slot(lens: &Lens<'_>) -> EndSlot {
+pub fn end_slot(lens: &Lens<'_>) -> EndSlot {
     let mut lines = Vec::new();
     let Some(segment) = lens.index.segment() else { return EndSlot::default() };
     let pending = lens.index.pending_group();
