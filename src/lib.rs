@@ -8,6 +8,7 @@
 //! | [`model`] | what is a trace? |
 //! | [`trace`] | how does it touch the disk? |
 //! | [`stop`] | when to stop? |
+//! | [`engine`] | how is a trace made? |
 //! | [`analysis`] | what does it mean? |
 //! | `live` | what changed? |
 //! | `view` | how does it look? |
@@ -37,6 +38,7 @@
 //! ```
 
 pub mod analysis;
+pub mod engine;
 pub mod error;
 pub mod model;
 pub mod stop;

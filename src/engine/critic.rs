@@ -1,0 +1,149 @@
+//! What is a critic? It looks at a finished step and says: continue, stop, or do it again.
+
+use std::fmt;
+use std::future::Future;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::decision::Decision;
+use super::state::State;
+use super::toolbox::ToolResult;
+use crate::stop::{CriticWish, Usage};
+
+/// Judges steps of agents whose state holds a `D`.
+pub trait Critic<D>: Send + Sync {
+    /// The name under which its opinions are recorded.
+    fn name(&self) -> &str;
+
+    /// Judges a step after its state was reduced.
+    fn judge(&self, step: CriticCx<'_, D>) -> impl Future<Output = Result<Opinion, CriticError>> + Send;
+}
+
+/// What a critic may look at.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct CriticCx<'a, D> {
+    /// The step's ordinal.
+    pub step: u64,
+    /// The state after the step.
+    pub state: &'a State<D>,
+    /// What was decided.
+    pub decision: &'a Decision,
+    /// What the actions gave.
+    pub results: &'a [ToolResult],
+}
+
+impl<D> Clone for CriticCx<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D> Copy for CriticCx<'_, D> {}
+
+/// What a critic says.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Opinion {
+    /// What it wants.
+    pub wish: CriticWish,
+    /// Why.
+    pub reason: String,
+    /// How good the step is; any finite number, 0 to 1 by custom.
+    pub score: Option<f64>,
+    /// Anything else worth recording.
+    pub details: Map<String, Value>,
+    /// With a retry: the prompt that replaces the next one.
+    pub prompt: Option<String>,
+    /// With a retry: a sentence added to the next prompt.
+    pub instruction: Option<String>,
+    /// With a retry: fields of the state to set. A field that the state does not have is refused.
+    pub state_patch: Map<String, Value>,
+    /// The tokens its own model calls took.
+    pub usage: Usage,
+}
+
+impl Opinion {
+    fn new(wish: CriticWish, reason: impl Into<String>) -> Self {
+        Self {
+            wish,
+            reason: reason.into(),
+            score: None,
+            details: Map::new(),
+            prompt: None,
+            instruction: None,
+            state_patch: Map::new(),
+            usage: Usage::default(),
+        }
+    }
+
+    /// Go on.
+    pub fn proceed(reason: impl Into<String>) -> Self {
+        Self::new(CriticWish::Continue, reason)
+    }
+
+    /// End the run.
+    pub fn stop(reason: impl Into<String>) -> Self {
+        Self::new(CriticWish::Stop, reason)
+    }
+
+    /// Do not accept this step's answer; try again.
+    pub fn retry(reason: impl Into<String>) -> Self {
+        Self::new(CriticWish::Retry, reason)
+    }
+
+    /// Gives a score.
+    #[must_use]
+    pub fn score(mut self, score: f64) -> Self {
+        self.score = Some(score);
+        self
+    }
+
+    /// Adds something worth recording.
+    #[must_use]
+    pub fn detail(mut self, key: impl Into<String>, value: impl Serialize) -> Self {
+        self.details.insert(key.into(), super::value::to_value_lossy(&value));
+        self
+    }
+
+    /// Replaces the next prompt.
+    #[must_use]
+    pub fn prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.prompt = Some(prompt.into());
+        self
+    }
+
+    /// Adds to the next prompt.
+    #[must_use]
+    pub fn instruction(mut self, instruction: impl Into<String>) -> Self {
+        self.instruction = Some(instruction.into());
+        self
+    }
+
+    /// Sets a field of the state.
+    #[must_use]
+    pub fn set(mut self, field: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.state_patch.insert(field.into(), value.into());
+        self
+    }
+
+    /// Counts the tokens of its own model calls.
+    #[must_use]
+    pub fn usage(mut self, usage: Usage) -> Self {
+        self.usage = usage;
+        self
+    }
+}
+
+/// Why a critic could not judge; it ends the run under `criterion_error`, as a panic does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CriticError(pub String);
+
+impl fmt::Display for CriticError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CriticError {}

@@ -1,0 +1,340 @@
+//! What does an agent decide in a step? To act, to answer, to wait, or to choose among candidates.
+//!
+//! Knows no model text; that is `parse`. Modes and keys are those of the trace format.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Branches may hold branches this deep; a deeper one is refused.
+const MAX_NESTING: usize = 8;
+
+/// One decision.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Decision {
+    /// What kind it is.
+    pub mode: Mode,
+    /// Why, in the agent's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rationale: Option<String>,
+    /// The answer of a final decision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_answer: Option<String>,
+    /// What to do, in order. A step's line has them beside the decision.
+    #[serde(default, skip_serializing)]
+    pub actions: Vec<Action>,
+    /// The decisions to choose among; kept after the choice, so that a trace shows what was not done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<Candidate>,
+    /// Anything else worth recording.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub meta: Map<String, Value>,
+}
+
+/// What kind of decision it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Mode {
+    /// Do the actions.
+    Act,
+    /// Answer.
+    Final,
+    /// Do nothing this time.
+    #[default]
+    Wait,
+    /// Choose one of the candidates; resolved before anything is recorded.
+    Branch,
+}
+
+impl Mode {
+    /// The mode as written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Act => "act",
+            Mode::Final => "final",
+            Mode::Wait => "wait",
+            Mode::Branch => "branch",
+        }
+    }
+}
+
+/// One call of a tool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Action {
+    /// The tool's name.
+    pub name: String,
+    /// Its arguments, an object.
+    #[serde(default)]
+    pub args: Map<String, Value>,
+    /// The id under which a model expects the result.
+    #[serde(default, rename = "action_id", skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+}
+
+impl Action {
+    /// A call without arguments.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.args.insert(key.into(), value.into());
+        self
+    }
+}
+
+/// A decision that was, or was not, chosen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Candidate {
+    /// Its kind.
+    pub mode: Mode,
+    /// Why, in the agent's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rationale: Option<String>,
+    /// Its answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_answer: Option<String>,
+    /// Its actions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<Action>,
+    /// What the selector made of it, where it gives scores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+    /// Anything else.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub meta: Map<String, Value>,
+}
+
+impl Candidate {
+    fn decision(&self) -> Decision {
+        Decision {
+            mode: self.mode,
+            rationale: self.rationale.clone(),
+            final_answer: self.final_answer.clone(),
+            actions: self.actions.clone(),
+            candidates: Vec::new(),
+            meta: self.meta.clone(),
+        }
+    }
+}
+
+impl From<Decision> for Candidate {
+    fn from(decision: Decision) -> Self {
+        let Decision { mode, rationale, final_answer, actions, meta, .. } = decision;
+        Self { mode, rationale, final_answer, actions, score: None, meta }
+    }
+}
+
+/// Which candidate won, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// Its place among the candidates, counted from 0.
+    pub index: usize,
+    /// Why it won, in one sentence.
+    pub why: String,
+    /// A score for each candidate, where the selector gives scores; else empty.
+    pub scores: Vec<f64>,
+}
+
+/// Chooses among candidates.
+pub trait Selector: Send + Sync {
+    /// The name under which the choice is recorded.
+    fn name(&self) -> &str;
+
+    /// Chooses one of `candidates`, which are never empty.
+    ///
+    /// # Errors
+    /// Why none can be chosen; the step then fails.
+    fn choose(&self, candidates: &[Candidate]) -> Result<Choice, String>;
+}
+
+/// Takes the first candidate.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct First;
+
+impl Selector for First {
+    fn name(&self) -> &str {
+        "first"
+    }
+
+    fn choose(&self, candidates: &[Candidate]) -> Result<Choice, String> {
+        let why = format!("the first of {}", candidates.len());
+        Ok(Choice { index: 0, why, scores: Vec::new() })
+    }
+}
+
+/// Takes the candidate with the highest `meta.score`; of equal ones the first, and one without a score last.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HighestScore;
+
+impl Selector for HighestScore {
+    fn name(&self) -> &str {
+        "highest_score"
+    }
+
+    fn choose(&self, candidates: &[Candidate]) -> Result<Choice, String> {
+        let score = |candidate: &Candidate| candidate.meta.get("score").and_then(Value::as_f64);
+        let best = candidates.iter().enumerate().filter_map(|(index, candidate)| Some((index, score(candidate)?)));
+        // `max_by` takes the last of equal ones; the first shall win.
+        let Some((index, best)) = best.rev().max_by(|a, b| a.1.total_cmp(&b.1)) else {
+            return Err("no candidate has a score in its meta".to_owned());
+        };
+        let scores: Option<Vec<_>> = candidates.iter().map(score).collect();
+        Ok(Choice {
+            index,
+            why: format!("score {best}, the highest of {}", candidates.len()),
+            scores: scores.unwrap_or_default(),
+        })
+    }
+}
+
+impl Decision {
+    /// Do these actions.
+    pub fn act(actions: impl IntoIterator<Item = Action>) -> Self {
+        Self { mode: Mode::Act, actions: actions.into_iter().collect(), ..Self::default() }
+    }
+
+    /// Answer.
+    pub fn final_answer(answer: impl Into<String>) -> Self {
+        Self { mode: Mode::Final, final_answer: Some(answer.into()), ..Self::default() }
+    }
+
+    /// Do nothing this time, and why.
+    pub fn wait(rationale: impl Into<String>) -> Self {
+        Self { mode: Mode::Wait, rationale: Some(rationale.into()), ..Self::default() }
+    }
+
+    /// Choose among these; the engine's [`Selector`] does.
+    pub fn branch(candidates: impl IntoIterator<Item = Decision>) -> Self {
+        let candidates = candidates.into_iter().map(Candidate::from).collect();
+        Self { mode: Mode::Branch, candidates, ..Self::default() }
+    }
+
+    /// Says why.
+    #[must_use]
+    pub fn because(mut self, rationale: impl Into<String>) -> Self {
+        self.rationale = Some(rationale.into());
+        self
+    }
+
+    /// Adds something worth recording.
+    #[must_use]
+    pub fn meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.meta.insert(key.into(), value.into());
+        self
+    }
+
+    /// Whether it can be carried out: to act needs actions with names, to answer an answer that is not blank, to
+    /// branch candidates that can be carried out themselves.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn validate(&self) -> Result<(), String> {
+        self.validate_at(0)
+    }
+
+    fn validate_at(&self, depth: usize) -> Result<(), String> {
+        if depth > MAX_NESTING {
+            return Err(format!("branches are nested deeper than {MAX_NESTING}"));
+        }
+        match self.mode {
+            Mode::Act if self.actions.is_empty() => Err("a decision to act has no actions".to_owned()),
+            Mode::Act if self.actions.iter().any(|action| action.name.trim().is_empty()) => {
+                Err("an action has no name".to_owned())
+            }
+            Mode::Final if self.final_answer.as_deref().is_none_or(|answer| answer.trim().is_empty()) => {
+                Err("a final decision has no answer".to_owned())
+            }
+            Mode::Branch if self.candidates.is_empty() => Err("a branch has no candidates".to_owned()),
+            Mode::Branch => self.candidates.iter().enumerate().try_for_each(|(place, candidate)| {
+                if candidate.mode == Mode::Branch {
+                    return Err(format!("candidate {place} is a branch itself"));
+                }
+                candidate.decision().validate_at(depth + 1).map_err(|wrong| format!("candidate {place}: {wrong}"))
+            }),
+            Mode::Act | Mode::Final | Mode::Wait => Ok(()),
+        }
+    }
+
+    /// The candidate that `selector` takes, with all candidates and the reason kept beside it.
+    ///
+    /// # Errors
+    /// What is wrong with the branch, the selector's own reason, or a place outside the candidates.
+    pub fn resolve(self, selector: &dyn Selector) -> Result<Self, String> {
+        if self.mode != Mode::Branch {
+            return Ok(self);
+        }
+        self.validate()?;
+        let name = selector.name().to_owned();
+        let choice = selector.choose(&self.candidates).map_err(|why| format!("the selector {name} failed: {why}"))?;
+        let Some(winner) = self.candidates.get(choice.index) else {
+            let (index, many) = (choice.index, self.candidates.len());
+            return Err(format!("the selector {name} chose candidate {index} of {many}"));
+        };
+        let mut decision = winner.decision();
+        let chosen = Value::from(choice.index);
+        let branch = [
+            ("chosen", chosen),
+            ("selector", name.into()),
+            ("why", choice.why.into()),
+            ("rationale", self.rationale.into()),
+        ];
+        let branch = branch.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        decision.meta.insert("branch".to_owned(), Value::Object(branch));
+        decision.candidates = self.candidates;
+        // A score that is not a number would be written as null without a word.
+        for (candidate, score) in decision.candidates.iter_mut().zip(choice.scores) {
+            candidate.score = Some(score).filter(|score| score.is_finite());
+        }
+        Ok(decision)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_carried_out_is_refused() {
+        let wrong = |decision: Decision| decision.validate().unwrap_err();
+        assert_eq!(wrong(Decision::act([])), "a decision to act has no actions");
+        assert_eq!(wrong(Decision::act([Action::new(" ")])), "an action has no name");
+        assert_eq!(wrong(Decision::final_answer(" \n")), "a final decision has no answer");
+        assert_eq!(wrong(Decision::branch([])), "a branch has no candidates");
+        let nested = Decision::branch([Decision::wait("x"), Decision::act([])]);
+        assert_eq!(wrong(nested), "candidate 1: a decision to act has no actions");
+        assert_eq!(Decision::wait("later").validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_branch_keeps_its_candidates_and_the_reason() {
+        let score = |name: &str, score: f64| Decision::act([Action::new(name)]).meta("score", score);
+        let branch = Decision::branch([score("a", 0.5), score("b", 0.9), score("c", 0.9)]).because("three ways");
+        let chosen = branch.clone().resolve(&HighestScore).unwrap();
+        assert_eq!((chosen.mode, chosen.actions[0].name.as_str(), chosen.candidates.len()), (Mode::Act, "b", 3));
+        assert_eq!(chosen.meta["branch"]["why"], "score 0.9, the highest of 3");
+        assert_eq!(chosen.meta["branch"]["rationale"], "three ways");
+        assert_eq!(chosen.candidates.iter().map(|c| c.score).collect::<Vec<_>>(), [Some(0.5), Some(0.9), Some(0.9)]);
+        assert_eq!(branch.resolve(&First).unwrap().actions[0].name, "a");
+    }
+
+    #[test]
+    fn a_selector_that_points_outside_fails_the_branch() {
+        struct Outside;
+        impl Selector for Outside {
+            fn name(&self) -> &str {
+                "outside"
+            }
+            fn choose(&self, _: &[Candidate]) -> Result<Choice, String> {
+                Ok(Choice { index: 7, why: String::new(), scores: Vec::new() })
+            }
+        }
+        let wrong = Decision::branch([Decision::wait("x")]).resolve(&Outside).unwrap_err();
+        assert_eq!(wrong, "the selector outside chose candidate 7 of 1");
+    }
+}

@@ -1,0 +1,141 @@
+//! What is a tool? A named function with typed arguments, which may fail without ending the run.
+//!
+//! What an agent may call is a [`Toolbox`]; it checks arguments, keeps time and tries again, and turns every failure,
+//! a panic too, into a result that the agent sees.
+
+use std::fmt;
+use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A tool.
+///
+/// ```
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+/// use trace_board::engine::{Tool, ToolCx, ToolError};
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Args {
+///     /// The numbers to add up.
+///     numbers: Vec<f64>,
+/// }
+///
+/// struct Sum;
+///
+/// impl Tool for Sum {
+///     type Args = Args;
+///     type Output = f64;
+///
+///     fn name(&self) -> &str {
+///         "sum"
+///     }
+///
+///     fn description(&self) -> &str {
+///         "Adds numbers."
+///     }
+///
+///     async fn call(&self, args: Args, _cx: ToolCx<'_>) -> Result<f64, ToolError> {
+///         Ok(args.numbers.iter().sum())
+///     }
+/// }
+/// ```
+pub trait Tool: Send + Sync {
+    /// The arguments; unknown ones are refused where the type says `deny_unknown_fields`.
+    type Args: DeserializeOwned + JsonSchema + Send;
+    /// The result.
+    type Output: Serialize + Send;
+
+    /// Its name, unlike every other in the toolbox.
+    fn name(&self) -> &str;
+
+    /// What it does, for the model.
+    fn description(&self) -> &str;
+
+    /// Does it. A tool that blocks moves its work to [`tokio::task::spawn_blocking`].
+    fn call(&self, args: Self::Args, cx: ToolCx<'_>) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
+
+    /// Timeout and retries.
+    fn limits(&self) -> ToolLimits {
+        ToolLimits::default()
+    }
+
+    /// What it needs of the environment, such as `files` or `shell`; checked before the first step.
+    fn needs(&self) -> &[&str] {
+        &[]
+    }
+}
+
+/// Where a call happens.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct ToolCx<'a> {
+    /// The step's ordinal.
+    pub step: u64,
+    /// The directory of the task's files, where it has one.
+    pub workspace: Option<&'a Path>,
+    /// How many times this call was tried before.
+    pub attempt: u32,
+}
+
+/// How long and how often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolLimits {
+    /// A call that takes longer is dropped and is an error.
+    pub timeout: Option<Duration>,
+    /// How often a failure that says so is tried again.
+    pub retries: u32,
+    /// How long to wait before the first retry; doubled each time.
+    pub backoff: Duration,
+}
+
+impl Default for ToolLimits {
+    /// A minute, no retries.
+    fn default() -> Self {
+        Self { timeout: Some(Duration::from_secs(60)), retries: 0, backoff: Duration::from_millis(100) }
+    }
+}
+
+/// Why a call failed. The run goes on: the agent sees the error as the call's result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolError {
+    /// The sort of failure, as recorded in `tool_invocations`: `runtime_error`, `invalid_arguments`, ...
+    pub category: &'static str,
+    /// What happened, for the agent.
+    pub message: String,
+    /// Whether the same call may go better next time.
+    pub retryable: bool,
+}
+
+impl ToolError {
+    /// A failure of the tool's own work.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { category: "runtime_error", message: message.into(), retryable: false }
+    }
+
+    /// A failure of another sort.
+    #[must_use]
+    pub fn category(mut self, category: &'static str) -> Self {
+        self.category = category;
+        self
+    }
+
+    /// Says that the same call may go better next time.
+    #[must_use]
+    pub fn retryable(mut self) -> Self {
+        self.retryable = true;
+        self
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ToolError {}
