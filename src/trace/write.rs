@@ -178,11 +178,12 @@ impl RunWriter {
             return Err(WriteError::OutOfTurn("the run has begun already"));
         }
         // The reserve comes first: it is created exclusively, so of two writers one stops here.
-        self.reserve = Some(Reserve::take(&self.dir)?);
+        let reserve = Reserve::take(&self.dir)?;
         let files = Files {
             steps: LineFile::create(&self.dir, TraceFile::Steps)?,
             events: LineFile::create(&self.dir, TraceFile::Events)?,
         };
+        self.reserve = Some(reserve);
         self.last_ts = info.started_at;
         self.info = info;
         self.write_manifest(self.last_ts, None)?;

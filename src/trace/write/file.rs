@@ -101,3 +101,41 @@ fn noise(len: usize) -> Vec<u8> {
     let next = |seed: &u64| Some(seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
     std::iter::successors(Some(1), next).map(|seed: u64| (seed >> 56) as u8).take(len).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn append_only(path: &Path) -> LineFile {
+        let file = OpenOptions::new().append(true).open(path).unwrap();
+        LineFile { path: path.to_owned(), file, len: 0, torn: false }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_that_takes_nothing_is_named() {
+        let mut full = append_only(Path::new("/dev/full"));
+        for _ in 0..2 {
+            let WriteError::Io { path, source } = full.append(b"line\n").unwrap_err() else { panic!("no other error") };
+            assert!(path.ends_with("full") && source.kind() != io::ErrorKind::NotFound);
+        }
+        assert_eq!(full.len, 0);
+    }
+
+    #[test]
+    fn half_a_line_is_cut_off_before_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut lines = LineFile::create(dir.path(), TraceFile::Steps).unwrap();
+        lines.append(b"one\n").unwrap();
+        lines.file.write_all(b"tw").unwrap();
+        lines.torn = true;
+        lines.append(b"three\n").unwrap();
+        assert_eq!((fs::read(&lines.path).unwrap(), lines.len), (b"one\nthree\n".to_vec(), 10));
+    }
+
+    #[test]
+    fn noise_has_every_byte() {
+        let bytes: std::collections::BTreeSet<u8> = noise(RESERVE_BYTES).into_iter().collect();
+        assert_eq!(bytes.len(), 256);
+    }
+}
