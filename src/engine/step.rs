@@ -212,11 +212,11 @@ impl<A: Agent> Session<A> {
             self.talk.results(&decision.actions, &results);
             #[derive(Serialize)]
             struct Results {
-                results: usize,
+                #[serde(skip_serializing_if = "is_none_of_them")]
                 failed: usize,
             }
             let failed = results.iter().filter(|result| !result.is_ok()).count();
-            self.emit(step, "ACT", "action_results", Results { results: results.len(), failed });
+            self.emit(step, "ACT", "action_results", Results { failed });
             record.results = results;
         }
         self.last.clone_from(&record.results);
@@ -473,6 +473,11 @@ impl StepRecord {
             facts,
         }
     }
+}
+
+/// Left out of an event where nothing failed, as most often.
+fn is_none_of_them(failed: &usize) -> bool {
+    *failed == 0
 }
 
 /// The model's text as a fact.
