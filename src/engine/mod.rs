@@ -5,8 +5,10 @@
 
 mod chat;
 mod decision;
+mod parse;
 mod tool;
 
 pub use chat::{ChatModel, Message, ModelError, ModelErrorKind, Reply, Request, Role, Scripted, ToolCall, ToolSpec};
 pub use decision::{Action, Candidate, Choice, Decision, First, HighestScore, Mode, Selector};
+pub use parse::{Code, Diagnostics, Extraction, JsonText, Parsed, Parser, ReAct, Severity, XmlText, native};
 pub use tool::{Tool, ToolCx, ToolError, ToolLimits};
