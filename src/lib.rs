@@ -9,6 +9,7 @@
 //! | [`trace`] | how does it touch the disk? |
 //! | [`stop`] | when to stop? |
 //! | [`engine`] | how is a trace made? |
+//! | `tools` | what can an agent touch? |
 //! | [`analysis`] | what does it mean? |
 //! | `live` | what changed? |
 //! | `view` | how does it look? |
@@ -42,6 +43,8 @@ pub mod engine;
 pub mod error;
 pub mod model;
 pub mod stop;
+#[cfg(feature = "tools")]
+pub mod tools;
 pub mod trace;
 
 #[cfg(feature = "cli")]

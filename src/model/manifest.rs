@@ -28,12 +28,14 @@ pub struct Manifest {
     pub run_id: Option<Box<str>>,
     /// `running`, `completed`, `failed`, `stopped`, or any other word.
     pub status: Option<Box<str>>,
-    /// Microseconds since the epoch: creation while running, the end afterwards.
+    /// Microseconds since the epoch: creation or the last refresh while running, the end afterwards.
     pub updated_at: Option<i64>,
     /// When the run began, where the writer records it; microseconds since the epoch.
     pub started_at: Option<i64>,
     /// The writer's process, where it is recorded.
     pub pid: Option<i64>,
+    /// The machine the writer runs on, where it is recorded.
+    pub host: Option<Box<str>>,
     /// Steps the writer counted.
     pub step_count: Option<i64>,
     /// Events the writer counted.
@@ -93,6 +95,8 @@ pub enum Layout {
     B,
     /// QitOS 0.6: has `parent_run_id`
     C,
+    /// This crate's own writer: names itself under `writer`
+    Board,
 }
 
 impl Layout {
@@ -102,6 +106,7 @@ impl Layout {
             Layout::A => "QitOS up to 0.1",
             Layout::B => "QitOS 0.3",
             Layout::C => "QitOS 0.6",
+            Layout::Board => "board",
         }
     }
 }
@@ -152,6 +157,8 @@ wire! {
         updated_at: Scalar<'a>,
         started_at: Scalar<'a>,
         pid: Scalar<'a>,
+        host: Scalar<'a>,
+        writer: Scalar<'a>,
         step_count: Scalar<'a>,
         event_count: Scalar<'a>,
         summary: Maybe<'a, SummaryWire<'a>>,
@@ -240,6 +247,7 @@ impl ManifestWire<'_> {
             updated_at: micros(&self.updated_at),
             started_at: micros(&self.started_at),
             pid: self.pid.int(),
+            host: text(&self.host),
             step_count: self.step_count.int(),
             event_count: self.event_count.int(),
             stop_reason: text(&summary.stop_reason),
@@ -256,6 +264,7 @@ impl ManifestWire<'_> {
             prompt_hash: known(&self.prompt_hash),
             config_hash: known(&self.run_config_hash),
             layout: match (&self.parent_run_id, &self.token_usage) {
+                _ if self.writer.str().is_some_and(|writer| writer.starts_with("board")) => Layout::Board,
                 (Scalar::Absent, Scalar::Absent) => Layout::A,
                 (Scalar::Absent, _) => Layout::B,
                 _ => Layout::C,
@@ -286,5 +295,14 @@ mod tests {
         assert_eq!((manifest.tokens, manifest.latency_s, manifest.success), (None, Some(2.0), Some(true)));
         assert_eq!(remarks.len(), 1);
         assert!(manifest.is_final());
+    }
+
+    #[test]
+    fn the_layout_of_our_own_writer() {
+        let layout = |text: &str| Manifest::read(text.as_bytes()).unwrap().0.layout;
+        let rest = r#""parent_run_id": null, "token_usage": 0"#;
+        assert_eq!(layout(&format!(r#"{{"writer": "board 0.1.0", {rest}}}"#)), Layout::Board);
+        assert_eq!(layout(&format!(r#"{{"writer": "other 0.1.0", {rest}}}"#)), Layout::C);
+        assert_eq!(layout(&format!(r#"{{"writer": 7, {rest}}}"#)), Layout::C);
     }
 }

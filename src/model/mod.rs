@@ -13,6 +13,7 @@ pub mod names;
 pub mod repair;
 pub mod step;
 pub mod stop;
+pub mod strict;
 pub mod time;
 
 use std::fmt;

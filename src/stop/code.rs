@@ -98,6 +98,14 @@ codes! {
     CriterionError, "criterion_error", "unrecoverable_error", Failed;
     /// A failed step could not be recovered.
     RecoveryExhausted, "recovery_exhausted", "unrecoverable_error", Failed;
+    /// The agent's own code failed outside a step.
+    AgentFailed, "agent_failed", "unrecoverable_error", Failed;
+    /// The environment failed.
+    EnvFailed, "env_failed", "unrecoverable_error", Failed;
+    /// A hook failed.
+    HookFailed, "hook_failed", "unrecoverable_error", Failed;
+    /// The trace could not be written.
+    TraceWriteFailed, "trace_write_failed", "unrecoverable_error", Failed;
     /// The prompt no longer fits the model.
     ContextOverflow, "context_overflow", "context_overflow", Failed;
     /// The task was refused before the first step.

@@ -172,7 +172,7 @@ impl StepFacts {
 
     /// Whether the step failed before it had a decision, so that nothing was asked after it.
     pub fn decide_failed(&self) -> bool {
-        self.error.as_ref().is_some_and(|error| error.phase == Phase::Decide)
+        self.error.as_ref().is_some_and(|error| matches!(error.phase, Phase::Prepare | Phase::Decide))
     }
 
     /// The text an answer is judged by: the final answer, else the model's text.

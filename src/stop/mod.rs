@@ -22,6 +22,7 @@ mod build;
 mod code;
 mod custom;
 mod facts;
+mod line;
 mod record;
 mod replay;
 mod rules;
@@ -40,6 +41,7 @@ pub use custom::{CriterionError, SchemaCheck, SchemaCompiler, SchemaMiss, StopCr
 pub use facts::{
     CriticFact, CriticWish, Forced, Gate, GateSet, OpaqueAnswer, Phase, StepError, StepFacts, Text, Usage,
 };
+pub use line::LineFacts;
 pub use record::{Budget, EntryRule, Limit, RuleEntry, StopRules};
 pub use replay::{RuleReading, WhatIf};
 pub use spec::{SpecError, StopSpec};
@@ -101,6 +103,16 @@ impl<S> StopSet<S> {
     /// Begins a set; without any rule it stops at the first final decision.
     pub fn builder() -> StopSetBuilder<S> {
         StopSetBuilder::default()
+    }
+
+    /// Puts limits over those of the set, field by field: a task's over the engine's.
+    pub fn limit(&mut self, budget: Budget) {
+        self.budget = self.budget.overridden_by(budget);
+    }
+
+    /// The limits asked before each step.
+    pub fn budget(&self) -> Budget {
+        self.budget
     }
 
     /// The rules as they are recorded, each with its id and origin; a rule in code leaves its gates.

@@ -1,17 +1,24 @@
 //! How does a trace touch the disk? The only room that opens trace files.
 //!
-//! May not know what a trace means, who watches it or how it is shown. Reading never fails because of what is in a
-//! file: oddities come back as [`crate::model::Issue`]s. Nothing here ever writes.
+//! May not know what a trace means, who watches it or how it is shown. It has two halves that do not know each other.
+//! The reading half never writes, and never fails because of what is in a file: oddities come back as
+//! [`crate::model::Issue`]s. The writing half, [`RunWriter`], never reads, and refuses what a reader would stumble over.
+//! [`mod@format`] says what both agree on.
 
 mod dir;
 mod manifest;
 mod read;
 mod root;
 mod tail;
+mod write;
 
 pub use dir::RunDir;
 pub use read::{RunReader, SETTLE};
 pub use root::{Found, MAX_DEPTH, Place, RootScanner, Skipped, is_trace_file};
+pub use write::{EventLine, RunEnd, RunInfo, RunWriter, WriteError};
+
+#[doc = include_str!("FORMAT.md")]
+pub mod format {}
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,10 @@
 use std::fs;
 use std::time::Duration;
 
-use super::{RunDir, RunReader};
+use serde_json::{Value, json};
+
+use super::{EventLine, RunDir, RunEnd, RunInfo, RunReader, RunWriter};
+use crate::model::manifest::Layout;
 use crate::model::{Fate, Index, IssueKind};
 
 const ALL: u64 = 1 << 40;
@@ -48,4 +51,100 @@ fn an_unfinished_line_may_be_rewritten() {
             assert_eq!((index.events_read(), index.issues().total()), (times + first.lines().count(), 0));
         }
     }
+}
+
+/// A step as the engine writes it, with every key that readers know.
+fn step(step_id: u64) -> Value {
+    json!({
+        "step_id": step_id,
+        "agent_id": "coder",
+        "observation": {"task": "t", "note": "before\u{2028}after"},
+        "decision": {"mode": "act", "rationale": "try", "final_answer": null, "candidates": [], "meta": {}},
+        "actions": [{"name": "run", "args": {"cmd": "ls"}}],
+        "action_results": [{"status": "error", "output": null, "error": "no such file"}],
+        "tool_invocations": [{"tool_name": "run", "status": "error", "attempts": 1, "latency_ms": 1.5,
+            "error_category": "runtime_error", "error": "no such file"}],
+        "critic_outputs": [{"critic_name": "tests", "action": "retry", "reason": "red", "score": 0.25, "details": {},
+            "instruction_patch": "", "modified_prompt": "", "state_patch": {}}],
+        "state_diff": {"current_step": {"before": step_id, "after": step_id + 1}},
+        "context": {"input_tokens_total": 30, "output_tokens": 12, "tokens_total": 42 * (step_id + 1)},
+        "parser_diagnostics": {},
+        "facts": {"step": step_id},
+        "error": null,
+    })
+}
+
+#[test]
+fn what_is_written_reads_back_without_an_issue() {
+    const START: i64 = 1_795_309_020_000_000;
+    let root = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(root.path(), "run").unwrap();
+    let (mut reader, mut index) = (reader_of(writer.dir()), Index::default());
+    let info = RunInfo {
+        started_at: START,
+        model_id: Some("m".to_owned()),
+        seed: json!(7),
+        task_meta: json!({"budget": {"max_steps": 8}}),
+        agent_name: Some("coder".to_owned()),
+        pid: Some(4_000_000),
+        host: Some("here".to_owned()),
+        ..RunInfo::default()
+    };
+    writer.begin(info).unwrap();
+    index.apply(reader.refresh(ALL));
+    let running = index.manifest().get().unwrap();
+    assert_eq!(
+        (running.status.as_deref(), running.is_final(), running.layout),
+        (Some("running"), false, Layout::Board)
+    );
+    assert_eq!((running.stop_reason.as_deref(), running.tokens, running.failures.len()), (None, None, 0));
+    for step_id in 0..3 {
+        let ts = START + i64::try_from(step_id).unwrap() * 700_000;
+        let line = EventLine { step_id, phase: "DECIDE", stage: "start", ok: true, payload: (), error: None, ts };
+        writer.event(&line).unwrap();
+        writer.event(&EventLine { phase: "ACT_ERROR", stage: "", ok: false, error: Some("no luck"), ..line }).unwrap();
+        writer.step(step_id, ts, &step(step_id)).unwrap();
+        index.apply(reader.refresh(ALL));
+    }
+    let end = RunEnd {
+        ended_at: Some(START + 3_000_000),
+        outcome: "halted".to_owned(),
+        stop_reason: Some("critic_stop".to_owned()),
+        final_result: Some("none".to_owned()),
+        failures: vec![json!({"step_id": 1, "phase": "ACT", "category": "tool_error", "message": "m",
+            "recoverable": true, "decision": "continue"})],
+        token_usage: Some(126),
+        latency_seconds: Some(3.0),
+        task_result: json!({"success": false}),
+        ..RunEnd::default()
+    };
+    writer.finish(end).unwrap();
+    index.apply(reader.refresh(ALL));
+    assert_eq!((index.issues().total(), index.passing_issues().len()), (0, 0));
+    let manifest = index.manifest().get().unwrap();
+    assert_eq!(manifest.run_id.as_deref(), Some("run"));
+    assert_eq!((manifest.status.as_deref(), manifest.stop_reason.as_deref()), (Some("completed"), Some("critic_stop")));
+    assert_eq!((manifest.started_at, manifest.updated_at), (Some(START), Some(START + 3_000_000)));
+    assert_eq!((manifest.step_count, manifest.event_count, manifest.tokens), (Some(3), Some(6), Some(126)));
+    assert_eq!((manifest.pid, manifest.host.as_deref()), (Some(4_000_000), Some("here")));
+    assert_eq!((manifest.max_steps, manifest.seed, manifest.success), (Some(8), Some(7), Some(false)));
+    assert_eq!((manifest.failures.len(), manifest.latency_s), (1, Some(3.0)));
+    assert_eq!((index.steps().len(), index.events().len()), (3, 6));
+    for (n, head) in index.steps().iter().enumerate() {
+        assert_eq!((head.fate, head.step_id), (Fate::Good, i64::try_from(n).ok()));
+        assert_eq!((head.actions, head.critics[0].score, head.tokens), (1, Some(0.25), Some(42)));
+        let line = reader.dir().read_span(crate::model::TraceFile::Steps, head.span).unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&line).unwrap(), step(n as u64));
+    }
+    let first = &index.events()[0];
+    assert_eq!((first.ok, first.ts, first.step_id), (true, Some(START), Some(0)));
+    assert!(!index.events()[1].ok);
+    // A second reader that comes after the end sees the same heads.
+    let mut late = Index::default();
+    late.apply(reader_of(writer.dir()).refresh(ALL));
+    assert_eq!((late.steps(), late.events()), (index.steps(), index.events()));
+}
+
+fn reader_of(dir: &std::path::Path) -> RunReader {
+    RunReader::settling(RunDir::alone(dir), Duration::ZERO)
 }

@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // What-if, the live engine and the tests ask the same rules; they may know nothing that only one of them has.
     ("stop", &["model"]),
     ("engine", &["error", "model", "stop", "trace"]),
+    ("tools", &["error", "engine"]),
     ("analysis", &["error", "model"]),
     // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
     ("live", &["error", "model", "trace", "analysis"]),
@@ -23,15 +24,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("web", &["error", "model", "analysis", "live", "view"]),
     ("cli", &["error", "model", "trace", "analysis", "live", "view", "web"]),
     ("main", &["error", "cli"]),
-    ("lib", &["error", "model", "trace", "stop", "engine", "analysis", "live", "view", "web", "cli"]),
+    ("lib", &["error", "model", "trace", "stop", "engine", "tools", "analysis", "live", "view", "web", "cli"]),
 ];
 
 /// What only some rooms may touch.
 const KEYS: &[(&str, &[&str])] = &[
     ("askama", &["view", "web"]),
     ("axum", &["web"]),
+    ("cap_std", &["tools"]),
     ("clap", &["cli", "main"]),
     ("notify", &["live"]),
+    ("rustix", &["tools"]),
     ("std::fs", &["trace", "engine", "live", "cli"]),
     ("SystemTime::now", &["engine", "live", "cli", "web"]),
 ];

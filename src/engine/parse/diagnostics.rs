@@ -37,7 +37,7 @@ pub struct Diagnostics {
     /// An error where there is no decision, else a warning.
     pub severity: Severity,
     /// What kind of trouble.
-    pub code: Code,
+    pub code: Trouble,
     /// The trouble in one sentence.
     pub summary: String,
     /// Where it is, what was repaired and what was ignored; may be empty.
@@ -75,7 +75,7 @@ pub enum Severity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Code {
+pub enum Trouble {
     /// Nothing but blanks.
     EmptyOutput,
     /// No action, no answer and no wish to wait.
@@ -201,7 +201,7 @@ fn shorten(text: &str, chars: usize) -> String {
 /// Why a text is refused.
 #[derive(Debug, Clone)]
 pub(super) struct Refusal {
-    pub(super) code: Code,
+    pub(super) code: Trouble,
     pub(super) summary: String,
     pub(super) details: String,
     pub(super) fix: String,
@@ -209,7 +209,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    pub(super) fn new(code: Code, summary: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(super) fn new(code: Trouble, summary: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { code, summary: summary.into(), details: String::new(), fix: fix.into(), path: None }
     }
 
@@ -226,7 +226,7 @@ impl Refusal {
     }
 
     /// A text that breaks off or breaks its grammar at `fault`.
-    pub(super) fn broken(code: Code, summary: &str, fault: &Fault, text: &str) -> Self {
+    pub(super) fn broken(code: Trouble, summary: &str, fault: &Fault, text: &str) -> Self {
         let fix = if fault.cut {
             "The answer breaks off in the middle: give all of it again, shorter if need be."
         } else {
@@ -252,7 +252,7 @@ pub(super) struct Contract {
     pub(super) parser: &'static str,
     pub(super) id: &'static str,
     pub(super) shape: &'static str,
-    pub(super) salvaged: Code,
+    pub(super) salvaged: Trouble,
 }
 
 impl Contract {
@@ -269,7 +269,7 @@ impl Contract {
 
     /// The refusal of a text that is all blanks.
     pub(super) fn empty() -> Refusal {
-        Refusal::new(Code::EmptyOutput, "The answer is empty.", "Give an answer that is not empty.")
+        Refusal::new(Trouble::EmptyOutput, "The answer is empty.", "Give an answer that is not empty.")
     }
 
     fn error(&self, text: &str, refusal: Refusal) -> Diagnostics {
@@ -289,7 +289,7 @@ impl Contract {
         let (boldest, ignored) = (repairs.0.last().copied(), ignored.says());
         let (code, summary) = match (boldest, &ignored) {
             (Some(_), _) => (self.salvaged, "The decision was read after a repair."),
-            (None, Some(_)) => (Code::IgnoredContent, "The decision was read, and something beside it ignored."),
+            (None, Some(_)) => (Trouble::IgnoredContent, "The decision was read, and something beside it ignored."),
             (None, None) => return None,
         };
         let details: Vec<_> = repairs.0.iter().map(|repair| repair.says().to_owned()).chain(ignored).collect();
@@ -303,7 +303,7 @@ impl Contract {
         })
     }
 
-    fn blank(&self, text: &str, severity: Severity, code: Code, summary: String) -> Diagnostics {
+    fn blank(&self, text: &str, severity: Severity, code: Trouble, summary: String) -> Diagnostics {
         Diagnostics {
             parser: self.parser,
             contract: self.id,

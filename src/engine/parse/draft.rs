@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::diagnostics::{Code, Found, Ignored, Refusal, Repairs, snippet};
+use super::diagnostics::{Found, Ignored, Refusal, Repairs, Trouble, snippet};
 use crate::engine::{Action, Decision};
 
 /// What a key, label or tag stands for.
@@ -72,7 +72,9 @@ impl Draft {
         }
         if self.answer.is_some() {
             let fix = "Give one final answer.";
-            return Err(Refusal::new(Code::InvalidActionSchema, "There are two final answers.", fix).at("final_answer"));
+            return Err(
+                Refusal::new(Trouble::InvalidActionSchema, "There are two final answers.", fix).at("final_answer")
+            );
         }
         self.answer = Some(text.to_owned());
         Ok(())
@@ -84,7 +86,7 @@ impl Draft {
         let mode = mode.map(|mode| mode.trim().to_ascii_lowercase()).filter(|mode| !mode.is_empty());
         let missing = |what: &str, path: &str| {
             let fix = format!("Give `{path}`, or leave the mode out.");
-            Err(Refusal::new(Code::MissingRequiredField, what, fix).at(path))
+            Err(Refusal::new(Trouble::MissingRequiredField, what, fix).at(path))
         };
         let decision = match (mode.as_deref(), answer) {
             (Some("wait"), answer) => {
@@ -105,19 +107,19 @@ impl Draft {
             (Some(mode), _) => {
                 let summary = format!("There is no mode {}.", snippet(mode));
                 let fix = "The mode is act, wait or final.";
-                return Err(Refusal::new(Code::InvalidActionSchema, summary, fix).at("mode"));
+                return Err(Refusal::new(Trouble::InvalidActionSchema, summary, fix).at("mode"));
             }
             (None, None) if actions.is_empty() => {
                 let fix = "Call a tool, or give a final answer.";
                 let summary = "There is neither an action nor a final answer.";
-                return Err(Refusal::new(Code::MissingActionOrFinal, summary, fix));
+                return Err(Refusal::new(Trouble::MissingActionOrFinal, summary, fix));
             }
             (None, None) => Decision::act(actions),
             (None, Some(answer)) if actions.is_empty() => Decision::final_answer(answer),
             (None, Some(_)) => {
                 let fix = "Give one of them: first act, and answer when the result is known.";
                 let summary = "There is an action and a final answer at once.";
-                return Err(Refusal::new(Code::InvalidActionSchema, summary, fix));
+                return Err(Refusal::new(Trouble::InvalidActionSchema, summary, fix));
             }
         };
         let mut decision = Decision { rationale: Some(thought).filter(|thought| !thought.is_empty()), ..decision };
@@ -141,13 +143,13 @@ fn join(all: &mut String, text: &str) {
 pub(super) fn action(value: Value, path: &str, cut: bool, ignored: &mut Ignored) -> Result<Action, Refusal> {
     const FIX: &str = r#"Write the action as {"name": "tool", "args": {"key": "value"}}."#;
     let Value::Object(mut map) = value else {
-        return Err(Refusal::new(Code::InvalidActionSchema, "The action is not an object.", FIX).at(path));
+        return Err(Refusal::new(Trouble::InvalidActionSchema, "The action is not an object.", FIX).at(path));
     };
     let name = match map.remove("name") {
         Some(Value::String(name)) if !name.trim().is_empty() => name,
         _ => {
             let summary = "The action has no name.";
-            return Err(Refusal::new(Code::MissingRequiredField, summary, FIX).at(format!("{path}.name")));
+            return Err(Refusal::new(Trouble::MissingRequiredField, summary, FIX).at(format!("{path}.name")));
         }
     };
     let args = match map.remove("args") {
@@ -155,7 +157,7 @@ pub(super) fn action(value: Value, path: &str, cut: bool, ignored: &mut Ignored)
         // Arguments under another key would be lost, and the tool called without them.
         None if cut || !map.is_empty() => {
             let summary = format!("The action {} has no args.", snippet(&name));
-            return Err(Refusal::new(Code::MissingRequiredField, summary, FIX).at(format!("{path}.args")));
+            return Err(Refusal::new(Trouble::MissingRequiredField, summary, FIX).at(format!("{path}.args")));
         }
         None => Map::new(),
     };
@@ -176,7 +178,7 @@ pub(super) fn arguments(args: Value, name: &str) -> Result<Map<String, Value>, R
     };
     let summary = format!("The arguments of {} are {kind}, not an object.", snippet(name));
     let fix = r#"Write the arguments as an object, {} where there are none."#;
-    Err(Refusal::new(Code::InvalidActionSchema, summary, fix))
+    Err(Refusal::new(Trouble::InvalidActionSchema, summary, fix))
 }
 
 /// The text after a leading `<think>..</think>`, in which reasoning models talk to themselves; what they write there is

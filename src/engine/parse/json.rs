@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::diagnostics::{Code, Contract, Extraction, Found, Parsed, Refusal, Repairs};
+use super::diagnostics::{Contract, Extraction, Found, Parsed, Refusal, Repairs, Trouble};
 use super::draft::{Draft, Word, action, after_reasoning, is_fence};
 use super::literal::{Reader, consumed};
 use super::{Parser, tool_list};
@@ -14,7 +14,7 @@ const CONTRACT: Contract = Contract {
     parser: "json",
     id: "json_decision_v1",
     shape: r#"{"thought": "...", "action": {"name": "tool", "args": {"key": "value"}}} or {"thought": "...", "final_answer": "..."}"#,
-    salvaged: Code::SalvagedJsonPayload,
+    salvaged: Trouble::SalvagedJsonPayload,
 };
 
 /// Reads a JSON object with `thought`, `action` or `actions`, `final_answer` and `mode`.
@@ -69,7 +69,7 @@ pub(super) fn only_object(
     whole: &str,
     wanted: fn(&Map<String, Value>) -> bool,
 ) -> Result<(Map<String, Value>, Repairs), Refusal> {
-    let broken = |fault: &_| Refusal::broken(Code::InvalidJson, "The JSON object is broken.", fault, whole);
+    let broken = |fault: &_| Refusal::broken(Trouble::InvalidJson, "The JSON object is broken.", fault, whole);
     let text = after_reasoning(whole);
     let (mut found, mut unwanted, mut cut) = (None, false, None);
     let mut rest = text;
@@ -79,7 +79,7 @@ pub(super) fn only_object(
             Ok(Value::Object(map)) if wanted(&map) => {
                 if found.is_some() {
                     let fix = "Give one object with one decision.";
-                    return Err(Refusal::new(Code::InvalidJson, "There is more than one JSON object.", fix));
+                    return Err(Refusal::new(Trouble::InvalidJson, "There is more than one JSON object.", fix));
                 }
                 let before = consumed(text, at_brace);
                 found = Some((map, reader.repairs, before, reader.rest));
@@ -100,11 +100,11 @@ pub(super) fn only_object(
         return Err(match cut {
             _ if unwanted => {
                 let summary = "The JSON object has neither an action nor a final answer.";
-                Refusal::new(Code::MissingActionOrFinal, summary, "Call a tool, or give a final answer.")
+                Refusal::new(Trouble::MissingActionOrFinal, summary, "Call a tool, or give a final answer.")
             }
             Some(fault) => broken(&fault),
             None => {
-                Refusal::new(Code::InvalidJson, "There is no JSON object.", "Give one JSON object and nothing else.")
+                Refusal::new(Trouble::InvalidJson, "There is no JSON object.", "Give one JSON object and nothing else.")
             }
         });
     };
@@ -126,17 +126,17 @@ fn draft(map: Map<String, Value>, cut: bool) -> Result<Draft, Refusal> {
             (Some(Word::Answer), Value::String(text)) => draft.answer(&text)?,
             (Some(Word::Answer), _) => {
                 let fix = "Give the answer as a string.";
-                return Err(Refusal::new(Code::InvalidActionSchema, "The final answer is not a text.", fix).at(key));
+                return Err(Refusal::new(Trouble::InvalidActionSchema, "The final answer is not a text.", fix).at(key));
             }
             (Some(Word::Mode), _) => {
                 let fix = "The mode is act, wait or final.";
-                return Err(Refusal::new(Code::InvalidActionSchema, "The mode is not one word.", fix).at(key));
+                return Err(Refusal::new(Trouble::InvalidActionSchema, "The mode is not one word.", fix).at(key));
             }
             (Some(Word::Action), Value::Array(list)) if list.is_empty() => {}
             (Some(Word::Action), _) if !draft.actions.is_empty() => {
                 let fix = r#"Give one list "actions"."#;
                 let summary = "Actions stand under two keys, in no order.";
-                return Err(Refusal::new(Code::InvalidActionSchema, summary, fix).at(key));
+                return Err(Refusal::new(Trouble::InvalidActionSchema, summary, fix).at(key));
             }
             (Some(Word::Action), Value::Array(list)) => {
                 for (place, value) in list.into_iter().enumerate() {

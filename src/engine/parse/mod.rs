@@ -45,7 +45,7 @@ mod xml;
 
 use std::fmt::Write as _;
 
-pub use diagnostics::{Code, Diagnostics, Extraction, Parsed, Severity};
+pub use diagnostics::{Diagnostics, Extraction, Parsed, Severity, Trouble};
 pub use json::JsonText;
 pub use native::native;
 pub use react::ReAct;

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::diagnostics::{Code, Contract, Found, Ignored, Parsed, Refusal, Repairs, snippet};
+use super::diagnostics::{Contract, Found, Ignored, Parsed, Refusal, Repairs, Trouble, snippet};
 use super::draft::{after_reasoning, arguments};
 use super::json::only_object;
 use super::literal::Reader;
@@ -14,7 +14,7 @@ const CONTRACT: Contract = Contract {
     parser: "native",
     id: "native_tool_calls_v1",
     shape: r#"a tool call whose arguments are a JSON object: {"key": "value"}"#,
-    salvaged: Code::SalvagedToolArguments,
+    salvaged: Trouble::SalvagedToolArguments,
 };
 
 /// The decision to do what `calls` ask for, with `text` as its reason.
@@ -35,7 +35,7 @@ fn decide<'t>(calls: &'t [ToolCall], text: &str, subject: &mut Option<&'t str>) 
     }
     if calls.is_empty() {
         let summary = "There is text, but no tool call.";
-        return Err(Refusal::new(Code::MissingActionOrFinal, summary, "Call one of the tools."));
+        return Err(Refusal::new(Trouble::MissingActionOrFinal, summary, "Call one of the tools."));
     }
     let mut repairs = Repairs::default();
     let mut actions = Vec::with_capacity(calls.len());
@@ -60,7 +60,7 @@ fn read(place: usize, call: &ToolCall) -> Result<(Map<String, Value>, Repairs), 
     if name.is_empty() {
         let summary = format!("Tool call {place} has no name.");
         let fix = "Name one of the tools.";
-        return Err(Refusal::new(Code::MissingRequiredField, summary, fix).at(format!("tool_calls[{place}].name")));
+        return Err(Refusal::new(Trouble::MissingRequiredField, summary, fix).at(format!("tool_calls[{place}].name")));
     }
     if text.trim().is_empty() {
         return Ok(Default::default());
@@ -71,7 +71,7 @@ fn read(place: usize, call: &ToolCall) -> Result<(Map<String, Value>, Repairs), 
         Ok(value) if !value.is_object() => arguments(value, name).map(|args| (args, reader.repairs)),
         // An object inside a list is not the arguments.
         Err(fault) if text.trim_start().starts_with('[') => {
-            Err(Refusal::broken(Code::InvalidJson, "The JSON is broken.", &fault, text))
+            Err(Refusal::broken(Trouble::InvalidJson, "The JSON is broken.", &fault, text))
         }
         _ => only_object(text, |_| true),
     };

@@ -16,7 +16,7 @@
 
 use serde_json::{Map, Value};
 
-use super::diagnostics::{Code, Contract, Extraction, Found, Parsed, Refusal, Repairs, snippet};
+use super::diagnostics::{Contract, Extraction, Found, Parsed, Refusal, Repairs, Trouble, snippet};
 use super::draft::{Draft, Word, action, after_reasoning, arguments, is_fence};
 use super::literal::{Fault, Reader, consumed, is_word};
 use super::{Parser, tool_list};
@@ -26,7 +26,7 @@ const CONTRACT: Contract = Contract {
     parser: "react",
     id: "react_text_v1",
     shape: "Thought: ...\nAction: tool(key=\"value\", other=1)\nor\nThought: ...\nFinal Answer: ...",
-    salvaged: Code::SalvagedReactPayload,
+    salvaged: Trouble::SalvagedReactPayload,
 };
 
 /// Reads labelled text: `Thought:`, `Action: tool(key="value")`, `Final Answer:`.
@@ -97,7 +97,7 @@ fn decide(text: &str) -> Result<Found, Refusal> {
             Word::Action => scan.actions()?,
             Word::Input => {
                 let summary = "An Action Input belongs to no action.";
-                return Err(Refusal::new(Code::InvalidActionSchema, summary, FIX));
+                return Err(Refusal::new(Trouble::InvalidActionSchema, summary, FIX));
             }
             Word::Observation | Word::Mode => {
                 let block = scan.block();
@@ -141,7 +141,7 @@ impl<'t> Scan<'t> {
         let mut answer = self.rest.trim();
         if answer.is_empty() {
             let fix = "Write the answer after `Final Answer:`.";
-            let refusal = Refusal::new(Code::MissingRequiredField, "The final answer is blank.", fix);
+            let refusal = Refusal::new(Trouble::MissingRequiredField, "The final answer is blank.", fix);
             return Err(refusal.at("final_answer"));
         }
         // A fence that was opened before the labels closes here.
@@ -202,7 +202,7 @@ impl<'t> Scan<'t> {
         let path = format!("actions[{}]", self.draft.actions.len());
         let Some((name, after)) = split_name(self.rest) else {
             let summary = format!("There is no call in the action, but {}.", snippet(first_line(self.rest)));
-            return Err(Refusal::new(Code::InvalidActionSchema, summary, FIX).at(path));
+            return Err(Refusal::new(Trouble::InvalidActionSchema, summary, FIX).at(path));
         };
         let args = if after.trim_start_matches([' ', '\t']).starts_with('(') {
             self.rest = after.trim_start();
@@ -250,13 +250,13 @@ impl<'t> Scan<'t> {
         let path = format!("{path}.args");
         let (true, Some((Word::Input, body))) = (beside.is_empty(), label(self.rest)) else {
             let summary = format!("The action {} has no arguments in parentheses.", snippet(name));
-            return Err(Refusal::new(Code::MissingRequiredField, summary, FIX).at(path));
+            return Err(Refusal::new(Trouble::MissingRequiredField, summary, FIX).at(path));
         };
         self.rest = body;
         self.unfence();
         if !self.rest.starts_with('{') {
             let summary = format!("The arguments of {} are not an object.", snippet(name));
-            return Err(Refusal::new(Code::InvalidActionSchema, summary, FIX).at(path));
+            return Err(Refusal::new(Trouble::InvalidActionSchema, summary, FIX).at(path));
         }
         let value =
             self.read(Reader::json(self.rest), |reader| reader.value(0)).map_err(|refusal| refusal.at(&path))?;
@@ -271,7 +271,7 @@ impl<'t> Scan<'t> {
     ) -> Result<T, Refusal> {
         let read = value(&mut reader).map_err(|fault| {
             let mut refusal =
-                Refusal::broken(Code::InvalidActionSchema, "The action's arguments are broken.", &fault, self.text);
+                Refusal::broken(Trouble::InvalidActionSchema, "The action's arguments are broken.", &fault, self.text);
             refusal.fix = format!("{} {FIX}", refusal.fix);
             refusal
         })?;

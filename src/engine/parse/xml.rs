@@ -20,7 +20,7 @@
 
 use serde_json::{Map, Value};
 
-use super::diagnostics::{Code, Contract, Extraction, Found, Parsed, Refusal, Repairs, snippet};
+use super::diagnostics::{Contract, Extraction, Found, Parsed, Refusal, Repairs, Trouble, snippet};
 use super::draft::{Draft, Word, after_reasoning, is_fence};
 use super::literal::{Fault, Reader, consumed};
 use super::markup::{Cursor, Next, Tag, block};
@@ -31,7 +31,7 @@ const CONTRACT: Contract = Contract {
     parser: "xml",
     id: "xml_decision_v1",
     shape: r#"<decision mode="act"><think>...</think><action name="tool"><arg name="key">value</arg></action></decision> or <decision mode="final"><think>...</think><final_answer>...</final_answer></decision>"#,
-    salvaged: Code::SalvagedXmlPayload,
+    salvaged: Trouble::SalvagedXmlPayload,
 };
 
 /// Reads `<decision>` with `<think>`, `<action name="tool">` and `<final_answer>`.
@@ -75,7 +75,7 @@ fn decide(whole: &str) -> Result<Found, Refusal> {
     let text = after_reasoning(whole);
     let Some(cursor) = Cursor::find(text, "decision") else {
         let summary = "There is no decision element.";
-        return Err(Refusal::new(Code::InvalidXml, summary, "Give one decision element and nothing else."));
+        return Err(Refusal::new(Trouble::InvalidXml, summary, "Give one decision element and nothing else."));
     };
     let before = consumed(text, cursor.rest);
     let mut scan = Scan { cursor, whole, draft: Draft::default(), repairs: Repairs::default() };
@@ -83,7 +83,7 @@ fn decide(whole: &str) -> Result<Found, Refusal> {
     let after = scan.cursor.rest;
     if Cursor::find(after, "decision").is_some() {
         let fix = "Give one decision element.";
-        return Err(Refusal::new(Code::InvalidXml, "There is more than one decision element.", fix));
+        return Err(Refusal::new(Trouble::InvalidXml, "There is more than one decision element.", fix));
     }
     if !before.trim().is_empty() || !after.trim().is_empty() {
         scan.repairs.note(if is_fence(before, after) { Extraction::Fenced } else { Extraction::Extracted });
@@ -147,7 +147,7 @@ impl<'t> Scan<'t> {
             }
             _ if tag.name.eq_ignore_ascii_case("decision") => {
                 let fix = "Give one decision element.";
-                return Err(Refusal::new(Code::InvalidXml, "A decision stands inside a decision.", fix));
+                return Err(Refusal::new(Trouble::InvalidXml, "A decision stands inside a decision.", fix));
             }
             _ => {
                 self.draft.ignored.note("the element", tag.name);
@@ -161,7 +161,7 @@ impl<'t> Scan<'t> {
         let path = format!("actions[{}]", self.draft.actions.len());
         let name = tag.attributes.remove("name").map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
         let Some(name) = name else {
-            let refusal = Refusal::new(Code::MissingRequiredField, "The action has no name.", FIX);
+            let refusal = Refusal::new(Trouble::MissingRequiredField, "The action has no name.", FIX);
             return Err(refusal.at(format!("{path}.name")));
         };
         tag.attributes.keys().for_each(|key| self.draft.ignored.note("the attribute", key));
@@ -200,12 +200,12 @@ impl<'t> Scan<'t> {
                 }
             };
             let summary = format!("The action {} holds {wrong}.", snippet(name));
-            return Err(Refusal::new(Code::InvalidActionSchema, summary, FIX).at(path));
+            return Err(Refusal::new(Trouble::InvalidActionSchema, summary, FIX).at(path));
         }
     }
 
     fn argument(&mut self, mut arg: Tag<'t>, args: &mut Map<String, Value>) -> Result<(), Refusal> {
-        let wrong = |summary: String| Err(Refusal::new(Code::InvalidActionSchema, summary, FIX));
+        let wrong = |summary: String| Err(Refusal::new(Trouble::InvalidActionSchema, summary, FIX));
         let key = arg.attributes.remove("name").map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
         let Some(key) = key else { return wrong("An argument has no name.".to_owned()) };
         let text = self.value(&arg)?;
@@ -215,7 +215,7 @@ impl<'t> Scan<'t> {
                 let mut reader = Reader::json(&text);
                 let value = reader.value(0).map_err(|fault| {
                     let summary = format!("The argument {} is broken JSON.", snippet(&key));
-                    Refusal::new(Code::InvalidActionSchema, summary, FIX).details(format!("{}.", fault.what))
+                    Refusal::new(Trouble::InvalidActionSchema, summary, FIX).details(format!("{}.", fault.what))
                 })?;
                 if !reader.rest.trim().is_empty() {
                     return wrong(format!("The argument {} is more than one JSON value.", snippet(&key)));
@@ -243,7 +243,7 @@ impl<'t> Scan<'t> {
     }
 
     fn broken(&self, fault: &Fault) -> Refusal {
-        Refusal::broken(Code::InvalidXml, "The decision element is broken.", fault, self.whole)
+        Refusal::broken(Trouble::InvalidXml, "The decision element is broken.", fault, self.whole)
     }
 }
 

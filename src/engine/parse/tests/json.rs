@@ -90,7 +90,7 @@ fn integers_of_64_bits_keep_their_digits() {
 
 #[test]
 fn refusals() {
-    use Code::*;
+    use Trouble::*;
     let table = [
         ("", EmptyOutput, None),
         (" \n", EmptyOutput, None),
@@ -152,7 +152,7 @@ fn what_has_no_meaning_is_named() {
         r#"{"mode": "act", "confidence": 1, "action": {"name": "read", "args": {}, "id": 7}, "final_answer": "x"}"#;
     let parsed = parse(text);
     let diagnostics = parsed.diagnostics.clone().unwrap();
-    assert_eq!(diagnostics.code, Code::IgnoredContent);
+    assert_eq!(diagnostics.code, Trouble::IgnoredContent);
     assert_eq!(diagnostics.details, r#"Ignored: the action's key "id", the key "confidence", the final answer "x"."#);
     assert_eq!(repaired(parsed), (read(&json!({})), Extraction::Direct));
 }
@@ -164,8 +164,8 @@ fn nesting_is_limited() {
         parse(&format!(r#"{{"action": {{"name": "read", "args": {{"a": {open}{close}}}}}}}"#))
     };
     direct(nested(61));
-    assert_eq!(code(nested(62)).0, Code::InvalidJson);
-    assert_eq!(code(nested(100_000)).0, Code::InvalidJson);
+    assert_eq!(code(nested(62)).0, Trouble::InvalidJson);
+    assert_eq!(code(nested(100_000)).0, Trouble::InvalidJson);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod xml;
 
 use serde_json::{Value, json};
 
-use super::{Code, Diagnostics, Extraction, Parsed, Severity};
+use super::{Diagnostics, Extraction, Parsed, Severity, Trouble};
 use crate::engine::{Action, Decision};
 
 /// A decision in short: what the tables compare.
@@ -61,7 +61,7 @@ fn refused(parsed: Parsed) -> Diagnostics {
 }
 
 #[track_caller]
-fn code(parsed: Parsed) -> (Code, Option<String>) {
+fn code(parsed: Parsed) -> (Trouble, Option<String>) {
     let diagnostics = refused(parsed);
     (diagnostics.code, diagnostics.issue_path)
 }

@@ -33,7 +33,7 @@ fn repairs() {
         let diagnostics = parsed.diagnostics.clone().unwrap();
         assert_eq!(
             (diagnostics.code, diagnostics.raw_output_preview.as_str()),
-            (Code::SalvagedToolArguments, arguments.trim())
+            (Trouble::SalvagedToolArguments, arguments.trim())
         );
         assert_eq!(repaired(parsed), (json!({"mode": "act", "do": [["list", {}], ["read", {"a": 1}]]}), mode));
     }
@@ -41,7 +41,7 @@ fn repairs() {
 
 #[test]
 fn one_broken_call_refuses_all_and_is_named() {
-    use Code::*;
+    use Trouble::*;
     let table = [
         (r#"{"path": "a"#, InvalidJson),
         (r#"{"path": a}"#, InvalidJson),
@@ -69,6 +69,6 @@ fn one_broken_call_refuses_all_and_is_named() {
 
 #[test]
 fn text_without_calls_is_no_decision() {
-    assert_eq!(code(native(&[], "The answer is 42.")), (Code::MissingActionOrFinal, None));
-    assert_eq!(code(native(&[], " ")), (Code::EmptyOutput, None));
+    assert_eq!(code(native(&[], "The answer is 42.")), (Trouble::MissingActionOrFinal, None));
+    assert_eq!(code(native(&[], " ")), (Trouble::EmptyOutput, None));
 }

@@ -92,7 +92,7 @@ fn what_has_no_meaning_is_named() {
 
 #[test]
 fn refusals() {
-    use Code::*;
+    use Trouble::*;
     let table = [
         ("", EmptyOutput, None),
         ("The answer is 42.", InvalidXml, None),

@@ -1,0 +1,94 @@
+//! How is a run ended from outside? A handle that any task may hold.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+use tokio::sync::watch;
+
+/// Ends a run from outside. Clones end the same run.
+#[derive(Debug, Clone)]
+pub struct Cancel(watch::Sender<Wish>);
+
+/// How soon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) enum Wish {
+    #[default]
+    None,
+    AfterStep,
+    Now,
+}
+
+impl Default for Cancel {
+    fn default() -> Self {
+        Self(watch::Sender::new(Wish::None))
+    }
+}
+
+impl Cancel {
+    /// A handle that nobody has used.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ends the run at once: what is under way (a model's answer, a tool) is dropped, and its step is recorded as far
+    /// as it came.
+    pub fn now(&self) {
+        self.0.send_replace(Wish::Now);
+    }
+
+    /// Ends the run after the step that is under way.
+    pub fn after_step(&self) {
+        self.0.send_modify(|wish| *wish = (*wish).max(Wish::AfterStep));
+    }
+
+    pub(super) fn wish(&self) -> Wish {
+        *self.0.borrow()
+    }
+
+    /// What the work gives, or how it ended otherwise.
+    pub(super) async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
+        let mut signal = self.0.subscribe();
+        if *signal.borrow_and_update() == Wish::Now {
+            return Err(Lost::Cancelled);
+        }
+        let work = caught(work);
+        tokio::select! {
+            biased;
+            done = work => done.map_err(Lost::Panicked),
+            _ = signal.wait_for(|wish| *wish == Wish::Now) => Err(Lost::Cancelled),
+        }
+    }
+}
+
+/// Why a piece of work has no result.
+#[derive(Debug)]
+pub(super) enum Lost {
+    /// The run was cancelled meanwhile.
+    Cancelled,
+    /// It panicked, saying this.
+    Panicked(String),
+}
+
+/// Runs work that may panic; what it broke half way in is dropped with it.
+pub(super) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
+    let mut work = pin!(work);
+    std::future::poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+        Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
+        Ok(Poll::Pending) => Poll::Pending,
+        Err(panic) => Poll::Ready(Err(panic_text(&*panic))),
+    })
+    .await
+}
+
+/// [`caught`] for work that does not wait.
+pub(super) fn caught_now<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panic_text(&*panic))
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("panicked: {}", text.unwrap_or("no message"))
+}

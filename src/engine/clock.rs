@@ -1,0 +1,90 @@
+//! What time is it? Every reading of a clock, every wait and every seed of the engine comes from here, so that a run
+//! with a [`Stepping`] clock is the same each time.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Tells the time and waits.
+pub trait Clock: Send + Sync {
+    /// Time since the run began; never goes back.
+    fn elapsed(&self) -> Duration;
+
+    /// Microseconds since the Unix epoch.
+    fn now_us(&self) -> i64;
+
+    /// Waits.
+    fn sleep(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+}
+
+/// The machine's clock.
+#[derive(Debug)]
+pub struct SystemClock {
+    start: Instant,
+}
+
+impl SystemClock {
+    /// Starts counting.
+    pub fn start() -> Self {
+        Self { start: Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn now_us(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    }
+
+    fn sleep(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(tokio::time::sleep(time))
+    }
+}
+
+/// A clock that moves by the same amount whenever somebody looks at the elapsed time, and by the whole time of a wait.
+#[derive(Debug)]
+pub struct Stepping {
+    start_us: i64,
+    tick_us: u64,
+    elapsed_us: AtomicU64,
+}
+
+impl Stepping {
+    /// A clock that shows `start_us` (microseconds since the Unix epoch) and then `tick` more each time.
+    pub fn new(start_us: i64, tick: Duration) -> Self {
+        Self { start_us, tick_us: micros(tick), elapsed_us: AtomicU64::new(0) }
+    }
+}
+
+impl Clock for Stepping {
+    fn elapsed(&self) -> Duration {
+        Duration::from_micros(self.elapsed_us.fetch_add(self.tick_us, Ordering::Relaxed))
+    }
+
+    fn now_us(&self) -> i64 {
+        let elapsed = i64::try_from(self.elapsed_us.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
+        self.start_us.saturating_add(elapsed)
+    }
+
+    fn sleep(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.elapsed_us.fetch_add(micros(time), Ordering::Relaxed);
+        Box::pin(std::future::ready(()))
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A seed for a step: well spread, and the same for the same run and step (the finaliser of SplitMix64).
+pub(super) fn step_seed(seed: u64, step: u64) -> u64 {
+    let mut mixed = seed.wrapping_add(step.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}

@@ -1,0 +1,122 @@
+//! What does an agent live in? An environment that it observes, that its steps change, and that may end the run.
+
+use std::fmt;
+use std::future::Future;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::decision::Decision;
+use super::erased::Boxed;
+use super::task::Task;
+use super::toolbox::ToolResult;
+
+/// An environment. Its failures end the run under `env_failed`.
+pub trait Env: Send {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// What it offers, such as `files` or `shell`; tasks and tools that need more are refused before the first step.
+    fn capabilities(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Prepares it for a task.
+    fn reset(&mut self, task: &Task) -> impl Future<Output = Result<(), EnvError>> + Send;
+
+    /// What can be seen now.
+    fn observe(&mut self) -> impl Future<Output = Result<Value, EnvError>> + Send;
+
+    /// Takes in what was done.
+    fn step(
+        &mut self,
+        decision: &Decision,
+        results: &[ToolResult],
+    ) -> impl Future<Output = Result<EnvStep, EnvError>> + Send;
+
+    /// Whether this ends the run.
+    fn is_terminal(&self, step: &EnvStep) -> bool {
+        step.done
+    }
+
+    /// Frees what it holds; called once, however the run ended.
+    fn close(&mut self) -> impl Future<Output = Result<(), EnvError>> + Send {
+        async { Ok(()) }
+    }
+}
+
+/// What an environment makes of a step.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct EnvStep {
+    /// What can be seen afterwards.
+    pub observation: Value,
+    /// Whether the episode is over.
+    pub done: bool,
+    /// What the step was worth, where the environment says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reward: Option<f64>,
+    /// Anything else.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub info: Map<String, Value>,
+}
+
+/// Why an environment failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvError(pub String);
+
+impl fmt::Display for EnvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for EnvError {}
+
+/// [`Env`] behind a pointer.
+pub(super) trait DynEnv: Send {
+    fn name(&self) -> &str;
+    fn capabilities(&self) -> Vec<String>;
+    fn reset<'a>(&'a mut self, task: &'a Task) -> Boxed<'a, Result<(), EnvError>>;
+    fn observe(&mut self) -> Boxed<'_, Result<Value, EnvError>>;
+    fn step<'a>(
+        &'a mut self,
+        decision: &'a Decision,
+        results: &'a [ToolResult],
+    ) -> Boxed<'a, Result<EnvStep, EnvError>>;
+    fn is_terminal(&self, step: &EnvStep) -> bool;
+    fn close(&mut self) -> Boxed<'_, Result<(), EnvError>>;
+}
+
+impl<E: Env> DynEnv for E {
+    fn name(&self) -> &str {
+        Env::name(self)
+    }
+
+    fn capabilities(&self) -> Vec<String> {
+        Env::capabilities(self)
+    }
+
+    fn reset<'a>(&'a mut self, task: &'a Task) -> Boxed<'a, Result<(), EnvError>> {
+        Box::pin(Env::reset(self, task))
+    }
+
+    fn observe(&mut self) -> Boxed<'_, Result<Value, EnvError>> {
+        Box::pin(Env::observe(self))
+    }
+
+    fn step<'a>(
+        &'a mut self,
+        decision: &'a Decision,
+        results: &'a [ToolResult],
+    ) -> Boxed<'a, Result<EnvStep, EnvError>> {
+        Box::pin(Env::step(self, decision, results))
+    }
+
+    fn is_terminal(&self, step: &EnvStep) -> bool {
+        Env::is_terminal(self, step)
+    }
+
+    fn close(&mut self) -> Boxed<'_, Result<(), EnvError>> {
+        Box::pin(Env::close(self))
+    }
+}

@@ -1,0 +1,59 @@
+//! Who else wants to know? Hooks hear of every moment of a run; they change nothing and no limit.
+
+use super::result::StepRecord;
+use super::state::State;
+use super::task::Task;
+use crate::stop::StopVerdict;
+
+/// Hears of a run's moments, in the order in which they were added. A failure or a panic ends the run under `hook_failed`.
+pub trait Hook<D>: Send {
+    /// Its name, for the message when it fails.
+    fn name(&self) -> &str;
+
+    /// Hears of a moment.
+    ///
+    /// # Errors
+    /// Why the run cannot go on.
+    fn on(&mut self, moment: &Moment<'_, D>) -> Result<(), String>;
+}
+
+/// A moment of a run.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Moment<'a, D> {
+    /// The first step is about to begin.
+    RunStart {
+        /// The task.
+        task: &'a Task,
+        /// The state.
+        state: &'a State<D>,
+    },
+    /// A step begins.
+    BeforeStep {
+        /// Its ordinal.
+        step: u64,
+        /// The state.
+        state: &'a State<D>,
+    },
+    /// A phase event was written.
+    Phase {
+        /// The step.
+        step: u64,
+        /// The phase, as written.
+        phase: &'static str,
+        /// The stage, as written; empty for none.
+        stage: &'static str,
+    },
+    /// A step is over and recorded.
+    AfterStep {
+        /// What it was.
+        record: &'a StepRecord,
+        /// The state.
+        state: &'a State<D>,
+    },
+    /// The run is over. A failure here is not heard any more.
+    RunEnd {
+        /// Why.
+        verdict: &'a StopVerdict,
+    },
+}

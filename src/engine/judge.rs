@@ -1,0 +1,136 @@
+//! What do the critics say of a step, and what do they change? Opinions are heard in order; the first that does not say
+//! continue decides.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::agent::Agent;
+use super::cancel::Lost;
+use super::critic::{CriticCx, CriticError, Opinion};
+use super::log::Event;
+use super::result::{CriticOutput, StepRecord};
+use super::run::Session;
+use super::state::{Snapshot, State};
+use super::value::to_value_lossy;
+use crate::stop::{CriticFact, CriticWish};
+
+impl<A: Agent> Session<A> {
+    /// Asks the critics about a step that was reduced.
+    pub(super) async fn hear_critics(&mut self, record: &mut StepRecord) {
+        let (Some(decision), false) = (record.decision.as_ref(), self.parts.critics.is_empty()) else { return };
+        let step = record.step;
+        let mut opinions = Vec::with_capacity(self.parts.critics.len());
+        for critic in &self.parts.critics {
+            let cx = CriticCx { step, state: &self.state, decision, results: &record.results };
+            let judged = match self.parts.cancel.guard(critic.judge(cx)).await {
+                Ok(judged) => judged,
+                Err(Lost::Panicked(text)) => Err(CriticError(text)),
+                // The gate says so; what the critics before said stays.
+                Err(Lost::Cancelled) => break,
+            };
+            opinions.push((critic.name().to_owned(), judged));
+        }
+        let decisive =
+            opinions.iter().position(|(_, judged)| !matches!(judged, Ok(o) if o.wish == CriticWish::Continue));
+        if let Some((_, judged)) = decisive.and_then(|at| opinions.get_mut(at))
+            && let Ok(opinion) = judged
+            && opinion.wish == CriticWish::Retry
+        {
+            match patched(&self.state, &opinion.state_patch) {
+                Ok(Some(state)) => self.state = state,
+                Ok(None) => {}
+                Err(wrong) => *judged = Err(CriticError(wrong)),
+            }
+        }
+        for (name, judged) in opinions {
+            let (fact, output) = told(name, judged.as_ref());
+            if let Ok(opinion) = &judged {
+                record.facts.late_usage = record.facts.late_usage.plus(opinion.usage);
+            }
+            record.facts.critics.push(fact);
+            record.critics.push(output);
+        }
+        #[derive(Serialize)]
+        struct Outputs<'a> {
+            critic_outputs: &'a [CriticOutput],
+        }
+        #[derive(Serialize)]
+        struct Said<'a> {
+            critic: &'a str,
+            reason: &'a str,
+        }
+        let outputs = record.critics.clone();
+        self.emit(step, "CRITIC", "outputs", Outputs { critic_outputs: &outputs });
+        let Some(output) = decisive.and_then(|at| outputs.get(at)) else {
+            self.emit(step, "CRITIC", "pass", ());
+            return;
+        };
+        let said = Said { critic: &output.critic_name, reason: &output.reason };
+        match output.action {
+            CriticWish::Retry => {
+                self.talk.replace_prompt(output.modified_prompt.clone());
+                self.feedback.extend(output.instruction_patch.clone());
+                self.emit(step, "CRITIC", "retry", said);
+            }
+            CriticWish::Stop => self.emit(step, "CRITIC", "stop", said),
+            _ => self.emit_with(Event {
+                step,
+                phase: "CRITIC",
+                stage: "failed",
+                payload: said,
+                error: Some(&output.reason),
+            }),
+        }
+    }
+}
+
+/// The state with a critic's fields set; `None` where it sets none.
+fn patched<D: Serialize + DeserializeOwned>(
+    state: &State<D>,
+    patch: &Map<String, Value>,
+) -> Result<Option<State<D>>, String> {
+    if patch.is_empty() {
+        return Ok(None);
+    }
+    let mut object = Snapshot::of(state).map_err(|wrong| wrong.to_string())?.object();
+    for (field, value) in patch {
+        match object.get_mut(field) {
+            Some(_) if field == "current_step" => {
+                return Err("the patch sets current_step, which the engine counts".to_owned());
+            }
+            Some(slot) => slot.clone_from(value),
+            None => return Err(format!("the patch sets {field:?}, which the state does not have")),
+        }
+    }
+    let state: State<D> = serde_json::from_value(Value::Object(object))
+        .map_err(|wrong| format!("the patch does not fit the state: {wrong}"))?;
+    state.validate().map_err(|wrong| format!("the patch does not fit the state: {wrong}"))?;
+    Ok(Some(state))
+}
+
+/// An opinion as a fact for the rules and as a record for readers.
+fn told(critic_name: String, judged: Result<&Opinion, &CriticError>) -> (CriticFact, CriticOutput) {
+    let failed = Opinion {
+        wish: CriticWish::Failed,
+        ..Opinion::stop(judged.err().map(ToString::to_string).unwrap_or_default())
+    };
+    let opinion = judged.unwrap_or(&failed);
+    let fact = CriticFact {
+        name: critic_name.clone(),
+        wish: opinion.wish,
+        reason: Some(opinion.reason.clone()).filter(|reason| !reason.is_empty()),
+        score: opinion.score.filter(|score| score.is_finite()),
+    };
+    let output = CriticOutput {
+        critic_name,
+        action: opinion.wish,
+        reason: opinion.reason.clone(),
+        score: opinion.score.map(|score| to_value_lossy(&score)),
+        details: opinion.details.clone(),
+        instruction_patch: opinion.instruction.clone(),
+        modified_prompt: opinion.prompt.clone(),
+        state_patch: opinion.state_patch.clone(),
+    };
+    (fact, output)
+}

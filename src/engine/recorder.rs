@@ -1,0 +1,234 @@
+//! What of a run is written down, and how? The engine's records as lines of a trace.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::builder::Process;
+use super::chat::{ToolCall, ToolSpec};
+use super::decision::{Action, Decision};
+use super::parse::Diagnostics;
+use super::result::{CriticOutput, ModelTurn, StepRecord, TaskResult};
+use super::state::StateDiff;
+use super::task::Task;
+use super::toolbox::{Status, ToolResult};
+use crate::stop::{LineFacts, Stats, StepError, StopRules, StopVerdict, text_hash};
+use crate::trace::{RunEnd, RunInfo};
+
+/// One line of `steps.jsonl`.
+#[derive(Serialize)]
+pub(super) struct StepLine<'a> {
+    step_id: u64,
+    agent_id: &'a str,
+    observation: &'a Value,
+    decision: Option<&'a Decision>,
+    actions: &'a [Action],
+    action_results: Vec<ResultLine<'a>>,
+    tool_invocations: Vec<Invocation<'a>>,
+    critic_outputs: &'a [CriticOutput],
+    state_diff: &'a StateDiff,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model_response: Option<Response<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<Context>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parser_diagnostics: Option<&'a Diagnostics>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a StepError>,
+    facts: LineFacts,
+}
+
+#[derive(Serialize)]
+struct ResultLine<'a> {
+    status: Status,
+    output: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    /// The full size in bytes of an output that was cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut_from_bytes: Option<usize>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Invocation<'a> {
+    tool_name: &'a str,
+    status: Status,
+    attempts: u32,
+    latency_ms: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_category: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Response<'a> {
+    text: &'a str,
+    model_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finish_reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    tool_calls: &'a [ToolCall],
+}
+
+/// The names are those of QitOS; all but `tokens_total` are this step's.
+#[derive(Serialize)]
+struct Context {
+    input_tokens_total: u64,
+    output_tokens: u64,
+    tokens_total: u64,
+    counting_mode: &'static str,
+}
+
+impl<'a> StepLine<'a> {
+    pub(super) fn new(agent: &'a str, record: &'a StepRecord) -> Self {
+        Self {
+            step_id: record.step,
+            agent_id: agent,
+            observation: &record.observation,
+            decision: record.decision.as_ref(),
+            actions: record.decision.as_ref().map_or(&[], |decision| &decision.actions),
+            action_results: record.results.iter().map(result_line).collect(),
+            tool_invocations: invocations(&record.results).collect(),
+            critic_outputs: &record.critics,
+            state_diff: &record.state_diff,
+            model_response: record.model.as_ref().map(|turn| Response {
+                text: &turn.text,
+                model_name: &turn.model,
+                finish_reason: turn.finish_reason.as_deref(),
+                tool_calls: &turn.tool_calls,
+            }),
+            context: record.model.as_ref().map(context),
+            parser_diagnostics: record.diagnostics.as_ref(),
+            error: record.facts.error.as_ref(),
+            facts: LineFacts::from(&record.facts),
+        }
+    }
+}
+
+fn result_line(result: &ToolResult) -> ResultLine<'_> {
+    ResultLine {
+        status: result.status,
+        output: &result.output,
+        error: result.error.as_ref().map(|error| error.message.as_str()),
+        cut_from_bytes: result.cut,
+    }
+}
+
+/// How the calls went, without what they gave.
+pub(super) fn invocations(results: &[ToolResult]) -> impl Iterator<Item = Invocation<'_>> {
+    results.iter().map(|result| Invocation {
+        tool_name: &result.tool,
+        status: result.status,
+        attempts: result.attempts,
+        latency_ms: result.latency.as_micros() as f64 / 1000.0,
+        error_category: result.error.as_ref().map(|error| error.category),
+        error: result.error.as_ref().map(|error| error.message.as_str()),
+    })
+}
+
+fn context(turn: &ModelTurn) -> Context {
+    Context {
+        input_tokens_total: turn.usage.input,
+        output_tokens: turn.usage.output,
+        tokens_total: turn.tokens_total,
+        counting_mode: if turn.usage.estimated { "engine_estimate" } else { "provider_usage" },
+    }
+}
+
+/// What is known of a run before its first step.
+pub(super) struct Opening<'a> {
+    pub(super) agent: &'a str,
+    pub(super) task: &'a Task,
+    pub(super) model: Option<&'a str>,
+    pub(super) parser: Option<(&'a str, &'a str)>,
+    pub(super) tools: &'a [ToolSpec],
+    pub(super) seed: Option<u64>,
+    pub(super) rules: &'a StopRules,
+    pub(super) resumed: Option<&'a Stats>,
+    pub(super) process: Option<Process>,
+    pub(super) env: Option<&'a str>,
+    pub(super) started_at: i64,
+}
+
+impl Opening<'_> {
+    /// The manifest's part of it.
+    pub(super) fn info(&self) -> RunInfo {
+        let tools = self.tools.iter().map(|tool| (tool.name.clone(), json!({"source": "function"})));
+        let rules = serde_json::to_value(self.rules).unwrap_or_default();
+        // Whatever can change what a run does without the task being another: agent, tools, rules, seed, model.
+        let config = json!([self.agent, self.model, self.parser, self.tools, rules, self.seed]).to_string();
+        RunInfo {
+            agent_name: Some(self.agent.to_owned()),
+            model_id: self.model.map(str::to_owned),
+            parser_name: self.parser.map(|(name, _)| name.to_owned()),
+            prompt_protocol: self.parser.map(|(_, contract)| contract.to_owned()),
+            tool_versions: tools.collect(),
+            tool_manifest: self.tools.iter().filter_map(|tool| serde_json::to_value(tool).ok()).collect(),
+            run_config_hash: Some(format!("{:016x}", text_hash(&config))),
+            seed: self.seed.into(),
+            pid: self.process.as_ref().map(|process| process.pid),
+            host: self.process.as_ref().and_then(|process| process.host.clone()),
+            started_at: self.started_at,
+            stop_rules: rules,
+            resumed_from: self.resumed.and_then(|stats| serde_json::to_value(stats).ok()).unwrap_or_default(),
+            task_meta: self.task_meta(),
+            run_meta: self.run_meta(),
+            ..RunInfo::default()
+        }
+    }
+
+    pub(super) fn task_meta(&self) -> Value {
+        let task = serde_json::to_value(self.task).unwrap_or_default();
+        let mut meta = Map::new();
+        meta.insert("task_id".to_owned(), self.task.id.clone().into());
+        for key in ["budget", "success_criteria", "resources", "env", "constraints", "inputs", "metadata"] {
+            meta.extend(task.get(key).map(|value| (key.to_owned(), value.clone())));
+        }
+        Value::Object(meta)
+    }
+
+    pub(super) fn run_meta(&self) -> Value {
+        json!({
+            "model_name": self.model,
+            "parser": self.parser.map(|(name, _)| name),
+            "tool_count": self.tools.len(),
+            "tools": self.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
+            "env": {"enabled": self.env.is_some(), "name": self.env},
+        })
+    }
+}
+
+/// One entry of the failure report.
+#[derive(Serialize)]
+pub(super) struct FailureLine {
+    pub(super) step_id: u64,
+    pub(super) phase: String,
+    pub(super) category: String,
+    pub(super) message: String,
+    pub(super) recoverable: bool,
+    pub(super) decision: &'static str,
+}
+
+/// The manifest's part of the end.
+pub(super) fn ending(
+    verdict: &StopVerdict,
+    task: &TaskResult,
+    failures: &[FailureLine],
+    took: Duration,
+    ts: i64,
+) -> RunEnd {
+    RunEnd {
+        ended_at: Some(ts),
+        outcome: verdict.outcome.as_str().to_owned(),
+        stop_reason: Some(verdict.stop_reason.clone()),
+        final_result: task.final_result.clone(),
+        failures: failures.iter().filter_map(|failure| serde_json::to_value(failure).ok()).collect(),
+        token_usage: Some(task.metrics.token_usage),
+        latency_seconds: Some(took.as_secs_f64()),
+        task_result: serde_json::to_value(task).unwrap_or_default(),
+        stop: serde_json::to_value(verdict).unwrap_or_default(),
+        ..RunEnd::default()
+    }
+}

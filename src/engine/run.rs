@@ -1,0 +1,339 @@
+//! How does a run go from its task to its verdict? It is opened, checked, stepped, and closed whatever happens.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::agent::Agent;
+use super::ask::Conversation;
+use super::builder::{Engine, Parts};
+use super::cancel::{Lost, Wish, caught_now};
+use super::clock::{Clock, SystemClock};
+use super::hook::Moment;
+use super::log::{Event, Log};
+use super::recorder::{FailureLine, Opening, ending};
+use super::result::{RunResult, TaskResult};
+use super::state::{Snapshot, State};
+use super::task::{Task, TaskIssue};
+use super::toolbox::{ToolResult, Toolbox};
+use crate::stop::{Code, Gate, Outcome, Source, Stats, StepFacts, StopSet, StopVerdict};
+
+/// A run under way.
+pub(super) struct Session<A: Agent> {
+    pub(super) agent: A,
+    pub(super) tools: Toolbox,
+    pub(super) rules: StopSet<State<A::Data>>,
+    pub(super) parts: Parts<A::Data>,
+    pub(super) state: State<A::Data>,
+    pub(super) snapshot: Snapshot,
+    pub(super) talk: Conversation,
+    /// What the step before gave and asks to mind.
+    pub(super) last: Vec<ToolResult>,
+    pub(super) feedback: Vec<String>,
+    pub(super) run: Run,
+}
+
+/// What a run has even where its agent could not begin.
+pub(super) struct Run {
+    pub(super) task: Task,
+    pub(super) clock: Box<dyn Clock>,
+    pub(super) log: Log,
+    pub(super) stats: Stats,
+    pub(super) last_text: Option<String>,
+    /// What failed outside the rules; it ends the run at the next gate.
+    pub(super) fault: Option<(Source, Code, String)>,
+    pub(super) failures: Failures,
+    /// The facts of a step that has no line.
+    pub(super) unwritten: Option<StepFacts>,
+    issues: Vec<TaskIssue>,
+}
+
+/// Failed steps, as the recovery policy counts them.
+#[derive(Default)]
+pub(super) struct Failures {
+    pub(super) consecutive: u64,
+    pub(super) total: u64,
+    pub(super) report: Vec<FailureLine>,
+}
+
+/// Runs to the end.
+pub(super) async fn run<A: Agent>(engine: Engine<A>, task: Task) -> RunResult<A::Data> {
+    let Engine { mut agent, tools, mut rules, mut parts } = engine;
+    rules.limit(task.limits());
+    let mut run = Run {
+        clock: parts.clock.take().unwrap_or_else(|| Box::new(SystemClock::start())),
+        log: Log::new(parts.writer.take()),
+        stats: parts.resumed.clone().unwrap_or_default(),
+        last_text: None,
+        fault: None,
+        failures: Failures::default(),
+        unwritten: None,
+        issues: Vec::new(),
+        task,
+    };
+    let made = caught_now(|| agent.init_state(&run.task));
+    let made = made.map_err(|panic| (Code::AgentFailed, panic)).and_then(|made| {
+        let state = made.map_err(|error| (Code::AgentFailed, error.message))?;
+        first_state(state, &rules).map_err(|wrong| (Code::TaskValidationFailed, wrong))
+    });
+    let specs = tools.specs();
+    let opening = Opening {
+        agent: agent.name(),
+        task: &run.task,
+        model: parts.model.as_deref().map(|model| model.name()),
+        parser: parts.parser.as_deref().map(|parser| (parser.name(), parser.contract())),
+        tools: &specs,
+        seed: parts.seed,
+        rules: &rules.record(),
+        resumed: parts.resumed.as_ref(),
+        process: parts.process.clone(),
+        env: parts.env.as_deref().map(|env| env.name()),
+        started_at: run.clock.now_us(),
+    };
+    run.log.begin(|| opening.info());
+    let init = json!({
+        "task": run.task.objective,
+        "task_id": run.task.id,
+        "task_meta": opening.task_meta(),
+        "run_meta": opening.run_meta(),
+        "env": {"enabled": opening.env.is_some(), "name": opening.env},
+    });
+    #[derive(Serialize)]
+    struct Init<'a> {
+        #[serde(flatten)]
+        known: &'a Value,
+        /// The only place where the state stands in full.
+        state: Option<&'a Snapshot>,
+    }
+    let payload = Init { known: &init, state: made.as_ref().ok().map(|(_, snapshot)| snapshot) };
+    run.log.event(Event { step: 0, phase: "INIT", stage: "", payload, error: None }, || run.clock.now_us());
+    let (state, snapshot) = match made {
+        Ok(made) => made,
+        Err((code, wrong)) => {
+            let verdict = StopVerdict::outside(Source::Preflight, code, None, wrong);
+            return run.close(None, verdict);
+        }
+    };
+    let talk = Conversation::new(parts.parser.as_deref(), specs, parts.history);
+    let (last, feedback) = (Vec::new(), Vec::new());
+    let mut session = Session { agent, tools, rules, parts, state, snapshot, talk, last, feedback, run };
+    let verdict = match session.preflight().await {
+        Some(refused) => refused,
+        None => session.steps().await,
+    };
+    session.close(verdict).await
+}
+
+/// The state as the agent makes it, completed and checked against the limits.
+fn first_state<D: Serialize, S>(mut state: State<D>, rules: &StopSet<S>) -> Result<(State<D>, Snapshot), String> {
+    let steps = rules.budget().steps.map(|limit| limit.limit);
+    match (state.max_steps, steps) {
+        (Some(max), Some(steps)) if max < steps => {
+            return Err(format!(
+                "state.max_steps {max} is below the budget of {steps} steps; raise it, leave it out, or lower the budget"
+            ));
+        }
+        (Some(max), None) => {
+            return Err(format!("state.max_steps is {max}, but no budget limits the steps; set the budget instead"));
+        }
+        // A budget of nothing is the budget's to tell.
+        (None, steps) => state.max_steps = steps.filter(|steps| *steps > 0),
+        _ => {}
+    }
+    state.validate().map_err(|wrong| wrong.to_string())?;
+    let snapshot = Snapshot::of(&state).map_err(|wrong| wrong.to_string())?;
+    snapshot.check_names().map_err(|wrong| wrong.to_string())?;
+    Ok((state, snapshot))
+}
+
+impl<A: Agent> Session<A> {
+    /// What must be right before the first step.
+    async fn preflight(&mut self) -> Option<StopVerdict> {
+        let workspace = self.parts.workspace.as_deref();
+        let mut issues = self.run.task.issues(workspace);
+        issues.extend(self.env_issues());
+        let issue = issues.iter().find(|issue| !issue.is_env()).or(issues.first());
+        let refused = issue.map(|issue| {
+            let code = if issue.is_env() { Code::EnvCapabilityMismatch } else { Code::TaskValidationFailed };
+            let more = issues.len() - 1;
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            StopVerdict::outside(Source::Preflight, code, None, format!("{}{more}", issue.message))
+        });
+        self.run.issues = issues;
+        if refused.is_some() {
+            return refused;
+        }
+        if let Some(env) = &mut self.parts.env {
+            let reset = self.parts.cancel.guard(env.reset(&self.run.task)).await;
+            let failed = match reset {
+                Ok(done) => done.err().map(|error| error.to_string()),
+                Err(Lost::Panicked(text)) => Some(text),
+                // The first gate ends it.
+                Err(Lost::Cancelled) => None,
+            };
+            if let Some(wrong) = failed {
+                let wrong = format!("the environment {} could not be reset: {wrong}", env.name());
+                return Some(StopVerdict::outside(Source::Preflight, Code::EnvFailed, None, wrong));
+            }
+        }
+        self.hear(|run, state| Some(Moment::RunStart { task: &run.task, state }));
+        None
+    }
+
+    fn env_issues(&self) -> Vec<TaskIssue> {
+        let env = self.parts.env.as_deref();
+        let offered = env.map(|env| env.capabilities()).unwrap_or_default();
+        let wanted = self.run.task.env.as_ref();
+        let mut issues = Vec::new();
+        if let Some(name) = wanted.and_then(|wanted| wanted.name.as_deref())
+            && env.is_none_or(|env| env.name() != name)
+        {
+            let there = env.map_or_else(|| "there is none".to_owned(), |env| format!("there is {}", env.name()));
+            let message = format!("the task needs the environment {name}; {there}");
+            issues.push(TaskIssue::new("ENV_MISMATCH", "env.name", message));
+        }
+        let task_needs = wanted.into_iter().flat_map(|wanted| &wanted.capabilities);
+        let task_needs = task_needs.map(|need| ("the task".to_owned(), need.clone()));
+        let tools = self.tools.needs();
+        let tool_needs =
+            tools.flat_map(|(tool, needs)| needs.into_iter().map(move |need| (format!("the tool {tool}"), need)));
+        for (who, need) in task_needs.chain(tool_needs).filter(|(_, need)| !offered.contains(need)) {
+            let (code, what) = match env {
+                None => ("ENV_REQUIRED_OPS_MISSING", "there is no environment".to_owned()),
+                Some(env) => ("ENV_OPS_GROUP_MISSING", format!("the environment {} does not offer it", env.name())),
+            };
+            issues.push(TaskIssue::new(code, "env.capabilities", format!("{who} needs {need:?}; {what}")));
+        }
+        issues
+    }
+
+    async fn steps(&mut self) -> StopVerdict {
+        let mut step = 0;
+        loop {
+            if let Some(verdict) = self.step(step).await {
+                return verdict;
+            }
+            step += 1;
+        }
+    }
+
+    /// Takes what ends the run from outside into the facts, at the gate that is about to be asked.
+    pub(super) fn outside(&mut self, gate: Gate, facts: &mut StepFacts) {
+        self.run.fault = self.run.fault.take().or_else(|| self.run.log.fault());
+        if let Some((source, code, detail)) = self.run.fault.take() {
+            facts.force(gate, source, code, detail);
+        }
+        match (self.parts.cancel.wish(), gate) {
+            (Wish::None, _) => {}
+            (Wish::AfterStep, Gate::AfterDecide) => {}
+            // The answer is there; it is judged first.
+            (Wish::Now, Gate::AfterDecide) if facts.candidate => {}
+            (Wish::AfterStep, Gate::AfterStep) => {
+                facts.force(gate, Source::Cancel, Code::CancelledAfterStep, "cancelled after the step");
+            }
+            (Wish::Now, Gate::AfterStep) if facts.candidate => {
+                facts.force(gate, Source::Cancel, Code::CancelledAfterStep, "cancelled after the final decision");
+            }
+            (Wish::AfterStep | Wish::Now, _) => {
+                facts.force(gate, Source::Cancel, Code::CancelledImmediate, "cancelled");
+            }
+        }
+    }
+
+    /// Writes an event and tells the hooks.
+    pub(super) fn emit<P: Serialize>(&mut self, step: u64, phase: &'static str, stage: &'static str, payload: P) {
+        self.emit_with(Event { step, phase, stage, payload, error: None });
+    }
+
+    pub(super) fn emit_with<P: Serialize>(&mut self, event: Event<'_, P>) {
+        let (step, phase, stage) = (event.step, event.phase, event.stage);
+        let run = &mut self.run;
+        run.log.event(event, || run.clock.now_us());
+        self.hear(|_, _| Some(Moment::Phase { step, phase, stage }));
+    }
+
+    /// Tells the hooks of a moment; the first failure ends the run.
+    pub(super) fn hear(
+        &mut self,
+        moment: impl for<'a> FnOnce(&'a Run, &'a State<A::Data>) -> Option<Moment<'a, A::Data>>,
+    ) {
+        if self.parts.hooks.is_empty() {
+            return;
+        }
+        let Some(moment) = moment(&self.run, &self.state) else { return };
+        let mut failed = None;
+        for hook in &mut self.parts.hooks {
+            let heard = caught_now(|| hook.on(&moment));
+            if let Err(wrong) | Ok(Err(wrong)) = heard {
+                failed = Some(format!("the hook {} failed: {wrong}", hook.name()));
+                break;
+            }
+        }
+        if let Some(wrong) = failed {
+            self.run.fault.get_or_insert((Source::Error, Code::HookFailed, wrong));
+        }
+    }
+
+    async fn close(mut self, verdict: StopVerdict) -> RunResult<A::Data> {
+        if let Some(env) = &mut self.parts.env {
+            // The run is over; a failure to clean up does not change why.
+            let _ = super::cancel::caught(env.close()).await;
+        }
+        for hook in &mut self.parts.hooks {
+            let _ = caught_now(|| hook.on(&Moment::RunEnd { verdict: &verdict }));
+        }
+        if self.state.stop_reason.is_none() {
+            self.state.stop_reason = Some(verdict.stop_reason.clone());
+        }
+        self.run.close(Some(self.state), verdict)
+    }
+}
+
+impl Run {
+    pub(super) fn ms(&self) -> u64 {
+        u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Writes the end and hands over what there is.
+    fn close<D>(mut self, state: Option<State<D>>, verdict: StopVerdict) -> RunResult<D> {
+        let took = Duration::from_millis(self.stats.elapsed_ms.unwrap_or_else(|| self.ms()));
+        let answer = state.as_ref().and_then(|state| state.final_result.as_deref());
+        let task = TaskResult::new(&self.task, &verdict, answer, took, &self.stats);
+        #[derive(Serialize)]
+        struct End<'a> {
+            stop_reason: &'a str,
+            stop: &'a StopVerdict,
+            /// What was known of a step that came to its first gate only.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            facts: Option<&'a StepFacts>,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            issues: &'a [TaskIssue],
+        }
+        let payload = End {
+            stop_reason: &verdict.stop_reason,
+            stop: &verdict,
+            facts: self.unwritten.as_ref(),
+            issues: &self.issues,
+        };
+        let failed = matches!(verdict.outcome, Outcome::Failed | Outcome::Cancelled);
+        let detail = verdict.reading.detail.as_ref();
+        let error = failed.then_some(if detail.is_empty() { verdict.code.as_str() } else { detail });
+        let step = verdict.step.unwrap_or(0);
+        self.log.event(Event { step, phase: "END", stage: "", payload, error }, || self.clock.now_us());
+        let ts = self.clock.now_us();
+        self.log.finish(|| ending(&verdict, &task, &self.failures.report, took, ts));
+        RunResult {
+            step_count: self.stats.steps,
+            trace: self.log.dir(),
+            trace_error: self.log.broken,
+            steps: self.log.steps,
+            events: self.log.events,
+            last_text: self.last_text,
+            stats: self.stats,
+            verdict,
+            state,
+            task,
+        }
+    }
+}

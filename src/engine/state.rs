@@ -1,0 +1,246 @@
+//! What does an agent carry from step to step? Its own data beside the fields that every run has.
+//!
+//! The state goes out in full once and then as differences of its top-level fields, so each is kept as JSON text: equal
+//! text is no change.
+
+use std::fmt;
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::model::StopReason;
+use crate::model::strict::{NonFinite, NotJson, fields};
+use crate::stop::text_hash;
+
+/// The layout of the built-in fields.
+const SCHEMA_VERSION: u32 = 1;
+
+/// The state of a run: the built-in fields, and an agent's own `D` beside them.
+///
+/// `D` is a struct or a map with field names other than the built-in ones; `()` where an agent needs nothing of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct State<D> {
+    /// The layout of the built-in fields: 1.
+    pub schema_version: u32,
+    /// The task in words.
+    pub task: String,
+    /// Completed steps.
+    pub current_step: u64,
+    /// The step limit the agent works by; the budget's where the agent names none.
+    #[serde(default)]
+    pub max_steps: Option<u64>,
+    /// The answer, once there is one.
+    #[serde(default)]
+    pub final_result: Option<String>,
+    /// Why the run stopped, once it did; an agent that sets it asks for the end.
+    #[serde(default)]
+    pub stop_reason: Option<String>,
+    /// Anything worth keeping.
+    #[serde(default)]
+    pub metadata: Map<String, Value>,
+    /// Numbers worth watching. They do not count as a change of state to the stagnation rule.
+    #[serde(default)]
+    pub metrics: Map<String, Value>,
+    /// The agent's own data.
+    #[serde(flatten)]
+    pub data: D,
+}
+
+/// Names of the built-in fields.
+const BUILT_IN: [&str; 8] =
+    ["schema_version", "task", "current_step", "max_steps", "final_result", "stop_reason", "metadata", "metrics"];
+
+/// Why a state cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateError(pub(super) String);
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StateError {}
+
+impl From<NotJson> for StateError {
+    fn from(wrong: NotJson) -> Self {
+        Self(format!("the state cannot be written as JSON: {wrong}"))
+    }
+}
+
+impl<D> State<D> {
+    /// The state before the first step.
+    pub fn new(task: impl Into<String>, data: D) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            task: task.into(),
+            current_step: 0,
+            max_steps: None,
+            final_result: None,
+            stop_reason: None,
+            metadata: Map::new(),
+            metrics: Map::new(),
+            data,
+        }
+    }
+
+    /// Asks for the end of the run: the reason in the format's words, with the answer where there is one.
+    ///
+    /// # Errors
+    /// A word that is no stop reason; `final` or `success` without an answer.
+    pub fn set_stop(&mut self, reason: &str, final_result: Option<String>) -> Result<(), StateError> {
+        let answer = final_result.as_deref().or(self.final_result.as_deref());
+        check_stop(reason, answer)?;
+        self.stop_reason = Some(reason.to_owned());
+        if final_result.is_some() {
+            self.final_result = final_result;
+        }
+        Ok(())
+    }
+
+    /// Whether the built-in fields agree with each other.
+    ///
+    /// # Errors
+    /// The first that does not, and why.
+    pub fn validate(&self) -> Result<(), StateError> {
+        let wrong = |what: String| Err(StateError(what));
+        if self.schema_version != SCHEMA_VERSION {
+            return wrong(format!("state.schema_version is {}, not {SCHEMA_VERSION}", self.schema_version));
+        }
+        match self.max_steps {
+            Some(0) => return wrong("state.max_steps is 0; leave it out to follow the budget".to_owned()),
+            Some(max) if self.current_step > max => {
+                return wrong(format!("state.current_step {} is above state.max_steps {max}", self.current_step));
+            }
+            _ => {}
+        }
+        match &self.stop_reason {
+            Some(reason) => check_stop(reason, self.final_result.as_deref()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn check_stop(reason: &str, answer: Option<&str>) -> Result<(), StateError> {
+    match StopReason::parse(reason) {
+        StopReason::Other => Err(StateError(format!("state.stop_reason {reason:?} is not a stop reason"))),
+        StopReason::Final | StopReason::Success if answer.is_none_or(str::is_empty) => {
+            Err(StateError(format!("state.stop_reason {reason} needs a final_result")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The state at one moment, field by field.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Snapshot(Vec<(String, Box<RawValue>)>);
+
+impl Snapshot {
+    /// Takes the state down; numbers that JSON does not have become text.
+    pub(super) fn of<D: Serialize>(state: &State<D>) -> Result<Self, StateError> {
+        Ok(Self(fields(state, NonFinite::AsText)?))
+    }
+
+    /// Whether every field has a name of its own; a field of the agent's that is called like a built-in one would
+    /// hide it.
+    pub(super) fn check_names(&self) -> Result<(), StateError> {
+        for name in BUILT_IN {
+            if self.0.iter().filter(|(key, _)| key == name).count() > 1 {
+                return Err(StateError(format!("the agent's data has a field {name:?}, which every state has")));
+            }
+        }
+        Ok(())
+    }
+
+    /// A hash of the state, its step counter and metrics left out.
+    pub(super) fn signature(&self) -> u64 {
+        let counted = |key: &str| !matches!(key, "current_step" | "metrics");
+        let fields = self.0.iter().filter(|(key, _)| counted(key));
+        fields.fold(0, |hash, (key, text)| hash.rotate_left(5) ^ text_hash(key) ^ text_hash(text.get()).rotate_left(17))
+    }
+
+    /// Replaces this by `next` and returns what changed.
+    pub(super) fn advance(&mut self, next: Snapshot) -> StateDiff {
+        let same_shape = self.0.len() == next.0.len() && self.0.iter().zip(&next.0).all(|(a, b)| a.0 == b.0);
+        let before = std::mem::replace(self, next);
+        let null = || RawValue::from_string("null".to_owned()).unwrap_or_else(|_| Box::<RawValue>::default());
+        let mut changes = Vec::new();
+        if same_shape {
+            for ((key, before), (_, after)) in before.0.into_iter().zip(&self.0) {
+                if before.get() != after.get() {
+                    changes.push(Change { key, before, after: after.clone() });
+                }
+            }
+            return StateDiff(changes);
+        }
+        // A field that is absent is told as null, as QitOS does.
+        let mut old = before.0;
+        for (key, after) in &self.0 {
+            match old.iter().position(|(name, _)| name == key) {
+                Some(at) => {
+                    let (key, before) = old.swap_remove(at);
+                    if before.get() != after.get() {
+                        changes.push(Change { key, before, after: after.clone() });
+                    }
+                }
+                None => changes.push(Change { key: key.clone(), before: null(), after: after.clone() }),
+            }
+        }
+        changes.extend(old.into_iter().map(|(key, before)| Change { key, before, after: null() }));
+        StateDiff(changes)
+    }
+
+    /// The state as a JSON object, to patch it or to make it again.
+    pub(super) fn object(&self) -> Map<String, Value> {
+        let value = |text: &RawValue| serde_json::from_str(text.get()).unwrap_or_default();
+        self.0.iter().map(|(key, text)| (key.clone(), value(text))).collect()
+    }
+}
+
+impl Serialize for Snapshot {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, text)| (key, text)))
+    }
+}
+
+/// What a step changed: top-level fields, each with its value before and after.
+#[derive(Debug, Clone, Default)]
+pub struct StateDiff(Vec<Change>);
+
+#[derive(Debug, Clone)]
+struct Change {
+    key: String,
+    before: Box<RawValue>,
+    after: Box<RawValue>,
+}
+
+impl StateDiff {
+    /// The fields that changed.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|change| change.key.as_str())
+    }
+
+    /// A field's JSON text before and after.
+    pub fn get(&self, key: &str) -> Option<(&str, &str)> {
+        let change = self.0.iter().find(|change| change.key == key)?;
+        Some((change.before.get(), change.after.get()))
+    }
+}
+
+impl Serialize for StateDiff {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Pair<'a> {
+            before: &'a RawValue,
+            after: &'a RawValue,
+        }
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for change in &self.0 {
+            map.serialize_entry(&change.key, &Pair { before: &change.before, after: &change.after })?;
+        }
+        map.end()
+    }
+}

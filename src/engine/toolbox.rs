@@ -1,0 +1,271 @@
+//! What may an agent call? Named tools; a call is checked, timed, tried again, and always gives a result.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::cancel::{Cancel, Lost};
+use super::chat::ToolSpec;
+use super::clock::Clock;
+use super::decision::Action;
+use super::erased::Boxed;
+use super::tool::{Tool, ToolCx, ToolError, ToolLimits};
+use super::value::to_value_lossy;
+
+/// A larger result is cut in the middle, said so, and kept as text. QitOS 0.6 cuts at 50,000 characters.
+pub const MAX_RESULT_BYTES: usize = 256 << 10;
+
+/// The tools of a run, by name.
+#[derive(Default)]
+pub struct Toolbox(BTreeMap<String, Box<dyn DynTool>>);
+
+impl fmt::Debug for Toolbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.keys()).finish()
+    }
+}
+
+impl Toolbox {
+    /// Adds a tool.
+    ///
+    /// # Errors
+    /// A name that is empty or taken.
+    pub(super) fn add(&mut self, tool: impl Tool + 'static) -> Result<(), String> {
+        let name = tool.name().to_owned();
+        if name.trim().is_empty() {
+            return Err("a tool has no name".to_owned());
+        }
+        if self.0.contains_key(&name) {
+            return Err(format!("there are two tools called {name:?}"));
+        }
+        self.0.insert(name, Box::new(tool));
+        Ok(())
+    }
+
+    /// The tools as a model is told of them, by name.
+    pub fn specs(&self) -> Vec<ToolSpec> {
+        self.0.values().map(|tool| tool.spec()).collect()
+    }
+
+    /// What each tool needs of the environment.
+    pub(super) fn needs(&self) -> impl Iterator<Item = (&str, Vec<String>)> {
+        self.0.iter().map(|(name, tool)| (name.as_str(), tool.needs()))
+    }
+
+    /// Does one action.
+    pub(super) async fn call(&self, action: &Action, cx: ToolCx<'_>, clock: &dyn Clock, cancel: &Cancel) -> ToolResult {
+        let start = clock.elapsed();
+        let mut attempts = 0;
+        let done = match self.0.get(&action.name) {
+            Some(tool) => self.attempt(&**tool, action, cx, clock, cancel, &mut attempts).await,
+            None => {
+                let known: Vec<_> = self.0.keys().map(String::as_str).collect();
+                let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
+                let message = format!("no tool is called {:?}; known tools: {known}", action.name);
+                Err((Status::Error, ToolError::new(message).category("tool_not_found")))
+            }
+        };
+        let latency = clock.elapsed().saturating_sub(start);
+        let tool = action.name.clone();
+        match done {
+            Ok(output) => {
+                let (output, cut) = bounded(output);
+                ToolResult { tool, status: Status::Success, output, cut, error: None, attempts, latency }
+            }
+            Err((status, error)) => {
+                ToolResult { tool, status, output: Value::Null, cut: None, error: Some(error), attempts, latency }
+            }
+        }
+    }
+
+    async fn attempt(
+        &self,
+        tool: &dyn DynTool,
+        action: &Action,
+        cx: ToolCx<'_>,
+        clock: &dyn Clock,
+        cancel: &Cancel,
+        attempts: &mut u32,
+    ) -> Result<Value, (Status, ToolError)> {
+        let limits = tool.limits();
+        let mut wait = limits.backoff;
+        loop {
+            let work = tool.call(action.args.clone(), ToolCx { attempt: *attempts, ..cx });
+            *attempts += 1;
+            let work = async {
+                match limits.timeout {
+                    Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(timed_out(limit))),
+                    None => work.await,
+                }
+            };
+            let error = match cancel.guard(work).await {
+                Ok(Ok(output)) => return Ok(output),
+                Ok(Err(error)) => error,
+                Err(Lost::Panicked(text)) => ToolError::new(text).category("panic"),
+                Err(Lost::Cancelled) => return Err(cancelled()),
+            };
+            let status = if error.category == "timeout" { Status::TimedOut } else { Status::Error };
+            if !error.retryable || *attempts > limits.retries {
+                return Err((status, error));
+            }
+            if cancel.guard(clock.sleep(wait)).await.is_err() {
+                return Err(cancelled());
+            }
+            wait = wait.saturating_mul(2);
+        }
+    }
+}
+
+fn timed_out(limit: Duration) -> ToolError {
+    ToolError::new(format!("did not finish within {} ms", limit.as_millis())).category("timeout").retryable()
+}
+
+fn cancelled() -> (Status, ToolError) {
+    (Status::Cancelled, ToolError::new("the run was cancelled").category("cancelled"))
+}
+
+/// What one action gave.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ToolResult {
+    /// The tool.
+    pub tool: String,
+    /// How it went.
+    pub status: Status,
+    /// The output; null where it failed.
+    pub output: Value,
+    /// The output's full size in bytes, where it was cut.
+    pub cut: Option<usize>,
+    /// Why it failed.
+    pub error: Option<ToolError>,
+    /// How often it was tried; 0 where there is no such tool.
+    pub attempts: u32,
+    /// How long it took, all attempts together.
+    pub latency: Duration,
+}
+
+impl ToolResult {
+    /// An action that was not done because the run ended before it.
+    pub(super) fn skipped(action: &Action) -> Self {
+        let (status, error) = cancelled();
+        Self {
+            tool: action.name.clone(),
+            status,
+            output: Value::Null,
+            cut: None,
+            error: Some(error),
+            attempts: 0,
+            latency: Duration::ZERO,
+        }
+    }
+
+    /// Whether it went well.
+    pub fn is_ok(&self) -> bool {
+        self.status == Status::Success
+    }
+
+    /// The result as one text, for a model.
+    pub fn text(&self) -> String {
+        match (&self.error, &self.output) {
+            (Some(error), _) => format!("error: {error}"),
+            (None, Value::String(text)) => text.clone(),
+            (None, output) => output.to_string(),
+        }
+    }
+}
+
+/// How a call went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Status {
+    /// It gave an output.
+    Success,
+    /// It failed.
+    Error,
+    /// It took too long.
+    TimedOut,
+    /// The run ended meanwhile.
+    Cancelled,
+}
+
+/// Cuts a result that is too large for a line: the first 70 %, a mark with the numbers, the last 30 %.
+fn bounded(output: Value) -> (Value, Option<usize>) {
+    let small = match &output {
+        Value::String(text) => text.len() <= MAX_RESULT_BYTES / 2,
+        Value::Array(_) | Value::Object(_) => false,
+        _ => true,
+    };
+    if small {
+        return (output, None);
+    }
+    let text = match output {
+        Value::String(text) => text,
+        other => {
+            let text = other.to_string();
+            if text.len() <= MAX_RESULT_BYTES {
+                return (other, None);
+            }
+            text
+        }
+    };
+    if text.len() <= MAX_RESULT_BYTES {
+        return (Value::String(text), None);
+    }
+    let head = floor(&text, MAX_RESULT_BYTES / 10 * 7);
+    let tail = floor(&text, text.len() - MAX_RESULT_BYTES / 10 * 3);
+    let (first, last) = (text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default());
+    let cut = format!("{first}\n[... {} of {} bytes left out ...]\n{last}", tail - head, text.len());
+    (Value::String(cut), Some(text.len()))
+}
+
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// [`Tool`] behind a pointer, with arguments and output as JSON.
+trait DynTool: Send + Sync {
+    fn spec(&self) -> ToolSpec;
+    fn needs(&self) -> Vec<String>;
+    fn limits(&self) -> ToolLimits;
+    fn call<'a>(&'a self, args: Map<String, Value>, cx: ToolCx<'a>) -> Boxed<'a, Result<Value, ToolError>>;
+}
+
+impl<T: Tool> DynTool for T {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(self.name(), self.description(), schema::<T::Args>())
+    }
+
+    fn needs(&self) -> Vec<String> {
+        Tool::needs(self).iter().map(|&need| need.to_owned()).collect()
+    }
+
+    fn limits(&self) -> ToolLimits {
+        Tool::limits(self)
+    }
+
+    fn call<'a>(&'a self, args: Map<String, Value>, cx: ToolCx<'a>) -> Boxed<'a, Result<Value, ToolError>> {
+        Box::pin(async move {
+            let args = serde_json::from_value(Value::Object(args))
+                .map_err(|wrong| ToolError::new(format!("wrong arguments: {wrong}")).category("invalid_arguments"))?;
+            Tool::call(self, args, cx).await.map(|output| to_value_lossy(&output))
+        })
+    }
+}
+
+/// The JSON Schema of a type, without references to elsewhere: many models follow none.
+fn schema<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value();
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("title");
+    }
+    schema
+}

@@ -1,0 +1,271 @@
+//! What does a command do? A shell runs it in the workspace, for so long and with so much output.
+//!
+//! This is **no sandbox**: the command may read, write, delete and reach the network wherever its user may. What is
+//! bound is time, output and what is left behind: when the command ends, or its time is over, or the call is dropped,
+//! all processes of its group are killed. A process that makes itself a group of its own escapes that. Where there are
+//! no process groups, which is to say outside of Unix, only the shell itself is killed.
+
+use std::ffi::{OsStr, OsString};
+use std::pin::pin;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use super::kept::Kept;
+use super::workspace::{Workspace, invalid};
+use crate::engine::{Tool, ToolCx, ToolError, ToolLimits};
+
+/// What is waited for the rest of the output once the group is killed; only a process that left it keeps a pipe open.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Variables that a command needs to find its programs, its home and its language. None of them holds a secret.
+const PASSED_ON: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TERM",
+    "TMPDIR",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "VIRTUAL_ENV",
+    "SYSTEMROOT",
+    "COMSPEC",
+    "PATHEXT",
+    "TEMP",
+    "TMP",
+    "USERPROFILE",
+];
+
+/// The variables of an environment that a command may see: a short list of harmless ones. Keys and tokens are not
+/// among them, whatever they are called.
+pub fn passed_on(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Vec<(OsString, OsString)> {
+    let harmless = |name: &OsStr| {
+        let name = name.to_str().unwrap_or_default();
+        name.starts_with("LC_") || PASSED_ON.iter().any(|passed| passed.eq_ignore_ascii_case(name))
+    };
+    environment.into_iter().filter(|(name, _)| harmless(name)).collect()
+}
+
+/// Runs a shell command.
+#[derive(Debug, Clone)]
+pub struct RunCommand {
+    workspace: Workspace,
+    environment: Vec<(OsString, OsString)>,
+    timeout: Duration,
+    max_output_bytes: usize,
+}
+
+impl RunCommand {
+    /// Runs in `workspace` with an empty environment, for at most a minute, and keeps 32 KiB of each output stream.
+    pub fn new(workspace: Workspace) -> Self {
+        let (timeout, max_output_bytes) = (Duration::from_secs(60), 32 << 10);
+        Self { workspace, environment: Vec::new(), timeout, max_output_bytes }
+    }
+
+    /// Gives commands these variables and no others; [`passed_on`] picks harmless ones.
+    #[must_use]
+    pub fn environment(mut self, environment: Vec<(OsString, OsString)>) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// Sets how long a command may take. A call may ask for less, never for more.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets how much of each output stream is kept.
+    #[must_use]
+    pub fn max_output_bytes(mut self, bytes: usize) -> Self {
+        self.max_output_bytes = bytes;
+        self
+    }
+
+    /// Runs a command and says how it ended.
+    ///
+    /// # Errors
+    /// The shell cannot be started. A command that fails is a result.
+    pub async fn run(&self, command: &str, limit: Duration) -> Result<Ran, ToolError> {
+        let cannot = |error: std::io::Error| ToolError::new(format!("the command cannot be run: {error}"));
+        let mut child = self.command(command).spawn().map_err(cannot)?;
+        let mut group = Group::led_by(&child);
+        let (mut stdout, mut stderr) = (Kept::new(self.max_output_bytes), Kept::new(self.max_output_bytes));
+        let ended = {
+            let pipes = (child.stdout.take(), child.stderr.take());
+            let reading = async { tokio::join!(keep(pipes.0, &mut stdout), keep(pipes.1, &mut stderr)) };
+            let mut reading = pin!(reading);
+            let mut drained = false;
+            let ending = async {
+                loop {
+                    tokio::select! {
+                        status = child.wait() => break status,
+                        _ = &mut reading, if !drained => drained = true,
+                    }
+                }
+            };
+            let ended = timeout(limit, ending).await;
+            // Nothing that the command started outlives it, and nobody else holds its pipes then.
+            group.kill();
+            if !drained {
+                let _ = timeout(GRACE, reading).await;
+            }
+            ended
+        };
+        let (status, timed_out) = match ended {
+            Ok(status) => (status.map_err(cannot)?, false),
+            Err(_) => {
+                child.start_kill().map_err(cannot)?;
+                (child.wait().await.map_err(cannot)?, true)
+            }
+        };
+        let ((stdout, out_gone), (stderr, err_gone)) = (stdout.text(), stderr.text());
+        Ok(Ran {
+            exit_code: status.code(),
+            signal: signal(status),
+            timed_out,
+            stdout,
+            stderr,
+            truncated_bytes: out_gone + err_gone,
+        })
+    }
+
+    fn command(&self, text: &str) -> Command {
+        let mut command = if cfg!(windows) { Command::new("cmd") } else { Command::new("sh") };
+        command.args([if cfg!(windows) { "/C" } else { "-c" }, text]);
+        command.current_dir(self.workspace.root());
+        command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.kill_on_drop(true);
+        #[cfg(unix)]
+        command.process_group(0);
+        command
+    }
+}
+
+/// What to run.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CommandArgs {
+    /// The command, for `sh -c`, in the workspace.
+    pub command: String,
+    /// How many seconds it may take, at most the limit that is set for all commands.
+    #[serde(default)]
+    pub timeout_s: Option<u64>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Ran {
+    /// The exit status; none where a signal ended it.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// Whether it was killed because its time was over.
+    pub timed_out: bool,
+    /// What it wrote, head and tail where it is long.
+    pub stdout: String,
+    /// What it complained about, head and tail where it is long.
+    pub stderr: String,
+    /// How many bytes of both are left out.
+    pub truncated_bytes: u64,
+}
+
+impl Ran {
+    /// Whether it came to its end with status 0.
+    pub fn success(&self) -> bool {
+        self.exit_code == Some(0) && !self.timed_out
+    }
+}
+
+impl Tool for RunCommand {
+    type Args = CommandArgs;
+    type Output = Ran;
+
+    fn name(&self) -> &str {
+        "run_command"
+    }
+
+    fn description(&self) -> &str {
+        "Runs a command with `sh -c` in the workspace, without input. Gives exit_code, stdout and stderr. It is killed \
+         with all it started when its time is over."
+    }
+
+    async fn call(&self, args: CommandArgs, _cx: ToolCx<'_>) -> Result<Ran, ToolError> {
+        if args.command.trim().is_empty() {
+            return Err(invalid("the command is empty"));
+        }
+        let limit = args.timeout_s.map_or(self.timeout, |seconds| Duration::from_secs(seconds).min(self.timeout));
+        self.run(&args.command, limit).await
+    }
+
+    /// The tool keeps its own time, so that what the command wrote until then is not lost.
+    fn limits(&self) -> ToolLimits {
+        ToolLimits { timeout: None, ..ToolLimits::default() }
+    }
+}
+
+async fn keep(pipe: Option<impl AsyncRead + Unpin>, kept: &mut Kept) {
+    let Some(mut pipe) = pipe else { return };
+    let mut buffer = vec![0; 16 << 10];
+    // A pipe that cannot be read any more has ended as far as we are concerned.
+    while let Ok(many @ 1..) = pipe.read(&mut buffer).await {
+        kept.push(buffer.get(..many).unwrap_or_default());
+    }
+}
+
+#[cfg(unix)]
+fn signal(status: ExitStatus) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&status)
+}
+
+#[cfg(not(unix))]
+fn signal(_status: ExitStatus) -> Option<i32> {
+    None
+}
+
+/// The processes that a command started; killed when nobody waits for it any more.
+struct Group {
+    #[cfg(unix)]
+    leader: Option<rustix::process::Pid>,
+}
+
+impl Group {
+    #[cfg(unix)]
+    fn led_by(child: &Child) -> Self {
+        let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
+        Self { leader }
+    }
+
+    #[cfg(not(unix))]
+    fn led_by(_child: &Child) -> Self {
+        Self {}
+    }
+
+    /// Kills them once; a group keeps its number only as long as it has a member.
+    fn kill(&mut self) {
+        #[cfg(unix)]
+        if let Some(leader) = self.leader.take() {
+            // An empty group is gone, which is what was wanted.
+            let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,115 @@
+//! What is in a directory?
+
+use std::io;
+
+use cap_std::fs::{Dir, FileType};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::workspace::{Workspace, blocking, failure};
+use crate::engine::{Tool, ToolCx, ToolError};
+
+/// So many entries are given.
+const MAX_ENTRIES: usize = 500;
+
+/// Names what is in a directory.
+#[derive(Debug, Clone)]
+pub struct ListDir {
+    workspace: Workspace,
+}
+
+impl ListDir {
+    /// Lists below `workspace`.
+    pub fn new(workspace: Workspace) -> Self {
+        Self { workspace }
+    }
+}
+
+/// What to list.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListArgs {
+    /// The directory, relative to the workspace; without it, the workspace itself.
+    #[serde(default = "here")]
+    pub path: String,
+}
+
+pub(super) fn here() -> String {
+    ".".to_owned()
+}
+
+/// What is in a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Listing {
+    /// The directory as it was named.
+    pub path: String,
+    /// What is in it, by name.
+    pub entries: Vec<Entry>,
+    /// How many there are.
+    pub total: u64,
+    /// Whether some are left out.
+    pub truncated: bool,
+}
+
+/// Something in a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// `file`, `dir`, `link` or `other`.
+    pub kind: &'static str,
+    /// The bytes of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+}
+
+impl Tool for ListDir {
+    type Args = ListArgs;
+    type Output = Listing;
+
+    fn name(&self) -> &str {
+        "list_dir"
+    }
+
+    fn description(&self) -> &str {
+        "Lists a directory of the workspace: names, kinds (file, dir, link, other) and sizes of files."
+    }
+
+    async fn call(&self, args: ListArgs, _cx: ToolCx<'_>) -> Result<Listing, ToolError> {
+        let workspace = self.workspace.clone();
+        blocking(move || {
+            let inside = workspace.inside(&args.path)?;
+            let listed = workspace.dir().open_dir(inside).and_then(|dir| list(&dir));
+            let mut entries = listed.map_err(|error| failure(&args.path, &error))?;
+            let total = entries.len();
+            entries.truncate(MAX_ENTRIES);
+            Ok(Listing { path: args.path, entries, total: total as u64, truncated: total > MAX_ENTRIES })
+        })
+        .await
+    }
+}
+
+fn list(dir: &Dir) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in dir.entries()? {
+        let entry = entry?;
+        let kind = kind(entry.file_type()?);
+        // Somebody may remove it in between; it was there when it was listed.
+        let size_bytes = entry.metadata().ok().filter(|_| kind == "file").map(|metadata| metadata.len());
+        entries.push(Entry { name: entry.file_name().to_string_lossy().into_owned(), kind, size_bytes });
+    }
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(entries)
+}
+
+fn kind(file_type: FileType) -> &'static str {
+    if file_type.is_symlink() {
+        "link"
+    } else if file_type.is_dir() {
+        "dir"
+    } else if file_type.is_file() {
+        "file"
+    } else {
+        "other"
+    }
+}

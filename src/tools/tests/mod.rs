@@ -1,0 +1,53 @@
+//! Do the tools do what they say, and nothing beyond it?
+
+mod files;
+mod reading;
+#[cfg(unix)]
+mod shell;
+
+use std::fs;
+use std::path::Path;
+
+use super::Workspace;
+use crate::engine::{Tool, ToolCx, ToolError};
+
+/// A workspace beside a file that nobody may reach.
+struct Place {
+    dir: tempfile::TempDir,
+    workspace: Workspace,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("work")).unwrap();
+        fs::create_dir(dir.path().join("outside")).unwrap();
+        fs::write(dir.path().join("outside/secret.txt"), "the secret\n").unwrap();
+        let workspace = Workspace::open(&dir.path().join("work")).unwrap();
+        Self { dir, workspace }
+    }
+
+    fn root(&self) -> &Path {
+        self.workspace.root()
+    }
+
+    fn outside(&self) -> std::path::PathBuf {
+        self.dir.path().join("outside")
+    }
+
+    fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.root().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.root().join(path)).unwrap()
+    }
+}
+
+/// Calls a tool with arguments as a model writes them.
+async fn call<T: Tool>(tool: &T, args: serde_json::Value) -> Result<T::Output, ToolError> {
+    let cx = ToolCx { step: 0, workspace: None, attempt: 0 };
+    tool.call(serde_json::from_value(args).unwrap(), cx).await
+}

@@ -1,0 +1,130 @@
+//! Which files may an agent touch? Those below one directory, whatever a path says.
+//!
+//! The directory is opened once and every path is resolved below that handle, piece by piece, by `cap-std`. Checking a
+//! path first and opening it afterwards would leave a gap in which a link can be put in its place.
+
+use std::io::{self, Read};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, File, OpenOptions};
+
+use crate::engine::ToolError;
+use crate::error::{Error, Kind, Result};
+
+/// A file that is longer is not read into memory.
+pub(super) const MAX_FILE_BYTES: u64 = 16 << 20;
+/// A NUL among so many first bytes makes a file binary; the rule and the number are Git's.
+const BINARY_PROBE_BYTES: usize = 8000;
+
+/// The directory that an agent works in.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    dir: Arc<Dir>,
+    root: PathBuf,
+}
+
+impl Workspace {
+    /// Opens a directory as a workspace.
+    ///
+    /// # Errors
+    /// The directory is not there, is none, or must not be entered.
+    pub fn open(root: &Path) -> Result<Self> {
+        let cannot = |error: io::Error| {
+            let kind = if error.kind() == io::ErrorKind::NotFound { Kind::NotFound } else { Kind::Unreadable };
+            Error::new(kind, format!("cannot use {} as a workspace", root.display())).because(error)
+        };
+        // Commands start there; a relative path would change its meaning with the process's directory.
+        let root = root.canonicalize().map_err(cannot)?;
+        let dir = Dir::open_ambient_dir(&root, ambient_authority()).map_err(cannot)?;
+        Ok(Self { dir: Arc::new(dir), root })
+    }
+
+    /// The directory's absolute path.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(super) fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    /// The path below the workspace that is meant; models like to write absolute ones.
+    pub(super) fn inside<'a>(&self, path: &'a str) -> Result<&'a Path, ToolError> {
+        let path = Path::new(path);
+        if path.as_os_str().is_empty() {
+            return Err(invalid("the path is empty; the workspace itself is `.`"));
+        }
+        let below = path.strip_prefix(&self.root).unwrap_or(path);
+        Ok(if below.as_os_str().is_empty() { Path::new(".") } else { below })
+    }
+
+    /// Reads a file whole.
+    pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, ToolError> {
+        let inside = self.inside(path)?;
+        let file = open_file(&self.dir, inside).map_err(|error| failure(path, &error))?;
+        let mut bytes = Vec::new();
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|error| failure(path, &error))?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            let limit = MAX_FILE_BYTES >> 20;
+            return Err(ToolError::new(format!("{path}: longer than {limit} MiB; look at parts of it with a command")));
+        }
+        if is_binary(&bytes) {
+            return Err(ToolError::new(format!("{path}: a binary file of {} bytes, no text", bytes.len())));
+        }
+        Ok(bytes)
+    }
+}
+
+/// Opens a regular file for reading. To open a pipe would wait for somebody who writes into it.
+pub(super) fn open_file(dir: &Dir, path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use cap_std::fs::OpenOptionsExt as _;
+        let nonblock = rustix::fs::OFlags::NONBLOCK.bits();
+        options.custom_flags(i32::try_from(nonblock).unwrap_or_default());
+    }
+    let file = dir.open_with(path, &options)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::other("neither a file nor a directory"));
+    }
+    Ok(file)
+}
+
+pub(super) fn is_binary(bytes: &[u8]) -> bool {
+    memchr::memchr(0, bytes.get(..BINARY_PROBE_BYTES).unwrap_or(bytes)).is_some()
+}
+
+/// What went wrong with `path`, in words that help a model on.
+pub(super) fn failure(path: &str, error: &io::Error) -> ToolError {
+    let escapes = error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none();
+    let absolute = Path::new(path).components().next().is_some_and(|first| first != Component::CurDir)
+        && Path::new(path).has_root();
+    ToolError::new(match error.kind() {
+        _ if escapes && absolute => format!("{path}: outside of the workspace; paths are relative to it"),
+        _ if escapes => format!("{path}: leads out of the workspace"),
+        io::ErrorKind::NotFound => format!("{path}: there is no such file or directory"),
+        io::ErrorKind::IsADirectory => format!("{path}: a directory, not a file"),
+        io::ErrorKind::NotADirectory => format!("{path}: a part of the path is not a directory"),
+        _ => format!("{path}: {error}"),
+    })
+}
+
+pub(super) fn invalid(message: impl Into<String>) -> ToolError {
+    ToolError::new(message).category("invalid_arguments")
+}
+
+/// Does work that blocks where it blocks nobody.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    let lost = |error| Err(ToolError::new(format!("the work was lost: {error}")));
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(lost)
+}

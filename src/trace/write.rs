@@ -1,0 +1,354 @@
+//! How is a trace put on the disk? One write for a line, a rename for the manifest, and nothing kept back.
+//!
+//! Whoever kills the process loses at most the line being written, and a reader meets a whole manifest at any moment.
+//! Knows neither the engine that calls it nor the reading half.
+
+mod file;
+mod line;
+mod manifest;
+mod stamp;
+
+use std::fmt;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use serde::Serialize;
+
+use self::file::{LineFile, Reserve};
+use self::manifest::{ManifestText, Now};
+pub use self::manifest::{RunEnd, RunInfo};
+use self::stamp::Stamper;
+use crate::model::strict::{NonFinite, NotJson, write_json, write_json_pretty};
+use crate::model::{MAX_LINE_BYTES, TraceFile};
+use crate::{Error, Kind};
+
+/// File systems allow 255 bytes in a name; readers and exports put something behind it.
+const MAX_RUN_ID_BYTES: usize = 200;
+/// The manifest is refreshed when the lines' time has moved on by this much.
+const REFRESH_MICROS: u64 = 1_000_000;
+
+/// Writes one run: [`begin`](Self::begin), then events and steps in any order, then [`finish`](Self::finish).
+///
+/// After an error of the disk the writer can still be used: the files are as they were before the failed record, and
+/// the space held in reserve is free for the last event and the last manifest.
+#[derive(Debug)]
+pub struct RunWriter {
+    dir: PathBuf,
+    run_id: String,
+    info: RunInfo,
+    stage: Stage,
+    /// Gone after the first failed write.
+    reserve: Option<Reserve>,
+    steps: u64,
+    events: u64,
+    next_step: Option<u64>,
+    /// The time of the last manifest, in microseconds since the epoch.
+    refreshed_at: i64,
+    /// The time of the last line.
+    last_ts: i64,
+    stamper: Stamper,
+    /// The record being built; kept for its memory.
+    line: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Created,
+    Begun(Files),
+    Finished,
+}
+
+#[derive(Debug)]
+struct Files {
+    steps: LineFile,
+    events: LineFile,
+}
+
+/// One line of `events.jsonl`.
+#[derive(Debug, Clone, Copy)]
+pub struct EventLine<'a, P> {
+    /// The step it belongs to.
+    pub step_id: u64,
+    /// The phase, such as `DECIDE`.
+    pub phase: &'a str,
+    /// The stage in the phase, written first in the payload; empty for none.
+    pub stage: &'a str,
+    /// Whether it went well.
+    pub ok: bool,
+    /// More of the payload: a struct or map without a field `stage`, or `()`.
+    pub payload: P,
+    /// The error in words.
+    pub error: Option<&'a str>,
+    /// When it happened, in microseconds since the epoch.
+    pub ts: i64,
+}
+
+/// Why a record was not written. Nothing of it is in the file.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The disk refused.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A value that JSON does not have.
+    NotJson {
+        /// Which record: `step 3`, `event DECIDE of step 3`, `the manifest`.
+        record: String,
+        /// Where in it and what.
+        source: NotJson,
+    },
+    /// Readers would not parse a line this long.
+    TooLong {
+        /// Which record.
+        record: String,
+        /// Its length.
+        bytes: u64,
+    },
+    /// Step ids rise by one.
+    StepOrder {
+        /// The id that was to come.
+        expected: u64,
+        /// The id that came.
+        got: u64,
+    },
+    /// A call out of turn, in words.
+    OutOfTurn(&'static str),
+}
+
+impl RunWriter {
+    /// Creates the run's directory below `root`; its name is the run id.
+    ///
+    /// # Errors
+    /// An id that is not one plain directory name; a directory that holds a trace already; what the system says.
+    pub fn create(root: &Path, run_id: &str) -> crate::Result<Self> {
+        if let Some(fault) = id_fault(run_id) {
+            let message = format!("the run id {run_id:?} cannot name a directory: {fault}");
+            return Err(Error::new(Kind::Usage, message).hint("use letters, digits, '-', '_' and '.'"));
+        }
+        let dir = root.join(run_id);
+        std::fs::create_dir_all(&dir).map_err(|error| {
+            Error::new(Kind::Unreadable, format!("cannot create the run directory {}", dir.display())).because(error)
+        })?;
+        let taken = |file: &TraceFile| std::fs::symlink_metadata(dir.join(file.name())).is_ok();
+        if [TraceFile::Manifest, TraceFile::Steps, TraceFile::Events].iter().any(taken) {
+            let message = format!("{} already holds a trace", dir.display());
+            return Err(Error::new(Kind::Unreadable, message).hint("give the run another name"));
+        }
+        Ok(Self {
+            dir,
+            run_id: run_id.to_owned(),
+            info: RunInfo::default(),
+            stage: Stage::Created,
+            reserve: None,
+            steps: 0,
+            events: 0,
+            next_step: None,
+            refreshed_at: 0,
+            last_ts: 0,
+            stamper: Stamper::default(),
+            line: Vec::new(),
+        })
+    }
+
+    /// The run's name.
+    pub fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    /// The run's directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// How many steps and how many events are written.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.steps, self.events)
+    }
+
+    /// Writes the first manifest, status `running`, so that a watcher sees the run before its first step.
+    ///
+    /// # Errors
+    /// A second call; a directory that another writer took meanwhile; what [`WriteError`] lists.
+    pub fn begin(&mut self, info: RunInfo) -> Result<(), WriteError> {
+        if !matches!(self.stage, Stage::Created) {
+            return Err(WriteError::OutOfTurn("the run has begun already"));
+        }
+        // The reserve comes first: it is created exclusively, so of two writers one stops here.
+        let reserve = Reserve::take(&self.dir)?;
+        let files = Files {
+            steps: LineFile::create(&self.dir, TraceFile::Steps)?,
+            events: LineFile::create(&self.dir, TraceFile::Events)?,
+        };
+        self.reserve = Some(reserve);
+        self.last_ts = info.started_at;
+        self.info = info;
+        self.write_manifest(self.last_ts, None)?;
+        self.stage = Stage::Begun(files);
+        Ok(())
+    }
+
+    /// Appends one event.
+    ///
+    /// # Errors
+    /// What [`WriteError`] lists; where only the manifest could not be refreshed, the event is written.
+    pub fn event<P: Serialize>(&mut self, event: &EventLine<'_, P>) -> Result<(), WriteError> {
+        let record = || format!("event {} of step {}", event.phase, event.step_id);
+        self.line.clear();
+        line::event(event, &mut self.stamper, &mut self.line)
+            .map_err(|source| WriteError::NotJson { record: record(), source })?;
+        self.append(|files| &mut files.events, record)?;
+        self.events += 1;
+        self.refresh(event.ts)
+    }
+
+    /// Appends one step. `line` is the whole object, its `step_id` included; `ts` is when the step ended, in
+    /// microseconds since the epoch.
+    ///
+    /// # Errors
+    /// An id that does not follow the one before; what [`WriteError`] lists; where only the manifest could not be
+    /// refreshed, the step is written.
+    pub fn step<L: Serialize + ?Sized>(&mut self, step_id: u64, ts: i64, line: &L) -> Result<(), WriteError> {
+        let record = || format!("step {step_id}");
+        if let Some(expected) = self.next_step.filter(|expected| *expected != step_id) {
+            return Err(WriteError::StepOrder { expected, got: step_id });
+        }
+        self.line.clear();
+        write_json(line, NonFinite::Refuse, &mut self.line)
+            .map_err(|source| WriteError::NotJson { record: record(), source })?;
+        self.append(|files| &mut files.steps, record)?;
+        self.steps += 1;
+        self.next_step = step_id.checked_add(1);
+        self.refresh(ts)
+    }
+
+    /// Writes the last manifest and closes the files. After an error of the disk it may be called again.
+    ///
+    /// # Errors
+    /// A run that has not begun or is finished; what [`WriteError`] lists.
+    #[expect(clippy::needless_pass_by_value, reason = "a run has one end; whoever wants to keep it can clone it")]
+    pub fn finish(&mut self, end: RunEnd) -> Result<(), WriteError> {
+        self.files()?;
+        let at = end.ended_at.unwrap_or(self.last_ts);
+        // The first try may be the write that finds the disk full and frees the reserve.
+        let had_reserve = self.reserve.is_some();
+        let written = match self.write_manifest(at, Some(&end)) {
+            Err(WriteError::Io { .. }) if had_reserve => self.write_manifest(at, Some(&end)),
+            written => written,
+        };
+        self.reserve = None;
+        written?;
+        self.stage = Stage::Finished;
+        Ok(())
+    }
+
+    fn files(&mut self) -> Result<&mut Files, WriteError> {
+        match &mut self.stage {
+            Stage::Begun(files) => Ok(files),
+            Stage::Created => Err(WriteError::OutOfTurn("the run has not begun")),
+            Stage::Finished => Err(WriteError::OutOfTurn("the run is finished")),
+        }
+    }
+
+    /// Appends the record in `self.line`.
+    fn append(
+        &mut self,
+        file: fn(&mut Files) -> &mut LineFile,
+        record: impl FnOnce() -> String,
+    ) -> Result<(), WriteError> {
+        let mut text = std::mem::take(&mut self.line);
+        line::end(&mut text);
+        let bytes = text.len() as u64 - 1;
+        let written = match self.files() {
+            Ok(_) if bytes > MAX_LINE_BYTES => Err(WriteError::TooLong { record: record(), bytes }),
+            Ok(files) => file(files).append(&text),
+            Err(error) => Err(error),
+        };
+        self.line = text;
+        self.freeing_the_reserve(written)
+    }
+
+    /// Writes the manifest anew where the last one is old enough.
+    fn refresh(&mut self, ts: i64) -> Result<(), WriteError> {
+        self.last_ts = ts;
+        // A clock that was set back must not stop the refreshing.
+        if ts.abs_diff(self.refreshed_at) < REFRESH_MICROS {
+            return Ok(());
+        }
+        self.write_manifest(ts, None)
+    }
+
+    fn write_manifest(&mut self, at: i64, end: Option<&RunEnd>) -> Result<(), WriteError> {
+        let not_json = |source| WriteError::NotJson { record: "the manifest".to_owned(), source };
+        let mut stamp = |ts| self.stamper.text(ts).map_err(not_json);
+        let (started_at, updated_at) = (stamp(self.info.started_at)?, stamp(at)?);
+        let now = Now {
+            run_id: &self.run_id,
+            started_at: &started_at,
+            updated_at: &updated_at,
+            steps: self.steps,
+            events: self.events,
+        };
+        self.line.clear();
+        let text = ManifestText::new(now, &self.info, end);
+        write_json_pretty(&text, NonFinite::Refuse, &mut self.line).map_err(not_json)?;
+        self.refreshed_at = at;
+        let written = file::replace_manifest(&self.dir, &self.line);
+        self.freeing_the_reserve(written)
+    }
+
+    fn freeing_the_reserve<T>(&mut self, written: Result<T, WriteError>) -> Result<T, WriteError> {
+        written.inspect_err(|error| {
+            if matches!(error, WriteError::Io { .. }) {
+                self.reserve = None;
+            }
+        })
+    }
+}
+
+/// Why `run_id` is not one plain directory name, if it is not.
+fn id_fault(run_id: &str) -> Option<&'static str> {
+    let mut parts = Path::new(run_id).components();
+    let plain = matches!((parts.next(), parts.next()), (Some(Component::Normal(name)), None) if name == run_id);
+    if run_id.is_empty() {
+        Some("it is empty")
+    } else if run_id.len() > MAX_RUN_ID_BYTES {
+        Some("it is longer than 200 bytes")
+    } else if run_id.starts_with('.') {
+        Some("it begins with a dot")
+    } else if run_id.contains(['/', '\\']) || run_id.contains(char::is_control) || !plain {
+        Some("it holds a separator or a control character")
+    } else {
+        None
+    }
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WriteError::Io { path, .. } => write!(f, "cannot write {}", path.display()),
+            WriteError::NotJson { record, .. } => write!(f, "{record} cannot be written as JSON"),
+            WriteError::TooLong { record, bytes } => {
+                write!(f, "{record} has {bytes} bytes; a line has at most {MAX_LINE_BYTES}")
+            }
+            WriteError::StepOrder { expected, got } => write!(f, "step {got} came where step {expected} was to come"),
+            WriteError::OutOfTurn(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for WriteError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            WriteError::Io { source, .. } => Some(source),
+            WriteError::NotJson { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! How does a file stay readable whatever happens? Whole lines or none, a whole manifest or the one before it, and
+//! some room for the end on a full disk.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::WriteError;
+use crate::model::TraceFile;
+
+const MANIFEST_TEMP: &str = ".manifest.json.tmp";
+const RESERVE: &str = ".reserve";
+/// Enough for an END event and a manifest with some tool descriptions.
+const RESERVE_BYTES: usize = 64 << 10;
+
+/// Makes the writer's error of the system's.
+fn at(path: &Path) -> impl FnOnce(io::Error) -> WriteError + '_ {
+    |source| WriteError::Io { path: path.to_owned(), source }
+}
+
+/// A file of lines, to which whole lines are appended.
+#[derive(Debug)]
+pub(super) struct LineFile {
+    path: PathBuf,
+    file: File,
+    /// Up to here there are whole lines.
+    len: u64,
+    /// Whether part of a line may lie behind `len`.
+    torn: bool,
+}
+
+impl LineFile {
+    /// Creates the file; it may not be there yet.
+    pub(super) fn create(dir: &Path, file: TraceFile) -> Result<Self, WriteError> {
+        let path = dir.join(file.name());
+        let file = OpenOptions::new().append(true).create_new(true).open(&path).map_err(at(&path))?;
+        Ok(Self { path, file, len: 0, torn: false })
+    }
+
+    /// Appends `line`, its line end included, in one write; nothing is kept back.
+    ///
+    /// # Errors
+    /// What the system says; the file then ends with the line before.
+    pub(super) fn append(&mut self, line: &[u8]) -> Result<(), WriteError> {
+        self.mend().and_then(|()| self.file.write_all(line)).map_err(|source| {
+            // Where the file cannot be cut back now, it is tried again before the next line.
+            self.torn = true;
+            let _ = self.mend();
+            WriteError::Io { path: self.path.clone(), source }
+        })?;
+        self.len += line.len() as u64;
+        Ok(())
+    }
+
+    fn mend(&mut self) -> io::Result<()> {
+        if self.torn {
+            self.file.set_len(self.len)?;
+            self.torn = false;
+        }
+        Ok(())
+    }
+}
+
+/// Replaces the manifest by `text` in one step: readers see the old one or this one.
+///
+/// It is not forced to the disk: a killed process loses nothing, and a power cut may cost the last seconds.
+pub(super) fn replace_manifest(dir: &Path, text: &[u8]) -> Result<(), WriteError> {
+    let (temp, path) = (dir.join(MANIFEST_TEMP), dir.join(TraceFile::Manifest.name()));
+    fs::write(&temp, text).and_then(|()| fs::rename(&temp, &path)).map_err(|source| {
+        // Half a file would keep the space that the next try needs.
+        let _ = fs::remove_file(&temp);
+        WriteError::Io { path, source }
+    })
+}
+
+/// Space on the disk that is given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Reserve(PathBuf);
+
+impl Reserve {
+    /// Takes the space in `dir`; of two takers one fails.
+    pub(super) fn take(dir: &Path) -> Result<Self, WriteError> {
+        let path = dir.join(RESERVE);
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(at(&path))?;
+        let reserve = Self(path);
+        file.write_all(&noise(RESERVE_BYTES)).map_err(at(&reserve.0))?;
+        Ok(reserve)
+    }
+}
+
+impl Drop for Reserve {
+    fn drop(&mut self) {
+        // A file that cannot be removed is 64 KiB that readers pass over.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Bytes that a compressing file system cannot make small: the top bytes of a linear congruential sequence, with the
+/// multiplier and increment of Knuth's MMIX.
+fn noise(len: usize) -> Vec<u8> {
+    let next = |seed: &u64| Some(seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
+    std::iter::successors(Some(1), next).map(|seed: u64| (seed >> 56) as u8).take(len).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn append_only(path: &Path) -> LineFile {
+        let file = OpenOptions::new().append(true).open(path).unwrap();
+        LineFile { path: path.to_owned(), file, len: 0, torn: false }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_that_takes_nothing_is_named() {
+        let mut full = append_only(Path::new("/dev/full"));
+        for _ in 0..2 {
+            let WriteError::Io { path, source } = full.append(b"line\n").unwrap_err() else { panic!("no other error") };
+            assert!(path.ends_with("full") && source.kind() != io::ErrorKind::NotFound);
+        }
+        assert_eq!(full.len, 0);
+    }
+
+    #[test]
+    fn half_a_line_is_cut_off_before_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut lines = LineFile::create(dir.path(), TraceFile::Steps).unwrap();
+        lines.append(b"one\n").unwrap();
+        lines.file.write_all(b"tw").unwrap();
+        lines.torn = true;
+        lines.append(b"three\n").unwrap();
+        assert_eq!((fs::read(&lines.path).unwrap(), lines.len), (b"one\nthree\n".to_vec(), 10));
+    }
+
+    #[test]
+    fn noise_has_every_byte() {
+        let bytes: std::collections::BTreeSet<u8> = noise(RESERVE_BYTES).into_iter().collect();
+        assert_eq!(bytes.len(), 256);
+    }
+}

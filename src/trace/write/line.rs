@@ -1,0 +1,92 @@
+//! What does a record look like as one line? One JSON object without a line break, of any reader's kind.
+
+use std::io::Write as _;
+
+use serde::Serialize;
+
+use super::EventLine;
+use super::stamp::Stamper;
+use crate::model::strict::{NonFinite, NotJson, write_json};
+
+/// Appends an event as one JSON object.
+///
+/// # Errors
+/// A payload that is neither fields nor nothing, or that JSON does not have; a time out of range.
+pub(super) fn event<P: Serialize>(
+    event: &EventLine<'_, P>,
+    stamper: &mut Stamper,
+    out: &mut Vec<u8>,
+) -> Result<(), NotJson> {
+    out.extend_from_slice(br#"{"step_id":"#);
+    number(event.step_id, out);
+    out.extend_from_slice(br#","phase":"#);
+    write_json(event.phase, NonFinite::Refuse, out)?;
+    out.extend_from_slice(if event.ok { br#","ok":true,"payload":"# } else { br#","ok":false,"payload":"# });
+    payload(event.stage, &event.payload, out).map_err(|fault| fault.inside("payload"))?;
+    if let Some(error) = event.error {
+        out.extend_from_slice(br#","error":"#);
+        write_json(error, NonFinite::Refuse, out)?;
+    }
+    out.extend_from_slice(br#","ts":""#);
+    stamper.write(event.ts, out)?;
+    out.extend_from_slice(br#""}"#);
+    Ok(())
+}
+
+/// Appends `{"stage": .., fields ..}`: the stage first, the fields of `payload` spliced in behind it.
+fn payload<P: Serialize>(stage: &str, payload: &P, out: &mut Vec<u8>) -> Result<(), NotJson> {
+    if !stage.is_empty() {
+        out.extend_from_slice(br#"{"stage":"#);
+        write_json(stage, NonFinite::Refuse, out)?;
+    }
+    let start = out.len();
+    write_json(payload, NonFinite::Refuse, out)?;
+    let written = out.get(start..).unwrap_or_default();
+    let empty = match written.split_first() {
+        Some((b'{', fields)) => fields.trim_ascii() == b"}",
+        _ if written == b"null" => true,
+        _ => return Err(NotJson { path: String::new(), what: "has no fields".to_owned() }),
+    };
+    if empty {
+        out.truncate(start);
+        out.extend_from_slice(if stage.is_empty() { b"{}" } else { b"}" });
+    } else if let Some(brace) = out.get_mut(start).filter(|_| !stage.is_empty()) {
+        *brace = b',';
+    }
+    Ok(())
+}
+
+fn number(value: u64, out: &mut Vec<u8>) {
+    // Memory takes every write.
+    let _ = write!(out, "{value}");
+}
+
+/// Makes sure that a JSON text is one line for every reader, and ends it.
+///
+/// A line break can stand only between the values of raw JSON that came from elsewhere, where a blank says the same.
+/// U+0085, U+2028 and U+2029 can stand only inside strings, where an escape says the same; Python's `splitlines`,
+/// which some readers split files with, would cut the line there.
+pub(super) fn end(line: &mut Vec<u8>) {
+    for letter in line.iter_mut().filter(|letter| matches!(letter, b'\n' | b'\r')) {
+        *letter = b' ';
+    }
+    for (separator, escape) in [("\u{85}", r"\u0085"), ("\u{2028}", r"\u2028"), ("\u{2029}", r"\u2029")] {
+        if memchr::memmem::find(line, separator.as_bytes()).is_some() {
+            *line = replaced(line, separator.as_bytes(), escape.as_bytes());
+        }
+    }
+    line.push(b'\n');
+}
+
+fn replaced(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 64);
+    let mut rest = text;
+    while let Some(at) = memchr::memmem::find(rest, from) {
+        let (before, after) = rest.split_at(at);
+        out.extend_from_slice(before);
+        out.extend_from_slice(to);
+        rest = after.get(from.len()..).unwrap_or_default();
+    }
+    out.extend_from_slice(rest);
+    out
+}

@@ -1,0 +1,222 @@
+//! What stands in the manifest? What is known when a run begins, what is known when it ends, and the counts.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// What is known when a run begins. What is `None`, `Null` or empty is written as unknown.
+#[derive(Debug, Clone, Default)]
+pub struct RunInfo {
+    /// When the run began, in microseconds since the epoch.
+    pub started_at: i64,
+    /// The model's name.
+    pub model_id: Option<String>,
+    /// The model's family.
+    pub model_family: Option<String>,
+    /// A hash of the prompt.
+    pub prompt_hash: Option<String>,
+    /// How decisions are asked for.
+    pub prompt_protocol: Option<String>,
+    /// The parser of the model's replies.
+    pub parser_name: Option<String>,
+    /// Tool name to what is known of its version.
+    pub tool_versions: Map<String, Value>,
+    /// The tools as the model is told of them.
+    pub tool_manifest: Vec<Value>,
+    /// The seed.
+    pub seed: Value,
+    /// A hash of the configuration.
+    pub run_config_hash: Option<String>,
+    /// The task: id, budget, criteria.
+    pub task_meta: Value,
+    /// The run: model, parser, tools, environment.
+    pub run_meta: Value,
+    /// The run that started this one.
+    pub parent_run_id: Option<String>,
+    /// The agent's name.
+    pub agent_name: Option<String>,
+    /// The writing process.
+    pub pid: Option<u32>,
+    /// The machine it runs on.
+    pub host: Option<String>,
+    /// The stop rules, as they were set.
+    pub stop_rules: Value,
+    /// The run that this one continues, and where.
+    pub resumed_from: Value,
+}
+
+/// What is known when a run ends.
+#[derive(Debug, Clone, Default)]
+pub struct RunEnd {
+    /// When it ended, in microseconds since the epoch; the time of the last line where it is not given.
+    pub ended_at: Option<i64>,
+    /// The outcome's word: `completed`, `truncated`, `halted`, `failed` or `cancelled`.
+    pub outcome: String,
+    /// The stop reason in the words that QitOS uses.
+    pub stop_reason: Option<String>,
+    /// The answer.
+    pub final_result: Option<String>,
+    /// The failures that reached the recovery policy.
+    pub failures: Vec<Value>,
+    /// Tokens of the whole run, where a model was asked.
+    pub token_usage: Option<u64>,
+    /// Run time on a monotonic clock.
+    pub latency_seconds: Option<f64>,
+    /// What it cost.
+    pub cost: Option<f64>,
+    /// How the task came out.
+    pub task_result: Value,
+    /// The verdict that ended the run.
+    pub stop: Value,
+}
+
+impl RunEnd {
+    /// The manifest's status: QitOS calls every end `completed` that is no error and was not asked for from outside.
+    fn status(&self) -> &'static str {
+        match self.outcome.as_str() {
+            "failed" => "failed",
+            "cancelled" => "stopped",
+            _ => "completed",
+        }
+    }
+}
+
+/// The manifest's keys in their order. The first ones are those that QitOS writes and its viewer reads.
+#[derive(Debug, Serialize)]
+pub(super) struct ManifestText<'a> {
+    run_id: &'a str,
+    schema_version: &'static str,
+    status: &'static str,
+    updated_at: &'a str,
+    event_count: u64,
+    step_count: u64,
+    summary: Summary<'a>,
+    model_id: &'a str,
+    prompt_hash: &'a str,
+    tool_versions: &'a Map<String, Value>,
+    seed: &'a Value,
+    run_config_hash: &'a str,
+    git_sha: (),
+    package_version: (),
+    benchmark_name: (),
+    benchmark_split: (),
+    model_family: Option<&'a str>,
+    prompt_protocol: Option<&'a str>,
+    parser_name: Option<&'a str>,
+    tool_manifest: &'a [Value],
+    run_spec: (),
+    experiment_spec: (),
+    official_run: bool,
+    replay_mode: (),
+    replay_note: (),
+    token_usage: Option<u64>,
+    latency_seconds: Option<f64>,
+    cost: Option<f64>,
+    parent_run_id: Option<&'a str>,
+    agent_name: Option<&'a str>,
+    writer: &'static str,
+    started_at: &'a str,
+    pid: Option<u32>,
+    host: Option<&'a str>,
+    stop_rules: &'a Value,
+    resumed_from: &'a Value,
+    stop: &'a Value,
+}
+
+#[derive(Debug, Serialize)]
+struct Summary<'a> {
+    stop_reason: Option<&'a str>,
+    final_result: Option<&'a str>,
+    steps: u64,
+    failure_report: FailureReport<'a>,
+    token_usage: Option<u64>,
+    latency_seconds: Option<f64>,
+    cost: Option<f64>,
+    task_meta: &'a Value,
+    task_result: &'a Value,
+    run_meta: &'a Value,
+}
+
+/// `{}` while the run goes on.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum FailureReport<'a> {
+    Running {},
+    Ended { failure_count: usize, failures: &'a [Value], stop_reason: Option<&'a str> },
+}
+
+/// What changes from one manifest of a run to the next.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Now<'a> {
+    pub(super) run_id: &'a str,
+    pub(super) started_at: &'a str,
+    pub(super) updated_at: &'a str,
+    pub(super) steps: u64,
+    pub(super) events: u64,
+}
+
+impl<'a> ManifestText<'a> {
+    /// The manifest of a run that goes on, or that came to `end`.
+    pub(super) fn new(now: Now<'a>, info: &'a RunInfo, end: Option<&'a RunEnd>) -> Self {
+        const UNKNOWN: &str = "unknown";
+        const NULL: &Value = &Value::Null;
+        let stop_reason = end.and_then(|end| end.stop_reason.as_deref());
+        let token_usage = end.and_then(|end| end.token_usage);
+        let latency_seconds = end.and_then(|end| end.latency_seconds);
+        let cost = end.and_then(|end| end.cost);
+        let failures = |end: &'a RunEnd| FailureReport::Ended {
+            failure_count: end.failures.len(),
+            failures: &end.failures,
+            stop_reason,
+        };
+        Self {
+            run_id: now.run_id,
+            schema_version: "v1",
+            status: end.map_or("running", RunEnd::status),
+            updated_at: now.updated_at,
+            event_count: now.events,
+            step_count: now.steps,
+            summary: Summary {
+                stop_reason,
+                final_result: end.and_then(|end| end.final_result.as_deref()),
+                steps: now.steps,
+                failure_report: end.map_or(FailureReport::Running {}, failures),
+                token_usage,
+                latency_seconds,
+                cost,
+                task_meta: &info.task_meta,
+                task_result: end.map_or(NULL, |end| &end.task_result),
+                run_meta: &info.run_meta,
+            },
+            model_id: info.model_id.as_deref().unwrap_or(UNKNOWN),
+            prompt_hash: info.prompt_hash.as_deref().unwrap_or(UNKNOWN),
+            tool_versions: &info.tool_versions,
+            seed: &info.seed,
+            run_config_hash: info.run_config_hash.as_deref().unwrap_or(UNKNOWN),
+            git_sha: (),
+            package_version: (),
+            benchmark_name: (),
+            benchmark_split: (),
+            model_family: info.model_family.as_deref(),
+            prompt_protocol: info.prompt_protocol.as_deref(),
+            parser_name: info.parser_name.as_deref(),
+            tool_manifest: &info.tool_manifest,
+            run_spec: (),
+            experiment_spec: (),
+            official_run: false,
+            replay_mode: (),
+            replay_note: (),
+            token_usage,
+            latency_seconds,
+            cost,
+            parent_run_id: info.parent_run_id.as_deref(),
+            agent_name: info.agent_name.as_deref(),
+            writer: concat!("board ", env!("CARGO_PKG_VERSION")),
+            started_at: now.started_at,
+            pid: info.pid,
+            host: info.host.as_deref(),
+            stop_rules: &info.stop_rules,
+            resumed_from: &info.resumed_from,
+            stop: end.map_or(NULL, |end| &end.stop),
+        }
+    }
+}

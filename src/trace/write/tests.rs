@@ -1,0 +1,375 @@
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::error::causes;
+
+/// 2026-11-22T00:57:00Z
+const START: i64 = 1_795_309_020_000_000;
+
+fn begun(root: &Path) -> RunWriter {
+    let mut writer = RunWriter::create(root, "run").unwrap();
+    writer.begin(RunInfo { started_at: START, ..RunInfo::default() }).unwrap();
+    writer
+}
+
+fn event<P>(step_id: u64, ts: i64, payload: P) -> EventLine<'static, P> {
+    EventLine { step_id, phase: "DECIDE", stage: "start", ok: true, payload, error: None, ts }
+}
+
+fn text(writer: &RunWriter, file: &str) -> String {
+    fs::read_to_string(writer.dir().join(file)).unwrap()
+}
+
+fn manifest(writer: &RunWriter) -> Value {
+    serde_json::from_str(&text(writer, "manifest.json")).unwrap()
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(name).collect();
+    names.sort();
+    names
+}
+
+/// The error and its causes, as a person reads them.
+fn told(error: &WriteError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+#[test]
+fn an_event_is_one_compact_line() {
+    let root = tempfile::tempdir().unwrap();
+    let mut writer = begun(root.path());
+    writer.event(&event(3, START + 123_456, json!({"a": [1, 2.5]}))).unwrap();
+    writer.event(&event(3, START, ())).unwrap();
+    writer.event(&event(3, START, json!({}))).unwrap();
+    let bare = EventLine { stage: "", error: Some("no \"luck\""), ok: false, ..event(3, START, json!({"a": 1})) };
+    writer.event(&bare).unwrap();
+    writer.event(&EventLine { stage: "", ..event(4, START, ()) }).unwrap();
+    let lines: Vec<_> = text(&writer, "events.jsonl").lines().map(str::to_owned).collect();
+    assert_eq!(
+        lines,
+        [
+            r#"{"step_id":3,"phase":"DECIDE","ok":true,"payload":{"stage":"start","a":[1,2.5]},"ts":"2026-11-22T00:57:00.123456Z"}"#,
+            r#"{"step_id":3,"phase":"DECIDE","ok":true,"payload":{"stage":"start"},"ts":"2026-11-22T00:57:00.000000Z"}"#,
+            r#"{"step_id":3,"phase":"DECIDE","ok":true,"payload":{"stage":"start"},"ts":"2026-11-22T00:57:00.000000Z"}"#,
+            r#"{"step_id":3,"phase":"DECIDE","ok":false,"payload":{"a":1},"error":"no \"luck\"","ts":"2026-11-22T00:57:00.000000Z"}"#,
+            r#"{"step_id":4,"phase":"DECIDE","ok":true,"payload":{},"ts":"2026-11-22T00:57:00.000000Z"}"#,
+        ]
+    );
+    assert_eq!(writer.counts(), (0, 5));
+}
+
+#[test]
+fn a_record_stays_one_line_for_every_reader() {
+    let root = tempfile::tempdir().unwrap();
+    let mut writer = begun(root.path());
+    let raw = RawValue::from_string("{ \r\n \"x\": \"\u{2028}\u{2029}\u{85}\u{e9}\"\n}".to_owned()).unwrap();
+    let empty = RawValue::from_string("{\n}".to_owned()).unwrap();
+    writer.step(0, START, &raw).unwrap();
+    writer.event(&event(0, START, raw)).unwrap();
+    writer.event(&event(0, START, empty)).unwrap();
+    assert_eq!(text(&writer, "steps.jsonl"), "{    \"x\": \"\\u2028\\u2029\\u0085\u{e9}\" }\n");
+    let events = text(&writer, "events.jsonl");
+    assert_eq!(events.lines().count(), 2);
+    for line in events.lines() {
+        let read: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(read["payload"]["stage"], "start");
+    }
+    assert!(events.contains(r#""x": "\u2028\u2029\u0085"#));
+}
+
+#[test]
+fn steps_come_in_order_from_any_first_one() {
+    let root = tempfile::tempdir().unwrap();
+    let mut writer = begun(root.path());
+    writer.step(7, START, &json!({"step_id": 7})).unwrap();
+    for wrong in [7, 9, 0] {
+        let error = writer.step(wrong, START, &json!({})).unwrap_err();
+        assert!(matches!(error, WriteError::StepOrder { expected: 8, got } if got == wrong));
+    }
+    writer.step(8, START, &json!({"step_id": 8})).unwrap();
+    assert_eq!(text(&writer, "steps.jsonl"), "{\"step_id\":7}\n{\"step_id\":8}\n");
+    assert_eq!(writer.counts(), (2, 0));
+}
+
+#[test]
+fn calls_out_of_turn_are_errors() {
+    let root = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(root.path(), "run").unwrap();
+    let out_of_turn = |done: Result<(), WriteError>| matches!(done, Err(WriteError::OutOfTurn(_)));
+    assert!(out_of_turn(writer.event(&event(0, START, ()))));
+    assert!(out_of_turn(writer.step(0, START, &json!({}))));
+    assert!(out_of_turn(writer.finish(RunEnd::default())));
+    writer.begin(RunInfo::default()).unwrap();
+    assert!(out_of_turn(writer.begin(RunInfo::default())));
+    writer.finish(RunEnd::default()).unwrap();
+    assert!(out_of_turn(writer.begin(RunInfo::default())));
+    assert!(out_of_turn(writer.event(&event(0, START, ()))));
+    assert!(out_of_turn(writer.step(0, START, &json!({}))));
+    assert!(out_of_turn(writer.finish(RunEnd::default())));
+    assert_eq!((writer.counts(), text(&writer, "events.jsonl").len()), ((0, 0), 0));
+}
+
+#[test]
+fn what_json_does_not_have_is_refused_and_nothing_is_written() {
+    let root = tempfile::tempdir().unwrap();
+    let mut writer = begun(root.path());
+    let error = writer.event(&event(2, START, [("score", f64::NAN)].into_iter().collect::<Scores>())).unwrap_err();
+    assert_eq!(told(&error), "event DECIDE of step 2 cannot be written as JSON: payload.score is NaN");
+    let error = writer.step(2, START, &json_step(f64::INFINITY)).unwrap_err();
+    assert_eq!(told(&error), "step 2 cannot be written as JSON: critic_outputs[0].score is Infinity");
+    let error = writer.event(&event(2, START, [1])).unwrap_err();
+    assert_eq!(told(&error), "event DECIDE of step 2 cannot be written as JSON: payload has no fields");
+    let error = writer.event(&event(2, i64::MAX, ())).unwrap_err();
+    assert!(told(&error).contains("ts is no time between the years 0 and 9999"));
+    assert_eq!(writer.counts(), (0, 0));
+    assert_eq!(text(&writer, "steps.jsonl") + &text(&writer, "events.jsonl"), "");
+    // The id of the refused step is still the next one.
+    writer.step(2, START, &json_step(0.5)).unwrap();
+    let error = writer.finish(RunEnd { cost: Some(f64::NAN), ..RunEnd::default() }).unwrap_err();
+    assert_eq!(told(&error), "the manifest cannot be written as JSON: summary.cost is NaN");
+    assert_eq!(manifest(&writer)["status"], "running");
+    writer.finish(RunEnd::default()).unwrap();
+    assert_eq!(manifest(&writer)["status"], "completed");
+}
+
+type Scores = std::collections::BTreeMap<&'static str, f64>;
+
+fn json_step(score: f64) -> impl Serialize {
+    #[derive(Serialize)]
+    struct Step {
+        step_id: u64,
+        critic_outputs: Vec<Scores>,
+    }
+    Step { step_id: 2, critic_outputs: vec![Scores::from([("score", score)])] }
+}
+
+#[test]
+fn a_line_as_long_as_readers_parse_is_written_and_a_longer_one_is_not() {
+    let root = tempfile::tempdir().unwrap();
+    let mut writer = begun(root.path());
+    let line = |bytes: u64| "x".repeat(usize::try_from(bytes).unwrap() - 2);
+    let error = writer.step(0, START, &line(MAX_LINE_BYTES + 1)).unwrap_err();
+    assert!(matches!(error, WriteError::TooLong { bytes, .. } if bytes == MAX_LINE_BYTES + 1));
+    writer.step(0, START, &line(MAX_LINE_BYTES)).unwrap();
+    assert_eq!(text(&writer, "steps.jsonl").len() as u64, MAX_LINE_BYTES + 1);
+}
+
+#[test]
+fn a_run_id_is_one_plain_directory_name() {
+    let root = tempfile::tempdir().unwrap();
+    let long = "x".repeat(201);
+    for id in ["", ".", "..", ".hidden", "a/b", "/", "/etc", "a/", "a\\b", "a\0b", "a\nb", &long] {
+        let error = RunWriter::create(root.path(), id).unwrap_err();
+        assert_eq!((error.kind(), error.hints().len()), (Kind::Usage, 1), "{id:?}");
+    }
+    assert_eq!(names(root.path()), [""; 0]);
+    for id in ["run-1", "a b", "\u{e9}\u{4e2d}", "a..b", &long[1..]] {
+        assert_eq!(RunWriter::create(root.path(), id).unwrap().run_id(), id);
+    }
+}
+
+#[test]
+fn a_directory_with_a_trace_is_not_written_into() {
+    let root = tempfile::tempdir().unwrap();
+    for file in ["manifest.json", "steps.jsonl", "events.jsonl"] {
+        let dir = root.path().join(file.replace('.', "_"));
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join(file), "").unwrap();
+        let error = RunWriter::create(root.path(), dir.file_name().unwrap().to_str().unwrap()).unwrap_err();
+        assert!(error.to_string().ends_with("already holds a trace"), "{error}");
+        assert_eq!(error.hints(), ["give the run another name"]);
+    }
+    fs::write(root.path().join("file"), "").unwrap();
+    let error = RunWriter::create(root.path(), "file").unwrap_err();
+    assert_eq!((error.kind(), causes(&error).count()), (Kind::Unreadable, 1));
+}
+
+#[test]
+fn of_two_writers_of_one_directory_the_second_stops() {
+    let root = tempfile::tempdir().unwrap();
+    let mut first = RunWriter::create(root.path(), "run").unwrap();
+    let mut second = RunWriter::create(root.path(), "run").unwrap();
+    let mut third = RunWriter::create(root.path(), "run").unwrap();
+    let taken =
+        |error| matches!(error, Err(WriteError::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists);
+    first.begin(RunInfo::default()).unwrap();
+    assert!(taken(second.begin(RunInfo::default())));
+    first.event(&event(0, START, ())).unwrap();
+    first.finish(RunEnd::default()).unwrap();
+    assert!(taken(third.begin(RunInfo::default())));
+    assert_eq!(manifest(&first)["status"], "completed");
+    assert_eq!(names(first.dir()), ["events.jsonl", "manifest.json", "steps.jsonl"]);
+}
+
+#[test]
+fn the_manifest_is_refreshed_once_a_second_of_the_lines_time() {
+    let root = tempfile::tempdir().unwrap();
+    let mut writer = begun(root.path());
+    let seen = |writer: &RunWriter| {
+        let manifest = manifest(writer);
+        let number = |key: &str| manifest[key].as_u64().unwrap();
+        (number("step_count"), number("event_count"), manifest["updated_at"].as_str().unwrap()[17..26].to_owned())
+    };
+    let at = |steps, events, second: &str| (steps, events, second.to_owned());
+    assert_eq!(seen(&writer), at(0, 0, "00.000000"));
+    writer.event(&event(0, START + 999_999, ())).unwrap();
+    assert_eq!(seen(&writer), at(0, 0, "00.000000"));
+    writer.event(&event(0, START + 1_000_000, ())).unwrap();
+    assert_eq!(seen(&writer), at(0, 2, "01.000000"));
+    writer.step(0, START + 1_900_000, &json!({})).unwrap();
+    assert_eq!(seen(&writer), at(0, 2, "01.000000"));
+    writer.step(1, START + 2_500_000, &json!({})).unwrap();
+    assert_eq!(seen(&writer), at(2, 2, "02.500000"));
+    // Back by half a minute, as clocks are set.
+    writer.event(&event(0, START - 27_500_000, ())).unwrap();
+    assert_eq!(seen(&writer), at(2, 3, "32.500000"));
+    assert_eq!(manifest(&writer)["status"], "running");
+    writer.event(&event(0, START - 27_400_000, ())).unwrap();
+    writer.finish(RunEnd::default()).unwrap();
+    assert_eq!(seen(&writer), at(2, 4, "32.600000"));
+}
+
+#[test]
+fn the_status_follows_the_outcome() {
+    for (outcome, status) in [
+        ("completed", "completed"),
+        ("truncated", "completed"),
+        ("halted", "completed"),
+        ("failed", "failed"),
+        ("cancelled", "stopped"),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        let mut writer = begun(root.path());
+        writer.finish(RunEnd { outcome: outcome.to_owned(), ..RunEnd::default() }).unwrap();
+        assert_eq!(manifest(&writer)["status"], status);
+    }
+}
+
+#[test]
+fn the_reserve_lasts_from_the_beginning_to_the_end() {
+    let root = tempfile::tempdir().unwrap();
+    let mut writer = begun(root.path());
+    let reserve = fs::metadata(writer.dir().join(".reserve")).unwrap();
+    assert_eq!(reserve.len(), 64 << 10);
+    writer.finish(RunEnd::default()).unwrap();
+    assert!(!writer.dir().join(".reserve").exists());
+    // A writer that is dropped in the middle leaves none behind either.
+    let other = root.path().join("other");
+    fs::create_dir(&other).unwrap();
+    drop(begun(&other));
+    assert_eq!(names(&other.join("run")), ["events.jsonl", "manifest.json", "steps.jsonl"]);
+}
+
+#[test]
+fn no_reader_meets_half_a_manifest() {
+    let root = tempfile::tempdir().unwrap();
+    let mut writer = begun(root.path());
+    let path = writer.dir().join("manifest.json");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut highest = 0;
+            while !done.load(Ordering::Relaxed) {
+                let manifest: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+                let events = manifest["event_count"].as_u64().unwrap();
+                assert!(events >= highest, "counts never go back");
+                highest = events;
+            }
+            highest
+        });
+        for second in 1..=2_000 {
+            writer.event(&event(0, START + second * 1_000_000, ())).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(reader.join().unwrap() > 0);
+    });
+    assert_eq!(manifest(&writer)["event_count"], 2_000);
+}
+
+/// Names the directory of a small file system; set for the copy of this test that runs inside one.
+const SMALL_DISK: &str = "BOARD_TEST_SMALL_DISK";
+
+/// Mounts a disk of 1 MiB where that is allowed, in a name space of its own, and runs this test again on it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_leaves_whole_lines_and_a_closed_manifest() {
+    if let Some(disk) = std::env::var_os(SMALL_DISK) {
+        return fill(Path::new(&disk));
+    }
+    let disk = tempfile::tempdir().unwrap();
+    let mount = r#"mount -t tmpfs -o size=1m small "$0" || exit 77; exec "$@""#;
+    let inside = Command::new("unshare")
+        .args(["-rm", "sh", "-c", mount])
+        .args([disk.path(), &std::env::current_exe().unwrap()])
+        .args(["--exact", "trace::write::tests::a_full_disk_leaves_whole_lines_and_a_closed_manifest"])
+        .env(SMALL_DISK, disk.path())
+        .output();
+    match inside {
+        Ok(done) if done.status.code() == Some(77) || String::from_utf8_lossy(&done.stderr).contains("unshare") => {
+            eprintln!("SKIPPED: no disk can be mounted here: {}", String::from_utf8_lossy(&done.stderr).trim());
+        }
+        Ok(done) => {
+            let said = String::from_utf8_lossy(&done.stdout);
+            assert!(done.status.success() && said.contains("1 passed"), "{said}");
+        }
+        Err(error) => eprintln!("SKIPPED: no unshare here: {error}"),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn fill(disk: &Path) {
+    let mut writer = begun(disk);
+    let line = |step_id: u64| json!({"step_id": step_id, "observation": "x".repeat(5_000)});
+    let steps = (0_u64..).find(|step_id| match writer.step(*step_id, START, &line(*step_id)) {
+        Ok(()) => false,
+        Err(error) => {
+            let full = |source: &io::Error| source.kind() == io::ErrorKind::StorageFull;
+            assert!(matches!(&error, WriteError::Io { path, source } if full(source) && path.ends_with("steps.jsonl")));
+            true
+        }
+    });
+    let steps = steps.unwrap();
+    assert!(!writer.dir().join(".reserve").exists());
+    // The failed line came to the end of the disk and is gone again.
+    let text = text(&writer, "steps.jsonl");
+    assert!(text.ends_with('\n') && text.lines().count() as u64 == steps);
+    assert!(text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+    let end =
+        EventLine { phase: "END", stage: "", ok: false, ..event(steps, START, json!({"stop": "x".repeat(9_000)})) };
+    writer.event(&end).unwrap();
+    let failed = RunEnd { outcome: "failed".to_owned(), task_result: json!("x".repeat(9_000)), ..RunEnd::default() };
+    writer.finish(failed).unwrap();
+    let manifest = manifest(&writer);
+    assert_eq!((&manifest["status"], &manifest["step_count"]), (&json!("failed"), &json!(steps)));
+    assert_eq!(names(writer.dir()), ["events.jsonl", "manifest.json", "steps.jsonl"]);
+}
+
+#[test]
+fn the_last_manifest_takes_the_room_of_the_reserve() {
+    let root = tempfile::tempdir().unwrap();
+    let mut writer = begun(root.path());
+    // A directory in the place of the temporary file refuses the first try, and the reserve is given back.
+    let temp = writer.dir().join(".manifest.json.tmp");
+    fs::create_dir(&temp).unwrap();
+    assert!(matches!(writer.finish(RunEnd::default()), Err(WriteError::Io { .. })));
+    assert_eq!(
+        (manifest(&writer)["status"].as_str(), writer.dir().join(".reserve").exists()),
+        (Some("running"), false)
+    );
+    fs::remove_dir(&temp).unwrap();
+    writer.finish(RunEnd::default()).unwrap();
+    assert_eq!(manifest(&writer)["status"], "completed");
+}
