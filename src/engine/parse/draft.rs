@@ -183,7 +183,7 @@ pub(super) fn arguments(args: Value, name: &str) -> Result<Map<String, Value>, R
 
 /// The text after a leading `<think>..</think>`, in which reasoning models talk to themselves; what they write there is
 /// no decision yet. Of reasoning that does not end nothing is left.
-pub(super) fn after_reasoning(text: &str) -> &str {
+pub(in crate::engine) fn after_reasoning(text: &str) -> &str {
     let inside = text.trim_start().strip_prefix("<think>");
     inside.map_or(text, |inside| inside.split_once("</think>").map_or("", |(_, after)| after))
 }

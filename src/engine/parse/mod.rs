@@ -46,6 +46,7 @@ mod xml;
 use std::fmt::Write as _;
 
 pub use diagnostics::{Diagnostics, Extraction, Parsed, Severity, Trouble};
+pub(super) use draft::after_reasoning;
 pub use json::JsonText;
 pub use native::native;
 pub use react::ReAct;
