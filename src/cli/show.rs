@@ -155,9 +155,9 @@ fn steps(run: &Opened) -> String {
     let failed =
         if summary.errors > 0 { format!(", {} with an error", count(summary.errors as u64)) } else { String::new() };
     let limit = summary.verdict.limit.map_or_else(String::new, |limit| match limit.from {
-        LimitFrom::Task => format!(" of {}", limit.steps),
         LimitFrom::Inferred => String::new(),
         LimitFrom::State => format!(" (state.max_steps is {})", limit.steps),
+        _ => format!(" of {}", limit.steps),
     });
     format!("{steps}{limit}{failed}")
 }

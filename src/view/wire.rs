@@ -58,7 +58,7 @@ pub struct RunRow {
     pub errors: usize,
     /// The step limit.
     pub max_steps: Option<i64>,
-    /// Where the step limit comes from: `task`, `state`, or `inferred` from the number of steps at the stop.
+    /// Where the step limit comes from: `task`, `engine`, `cli`, `default`, `state`, or `inferred` from the number of steps at the stop.
     pub max_steps_from: Option<&'static str>,
     /// Tokens of the run.
     pub tokens: Option<u64>,
@@ -230,6 +230,9 @@ pub fn run_row(summary: &Summary) -> RunRow {
         max_steps: verdict.limit.map(|limit| limit.steps),
         max_steps_from: verdict.limit.map(|limit| match limit.from {
             LimitFrom::Task => "task",
+            LimitFrom::Engine => "engine",
+            LimitFrom::Cli => "cli",
+            LimitFrom::Default => "default",
             LimitFrom::Inferred => "inferred",
             LimitFrom::State => "state",
         }),

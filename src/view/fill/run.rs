@@ -173,6 +173,9 @@ fn says(lens: &Lens<'_>) -> TraceSays {
         use crate::analysis::verdict::LimitFrom;
         let from = match limit.from {
             LimitFrom::Task => "set by the task's budget",
+            LimitFrom::Engine => "set by the engine's budget",
+            LimitFrom::Cli => "set on the command line",
+            LimitFrom::Default => "the engine's default; nobody set one",
             LimitFrom::Inferred => "inferred from where the budget ended the run",
             LimitFrom::State => "from the agent's state; the engine's own budget is not recorded",
         };
@@ -217,6 +220,7 @@ fn last_words(lens: &Lens<'_>) -> (Vec<LastWord>, Option<Link>) {
             CriticAction::Continue => Sign::plain("mk", "continue"),
             CriticAction::Retry => Sign::word("mk retry", "retry", "retry"),
             CriticAction::Stop => Sign::word("mk stop", "critic", "stop"),
+            CriticAction::Failed => Sign::word("mk err", "error", "failed"),
             CriticAction::Other => Sign::plain("mk", "another word"),
         },
         axis: mark.score.and_then(|score| Axis::new(score, None)),
