@@ -10,7 +10,7 @@ use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
 use super::{Done, Failure, outline, write_json};
 use crate::analysis::format::{age, clock, count, counted, millis, or_missing, score, visible_line};
-use crate::analysis::verdict::LimitFrom;
+use crate::analysis::verdict::{LimitFrom, reading, recorded};
 use crate::error::{Error, Kind, Result};
 use crate::model::time::Stamp;
 use crate::model::{Index, StepHead, TraceFile};
@@ -121,6 +121,7 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     fact("agents", Some(summary.agents.join(", ")).filter(|agents| !agents.is_empty()))?;
     fact("parent", summary.parent.clone())?;
     fact("status", Some(status(run)))?;
+    fact("rule", rule(&run.index))?;
     fact("steps", Some(steps(run)))?;
     fact("events", Some(count(summary.events as u64)))?;
     fact("tokens", summary.tokens.map(count))?;
@@ -147,6 +148,13 @@ fn status(run: &Opened) -> String {
     let reason = summary.verdict.stop_reason.as_ref();
     let reason = reason.map_or_else(|| "no stop reason".to_owned(), |reason| format!("stop reason {reason}"));
     format!("{}; recorded: {status}, {reason}", summary.life.liveness.word())
+}
+
+/// The rule that ended the run, where it is recorded.
+fn rule(index: &Index) -> Option<String> {
+    let stop = recorded(index)?;
+    let detail = reading(stop).or_else(|| Some(stop.detail.to_string()).filter(|detail| !detail.is_empty()));
+    Some(format!("{}{}", stop.criterion, detail.map_or_else(String::new, |detail| format!(": {detail}"))))
 }
 
 fn steps(run: &Opened) -> String {

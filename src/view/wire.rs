@@ -15,6 +15,7 @@ use crate::model::Index;
 
 mod line;
 mod raw;
+mod rule;
 mod scores;
 mod step;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod tests;
 
 pub use line::Line;
 pub use raw::write_raw;
+pub use rule::{Rule, rules};
 pub use scores::{CriticScores, Point, Scores, scores};
 pub use step::{Critic, Event, Events, Step, StepHead, Steps, event, events_of, step, step_head, step_heads};
 

@@ -3,10 +3,10 @@
 use super::{Lens, micros, status};
 use crate::analysis::health;
 use crate::analysis::life::{Basis, Life};
-use crate::analysis::verdict::{Certainty, Mark};
+use crate::analysis::verdict::{Certainty, Mark, reading, recorded};
 use crate::analysis::why::{Kind, why};
 use crate::model::time::Stamp;
-use crate::model::{CriticAction, Manifest};
+use crate::model::{CriticAction, Manifest, RecordedStop};
 use crate::view::fold::{Fold, ValueLinks};
 use crate::view::run::{Evidence, Failure, LastWord, RunHead, Tab, Tabs, TraceSays, Verdict};
 use crate::view::sign::{Fact, Link, Phrase, Sign};
@@ -61,6 +61,13 @@ fn facts(lens: &Lens<'_>) -> Vec<Fact> {
     let hash = |hash: Option<&str>| hash.map(|hash| Phrase::from(hash.chars().take(8).collect::<String>()));
     add("prompt", hash(manifest.and_then(|manifest| manifest.prompt_hash.as_deref())));
     add("config", hash(manifest.and_then(|manifest| manifest.config_hash.as_deref())));
+    let resumed = manifest.and_then(|manifest| manifest.resumed_after);
+    add(
+        "goes on",
+        resumed.map(|steps| {
+            Phrase::from(format!("after {} of an earlier run", format::counted(steps.max(0) as usize, "step")))
+        }),
+    );
     add("part of", summary.parent.as_deref().map(|parent| Phrase::new().link(parent, href::run(parent))));
     add("written by", manifest.map(|manifest| Phrase::new().dim(manifest.layout.label())));
     let other = |id: &&str| Some(*id) != lens.key().rsplit('/').next();
@@ -185,6 +192,7 @@ fn says(lens: &Lens<'_>) -> TraceSays {
     let end = segment.and_then(|segment| segment.end.as_ref());
     let from_end = end.and_then(|(_, end, _)| end.reason.as_deref());
     add("Stop reason", manifest.and_then(|manifest| manifest.stop_reason.as_deref()).or(from_end).map(code));
+    add("Rule", recorded(index).map(rule));
     let stop = segment.and_then(|segment| segment.stop.as_ref());
     add("Stop detail", stop.and_then(|(_, stop)| stop.detail.as_deref()).map(code));
     add(
@@ -209,6 +217,22 @@ fn says(lens: &Lens<'_>) -> TraceSays {
         ""
     };
     TraceSays { facts, critics, critics_of, failures, nothing: nothing.into() }
+}
+
+/// The rule that ended the run: its id, what was compared, and where it was asked.
+fn rule(stop: &RecordedStop) -> Phrase {
+    let says = Phrase::new().code(&*stop.criterion);
+    let says = match reading(stop) {
+        Some(compared) => says.text(format!(" {compared}")),
+        None => says,
+    };
+    match stop.gate.as_deref() {
+        Some("before_step") => says.dim(" · asked before the step"),
+        Some("after_decide") => says.dim(" · asked after the decision"),
+        Some("after_step") => says.dim(" · asked after the step"),
+        Some(other) => says.dim(format!(" · asked at {other}")),
+        None => says.dim(" · before the first step"),
+    }
 }
 
 fn last_words(lens: &Lens<'_>) -> (Vec<LastWord>, Option<Link>) {
