@@ -3,6 +3,7 @@
 use super::life::{Basis, Liveness};
 use super::summary::Summary;
 use super::verdict::{Mark, Outcome, reading, recorded};
+use crate::model::event::StopNote;
 use crate::model::{CriticAction, Index, RecordedStop, StopReason};
 
 /// At most this many pieces of evidence are given.
@@ -89,7 +90,9 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     let by = if stop.criterion == stop.code { String::new() } else { format!(" ({})", stop.code) };
     let compared = reading(stop).or_else(|| Some(stop.detail.to_string()).filter(|detail| !detail.is_empty()));
     let compared = compared.map_or_else(String::new, |words| format!(": {words}"));
-    let text = format!("The rule {}{by} ended the run{compared}", stop.criterion);
+    // What is no rule has a name that says what it is: `decision`, `critic[0]`, `recovery`.
+    let rule = matches!(&*stop.source, "budget" | "policy" | "completion");
+    let text = format!("Ended by {}{}{by}{compared}", if rule { "the rule " } else { "" }, stop.criterion);
     evidence.push(Evidence { kind: Kind::Rule, text, step: summary.verdict.step, event });
     if let Some((from, to)) = stop.rests_on.filter(|(from, to)| from < to) {
         let step = index.steps().iter().rposition(|step| step.step_id == Some(from));
@@ -108,13 +111,18 @@ fn from_events(index: &Index, evidence: &mut Vec<Evidence>) {
         let never = named
             .filter(|id| end.stop.is_none() && !ran(*id))
             .map_or_else(String::new, |id| format!(" and names step {id}, which never ran"));
+        // Its verdict stands above; what else it says is worth a line only where it says something else.
+        let told = end.stop.as_ref().is_some_and(|stop| stop.stop_reason == end.reason);
         let well = if *ok { "" } else { ", not ok" };
-        add(Kind::End, *event, format!("The END event says {reason}{well}{never}"));
+        if !told {
+            add(Kind::End, *event, format!("The END event says {reason}{well}{never}"));
+        }
         if let Some(issue) = &end.issue {
             add(Kind::Error, *event, format!("Preflight: {issue}"));
         }
     }
-    if let Some((event, stop)) = &segment.stop {
+    let ended_as = |stop: &StopNote| recorded(index).is_some_and(|ended| ended.stop_reason == stop.reason);
+    if let Some((event, stop)) = segment.stop.as_ref().filter(|(_, stop)| !ended_as(stop)) {
         let reason = stop.reason.as_deref().unwrap_or("no reason");
         let detail = stop.detail.as_deref().map_or_else(String::new, |detail| format!(": {detail}"));
         let env = if stop.env_terminal { ", as the environment said" } else { "" };
@@ -161,7 +169,8 @@ fn from_failures(index: &Index, evidence: &mut Vec<Evidence>) {
             "stop" => "the engine stopped",
             other => other,
         };
-        let text = format!("Failure report: {} in {}: {}; {then}", failure.category, failure.phase, failure.message);
+        let message = failure.message.trim_end_matches('.');
+        let text = format!("Failure report: {} in {}: {message}; {then}", failure.category, failure.phase);
         evidence.push(Evidence { kind: Kind::Manifest, text, step, event: None });
     }
 }

@@ -194,7 +194,8 @@ fn says(lens: &Lens<'_>) -> TraceSays {
     add("Stop reason", manifest.and_then(|manifest| manifest.stop_reason.as_deref()).or(from_end).map(code));
     add("Rule", recorded(index).map(rule));
     let stop = segment.and_then(|segment| segment.stop.as_ref());
-    add("Stop detail", stop.and_then(|(_, stop)| stop.detail.as_deref()).map(code));
+    let told = |detail: &&str| recorded(index).is_none_or(|stop| *stop.detail != **detail);
+    add("Stop detail", stop.and_then(|(_, stop)| stop.detail.as_deref()).filter(told).map(code));
     add(
         "Success",
         manifest.and_then(|manifest| manifest.success).map(|success| code(if success { "true" } else { "false" })),
@@ -224,7 +225,8 @@ fn rule(stop: &RecordedStop) -> Phrase {
     let says = Phrase::new().code(&*stop.criterion);
     let says = match reading(stop) {
         Some(compared) => says.text(format!(" {compared}")),
-        None => says,
+        None if stop.detail.is_empty() => says,
+        None => says.text(format!(" {}", crate::view::text::one_line(&stop.detail, 200).0)),
     };
     match stop.gate.as_deref() {
         Some("before_step") => says.dim(" · asked before the step"),

@@ -1,6 +1,7 @@
 //! What do programs read of the rule that ended a run? What its writer recorded, under the writer's names.
 
 use serde::Serialize;
+use serde_json::Number;
 
 use crate::analysis::verdict::recorded;
 use crate::model::Index;
@@ -21,9 +22,9 @@ pub struct Rule {
     /// The recorded id of the last step that really ran.
     pub step_id: Option<i64>,
     /// The number measured.
-    pub measured: Option<f64>,
+    pub measured: Option<Number>,
     /// The limit.
-    pub limit: Option<f64>,
+    pub limit: Option<Number>,
     /// The rule is true where `measured op limit`.
     pub op: Option<String>,
     /// The unit of both numbers.
@@ -32,6 +33,12 @@ pub struct Rule {
     pub limit_from: Option<String>,
     /// The rule's own words.
     pub detail: Option<String>,
+}
+
+/// A whole number as it was written, without a fraction.
+fn number(value: f64) -> Option<Number> {
+    let whole = value.fract() == 0.0 && value.abs() < 9e15;
+    if whole { Some(Number::from(value as i64)) } else { Number::from_f64(value) }
 }
 
 /// The rules that were true when the run ended, the one that ended it first; none where none is recorded.
@@ -45,8 +52,8 @@ pub fn rules(index: &Index) -> Vec<Rule> {
         source: text(&stop.source),
         gate: stop.gate.as_deref().and_then(text),
         step_id: stop.step,
-        measured: stop.measured,
-        limit: stop.limit,
+        measured: stop.measured.and_then(number),
+        limit: stop.limit.and_then(number),
         op: text(&stop.op),
         unit: text(&stop.unit),
         limit_from: stop.limit_from.as_deref().and_then(text),
