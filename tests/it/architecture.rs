@@ -17,7 +17,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("stop", &["model"]),
     ("engine", &["error", "model", "stop", "trace"]),
     ("tools", &["error", "engine"]),
-    ("analysis", &["error", "model"]),
+    // What a recorded code means is known where codes are made; a what-if asks the rules themselves.
+    ("analysis", &["error", "model", "stop"]),
     // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
     ("live", &["error", "model", "trace", "analysis"]),
     ("view", &["error", "model", "analysis"]),

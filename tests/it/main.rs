@@ -6,6 +6,8 @@
 mod board;
 #[path = "../support/disk.rs"]
 mod disk;
+#[path = "../support/engine_runs.rs"]
+mod engine_runs;
 #[path = "../support/http.rs"]
 mod http;
 #[path = "../support/sse.rs"]
@@ -17,6 +19,7 @@ mod writer;
 
 mod architecture;
 mod cli;
+mod engine;
 mod format;
 mod live;
 mod pages;
