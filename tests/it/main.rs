@@ -6,6 +6,10 @@
 mod board;
 #[path = "../support/disk.rs"]
 mod disk;
+#[cfg(feature = "llm")]
+#[expect(dead_code, reason = "some faults are played in the library's own tests only")]
+#[path = "../support/endpoint.rs"]
+mod endpoint;
 #[path = "../support/http.rs"]
 mod http;
 #[path = "../support/sse.rs"]
@@ -21,5 +25,7 @@ mod format;
 mod live;
 mod pages;
 mod props;
+#[cfg(feature = "llm")]
+mod run;
 mod tables;
 mod traces;

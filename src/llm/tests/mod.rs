@@ -5,6 +5,9 @@ mod endpoint;
 
 mod answers;
 mod faults;
+mod files;
+#[cfg(unix)]
+mod runs;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
