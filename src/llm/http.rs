@@ -1,6 +1,7 @@
 //! How do bytes go out and come back? One POST over HTTP/1.1, with TLS where the address says so.
 //!
 //! Knows nothing of chats. Certificates are checked against the system's, so that a company's own authority is known.
+//! Neither redirects nor proxies are followed: the key goes to the address in the file and to no other.
 
 use std::io;
 use std::time::Duration;

@@ -109,7 +109,7 @@ fn an_agent_finds_and_fixes_a_bug() {
 
     let lines: Vec<_> = stderr.lines().collect();
     assert_eq!(lines[0], format!("board: recording {}", place.recorded().display()));
-    assert_eq!(lines[1], "board: step 0: read_file sum.sh ok | tests continue | 14 tokens");
+    assert_eq!(lines[1], "board: step 0: read_file sum.sh ok | 14 tokens");
     assert!(lines[3].starts_with("board: step 2: run_command sh test.sh; env ok"), "{stderr}");
     assert_eq!(lines[4], "board: step 3: answers It subtracted; now it adds. | tests continue 1.00 | 14 tokens");
 

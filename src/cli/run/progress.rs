@@ -4,9 +4,10 @@ use std::io::{IsTerminal, Stderr, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::builder::styling::Style;
+use serde_json::Value;
 
 use crate::analysis::format::{count, counted, score, tokens, visible, visible_line};
-use crate::engine::{Hook, Mode, Moment, Status, StepRecord};
+use crate::engine::{Action, CriticOutput, Hook, Mode, Moment, Status, StepRecord, ToolResult};
 use crate::llm::Work;
 use crate::stop::CriticWish;
 
@@ -65,26 +66,25 @@ impl Hook<Work> for Arc<Progress> {
 /// A step on one line: what was decided, how it went, what the critics said, what it cost.
 fn line(record: &StepRecord) -> String {
     let mut parts = vec![format!("step {}: {}", count(record.step), decided(record))];
-    let opinions = record.critics.iter().map(|critic| {
-        let wish = match critic.action {
-            CriticWish::Continue => "continue",
-            CriticWish::Stop => "stop",
-            CriticWish::Retry => "retry",
-            CriticWish::Failed => "failed",
-        };
-        let points = critic.score.as_ref().and_then(serde_json::Value::as_f64).map(score);
-        [Some(critic.critic_name.clone()), Some(wish.to_owned()), points]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join(" ")
-    });
-    parts.extend(opinions);
+    parts.extend(record.critics.iter().filter_map(opinion));
     if let Some(usage) = record.facts.usage {
         let about = if usage.estimated { "about " } else { "" };
         parts.push(format!("{about}{} tokens", tokens(usage.total())));
     }
     parts.join(" | ")
+}
+
+/// What a critic said; nothing of one that had nothing to judge.
+fn opinion(critic: &CriticOutput) -> Option<String> {
+    let points = critic.score.as_ref().and_then(Value::as_f64).map(score);
+    let wish = match critic.action {
+        CriticWish::Continue if points.is_none() => return None,
+        CriticWish::Continue => "continue",
+        CriticWish::Stop => "stop",
+        CriticWish::Retry => "retry",
+        CriticWish::Failed => "failed",
+    };
+    Some(format!("{} {wish} {}", critic.critic_name, points.unwrap_or_default()).trim_end().to_owned())
 }
 
 fn decided(record: &StepRecord) -> String {
@@ -94,26 +94,32 @@ fn decided(record: &StepRecord) -> String {
     };
     match decision.mode {
         Mode::Final => format!("answers {}", short(decision.final_answer.as_deref().unwrap_or_default())),
+        Mode::Act if record.results.is_empty() => counted(decision.actions.len(), "call"),
         Mode::Act => {
-            let calls = decision.actions.iter().zip(&record.results).map(|(action, result)| {
-                let args: Vec<_> = action
-                    .args
-                    .values()
-                    .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-                    .collect();
-                let went = match result.status {
-                    Status::Success => "ok",
-                    Status::Error => "failed",
-                    Status::TimedOut => "timed out",
-                    Status::Cancelled => "cancelled",
-                };
-                format!("{} {} {went}", action.name, short(&args.join(" ")))
-            });
-            let calls: Vec<_> = calls.collect();
-            if calls.is_empty() { counted(decision.actions.len(), "call") } else { calls.join(", ") }
+            let calls = decision.actions.iter().zip(&record.results);
+            calls.map(|(action, result)| call(action, result)).collect::<Vec<_>>().join(", ")
         }
         mode => mode.as_str().to_owned(),
     }
+}
+
+/// A call by the argument that says most, and how it went.
+fn call(action: &Action, result: &ToolResult) -> String {
+    let telling = ["command", "pattern", "path"].iter().find_map(|name| action.args.get(*name)?.as_str());
+    let went = match result.status {
+        Status::Success => match result.output.get("exit_code").and_then(Value::as_i64) {
+            Some(code) if code != 0 => format!("exit {code}"),
+            _ => "ok".to_owned(),
+        },
+        Status::Error => "failed".to_owned(),
+        Status::TimedOut => "timed out".to_owned(),
+        Status::Cancelled => "cancelled".to_owned(),
+    };
+    [action.name.as_str(), &short(telling.unwrap_or_default()), &went]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The beginning of a text, on one line.

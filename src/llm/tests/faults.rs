@@ -155,7 +155,7 @@ async fn a_server_that_is_not_there_is_named() {
     let asked = client(Address { base_url, ..address(&endpoint) });
     let error = asked.ask().await.unwrap_err();
     assert_eq!((error.kind, error.attempts), (ModelErrorKind::Transient, 3));
-    assert!(error.message.starts_with(&format!("{place}: cannot connect: Connection refused")), "{error}");
+    assert!(error.message.starts_with(&format!("{place}: cannot connect: ")), "{error}");
 }
 
 #[tokio::test]
