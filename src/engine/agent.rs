@@ -17,13 +17,14 @@ use super::toolbox::ToolResult;
 
 /// An agent. Only its state is needed; by default the engine's model decides and the state stays as it is.
 pub trait Agent: Send {
-    /// The agent's own part of the state; `()` for none.
+    /// The agent's own part of the state; `()` for none. It is written and read back as JSON where a failed step is
+    /// undone or a critic sets a field, so a part that serde skips is lost there.
     type Data: Serialize + DeserializeOwned + Send + Sync + 'static;
 
     /// Its name, for the trace.
     fn name(&self) -> &str;
 
-    /// The state before the first step.
+    /// The state before the first step; it may be that of an earlier run, whose end and answer are then taken out.
     ///
     /// # Errors
     /// Why the task cannot be begun; the run ends before its first step.
@@ -31,14 +32,16 @@ pub trait Agent: Send {
 
     /// What a model is to be told; asked only where [`Agent::decide`] decides nothing.
     ///
-    /// By default the task's objective at the first step, and nothing new later: results of tools and what critics
-    /// want are added by the engine.
+    /// By default the task's objective the first time, and whatever the environment shows. Results of tools, and what
+    /// critics, refused answers and failed steps ask to mind, are added by the engine.
     ///
     /// # Errors
     /// Why there is no prompt; the step fails.
     fn prepare(&mut self, state: &State<Self::Data>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
-        let user = (cx.step == 0).then(|| state.task.clone());
-        Ok(Prompt { system: None, user })
+        let task = (!cx.told).then(|| state.task.clone());
+        let seen = (!cx.observation.is_null()).then(|| format!("The environment shows: {}", cx.observation));
+        let user: Vec<_> = task.into_iter().chain(seen).collect();
+        Ok(Prompt { system: None, user: Some(user.join("\n\n")).filter(|user| !user.is_empty()) })
     }
 
     /// Decides, or leaves it to the model with `None`.
@@ -81,6 +84,8 @@ pub struct StepCx<'a> {
     pub last: &'a [ToolResult],
     /// What critics, refused answers and failed decisions ask to mind.
     pub feedback: &'a [String],
+    /// Whether a model was told anything in this run.
+    pub told: bool,
     /// A random number for this step: the same for the same seed.
     pub seed: u64,
     /// Time since the run began.
@@ -140,3 +145,15 @@ impl fmt::Display for AgentError {
 }
 
 impl std::error::Error for AgentError {}
+
+impl From<std::io::Error> for AgentError {
+    fn from(error: std::io::Error) -> Self {
+        AgentError::new(error.to_string())
+    }
+}
+
+impl From<String> for AgentError {
+    fn from(message: String) -> Self {
+        AgentError::new(message)
+    }
+}

@@ -332,7 +332,8 @@ impl<A: Agent> Builder<A> {
                 self.wrong.push(format!("there are two critics called {:?}", critic.name()));
             }
         }
-        if let Some(wrong) = self.wrong.into_iter().next() {
+        if !self.wrong.is_empty() {
+            let wrong = self.wrong.join("; ");
             let hint = "give every tool and every critic a name of its own";
             return Err(Error::new(Kind::Usage, format!("the engine cannot be built: {wrong}")).hint(hint));
         }

@@ -171,6 +171,20 @@ impl Reply {
         Self { tool_calls: calls.into_iter().collect(), attempts: 1, ..Self::default() }
     }
 
+    /// Adds text beside calls.
+    #[must_use]
+    pub fn saying(mut self, text: impl Into<String>) -> Self {
+        self.text = text.into();
+        self
+    }
+
+    /// Says why it ended, in the provider's word.
+    #[must_use]
+    pub fn finished(mut self, reason: impl Into<String>) -> Self {
+        self.finish_reason = Some(reason.into());
+        self
+    }
+
     /// Says what it cost.
     #[must_use]
     pub fn usage(mut self, input: u64, output: u64) -> Self {

@@ -1,5 +1,5 @@
-//! What time is it? Every reading of a clock, every wait and every seed of the engine comes from here, so that a run
-//! with a [`Stepping`] clock is the same each time.
+//! What time is it? Every time that is recorded, every wait between retries and every seed comes from here, so that a run
+//! with a [`Stepping`] clock is the same each time. Timeouts of tools and the hard timeout go by the machine's clock.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -56,7 +56,7 @@ pub struct Opinion {
     pub details: Map<String, Value>,
     /// With a retry: the prompt that replaces the next one.
     pub prompt: Option<String>,
-    /// With a retry: a sentence added to the next prompt.
+    /// With a retry: a sentence added to the next prompt; the reason, where none is given.
     pub instruction: Option<String>,
     /// With a retry: fields of the state to set. A field that the state does not have is refused.
     pub state_patch: Map<String, Value>,
@@ -147,3 +147,15 @@ impl fmt::Display for CriticError {
 }
 
 impl std::error::Error for CriticError {}
+
+impl From<std::io::Error> for CriticError {
+    fn from(error: std::io::Error) -> Self {
+        CriticError(error.to_string())
+    }
+}
+
+impl From<String> for CriticError {
+    fn from(message: String) -> Self {
+        CriticError(message)
+    }
+}

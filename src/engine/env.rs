@@ -24,7 +24,7 @@ pub trait Env: Send {
     /// Prepares it for a task.
     fn reset(&mut self, task: &Task) -> impl Future<Output = Result<(), EnvError>> + Send;
 
-    /// What can be seen now.
+    /// What can be seen now; asked before each decision.
     fn observe(&mut self) -> impl Future<Output = Result<Value, EnvError>> + Send;
 
     /// Takes in what was done.
@@ -39,7 +39,8 @@ pub trait Env: Send {
         step.done
     }
 
-    /// Frees what it holds; called once, however the run ended.
+    /// Frees what it holds: called once after [`Env::reset`], however the run ended, when its trace is closed. It is
+    /// given ten seconds.
     fn close(&mut self) -> impl Future<Output = Result<(), EnvError>> + Send {
         async { Ok(()) }
     }
@@ -48,16 +49,22 @@ pub trait Env: Send {
 /// What an environment makes of a step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct EnvStep {
-    /// What can be seen afterwards.
+    /// What can be seen afterwards, for [`super::Agent::reduce`] and the trace.
     pub observation: Value,
     /// Whether the episode is over.
     pub done: bool,
     /// What the step was worth, where the environment says so.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "finite_or_text")]
     pub reward: Option<f64>,
     /// Anything else.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub info: Map<String, Value>,
+}
+
+/// NaN and the infinities are no JSON; as text they are told and end no run.
+#[expect(clippy::ref_option, reason = "the signature is serde's")]
+fn finite_or_text<S: serde::Serializer>(reward: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+    super::value::to_value_lossy(reward).serialize(serializer)
 }
 
 /// Why an environment failed.
@@ -71,6 +78,18 @@ impl fmt::Display for EnvError {
 }
 
 impl std::error::Error for EnvError {}
+
+impl From<std::io::Error> for EnvError {
+    fn from(error: std::io::Error) -> Self {
+        EnvError(error.to_string())
+    }
+}
+
+impl From<String> for EnvError {
+    fn from(message: String) -> Self {
+        EnvError(message)
+    }
+}
 
 /// [`Env`] behind a pointer.
 pub(super) trait DynEnv: Send {

@@ -2,7 +2,8 @@
 
 use super::chat::Message;
 
-/// How much of the conversation goes into a request. The first turn, which holds the task, always does.
+/// How much of the conversation goes into a request. The first message, which holds the task, and the newest turn always
+/// do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HistoryPolicy {
@@ -51,31 +52,42 @@ impl History {
         }
     }
 
+    /// The newest message.
+    pub(super) fn last(&self) -> Option<&Message> {
+        self.turns.last()?.last()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
     /// The messages that the policy lets through, oldest first.
     pub(super) fn select(&self, policy: HistoryPolicy) -> Vec<Message> {
-        let Some((first, rest)) = self.turns.split_first() else { return Vec::new() };
-        let rest = rest.get(self.given_up.min(rest.len())..).unwrap_or_default();
-        let weight = |turn: &Vec<Message>| match policy {
+        let turns = self.turns.get(self.given_up..).unwrap_or_default();
+        let task = self.turns.first().and_then(|turn| turn.first());
+        let weight = |messages: &[Message]| match policy {
             HistoryPolicy::KeepAll => 0,
-            HistoryPolicy::Window { .. } => turn.len() as u64,
-            HistoryPolicy::TokenBudget { .. } => turn.iter().map(Message::estimated_tokens).sum(),
+            HistoryPolicy::Window { .. } => messages.len() as u64,
+            HistoryPolicy::TokenBudget { .. } => messages.iter().map(Message::estimated_tokens).sum(),
         };
         let limit = match policy {
             HistoryPolicy::KeepAll => 0,
             HistoryPolicy::Window { messages } => messages as u64,
             HistoryPolicy::TokenBudget { tokens } => tokens,
         };
-        let mut used = weight(first);
-        let fitting = rest.iter().rev().take_while(|turn| {
+        let mut used = task.map_or(0, |task| weight(std::slice::from_ref(task)));
+        let fitting = turns.iter().rev().take_while(|turn| {
             used = used.saturating_add(weight(turn));
             used <= limit
         });
-        let kept = fitting.count();
-        let rest = rest.get(rest.len() - kept..).unwrap_or_default();
-        std::iter::once(first).chain(rest).flatten().cloned().collect()
+        // Without the newest turn a model would do again what it did.
+        let kept = fitting.count().max(1).min(turns.len());
+        let kept = turns.get(turns.len() - kept..).unwrap_or_default();
+        let is_whole = kept.len() == self.turns.len();
+        task.filter(|_| !is_whole).into_iter().chain(kept.iter().flatten()).cloned().collect()
     }
 
-    /// Gives up the older half of what is left after the first turn; false where nothing is.
+    /// Gives up the older half of the turns, but never the newest; false where nothing is left to give up.
     pub(super) fn shrink(&mut self) -> bool {
         let left = self.turns.len().saturating_sub(1 + self.given_up);
         self.given_up += left.div_ceil(2);
@@ -85,6 +97,7 @@ impl History {
 
 #[cfg(test)]
 mod tests {
+    use super::super::chat::Role;
     use super::*;
 
     fn history(turns: usize) -> History {
@@ -96,27 +109,34 @@ mod tests {
     }
 
     fn kept(history: &History, policy: HistoryPolicy) -> Vec<String> {
-        let users = history.select(policy).into_iter().step_by(2);
+        let users = history.select(policy).into_iter().filter(|message| message.role == Role::User);
         users.map(|message| message.content.rsplit(' ').next().unwrap().to_owned()).collect()
     }
 
     #[test]
-    fn the_first_turn_and_the_newest_stay() {
+    fn the_task_and_the_newest_turns_stay() {
         let history = history(6);
         assert_eq!(kept(&history, HistoryPolicy::KeepAll), ["0", "1", "2", "3", "4", "5"]);
-        assert_eq!(kept(&history, HistoryPolicy::Window { messages: 6 }), ["0", "4", "5"]);
-        assert_eq!(kept(&history, HistoryPolicy::Window { messages: 0 }), ["0"]);
-        // A turn is 3 + 10 tokens by a quarter of its bytes.
-        assert_eq!(kept(&history, HistoryPolicy::TokenBudget { tokens: 40 }), ["0", "4", "5"]);
+        assert_eq!(kept(&history, HistoryPolicy::Window { messages: 5 }), ["0", "4", "5"]);
+        assert_eq!(kept(&history, HistoryPolicy::Window { messages: 0 }), ["0", "5"]);
+        // A question is 3 tokens and a turn 13, by a quarter of their bytes.
+        assert_eq!(kept(&history, HistoryPolicy::TokenBudget { tokens: 30 }), ["0", "4", "5"]);
+    }
+
+    #[test]
+    fn a_turn_that_is_too_large_stays_while_it_is_the_newest() {
+        let mut history = history(1);
+        history.push(vec![Message::assistant("calls"); 30]);
+        assert_eq!(history.select(HistoryPolicy::default()).len(), 31);
     }
 
     #[test]
     fn an_overflow_gives_up_the_older_half_each_time() {
         let mut history = history(6);
         assert!(history.shrink());
-        assert_eq!(kept(&history, HistoryPolicy::KeepAll), ["0", "4", "5"]);
+        assert_eq!(kept(&history, HistoryPolicy::KeepAll), ["0", "3", "4", "5"]);
         assert!(history.shrink() && history.shrink());
-        assert_eq!(kept(&history, HistoryPolicy::KeepAll), ["0"]);
+        assert_eq!(kept(&history, HistoryPolicy::KeepAll), ["0", "5"]);
         assert!(!history.shrink());
     }
 }

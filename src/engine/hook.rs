@@ -35,7 +35,7 @@ pub enum Moment<'a, D> {
         /// The state.
         state: &'a State<D>,
     },
-    /// A phase event was written.
+    /// A phase event of a step was written.
     Phase {
         /// The step.
         step: u64,

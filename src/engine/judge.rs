@@ -13,7 +13,7 @@ use super::result::{CriticOutput, StepRecord};
 use super::run::Session;
 use super::state::{Snapshot, State};
 use super::value::to_value_lossy;
-use crate::stop::{CriticFact, CriticWish};
+use crate::stop::{Code, CriticFact, CriticWish, Gate, Source};
 
 impl<A: Agent> Session<A> {
     /// Asks the critics about a step that was reduced.
@@ -23,13 +23,20 @@ impl<A: Agent> Session<A> {
         let mut opinions = Vec::with_capacity(self.parts.critics.len());
         for critic in &self.parts.critics {
             let cx = CriticCx { step, state: &self.state, decision, results: &record.results };
-            let judged = match self.parts.cancel.guard(critic.judge(cx)).await {
+            let judged = match self.parts.cancel.guard(async { critic.judge(cx).await }).await {
                 Ok(judged) => judged,
                 Err(Lost::Panicked(text)) => Err(CriticError(text)),
-                // The gate says so; what the critics before said stays.
-                Err(Lost::Cancelled) => break,
+                // Nobody judged the answer to the end, so it is not accepted; what was said before stays.
+                Err(Lost::Cancelled) => {
+                    let (source, code) = (Source::Cancel, Code::CancelledImmediate);
+                    record.facts.force(Gate::AfterStep, source, code, "cancelled while critics were judging");
+                    break;
+                }
             };
             opinions.push((critic.name().to_owned(), judged));
+        }
+        for opinion in opinions.iter().filter_map(|(_, judged)| judged.as_ref().ok()) {
+            record.facts.late_usage = record.facts.late_usage.plus(opinion.usage);
         }
         let decisive =
             opinions.iter().position(|(_, judged)| !matches!(judged, Ok(o) if o.wish == CriticWish::Continue));
@@ -45,15 +52,20 @@ impl<A: Agent> Session<A> {
         }
         for (name, judged) in opinions {
             let (fact, output) = told(name, judged.as_ref());
-            if let Ok(opinion) = &judged {
-                record.facts.late_usage = record.facts.late_usage.plus(opinion.usage);
-            }
             record.facts.critics.push(fact);
             record.critics.push(output);
         }
         #[derive(Serialize)]
         struct Outputs<'a> {
-            critic_outputs: &'a [CriticOutput],
+            critic_outputs: Vec<Brief<'a>>,
+        }
+        /// The rest stands on the step's line.
+        #[derive(Serialize)]
+        struct Brief<'a> {
+            critic_name: &'a str,
+            action: CriticWish,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            score: Option<&'a Value>,
         }
         #[derive(Serialize)]
         struct Said<'a> {
@@ -61,16 +73,24 @@ impl<A: Agent> Session<A> {
             reason: &'a str,
         }
         let outputs = record.critics.clone();
-        self.emit(step, "CRITIC", "outputs", Outputs { critic_outputs: &outputs });
+        let brief = outputs.iter().map(|output| Brief {
+            critic_name: &output.critic_name,
+            action: output.action,
+            score: output.score.as_ref(),
+        });
+        self.emit(step, "CRITIC", "outputs", Outputs { critic_outputs: brief.collect() });
         let Some(output) = decisive.and_then(|at| outputs.get(at)) else {
-            self.emit(step, "CRITIC", "pass", ());
+            if record.facts.forced.is_none() {
+                self.emit(step, "CRITIC", "pass", ());
+            }
             return;
         };
         let said = Said { critic: &output.critic_name, reason: &output.reason };
         match output.action {
             CriticWish::Retry => {
                 self.talk.replace_prompt(output.modified_prompt.clone());
-                self.feedback.extend(output.instruction_patch.clone());
+                let asked = || format!("The critic {} asks to try again: {}", output.critic_name, output.reason);
+                self.feedback.push(output.instruction_patch.clone().unwrap_or_else(asked));
                 self.emit(step, "CRITIC", "retry", said);
             }
             CriticWish::Stop => self.emit(step, "CRITIC", "stop", said),

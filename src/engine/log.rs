@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::recorder::StepLine;
 use super::result::{EventRecord, StepRecord};
-use crate::stop::{Code, Source};
+use crate::stop::{Code, Source, StopVerdict};
 use crate::trace::{EventLine, RunEnd, RunInfo, RunWriter, WriteError};
 
 /// The records of a run.
@@ -18,6 +18,8 @@ pub(super) struct Log {
     pub(super) broken: Option<String>,
     pub(super) steps: Vec<StepRecord>,
     pub(super) events: Vec<EventRecord>,
+    /// The time of the newest line, while the run is not closed.
+    open_since: Option<i64>,
 }
 
 /// One phase event, on its way into the log.
@@ -46,7 +48,9 @@ impl<'a, P> Event<'a, P> {
 
 impl Log {
     pub(super) fn new(writer: Option<RunWriter>) -> Self {
-        Self { writer, ..Self::default() }
+        let mut log = Self::default();
+        log.writer = writer;
+        log
     }
 
     /// What ends a run whose trace cannot be written.
@@ -56,38 +60,81 @@ impl Log {
     }
 
     pub(super) fn begin(&mut self, info: impl FnOnce() -> RunInfo) {
-        let done = self.writer.as_mut().map(|writer| writer.begin(info()));
+        let Some(writer) = &mut self.writer else { return };
+        let info = info();
+        self.open_since = Some(info.started_at);
+        let done = writer.begin(info);
         self.heed(done);
     }
 
     pub(super) fn event<P: Serialize>(&mut self, event: Event<'_, P>, ts: impl FnOnce() -> i64) {
         let Event { step, phase, stage, payload, error, ok } = event;
         self.events.push(EventRecord { step, phase, stage, ok });
-        let line = |ts| EventLine { step_id: step, phase, stage, ok, payload, error, ts };
-        let done = self.writer.as_mut().map(|writer| writer.event(&line(ts())));
+        // What is left of the disk is for the end.
+        if self.broken.is_some() && phase != "END" {
+            return;
+        }
+        let Some(writer) = &mut self.writer else { return };
+        let ts = ts();
+        self.open_since = Some(ts);
+        let done = writer.event(&EventLine { step_id: step, phase, stage, ok, payload, error, ts });
         self.heed(done);
     }
 
     pub(super) fn step(&mut self, agent: &str, record: StepRecord, ts: impl FnOnce() -> i64) {
-        let write = |writer: &mut RunWriter| writer.step(record.step, ts(), &StepLine::new(agent, &record));
-        let done = self.writer.as_mut().map(write);
-        self.heed(done);
+        if let Some(writer) = self.writer.as_mut().filter(|_| self.broken.is_none()) {
+            let ts = ts();
+            let done = match writer.step(record.step, ts, &StepLine::new(agent, &record)) {
+                Err(WriteError::TooLong { bytes, .. }) => {
+                    writer.step(record.step, ts, &StepLine::new(agent, &record).without_values(bytes))
+                }
+                done => done,
+            };
+            self.heed(done);
+        }
         self.steps.push(record);
     }
 
     pub(super) fn finish(&mut self, end: impl FnOnce() -> RunEnd) {
         let done = self.writer.as_mut().map(|writer| writer.finish(end()));
-        self.heed(done);
+        self.open_since = None;
+        self.heed(done.unwrap_or(Ok(())));
     }
 
     pub(super) fn dir(&self) -> Option<std::path::PathBuf> {
         self.writer.as_ref().map(|writer| writer.dir().to_owned())
     }
 
-    fn heed(&mut self, done: Option<Result<(), WriteError>>) {
-        if let Some(Err(wrong)) = done {
+    fn heed(&mut self, done: Result<(), WriteError>) {
+        if let Err(wrong) = done {
             let cause = std::error::Error::source(&wrong).map(|cause| format!(": {cause}")).unwrap_or_default();
             self.broken.get_or_insert_with(|| format!("{wrong}{cause}"));
         }
     }
+}
+
+impl Drop for Log {
+    /// A run whose future is dropped, by a timeout around it for instance, is closed as cancelled.
+    fn drop(&mut self) {
+        let Some(ts) = self.open_since else { return };
+        let step = self.steps.last().map(|last| last.step);
+        let detail = "the run was dropped before it ended";
+        let verdict = StopVerdict::outside(Source::Cancel, Code::CancelledImmediate, step, detail);
+        let payload = Dropped { stop_reason: &verdict.stop_reason, stop: &verdict };
+        let event = Event { ok: false, ..Event::new(step.unwrap_or(0), "END", "", payload) };
+        self.event(event, || ts);
+        self.finish(|| RunEnd {
+            ended_at: Some(ts),
+            outcome: verdict.outcome.as_str().to_owned(),
+            stop_reason: Some(verdict.stop_reason.clone()),
+            stop: serde_json::to_value(&verdict).unwrap_or_default(),
+            ..RunEnd::default()
+        });
+    }
+}
+
+#[derive(Serialize)]
+struct Dropped<'a> {
+    stop_reason: &'a str,
+    stop: &'a StopVerdict,
 }

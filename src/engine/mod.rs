@@ -16,8 +16,11 @@
 //! | gate `after_step` | critics, completion, agent, environment, policies | |
 //! | CHECK_STOP | the step's line is written | the disk: the run ends |
 //!
-//! A step all of whose calls failed counts as failed too, unless the run ends with it. Every end, also a panic in code
-//! of the user's, is a verdict in a closed manifest.
+//! A step all of whose calls failed counts as failed to the rules, unless the run ends with it; the agent sees the
+//! errors, so the recovery policy is not asked. Every end, also a panic in code of the user's, or a future that is
+//! dropped, is a verdict in a closed manifest.
+//!
+//! A run needs a tokio runtime with its timer enabled: the timeouts of tools wait for it.
 
 mod agent;
 mod ask;
@@ -40,6 +43,7 @@ mod result;
 mod run;
 mod state;
 mod step;
+mod talk;
 mod task;
 mod tool;
 mod toolbox;

@@ -36,6 +36,12 @@ pub(super) struct StepLine<'a> {
     parser_diagnostics: Option<&'a Diagnostics>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a StepError>,
+    /// The size in bytes of the line with all values, where it was too long to be written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut_from_bytes: Option<u64>,
+    /// The fields that changed, where their values were too long to be written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    changed: Vec<&'a str>,
     facts: LineFacts,
 }
 
@@ -102,8 +108,26 @@ impl<'a> StepLine<'a> {
             context: record.model.as_ref().map(context),
             parser_diagnostics: record.diagnostics.as_ref(),
             error: record.facts.error.as_ref(),
+            cut_from_bytes: None,
+            changed: Vec::new(),
             facts: LineFacts::from(&record.facts),
         }
+    }
+}
+
+impl StepLine<'_> {
+    /// The line without what tools gave, what the environment showed and what the state's values were: what is decided
+    /// and judged is told even where the rest does not fit.
+    pub(super) fn without_values(mut self, bytes: u64) -> Self {
+        self.changed = self.state_diff.keys().collect();
+        self.state_diff = StateDiff::nothing();
+        self.observation = &Value::Null;
+        for result in &mut self.action_results {
+            result.cut_from_bytes = result.cut_from_bytes.or(Some(result.output.to_string().len()));
+            result.output = &Value::Null;
+        }
+        self.cut_from_bytes = Some(bytes);
+        self
     }
 }
 

@@ -108,7 +108,8 @@ pub struct CriticOutput {
     pub critic_name: String,
     /// What it wants.
     pub action: CriticWish,
-    /// Why, or how it failed.
+    /// Why, or how it failed; empty where it says nothing.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Its score: a number, text where it was not finite, absent where there was none.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,18 +6,23 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::agent::Agent;
-use super::ask::Conversation;
 use super::builder::{Engine, Parts};
-use super::cancel::{Lost, Wish, caught_now};
+use super::cancel::{Lost, Wish, caught, caught_now};
 use super::clock::{Clock, SystemClock};
 use super::hook::Moment;
 use super::log::{Event, Log};
 use super::recorder::{FailureLine, Opening, ending};
 use super::result::{RunResult, TaskResult};
 use super::state::{Snapshot, State};
+use super::talk::Conversation;
 use super::task::{Task, TaskIssue};
-use super::toolbox::{ToolResult, Toolbox};
+use super::toolbox::{Toolbox, clip};
 use crate::stop::{Code, Gate, Outcome, Source, Stats, StepFacts, StopSet, StopVerdict};
+
+/// The last text is cut to this many bytes in the END event; its step has all of it.
+const MAX_LAST_TEXT_BYTES: usize = 16 << 10;
+/// An environment is given this long to clean up.
+const CLOSE: Duration = Duration::from_secs(10);
 
 /// A run under way.
 pub(super) struct Session<A: Agent> {
@@ -28,8 +33,7 @@ pub(super) struct Session<A: Agent> {
     pub(super) state: State<A::Data>,
     pub(super) snapshot: Snapshot,
     pub(super) talk: Conversation,
-    /// What the step before gave and asks to mind.
-    pub(super) last: Vec<ToolResult>,
+    /// What the steps before ask to mind.
     pub(super) feedback: Vec<String>,
     pub(super) run: Run,
 }
@@ -118,20 +122,28 @@ pub(super) async fn run<A: Agent>(engine: Engine<A>, task: Task) -> RunResult<A:
             return run.close(None, verdict);
         }
     };
-    let talk = Conversation::new(parts.parser.as_deref(), specs, parts.history);
-    let (last, feedback) = (Vec::new(), Vec::new());
-    let mut session = Session { agent, tools, rules, parts, state, snapshot, talk, last, feedback, run };
-    let verdict = match session.preflight().await {
-        Some(refused) => refused,
-        None => session.steps().await,
+    let talk = match caught_now(|| Conversation::new(parts.parser.as_deref(), specs, parts.history)) {
+        Ok(talk) => talk,
+        Err(text) => {
+            let verdict = StopVerdict::outside(Source::Preflight, Code::AgentFailed, None, text);
+            return run.close(Some(state), verdict);
+        }
     };
+    let mut session = Session { agent, tools, rules, parts, state, snapshot, talk, feedback: Vec::new(), run };
+    let verdict = caught(session.play()).await.unwrap_or_else(|text| {
+        // Whatever is not caught where it happens is caught here, so that no run is left open.
+        let step = session.run.stats.last_step;
+        StopVerdict::outside(Source::Error, Code::AgentFailed, step, text)
+    });
     session.close(verdict).await
 }
 
-/// The state as the agent makes it, completed and checked against the limits.
+/// The state as the agent makes it, checked against the limits.
 fn first_state<D: Serialize, S>(mut state: State<D>, rules: &StopSet<S>) -> Result<(State<D>, Snapshot), String> {
-    let steps = rules.budget().steps.map(|limit| limit.limit);
-    match (state.max_steps, steps) {
+    // What an earlier run came to is not this run's.
+    state.stop_reason = None;
+    state.final_result = None;
+    match (state.max_steps, rules.budget().steps.map(|limit| limit.limit)) {
         (Some(max), Some(steps)) if max < steps => {
             return Err(format!(
                 "state.max_steps {max} is below the budget of {steps} steps; raise it, leave it out, or lower the budget"
@@ -140,8 +152,6 @@ fn first_state<D: Serialize, S>(mut state: State<D>, rules: &StopSet<S>) -> Resu
         (Some(max), None) => {
             return Err(format!("state.max_steps is {max}, but no budget limits the steps; set the budget instead"));
         }
-        // A budget of nothing is the budget's to tell.
-        (None, steps) => state.max_steps = steps.filter(|steps| *steps > 0),
         _ => {}
     }
     state.validate().map_err(|wrong| wrong.to_string())?;
@@ -151,6 +161,13 @@ fn first_state<D: Serialize, S>(mut state: State<D>, rules: &StopSet<S>) -> Resu
 }
 
 impl<A: Agent> Session<A> {
+    async fn play(&mut self) -> StopVerdict {
+        match self.preflight().await {
+            Some(refused) => refused,
+            None => self.steps().await,
+        }
+    }
+
     /// What must be right before the first step.
     async fn preflight(&mut self) -> Option<StopVerdict> {
         let workspace = self.parts.workspace.as_deref();
@@ -168,7 +185,7 @@ impl<A: Agent> Session<A> {
             return refused;
         }
         if let Some(env) = &mut self.parts.env {
-            let reset = self.parts.cancel.guard(env.reset(&self.run.task)).await;
+            let reset = self.parts.cancel.guard(async { env.reset(&self.run.task).await }).await;
             let failed = match reset {
                 Ok(done) => done.err().map(|error| error.to_string()),
                 Err(Lost::Panicked(text)) => Some(text),
@@ -227,7 +244,8 @@ impl<A: Agent> Session<A> {
         if let Some((source, code, detail)) = self.run.fault.take() {
             facts.force(gate, source, code, detail);
         }
-        if let Some(limit) = self.parts.hard_timeout.filter(|_| self.parts.cancel.is_late()) {
+        let may_end = !(gate == Gate::AfterDecide && facts.candidate);
+        if let Some(limit) = self.parts.hard_timeout.filter(|_| may_end && self.parts.cancel.is_late()) {
             let detail =
                 format!("the run was to end within {} ms, and what was under way was dropped", limit.as_millis());
             facts.force(gate, Source::Budget, Code::BudgetTime, detail);
@@ -237,13 +255,16 @@ impl<A: Agent> Session<A> {
             (Wish::AfterStep, Gate::AfterDecide) => {}
             // The answer is there; it is judged first.
             (Wish::Now, Gate::AfterDecide) if facts.candidate => {}
-            (Wish::AfterStep, Gate::AfterStep) => {
+            (Wish::AfterStep, Gate::BeforeStep) if self.run.log.steps.is_empty() => {
+                facts.force(gate, Source::Cancel, Code::CancelledImmediate, "cancelled before the first step");
+            }
+            (Wish::AfterStep, Gate::BeforeStep | Gate::AfterStep) => {
                 facts.force(gate, Source::Cancel, Code::CancelledAfterStep, "cancelled after the step");
             }
             (Wish::Now, Gate::AfterStep) if facts.candidate => {
                 facts.force(gate, Source::Cancel, Code::CancelledAfterStep, "cancelled after the final decision");
             }
-            (Wish::AfterStep | Wish::Now, _) => {
+            (Wish::Now, _) => {
                 facts.force(gate, Source::Cancel, Code::CancelledImmediate, "cancelled");
             }
         }
@@ -284,17 +305,21 @@ impl<A: Agent> Session<A> {
     }
 
     async fn close(mut self, verdict: StopVerdict) -> RunResult<A::Data> {
-        if let Some(env) = &mut self.parts.env {
-            // The run is over; a failure to clean up does not change why.
-            let _ = super::cancel::caught(env.close()).await;
-        }
         for hook in &mut self.parts.hooks {
             let _ = caught_now(|| hook.on(&Moment::RunEnd { verdict: &verdict }));
         }
-        if self.state.stop_reason.is_none() {
-            self.state.stop_reason = Some(verdict.stop_reason.clone());
+        self.state.stop_reason = Some(verdict.stop_reason.clone());
+        if verdict.outcome != Outcome::Completed
+            && let Some(answer) = self.state.final_result.take()
+        {
+            self.run.last_text = Some(answer);
         }
-        self.run.close(Some(self.state), verdict)
+        let result = self.run.close(Some(self.state), verdict);
+        if let Some(mut env) = self.parts.env {
+            // The run is over and told; a failure to clean up does not change why.
+            let _ = tokio::time::timeout(CLOSE, caught(async { env.close().await })).await;
+        }
+        result
     }
 }
 
@@ -317,12 +342,20 @@ impl Run {
             facts: Option<&'a StepFacts>,
             #[serde(skip_serializing_if = "<[_]>::is_empty")]
             issues: &'a [TaskIssue],
+            /// What was said last, where no answer was accepted.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            last_text: Option<&'a str>,
+        }
+        let mut last_text = self.last_text.clone().filter(|_| task.final_result.is_none());
+        if let Some(text) = &mut last_text {
+            clip(text, MAX_LAST_TEXT_BYTES);
         }
         let payload = End {
             stop_reason: &verdict.stop_reason,
             stop: &verdict,
             facts: self.unwritten.as_ref(),
             issues: &self.issues,
+            last_text: last_text.as_deref(),
         };
         let step = verdict.step.unwrap_or(0);
         // As in QitOS: not ok where something failed or was cancelled, but the error stands where it happened.
@@ -333,9 +366,9 @@ impl Run {
         RunResult {
             step_count: self.stats.steps,
             trace: self.log.dir(),
-            trace_error: self.log.broken,
-            steps: self.log.steps,
-            events: self.log.events,
+            trace_error: self.log.broken.take(),
+            steps: std::mem::take(&mut self.log.steps),
+            events: std::mem::take(&mut self.log.events),
             last_text: self.last_text,
             stats: self.stats,
             verdict,

@@ -217,7 +217,14 @@ struct Change {
     after: Box<RawValue>,
 }
 
+static NOTHING: StateDiff = StateDiff(Vec::new());
+
 impl StateDiff {
+    /// No change.
+    pub(super) fn nothing() -> &'static Self {
+        &NOTHING
+    }
+
     /// The fields that changed.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|change| change.key.as_str())

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::agent::{Agent, Done, StepCx};
+use super::agent::{Agent, AgentError, Done, StepCx};
 use super::cancel::{Lost, Wish, caught_now};
 use super::clock::step_seed;
 use super::decision::{Action, Decision, Mode};
@@ -15,15 +15,23 @@ use super::result::StepRecord;
 use super::run::Session;
 use super::state::{Snapshot, StateDiff};
 use super::tool::ToolCx;
-use super::toolbox::ToolResult;
+use super::toolbox::{ToolResult, clip};
 use crate::stop::{Code, Gate, Outcome, Phase, Ruling, Source, StepError, StepFacts, StopVerdict, Text};
+
+/// The outputs of one step together are cut to this, so that its line stays below what readers parse.
+const MAX_STEP_BYTES: usize = 2 << 20;
+/// A failure's message is cut to this many bytes on the step's line.
+const MAX_MESSAGE_BYTES: usize = 16 << 10;
+/// And to this many in the manifest, which lists so many failures.
+const MAX_REPORTED_BYTES: usize = 2 << 10;
+const MAX_REPORTED: usize = 100;
 
 /// Why there is no decision.
 pub(super) enum NoDecision {
     /// Something failed.
     Failed(Fault),
-    /// The run is cancelled; the next gate says so.
-    Cancelled,
+    /// The run ends: cancelled, or a part of it failed; the next gate says so.
+    Ended,
     /// The request does not fit the model, however short.
     Overflow(String),
 }
@@ -48,10 +56,16 @@ impl Fault {
     }
 }
 
+impl From<AgentError> for Fault {
+    fn from(error: AgentError) -> Self {
+        Fault { category: "agent_error", message: error.message, recoverable: error.recoverable, advice: None }
+    }
+}
+
 impl From<Lost> for NoDecision {
     fn from(lost: Lost) -> Self {
         match lost {
-            Lost::Cancelled => NoDecision::Cancelled,
+            Lost::Cancelled => NoDecision::Ended,
             Lost::Panicked(text) => NoDecision::Failed(Fault::new("panic", text).fatal()),
         }
     }
@@ -80,7 +94,7 @@ impl<A: Agent> Session<A> {
         if !record.facts.decide_failed() {
             let ruling = self.ask(Gate::AfterDecide, &mut record.facts);
             if ruling.verdict.is_some() {
-                return self.end_step(record, ruling);
+                return self.end_step(record, ruling, None);
             }
         }
         let env = self.act(&mut record).await;
@@ -96,12 +110,7 @@ impl<A: Agent> Session<A> {
         if record.facts.error.is_none() {
             self.run.failures.consecutive = 0;
         }
-        if ruling.verdict.is_none()
-            && let Some(next) = next
-        {
-            record.state_diff = self.snapshot.advance(next);
-        }
-        self.end_step(record, ruling)
+        self.end_step(record, ruling, next)
     }
 
     /// Asks the rules at a gate.
@@ -145,7 +154,7 @@ impl<A: Agent> Session<A> {
                 record.decision = Some(decision);
             }
             Err(NoDecision::Failed(fault)) => self.fail(record, Phase::Decide, fault),
-            Err(NoDecision::Cancelled) => {}
+            Err(NoDecision::Ended) => {}
             Err(NoDecision::Overflow(why)) => {
                 record.facts.force(Gate::AfterDecide, Source::Error, Code::ContextOverflow, why);
             }
@@ -154,11 +163,11 @@ impl<A: Agent> Session<A> {
 
     async fn observe(&mut self, record: &mut StepRecord) -> Result<(), NoDecision> {
         let Some(env) = &mut self.parts.env else { return Ok(()) };
-        match self.parts.cancel.guard(env.observe()).await {
+        match self.parts.cancel.guard(async { env.observe().await }).await {
             Ok(Ok(observation)) => record.observation = observation,
             Ok(Err(error)) => self.env_failed("could not be observed", &error.to_string()),
             Err(Lost::Panicked(text)) => self.env_failed("could not be observed", &text),
-            Err(Lost::Cancelled) => return Err(NoDecision::Cancelled),
+            Err(Lost::Cancelled) => return Err(NoDecision::Ended),
         }
         Ok(())
     }
@@ -171,17 +180,12 @@ impl<A: Agent> Session<A> {
 
     async fn decide(&mut self, record: &mut StepRecord) -> Result<Decision, NoDecision> {
         if self.run.fault.is_some() {
-            // The gate after the decision ends the run; there is nothing to decide any more.
-            return Ok(Decision::default());
+            return Err(NoDecision::Ended);
         }
-        let cx = cx(&self.run, &self.parts, &self.last, &self.feedback, record);
-        let decided = self.parts.cancel.guard(self.agent.decide(&self.state, &cx)).await?;
-        let decided = decided.map_err(|error| Fault {
-            category: "agent_error",
-            message: error.message,
-            recoverable: error.recoverable,
-            advice: None,
-        })?;
+        let cx = cx(&self.run, &self.parts, &self.talk, &self.feedback, record);
+        let (agent, state) = (&mut self.agent, &self.state);
+        let decided = self.parts.cancel.guard(async { agent.decide(state, &cx).await }).await?;
+        let decided = decided.map_err(Fault::from)?;
         let decision = match decided {
             Some(decision) => decision,
             None => self.ask_model(record).await?,
@@ -193,21 +197,21 @@ impl<A: Agent> Session<A> {
     }
 
     async fn act(&mut self, record: &mut StepRecord) -> Option<EnvStep> {
-        let Some(decision) = record.decision.as_ref() else {
-            self.last.clear();
-            return None;
-        };
+        let decision = record.decision.as_ref()?;
         let step = record.step;
         if decision.mode == Mode::Act {
             self.emit(step, "ACT", "start", ());
             let mut results = Vec::with_capacity(decision.actions.len());
+            let mut room = MAX_STEP_BYTES;
             for action in &decision.actions {
                 if self.parts.cancel.wish() == Wish::Now {
                     results.push(ToolResult::skipped(action));
                     continue;
                 }
                 let cx = ToolCx { step, workspace: self.parts.workspace.as_deref(), attempt: 0 };
-                results.push(self.tools.call(action, cx, &*self.run.clock, &self.parts.cancel).await);
+                let mut result = self.tools.call(action, cx, &*self.run.clock, &self.parts.cancel).await;
+                room -= result.fit(room).min(room);
+                results.push(result);
             }
             self.talk.results(&decision.actions, &results);
             #[derive(Serialize)]
@@ -219,14 +223,13 @@ impl<A: Agent> Session<A> {
             self.emit(step, "ACT", "action_results", Results { failed });
             record.results = results;
         }
-        self.last.clone_from(&record.results);
         self.step_env(record).await
     }
 
     async fn step_env(&mut self, record: &StepRecord) -> Option<EnvStep> {
         let decision = record.decision.as_ref()?;
         let env = self.parts.env.as_mut()?;
-        match self.parts.cancel.guard(env.step(decision, &record.results)).await {
+        match self.parts.cancel.guard(async { env.step(decision, &record.results).await }).await {
             Ok(Ok(done)) => {
                 #[derive(Serialize)]
                 struct Stepped<'a> {
@@ -260,12 +263,7 @@ impl<A: Agent> Session<A> {
                 }
                 Err(wrong) => Some(Fault::new("state_error", wrong.to_string())),
             },
-            Ok(Err(error)) => Some(Fault {
-                category: "agent_error",
-                message: error.message,
-                recoverable: error.recoverable,
-                advice: None,
-            }),
+            Ok(Err(error)) => Some(error.into()),
             Err(text) => Some(Fault::new("panic", text).fatal()),
         };
         match fault {
@@ -296,9 +294,21 @@ impl<A: Agent> Session<A> {
             self.run.fault.get_or_insert((Source::Error, Code::AgentFailed, wrong));
             false
         });
-        record.facts.agent_stop = stops || self.state.stop_reason.is_some();
+        record.facts.agent_stop = stops;
+        if let Some(reason) = &self.state.stop_reason {
+            match stop_code(reason) {
+                None => record.facts.agent_stop = true,
+                Some(code) => {
+                    let detail = format!("the agent set its stop reason to {reason}");
+                    record.facts.force(Gate::AfterStep, Source::Agent, code, detail);
+                }
+            }
+        }
         if let (Some(env), Some(done)) = (&self.parts.env, env) {
-            record.facts.env_terminal = caught_now(|| env.is_terminal(done)).unwrap_or(done.done);
+            match caught_now(|| env.is_terminal(done)) {
+                Ok(ends) => record.facts.env_terminal = ends,
+                Err(text) => self.env_failed("could not say whether it ended", &text),
+            }
         }
         if !record.facts.candidate {
             let set = self.state.final_result.clone().filter(|answer| !answer.trim().is_empty());
@@ -335,16 +345,16 @@ impl<A: Agent> Session<A> {
     }
 
     /// Writes the step down and says whether the run goes on.
-    fn end_step(&mut self, mut record: StepRecord, ruling: Ruling) -> Option<StopVerdict> {
+    fn end_step(&mut self, mut record: StepRecord, ruling: Ruling, mut next: Option<Snapshot>) -> Option<StopVerdict> {
         let step = record.step;
         for refusal in &ruling.refused {
             self.feedback.push(format!("The answer was not accepted: {}", refusal.reading.detail));
         }
-        if let Some(verdict) = &ruling.verdict {
-            self.accept(&record, verdict);
-            if let Ok(last) = Snapshot::of(&self.state) {
-                record.state_diff = self.snapshot.advance(last);
-            }
+        if self.settle(&record, &ruling) {
+            next = Snapshot::of(&self.state).ok().or(next);
+        }
+        if let Some(next) = next {
+            record.state_diff = self.snapshot.advance(next);
         }
         #[derive(Serialize)]
         struct Stopped<'a> {
@@ -374,17 +384,29 @@ impl<A: Agent> Session<A> {
         ruling.verdict
     }
 
-    /// Puts the end into the state.
-    fn accept(&mut self, record: &StepRecord, verdict: &StopVerdict) {
-        if verdict.outcome == Outcome::Completed && record.facts.candidate {
-            self.state.final_result.clone_from(&record.facts.final_answer);
+    /// Puts what the rules said into the state; whether that changed it. An answer that nobody accepted is a text.
+    fn settle(&mut self, record: &StepRecord, ruling: &Ruling) -> bool {
+        let completed = ruling.verdict.as_ref().is_some_and(|verdict| verdict.outcome == Outcome::Completed);
+        let refused = !ruling.refused.is_empty();
+        let ended = ruling.verdict.is_some();
+        let mut changed = ended;
+        if let Some(answer) = self.state.final_result.take_if(|_| refused || (ended && !completed)) {
+            self.run.last_text = Some(answer);
+            changed = true;
         }
-        self.state.stop_reason = Some(verdict.stop_reason.clone());
+        if let Some(verdict) = &ruling.verdict {
+            if matches!(verdict.source, Source::Decision | Source::Completion) && record.facts.candidate {
+                self.state.final_result.clone_from(&record.facts.final_answer);
+            }
+            self.state.stop_reason = Some(verdict.stop_reason.clone());
+        }
+        changed
     }
 
     /// Tells of a failure and asks whether the run may go on.
-    fn fail(&mut self, record: &mut StepRecord, phase: Phase, fault: Fault) {
+    fn fail(&mut self, record: &mut StepRecord, phase: Phase, mut fault: Fault) {
         let step = record.step;
+        clip(&mut fault.message, MAX_MESSAGE_BYTES);
         let failures = &mut self.run.failures;
         failures.consecutive += 1;
         failures.total += 1;
@@ -419,14 +441,18 @@ impl<A: Agent> Session<A> {
         let error = fault.message.as_str();
         self.emit_with(Event::new(step, name, "", told).failed(error));
         self.emit_with(Event::new(step, "RECOVER", "", Recover { recovered, consecutive, total }).failed(error));
-        self.run.failures.report.push(FailureLine {
-            step_id: step,
-            phase: phase.as_str().to_uppercase(),
-            category: fault.category.to_owned(),
-            message: fault.message.clone(),
-            recoverable: fault.recoverable,
-            decision: if recovered { "continue" } else { "stop" },
-        });
+        if self.run.failures.report.len() < MAX_REPORTED {
+            let mut message = fault.message.clone();
+            clip(&mut message, MAX_REPORTED_BYTES);
+            self.run.failures.report.push(FailureLine {
+                step_id: step,
+                phase: phase.as_str().to_uppercase(),
+                category: fault.category.to_owned(),
+                message,
+                recoverable: fault.recoverable,
+                decision: if recovered { "continue" } else { "stop" },
+            });
+        }
         let advice = fault.advice.unwrap_or_else(|| format!("The last step failed: {}", fault.message));
         self.feedback.push(advice);
         record.facts.error = Some(StepError { phase, message: fault.message, recovered });
@@ -437,7 +463,7 @@ impl<A: Agent> Session<A> {
 pub(super) fn cx<'a, D>(
     run: &'a super::run::Run,
     parts: &'a super::builder::Parts<D>,
-    last: &'a [ToolResult],
+    talk: &super::talk::Conversation,
     feedback: &'a [String],
     record: &'a StepRecord,
 ) -> StepCx<'a> {
@@ -445,8 +471,9 @@ pub(super) fn cx<'a, D>(
         step: record.step,
         task: &run.task,
         observation: &record.observation,
-        last,
+        last: run.log.steps.last().map_or(&[], |last| &last.results),
         feedback,
+        told: talk.has_begun(),
         seed: step_seed(parts.seed.unwrap_or_default(), record.step),
         elapsed: std::time::Duration::from_millis(record.facts.t_start_ms.unwrap_or_default()),
         workspace: parts.workspace.as_deref(),
@@ -466,6 +493,18 @@ impl StepRecord {
             diagnostics: None,
             facts,
         }
+    }
+}
+
+/// The code of a reason that an agent sets; `None` for those that only say that it has had enough.
+fn stop_code(reason: &str) -> Option<Code> {
+    match reason {
+        "final" | "success" | "agent_condition" => None,
+        "unrecoverable_error" => Some(Code::AgentFailed),
+        "interrupt" => Some(Code::CancelledAfterStep),
+        "env_terminal" => Some(Code::EnvTerminal),
+        // The others are codes themselves; a word that is none was refused by the state.
+        other => Some(Code::from(other)),
     }
 }
 

@@ -5,10 +5,10 @@ use std::fmt;
 use std::time::Duration;
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
 use serde_json::{Map, Value};
 
-use super::cancel::{Cancel, Lost};
+use super::cancel::{Cancel, Lost, caught_now};
 use super::chat::ToolSpec;
 use super::clock::Clock;
 use super::decision::Action;
@@ -18,6 +18,11 @@ use super::value::to_value_lossy;
 
 /// A larger result is cut in the middle, said so, and kept as text. QitOS 0.6 cuts at 50,000 characters.
 pub const MAX_RESULT_BYTES: usize = 256 << 10;
+
+/// However little room a step has left, so much of a result is kept.
+const MIN_RESULT_BYTES: usize = 1 << 10;
+/// An error's message is cut to this many bytes.
+const MAX_ERROR_BYTES: usize = 16 << 10;
 
 /// The tools of a run, by name.
 #[derive(Default)]
@@ -71,9 +76,13 @@ impl Toolbox {
         };
         let latency = clock.elapsed().saturating_sub(start);
         let tool = action.name.clone();
+        let done = done.map_err(|(status, mut error)| {
+            clip(&mut error.message, MAX_ERROR_BYTES);
+            (status, error)
+        });
         match done {
             Ok(output) => {
-                let (output, cut) = bounded(output);
+                let (output, cut) = bounded(output, MAX_RESULT_BYTES);
                 ToolResult { tool, status: Status::Success, output, cut, error: None, attempts, latency }
             }
             Err((status, error)) => {
@@ -91,12 +100,14 @@ impl Toolbox {
         cancel: &Cancel,
         attempts: &mut u32,
     ) -> Result<Value, (Status, ToolError)> {
-        let limits = tool.limits();
+        let limits =
+            caught_now(|| tool.limits()).map_err(|text| (Status::Error, ToolError::new(text).category("panic")))?;
         let mut wait = limits.backoff;
         loop {
-            let work = tool.call(action.args.clone(), ToolCx { attempt: *attempts, ..cx });
+            let cx = ToolCx { attempt: *attempts, ..cx };
             *attempts += 1;
             let work = async {
+                let work = tool.call(action.args.clone(), cx);
                 match limits.timeout {
                     Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(timed_out(limit))),
                     None => work.await,
@@ -163,6 +174,18 @@ impl ToolResult {
         }
     }
 
+    /// Cuts the output to `room` bytes, or a little more, and tells how much of the room it takes.
+    pub(super) fn fit(&mut self, room: usize) -> usize {
+        let (output, cut) = bounded(std::mem::take(&mut self.output), room.max(MIN_RESULT_BYTES));
+        self.cut = self.cut.or(cut);
+        self.output = output;
+        match &self.output {
+            Value::String(text) => text.len(),
+            Value::Array(_) | Value::Object(_) => self.output.to_string().len(),
+            _ => 0,
+        }
+    }
+
     /// Whether it went well.
     pub fn is_ok(&self) -> bool {
         self.status == Status::Success
@@ -194,33 +217,33 @@ pub enum Status {
 }
 
 /// Cuts a result that is too large for a line: the first 70 %, a mark with the numbers, the last 30 %.
-fn bounded(output: Value) -> (Value, Option<usize>) {
-    let small = match &output {
-        Value::String(text) => text.len() <= MAX_RESULT_BYTES / 2,
-        Value::Array(_) | Value::Object(_) => false,
-        _ => true,
-    };
-    if small {
-        return (output, None);
-    }
+fn bounded(output: Value, limit: usize) -> (Value, Option<usize>) {
     let text = match output {
+        Value::Null | Value::Bool(_) | Value::Number(_) => return (output, None),
+        Value::String(text) if text.len() <= limit => return (Value::String(text), None),
         Value::String(text) => text,
-        other => {
-            let text = other.to_string();
-            if text.len() <= MAX_RESULT_BYTES {
-                return (other, None);
+        nested => {
+            let text = nested.to_string();
+            if text.len() <= limit {
+                return (nested, None);
             }
             text
         }
     };
-    if text.len() <= MAX_RESULT_BYTES {
-        return (Value::String(text), None);
-    }
-    let head = floor(&text, MAX_RESULT_BYTES / 10 * 7);
-    let tail = floor(&text, text.len() - MAX_RESULT_BYTES / 10 * 3);
+    let head = floor(&text, limit / 10 * 7);
+    let tail = floor(&text, text.len() - limit / 10 * 3);
     let (first, last) = (text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default());
     let cut = format!("{first}\n[... {} of {} bytes left out ...]\n{last}", tail - head, text.len());
     (Value::String(cut), Some(text.len()))
+}
+
+/// Cuts a message to about `max` bytes and says so.
+pub(super) fn clip(message: &mut String, max: usize) {
+    if message.len() > max {
+        let whole = message.len();
+        message.truncate(floor(message, max));
+        message.push_str(&format!(" [... cut from {whole} bytes]"));
+    }
 }
 
 fn floor(text: &str, at: usize) -> usize {
@@ -250,7 +273,13 @@ impl<T: Tool> DynTool for T {
 
     fn call<'a>(&'a self, args: Map<String, Value>, cx: ToolCx<'a>) -> Boxed<'a, Result<Value, ToolError>> {
         Box::pin(async move {
-            let args = serde_json::from_value(Value::Object(args))
+            // A tool without arguments may call them `()`, which is JSON's null.
+            let args = match args.is_empty() {
+                true => T::Args::deserialize(Value::Object(args))
+                    .or_else(|wrong| T::Args::deserialize(Value::Null).map_err(|_| wrong)),
+                false => T::Args::deserialize(Value::Object(args)),
+            };
+            let args = args
                 .map_err(|wrong| ToolError::new(format!("wrong arguments: {wrong}")).category("invalid_arguments"))?;
             Tool::call(self, args, cx).await.map(|output| to_value_lossy(&output))
         })

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `before_step` | what ended the run from outside; the budget (steps, time, tokens); policies of this gate |
 //! | `after_decide` | what ended the run from outside; policies of this gate, unless the decision is a candidate answer |
-//! | `after_step` | what ended the run from outside; critics; completion, the agent, the environment, unless a critic asks for a retry or the step failed; cancellation; policies of this gate and those held back |
+//! | `after_step` | what ended the run from outside at once; critics; completion, the agent, the environment, unless a critic asks for a retry or the step failed; cancellation; policies of this gate and those held back |
 //!
 //! Within a list the declared order decides: the first stop wins, and every other that was true stands in
 //! [`StopVerdict::also`]. An answer is never thrown away for a limit: a candidate is judged first, and the limit that
@@ -175,13 +175,14 @@ impl<S> StopSet<S> {
                 }
             }
             Gate::AfterStep => {
-                hearing.forced(|source| source != Source::Cancel);
+                // Who cancels at once wants no answer any more; who cancels after the step has it all the same.
+                let at_once = |end: &Forced| end.source != Source::Cancel || end.code == Code::CancelledImmediate;
+                hearing.forced(at_once);
                 hearing.lost();
                 if !hearing.critics() && facts.error.is_none() {
                     hearing.completion(&self.completion);
                 }
-                // After an accepted answer: whoever cancels then has the answer all the same.
-                hearing.forced(|source| source == Source::Cancel);
+                hearing.forced(|end| !at_once(end));
                 let held_back = facts.candidate || facts.decide_failed();
                 let due = if held_back { due.and(GateSet::only(Gate::AfterDecide)) } else { due };
                 hearing.policies(&self.policies, due);
@@ -246,9 +247,9 @@ impl<S> Hearing<'_, S> {
         self.hits.push(Hit { criterion: criterion.into(), source, code, reading, from: None });
     }
 
-    fn forced(&mut self, wanted: impl FnOnce(Source) -> bool) {
+    fn forced(&mut self, wanted: impl FnOnce(&Forced) -> bool) {
         let gate = self.gate;
-        if let Some(end) = self.facts.forced.as_ref().filter(|end| end.gate == gate && wanted(end.source)) {
+        if let Some(end) = self.facts.forced.as_ref().filter(|end| end.gate == gate && wanted(end)) {
             self.hit(end.code.as_str(), end.source, end.code.clone(), Reading::said(end.detail.clone()));
         }
     }

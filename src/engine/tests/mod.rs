@@ -1,6 +1,7 @@
 //! A small agent that plays a list of decisions, and what it is played with.
 
 mod critics;
+mod edges;
 mod ends;
 mod failures;
 mod models;
@@ -63,7 +64,7 @@ impl Agent for Play {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EchoArgs {
-    text: String,
+    pub(super) text: String,
 }
 
 /// Gives back what it is given.

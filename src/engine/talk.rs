@@ -1,0 +1,153 @@
+//! What was said between an agent and its model? The conversation, in a form that strict servers take: every call has
+//! an id, and every id an answer.
+
+use super::chat::{Message, Request, Role, ToolCall, ToolSpec};
+use super::decision::Action;
+use super::history::{History, HistoryPolicy};
+use super::parse::Parser;
+use super::toolbox::ToolResult;
+
+/// What a model was told and said so far.
+pub(super) struct Conversation {
+    history: History,
+    policy: HistoryPolicy,
+    /// Empty where calls are written as text.
+    tools: Vec<ToolSpec>,
+    /// What the tools take of each request, estimated.
+    tools_tokens: u64,
+    /// How to write a decision; `None` where calls are native.
+    instructions: Option<String>,
+    system: Option<String>,
+    /// A critic's prompt instead of the agent's.
+    replacement: Option<String>,
+    /// What actions gave before the model was first asked.
+    early: Vec<Message>,
+    /// The ids of the newest calls that have no answer yet.
+    open: Vec<String>,
+}
+
+impl Conversation {
+    pub(super) fn new(parser: Option<&dyn Parser>, tools: Vec<ToolSpec>, policy: HistoryPolicy) -> Self {
+        let instructions = parser.map(|parser| parser.instructions(&tools));
+        let tools = if parser.is_some() { Vec::new() } else { tools };
+        let bytes: usize =
+            tools.iter().map(|tool| tool.name.len() + tool.description.len() + tool.parameters.to_string().len()).sum();
+        Self {
+            history: History::default(),
+            policy,
+            tools,
+            tools_tokens: (bytes as u64).div_ceil(4),
+            instructions,
+            system: None,
+            replacement: None,
+            early: Vec::new(),
+            open: Vec::new(),
+        }
+    }
+
+    /// Whether the model was told anything.
+    pub(super) fn has_begun(&self) -> bool {
+        !self.history.is_empty()
+    }
+
+    pub(super) fn replace_prompt(&mut self, prompt: Option<String>) {
+        self.replacement = prompt;
+    }
+
+    /// The critic's prompt, which stays until a request with it was answered.
+    pub(super) fn replacement(&self) -> Option<String> {
+        self.replacement.clone()
+    }
+
+    /// Takes in what the actions gave: a model's call under its id, others in words.
+    pub(super) fn results(&mut self, actions: &[Action], results: &[ToolResult]) {
+        let mut words = Vec::new();
+        let mut answers = Vec::new();
+        for (action, result) in actions.iter().zip(results) {
+            let open = action.id.as_ref().and_then(|id| self.open.iter().position(|open| open == id));
+            match open {
+                Some(at) => answers.push(Message::tool(self.open.swap_remove(at), result.text())),
+                None => words.push(Message::user(format!("{} gave: {}", action.name, result.text()))),
+            }
+        }
+        // Answers must follow the calls at once.
+        self.add(answers);
+        self.close();
+        self.add(words);
+    }
+
+    /// Answers the calls that were not carried out.
+    pub(super) fn close(&mut self) {
+        let answers = self.open.drain(..).map(|id| Message::tool(id, "error: the call was not carried out"));
+        let answers: Vec<_> = answers.collect();
+        self.add(answers);
+    }
+
+    fn add(&mut self, messages: Vec<Message>) {
+        if self.has_begun() {
+            self.history.extend(messages);
+        } else {
+            self.early.extend(messages);
+        }
+    }
+
+    /// What is new for the model: the system message where it changed, what happened before it was first asked, and
+    /// `told`.
+    pub(super) fn tell(&mut self, system: Option<String>, told: String) -> Vec<Message> {
+        self.close();
+        let mut new: Vec<Message> = self.instruct(system).into_iter().collect();
+        let ends_with_user = self.history.last().is_some_and(|last| last.role != Role::Assistant);
+        if !told.is_empty() {
+            new.push(Message::user(told));
+        } else if !ends_with_user && self.early.is_empty() {
+            // Most servers refuse a conversation that ends with the assistant, or that is empty.
+            new.push(Message::user("Go on."));
+        }
+        new.extend(self.early.iter().cloned());
+        new
+    }
+
+    /// The system message, where it is new or changed.
+    fn instruct(&mut self, prompt: Option<String>) -> Option<Message> {
+        let parts = [prompt, self.instructions.clone()].into_iter().flatten();
+        let system = parts.filter(|part| !part.trim().is_empty()).collect::<Vec<_>>().join("\n\n");
+        let is_new = self.system.as_deref() != Some(&*system);
+        self.system = Some(system.clone());
+        (is_new && !system.is_empty()).then(|| Message::system(system))
+    }
+
+    /// The request that tells `new`, and its tokens, estimated.
+    pub(super) fn request(&self, new: &[Message]) -> (Request, u64) {
+        let system = self.system.iter().filter(|system| !system.is_empty()).map(Message::system);
+        let new = new.iter().filter(|message| message.role != Role::System).cloned();
+        let messages: Vec<_> = system.chain(self.history.select(self.policy)).chain(new).collect();
+        let tokens = messages.iter().map(Message::estimated_tokens).sum::<u64>() + self.tools_tokens;
+        (Request { messages, tools: self.tools.clone() }, tokens)
+    }
+
+    /// Makes requests shorter; false where they cannot be.
+    pub(super) fn shrink(&mut self) -> bool {
+        self.history.shrink()
+    }
+
+    /// Takes in a turn: what was new, and what the model said to it.
+    pub(super) fn push(&mut self, new: Vec<Message>, text: &str, calls: &[ToolCall]) {
+        let mut turn: Vec<_> = new.into_iter().filter(|message| message.role != Role::System).collect();
+        turn.push(Message { tool_calls: calls.to_vec(), ..Message::assistant(text) });
+        self.history.push(turn);
+        self.open = calls.iter().map(|call| call.id.clone()).collect();
+        self.early.clear();
+        self.replacement = None;
+    }
+}
+
+/// Gives every call an id of its own, where the server gave none.
+pub(super) fn with_ids(step: u64, calls: &mut [ToolCall]) {
+    let mut seen = std::collections::BTreeSet::new();
+    for (place, call) in calls.iter_mut().enumerate() {
+        if call.id.is_empty() || !seen.insert(call.id.clone()) {
+            call.id = format!("call_{step}_{place}");
+            seen.insert(call.id.clone());
+        }
+    }
+}
