@@ -71,6 +71,8 @@ pub struct Client {
     sleep: Sleep,
     /// How many waits there were; no two draw the same random part.
     waits: AtomicU64,
+    /// How many calls came without an id.
+    nameless: AtomicU64,
 }
 
 impl fmt::Debug for Client {
@@ -111,7 +113,7 @@ impl Client {
             Error::new(Kind::Usage, "the key holds characters that a header cannot carry").because(error)
         })?;
         let http = Http::new(&endpoint.base_url, "/chat/completions", authorization, endpoint.patience.connect)?;
-        Ok(Self { endpoint, http, sleep, waits: AtomicU64::new(0) })
+        Ok(Self { endpoint, http, sleep, waits: AtomicU64::new(0), nameless: AtomicU64::new(0) })
     }
 
     async fn attempt(&self, body: &Bytes, heard: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {
@@ -187,11 +189,15 @@ impl Client {
         }
     }
 
-    /// The reply without the key: servers and proxies have been seen to echo headers.
+    /// The reply without the key, since servers and proxies have been seen to echo headers, and with an id for every
+    /// call: its result is sent back under that id, and a call without a result is refused.
     fn cleaned(&self, mut reply: Reply) -> Reply {
         let key = &self.endpoint.key;
         reply.text = key.scrub(&reply.text).into_owned();
         for call in &mut reply.tool_calls {
+            if call.id.is_empty() {
+                call.id = format!("call_{}", self.nameless.fetch_add(1, Ordering::Relaxed));
+            }
             for text in [&mut call.id, &mut call.name, &mut call.arguments] {
                 *text = key.scrub(text).into_owned();
             }

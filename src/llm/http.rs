@@ -6,7 +6,7 @@
 use std::io;
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, USER_AGENT};
 use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited};
@@ -89,9 +89,13 @@ impl Http {
         let mut request = Request::new(Full::new(body.clone()));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
-        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        // Some gateways turn away whoever does not say who it is.
+        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("trace-board/", env!("CARGO_PKG_VERSION"))));
         if let Some(authorization) = &self.authorization {
-            request.headers_mut().insert(AUTHORIZATION, authorization.clone());
+            headers.insert(AUTHORIZATION, authorization.clone());
         }
         let answered = match &self.client {
             Wire::Plain(client) => client.request(request).await,

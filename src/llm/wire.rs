@@ -33,7 +33,9 @@ fn message(message: &Message) -> Value {
         Role::Tool => "tool",
     };
     let calls: Vec<Value> = message.tool_calls.iter().map(call).collect();
-    let mut written = json!({"role": role, "content": message.content});
+    // Beside calls, some servers refuse an empty text and want none.
+    let content = (!message.content.is_empty() || calls.is_empty()).then_some(&message.content);
+    let mut written = json!({"role": role, "content": content});
     if let Some(fields) = written.as_object_mut() {
         if !calls.is_empty() {
             fields.insert("tool_calls".to_owned(), calls.into());

@@ -28,12 +28,13 @@ async fn a_request_is_what_a_server_expects() {
     let seen = endpoint.seen().remove(0);
     assert!(seen.head.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{}", seen.head);
     assert!(seen.head.contains(&format!("authorization: Bearer {KEY}\r\n")), "{}", seen.head);
+    assert!(seen.head.contains("user-agent: trace-board/"), "{}", seen.head);
     let function = json!({"name": "sum", "arguments": "{}"});
     let expected = json!({
         "model": "tiny", "temperature": 0.5, "max_tokens": 9,
         "messages": [
             {"role": "system", "content": "be brief"},
-            {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
+            {"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
             {"role": "tool", "content": "4", "tool_call_id": "c1"},
         ],
         "tools": [{"type": "function", "function":
@@ -132,7 +133,7 @@ async fn odd_shapes_are_understood() {
     ]);
     let asked = client(address(&endpoint));
     assert_eq!(asked.ask().await.unwrap().text, "ab");
-    assert_eq!(asked.ask().await.unwrap().tool_calls, [call("", "f", r#"{"x":1}"#)]);
+    assert_eq!(asked.ask().await.unwrap().tool_calls, [call("call_0", "f", r#"{"x":1}"#)], "each gets an id");
     let bare = asked.ask().await.unwrap();
     assert_eq!((bare.text.as_str(), bare.usage, bare.model, bare.finish_reason), ("ok", None, None, None));
     assert_eq!(asked.ask().await.unwrap().text, "I will not.");
