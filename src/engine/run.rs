@@ -61,6 +61,9 @@ pub(super) struct Failures {
 pub(super) async fn run<A: Agent>(engine: Engine<A>, task: Task) -> RunResult<A::Data> {
     let Engine { mut agent, tools, mut rules, mut parts } = engine;
     rules.limit(task.limits());
+    if let Some(limit) = parts.hard_timeout {
+        parts.cancel.at_most(limit);
+    }
     let mut run = Run {
         clock: parts.clock.take().unwrap_or_else(|| Box::new(SystemClock::start())),
         log: Log::new(parts.writer.take()),
@@ -107,7 +110,7 @@ pub(super) async fn run<A: Agent>(engine: Engine<A>, task: Task) -> RunResult<A:
         state: Option<&'a Snapshot>,
     }
     let payload = Init { known: &init, state: made.as_ref().ok().map(|(_, snapshot)| snapshot) };
-    run.log.event(Event { step: 0, phase: "INIT", stage: "", payload, error: None }, || run.clock.now_us());
+    run.log.event(Event::new(0, "INIT", "", payload), || run.clock.now_us());
     let (state, snapshot) = match made {
         Ok(made) => made,
         Err((code, wrong)) => {
@@ -224,6 +227,11 @@ impl<A: Agent> Session<A> {
         if let Some((source, code, detail)) = self.run.fault.take() {
             facts.force(gate, source, code, detail);
         }
+        if let Some(limit) = self.parts.hard_timeout.filter(|_| self.parts.cancel.is_late()) {
+            let detail =
+                format!("the run was to end within {} ms, and what was under way was dropped", limit.as_millis());
+            facts.force(gate, Source::Budget, Code::BudgetTime, detail);
+        }
         match (self.parts.cancel.wish(), gate) {
             (Wish::None, _) => {}
             (Wish::AfterStep, Gate::AfterDecide) => {}
@@ -243,7 +251,7 @@ impl<A: Agent> Session<A> {
 
     /// Writes an event and tells the hooks.
     pub(super) fn emit<P: Serialize>(&mut self, step: u64, phase: &'static str, stage: &'static str, payload: P) {
-        self.emit_with(Event { step, phase, stage, payload, error: None });
+        self.emit_with(Event::new(step, phase, stage, payload));
     }
 
     pub(super) fn emit_with<P: Serialize>(&mut self, event: Event<'_, P>) {
@@ -316,11 +324,10 @@ impl Run {
             facts: self.unwritten.as_ref(),
             issues: &self.issues,
         };
-        let failed = matches!(verdict.outcome, Outcome::Failed | Outcome::Cancelled);
-        let detail = verdict.reading.detail.as_ref();
-        let error = failed.then_some(if detail.is_empty() { verdict.code.as_str() } else { detail });
         let step = verdict.step.unwrap_or(0);
-        self.log.event(Event { step, phase: "END", stage: "", payload, error }, || self.clock.now_us());
+        // As in QitOS: not ok where something failed or was cancelled, but the error stands where it happened.
+        let ok = !matches!(verdict.outcome, Outcome::Failed | Outcome::Cancelled);
+        self.log.event(Event { ok, ..Event::new(step, "END", "", payload) }, || self.clock.now_us());
         let ts = self.clock.now_us();
         self.log.finish(|| ending(&verdict, &task, &self.failures.report, took, ts));
         RunResult {

@@ -6,6 +6,10 @@
 mod board;
 #[path = "../support/disk.rs"]
 mod disk;
+#[cfg(feature = "llm")]
+#[expect(dead_code, reason = "some faults are played in the library's own tests only")]
+#[path = "../support/endpoint.rs"]
+mod endpoint;
 #[path = "../support/engine_runs.rs"]
 mod engine_runs;
 #[path = "../support/http.rs"]
@@ -24,5 +28,7 @@ mod format;
 mod live;
 mod pages;
 mod props;
+#[cfg(feature = "llm")]
+mod run;
 mod tables;
 mod traces;
