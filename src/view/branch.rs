@@ -75,7 +75,7 @@ impl Candidate {
         let word = |key: &str| candidate.get(key).and_then(Json::as_str).filter(|word| !word.is_empty());
         let actions = candidate.get("actions").and_then(Json::as_array).unwrap_or_default();
         let call = match (actions, word("final_answer")) {
-            ([first, others @ ..], _) if others.is_empty() => called(first),
+            ([only], _) => called(only),
             ([first, others @ ..], _) => format!("{} +{} more", called(first), others.len()),
             ([], Some(answer)) => format!("answer: {answer}"),
             ([], None) => word("mode").unwrap_or("no mode").to_owned(),
