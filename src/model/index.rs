@@ -6,6 +6,8 @@
 mod fold;
 mod join;
 
+use std::collections::BTreeMap;
+
 use super::event::{EndNote, InitNote, StopNote};
 use super::{EventHead, EventNote, Issue, Issues, ManifestState, Names, StepHead, Symbol};
 use join::{Ids, Laps};
@@ -126,6 +128,8 @@ pub struct Index {
     last_ts: Option<i64>,
     slowest_gap: i64,
     back_steps: usize,
+    /// What the newest steps left of the state, hashed; only where steps carry links.
+    state: BTreeMap<Symbol, u64>,
     more: bool,
 }
 

@@ -63,13 +63,18 @@ pub enum IssueKind {
     Time,
     /// A schema version the board does not know.
     Version,
+    /// A step begins with another state than the one before it left.
+    State,
 }
 
 impl IssueKind {
     /// Whether the oddity costs data (a problem) or is only worth knowing (a note).
     pub fn is_problem(self) -> bool {
-        use IssueKind::{Count, Field, Foreign, Missing, NotJson, Repaired, Restarted, TooLong, Torn, Unreadable};
-        matches!(self, Missing | Unreadable | Torn | NotJson | Foreign | Field | Repaired | TooLong | Count | Restarted)
+        use IssueKind::{
+            Count, Field, Foreign, Missing, NotJson, Repaired, Restarted, State, TooLong, Torn, Unreadable,
+        };
+        let of_a_file = matches!(self, Missing | Unreadable | Torn | NotJson | TooLong | Restarted);
+        of_a_file || matches!(self, Foreign | Field | Repaired | Count | State)
     }
 
     /// A word or two for tables.
@@ -94,6 +99,7 @@ impl IssueKind {
             IssueKind::Redacted => "redacted",
             IssueKind::Time => "time goes back",
             IssueKind::Version => "unknown version",
+            IssueKind::State => "state breaks",
         }
     }
 }

@@ -198,7 +198,7 @@ impl<'de> Deserialize<'de> for Items<'de> {
 #[derive(Debug)]
 pub(crate) struct Members<'a>(pub(crate) Vec<(Text<'a>, &'a RawValue)>);
 
-impl<'de> Deserialize<'de> for Members<'de> {
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct MembersVisitor;
         impl<'de> Visitor<'de> for MembersVisitor {

@@ -1,7 +1,9 @@
 //! What is kept of a step line? The place of the line and what lists, charts and search need.
 
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::json::Members;
 use super::loose::{Keys, Many, Maybe, Scalar, wire};
 use super::names::capped;
 use super::repair::{Remark, object, read_object};
@@ -51,6 +53,19 @@ pub struct StepHead {
     pub tokens_total: Option<u64>,
     /// Whether the facts are there that the stop rules looked at; only our own engine records them.
     pub facts: bool,
+    /// What the changed keys were and became, where the step has facts; the index compares and drops it.
+    pub links: Box<[StateLink]>,
+}
+
+/// What a changed state key was before the step and after it, as hashes of the JSON text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateLink {
+    /// The key.
+    pub key: Symbol,
+    /// The value before.
+    pub before: u64,
+    /// The value after.
+    pub after: u64,
 }
 
 /// How well a line could be read.
@@ -140,7 +155,7 @@ wire! {
         action_results: Many<'a, Maybe<'a, ResultWire<'a>>>,
         tool_invocations: Many<'a, Maybe<'a, InvocationWire<'a>>>,
         critic_outputs: Many<'a, Maybe<'a, CriticWire<'a>>>,
-        state_diff: Maybe<'a, Keys<'a>>,
+        state_diff: Maybe<'a, Members<'a>>,
         context: Maybe<'a, ContextWire<'a>>,
         model_response: Maybe<'a, ResponseWire<'a>>,
         facts: Scalar<'a>,
@@ -229,8 +244,12 @@ impl StepWire<'_> {
         let tools = actions.items.iter().filter_map(|action| action.value()?.name.text());
         head.tools = tools.take(MAX_INDEXED).map(|name| names.intern(name)).collect();
         head.call = self.call(actions).into_boxed_str();
-        if let Some(Keys(keys)) = self.state_diff.value() {
-            head.changed = keys.iter().take(MAX_INDEXED).map(|(key, _)| names.intern(key)).collect();
+        if let Some(Members(keys)) = self.state_diff.value() {
+            head.changed = keys.iter().take(MAX_INDEXED).map(|(key, _)| names.intern(&key.0)).collect();
+            if facts {
+                let changes = head.changed.iter().zip(keys);
+                head.links = changes.filter_map(|(key, (_, change))| link(*key, change.get())).collect();
+            }
         }
         self.critics_into(&mut head, names, &mut remarks);
         self.errors_into(&mut head);
@@ -272,9 +291,8 @@ impl StepWire<'_> {
             Some(other) if !other.is_nothing() => odd("state_diff", other.type_name(), "an object"),
             _ => {}
         }
-        let blanked = |(_, value): &&(_, Scalar<'_>)| value.str() == Some(REDACTED);
-        let keys = self.state_diff.value().map_or(&[][..], |Keys(keys)| keys);
-        let redacted = keys.iter().filter(blanked).count();
+        let keys = self.state_diff.value().map_or(&[][..], |Members(keys)| keys);
+        let redacted = keys.iter().filter(|(_, value)| value.get().trim_matches('"') == REDACTED).count();
         if redacted > 0 {
             remarks.push((IssueKind::Redacted, format!("{redacted} changed state values were blanked by the writer")));
         }
@@ -357,6 +375,18 @@ impl StepWire<'_> {
             }
         }
     }
+}
+
+/// A change as our own engine writes it: `{"before": .., "after": ..}`.
+fn link(key: Symbol, change: &str) -> Option<StateLink> {
+    let Ok(Members(sides)) = serde_json::from_str(change) else { return None };
+    let side = |name: &str| {
+        let (_, value) = sides.iter().find(|(side, _)| side.0 == name)?;
+        let mut hasher = DefaultHasher::new();
+        value.get().hash(&mut hasher);
+        Some(hasher.finish())
+    };
+    Some(StateLink { key, before: side("before")?, after: side("after")? })
 }
 
 /// What QitOS 0.6 writes in place of a value whose key looks secret.

@@ -119,8 +119,22 @@ impl Actions {
         while !invocations.is_empty() || !results.is_empty() {
             out.pairs.push(pair(None, invocations.pop_front(), results.pop_front(), fold));
         }
+        out.tell_apart();
         out.env = env.into_iter().filter_map(|(index, result)| env_entry(index, result, fold)).collect();
         out
+    }
+
+    /// Numbers the texts of a tool that was called before in the same step: as regions they need names of their own.
+    fn tell_apart(&mut self) {
+        let mut called: Vec<Line> = Vec::new();
+        for pair in &mut self.pairs {
+            let Some(call) = &pair.call else { continue };
+            let before = called.iter().filter(|name| **name == call.name).count();
+            called.push(call.name.clone());
+            for block in pair.blocks.iter_mut().filter(|_| before > 0) {
+                block.text.name = format!("{}, call {}", block.text.name, before + 1).into();
+            }
+        }
     }
 
     /// Whether nothing was called and nothing came back.

@@ -13,7 +13,7 @@ use crate::model::json::Json;
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "parts/prompt.html")]
 pub struct Prompt {
-    /// How many messages and how much text.
+    /// How many messages and how much text; empty where there is no new one.
     pub summary: Line,
     /// How many were sent besides, and where they stand; empty for none.
     pub earlier: Line,
@@ -56,8 +56,12 @@ impl Prompt {
         let earlier = input.get("payload").and_then(|payload| payload.get("history_message_count")?.as_f64());
         let earlier = earlier.filter(|earlier| only_new && *earlier >= 1.0).unwrap_or_default() as usize;
         let earlier = (earlier > 0).then(|| {
-            summary = format!("{} new, {}", format::counted(messages.len(), "message"), format::bytes(size as u64));
-            format!("{}, shown in the steps before", format::counted(earlier, "earlier message")).into()
+            summary = match messages.len() {
+                0 => String::new(),
+                new => format!("{}, {}", format::counted(new, "new message"), format::bytes(size as u64)),
+            };
+            let nothing = if messages.is_empty() { "; no new one" } else { "" };
+            format!("{}, shown in the steps before{nothing}", format::counted(earlier, "earlier message")).into()
         });
         Self { summary: summary.into(), earlier: earlier.unwrap_or_default(), messages, output: None, calls: None }
     }
@@ -150,7 +154,7 @@ mod tests {
         let mut read = |only_new| Prompt::new(&Json::parse(event).unwrap(), only_new, ValueLinks::default(), fold);
         let (ours, other) = (read(true), read(false));
         assert_eq!(ours.earlier.as_str(), "12 earlier messages, shown in the steps before");
-        assert!(ours.summary.as_str().starts_with("1 message new, "));
+        assert!(ours.summary.as_str().starts_with("1 new message, "));
         assert_eq!((other.earlier.as_str(), other.summary.as_str().starts_with("1 message, ")), ("", true));
         let output = r#"{"payload": {"raw_output": "", "tool_calls": [{"name": "run_tests"}]}}"#;
         let html = ours.with_output(&Json::parse(output).unwrap(), ValueLinks::default(), fold).render().unwrap();

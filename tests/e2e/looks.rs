@@ -40,6 +40,12 @@ const PAGES: &[&str] = &[
     "/runs/q060_handoff?tab=events",
     "/runs/q060_html_injection?tab=manifest",
     "/runs/qitos_coding_20260222_044138_940343",
+    "/runs/final?step=0",
+    "/runs/model?step=0",
+    "/runs/model/steps/1",
+    "/runs/died",
+    "/runs/critic_failed",
+    "/runs/refused?tab=manifest",
 ];
 
 /// A page that is not there; the browser itself reports the status to the console.
@@ -63,7 +69,7 @@ fn axe_itself_finds_what_is_wrong() {
 }
 
 fn axe_is_content(width: u32, theme: &str) {
-    let site = Site::with(RUNS);
+    let site = Site::with_ours(RUNS);
     let page = Page::open();
     page.look(width, theme);
     let mut wrong = Vec::new();
@@ -96,7 +102,7 @@ fn axe_is_content_on_a_phone_in_dark() {
 
 #[test]
 fn the_console_is_silent() {
-    let site = Site::with(RUNS);
+    let site = Site::with_ours(RUNS);
     for path in PAGES {
         let page = site.open(path);
         page.wait("document.readyState === 'complete'");
@@ -106,7 +112,7 @@ fn the_console_is_silent() {
 
 #[test]
 fn nothing_scrolls_sideways_on_a_phone() {
-    let site = Site::with(RUNS);
+    let site = Site::with_ours(RUNS);
     let page = Page::open();
     let mut wrong = Vec::new();
     for width in [320, PHONE] {

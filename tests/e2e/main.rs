@@ -6,6 +6,8 @@
 mod board;
 #[path = "../support/disk.rs"]
 mod disk;
+#[path = "../support/engine_runs.rs"]
+mod engine_runs;
 #[path = "../support/http.rs"]
 #[expect(dead_code, reason = "shared with the integration tests, which use more of it")]
 mod http;

@@ -19,7 +19,17 @@ pub(crate) struct Site {
 impl Site {
     /// A board over copies of `runs` from the corpus.
     pub(crate) fn with(runs: &[&str]) -> Self {
+        Self::over(tempfile::tempdir().expect("a temporary directory"), runs)
+    }
+
+    /// The same, beside one run of each sort that our own engine makes.
+    pub(crate) fn with_ours(runs: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
+        crate::engine_runs::make(dir.path(), u32::MAX);
+        Self::over(dir, runs)
+    }
+
+    fn over(dir: tempfile::TempDir, runs: &[&str]) -> Self {
         for run in runs {
             let name = Path::new(run).file_name().expect("a run has a name");
             copy(&corpus().join(run), &dir.path().join(name));

@@ -136,6 +136,11 @@ fn two_verdicts_are_a_contradiction_and_a_lost_step_is_an_issue() {
     let steps = dir.path().join("final/steps.jsonl");
     let first = std::fs::read_to_string(&steps).unwrap().lines().next().unwrap().to_owned();
     std::fs::write(&steps, first.replace("\"facts\"", "\"other\"") + "\n").unwrap();
+    let steps = dir.path().join("recovered/steps.jsonl");
+    let lines = std::fs::read_to_string(&steps).unwrap();
+    let kept: Vec<_> =
+        lines.lines().enumerate().filter(|(at, _)| *at != 1).map(|(_, line)| format!("{line}\n")).collect();
+    std::fs::write(&steps, kept.concat()).unwrap();
     let board = served(dir.path());
     let why = board.json("/api/runs/refused/why");
     let told = "The manifest records budget_steps by budget.tokens after step 2, the END event budget_steps by \
@@ -145,4 +150,6 @@ fn two_verdicts_are_a_contradiction_and_a_lost_step_is_an_issue() {
     assert_eq!(found, 1);
     assert!(checked.contains("the verdict has step 1 as the last that ran, the file step 0"), "{checked}");
     assert!(checked.contains("the step has no facts to ask stop rules about again"), "{checked}");
+    let (_, checked) = typed(&["check", "recovered"], dir.path());
+    assert!(checked.contains(":2: byte") && checked.contains("begins with another current_step than"), "{checked}");
 }

@@ -1,6 +1,6 @@
 //! How does one more line change the index? One function for each sort of line, in file order.
 
-use super::super::{EventHead, EventNote, Fate, StepHead};
+use super::super::{EventHead, EventNote, Fate, Issue, IssueKind, StepHead, TraceFile};
 use super::{Delta, Group, Index, Segment};
 
 /// What an event is to the structure of a run.
@@ -63,10 +63,31 @@ impl Index {
         self.more = delta.more;
     }
 
-    fn push_step(&mut self, step: StepHead) {
+    fn push_step(&mut self, mut step: StepHead) {
         self.steps_read += usize::from(step.fate != Fate::Unreadable);
+        let laps = self.step_laps.len();
         self.step_laps.push(step.step_id, self.steps.len());
+        if !step.facts || self.step_laps.len() > laps {
+            // What is between, or the run before, left a state that nobody knows.
+            self.state.clear();
+        }
+        self.follow_state(&mut step);
         self.steps.push(step);
+    }
+
+    /// Whether the step takes the state up where the one before left it.
+    fn follow_state(&mut self, step: &mut StepHead) {
+        let mut broken = None;
+        for link in std::mem::take(&mut step.links) {
+            let left = self.state.insert(link.key, link.after);
+            broken = broken.or_else(|| left.filter(|left| *left != link.before).map(|_| link.key));
+        }
+        if let Some(key) = broken {
+            let key = self.names.get(key);
+            let reason = format!("state_diff begins with another {key} than the step before left");
+            let (line, offset) = (Some(step.line), Some(step.span.offset));
+            self.issues.push(Issue { kind: IssueKind::State, file: TraceFile::Steps, line, offset, reason });
+        }
     }
 
     fn push_event(&mut self, event: EventHead, note: Option<EventNote>) {

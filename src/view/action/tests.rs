@@ -116,3 +116,19 @@ fn hostile_text_is_text_everywhere() {
     assert!(!html.contains('\u{202e}') && !html.contains('\u{0}'), "{html}");
     assert!(html.matches("&#60;script&#62;").count() > 15, "{html}");
 }
+
+#[test]
+fn a_result_of_our_own_engine_leaves_out_what_is_not_there() {
+    let actions = read(
+        r#"{"actions": [{"name": "echo", "args": {}}, {"name": "echo", "args": {}}],
+        "tool_invocations": [{"tool_name": "echo", "status": "success"}, {"tool_name": "echo", "status": "error"}],
+        "action_results": [{"status": "success", "output": "one", "cut_from_bytes": 330000},
+        {"status": "error", "output": null, "error": "no echo here"}]}"#,
+    );
+    let [first, second] = actions.pairs.as_slice() else { panic!("two pairs") };
+    assert_eq!(texts(first), [("output", "one")]);
+    assert_eq!(first.facts.as_str(), "cut from 330.0 KB");
+    assert_eq!(texts(second), [("error", "no echo here")]);
+    let names: Vec<_> = actions.pairs.iter().map(|pair| pair.blocks[0].text.name.as_str()).collect();
+    assert_eq!(names, ["output of echo", "error of echo, call 2"]);
+}

@@ -224,9 +224,9 @@ fn says(lens: &Lens<'_>) -> TraceSays {
 fn rule(stop: &RecordedStop) -> Phrase {
     let says = Phrase::new().code(&*stop.criterion);
     let says = match reading(stop) {
-        Some(compared) => says.text(format!(" {compared}")),
+        Some(compared) => says.text(format!(": {compared}")),
         None if stop.detail.is_empty() => says,
-        None => says.text(format!(" {}", crate::view::text::one_line(&stop.detail, 200).0)),
+        None => says.text(format!(": {}", crate::view::text::one_line(&stop.detail, 200).0)),
     };
     match stop.gate.as_deref() {
         Some("before_step") => says.dim(" · asked before the step"),
