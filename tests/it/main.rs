@@ -23,3 +23,4 @@ mod pages;
 mod props;
 mod tables;
 mod traces;
+mod written;
