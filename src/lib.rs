@@ -10,6 +10,7 @@
 //! | [`stop`] | when to stop? |
 //! | [`engine`] | how is a trace made? |
 //! | `tools` | what can an agent touch? |
+//! | `llm` | how is a real model asked, and by whom? |
 //! | [`analysis`] | what does it mean? |
 //! | `live` | what changed? |
 //! | `view` | how does it look? |
@@ -84,6 +85,8 @@
 pub mod analysis;
 pub mod engine;
 pub mod error;
+#[cfg(feature = "llm")]
+pub mod llm;
 pub mod model;
 pub mod stop;
 #[cfg(feature = "tools")]

@@ -13,6 +13,8 @@ mod list;
 mod look;
 mod open;
 mod outline;
+#[cfg(feature = "llm")]
+mod run;
 mod serve;
 mod show;
 #[cfg(test)]
@@ -35,6 +37,8 @@ enum Command {
     List(list::Args),
     Show(show::Args),
     Check(check::Args),
+    #[cfg(feature = "llm")]
+    Run(run::Args),
 }
 
 /// Why a command did not come to its end.
@@ -77,6 +81,8 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::List(args) => list::run(args, look, out),
         Command::Show(args) => show::run(&args, look, out),
         Command::Check(args) => check::run(&args, look, out),
+        #[cfg(feature = "llm")]
+        Command::Run(args) => run::run(&args, look, out),
     };
     match done.and_then(|code| Ok(out.flush().map(|()| code)?)) {
         Ok(code) => Ok(code),

@@ -17,14 +17,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("stop", &["model"]),
     ("engine", &["error", "model", "stop", "trace"]),
     ("tools", &["error", "engine"]),
-    ("analysis", &["error", "model"]),
+    // What a recorded code means is known where codes are made; a what-if asks the rules themselves.
+    ("analysis", &["error", "model", "stop"]),
+    ("llm", &["error", "stop", "engine", "tools"]),
     // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
     ("live", &["error", "model", "trace", "analysis"]),
     ("view", &["error", "model", "analysis"]),
     ("web", &["error", "model", "analysis", "live", "view"]),
-    ("cli", &["error", "model", "trace", "analysis", "live", "view", "web"]),
+    ("cli", &["error", "model", "trace", "stop", "engine", "llm", "analysis", "live", "view", "web"]),
     ("main", &["error", "cli"]),
-    ("lib", &["error", "model", "trace", "stop", "engine", "tools", "analysis", "live", "view", "web", "cli"]),
+    ("lib", &["error", "model", "trace", "stop", "engine", "tools", "llm", "analysis", "live", "view", "web", "cli"]),
 ];
 
 /// What only some rooms may touch.
@@ -33,9 +35,11 @@ const KEYS: &[(&str, &[&str])] = &[
     ("axum", &["web"]),
     ("cap_std", &["tools"]),
     ("clap", &["cli", "main"]),
+    ("hyper_util", &["llm"]),
     ("notify", &["live"]),
     ("rustix", &["tools"]),
-    ("std::fs", &["trace", "engine", "live", "cli"]),
+    ("std::fs", &["trace", "engine", "llm", "live", "cli"]),
+    ("toml", &["llm"]),
     ("SystemTime::now", &["engine", "live", "cli", "web"]),
 ];
 
