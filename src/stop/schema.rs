@@ -32,6 +32,10 @@ const DEEP_STACK: usize = 64 << 20;
 
 /// Makes a schema ready; what is wrong with it is said in words.
 pub(super) fn compile(schema: &Value) -> Result<Arc<dyn SchemaCheck>, String> {
+    with_room(|| ready(schema))?.map(|ready| Arc::new(ready) as _)
+}
+
+fn ready(schema: &Value) -> Result<Compiled, String> {
     let size = unfold(schema)?;
     let validator = jsonschema::options()
         .with_retriever(Alone)
@@ -42,7 +46,16 @@ pub(super) fn compile(schema: &Value) -> Result<Arc<dyn SchemaCheck>, String> {
             root if root.is_empty() => wrong.to_string(),
             place => format!("{wrong}, at {place:?}"),
         })?;
-    Ok(Arc::new(Compiled { validator, size }))
+    Ok(Compiled { validator, size })
+}
+
+/// Does a work of deep recursion on a stack of its own.
+fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(DEEP_STACK).spawn_scoped(scope, work);
+        let thread = thread.map_err(|error| format!("there is no thread to look at it: {error}"))?;
+        thread.join().map_err(|_| "its validator failed".to_owned())
+    })
 }
 
 struct Compiled {
@@ -57,13 +70,8 @@ impl SchemaCheck for Compiled {
         if levels <= SAFE_LEVELS {
             return self.judge(value, depth);
         }
-        let nowhere = |why: &str| SchemaMiss { instance_path: String::new(), message: why.into() };
-        std::thread::scope(|scope| {
-            let deep = std::thread::Builder::new().stack_size(DEEP_STACK);
-            let thread = deep.spawn_scoped(scope, || self.judge(value, depth));
-            let thread = thread.map_err(|error| nowhere(&format!("there is no thread to judge it on: {error}")))?;
-            thread.join().unwrap_or_else(|_| Err(nowhere("its validator failed")))
-        })
+        let nowhere = |message| SchemaMiss { instance_path: String::new(), message };
+        with_room(|| self.judge(value, depth)).map_err(nowhere)?
     }
 }
 
@@ -135,8 +143,9 @@ fn measure<'r>(
         Entry::Occupied(met) => return Ok(met.get().unwrap_or(Size { places: 1, returns: 1, depth: 1 })),
         Entry::Vacant(new) => new.insert(None),
     };
+    let too_deep = || format!("it is nested deeper than {MAX_DEPTH} subschemas, references followed");
     if depth > MAX_DEPTH {
-        return Err(format!("it is nested deeper than {MAX_DEPTH} subschemas, references followed"));
+        return Err(too_deep());
     }
     let here = resolver.in_subresource(draft.create_resource_ref(schema)).map_err(|wrong| wrong.to_string())?;
     let mut whole = Size { places: 1, returns: 0, depth: 0 };
@@ -155,6 +164,10 @@ fn measure<'r>(
         add(measure(target, draft, &resolver, known, depth + 1)?);
     }
     whole.depth += 1;
+    // The way that led here first need not be the longest.
+    if whole.depth > MAX_DEPTH {
+        return Err(too_deep());
+    }
     known.insert(std::ptr::from_ref(schema), Some(whole));
     Ok(whole)
 }

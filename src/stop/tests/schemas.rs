@@ -187,9 +187,12 @@ fn case_10_a_bomb_of_references_is_refused_when_built() {
     }
     let deep = (0..200).fold(json!(true), |inner, _| json!({"not": inner}));
     assert!(refusal(deep).contains("nested deeper than 128"));
-    let chain = (0..500).map(|at| (format!("d{at}"), json!({"$ref": format!("#/$defs/d{}", (at + 1) % 500)})));
-    let chain = json!({"$ref": "#/$defs/d0", "$defs": chain.collect::<Map<_, _>>()});
-    assert!(refusal(chain).contains("nested deeper than 128"));
+    let chain = |target: fn(usize) -> usize| {
+        let link = |at| (format!("d{at}"), json!({"$ref": format!("#/$defs/d{}", target(at))}));
+        json!({"$ref": "#/$defs/d0", "$defs": (0..500).map(link).collect::<Map<_, _>>()})
+    };
+    assert!(refusal(chain(|at| (at + 1) % 500)).contains("nested deeper than 128"), "a ring");
+    assert!(refusal(chain(|at| at.max(1) - 1)).contains("nested deeper than 128"), "a chain, met from its end");
 }
 
 #[test]
