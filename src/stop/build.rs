@@ -132,7 +132,7 @@ impl<S> StopSetBuilder<S> {
         self.budget(rules.budget)
     }
 
-    /// Hands in the validator that `structured_output` with a schema needs.
+    /// Hands in another validator for `structured_output` with a schema than that of the feature `schema`.
     #[must_use]
     pub fn schemas(mut self, compile: impl Fn(&Value) -> Result<Arc<dyn SchemaCheck>, String> + 'static) -> Self {
         self.schemas = Some(Box::new(compile));

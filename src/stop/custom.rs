@@ -125,6 +125,6 @@ pub struct SchemaMiss {
 
 /// Turns a schema into its check, once; an invalid schema or a reference that cannot be resolved is an error in words.
 ///
-/// This room has no validator of its own: one costs more to build than all other rules together. Whoever wants
-/// `structured_output` with a schema hands one in.
+/// The feature `schema` brings one, which is used where none is handed in. It takes longer to build than all other
+/// rules together, hence the feature.
 pub type SchemaCompiler<'a> = &'a dyn Fn(&Value) -> Result<Arc<dyn SchemaCheck>, String>;

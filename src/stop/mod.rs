@@ -30,6 +30,8 @@ mod line;
 mod record;
 mod replay;
 mod rules;
+#[cfg(feature = "schema")]
+mod schema;
 mod spec;
 mod stats;
 mod table;

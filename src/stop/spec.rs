@@ -2,16 +2,17 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use regex::RegexBuilder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::custom::SchemaCompiler;
+use super::custom::{SchemaCheck, SchemaCompiler};
 use super::rules::Rule;
 
 /// A compiled pattern may take this many bytes. Patterns come from users; matching is linear, compiling need not be.
-const MAX_REGEX_BYTES: usize = 1 << 20;
+pub(super) const MAX_REGEX_BYTES: usize = 1 << 20;
 /// Groups may lie this deep in each other.
 const MAX_NESTING: usize = 16;
 
@@ -91,7 +92,8 @@ pub enum StopSpec {
     },
     /// Accepts an answer that is JSON.
     StructuredOutput {
-        /// The JSON Schema it must fit; needs a validator at compile time.
+        /// The JSON Schema it must fit; draft 2020-12 unless its `$schema` names another. Needs the feature `schema`,
+        /// or a validator of one's own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         schema: Option<Value>,
         /// Whether a fenced block of the answer will do.
@@ -157,8 +159,8 @@ impl StopSpec {
     /// Whether the rule can be used at all.
     ///
     /// # Errors
-    /// An empty group, groups nested deeper than 16, a score that is not finite, a schema that does not compile or
-    /// for which there is no `schemas`.
+    /// An empty group, groups nested deeper than 16, a score that is not finite, a schema that does not compile,
+    /// or one for which there is neither `schemas` nor the feature `schema`.
     pub fn validate(&self, schemas: Option<SchemaCompiler<'_>>) -> Result<(), SpecError> {
         self.compile(schemas).map(|_| ())
     }
@@ -192,18 +194,10 @@ impl StopSpec {
             StopSpec::FinalResult {} => Rule::FinalResult,
             StopSpec::Keyword { keyword } => Rule::Keyword(keyword.clone()),
             StopSpec::StructuredOutput { schema, fenced } => {
-                let schema = match (schema, schemas) {
-                    (None, _) => None,
-                    (Some(schema), Some(compile)) => Some(compile(schema).map_err(|wrong| {
-                        SpecError::new(format!("the schema of structured_output does not compile: {wrong}"))
-                    })?),
-                    (Some(_), None) => {
-                        return Err(SpecError::new(
-                            "structured_output with a schema needs a JSON Schema validator, and none was handed in; \
-                             leave the schema out to accept any JSON",
-                        ));
-                    }
-                };
+                let compile = schemas.unwrap_or(&built_in);
+                let schema = schema.as_ref().map(compile).transpose().map_err(|wrong| {
+                    SpecError::new(format!("the schema of structured_output does not compile: {wrong}"))
+                })?;
                 Rule::StructuredOutput { schema, fenced: *fenced }
             }
             StopSpec::AnyOf { of } => group("any_of", of, schemas, depth, Rule::AnyOf)?,
@@ -281,6 +275,16 @@ fn critic_below(text: &str) -> Result<StopSpec, SpecError> {
     let (rest, last) = text.rsplit_once(':').ok_or_else(wrong)?;
     let with_steps = rest.rsplit_once(':').and_then(|(critic, score)| make(critic, score, last.trim().parse().ok()?));
     with_steps.or_else(|| make(rest, last, 1)).ok_or_else(wrong)
+}
+
+#[cfg(feature = "schema")]
+fn built_in(schema: &Value) -> Result<Arc<dyn SchemaCheck>, String> {
+    super::schema::compile(schema)
+}
+
+#[cfg(not(feature = "schema"))]
+fn built_in(_: &Value) -> Result<Arc<dyn SchemaCheck>, String> {
+    Err("it needs the feature `schema`, which this build is without; without a schema any JSON is accepted".into())
 }
 
 fn regex(pattern: &str) -> Rule {

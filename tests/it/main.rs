@@ -32,3 +32,4 @@ mod props;
 mod run;
 mod tables;
 mod traces;
+mod written;

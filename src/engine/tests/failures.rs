@@ -227,3 +227,20 @@ async fn a_step_all_of_whose_calls_failed_counts_as_failed() {
     assert_eq!(message(0), "wrong arguments: unknown field `txt`, expected `text`");
     assert_eq!(message(1), "no tool is called \"ecko\"; known tools: echo");
 }
+
+#[cfg(feature = "schema")]
+#[tokio::test]
+async fn case_10_a_schema_asks_for_another_answer_and_a_bad_one_is_a_build_error() {
+    let wants = |schema: Value| StopSpec::StructuredOutput { schema: Some(schema), fenced: false };
+    let answers = || ["42", "{\"a\": 1}"].map(Decision::final_answer);
+    let schema = json!({"type": "object", "required": ["a"]});
+    let (result, disk) = recorded(engine(answers()).stop(wants(schema.clone())), "?").await;
+    assert_eq!(told(&result.verdict), ("structured_output", "accept[0]", Some(1)));
+    assert_eq!(result.require_answer(), Ok("{\"a\": 1}"));
+    assert_eq!(disk.manifest["stop_rules"]["completion"][0]["rule"]["schema"], schema);
+
+    let refused = engine(answers()).stop(wants(json!({"$ref": "file:///etc/hostname"}))).build();
+    let refused = refused.expect_err("a schema stands alone");
+    let why: Vec<_> = crate::error::causes(&refused).collect();
+    assert!(why[0].contains("neither to the network nor to a file"), "{why:?}");
+}

@@ -5,6 +5,8 @@ mod critics;
 mod custom;
 mod limits;
 mod replay;
+#[cfg(feature = "schema")]
+mod schemas;
 mod spec;
 mod texts;
 

@@ -1,0 +1,182 @@
+//! Does a value fit a JSON Schema? The validator behind `structured_output`, compiled once, before the run.
+//!
+//! Knows no network and no file: a schema that refers to anything but itself or a published meta-schema is refused.
+//! `format` is an annotation, as draft 2020-12 has it; patterns match in linear time, so they cannot look around.
+//!
+//! Whatever the schema and the answer, the work is bounded. A schema of thirty lines can stand for a billion places
+//! (`a` is twice `b`, `b` twice `c`, ..), and a stack that overflows takes the process with it; so the schema is
+//! unfolded here first, on paper.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use jsonschema::{PatternOptions, Validator};
+use referencing::{Draft, Registry, Resolver, Retrieve, Uri, uri};
+use serde_json::Value;
+
+use super::custom::{SchemaCheck, SchemaMiss};
+use super::spec::MAX_REGEX_BYTES;
+use super::text::clip;
+
+/// Where a schema without an `$id` is, for the references in it.
+const BASE: &str = "json-schema:///";
+/// Subschemas may lie this deep in each other, references followed. The validator's recursion needs 2 MiB at 400.
+const MAX_DEPTH: u32 = 128;
+/// Subschemas that a schema may stand for, references followed: 50 ms of work where all are asked.
+const MAX_PLACES: u64 = 1_000_000;
+/// Levels of recursion that any thread has room for.
+const SAFE_LEVELS: u32 = 256;
+/// Room for [`MAX_DEPTH`] levels at each of the 128 levels that parsed JSON can have; untouched pages cost nothing.
+const DEEP_STACK: usize = 64 << 20;
+
+/// Makes a schema ready; what is wrong with it is said in words.
+pub(super) fn compile(schema: &Value) -> Result<Arc<dyn SchemaCheck>, String> {
+    with_room(|| ready(schema))?.map(|ready| Arc::new(ready) as _)
+}
+
+fn ready(schema: &Value) -> Result<Compiled, String> {
+    let size = unfold(schema)?;
+    let validator = jsonschema::options()
+        .with_retriever(Alone)
+        .should_validate_formats(false)
+        .with_pattern_options(PatternOptions::regex().size_limit(MAX_REGEX_BYTES))
+        .build(schema)
+        .map_err(|wrong| match wrong.instance_path().to_string() {
+            root if root.is_empty() => wrong.to_string(),
+            place => format!("{wrong}, at {place:?}"),
+        })?;
+    Ok(Compiled { validator, size })
+}
+
+/// Does a work of deep recursion on a stack of its own.
+fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(DEEP_STACK).spawn_scoped(scope, work);
+        let thread = thread.map_err(|error| format!("there is no thread to look at it: {error}"))?;
+        thread.join().map_err(|_| "its validator failed".to_owned())
+    })
+}
+
+struct Compiled {
+    validator: Validator,
+    size: Size,
+}
+
+impl SchemaCheck for Compiled {
+    fn check(&self, value: &Value) -> Result<(), SchemaMiss> {
+        let depth = depth(value);
+        let levels = if self.size.returns == 0 { self.size.depth } else { self.size.depth.saturating_mul(depth) };
+        if levels <= SAFE_LEVELS {
+            return self.judge(value, depth);
+        }
+        let nowhere = |message| SchemaMiss { instance_path: String::new(), message };
+        with_room(|| self.judge(value, depth)).map_err(nowhere)?
+    }
+}
+
+impl Compiled {
+    fn judge(&self, value: &Value, depth: u32) -> Result<(), SchemaMiss> {
+        // The short answer remembers what it has seen; the long one does not, and may go every way again.
+        if self.validator.is_valid(value) {
+            return Ok(());
+        }
+        let work = self.size.returns.saturating_pow(depth).saturating_mul(self.size.places);
+        let miss = (work <= MAX_PLACES).then(|| self.validator.validate(value).err()).flatten();
+        Err(match miss {
+            Some(wrong) => SchemaMiss {
+                instance_path: wrong.instance_path().to_string(),
+                // Without the value itself: the record points at texts and does not repeat them.
+                message: clip(&wrong.masked().to_string(), 240).to_owned(),
+            },
+            None => SchemaMiss {
+                instance_path: String::new(),
+                message: "too deep in a schema that refers to itself to say where".into(),
+            },
+        })
+    }
+}
+
+fn depth(value: &Value) -> u32 {
+    let deepest = match value {
+        Value::Array(items) => items.iter().map(depth).max(),
+        Value::Object(members) => members.values().map(depth).max(),
+        _ => return 0,
+    };
+    deepest.unwrap_or_default().saturating_add(1)
+}
+
+/// What a schema comes to when each reference is replaced by its target.
+#[derive(Debug, Clone, Copy, Default)]
+struct Size {
+    /// Subschemas.
+    places: u64,
+    /// References that lead back into a subschema they lie in.
+    returns: u64,
+    /// Subschemas in each other.
+    depth: u32,
+}
+
+fn unfold(schema: &Value) -> Result<Size, String> {
+    let registry = Registry::new().retriever(Alone).add(BASE, schema).and_then(|registry| registry.prepare());
+    let registry = registry.map_err(|wrong| wrong.to_string())?;
+    let base = uri::from_str(BASE).map_err(|wrong| wrong.to_string())?;
+    let mut known = HashMap::new();
+    let size = measure(schema, Draft::default().detect(schema), &registry.resolver(base), &mut known, 1)?;
+    match size.places {
+        places if places > MAX_PLACES => {
+            Err(format!("its references unfold to more than {MAX_PLACES} subschemas; let fewer of them share a target"))
+        }
+        _ => Ok(size),
+    }
+}
+
+/// Measures each subschema once; one that is being measured is met again where references go round.
+fn measure<'r>(
+    schema: &'r Value,
+    draft: Draft,
+    resolver: &Resolver<'r>,
+    known: &mut HashMap<*const Value, Option<Size>>,
+    depth: u32,
+) -> Result<Size, String> {
+    match known.entry(std::ptr::from_ref(schema)) {
+        Entry::Occupied(met) => return Ok(met.get().unwrap_or(Size { places: 1, returns: 1, depth: 1 })),
+        Entry::Vacant(new) => new.insert(None),
+    };
+    let too_deep = || format!("it is nested deeper than {MAX_DEPTH} subschemas, references followed");
+    if depth > MAX_DEPTH {
+        return Err(too_deep());
+    }
+    let here = resolver.in_subresource(draft.create_resource_ref(schema)).map_err(|wrong| wrong.to_string())?;
+    let mut whole = Size { places: 1, returns: 0, depth: 0 };
+    let mut add = |part: Size| {
+        whole.places = whole.places.saturating_add(part.places);
+        whole.returns = whole.returns.saturating_add(part.returns);
+        whole.depth = whole.depth.max(part.depth);
+    };
+    for inner in draft.subresources_of(schema) {
+        add(measure(inner, draft.detect(inner), &here, known, depth + 1)?);
+    }
+    for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
+        let Some(reference) = schema.get(keyword).and_then(Value::as_str) else { continue };
+        let target = here.lookup(reference).map_err(|wrong| format!("{keyword} {reference:?}: {wrong}"))?;
+        let (target, resolver, draft) = target.into_inner();
+        add(measure(target, draft, &resolver, known, depth + 1)?);
+    }
+    whole.depth += 1;
+    // The way that led here first need not be the longest.
+    if whole.depth > MAX_DEPTH {
+        return Err(too_deep());
+    }
+    known.insert(std::ptr::from_ref(schema), Some(whole));
+    Ok(whole)
+}
+
+/// Fetches nothing, from nowhere.
+struct Alone;
+
+impl Retrieve for Alone {
+    fn retrieve(&self, _: &Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
+        Err("a schema may refer to nothing outside itself, neither to the network nor to a file".into())
+    }
+}

@@ -1,0 +1,188 @@
+"""Do QitOS's own tools read the runs of a directory? Its schema validator, and every page of its viewer.
+
+    python check.py DIRECTORY
+
+Needs qitos==0.3.0. One line a run; exit code 1 where anything is wrong. A run whose manifest was never closed is listed
+as open: the validator asks nothing of it. Shows with `--board BOARD EXPECTED` the other direction: whether the board
+BOARD reads the runs that scripted.py wrote, of which EXPECTED says what they must show.
+"""
+
+import html
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+# A loaded machine starts Python slowly; nothing waits for this where all is well.
+DEADLINE_S = 60
+
+
+class Wrong(Exception):
+    """What is not as it must be."""
+
+
+def expect(holds, what):
+    if not holds:
+        raise Wrong(what)
+
+
+def read(path):
+    return path.read_text(encoding="utf-8")
+
+
+def lines(path):
+    # By line feeds only: other ends of lines are part of a text, and readers that break there lose the line.
+    return [json.loads(line) for line in read(path).split("\n") if line] if path.exists() else []
+
+
+def validate(manifest, steps, events):
+    from qitos.trace.schema import TraceSchemaValidator
+
+    validator = TraceSchemaValidator()
+    validator.validate_manifest(manifest)
+    validator.validate_events(events)
+    validator.validate_steps(steps)
+
+
+class Qita:
+    """The real viewer on a port of its own."""
+
+    def __init__(self, root):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.base = f"http://127.0.0.1:{port}"
+        command = [sys.executable, "-m", "qitos.qita", "board", "--logdir", str(root), "--port", str(port)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                self.get("/api/runs")
+                return
+            except urllib.error.URLError as error:
+                ended = self.process.poll() is not None
+                if ended or time.monotonic() > deadline:
+                    self.process.kill()
+                    said = self.process.communicate()[0]
+                    raise SystemExit(f"qita does not answer ({error}); it said:\n{said}") from None
+                time.sleep(0.05)
+
+    def get(self, path):
+        # A proxy of the environment has no say in what this machine serves itself.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(self.base + path, timeout=DEADLINE_S) as answer:
+            expect(answer.status == 200, f"{path} answered {answer.status}")
+            return answer.read().decode("utf-8")
+
+    def page(self, path):
+        try:
+            return self.get(path)
+        except urllib.error.HTTPError as error:
+            raise Wrong(f"{path} answered {error.code}") from None
+        except OSError as error:
+            raise Wrong(f"{path} was not answered: {error}") from None
+
+    def close(self):
+        self.process.terminate()
+        self.process.communicate()
+
+
+def embedded(page, path):
+    """The run as a page carries it for its script."""
+    found = re.search(r'<script id="payload" type="application/json">(.*?)</script>', page, re.DOTALL)
+    expect(found, f"{path} carries no run")
+    return json.loads(found[1])
+
+
+def look(qita, listed, run, other):
+    """Whether each page of the viewer holds the run that the files hold."""
+    manifest, steps, events = json.loads(read(run / "manifest.json")), lines(run / "steps.jsonl"), lines(run / "events.jsonl")
+    closed = manifest["status"] != "running"
+    if closed:
+        validate(manifest, steps, events)
+        expect(manifest["step_count"] == len(steps), f"the manifest counts {manifest['step_count']} steps of {len(steps)}")
+        expect(manifest["event_count"] == len(events), f"{manifest['event_count']} events counted of {len(events)}")
+        expect(manifest["summary"]["stop_reason"], "no stop reason")
+    reason = manifest["summary"]["stop_reason"]
+    name = urllib.parse.quote(run.name)
+
+    row = listed.get(run.name)
+    expect(row is not None, "/api/runs does not list it")
+    expect((row["step_count"], row["stop_reason"]) == (manifest["step_count"], reason), f"/api/runs says {row}")
+    same = {"manifest": manifest, "steps": steps, "events": events}
+    for path in (f"/api/run/{name}", f"/export/raw/{name}"):
+        answer = json.loads(qita.page(path))
+        for part, whole in same.items():
+            expect(answer[part] == whole, f"{path} holds other {part} than the file")
+    for path in (f"/run/{name}", f"/export/html/{name}"):
+        page = qita.page(path)
+        for part, whole in same.items():
+            expect(embedded(page, path)[part] == whole, f"{path} holds other {part} than the file")
+    replay = qita.page(f"/replay/{name}")
+    for step in steps:
+        for action in step["actions"]:
+            expect(json.dumps(action["name"]) in replay, f"/replay does not show the action {action['name']!r}")
+    comparison = qita.page(f"/compare?left={name}&right={urllib.parse.quote(other.name)}")
+    expect(html.escape(run.name) in comparison, "/compare does not name it")
+    expect(reason is None or reason in comparison, f"/compare does not say {reason}")
+    return f"{len(steps)} steps, {reason}" if closed else f"{len(steps)} steps, open: never closed, not validated"
+
+
+def by_qitos(root):
+    runs = sorted(path.parent for path in root.glob("*/manifest.json"))
+    if not runs:
+        raise SystemExit(f"there are no runs in {root}")
+    qita = Qita(root)
+    wrong = 0
+    try:
+        expect("qita board" in qita.page("/"), "/ is not the board")
+        listed = {row["id"]: row for row in json.loads(qita.page("/api/runs"))}
+        for place, run in enumerate(runs):
+            try:
+                print(f"  ok     {run.name}: {look(qita, listed, run, runs[place - 1])}")
+            except (Wrong, ValueError, KeyError, TypeError) as error:
+                wrong += 1
+                print(f"  wrong  {run.name}: {type(error).__name__}: {error}")
+    finally:
+        qita.close()
+    return wrong
+
+
+def by_board(root, board, expected):
+    """Whether the board shows what QitOS wrote."""
+
+    def ask(*arguments):
+        done = subprocess.run([board, *arguments, "--json"], capture_output=True, text=True, timeout=DEADLINE_S)
+        expect(done.returncode in (0, 1), f"board {arguments[0]}: {done.stderr}")
+        return json.loads(done.stdout)["runs"]
+
+    rows = {row["key"]: row for row in ask("list", str(root))}
+    checks = {check["key"]: check for check in ask("check", *(str(root / name) for name in expected))}
+    wrong = 0
+    for name, wanted in expected.items():
+        shown = {key: rows.get(name, {}).get(key) for key in ("steps", "stop_reason", "liveness")}
+        shown["issues"] = [issue["kind"] for issue in checks.get(name, {}).get("issues_list", [])]
+        verdict = "ok   " if shown == wanted else "wrong"
+        wrong += shown != wanted
+        print(f"  {verdict}  {name}: {shown}" + ("" if shown == wanted else f", not {wanted}"))
+    return wrong
+
+
+def main():
+    root = Path(sys.argv[1]).resolve()
+    if sys.argv[2:3] == ["--board"]:
+        wrong = by_board(root, os.path.abspath(sys.argv[3]), json.loads(read(Path(sys.argv[4]))))
+    else:
+        wrong = by_qitos(root)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
