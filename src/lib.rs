@@ -10,6 +10,7 @@
 //! | [`stop`] | when to stop? |
 //! | [`engine`] | how is a trace made? |
 //! | `tools` | what can an agent touch? |
+//! | `demo` | what does a run look like? |
 //! | [`analysis`] | what does it mean? |
 //! | `live` | what changed? |
 //! | `view` | how does it look? |
@@ -39,6 +40,9 @@
 //! ```
 
 pub mod analysis;
+#[cfg(feature = "demo")]
+#[doc(hidden)]
+pub mod demo;
 pub mod engine;
 pub mod error;
 pub mod model;

@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use crate::error::{Error, Kind, Result};
 
 mod check;
+mod demo;
 mod list;
 mod look;
 mod open;
@@ -35,6 +36,7 @@ enum Command {
     List(list::Args),
     Show(show::Args),
     Check(check::Args),
+    Demo(demo::Args),
 }
 
 /// Why a command did not come to its end.
@@ -77,6 +79,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::List(args) => list::run(args, look, out),
         Command::Show(args) => show::run(&args, look, out),
         Command::Check(args) => check::run(&args, look, out),
+        Command::Demo(args) => demo::run(&args, look, out),
     };
     match done.and_then(|code| Ok(out.flush().map(|()| code)?)) {
         Ok(code) => Ok(code),

@@ -17,14 +17,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("stop", &["model"]),
     ("engine", &["error", "model", "stop", "trace"]),
     ("tools", &["error", "engine"]),
+    // Scenarios are small programs that use the library as a user would.
+    ("demo", &["error", "stop", "trace", "engine", "tools"]),
     ("analysis", &["error", "model"]),
     // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
     ("live", &["error", "model", "trace", "analysis"]),
     ("view", &["error", "model", "analysis"]),
     ("web", &["error", "model", "analysis", "live", "view"]),
-    ("cli", &["error", "model", "trace", "analysis", "live", "view", "web"]),
+    ("cli", &["error", "model", "trace", "engine", "demo", "analysis", "live", "view", "web"]),
     ("main", &["error", "cli"]),
-    ("lib", &["error", "model", "trace", "stop", "engine", "tools", "analysis", "live", "view", "web", "cli"]),
+    ("lib", &["error", "model", "trace", "stop", "engine", "tools", "demo", "analysis", "live", "view", "web", "cli"]),
 ];
 
 /// What only some rooms may touch.
@@ -35,7 +37,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("clap", &["cli", "main"]),
     ("notify", &["live"]),
     ("rustix", &["tools"]),
-    ("std::fs", &["trace", "engine", "live", "cli"]),
+    ("std::fs", &["trace", "engine", "demo", "live", "cli"]),
     ("SystemTime::now", &["engine", "live", "cli", "web"]),
 ];
 
