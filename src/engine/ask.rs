@@ -11,7 +11,7 @@ use super::history::{History, HistoryPolicy};
 use super::parse::{self, Parsed, Parser};
 use super::result::{ModelTurn, StepRecord};
 use super::run::Session;
-use super::step::{Fault, Trouble, cx, said};
+use super::step::{Fault, NoDecision, cx, said};
 use super::toolbox::ToolResult;
 use crate::stop::Usage;
 
@@ -108,7 +108,7 @@ struct ParserResult<'a> {
 
 impl<A: Agent> Session<A> {
     /// Asks the model for the decision of a step.
-    pub(super) async fn ask_model(&mut self, record: &mut StepRecord) -> Result<Decision, Trouble> {
+    pub(super) async fn ask_model(&mut self, record: &mut StepRecord) -> Result<Decision, NoDecision> {
         if self.parts.model.is_none() {
             let wrong = "the agent decided nothing, and the engine has no model to ask";
             return Err(Fault::new("agent_error", wrong).fatal().into());
@@ -138,7 +138,7 @@ impl<A: Agent> Session<A> {
     }
 
     /// What the model is told in this step.
-    fn tell(&mut self, record: &StepRecord) -> Result<Vec<Message>, Trouble> {
+    fn tell(&mut self, record: &StepRecord) -> Result<Vec<Message>, NoDecision> {
         let cx = cx(&self.run, &self.parts, &self.last, &self.feedback, record);
         let prompt = caught_now(|| self.agent.prepare(&self.state, &cx));
         let prompt = prompt.map_err(|text| Fault::new("panic", text).fatal())?;
@@ -160,7 +160,7 @@ impl<A: Agent> Session<A> {
         Ok(new)
     }
 
-    async fn request(&mut self, record: &mut StepRecord, new: &[Message]) -> Result<Reply, Trouble> {
+    async fn request(&mut self, record: &mut StepRecord, new: &[Message]) -> Result<Reply, NoDecision> {
         let (mut shrinks, mut empty) = (0, 0);
         loop {
             let without_system: Vec<_> =
@@ -171,7 +171,7 @@ impl<A: Agent> Session<A> {
             let input =
                 Input { history_message_count: older, messages: new.iter().collect(), estimated_tokens: estimated };
             self.emit(record.step, "DECIDE", "model_input", input);
-            let Some(model) = self.parts.model.as_deref() else { return Err(Trouble::Cancelled) };
+            let Some(model) = self.parts.model.as_deref() else { return Err(NoDecision::Cancelled) };
             let too_long = model.context_window().filter(|window| estimated > *window);
             let answered = match too_long {
                 Some(window) => {
@@ -195,7 +195,7 @@ impl<A: Agent> Session<A> {
                 ModelErrorKind::Overflow => {
                     let before = request.messages.len();
                     if shrinks == MAX_SHRINKS || !self.talk.history.shrink() {
-                        return Err(Trouble::Overflow(error.message));
+                        return Err(NoDecision::Overflow(error.message));
                     }
                     shrinks += 1;
                     let after = self.talk.request(&without_system).messages.len();
@@ -246,16 +246,18 @@ impl<A: Agent> Session<A> {
 
     /// Reads a decision out of a reply.
     fn read(&mut self, record: &StepRecord, reply: &Reply) -> Parsed {
-        let parsed = match &self.parts.parser {
+        let parser = self.parts.parser.as_deref();
+        let parsed = match parser {
+            // Some servers turn calls written as text into native ones.
+            _ if !reply.tool_calls.is_empty() => parse::native(&reply.tool_calls, &reply.text),
             Some(parser) => parser.parse(&reply.text),
-            // Without tools to call, what the model says is its answer.
-            None if reply.tool_calls.is_empty() => {
-                Parsed { decision: Some(Decision::final_answer(reply.text.clone())), diagnostics: None }
+            None => {
+                let answer = parse::after_reasoning(&reply.text).trim().to_owned();
+                Parsed { decision: Some(Decision::final_answer(answer)), diagnostics: None }
             }
-            None => parse::native(&reply.tool_calls, &reply.text),
         };
         let result = ParserResult {
-            parser: self.parts.parser.as_deref().map_or("native", |parser| parser.name()),
+            parser: parser.filter(|_| reply.tool_calls.is_empty()).map_or("native", |parser| parser.name()),
             parsed_mode: parsed.decision.as_ref().map(|decision| decision.mode.as_str()),
             has_diagnostics: parsed.diagnostics.is_some(),
         };

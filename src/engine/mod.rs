@@ -58,6 +58,7 @@ pub use decision::{Action, Candidate, Choice, Decision, First, HighestScore, Mod
 pub use env::{Env, EnvError, EnvStep};
 pub use history::HistoryPolicy;
 pub use hook::{Hook, Moment};
+pub use parse::{Diagnostics, Extraction, JsonText, Parsed, Parser, ReAct, Severity, Trouble, XmlText, native};
 pub use recovery::{Failure, Recovery, RecoverySteps};
 pub use result::{
     Criterion, CriticOutput, EventRecord, Metrics, ModelTurn, NoAnswer, RunResult, StepRecord, TaskResult,

@@ -19,7 +19,7 @@ use super::toolbox::ToolResult;
 use crate::stop::{Code, Gate, Outcome, Phase, Ruling, Source, StepError, StepFacts, StopVerdict, Text};
 
 /// Why there is no decision.
-pub(super) enum Trouble {
+pub(super) enum NoDecision {
     /// Something failed.
     Failed(Fault),
     /// The run is cancelled; the next gate says so.
@@ -48,18 +48,18 @@ impl Fault {
     }
 }
 
-impl From<Lost> for Trouble {
+impl From<Lost> for NoDecision {
     fn from(lost: Lost) -> Self {
         match lost {
-            Lost::Cancelled => Trouble::Cancelled,
-            Lost::Panicked(text) => Trouble::Failed(Fault::new("panic", text).fatal()),
+            Lost::Cancelled => NoDecision::Cancelled,
+            Lost::Panicked(text) => NoDecision::Failed(Fault::new("panic", text).fatal()),
         }
     }
 }
 
-impl From<Fault> for Trouble {
+impl From<Fault> for NoDecision {
     fn from(fault: Fault) -> Self {
-        Trouble::Failed(fault)
+        NoDecision::Failed(fault)
     }
 }
 
@@ -144,21 +144,21 @@ impl<A: Agent> Session<A> {
                 }
                 record.decision = Some(decision);
             }
-            Err(Trouble::Failed(fault)) => self.fail(record, Phase::Decide, fault),
-            Err(Trouble::Cancelled) => {}
-            Err(Trouble::Overflow(why)) => {
+            Err(NoDecision::Failed(fault)) => self.fail(record, Phase::Decide, fault),
+            Err(NoDecision::Cancelled) => {}
+            Err(NoDecision::Overflow(why)) => {
                 record.facts.force(Gate::AfterDecide, Source::Error, Code::ContextOverflow, why);
             }
         }
     }
 
-    async fn observe(&mut self, record: &mut StepRecord) -> Result<(), Trouble> {
+    async fn observe(&mut self, record: &mut StepRecord) -> Result<(), NoDecision> {
         let Some(env) = &mut self.parts.env else { return Ok(()) };
         match self.parts.cancel.guard(env.observe()).await {
             Ok(Ok(observation)) => record.observation = observation,
             Ok(Err(error)) => self.env_failed("could not be observed", &error.to_string()),
             Err(Lost::Panicked(text)) => self.env_failed("could not be observed", &text),
-            Err(Lost::Cancelled) => return Err(Trouble::Cancelled),
+            Err(Lost::Cancelled) => return Err(NoDecision::Cancelled),
         }
         Ok(())
     }
@@ -169,7 +169,7 @@ impl<A: Agent> Session<A> {
         self.run.fault.get_or_insert((Source::Error, Code::EnvFailed, wrong));
     }
 
-    async fn decide(&mut self, record: &mut StepRecord) -> Result<Decision, Trouble> {
+    async fn decide(&mut self, record: &mut StepRecord) -> Result<Decision, NoDecision> {
         if self.run.fault.is_some() {
             // The gate after the decision ends the run; there is nothing to decide any more.
             return Ok(Decision::default());
@@ -212,11 +212,11 @@ impl<A: Agent> Session<A> {
             self.talk.results(&decision.actions, &results);
             #[derive(Serialize)]
             struct Results {
-                results: usize,
+                #[serde(skip_serializing_if = "is_none_of_them")]
                 failed: usize,
             }
             let failed = results.iter().filter(|result| !result.is_ok()).count();
-            self.emit(step, "ACT", "action_results", Results { results: results.len(), failed });
+            self.emit(step, "ACT", "action_results", Results { failed });
             record.results = results;
         }
         self.last.clone_from(&record.results);
@@ -473,6 +473,11 @@ impl StepRecord {
             facts,
         }
     }
+}
+
+/// Left out of an event where nothing failed, as most often.
+fn is_none_of_them(failed: &usize) -> bool {
+    *failed == 0
 }
 
 /// The model's text as a fact.

@@ -5,6 +5,7 @@
 //! | `live` | append to announced, to readable, to a changed page in a real browser | `--appends 300 --idle 200 --pace 200` (ms) |
 //! | `many` | many runs: start, list, page, memory | `--runs 2000` |
 //! | `huge` | one long run: first page, whole index, single steps, memory | `--megabytes 400` |
+//! | `engine` | the embedded engine: a step with the trace off and on, bytes a step | `--steps 1000` |
 //!
 //! Without a name all of them run. `--dir DIR` says where the data is made (default: the system's temporary
 //! directory); it is removed afterwards. Nothing here fails because it is slow: numbers are for people to compare.
@@ -18,6 +19,7 @@ mod board;
 mod cdp;
 #[path = "../support/disk.rs"]
 mod disk;
+mod engine;
 #[path = "../support/http.rs"]
 mod http;
 mod huge;
@@ -52,11 +54,11 @@ impl Options {
                 // Cargo adds it.
                 "--bench" => {}
                 "--dir" => options.dir = value()?.into(),
-                "--appends" | "--idle" | "--pace" | "--runs" | "--megabytes" => {
+                "--appends" | "--idle" | "--pace" | "--runs" | "--megabytes" | "--steps" => {
                     let number = value()?.parse().map_err(|_| format!("{arg} needs a number"))?;
                     options.numbers.insert(arg, number);
                 }
-                "live" | "many" | "huge" => options.names.push(arg),
+                "live" | "many" | "huge" | "engine" => options.names.push(arg),
                 _ => return Err(format!("unknown: {arg}")),
             }
         }
@@ -82,7 +84,8 @@ fn main() {
         eprintln!("{error}; see the head of tests/bench/main.rs");
         std::process::exit(2)
     });
-    for (name, bench) in [("live", live::run as fn(&Options)), ("many", many::run), ("huge", huge::run)] {
+    let all = [("live", live::run as fn(&Options)), ("many", many::run), ("huge", huge::run), ("engine", engine::run)];
+    for (name, bench) in all {
         if options.wants(name) {
             println!("{name}");
             bench(&options);

@@ -42,6 +42,16 @@ pub(crate) fn duration(what: &str, took: Duration, goal: &str) {
     line(what, &format!("{:12.2} ms", took.as_secs_f64() * 1e3), goal);
 }
 
+/// Prints what one of many steps took.
+pub(crate) fn per_step(what: &str, took: Duration, steps: u64, goal: &str) {
+    line(what, &format!("{:12.2} us a step", took.as_secs_f64() * 1e6 / steps as f64), goal);
+}
+
+/// Prints one number.
+pub(crate) fn number(what: &str, number: f64, goal: &str) {
+    line(what, &format!("{number:12.1}"), goal);
+}
+
 /// Prints one number of bytes.
 pub(crate) fn bytes(what: &str, bytes: u64, goal: &str) {
     line(what, &format!("{:12.1} KiB", bytes as f64 / 1024.0), goal);

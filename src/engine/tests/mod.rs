@@ -1,15 +1,22 @@
 //! A small agent that plays a list of decisions, and what it is played with.
 
+mod critics;
 mod ends;
+mod failures;
+mod models;
+mod replay;
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::*;
 use crate::stop::StopVerdict;
+use crate::trace::RunWriter;
 
 /// What the played agent counts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -88,6 +95,85 @@ pub(super) fn engine(decisions: impl IntoIterator<Item = Decision>) -> Builder<P
         .tool(Echo)
         .clock(Stepping::new(1_700_000_000_000_000, Duration::from_millis(1)))
         .process(None)
+}
+
+/// Waits until it is dropped, and asks for that itself.
+pub(super) struct Waits {
+    pub(super) cancel: Cancel,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct NoArgs {}
+
+impl Tool for Waits {
+    type Args = NoArgs;
+    type Output = ();
+
+    fn name(&self) -> &str {
+        "waits"
+    }
+
+    fn description(&self) -> &str {
+        "Waits for ever."
+    }
+
+    async fn call(&self, _: NoArgs, _: ToolCx<'_>) -> Result<(), ToolError> {
+        self.cancel.now();
+        std::future::pending().await
+    }
+}
+
+/// The three files of a run, read back.
+pub(super) struct Disk {
+    pub(super) manifest: Value,
+    pub(super) steps: Vec<Value>,
+    pub(super) step_lines: Vec<String>,
+    pub(super) events: Vec<Value>,
+}
+
+impl Disk {
+    pub(super) fn read(dir: &Path) -> Self {
+        let text = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+        let lines = |name: &str| -> Vec<String> { text(name).lines().map(str::to_owned).collect() };
+        let parsed = |lines: &[String]| lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let step_lines = lines("steps.jsonl");
+        Self {
+            manifest: serde_json::from_str(&text("manifest.json")).unwrap(),
+            steps: parsed(&step_lines),
+            step_lines,
+            events: parsed(&lines("events.jsonl")),
+        }
+    }
+
+    pub(super) fn end(&self) -> &Value {
+        let end = self.events.last().unwrap();
+        assert_eq!(end["phase"], "END");
+        assert_eq!(end["payload"]["stop"], self.manifest["stop"]);
+        end
+    }
+
+    /// Phases and stages of a step's events.
+    pub(super) fn phases(&self, step: u64) -> Vec<String> {
+        let of_step = self.events.iter().filter(|event| event["step_id"] == step);
+        let name = |event: &Value| match event["payload"]["stage"].as_str() {
+            Some(stage) => format!("{}/{stage}", event["phase"].as_str().unwrap()),
+            None => event["phase"].as_str().unwrap().to_owned(),
+        };
+        of_step.map(name).collect()
+    }
+}
+
+/// Runs to the end with a trace, and reads it back.
+pub(super) async fn recorded<A: Agent>(builder: Builder<A>, task: impl Into<Task>) -> (RunResult<A::Data>, Disk) {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = RunWriter::create(dir.path(), "r").unwrap();
+    let result = builder.record(writer).build().unwrap().run(task).await;
+    assert_eq!(result.trace_error, None);
+    let disk = Disk::read(&dir.path().join("r"));
+    let counts = (disk.manifest["step_count"].as_u64(), disk.manifest["event_count"].as_u64());
+    assert_eq!(counts, (Some(disk.steps.len() as u64), Some(disk.events.len() as u64)));
+    assert_eq!(disk.events.len(), result.events.len());
+    (result, disk)
 }
 
 pub(super) fn told(verdict: &StopVerdict) -> (&str, &str, Option<u64>) {

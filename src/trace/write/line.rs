@@ -67,12 +67,15 @@ fn number(value: u64, out: &mut Vec<u8>) {
 /// U+0085, U+2028 and U+2029 can stand only inside strings, where an escape says the same; Python's `splitlines`,
 /// which some readers split files with, would cut the line there.
 pub(super) fn end(line: &mut Vec<u8>) {
-    for letter in line.iter_mut().filter(|letter| matches!(letter, b'\n' | b'\r')) {
-        *letter = b' ';
+    if memchr::memchr2(b'\n', b'\r', line).is_some() {
+        line.iter_mut().filter(|letter| matches!(letter, b'\n' | b'\r')).for_each(|letter| *letter = b' ');
     }
-    for (separator, escape) in [("\u{85}", r"\u0085"), ("\u{2028}", r"\u2028"), ("\u{2029}", r"\u2029")] {
-        if memchr::memmem::find(line, separator.as_bytes()).is_some() {
-            *line = replaced(line, separator.as_bytes(), escape.as_bytes());
+    // The first bytes of the three; most lines have neither.
+    if memchr::memchr2(0xc2, 0xe2, line).is_some() {
+        for (separator, escape) in [("\u{85}", r"\u0085"), ("\u{2028}", r"\u2028"), ("\u{2029}", r"\u2029")] {
+            if memchr::memmem::find(line, separator.as_bytes()).is_some() {
+                *line = replaced(line, separator.as_bytes(), escape.as_bytes());
+            }
         }
     }
     line.push(b'\n');

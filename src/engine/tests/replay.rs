@@ -1,0 +1,207 @@
+//! The recorded rules over the recorded facts give the recorded verdict, for whatever runs come about.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::stop::{Budget, Code, Origin, Source, Stats, StepFacts, StopRules, StopSet, StopSpec, StopVerdict};
+
+/// One step of a random play.
+#[derive(Debug, Clone)]
+enum Beat {
+    Echo(u8),
+    Wrong,
+    Wait,
+    Answer(u8),
+    Fail,
+}
+
+fn beat() -> impl Strategy<Value = Beat> {
+    prop_oneof![
+        4 => (0..3_u8).prop_map(Beat::Echo),
+        1 => Just(Beat::Wrong),
+        2 => Just(Beat::Wait),
+        1 => (0..3_u8).prop_map(Beat::Answer),
+        1 => Just(Beat::Fail),
+    ]
+}
+
+/// Plays beats and hears critics of a random temper.
+struct Random {
+    beats: VecDeque<Beat>,
+    stops_at: Option<usize>,
+}
+
+impl Agent for Random {
+    type Data = Notes;
+
+    fn name(&self) -> &str {
+        "random"
+    }
+
+    fn init_state(&mut self, task: &Task) -> Result<State<Notes>, AgentError> {
+        Ok(State::new(&*task.objective, Notes::default()))
+    }
+
+    async fn decide(&mut self, _: &State<Notes>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+        match self.beats.pop_front().unwrap_or(Beat::Wait) {
+            Beat::Echo(n) => Ok(Some(echo(&n.to_string()))),
+            Beat::Wrong => Ok(Some(Decision::act([Action::new("missing")]))),
+            Beat::Wait => Ok(Some(Decision::wait("a breath"))),
+            Beat::Answer(n) => Ok(Some(Decision::final_answer(format!("answer {n}")))),
+            Beat::Fail => Err(AgentError::new("failed on purpose")),
+        }
+    }
+
+    fn reduce(&mut self, state: &mut State<Notes>, step: &Done<'_>) -> Result<(), AgentError> {
+        // Equal calls leave an equal state, so that stagnation has its chance.
+        state.data.seen = step.results.iter().map(ToolResult::text).collect();
+        Ok(())
+    }
+
+    fn should_stop(&self, state: &State<Notes>) -> bool {
+        self.stops_at == usize::try_from(state.current_step).ok()
+    }
+}
+
+/// Gives a score for every step, and a wish.
+struct Temper(Vec<(f64, u8)>);
+
+impl Critic<Notes> for Temper {
+    fn name(&self) -> &str {
+        "temper"
+    }
+
+    async fn judge(&self, step: CriticCx<'_, Notes>) -> Result<Opinion, CriticError> {
+        let (score, wish) = self.0[step.step as usize % self.0.len()];
+        let opinion = match wish {
+            0 => Opinion::stop("no"),
+            1 | 2 => Opinion::retry("again").set("seen", serde_json::json!([score.to_string()])),
+            3 => return Err(CriticError("out of temper".to_owned())),
+            _ => Opinion::proceed(""),
+        };
+        Ok(opinion.score(score))
+    }
+}
+
+fn spec() -> impl Strategy<Value = StopSpec> {
+    prop_oneof![
+        (0..6_u64).prop_map(|rounds| StopSpec::MaxRounds { rounds }),
+        (0..6_u64).prop_map(|steps| StopSpec::MaxSteps { steps }),
+        (0..2_u64).prop_map(|seconds| StopSpec::MaxRuntime { seconds }),
+        (0..4_u64).prop_map(|max| StopSpec::ConsecutiveErrors { max }),
+        (0..4_u64).prop_map(|steps| StopSpec::Stagnation { steps }),
+        Just(StopSpec::StopOnTool { tool_name: "missing".to_owned() }),
+        (0..3_u64, 0.0..1.0).prop_map(|(steps, score)| StopSpec::CriticBelow {
+            critic: "temper".to_owned(),
+            score,
+            steps
+        }),
+        (0..4_u8).prop_map(|n| StopSpec::Keyword { keyword: n.to_string() }),
+        Just(StopSpec::FinalResult {}),
+        Just(StopSpec::StructuredOutput { schema: None, fenced: false }),
+    ]
+}
+
+/// What the trace says of a run: its rules, its facts, its verdict.
+fn from_disk(disk: &Disk) -> (StopRules, Vec<StepFacts>, StopVerdict, Stats) {
+    let rules = serde_json::from_value(disk.manifest["stop_rules"].clone()).unwrap();
+    let lines = disk.step_lines.iter().enumerate();
+    let mut facts: Vec<_> =
+        lines.map(|(step, line)| StepFacts::from_line(step as u64, line.as_bytes()).unwrap()).collect();
+    if let Some(last) = disk.end()["payload"].get("facts") {
+        facts.push(serde_json::from_value(last.clone()).unwrap());
+    }
+    let resumed = serde_json::from_value(disk.manifest["resumed_from"].clone()).unwrap_or_default();
+    (rules, facts, serde_json::from_value(disk.manifest["stop"].clone()).unwrap(), resumed)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn case_24_recorded_rules_over_recorded_facts_give_the_recorded_verdict(
+        beats in prop::collection::vec(beat(), 0..12),
+        stops_at in prop::option::of(1..12_usize),
+        temper in prop::collection::vec((0.0..1.0, 0..12_u8), 1..8),
+        specs in prop::collection::vec(spec(), 0..5),
+        (steps, tokens, ms) in (0..9_u64, prop::option::of(0..3_u64), prop::option::of(0..60_u64)),
+        cancels in prop::option::of((0..9_u64, any::<bool>())),
+        opaque in prop::option::of(0..9_u64),
+        resumes in any::<bool>(),
+    ) {
+        struct Pulls(Cancel, u64, bool);
+        impl Hook<Notes> for Pulls {
+            fn name(&self) -> &str {
+                "pulls"
+            }
+            fn on(&mut self, moment: &Moment<'_, Notes>) -> Result<(), String> {
+                match moment {
+                    Moment::BeforeStep { step, .. } if *step == self.1 && self.2 => self.0.now(),
+                    Moment::BeforeStep { step, .. } if *step == self.1 => self.0.after_step(),
+                    _ => {}
+                }
+                Ok(())
+            }
+        }
+        let mut budget = Budget::default().steps(steps, Origin::Cli);
+        if let Some(tokens) = tokens {
+            budget = budget.tokens(tokens, Origin::Task);
+        }
+        if let Some(ms) = ms {
+            budget = budget.time(Duration::from_millis(ms), Origin::Engine);
+        }
+        let cancel = Cancel::new();
+        let mut builder = Engine::builder(Random { beats: beats.into(), stops_at })
+            .tool(Echo)
+            .critic(Temper(temper))
+            .budget(budget)
+            .cancel(cancel.clone())
+            .clock(Stepping::new(0, Duration::from_millis(3)))
+            .process(None);
+        for spec in specs {
+            builder = builder.stop(spec);
+        }
+        if let Some(at) = opaque {
+            let gate = crate::stop::Gate::AfterDecide;
+            builder = builder.rules(|rules| rules.policy_when("closure", gate, move |cx| cx.state.current_step == at));
+        }
+        if let Some((step, now)) = cancels {
+            builder = builder.hook(Pulls(cancel, step, now));
+        }
+        if resumes {
+            let earlier = Stats { steps: 1, decisions: 1, elapsed_ms: Some(20), ..Stats::default() };
+            builder = builder.resume(earlier, crate::stop::Pause::Counted(5));
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let (result, disk) = runtime.block_on(recorded(builder, "Play."));
+        let (rules, facts, recorded, resumed) = from_disk(&disk);
+        prop_assert_eq!(&recorded, &result.verdict);
+        let set: StopSet = StopSet::builder().rules(rules).build_fail_closed().unwrap();
+        let again = set.replay_from(resumed, &facts);
+        prop_assert_eq!(again.verdict.as_ref(), Some(&recorded));
+        prop_assert_eq!(again.stats.steps, result.stats.steps);
+        for record in &result.steps {
+            let line = disk.step_lines[record.step as usize].as_bytes();
+            prop_assert_eq!(&StepFacts::from_line(record.step, line).unwrap(), &record.facts);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_hook_that_fails_after_the_last_step_is_told_by_the_next_gate() {
+    struct Late;
+    impl Hook<Notes> for Late {
+        fn name(&self) -> &str {
+            "late"
+        }
+        fn on(&mut self, moment: &Moment<'_, Notes>) -> Result<(), String> {
+            if matches!(moment, Moment::AfterStep { .. }) { Err("no".to_owned()) } else { Ok(()) }
+        }
+    }
+    let (result, disk) = recorded(engine([echo("1"), echo("2")]).hook(Late), "?").await;
+    assert_eq!((&result.verdict.code, result.verdict.source), (&Code::HookFailed, Source::Error));
+    let (rules, facts, recorded, _) = from_disk(&disk);
+    assert_eq!(facts.len(), 2, "the second came to its first gate");
+    let set: StopSet = StopSet::builder().rules(rules).build().unwrap();
+    assert_eq!(set.replay(&facts).verdict, Some(recorded));
+}
