@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::stage::Stage;
 use crate::engine::{
-    Action, Agent, AgentError, Clock, Critic, CriticCx, CriticError, Decision, Done, Opinion, Prompt, State, StepCx,
-    Task, Tool, ToolCx, ToolError, ToolLimits,
+    Action, Agent, AgentError, Clock, Critic, CriticCx, CriticError, Decision, Done, Opinion, Prompt, Reply, State,
+    StepCx, Task, Tool, ToolCall, ToolCx, ToolError, ToolLimits,
 };
 
 type Decide<D> = fn(&State<D>, &StepCx<'_>) -> Result<Option<Decision>, AgentError>;
@@ -98,6 +98,23 @@ pub(super) fn answer(why: impl Into<String>, text: impl Into<String>) -> Decided
     Ok(Some(Decision::final_answer(text).because(why)))
 }
 
+/// What a model says with a call beside it, and what it cost.
+pub(super) fn calls(text: &str, id: &str, name: &str, arguments: Value, usage: (u64, u64)) -> Reply {
+    let call = ToolCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_string() };
+    let finish_reason = Some("tool_calls".to_owned());
+    Reply { text: text.to_owned(), finish_reason, ..Reply::calls([call]) }.usage(usage.0, usage.1)
+}
+
+/// What a model says without a call, and what it cost.
+pub(super) fn says(text: &str, usage: (u64, u64)) -> Reply {
+    Reply { finish_reason: Some("stop".to_owned()), ..Reply::text(text) }.usage(usage.0, usage.1)
+}
+
+/// An agent that leaves every decision to its model.
+pub(super) fn ask<D>(_: &State<D>, _: &StepCx<'_>) -> Decided {
+    Ok(None)
+}
+
 /// A critic of one function.
 pub(super) struct Reviewer<D> {
     name: &'static str,
@@ -127,8 +144,10 @@ pub(super) struct Device<A> {
     takes: Duration,
     limits: ToolLimits,
     needs: &'static [&'static str],
-    work: fn(A, ToolCx<'_>) -> Result<Value, ToolError>,
+    work: Work<A>,
 }
+
+type Work<A> = Box<dyn Fn(A, ToolCx<'_>) -> Result<Value, ToolError> + Send + Sync>;
 
 impl<A> Device<A> {
     /// A tool that takes a fifth of a second.
@@ -136,10 +155,10 @@ impl<A> Device<A> {
         stage: &Stage,
         name: &'static str,
         about: &'static str,
-        work: fn(A, ToolCx<'_>) -> Result<Value, ToolError>,
+        work: impl Fn(A, ToolCx<'_>) -> Result<Value, ToolError> + Send + Sync + 'static,
     ) -> Self {
         let (clock, takes) = (Arc::clone(&stage.clock), Duration::from_millis(200));
-        Self { name, about, clock, takes, limits: ToolLimits::default(), needs: &[], work }
+        Self { name, about, clock, takes, limits: ToolLimits::default(), needs: &[], work: Box::new(work) }
     }
 
     /// Says how long it takes.
@@ -184,5 +203,46 @@ impl<A: DeserializeOwned + JsonSchema + Send> Tool for Device<A> {
 
     fn needs(&self) -> &[&str] {
         self.needs
+    }
+}
+
+/// No arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
+
+/// A tool that never ends by itself.
+pub(super) struct Endless {
+    name: &'static str,
+    about: &'static str,
+    begun: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Endless {
+    /// Calls `begun` once it is under way.
+    pub(super) fn new(name: &'static str, about: &'static str, begun: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { name, about, begun: Box::new(begun) }
+    }
+}
+
+impl Tool for Endless {
+    type Args = Nothing;
+    type Output = ();
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn description(&self) -> &str {
+        self.about
+    }
+
+    async fn call(&self, _: Nothing, _: ToolCx<'_>) -> Result<(), ToolError> {
+        (self.begun)();
+        std::future::pending().await
+    }
+
+    fn limits(&self) -> ToolLimits {
+        ToolLimits { timeout: None, ..ToolLimits::default() }
     }
 }

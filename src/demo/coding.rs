@@ -92,7 +92,7 @@ struct Edit {
 }
 
 /// A coding agent with the tests and the style as critics.
-pub(super) fn fix_bug(stage: &mut Stage) -> Result<Run> {
+pub(super) fn fix_bug(stage: &Stage) -> Result<Run> {
     let prices = [(); 3].map(|()| stage.dice.between(25, 400));
     let sum: u64 = prices.iter().sum();
     let tests = TESTS.replace("A B C", &prices.map(|price| price.to_string()).join(" "));

@@ -1,8 +1,8 @@
 //! Where is a scenario played? On a clock, a seed and a temporary directory of its own, into a run directory.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::future::Future;
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl Stage {
         let seed = name.bytes().fold(options.seed, |seed, byte| seed.rotate_left(7) ^ u64::from(byte));
         Ok(Self {
             clock,
-            dice: Dice(seed),
+            dice: Dice::new(seed),
             cancel: options.cancel.clone(),
             at_the_brink: Arc::clone(&options.at_the_brink),
             options: options.clone(),
@@ -90,32 +90,32 @@ impl Stage {
         let engine = engine.clock(Arc::clone(&self.clock)).cancel(self.cancel.clone()).build()?;
         Ok(Box::pin(async move { engine.run(task).await.trace_error }))
     }
-
-    /// The directory of the task's files.
-    pub(super) fn desk(&self) -> &Path {
-        self.desk.path()
-    }
 }
 
 /// Numbers that look random and are the same for the same seed (SplitMix64).
-#[derive(Debug, Clone)]
-pub(super) struct Dice(pub(super) u64);
+#[derive(Debug)]
+pub(super) struct Dice(Cell<u64>);
 
 impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    pub(super) fn new(seed: u64) -> Self {
+        Self(Cell::new(seed))
+    }
+
+    fn roll(&self) -> u64 {
+        let seed = self.0.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.0.set(seed);
+        let mixed = (seed ^ (seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         mixed ^ (mixed >> 31)
     }
 
     /// A number from `low` to `high`, both included.
-    pub(super) fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub(super) fn between(&self, low: u64, high: u64) -> u64 {
         low + self.roll() % (high.saturating_sub(low) + 1)
     }
 
     /// One of several.
-    pub(super) fn pick<T: Copy>(&mut self, of: &[T], otherwise: T) -> T {
+    pub(super) fn pick<T: Copy>(&self, of: &[T], otherwise: T) -> T {
         let at = self.between(0, (of.len() as u64).saturating_sub(1));
         usize::try_from(at).ok().and_then(|at| of.get(at)).copied().unwrap_or(otherwise)
     }

@@ -1,0 +1,70 @@
+//! What does a run of many steps look like? An observatory through a night, 300 looks long.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::cast::{Actor, Decided, Device, Nothing, act, reviewer};
+use super::stage::{Dice, Run, Stage};
+use crate::engine::{Action, CriticCx, Done, Engine, Opinion, State, StepCx, Task, ToolResult};
+use crate::error::Result;
+
+const STEPS: u64 = 300;
+/// So often something is written into the book.
+const ENTRY: u64 = 25;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Night {
+    /// Hundredths of an arc second.
+    drift: i64,
+    book: Vec<String>,
+}
+
+/// A long run with critics whose scores wander.
+pub(super) fn long(stage: &Stage) -> Result<Run> {
+    let night = stage.dice.between(0, u64::from(u32::MAX));
+    let look = Device::new(stage, "look", "Looks through the telescope.", move |_: Nothing, cx| {
+        Ok(json!(Dice::new(night ^ cx.step << 32).between(0, 8)))
+    });
+    let engine = Engine::builder(Actor::new(stage, "observer", Night::default(), watch).reduce(write_down))
+        .tool(look)
+        .critic(reviewer("seeing", seeing))
+        .critic(reviewer("tracking", tracking));
+    stage.play(engine, Task::new("Follow the star until the morning.").id("night").max_steps(STEPS))
+}
+
+fn watch(state: &State<Night>, cx: &StepCx<'_>) -> Decided {
+    let why = match state.data.drift {
+        _ if cx.step % ENTRY == 0 => "Time for the book.",
+        drift if drift.abs() > 20 => "It runs away.",
+        _ => "Steady.",
+    };
+    act(why, Action::new("look"))
+}
+
+fn write_down(state: &mut State<Night>, step: &Done<'_>) {
+    let night = &mut state.data;
+    let moved = step.results.first().and_then(|result| result.output.as_i64()).unwrap_or_default();
+    night.drift += moved - 4;
+    if step.step % ENTRY == 0 {
+        night.book.push(format!("{}: {}", step.step, night.drift));
+    }
+}
+
+/// The air is quieter around midnight.
+fn seeing(step: &CriticCx<'_, Night>) -> Opinion {
+    let night = (step.step as f64 / STEPS as f64 * std::f64::consts::PI).sin();
+    let seen = step.results.first().and_then(|result: &ToolResult| result.output.as_f64()).unwrap_or_default();
+    Opinion::proceed("").score(hundredths(0.3 + 0.5 * night + (seen - 4.0) / 40.0))
+}
+
+/// The less the star has run away, the better.
+fn tracking(step: &CriticCx<'_, Night>) -> Opinion {
+    let drift = step.state.data.drift.abs();
+    let opinion = Opinion::proceed(if drift > 40 { "far off" } else { "" });
+    opinion.score(hundredths(1.0 / (1.0 + drift as f64 / 25.0)))
+}
+
+/// Rounded, since the last digits of a sine differ between machines.
+fn hundredths(score: f64) -> f64 {
+    (score * 100.0).round() / 100.0
+}
