@@ -17,6 +17,49 @@
 //! | `web` | how is it asked for? |
 //! | `cli` | how is it typed? |
 //!
+//! Running an agent takes an agent, tools, and rules that say when to stop; it leaves a trace and a verdict:
+//!
+//! ```
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//! use trace_board::engine::{Action, Agent, AgentError, Decision, Engine, State, StepCx, Task, Tool, ToolCx, ToolError};
+//! use trace_board::trace::RunWriter;
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Sum { numbers: Vec<i64> }
+//! struct Add;
+//! impl Tool for Add {
+//!     type Args = Sum;
+//!     type Output = i64;
+//!     fn name(&self) -> &str { "add" }
+//!     fn description(&self) -> &str { "Adds numbers." }
+//!     async fn call(&self, args: Sum, _: ToolCx<'_>) -> Result<i64, ToolError> { Ok(args.numbers.iter().sum()) }
+//! }
+//!
+//! struct Clerk;
+//! impl Agent for Clerk {
+//!     type Data = ();
+//!     fn name(&self) -> &str { "clerk" }
+//!     fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> { Ok(State::new(&*task.objective, ())) }
+//!     async fn decide(&mut self, _: &State<()>, cx: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+//!         Ok(Some(match cx.last.first() {
+//!             None => Decision::act([Action::new("add").arg("numbers", vec![19, 23])]).because("two numbers are given"),
+//!             Some(sum) => Decision::final_answer(sum.text()),
+//!         }))
+//!     }
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+//! # let runs = tempfile::tempdir()?;
+//! let writer = RunWriter::create(runs.path(), "first")?; // the directory that `board serve` watches
+//! let engine = Engine::builder(Clerk).tool(Add).max_steps(5).record(writer).build()?;
+//! let result = engine.run("What is 19 + 23?").await;
+//! assert_eq!(result.require_answer()?, "42");
+//! assert_eq!((result.verdict.code.as_str(), result.verdict.step), ("final", Some(1)));
+//! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Reading a run takes a directory, a reader and an index; the index then says what there is and why it ended:
 //!
 //! ```

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::agent::Agent;
 use super::cancel::Cancel;
@@ -50,6 +51,7 @@ pub(super) struct Parts<D> {
     pub(super) clock: Option<Box<dyn Clock>>,
     pub(super) seed: Option<u64>,
     pub(super) cancel: Cancel,
+    pub(super) hard_timeout: Option<Duration>,
     pub(super) resumed: Option<Stats>,
     pub(super) workspace: Option<PathBuf>,
     pub(super) writer: Option<RunWriter>,
@@ -111,6 +113,7 @@ impl<A: Agent> Engine<A> {
                 clock: None,
                 seed: None,
                 cancel: Cancel::new(),
+                hard_timeout: None,
                 resumed: None,
                 workspace: None,
                 writer: None,
@@ -278,6 +281,14 @@ impl<A: Agent> Builder<A> {
     #[must_use]
     pub fn cancel(mut self, cancel: Cancel) -> Self {
         self.parts.cancel = cancel;
+        self
+    }
+
+    /// Ends the run after this time although something is under way, which is dropped: a model that does not answer, a
+    /// tool that hangs. Off by default; the time limits of the budget and the rules wait for a gate.
+    #[must_use]
+    pub fn hard_timeout(mut self, limit: Duration) -> Self {
+        self.parts.hard_timeout = Some(limit);
         self
     }
 

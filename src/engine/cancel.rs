@@ -4,12 +4,18 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// Ends a run from outside. Clones end the same run.
 #[derive(Debug, Clone)]
-pub struct Cancel(watch::Sender<Wish>);
+pub struct Cancel {
+    wish: watch::Sender<Wish>,
+    /// When this run is to be ended whatever is under way; the engine's own clone alone has one.
+    deadline: Option<Instant>,
+}
 
 /// How soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -22,7 +28,7 @@ pub(super) enum Wish {
 
 impl Default for Cancel {
     fn default() -> Self {
-        Self(watch::Sender::new(Wish::None))
+        Self { wish: watch::Sender::new(Wish::None), deadline: None }
     }
 }
 
@@ -35,21 +41,31 @@ impl Cancel {
     /// Ends the run at once: what is under way (a model's answer, a tool) is dropped, and its step is recorded as far
     /// as it came.
     pub fn now(&self) {
-        self.0.send_replace(Wish::Now);
+        self.wish.send_replace(Wish::Now);
     }
 
     /// Ends the run after the step that is under way.
     pub fn after_step(&self) {
-        self.0.send_modify(|wish| *wish = (*wish).max(Wish::AfterStep));
+        self.wish.send_modify(|wish| *wish = (*wish).max(Wish::AfterStep));
+    }
+
+    /// Sets the time after which whatever is under way is dropped.
+    pub(super) fn at_most(&mut self, limit: Duration) {
+        self.deadline = Instant::now().checked_add(limit);
+    }
+
+    /// Whether that time is over.
+    pub(super) fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     pub(super) fn wish(&self) -> Wish {
-        *self.0.borrow()
+        if self.is_late() { Wish::Now } else { *self.wish.borrow() }
     }
 
     /// What the work gives, or how it ended otherwise.
     pub(super) async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
-        let mut signal = self.0.subscribe();
+        let mut signal = self.wish.subscribe();
         if *signal.borrow_and_update() == Wish::Now {
             return Err(Lost::Cancelled);
         }
@@ -58,14 +74,22 @@ impl Cancel {
             biased;
             done = work => done.map_err(Lost::Panicked),
             _ = signal.wait_for(|wish| *wish == Wish::Now) => Err(Lost::Cancelled),
+            () = over(self.deadline) => Err(Lost::Cancelled),
         }
+    }
+}
+
+async fn over(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
 }
 
 /// Why a piece of work has no result.
 #[derive(Debug)]
 pub(super) enum Lost {
-    /// The run was cancelled meanwhile.
+    /// The run was cancelled meanwhile, or its time was over.
     Cancelled,
     /// It panicked, saying this.
     Panicked(String),

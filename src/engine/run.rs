@@ -61,6 +61,9 @@ pub(super) struct Failures {
 pub(super) async fn run<A: Agent>(engine: Engine<A>, task: Task) -> RunResult<A::Data> {
     let Engine { mut agent, tools, mut rules, mut parts } = engine;
     rules.limit(task.limits());
+    if let Some(limit) = parts.hard_timeout {
+        parts.cancel.at_most(limit);
+    }
     let mut run = Run {
         clock: parts.clock.take().unwrap_or_else(|| Box::new(SystemClock::start())),
         log: Log::new(parts.writer.take()),
@@ -223,6 +226,11 @@ impl<A: Agent> Session<A> {
         self.run.fault = self.run.fault.take().or_else(|| self.run.log.fault());
         if let Some((source, code, detail)) = self.run.fault.take() {
             facts.force(gate, source, code, detail);
+        }
+        if let Some(limit) = self.parts.hard_timeout.filter(|_| self.parts.cancel.is_late()) {
+            let detail =
+                format!("the run was to end within {} ms, and what was under way was dropped", limit.as_millis());
+            facts.force(gate, Source::Budget, Code::BudgetTime, detail);
         }
         match (self.parts.cancel.wish(), gate) {
             (Wish::None, _) => {}

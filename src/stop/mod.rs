@@ -16,7 +16,11 @@
 //! [`StopVerdict::also`]. An answer is never thrown away for a limit: a candidate is judged first, and the limit that
 //! was reached with it is listed beside it. A limit of 0 switches a policy off; in the [`Budget`] it lets nothing run.
 //!
-//! The rules themselves: [`rules_table`].
+//! # Rules
+//!
+#![doc = include_str!("RULES.md")]
+//!
+//! The table is [`rules_table`]'s, made from the code.
 
 mod build;
 mod code;

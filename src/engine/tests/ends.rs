@@ -208,3 +208,27 @@ async fn what_is_wrong_before_the_first_step_is_a_verdict_too() {
     assert_eq!((told(&result.verdict).0, &*result.verdict.reading.detail), ("task_validation_failed", detail));
     assert!(result.state.is_none());
 }
+
+#[tokio::test]
+async fn a_hard_timeout_drops_what_hangs() {
+    struct Hangs;
+    impl Tool for Hangs {
+        type Args = NoArgs;
+        type Output = ();
+        fn name(&self) -> &str {
+            "hangs"
+        }
+        fn description(&self) -> &str {
+            "Hangs."
+        }
+        async fn call(&self, _: NoArgs, _: ToolCx<'_>) -> Result<(), ToolError> {
+            std::future::pending().await
+        }
+    }
+    let limit = Duration::from_millis(20);
+    let play = engine([Decision::act([Action::new("hangs")])]).tool(Hangs).hard_timeout(limit);
+    let (result, disk) = recorded(play, "?").await;
+    assert_eq!(told(&result.verdict), ("budget_time", "budget_time", Some(0)));
+    assert_eq!(result.verdict.source, crate::stop::Source::Budget);
+    assert_eq!(disk.steps[0]["tool_invocations"][0]["status"], "cancelled");
+}
