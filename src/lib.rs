@@ -71,7 +71,7 @@
 //! use trace_board::model::Index;
 //! use trace_board::trace::{RunDir, RunReader};
 //!
-//! let dir = RunDir::alone(Path::new("sample_runs/q060_critic_stop"));
+//! let dir = RunDir::alone(Path::new("sample_runs/qitos/q060_critic_stop"));
 //! // Nobody writes there any more, so an unfinished last line need not be waited for.
 //! let mut reader = RunReader::settling(dir, Duration::ZERO);
 //! let mut index = Index::default();

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::stage::Stage;
+use super::stage::{Dice, Stage};
 use crate::engine::{
     Action, Agent, AgentError, Clock, Critic, CriticCx, CriticError, Decision, Done, Opinion, Prompt, Reply, State,
     StepCx, Task, Tool, ToolCall, ToolCx, ToolError, ToolLimits,
@@ -21,6 +21,8 @@ pub(super) struct Actor<D> {
     name: &'static str,
     data: Option<D>,
     clock: Arc<dyn Clock>,
+    /// What its pauses are drawn from.
+    seed: u64,
     decide: Decide<D>,
     prepare: Option<fn(&State<D>, &StepCx<'_>) -> Prompt>,
     reduce: fn(&mut State<D>, &Done<'_>),
@@ -31,7 +33,8 @@ impl<D> Actor<D> {
     /// An agent that begins with `data` and does as `decide` says.
     pub(super) fn new(stage: &Stage, name: &'static str, data: D, decide: Decide<D>) -> Self {
         let clock = Arc::clone(&stage.clock);
-        Self { name, data: Some(data), clock, decide, prepare: None, reduce: |_, _| (), enough: |_| false }
+        let seed = stage.seed;
+        Self { name, data: Some(data), clock, seed, decide, prepare: None, reduce: |_, _| (), enough: |_| false }
     }
 
     /// Takes steps into the state.
@@ -71,7 +74,7 @@ impl<D: Serialize + DeserializeOwned + Send + Sync + 'static> Agent for Actor<D>
     }
 
     async fn decide(&mut self, state: &State<D>, cx: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
-        self.clock.sleep(Duration::from_millis(300 + cx.seed % 1_200)).await;
+        self.clock.sleep(Duration::from_millis(Dice::new(self.seed ^ cx.seed).between(300, 1_500))).await;
         (self.decide)(state, cx)
     }
 
@@ -99,7 +102,7 @@ pub(super) fn answer(why: impl Into<String>, text: impl Into<String>) -> Decided
 }
 
 /// What a model says with a call beside it, and what it cost.
-pub(super) fn calls(text: &str, id: &str, name: &str, arguments: Value, usage: (u64, u64)) -> Reply {
+pub(super) fn calls(text: &str, id: &str, name: &str, arguments: &Value, usage: (u64, u64)) -> Reply {
     let call = ToolCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_string() };
     let finish_reason = Some("tool_calls".to_owned());
     Reply { text: text.to_owned(), finish_reason, ..Reply::calls([call]) }.usage(usage.0, usage.1)
@@ -113,6 +116,16 @@ pub(super) fn says(text: &str, usage: (u64, u64)) -> Reply {
 /// An agent that leaves every decision to its model.
 pub(super) fn ask<D>(_: &State<D>, _: &StepCx<'_>) -> Decided {
     Ok(None)
+}
+
+/// A field of a value; null where it has none.
+pub(super) fn field<'a>(value: &'a Value, key: &str) -> &'a Value {
+    value.get(key).unwrap_or(&Value::Null)
+}
+
+/// An input of the task; null where it has none.
+pub(super) fn input<'a>(cx: &StepCx<'a>, key: &str) -> &'a Value {
+    cx.task.inputs.get(key).unwrap_or(&Value::Null)
 }
 
 /// A critic of one function.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::cast::{Actor, Decided, act, answer, reviewer};
+use super::cast::{Actor, Decided, act, answer, field, reviewer};
 use super::stage::{Run, Stage};
 use crate::engine::{Action, CriticCx, Done, Engine, Opinion, State, StepCx, Task, ToolResult};
 use crate::error::Result;
@@ -169,9 +169,9 @@ fn reduce(state: &mut State<Repair>, step: &Done<'_>) {
     repair.todo = match std::mem::take(&mut repair.todo) {
         Todo::Look => Todo::Test,
         Todo::Test => {
-            let lines = || output["stdout"].as_str().unwrap_or_default().lines();
+            let lines = || field(output, "stdout").as_str().unwrap_or_default().lines();
             repair.tests.runs += 1;
-            repair.tests.exit_code = output["exit_code"].as_i64();
+            repair.tests.exit_code = field(output, "exit_code").as_i64();
             repair.tests.passed = lines().filter(|line| line.starts_with("ok ")).count() as u64;
             repair.tests.failures = lines().filter_map(|line| line.strip_prefix("FAIL ")).map(str::to_owned).collect();
             let first = repair.tests.failures.first();
@@ -180,7 +180,7 @@ fn reduce(state: &mut State<Repair>, step: &Done<'_>) {
         }
         Todo::Locate => Todo::Read { line: output.pointer("/hits/0/line").and_then(Value::as_u64).unwrap_or(1) },
         Todo::Read { line } => {
-            let text = output["text"].as_str().unwrap_or_default();
+            let text = field(output, "text").as_str().unwrap_or_default();
             let faulty = (line..).zip(text.lines()).find(|(_, text)| text.trim() == "shift" || text.contains("/ 10)"));
             let (line, old) = faulty.unwrap_or((line, ""));
             let new = if old.contains("/ 10)") { old.replace("/ 10)", "/ 100)") } else { String::new() };

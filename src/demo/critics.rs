@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::cast::{Actor, Decided, act, answer, reviewer};
+use super::cast::{Actor, Decided, act, answer, input, reviewer};
 use super::stage::{Run, Stage};
 use crate::engine::{Action, CriticCx, Decision, Engine, Opinion, State, StepCx, Task};
 use crate::error::Result;
@@ -37,7 +37,7 @@ fn write_news(state: &State<Wishes>, cx: &StepCx<'_>) -> Decided {
     if cx.step == 0 {
         return act("What is new?", Action::new("read_file").arg("path", "changes.txt"));
     }
-    let (version, faults) = (&cx.task.inputs["version"], &cx.task.inputs["faults"]);
+    let (version, faults) = (input(cx, "version"), input(cx, "faults"));
     let Wishes { audience, max_words, mentions } = &state.data;
     let text = match (audience.as_str(), mentions.is_empty()) {
         ("developers", _) => format!(
@@ -88,7 +88,7 @@ pub(super) fn critic_conflict(stage: &Stage) -> Result<Run> {
 }
 
 fn prune(_: &State<()>, cx: &StepCx<'_>) -> Decided {
-    let (cut, metres) = (cx.step + 1, &cx.task.inputs["metres"]);
+    let (cut, metres) = (cx.step + 1, input(cx, "metres"));
     let action = Action::new("write_file")
         .arg("path", format!("cut_{cut}.txt"))
         .arg("text", format!("cut {cut} of {metres} m\n"));
@@ -128,7 +128,7 @@ pub(super) fn critic_stop(stage: &Stage) -> Result<Run> {
 }
 
 fn offer(_: &State<()>, cx: &StepCx<'_>) -> Decided {
-    let crowns = cx.task.inputs["first"].as_u64().unwrap_or_default() * 1_000 * (cx.step + 1);
+    let crowns = input(cx, "first").as_u64().unwrap_or_default() * 1_000 * (cx.step + 1);
     let action = Action::new("write_file").arg("path", "offer.txt").arg("text", format!("{crowns} crowns\n"));
     act(if cx.step == 0 { "Begin low." } else { "They did not even answer. More." }, action)
 }
@@ -153,7 +153,7 @@ pub(super) fn judge(stage: &Stage) -> Result<Run> {
 }
 
 fn rhyme(_: &State<()>, cx: &StepCx<'_>) -> Decided {
-    let word = cx.task.inputs["word"].as_str().unwrap_or_default();
+    let word = input(cx, "word").as_str().unwrap_or_default();
     let line = match cx.step % 3 {
         0 => format!("The {word} was green, the {word} was old"),
         1 => format!("A {word} is all the night can hold"),

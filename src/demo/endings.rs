@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::cast::{Actor, Decided, Device, Endless, Nothing, act, answer};
+use super::cast::{Actor, Decided, Device, Endless, Nothing, act, answer, field};
 use super::stage::{Run, Stage};
 use crate::engine::{Action, AgentError, Cancel, Done, Engine, Resource, ResourceKind, State, StepCx, Task, ToolError};
 use crate::error::Result;
@@ -35,7 +35,7 @@ fn count(_: &State<()>, cx: &StepCx<'_>) -> Decided {
     match cx.last.first() {
         None => act("One line is one visitor.", Action::new("run_command").arg("command", command)),
         Some(result) => {
-            let many = result.output["stdout"].as_str().unwrap_or_default().trim();
+            let many = field(&result.output, "stdout").as_str().unwrap_or_default().trim();
             answer("That is the number.", format!("There were {many} visitors."))
         }
     }
@@ -84,8 +84,8 @@ fn unpack(state: &mut State<Boxes>, step: &Done<'_>) {
     let Some(output) = step.results.first().map(|result| &result.output).filter(|output| output.is_object()) else {
         return;
     };
-    state.data.unpacked.push(output["boxes"].to_string());
-    state.data.store = output["store"].as_str().unwrap_or_default().to_owned();
+    state.data.unpacked.push(field(output, "boxes").to_string());
+    state.data.store = field(output, "store").as_str().unwrap_or_default().to_owned();
 }
 
 /// An agent that cannot decide any more, until nobody waits for it.
@@ -148,7 +148,7 @@ fn at_step(cancel: &Cancel, step: u64, wanted: u64) {
 }
 
 fn watch(_: &State<()>, cx: &StepCx<'_>) -> Decided {
-    let tool = if cx.step % 2 == 0 { "read_gauge" } else { "note" };
+    let tool = if cx.step.is_multiple_of(2) { "read_gauge" } else { "note" };
     act(format!("Hour {}.", cx.step / 2 + 1), Action::new(tool))
 }
 

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::cast::{Actor, Decided, Device, act, ask, calls, says};
+use super::cast::{Actor, Decided, Device, act, ask, calls, field, says};
 use super::stage::{Run, Stage};
 use crate::engine::{Action, Decision, Done, Engine, Scripted, State, StepCx, Task};
 use crate::error::Result;
@@ -44,8 +44,8 @@ fn read_on(state: &State<Reading>, _: &StepCx<'_>) -> Decided {
 
 fn noted(state: &mut State<Reading>, step: &Done<'_>) {
     let Some(result) = step.results.first() else { return };
-    state.data.next_line = result.output["end_line"].as_u64().unwrap_or_default() + 1;
-    let lines = result.output["text"].as_str().unwrap_or_default().lines();
+    state.data.next_line = field(&result.output, "end_line").as_u64().unwrap_or_default() + 1;
+    let lines = field(&result.output, "text").as_str().unwrap_or_default().lines();
     state.data.errors.extend(lines.filter(|line| line.contains("ERROR")).map(str::to_owned));
 }
 
@@ -79,7 +79,7 @@ pub(super) fn budget_tokens(stage: &Stage) -> Result<Run> {
         stage.file(&name, &format!("Chapter {chapter}\n\nIt was night number {}.\n", stage.dice.between(100, 999)))?;
         let usage = (350 * chapter + stage.dice.between(10, 90), stage.dice.between(30, 60));
         let thought = format!("Chapter {chapter} may say which night it was.");
-        replies.push(calls(&thought, &format!("call_{chapter}"), "read_file", json!({"path": name}), usage));
+        replies.push(calls(&thought, &format!("call_{chapter}"), "read_file", &json!({"path": name}), usage));
     }
     let engine = Engine::builder(Actor::new(stage, "bookworm", (), ask))
         .model(Scripted::new(replies))
@@ -91,8 +91,8 @@ pub(super) fn budget_tokens(stage: &Stage) -> Result<Run> {
 pub(super) fn max_rounds(stage: &Stage) -> Result<Run> {
     stage.file("stock.txt", &format!("apples {}\npears {}\n", stage.dice.between(3, 30), stage.dice.between(3, 30)))?;
     let replies = [
-        calls("See what is in stock.", "call_1", "list_dir", json!({"path": "."}), (420, 28)),
-        calls("The file says it.", "call_2", "read_file", json!({"path": "stock.txt"}), (610, 30)),
+        calls("See what is in stock.", "call_1", "list_dir", &json!({"path": "."}), (420, 28)),
+        calls("The file says it.", "call_2", "read_file", &json!({"path": "stock.txt"}), (610, 30)),
         says("There are apples and pears; I am almost sure.", (740, 22)),
     ];
     let workspace = stage.workspace()?;
@@ -175,7 +175,7 @@ pub(super) fn tool_loop(stage: &Stage) -> Result<Run> {
 }
 
 fn seek(_: &State<Asked>, cx: &StepCx<'_>) -> Decided {
-    let pattern = if cx.step % 2 == 0 { "password" } else { "passwd" };
+    let pattern = if cx.step.is_multiple_of(2) { "password" } else { "passwd" };
     act(format!("It may be called {pattern}."), Action::new("search").arg("pattern", pattern))
 }
 
@@ -193,11 +193,11 @@ pub(super) fn model_loop(stage: &Stage) -> Result<Run> {
             "I will read the list to see what is to do.",
             &format!("call_{n}"),
             "read_file",
-            json!({"path": "todo.txt"}),
+            &json!({"path": "todo.txt"}),
             usage,
         )
     };
-    let first = calls("Is there a list?", "call_0", "list_dir", json!({"path": "."}), (280, 20));
+    let first = calls("Is there a list?", "call_0", "list_dir", &json!({"path": "."}), (280, 20));
     let workspace = stage.workspace()?;
     let engine = Engine::builder(Actor::new(stage, "helper", (), ask))
         .model(Scripted::new(std::iter::once(first).chain((1..9).map(same))))

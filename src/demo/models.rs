@@ -27,7 +27,7 @@ pub(super) fn model_native(stage: &Stage) -> Result<Run> {
         }))
     };
     let replies = [
-        calls("Where is flour needed?", "call_1", "search", json!({"pattern": "flour", "path": "recipes"}), (512, 31)),
+        calls("Where is flour needed?", "call_1", "search", &json!({"pattern": "flour", "path": "recipes"}), (512, 31)),
         both.usage(655, 48),
         says(&format!("You need {} g of flour in all.", dough + 300), (842, 19)),
     ];
@@ -135,7 +135,7 @@ pub(super) fn context_overflow(stage: &Stage) -> Result<Run> {
     });
     let replies = (1..9).map(|minute| {
         let text = format!("Minute {minute}: I keep listening.");
-        calls(&text, &format!("call_{minute}"), "listen", json!({}), (180 * minute, 18))
+        calls(&text, &format!("call_{minute}"), "listen", &json!({}), (180 * minute, 18))
     });
     let engine =
         Engine::builder(Actor::new(stage, "listener", Protocol::default(), ask).prompt(protocol).reduce(heard))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::cast::{Actor, Decided, Device, Nothing, act, answer, reviewer};
+use super::cast::{Actor, Decided, Device, Nothing, act, answer, field, reviewer};
 use super::stage::{Run, Stage};
 use crate::engine::{Action, Done, Engine, Opinion, State, StepCx, Task};
 use crate::error::Result;
@@ -59,7 +59,7 @@ pub(super) fn unicode(stage: &Stage) -> Result<Run> {
         .tool(ReadFile::new(workspace.clone(), 16 << 10))
         .tool(WriteFile::new(workspace))
         .critic(reviewer("critic <b>&</b> \u{202e}", |step| {
-            let score = if step.step % 2 == 0 { f64::INFINITY } else { 0.5 };
+            let score = if step.step.is_multiple_of(2) { f64::INFINITY } else { 0.5 };
             Opinion::proceed("\u{202e}fine\u{202c} </td> 🙂")
                 .score(score)
                 .detail("", "empty key")
@@ -94,7 +94,7 @@ fn odd(_: &State<Oddities>, cx: &StepCx<'_>) -> Decided {
 
 fn keep(state: &mut State<Oddities>, step: &Done<'_>) {
     let Some(output) = step.results.first().map(|result| &result.output) else { return };
-    let text = |key: &str| output[key].as_str().unwrap_or_default().to_owned();
+    let text = |key: &str| field(output, key).as_str().unwrap_or_default().to_owned();
     if output.get("key").is_some() {
         state.data.texts.insert(text("key"), text("text"));
     }

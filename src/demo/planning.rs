@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::cast::{Actor, Decided, Device, Nothing, act, answer};
+use super::cast::{Actor, Decided, Device, Nothing, act, answer, field};
 use super::stage::{Run, Stage};
 use crate::engine::{Action, Decision, Done, Engine, HighestScore, State, StepCx, Task};
 use crate::error::Result;
@@ -86,8 +86,11 @@ fn next_part(state: &State<Handbook>, _: &StepCx<'_>) -> Decided {
 }
 
 fn tick_off(state: &mut State<Handbook>, step: &Done<'_>) {
-    let path =
-        step.results.first().and_then(|result| result.output["path"].as_str()).filter(|path| path.ends_with(".md"));
+    let path = step
+        .results
+        .first()
+        .and_then(|result| field(&result.output, "path").as_str())
+        .filter(|path| path.ends_with(".md"));
     let Handbook { plan, files } = &mut state.data;
     let mut finished = String::new();
     for item in plan.iter_mut() {
@@ -182,7 +185,7 @@ fn patience(state: &State<Waited>, cx: &StepCx<'_>) -> Decided {
     let Waited { jobs_ahead, waits } = state.data;
     match jobs_ahead {
         Some(0) => answer("The job is done.", format!("The build is done. It was waited for {waits} times.")),
-        Some(ahead) if cx.step % 2 == 1 => {
+        Some(ahead) if !cx.step.is_multiple_of(2) => {
             let jobs = if ahead == 1 { "job is" } else { "jobs are" };
             Ok(Some(Decision::wait(format!("{ahead} {jobs} ahead of ours; asking again at once would not help."))))
         }
@@ -192,7 +195,7 @@ fn patience(state: &State<Waited>, cx: &StepCx<'_>) -> Decided {
 
 fn look(state: &mut State<Waited>, step: &Done<'_>) {
     match step.results.first() {
-        Some(result) => state.data.jobs_ahead = result.output["jobs_ahead"].as_u64(),
+        Some(result) => state.data.jobs_ahead = field(&result.output, "jobs_ahead").as_u64(),
         None => state.data.waits += 1,
     }
 }
@@ -239,6 +242,8 @@ fn choose(state: &State<Walk>, cx: &StepCx<'_>) -> Decided {
 
 fn walked(state: &mut State<Walk>, step: &Done<'_>) {
     let Some(result) = step.results.first() else { return };
-    state.data.km += result.output["km"].as_f64().unwrap_or_default();
-    state.data.ways.extend(result.output["way"].as_str().map(str::to_owned));
+    // In tenths, since sums of tenths are not exact.
+    let tenths = |km: f64| (km * 10.0).round();
+    state.data.km = (tenths(state.data.km) + tenths(field(&result.output, "km").as_f64().unwrap_or_default())) / 10.0;
+    state.data.ways.extend(field(&result.output, "way").as_str().map(str::to_owned));
 }

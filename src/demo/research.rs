@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::cast::{Actor, Decided, act, answer};
+use super::cast::{Actor, Decided, act, answer, field};
 use super::stage::{Run, Stage};
 use crate::engine::{Action, Done, Engine, State, StepCx, Task};
 use crate::error::Result;
@@ -107,9 +107,9 @@ fn note(state: &mut State<Inquiry>, step: &Done<'_>) {
     let Some(result) = step.results.first() else { return };
     match result.tool.as_str() {
         "search" => {
-            let hits = result.output["hits"].as_array().into_iter().flatten();
+            let hits = field(&result.output, "hits").as_array().into_iter().flatten();
             for hit in hits {
-                let (source, line) = (text(hit, "path"), hit["line"].as_u64().unwrap_or_default());
+                let (source, line) = (text(hit, "path"), field(hit, "line").as_u64().unwrap_or_default());
                 inquiry.citations.insert(source.clone(), Citation { line, quote: text(hit, "text") });
                 inquiry.sources.unread.push(source);
             }
@@ -152,7 +152,7 @@ fn claim(cited: &Citation, source: &str) -> Option<Evidence> {
 }
 
 fn text(value: &Value, key: &str) -> String {
-    value[key].as_str().unwrap_or_default().to_owned()
+    field(value, key).as_str().unwrap_or_default().to_owned()
 }
 
 /// An agent whose first answer is prose where JSON is wanted.
@@ -186,7 +186,8 @@ fn count_till(state: &State<Till>, cx: &StepCx<'_>) -> Decided {
 }
 
 fn counted(state: &mut State<Till>, step: &Done<'_>) {
-    let lines = step.results.first().and_then(|result| result.output["text"].as_str()).unwrap_or_default().lines();
+    let lines =
+        step.results.first().and_then(|result| field(&result.output, "text").as_str()).unwrap_or_default().lines();
     let counts = lines
         .filter_map(|line| line.split_once(' '))
         .filter_map(|(what, many)| Some((what.to_owned(), many.parse().ok()?)));

@@ -25,6 +25,8 @@ const TICK: Duration = Duration::from_micros(1_700);
 pub(super) struct Stage {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) dice: Dice,
+    /// The seed of this scenario.
+    pub(super) seed: u64,
     pub(super) cancel: Cancel,
     /// Called where the process is to be killed.
     pub(super) at_the_brink: Arc<dyn Fn() + Send + Sync>,
@@ -53,6 +55,7 @@ impl Stage {
         Ok(Self {
             clock,
             dice: Dice::new(seed),
+            seed,
             cancel: options.cancel.clone(),
             at_the_brink: Arc::clone(&options.at_the_brink),
             options: options.clone(),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::cast::{Actor, Decided, Device, Nothing, act};
+use super::cast::{Actor, Decided, Device, Nothing, act, field};
 use super::stage::{Dice, Run, Stage};
 use crate::engine::{Action, Decision, Done, Engine, Env, EnvError, EnvStep, State, StepCx, Task, ToolResult};
 use crate::error::Result;
@@ -116,7 +116,8 @@ pub(super) fn env_terminal(stage: &Stage) -> Result<Run> {
 fn find_way(state: &State<Walker>, cx: &StepCx<'_>) -> Decided {
     let Walker { trail, visited, .. } = &state.data;
     let (x, y) = trail.last().copied().unwrap_or_default();
-    let open = |name: &str| cx.observation["open"].as_array().is_some_and(|open| open.iter().any(|way| way == name));
+    let open =
+        |name: &str| field(cx.observation, "open").as_array().is_some_and(|open| open.iter().any(|way| way == name));
     let fresh = WAYS.iter().find(|(name, dx, dy)| open(name) && !visited.contains(&(x + dx, y + dy)));
     let back = trail.iter().rev().nth(1).and_then(|before| WAYS.iter().find(|(_, dx, dy)| (x + dx, y + dy) == *before));
     match (fresh, back) {
@@ -129,7 +130,7 @@ fn find_way(state: &State<Walker>, cx: &StepCx<'_>) -> Decided {
 fn walked(state: &mut State<Walker>, step: &Done<'_>) {
     let Some(env) = step.env else { return };
     let walker = &mut state.data;
-    let at = |key: &str| env.observation["at"][key].as_i64().unwrap_or_default();
+    let at = |key: &str| field(field(&env.observation, "at"), key).as_i64().unwrap_or_default();
     let here = (at("x"), at("y"));
     if walker.trail.iter().rev().nth(1) == Some(&here) {
         walker.trail.pop();

@@ -17,6 +17,7 @@ mod writer;
 
 mod architecture;
 mod cli;
+mod demo;
 mod format;
 mod live;
 mod pages;
