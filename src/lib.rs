@@ -11,6 +11,7 @@
 //! | [`engine`] | how is a trace made? |
 //! | `tools` | what can an agent touch? |
 //! | `demo` | what does a run look like? |
+//! | `llm` | how is a real model asked, and by whom? |
 //! | [`analysis`] | what does it mean? |
 //! | `live` | what changed? |
 //! | `view` | how does it look? |
@@ -88,6 +89,8 @@ pub mod analysis;
 pub mod demo;
 pub mod engine;
 pub mod error;
+#[cfg(feature = "llm")]
+pub mod llm;
 pub mod model;
 pub mod stop;
 #[cfg(feature = "tools")]

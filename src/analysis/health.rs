@@ -1,6 +1,8 @@
 //! What is wrong with the files themselves? Everything odd about a run, with its place.
 
+use super::verdict::recorded;
 use crate::model::index::FileState;
+use crate::model::manifest::Layout;
 use crate::model::{Index, Issue, IssueKind, ManifestState, TraceFile};
 
 /// All issues of a run: those met while reading, those that hold now, and those that only the whole shows.
@@ -67,6 +69,38 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
         add(IssueKind::Time, TraceFile::Events, format!("time goes backwards {} times", index.back_steps()));
     }
     issues.extend(without_line(index));
+    issues.extend(of_our_own(index));
+    issues
+}
+
+/// What our own engine promises of its traces and QitOS does not.
+fn of_our_own(index: &Index) -> Vec<Issue> {
+    let ours = index.manifest().get().is_some_and(|manifest| manifest.layout == Layout::Board);
+    if !ours || index.segments().len() > 1 {
+        return Vec::new();
+    }
+    let mut issues = Vec::new();
+    let bare = |(_, step): &(usize, &crate::model::StepHead)| step.fate.is_readable() && !step.facts;
+    let mut without = index.steps().iter().enumerate().filter(bare);
+    if let Some((_, first)) = without.next() {
+        let more = without.count();
+        let more = if more > 0 { format!(", nor have {more} more") } else { String::new() };
+        issues.push(Issue {
+            kind: IssueKind::Field,
+            file: TraceFile::Steps,
+            line: Some(first.line),
+            offset: Some(first.span.offset),
+            reason: format!("the step has no facts to ask stop rules about again{more}"),
+        });
+    }
+    let last = index.steps().last().and_then(|step| step.step_id);
+    let named = recorded(index).map(|stop| stop.step);
+    if let Some(named) = named.filter(|named| *named != last && !index.is_partial()) {
+        let words = |step: Option<i64>| step.map_or_else(|| "no step".to_owned(), |id| format!("step {id}"));
+        let reason = format!("the verdict has {} as the last that ran, the file {}", words(named), words(last));
+        let file = TraceFile::Steps;
+        issues.push(Issue { kind: IssueKind::Count, file, line: None, offset: None, reason });
+    }
     issues
 }
 

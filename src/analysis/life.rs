@@ -45,7 +45,8 @@ pub struct Outside {
     pub grew: Option<i64>,
     /// The newest modification time of the files; misleading after a copy, so the last resort.
     pub modified: Option<i64>,
-    /// Whether the recorded process exists, where a process is recorded and can be looked up.
+    /// Whether the recorded process exists, where a process is recorded and can be looked up. Its number may have gone
+    /// to another process since; a run that wrote no END is then taken for alive, until that one ends too.
     pub process: Option<bool>,
 }
 
@@ -122,7 +123,8 @@ pub fn life(index: &Index, outside: Outside) -> Life {
     let stalled = stalled_after(gap);
     let quiet = QUIET_AFTER.max(gap.saturating_mul(2)).min(stalled);
     let liveness = match silence {
-        _ if silence >= stalled.saturating_mul(DIED_FACTOR) => Liveness::Died,
+        // A process that is still there may wait for something slow; nobody can tell that it will never go on.
+        _ if silence >= stalled.saturating_mul(DIED_FACTOR) && outside.process != Some(true) => Liveness::Died,
         _ if silence >= stalled => Liveness::Stalled,
         _ if silence >= quiet => Liveness::Quiet,
         _ => Liveness::Running,
@@ -193,6 +195,21 @@ mod tests {
         assert_eq!(at(&run(&[("INIT", 9)], Some(("completed", 1))), 10), (Liveness::Running, Basis::Event));
         assert_eq!(at(&run(&[("INIT", 0), ("toolset_teardown_start", 1)], None), 2).1, Basis::Teardown);
         assert_eq!(at(&run(&[], None), 2), (Liveness::Died, Basis::Nothing));
+    }
+
+    #[test]
+    fn the_recorded_process_decides_where_it_can_be_asked() {
+        let unfinished = run(&[("INIT", 0), ("DECIDE", 1)], Some(("running", 0)));
+        let judge = |index: &Index, second: i64, process| {
+            let life = life(index, Outside { now: second * SECOND, process, ..Outside::default() });
+            (life.liveness, life.basis)
+        };
+        assert_eq!(judge(&unfinished, 2, Some(false)), (Liveness::Died, Basis::Process));
+        assert_eq!(judge(&unfinished, 9_999, Some(true)), (Liveness::Stalled, Basis::Event));
+        assert_eq!(judge(&unfinished, 9_999, None), (Liveness::Died, Basis::Event));
+        // The number may belong to another process by now.
+        let ended = run(&[("INIT", 0), ("END", 1)], Some(("completed", 1)));
+        assert_eq!(judge(&ended, 2, Some(true)), (Liveness::Finished, Basis::End));
     }
 
     #[test]

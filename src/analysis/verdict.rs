@@ -7,12 +7,14 @@ use std::time::Duration;
 use super::format::{self, count, counted, score};
 use super::life::{Basis, Life, Liveness, stalled_after};
 use crate::model::index::{Group, Segment};
-use crate::model::{CriticAction, Index, Manifest, StepHead, StopReason};
+use crate::model::{CriticAction, Index, Manifest, RecordedStop, StepHead, StopReason};
 
+mod recorded;
 #[cfg(test)]
 mod tests;
 mod words;
 
+pub use recorded::{reading, recorded};
 pub use words::{Certainty, Mark, Outcome};
 
 /// The answer to "why did this run stop?".
@@ -50,17 +52,33 @@ pub struct StepLimit {
 pub enum LimitFrom {
     /// The task's budget.
     Task,
+    /// The budget of the engine or its agent file.
+    Engine,
+    /// The command line.
+    Cli,
+    /// The engine's default, since nobody set one.
+    Default,
     /// The number of steps after which a step budget ended the run.
     Inferred,
     /// The agent's state, which is checked beside the budget and is often larger.
     State,
 }
 
+impl LimitFrom {
+    /// Whether it is recorded that the run ends at this limit.
+    pub fn is_budget(self) -> bool {
+        !matches!(self, LimitFrom::Inferred | LimitFrom::State)
+    }
+}
+
 /// Judges a run.
 pub fn verdict(index: &Index, life: &Life) -> Verdict {
     let facts = Facts::of(index);
     let reason = facts.reason.clone();
-    let step = facts.last.map(|(ordinal, _)| ordinal);
+    let step = match facts.stop {
+        Some(stop) => index.steps().iter().rposition(|head| head.step_id.is_some() && head.step_id == stop.step),
+        None => facts.last.map(|(ordinal, _)| ordinal),
+    };
     let verdict = |outcome, mark, certainty, sentence| Verdict {
         sentence,
         second: facts.second(),
@@ -76,12 +94,18 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         (Liveness::Quiet, _) => verdict(Outcome::Running, Mark::Quiet, Certainty::Inferred, facts.now()),
         (Liveness::Stalled, _) => verdict(Outcome::Running, Mark::Stalled, Certainty::Inferred, facts.stalled(life)),
         (Liveness::Died, None) => verdict(Outcome::Failed, Mark::Died, Certainty::Inferred, facts.died(life)),
-        (_, Some(word)) => {
-            let (outcome, mark) = classify(StopReason::parse(word));
-            let certainty = if mark == Mark::Unknown { Certainty::Unknown } else { Certainty::Recorded };
-            verdict(outcome, mark, certainty, facts.stopped(word))
-        }
-        (_, None) => verdict(Outcome::Unknown, Mark::Unknown, Certainty::Unknown, facts.no_reason()),
+        (_, word) => match (facts.stop, word) {
+            (Some(stop), _) => {
+                let (outcome, mark, sentence) = recorded::read(&facts, stop);
+                verdict(outcome, mark, Certainty::Recorded, sentence)
+            }
+            (None, Some(word)) => {
+                let (outcome, mark) = classify(StopReason::parse(word));
+                let certainty = if mark == Mark::Unknown { Certainty::Unknown } else { Certainty::Recorded };
+                verdict(outcome, mark, certainty, facts.stopped(word))
+            }
+            (None, None) => verdict(Outcome::Unknown, Mark::Unknown, Certainty::Unknown, facts.no_reason()),
+        },
     }
 }
 
@@ -112,6 +136,8 @@ struct Facts<'a> {
     /// Whether the step of that round has its line.
     written: bool,
     reason: Option<String>,
+    /// The verdict as our own engine records it.
+    stop: Option<&'a RecordedStop>,
     /// How many steps the newest run in the directory has.
     done: usize,
 }
@@ -130,7 +156,8 @@ impl<'a> Facts<'a> {
         let newest = index.groups().len().checked_sub(1).filter(|_| group.is_some());
         let written = newest.and_then(|at| index.step_of(at)).is_some();
         let reason = reason.map(str::to_owned);
-        Self { index, segment, manifest, last, group, written, reason, done: index.steps().len() - lap }
+        let (stop, done) = (recorded(index), index.steps().len() - lap);
+        Self { index, segment, manifest, last, group, written, reason, stop, done }
     }
 
     /// "step 5", the last one that any file tells of, by the recorded label where there is one.
@@ -159,7 +186,18 @@ impl<'a> Facts<'a> {
             self.reason.as_deref().is_some_and(|word| StopReason::parse(word) == StopReason::BudgetSteps);
         let state = self.segment.and_then(|segment| segment.state_limit);
         let limit = |from| move |steps| StepLimit { steps, from };
-        task.map(limit(LimitFrom::Task))
+        // What held is recorded by our own engine, the task's limit over all others.
+        let held = self.manifest.and_then(|manifest| manifest.budget.as_ref()?.steps.as_ref());
+        let held = held.map(|held| {
+            let from = match &*held.from {
+                "task" => LimitFrom::Task,
+                "cli" => LimitFrom::Cli,
+                "default" => LimitFrom::Default,
+                _ => LimitFrom::Engine,
+            };
+            limit(from)(held.limit)
+        });
+        held.or(task.map(limit(LimitFrom::Task)))
             .or_else(|| ended_by_steps.then(|| limit(LimitFrom::Inferred)(self.done as i64)))
             .or(state.map(limit(LimitFrom::State)))
     }
@@ -170,7 +208,7 @@ impl<'a> Facts<'a> {
         let sentence = match StopReason::parse(word) {
             StopReason::Success => format!("Success criteria met{}", self.step_after("at")),
             StopReason::Final => format!("Answered{}", self.step_after("at")),
-            StopReason::BudgetSteps => match self.limit().filter(|limit| limit.from == LimitFrom::Task) {
+            StopReason::BudgetSteps => match self.limit().filter(|limit| limit.from.is_budget()) {
                 Some(limit) => format!("Step budget used up: {} of {} steps", self.done, limit.steps),
                 None => format!("Step budget used up after {}", steps(self.done)),
             },
@@ -269,6 +307,12 @@ impl<'a> Facts<'a> {
         }
     }
 
+    /// Whether a file has the words of the error that ended the run.
+    fn has_error(&self) -> bool {
+        self.manifest.is_some_and(|manifest| !manifest.failures.is_empty())
+            || self.segment.is_some_and(|segment| segment.error.is_some())
+    }
+
     fn preflight_issue(&self) -> Option<&str> {
         self.segment?.end.as_ref()?.1.issue.as_deref()
     }
@@ -326,7 +370,7 @@ impl<'a> Facts<'a> {
     }
 
     fn now(&self) -> String {
-        let limit = self.limit().filter(|limit| limit.from == LimitFrom::Task);
+        let limit = self.limit().filter(|limit| limit.from.is_budget());
         let of = limit.map_or_else(String::new, |limit| format!(" of {}", limit.steps));
         let Some(group) = self.group else {
             return match (self.step(), self.index.events().is_empty()) {
@@ -352,24 +396,39 @@ impl<'a> Facts<'a> {
             ("ACT" | "REDUCE", _) => "updating state".to_owned(),
             ("CRITIC", _) => "asking critics".to_owned(),
             ("CHECK_STOP", _) => "checking rules".to_owned(),
-            ("RECOVER" | "DECIDE_ERROR" | "ACT_ERROR", _) => "recovering from an error".to_owned(),
+            ("COMPACT", _) => "shortening the conversation".to_owned(),
+            ("RECOVER" | "DECIDE_ERROR" | "ACT_ERROR" | "REDUCE_ERROR", _) => "recovering from an error".to_owned(),
             (phase, _) => phase.to_lowercase().replace('_', " "),
         }
     }
 
-    /// One sentence on what happened besides: the last error, or that no answer was given.
+    /// What happened besides: rules that were true as well, the last error, or that no answer was given.
     fn second(&self) -> String {
+        let also = self.stop.map(recorded::also).unwrap_or_default();
+        let own = self.besides();
+        let gap = if also.is_empty() || own.is_empty() { "" } else { " " };
+        format!("{also}{gap}{own}")
+    }
+
+    fn besides(&self) -> String {
         let answered = self.manifest.is_some_and(|manifest| manifest.final_result.is_some())
             || self.segment.and_then(|segment| segment.stop.as_ref()?.1.answer.as_ref()).is_some();
         let last_error = self.last.and_then(|last| Some((last, last.1.error.as_deref()?)));
         let engine_error = self.group.filter(|_| self.reason.is_none()).and_then(|group| group.error.as_ref());
-        let started = !self.reason.as_deref().is_some_and(|word| StopReason::parse(word).is_preflight());
+        let started = !self.reason.as_deref().is_some_and(|word| StopReason::parse(word).is_preflight())
+            && self.stop.is_none_or(|stop| stop.step.is_some());
+        let answered = answered || self.stop.is_some() && self.answers();
         match (last_error, engine_error) {
             (_, Some((_, error))) => format!("In {} there was an error: {error}.", self.step_now()),
             (Some((last, error)), None) => format!("In {} a tool failed: {error}.", label(last)),
             (None, None) if self.reason.is_some() && started && !answered => "No answer was given.".to_owned(),
             _ => String::new(),
         }
+    }
+
+    /// Whether the last step gave an answer.
+    fn answers(&self) -> bool {
+        self.last.is_some_and(|(_, step)| self.index.name(step.mode) == "final")
     }
 
     /// The writer's own figure, or the time between the first and the last event; microseconds.

@@ -2,8 +2,9 @@
 
 use super::life::{Basis, Liveness};
 use super::summary::Summary;
-use super::verdict::{Mark, Outcome};
-use crate::model::{CriticAction, Index, StopReason};
+use super::verdict::{Mark, Outcome, reading, recorded};
+use crate::model::event::StopNote;
+use crate::model::{CriticAction, Index, RecordedStop, StopReason};
 
 /// At most this many pieces of evidence are given.
 const MAX_EVIDENCE: usize = 6;
@@ -69,6 +70,7 @@ pub struct Why {
 /// Explains a run.
 pub fn why(summary: &Summary, index: &Index) -> Why {
     let mut evidence = Vec::new();
+    from_record(summary, index, &mut evidence);
     from_events(index, &mut evidence);
     from_silence(summary, index, &mut evidence);
     from_failures(index, &mut evidence);
@@ -81,6 +83,24 @@ pub fn why(summary: &Summary, index: &Index) -> Why {
     Why { evidence, contradictions: contradictions(summary, index), first_trouble: first_trouble(index) }
 }
 
+/// The rule that ended the run, as our own engine records it.
+fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
+    let Some(stop) = recorded(index).filter(|_| !summary.life.liveness.may_grow()) else { return };
+    let event = index.segment().and_then(|segment| segment.end.as_ref()).map(|(event, ..)| *event);
+    let by = if stop.criterion == stop.code { String::new() } else { format!(" ({})", stop.code) };
+    let compared = reading(stop).or_else(|| Some(stop.detail.to_string()).filter(|detail| !detail.is_empty()));
+    let compared = compared.map_or_else(String::new, |words| format!(": {words}"));
+    // What is no rule has a name that says what it is: `decision`, `critic[0]`, `recovery`.
+    let rule = matches!(&*stop.source, "budget" | "policy" | "completion");
+    let text = format!("Ended by {}{}{by}{compared}", if rule { "the rule " } else { "" }, stop.criterion);
+    evidence.push(Evidence { kind: Kind::Rule, text, step: summary.verdict.step, event });
+    if let Some((from, to)) = stop.rests_on.filter(|(from, to)| from < to) {
+        let step = index.steps().iter().rposition(|step| step.step_id == Some(from));
+        let text = format!("It rests on steps {from} to {to}");
+        evidence.push(Evidence { kind: Kind::Rule, text, step, event: None });
+    }
+}
+
 fn from_events(index: &Index, evidence: &mut Vec<Evidence>) {
     let Some(segment) = index.segment() else { return };
     let mut add = |kind, event, text| evidence.push(Evidence { kind, text, step: None, event: Some(event) });
@@ -89,15 +109,20 @@ fn from_events(index: &Index, evidence: &mut Vec<Evidence>) {
         let named = index.events().get(*event).and_then(|event| event.step_id);
         let ran = |id: i64| index.groups().iter().skip(segment.first_group).any(|group| group.step_id == Some(id));
         let never = named
-            .filter(|id| !ran(*id))
+            .filter(|id| end.stop.is_none() && !ran(*id))
             .map_or_else(String::new, |id| format!(" and names step {id}, which never ran"));
+        // Its verdict stands above; what else it says is worth a line only where it says something else.
+        let told = end.stop.as_ref().is_some_and(|stop| stop.stop_reason == end.reason);
         let well = if *ok { "" } else { ", not ok" };
-        add(Kind::End, *event, format!("The END event says {reason}{well}{never}"));
+        if !told {
+            add(Kind::End, *event, format!("The END event says {reason}{well}{never}"));
+        }
         if let Some(issue) = &end.issue {
             add(Kind::Error, *event, format!("Preflight: {issue}"));
         }
     }
-    if let Some((event, stop)) = &segment.stop {
+    let ended_as = |stop: &StopNote| recorded(index).is_some_and(|ended| ended.stop_reason == stop.reason);
+    if let Some((event, stop)) = segment.stop.as_ref().filter(|(_, stop)| !ended_as(stop)) {
         let reason = stop.reason.as_deref().unwrap_or("no reason");
         let detail = stop.detail.as_deref().map_or_else(String::new, |detail| format!(": {detail}"));
         let env = if stop.env_terminal { ", as the environment said" } else { "" };
@@ -144,7 +169,8 @@ fn from_failures(index: &Index, evidence: &mut Vec<Evidence>) {
             "stop" => "the engine stopped",
             other => other,
         };
-        let text = format!("Failure report: {} in {}: {}; {then}", failure.category, failure.phase, failure.message);
+        let message = failure.message.trim_end_matches('.');
+        let text = format!("Failure report: {} in {}: {message}; {then}", failure.category, failure.phase);
         evidence.push(Evidence { kind: Kind::Manifest, text, step, event: None });
     }
 }
@@ -182,7 +208,11 @@ fn contradictions(summary: &Summary, index: &Index) -> Vec<String> {
         found.push("The label says that the run answered, and success is recorded as false".to_owned());
     }
     let completed = summary.status.as_deref() == Some("completed");
-    if completed && matches!(summary.verdict.outcome, Outcome::Truncated | Outcome::Halted | Outcome::Failed) {
+    // Our own engine says so as QitOS does, and says the outcome beside it.
+    if completed
+        && recorded(index).is_none()
+        && matches!(summary.verdict.outcome, Outcome::Truncated | Outcome::Halted | Outcome::Failed)
+    {
         found.push("Status is completed: the engine returned, but the task was not done".to_owned());
     }
     let end = index.segment().and_then(|segment| segment.end.as_ref()?.1.reason.as_deref());
@@ -191,6 +221,16 @@ fn contradictions(summary: &Summary, index: &Index) -> Vec<String> {
         && end != said
     {
         found.push(format!("The manifest says {said}, the END event says {end}"));
+    }
+    let told = index.segment().and_then(|segment| segment.end.as_ref()?.1.stop.as_deref());
+    if let (Some(told), Some(kept)) = (told, manifest.and_then(|manifest| manifest.stop.as_deref()))
+        && told != kept
+    {
+        let said = |stop: &RecordedStop| match stop.step {
+            Some(step) => format!("{} by {} after step {step}", stop.code, stop.criterion),
+            None => format!("{} by {}", stop.code, stop.criterion),
+        };
+        found.push(format!("The manifest records {}, the END event {}", said(kept), said(told)));
     }
     if summary.life.liveness == Liveness::Finished && summary.status.as_deref() == Some("running") {
         found.push("The manifest says running, and the run ended".to_owned());

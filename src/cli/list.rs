@@ -11,7 +11,6 @@ use crate::analysis::query::{Query, Sort};
 
 use crate::analysis::select::select;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::LimitFrom;
 use crate::error::{Error, Kind};
 use crate::live::Library;
 use crate::view::wire;
@@ -92,7 +91,7 @@ const COLUMNS: [(&str, bool); 5] =
 
 impl<'a> Line<'a> {
     fn of(run: &'a Summary, look: &Look) -> Self {
-        let limit = run.verdict.limit.filter(|limit| limit.from == LimitFrom::Task);
+        let limit = run.verdict.limit.filter(|limit| limit.from.is_budget());
         let limit = limit.map_or_else(String::new, |limit| format!("/{}", limit.steps));
         let problems = match run.issues.1 {
             0 => String::new(),

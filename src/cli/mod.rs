@@ -14,6 +14,8 @@ mod list;
 mod look;
 mod open;
 mod outline;
+#[cfg(feature = "llm")]
+mod run;
 mod serve;
 mod show;
 #[cfg(test)]
@@ -37,6 +39,8 @@ enum Command {
     Show(show::Args),
     Check(check::Args),
     Demo(demo::Args),
+    #[cfg(feature = "llm")]
+    Run(run::Args),
 }
 
 /// Why a command did not come to its end.
@@ -80,6 +84,8 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Show(args) => show::run(&args, look, out),
         Command::Check(args) => check::run(&args, look, out),
         Command::Demo(args) => demo::run(&args, look, out),
+        #[cfg(feature = "llm")]
+        Command::Run(args) => run::run(&args, look, out),
     };
     match done.and_then(|code| Ok(out.flush().map(|()| code)?)) {
         Ok(code) => Ok(code),

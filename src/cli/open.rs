@@ -9,7 +9,7 @@ use crate::analysis::life::Outside;
 use crate::analysis::summary::{Summary, summary};
 use crate::error::{Error, Kind, Result};
 use crate::model::{Index, RunKey, Span, TraceFile};
-use crate::trace::{RunDir, RunReader};
+use crate::trace::{RunDir, RunReader, is_running};
 
 const FILES: [TraceFile; 3] = [TraceFile::Manifest, TraceFile::Steps, TraceFile::Events];
 /// A larger manifest is not printed.
@@ -44,7 +44,9 @@ impl Opened {
         let modified = FILES.into_iter().filter_map(changed).max();
         let modified = modified.and_then(|age| i64::try_from(age.as_micros()).ok());
         let key = RunKey::new(&name(path));
-        let outside = Outside { now, modified, ..Outside::default() };
+        let writer = index.manifest().get().and_then(|manifest| Some((manifest.host.as_deref()?, manifest.pid?)));
+        let process = writer.and_then(|(host, pid)| is_running(host, pid));
+        let outside = Outside { now, modified, process, ..Outside::default() };
         let summary = summary(&key, path.to_string_lossy().into_owned(), &index, outside);
         Ok(Self { index, summary, dir })
     }

@@ -10,7 +10,7 @@ use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
 use super::{Done, Failure, outline, write_json};
 use crate::analysis::format::{age, clock, count, counted, millis, or_missing, score, visible_line};
-use crate::analysis::verdict::LimitFrom;
+use crate::analysis::verdict::{LimitFrom, reading, recorded};
 use crate::error::{Error, Kind, Result};
 use crate::model::time::Stamp;
 use crate::model::{Index, StepHead, TraceFile};
@@ -121,6 +121,7 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     fact("agents", Some(summary.agents.join(", ")).filter(|agents| !agents.is_empty()))?;
     fact("parent", summary.parent.clone())?;
     fact("status", Some(status(run)))?;
+    fact("rule", rule(&run.index))?;
     fact("steps", Some(steps(run)))?;
     fact("events", Some(count(summary.events as u64)))?;
     fact("tokens", summary.tokens.map(count))?;
@@ -149,15 +150,22 @@ fn status(run: &Opened) -> String {
     format!("{}; recorded: {status}, {reason}", summary.life.liveness.word())
 }
 
+/// The rule that ended the run, where it is recorded.
+fn rule(index: &Index) -> Option<String> {
+    let stop = recorded(index)?;
+    let detail = reading(stop).or_else(|| Some(stop.detail.to_string()).filter(|detail| !detail.is_empty()));
+    Some(format!("{}{}", stop.criterion, detail.map_or_else(String::new, |detail| format!(": {detail}"))))
+}
+
 fn steps(run: &Opened) -> String {
     let summary = &run.summary;
     let steps = count(summary.steps as u64);
     let failed =
         if summary.errors > 0 { format!(", {} with an error", count(summary.errors as u64)) } else { String::new() };
     let limit = summary.verdict.limit.map_or_else(String::new, |limit| match limit.from {
-        LimitFrom::Task => format!(" of {}", limit.steps),
         LimitFrom::Inferred => String::new(),
         LimitFrom::State => format!(" (state.max_steps is {})", limit.steps),
+        _ => format!(" of {}", limit.steps),
     });
     format!("{steps}{limit}{failed}")
 }

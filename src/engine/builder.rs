@@ -71,14 +71,8 @@ pub struct Process {
 impl Process {
     /// This process.
     pub fn this() -> Self {
-        Self { pid: std::process::id(), host: host_name() }
+        Self { pid: std::process::id(), host: crate::trace::host_name() }
     }
-}
-
-/// The machine's name as Linux tells it; other systems tell it in other ways, and a reader then asks nothing of it.
-fn host_name() -> Option<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// A hash of a state for the stagnation rule.

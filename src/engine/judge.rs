@@ -74,13 +74,7 @@ impl<A: Agent> Session<A> {
                 self.emit(step, "CRITIC", "retry", said);
             }
             CriticWish::Stop => self.emit(step, "CRITIC", "stop", said),
-            _ => self.emit_with(Event {
-                step,
-                phase: "CRITIC",
-                stage: "failed",
-                payload: said,
-                error: Some(&output.reason),
-            }),
+            _ => self.emit_with(Event::new(step, "CRITIC", "failed", said).failed(&output.reason)),
         }
     }
 }

@@ -26,7 +26,22 @@ pub(super) struct Event<'a, P> {
     pub(super) phase: &'static str,
     pub(super) stage: &'static str,
     pub(super) payload: P,
+    /// What failed, if this is what the event tells.
     pub(super) error: Option<&'a str>,
+    /// Whether it went well.
+    pub(super) ok: bool,
+}
+
+impl<'a, P> Event<'a, P> {
+    /// Something that went well.
+    pub(super) fn new(step: u64, phase: &'static str, stage: &'static str, payload: P) -> Self {
+        Self { step, phase, stage, payload, error: None, ok: true }
+    }
+
+    /// Something that failed.
+    pub(super) fn failed(self, error: &'a str) -> Self {
+        Self { error: Some(error), ok: false, ..self }
+    }
 }
 
 impl Log {
@@ -46,8 +61,7 @@ impl Log {
     }
 
     pub(super) fn event<P: Serialize>(&mut self, event: Event<'_, P>, ts: impl FnOnce() -> i64) {
-        let Event { step, phase, stage, payload, error } = event;
-        let ok = error.is_none();
+        let Event { step, phase, stage, payload, error, ok } = event;
         self.events.push(EventRecord { step, phase, stage, ok });
         let line = |ts| EventLine { step_id: step, phase, stage, ok, payload, error, ts };
         let done = self.writer.as_mut().map(|writer| writer.event(&line(ts())));

@@ -110,7 +110,7 @@ pub(super) async fn run<A: Agent>(engine: Engine<A>, task: Task) -> RunResult<A:
         state: Option<&'a Snapshot>,
     }
     let payload = Init { known: &init, state: made.as_ref().ok().map(|(_, snapshot)| snapshot) };
-    run.log.event(Event { step: 0, phase: "INIT", stage: "", payload, error: None }, || run.clock.now_us());
+    run.log.event(Event::new(0, "INIT", "", payload), || run.clock.now_us());
     let (state, snapshot) = match made {
         Ok(made) => made,
         Err((code, wrong)) => {
@@ -251,7 +251,7 @@ impl<A: Agent> Session<A> {
 
     /// Writes an event and tells the hooks.
     pub(super) fn emit<P: Serialize>(&mut self, step: u64, phase: &'static str, stage: &'static str, payload: P) {
-        self.emit_with(Event { step, phase, stage, payload, error: None });
+        self.emit_with(Event::new(step, phase, stage, payload));
     }
 
     pub(super) fn emit_with<P: Serialize>(&mut self, event: Event<'_, P>) {
@@ -324,11 +324,10 @@ impl Run {
             facts: self.unwritten.as_ref(),
             issues: &self.issues,
         };
-        let failed = matches!(verdict.outcome, Outcome::Failed | Outcome::Cancelled);
-        let detail = verdict.reading.detail.as_ref();
-        let error = failed.then_some(if detail.is_empty() { verdict.code.as_str() } else { detail });
         let step = verdict.step.unwrap_or(0);
-        self.log.event(Event { step, phase: "END", stage: "", payload, error }, || self.clock.now_us());
+        // As in QitOS: not ok where something failed or was cancelled, but the error stands where it happened.
+        let ok = !matches!(verdict.outcome, Outcome::Failed | Outcome::Cancelled);
+        self.log.event(Event { ok, ..Event::new(step, "END", "", payload) }, || self.clock.now_us());
         let ts = self.clock.now_us();
         self.log.finish(|| ending(&verdict, &task, &self.failures.report, took, ts));
         RunResult {

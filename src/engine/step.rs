@@ -416,15 +416,9 @@ impl<A: Agent> Session<A> {
             _ => "DECIDE_ERROR",
         };
         let told = Told { category: fault.category, recoverable: fault.recoverable };
-        let error = Some(fault.message.as_str());
-        self.emit_with(Event { step, phase: name, stage: "", payload: told, error });
-        self.emit_with(Event {
-            step,
-            phase: "RECOVER",
-            stage: "",
-            payload: Recover { recovered, consecutive, total },
-            error,
-        });
+        let error = fault.message.as_str();
+        self.emit_with(Event::new(step, name, "", told).failed(error));
+        self.emit_with(Event::new(step, "RECOVER", "", Recover { recovered, consecutive, total }).failed(error));
         self.run.failures.report.push(FailureLine {
             step_id: step,
             phase: phase.as_str().to_uppercase(),

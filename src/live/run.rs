@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::analysis::life::{Liveness, Outside, life};
 use crate::analysis::summary::{Summary, summary};
 use crate::model::{Delta, Index, Lines, RunKey, Span, TraceFile};
-use crate::trace::{RunDir, RunReader};
+use crate::trace::{RunDir, RunReader, is_running};
 
 /// A run that the board follows.
 #[derive(Debug)]
@@ -188,8 +188,7 @@ impl Run {
         let files = [TraceFile::Events, TraceFile::Steps, TraceFile::Manifest];
         let modified =
             files.iter().filter_map(|file| micros(fs::metadata(self.dir.file(*file)).ok()?.modified().ok()?)).max();
-        // QitOS records no process; a writer that does is asked for once it can say on which machine it ran.
-        Outside { now: now(), grew, modified, process: None }
+        Outside { now: now(), grew, modified, process: process(&self.index()) }
     }
 
     /// Tells everybody who follows this run.
@@ -229,6 +228,12 @@ const LIVELY_MICROS: i64 = 120_000_000;
 
 fn micros(time: SystemTime) -> Option<i64> {
     i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_micros()).ok()
+}
+
+/// Whether the recorded process exists; QitOS records none. Only asked while it matters.
+fn process(index: &Index) -> Option<bool> {
+    let manifest = index.manifest().get().filter(|manifest| !manifest.is_final())?;
+    is_running(manifest.host.as_deref()?, manifest.pid?)
 }
 
 /// The time now, in microseconds since the Unix epoch.

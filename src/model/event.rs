@@ -2,6 +2,7 @@
 
 use super::loose::{Many, Maybe, Scalar, wire};
 use super::names::capped;
+use super::recorded::{RecordedStop, StopWire};
 use super::repair::{Remark, object, read_object};
 use super::step::{ActionWire, one_line};
 use super::time::parse_ts;
@@ -87,6 +88,8 @@ pub struct EndNote {
     pub reason: Option<Box<str>>,
     /// The first preflight issue: code and message.
     pub issue: Option<Box<str>>,
+    /// The verdict, where it is recorded.
+    pub stop: Option<Box<RecordedStop>>,
 }
 
 impl EventHead {
@@ -123,6 +126,7 @@ wire! {
         env_terminal: Scalar<'a>,
         final_result: Scalar<'a>,
         issues: Many<'a, Maybe<'a, IssueWire<'a>>>,
+        stop: Maybe<'a, StopWire<'a>>,
         context: Maybe<'a, ContextWire<'a>>,
     }
 
@@ -197,7 +201,8 @@ impl EventWire<'_> {
     }
 
     fn note(&self, payload: Option<&PayloadWire<'_>>) -> Option<EventNote> {
-        if let Some(error) = self.error.text() {
+        // Our own END repeats its verdict under `error` where the run failed; that it is the end counts for more.
+        if let Some(error) = self.error.text().filter(|_| self.phase.str() != Some("END")) {
             return Some(EventNote::Error(capped(error, MAX_NOTE_BYTES)));
         }
         let payload = payload?;
@@ -209,6 +214,7 @@ impl EventWire<'_> {
                     let words = [&issue.code, &issue.message].map(|part| part.str().unwrap_or_default());
                     capped(words.join(": ").trim_matches([':', ' ']), MAX_NOTE_BYTES)
                 }),
+                stop: payload.stop.value().and_then(StopWire::read),
             }))),
             ("DECIDE", "state_ready") | ("OBSERVE", "observation_ready") => {
                 let observation = payload.observation.value()?;

@@ -3,6 +3,7 @@
 use super::IssueKind;
 use super::loose::{Many, Maybe, Scalar, wire};
 use super::names::capped;
+use super::recorded::{RecordedBudget, RecordedStop, RulesWire, StopWire};
 use super::repair::{Remark, object, read_object};
 use super::time::parse_ts;
 
@@ -58,6 +59,12 @@ pub struct Manifest {
     pub parent: Option<Box<str>>,
     /// The step budget of the task.
     pub max_steps: Option<i64>,
+    /// The budget that held, where it is recorded.
+    pub budget: Option<Box<RecordedBudget>>,
+    /// The verdict that ended the run, where it is recorded.
+    pub stop: Option<Box<RecordedStop>>,
+    /// After how many steps of an earlier run this one went on.
+    pub resumed_after: Option<i64>,
     /// Failures that reached the recovery policy.
     pub failures: Vec<Failure>,
     /// The configured seed.
@@ -170,6 +177,13 @@ wire! {
         seed: Scalar<'a>,
         prompt_hash: Scalar<'a>,
         run_config_hash: Scalar<'a>,
+        stop_rules: Maybe<'a, RulesWire<'a>>,
+        stop: Maybe<'a, StopWire<'a>>,
+        resumed_from: Maybe<'a, ResumedWire<'a>>,
+    }
+
+    struct ResumedWire<'a> {
+        steps: Scalar<'a>,
     }
 
     struct SummaryWire<'a> {
@@ -259,6 +273,9 @@ impl ManifestWire<'_> {
             agent: text(&self.agent_name),
             parent: text(&self.parent_run_id),
             max_steps: budget.and_then(|budget| budget.max_steps.int()),
+            budget: self.stop_rules.value().and_then(RulesWire::budget),
+            stop: self.stop.value().and_then(StopWire::read),
+            resumed_after: self.resumed_from.value().and_then(|resumed| resumed.steps.int()),
             failures: failures.iter().filter_map(Maybe::value).take(MAX_FAILURES).map(failure).collect(),
             seed: self.seed.int(),
             prompt_hash: known(&self.prompt_hash),

@@ -10,6 +10,7 @@ pub mod json;
 mod loose;
 pub mod manifest;
 pub mod names;
+pub mod recorded;
 pub mod repair;
 pub mod step;
 pub mod stop;
@@ -23,6 +24,7 @@ pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};
 pub use manifest::{Manifest, ManifestState};
 pub use names::{Names, Symbol};
+pub use recorded::{RecordedBudget, RecordedLimit, RecordedStop};
 pub use step::{CriticAction, CriticMark, Fate, StepHead};
 pub use stop::StopReason;
 

@@ -49,6 +49,8 @@ pub struct StepHead {
     pub tokens: Option<u64>,
     /// Tokens of the run up to and with this step, where recorded.
     pub tokens_total: Option<u64>,
+    /// Whether the facts are there that the stop rules looked at; only our own engine records them.
+    pub facts: bool,
 }
 
 /// How well a line could be read.
@@ -95,6 +97,8 @@ pub enum CriticAction {
     Retry,
     /// End the run.
     Stop,
+    /// Nothing: the critic itself failed.
+    Failed,
     /// A word that is none of these.
     Other,
 }
@@ -108,7 +112,8 @@ impl StepHead {
     /// Whether a critic asked for `action`.
     pub fn asked(&self, action: CriticAction) -> bool {
         // Engines obey the first critic in list order that wants anything but to continue.
-        let first = self.critics.iter().find(|mark| matches!(mark.action, CriticAction::Retry | CriticAction::Stop));
+        let decides = |mark: &&CriticMark| !matches!(mark.action, CriticAction::Continue | CriticAction::Other);
+        let first = self.critics.iter().find(decides);
         first.is_some_and(|mark| mark.action == action)
     }
 
@@ -138,6 +143,7 @@ wire! {
         state_diff: Maybe<'a, Keys<'a>>,
         context: Maybe<'a, ContextWire<'a>>,
         model_response: Maybe<'a, ResponseWire<'a>>,
+        facts: Scalar<'a>,
     }
 
     struct DecisionWire<'a> {
@@ -210,7 +216,8 @@ impl StepWire<'_> {
     fn into_head(self, names: &mut Names) -> (StepHead, Vec<Remark>) {
         let mut remarks = Vec::new();
         self.remark_odd_types(&mut remarks);
-        let mut head = StepHead { step_id: self.step_id.int(), ..StepHead::default() };
+        let facts = self.facts == Scalar::Object;
+        let mut head = StepHead { step_id: self.step_id.int(), facts, ..StepHead::default() };
         head.agent = names.intern(self.agent_id.str().unwrap_or_default());
         let decision = self.decision.value();
         head.mode = names.intern(decision.and_then(|d| d.mode.str()).unwrap_or_default());
@@ -313,6 +320,7 @@ impl StepWire<'_> {
                 Some("continue") | None => CriticAction::Continue,
                 Some("retry") => CriticAction::Retry,
                 Some("stop") => CriticAction::Stop,
+                Some("failed") => CriticAction::Failed,
                 Some(_) => CriticAction::Other,
             };
             if head.critic_reason.is_none() && matches!(action, CriticAction::Retry | CriticAction::Stop) {

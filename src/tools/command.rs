@@ -2,8 +2,9 @@
 //!
 //! This is **no sandbox**: the command may read, write, delete and reach the network wherever its user may. What is
 //! bound is time, output and what is left behind: when the command ends, or its time is over, or the call is dropped,
-//! all processes of its group are killed. A process that makes itself a group of its own escapes that. Where there are
-//! no process groups, which is to say outside of Unix, only the shell itself is killed.
+//! all processes of its group are killed. A process that makes itself a group of its own escapes that, and so do
+//! all of them when we are killed ourselves. Where there are no process groups, which is to say outside of Unix, only the
+//! shell itself is killed.
 
 use std::ffi::{OsStr, OsString};
 use std::pin::pin;

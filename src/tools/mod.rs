@@ -23,7 +23,9 @@ mod read;
 mod search;
 mod workspace;
 
+// Links, pipes and groups are those of Unix, and so are the words of its errors.
 #[cfg(test)]
+#[cfg(unix)]
 mod tests;
 
 pub use command::{CommandArgs, Ran, RunCommand, passed_on};

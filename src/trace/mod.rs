@@ -7,12 +7,14 @@
 
 mod dir;
 mod manifest;
+mod process;
 mod read;
 mod root;
 mod tail;
 mod write;
 
 pub use dir::RunDir;
+pub use process::{host_name, is_running};
 pub use read::{RunReader, SETTLE};
 pub use root::{Found, MAX_DEPTH, Place, RootScanner, Skipped, is_trace_file};
 pub use write::{EventLine, RESERVE_FILE, RunEnd, RunInfo, RunWriter, WriteError};

@@ -210,9 +210,12 @@ fn pair(
     out
 }
 
-/// Whether a result is wrapped as QitOS 0.6 writes it.
+/// Whether a result is wrapped as QitOS 0.6 writes it, or as our own engine does, which leaves out what is not there.
 fn is_wrapped(result: &Json<'_>) -> bool {
-    ["status", "output", "error", "metadata"].iter().all(|key| result.get(key).is_some())
+    let ours = |key: &str| matches!(key, "status" | "output" | "error" | "cut_from_bytes");
+    let all = ["status", "output", "error", "metadata"].iter().all(|key| result.get(key).is_some());
+    all || ["status", "output"].iter().all(|key| result.get(key).is_some())
+        && result.as_object().is_some_and(|members| members.iter().all(|(key, _)| ours(key)))
 }
 
 fn marks(invocation: Option<&Json<'_>>, result: Option<&Json<'_>>) -> Vec<Sign> {
@@ -272,6 +275,8 @@ fn facts(action: Option<&Json<'_>>, invocation: Option<&Json<'_>>, result: Optio
             facts.extend(word("source").filter(|source| *source != "toolset").map(|source| format!("source {source}")))
         }
     }
+    let cut = result.filter(|result| is_wrapped(result)).and_then(|result| result.get("cut_from_bytes")?.as_f64());
+    facts.extend(cut.map(|whole| format!("cut from {}", format::bytes(whole as u64))));
     let timeout = number("timeout_s").or_else(|| action?.get("timeout_s")?.as_f64());
     facts.extend(timeout.map(|seconds| format!("timeout {}", format::millis(seconds * 1000.0))));
     facts.extend(word("cancel_source").map(|source| format!("cancelled by {source}")));

@@ -132,6 +132,7 @@ fn asked(output: &Json<'_>) -> Sign {
             "continue" => Sign::plain("mk", "continue"),
             "retry" => Sign::word("mk retry", "retry", "retry"),
             "stop" => Sign::word("mk stop", "critic", "stop"),
+            "failed" => Sign::word("mk err", "error", "failed"),
             other => Sign::word("mk", "unknown", other),
         },
         Some(other) => Sign::word("mk", "unknown", other.to_string()),

@@ -3,6 +3,7 @@
 use askama::Template;
 use askama::filters::HtmlSafe;
 
+use super::branch::Branch;
 use super::fold::{Fold, Folded};
 use super::json::JsonView;
 use super::sign::{Phrase, Sign};
@@ -20,6 +21,8 @@ pub struct Decision {
     pub says: Phrase,
     /// The final answer.
     pub answer: Option<Folded>,
+    /// What could have been decided instead.
+    pub branch: Option<Branch>,
     /// What the parser complained about.
     pub trouble: Option<Trouble>,
     /// What else the decision carries.
@@ -37,6 +40,8 @@ pub struct Trouble {
     pub says: Phrase,
     /// What the model had written, as far as it is recorded.
     pub wrote: Option<Folded>,
+    /// What the model is asked to do about it.
+    pub asks: Option<Folded>,
     /// All of it.
     pub all: JsonView,
 }
@@ -56,7 +61,9 @@ impl Decision {
         let mode = decision.get("mode").and_then(Json::as_str).unwrap_or("no mode");
         out.mode = mode.into();
         let target = decision.get("meta").and_then(|meta| meta.get("handoff_target")).and_then(Json::as_str);
-        let actions = decision.get("actions").and_then(Json::as_array).map_or(0, <[_]>::len);
+        // Our own engine writes the actions beside the decision alone.
+        let actions = decision.get("actions").or_else(|| step.get("actions"));
+        let actions = actions.and_then(Json::as_array).map_or(0, <[_]>::len);
         out.says = match (mode, target) {
             ("act", _) if actions == 1 => "one action".into(),
             ("act", _) => format::counted(actions, "action").into(),
@@ -72,10 +79,15 @@ impl Decision {
             Some(Json::Null) | None => None,
             Some(other) => Some(fold.text(&other.to_string(), "/decision/final_answer")),
         };
+        out.branch = Branch::new(decision, fold);
+        let is_told = |key: &str| match key {
+            "parser_diagnostics" | "handoff_target" => true,
+            "branch" => out.branch.is_some(),
+            _ => false,
+        };
         // The diagnostics repeat what the step itself says about its parser.
         let meta = decision.get("meta").and_then(Json::as_object).unwrap_or_default();
-        let own: Vec<_> =
-            meta.iter().filter(|(key, _)| key != "parser_diagnostics" && key != "handoff_target").cloned().collect();
+        let own: Vec<_> = meta.iter().filter(|(key, _)| !is_told(key)).cloned().collect();
         out.meta = (!own.is_empty()).then(|| fold.json(&Json::Object(own), "/decision/meta"));
         out
     }
@@ -144,7 +156,8 @@ fn trouble(step: &Json<'_>, fold: &mut Fold) -> Option<Trouble> {
         }
     }
     let wrote = word("raw_output_preview").map(|raw| fold.text(raw, &format!("{AT}/raw_output_preview")));
-    Some(Trouble { mark, says, wrote, all: fold.json(diagnostics, AT) })
+    let asks = word("repair_instruction").map(|words| fold.text(words, &format!("{AT}/repair_instruction")));
+    Some(Trouble { mark, says, wrote, asks, all: fold.json(diagnostics, AT) })
 }
 
 #[cfg(test)]

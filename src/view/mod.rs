@@ -9,6 +9,7 @@ use askama::filters::HtmlSafe;
 
 pub mod action;
 pub mod assets;
+pub mod branch;
 pub mod chart;
 pub mod critic;
 pub mod decision;

@@ -15,10 +15,14 @@ use crate::model::json::Json;
 pub struct Prompt {
     /// How many messages and how much text.
     pub summary: Line,
+    /// How many were sent besides, and where they stand; empty for none.
+    pub earlier: Line,
     /// The messages in order.
     pub messages: Vec<Message>,
     /// What the model wrote.
     pub output: Option<Folded>,
+    /// The tools it called besides.
+    pub calls: Option<JsonView>,
 }
 
 impl HtmlSafe for Prompt {}
@@ -37,8 +41,9 @@ pub struct Message {
 }
 
 impl Prompt {
-    /// Reads the messages of a `model_input` event; `links` address that event.
-    pub fn new(input: &Json<'_>, links: ValueLinks, fold: &mut Fold) -> Self {
+    /// Reads the messages of a `model_input` event; `links` address that event. `only_new` is whether the writer leaves
+    /// out the messages that it told before.
+    pub fn new(input: &Json<'_>, only_new: bool, links: ValueLinks, fold: &mut Fold) -> Self {
         let mine = fold.elsewhere(links);
         let list = input.get("payload").and_then(|payload| payload.get("messages"));
         let messages = list.and_then(Json::as_array).unwrap_or_default().iter().enumerate();
@@ -47,8 +52,14 @@ impl Prompt {
             .collect();
         fold.elsewhere(mine);
         let size = list.map_or(0, |list| list.to_string().len());
-        let summary = format!("{}, {}", format::counted(messages.len(), "message"), format::bytes(size as u64));
-        Self { summary: summary.into(), messages, output: None }
+        let mut summary = format!("{}, {}", format::counted(messages.len(), "message"), format::bytes(size as u64));
+        let earlier = input.get("payload").and_then(|payload| payload.get("history_message_count")?.as_f64());
+        let earlier = earlier.filter(|earlier| only_new && *earlier >= 1.0).unwrap_or_default() as usize;
+        let earlier = (earlier > 0).then(|| {
+            summary = format!("{} new, {}", format::counted(messages.len(), "message"), format::bytes(size as u64));
+            format!("{}, shown in the steps before", format::counted(earlier, "earlier message")).into()
+        });
+        Self { summary: summary.into(), earlier: earlier.unwrap_or_default(), messages, output: None, calls: None }
     }
 
     /// Adds what the model wrote, from its `model_output` event.
@@ -57,6 +68,8 @@ impl Prompt {
         let mine = fold.elsewhere(links);
         let raw = output.get("payload").and_then(|payload| payload.get("raw_output")).and_then(Json::as_str);
         self.output = raw.map(|raw| fold.text(raw, "/payload/raw_output"));
+        let calls = output.get("payload").and_then(|payload| payload.get("tool_calls"));
+        self.calls = calls.filter(|calls| !calls.is_empty()).map(|calls| fold.json(calls, "/payload/tool_calls"));
         fold.elsewhere(mine);
         self
     }
@@ -114,7 +127,7 @@ mod tests {
         let links = ValueLinks { value: "/event".into(), raw: String::new() };
         let long = "x".repeat(crate::view::fold::LONG + 1);
         let output = format!(r#"{{"payload": {{"raw_output": "{long}"}}}}"#);
-        let prompt = Prompt::new(&Json::parse(event).unwrap(), links.clone(), fold).with_output(
+        let prompt = Prompt::new(&Json::parse(event).unwrap(), false, links.clone(), fold).with_output(
             &Json::parse(&output).unwrap(),
             links,
             fold,
@@ -130,6 +143,21 @@ mod tests {
     }
 
     #[test]
+    fn messages_told_before_are_counted_where_the_writer_leaves_them_out() {
+        let event =
+            r#"{"payload": {"history_message_count": 12, "messages": [{"role": "user", "content": "Go on."}]}}"#;
+        let fold = &mut Fold::new(ValueLinks::default());
+        let mut read = |only_new| Prompt::new(&Json::parse(event).unwrap(), only_new, ValueLinks::default(), fold);
+        let (ours, other) = (read(true), read(false));
+        assert_eq!(ours.earlier.as_str(), "12 earlier messages, shown in the steps before");
+        assert!(ours.summary.as_str().starts_with("1 message new, "));
+        assert_eq!((other.earlier.as_str(), other.summary.as_str().starts_with("1 message, ")), ("", true));
+        let output = r#"{"payload": {"raw_output": "", "tool_calls": [{"name": "run_tests"}]}}"#;
+        let html = ours.with_output(&Json::parse(output).unwrap(), ValueLinks::default(), fold).render().unwrap();
+        assert!(html.contains("12 earlier messages") && html.contains("run_tests"), "{html}");
+    }
+
+    #[test]
     fn hostile_messages_are_text() {
         let e = serde_json::to_string("<script></textarea>\"'\u{202e}\u{0}").unwrap();
         let event = format!(
@@ -137,7 +165,7 @@ mod tests {
         );
         let event = Json::parse(&event).unwrap();
         let fold = &mut Fold::new(ValueLinks::default());
-        let html = Prompt::new(&event, ValueLinks::default(), fold)
+        let html = Prompt::new(&event, false, ValueLinks::default(), fold)
             .with_output(&event, ValueLinks::default(), fold)
             .render()
             .unwrap();

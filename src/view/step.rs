@@ -231,7 +231,9 @@ impl std::fmt::Debug for Around<'_> {
 fn is_told(key: &str, value: &Json<'_>) -> bool {
     match key {
         "step_id" => matches!(value, Json::Number(number) if number.parse::<i64>().is_ok()),
-        "decision" | "state_diff" | "observation" | "parser_diagnostics" => value.as_object().is_some(),
+        // The facts repeat, for machines, what the other sections say; the raw line has them.
+        "decision" | "state_diff" | "observation" | "parser_diagnostics" | "facts" => value.as_object().is_some(),
+        "error" => value.get("phase").is_some(),
         "actions" | "action_results" | "tool_invocations" | "critic_outputs" | "visual_assets" => {
             value.as_array().is_some()
         }

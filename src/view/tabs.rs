@@ -75,6 +75,8 @@ pub struct ManifestTab {
     pub note: Phrase,
     /// Its counts beside those of the files.
     pub checks: Vec<CountCheck>,
+    /// The stop rules, where they are recorded.
+    pub rules: Vec<RuleRow>,
     /// Its keys in file order.
     pub entries: Vec<(Line, JsonView)>,
     /// The file as it is.
@@ -94,6 +96,19 @@ pub struct CountCheck {
     pub file: Line,
     /// Whether they agree, and why they may not.
     pub verdict: Phrase,
+}
+
+/// One stop rule as it was set.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RuleRow {
+    /// Its id.
+    pub id: Line,
+    /// The rule in short: `max_steps · steps 8`.
+    pub rule: Line,
+    /// Who set it.
+    pub from: Line,
+    /// Whether it ended the run, or was true at that moment too; empty for neither.
+    pub verdict: Line,
 }
 
 impl ManifestTab {

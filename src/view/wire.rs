@@ -15,6 +15,7 @@ use crate::model::Index;
 
 mod line;
 mod raw;
+mod rule;
 mod scores;
 mod step;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod tests;
 
 pub use line::Line;
 pub use raw::write_raw;
+pub use rule::{Rule, rules};
 pub use scores::{CriticScores, Point, Scores, scores};
 pub use step::{Critic, Event, Events, Step, StepHead, Steps, event, events_of, step, step_head, step_heads};
 
@@ -58,7 +60,7 @@ pub struct RunRow {
     pub errors: usize,
     /// The step limit.
     pub max_steps: Option<i64>,
-    /// Where the step limit comes from: `task`, `state`, or `inferred` from the number of steps at the stop.
+    /// Where the step limit comes from: `task`, `engine`, `cli`, `default`, `state`, or `inferred` from the number of steps at the stop.
     pub max_steps_from: Option<&'static str>,
     /// Tokens of the run.
     pub tokens: Option<u64>,
@@ -230,6 +232,9 @@ pub fn run_row(summary: &Summary) -> RunRow {
         max_steps: verdict.limit.map(|limit| limit.steps),
         max_steps_from: verdict.limit.map(|limit| match limit.from {
             LimitFrom::Task => "task",
+            LimitFrom::Engine => "engine",
+            LimitFrom::Cli => "cli",
+            LimitFrom::Default => "default",
             LimitFrom::Inferred => "inferred",
             LimitFrom::State => "state",
         }),

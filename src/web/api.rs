@@ -124,8 +124,8 @@ struct Why<'a> {
     certainty: &'static str,
     step: Option<usize>,
     evidence: Vec<WhyEvidence<'a>>,
-    /// The rule table; empty until the board evaluates rules.
-    rules: [(); 0],
+    /// The rules that were true at the end, where the writer recorded them.
+    rules: Vec<wire::Rule>,
     contradictions: &'a [String],
     first_trouble: Option<Trouble<'a>>,
     liveness: &'static str,
@@ -160,7 +160,7 @@ pub(super) async fn why(State(state): State<AppState>, RunParam(run): RunParam) 
             evidence: evidence
                 .map(|e| WhyEvidence { kind: e.kind.word(), text: &e.text, step: e.step, event: e.event })
                 .collect(),
-            rules: [],
+            rules: wire::rules(lens.index),
             contradictions: &why.contradictions,
             first_trouble: why.first_trouble.as_ref().map(|(step, text)| Trouble { step: *step, text }),
             liveness: lens.summary.life.liveness.word(),

@@ -19,14 +19,22 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tools", &["error", "engine"]),
     // Scenarios are small programs that use the library as a user would.
     ("demo", &["error", "stop", "trace", "engine", "tools"]),
-    ("analysis", &["error", "model"]),
+    // What a recorded code means is known where codes are made; a what-if asks the rules themselves.
+    ("analysis", &["error", "model", "stop"]),
+    ("llm", &["error", "stop", "engine", "tools"]),
     // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
     ("live", &["error", "model", "trace", "analysis"]),
     ("view", &["error", "model", "analysis"]),
     ("web", &["error", "model", "analysis", "live", "view"]),
-    ("cli", &["error", "model", "trace", "engine", "demo", "analysis", "live", "view", "web"]),
+    ("cli", &["error", "model", "trace", "stop", "engine", "demo", "llm", "analysis", "live", "view", "web"]),
     ("main", &["error", "cli"]),
-    ("lib", &["error", "model", "trace", "stop", "engine", "tools", "demo", "analysis", "live", "view", "web", "cli"]),
+    (
+        "lib",
+        &[
+            "error", "model", "trace", "stop", "engine", "tools", "demo", "llm", "analysis", "live", "view", "web",
+            "cli",
+        ],
+    ),
 ];
 
 /// What only some rooms may touch.
@@ -35,9 +43,11 @@ const KEYS: &[(&str, &[&str])] = &[
     ("axum", &["web"]),
     ("cap_std", &["tools"]),
     ("clap", &["cli", "main"]),
+    ("hyper_util", &["llm"]),
     ("notify", &["live"]),
     ("rustix", &["tools"]),
-    ("std::fs", &["trace", "engine", "demo", "live", "cli"]),
+    ("std::fs", &["trace", "engine", "demo", "llm", "live", "cli"]),
+    ("toml", &["llm"]),
     ("SystemTime::now", &["engine", "live", "cli", "web"]),
 ];
 

@@ -58,6 +58,7 @@ fn help_of_every_command() {
       show   Show a run, one of its steps, or its events
       check  Say what is wrong with the files of runs; exit code 1 where anything is
       demo   Write demo runs: agents that play, with real tools and without a model
+      run    Run an agent that a file describes, and record it; exit code 1 where it did not complete
       help   Print this message or the help of the given subcommand(s)
 
     Options:
@@ -143,6 +144,21 @@ fn help_of_every_command() {
           --live             Play one scenario in real time, to be watched on the board; Ctrl-C ends it
           --json             Print one JSON document
       -h, --help             Print help
+    "#);
+    #[cfg(feature = "llm")]
+    insta::assert_snapshot!(help(&["run", "-h"]), @r#"
+    Run an agent that a file describes, and record it; exit code 1 where it did not complete
+
+    Usage: board run [OPTIONS] <AGENT.toml> [TASK]
+
+    Arguments:
+      <AGENT.toml>  The file that describes the agent
+      [TASK]        What the agent is to do; `-` reads it from stdin, and without it the file's [task] counts
+
+    Options:
+          --runs <ROOT>  The directory to write the run's directory into [default: ./runs]
+          --json         Print one JSON document
+      -h, --help         Print help (see more with '--help')
     "#);
 }
 

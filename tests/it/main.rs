@@ -6,6 +6,12 @@
 mod board;
 #[path = "../support/disk.rs"]
 mod disk;
+#[cfg(feature = "llm")]
+#[expect(dead_code, reason = "some faults are played in the library's own tests only")]
+#[path = "../support/endpoint.rs"]
+mod endpoint;
+#[path = "../support/engine_runs.rs"]
+mod engine_runs;
 #[path = "../support/http.rs"]
 mod http;
 #[path = "../support/sse.rs"]
@@ -18,9 +24,12 @@ mod writer;
 mod architecture;
 mod cli;
 mod demo;
+mod engine;
 mod format;
 mod live;
 mod pages;
 mod props;
+#[cfg(feature = "llm")]
+mod run;
 mod tables;
 mod traces;

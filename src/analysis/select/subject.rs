@@ -156,6 +156,7 @@ impl Subject for StepSubject<'_> {
                     CriticAction::Continue => out("continue"),
                     CriticAction::Retry => out("retry"),
                     CriticAction::Stop => out("stop"),
+                    CriticAction::Failed => out("failed"),
                     CriticAction::Other => {}
                 }
             }),

@@ -4,6 +4,11 @@ use crate::model::{Delta, EventHead, ManifestState, Names};
 
 /// A run of the given lines, looked at long after it was written.
 fn sentence(steps: &[&str], events: &[&str], manifest: Option<&str>) -> (String, String) {
+    let verdict = judged(steps, events, manifest);
+    (verdict.sentence, verdict.second)
+}
+
+fn judged(steps: &[&str], events: &[&str], manifest: Option<&str>) -> Verdict {
     let mut names = Names::default();
     let steps = steps.iter().map(|line| StepHead::read(line.as_bytes(), &mut names).0).collect();
     let mut delta = Delta { steps, ..Delta::default() };
@@ -16,8 +21,7 @@ fn sentence(steps: &[&str], events: &[&str], manifest: Option<&str>) -> (String,
     let mut index = Index::default();
     index.apply(delta);
     let outside = Outside { now: 1_000_000_000_000, modified: Some(0), ..Outside::default() };
-    let verdict = verdict(&index, &life(&index, outside));
-    (verdict.sentence, verdict.second)
+    verdict(&index, &life(&index, outside))
 }
 
 const STEP_0: &str = r#"{"step_id": 0, "decision": {"mode": "act"}}"#;
@@ -68,4 +72,113 @@ fn the_second_sentence_tells_the_last_error_and_never_scolds_a_run_that_did_not_
     let (words, second) = sentence(&[], &[end], None);
     assert_eq!(words, "Not started: the environment is not healthy (ENV_HEALTH_CHECK_FAILED: down)");
     assert_eq!(second, "");
+}
+
+/// A run of one step, `final` by its mode where it answered, that ended with this verdict.
+fn recorded_as(mode: &str, stop: &str) -> Verdict {
+    let step = format!(r#"{{"step_id": 0, "decision": {{"mode": "{mode}"}}, "facts": {{}}}}"#);
+    let end = format!(r#"{{"step_id": 0, "phase": "END", "ok": false, "error": "e", "payload": {{"stop": {stop}}}}}"#);
+    let manifest = format!(r#"{{"writer": "board 0.1.0", "status": "completed", "stop": {stop}}}"#);
+    judged(&[&step], &[OPENS_0, &end], Some(&manifest))
+}
+
+#[test]
+fn a_recorded_limit_names_itself_and_who_set_it() {
+    let budget = recorded_as(
+        "final",
+        r#"{"code": "budget_steps", "criterion": "budget.steps", "source": "budget", "gate": "before_step", "step": 0,
+        "outcome": "truncated", "measured": 10, "limit": 10, "op": ">=", "unit": "steps", "limit_from": "task",
+        "also": ["budget.tokens", "stop[1]"]}"#,
+    );
+    assert_eq!(budget.sentence, "Stopped by the budget of 10 steps (set by the task); the answer was not accepted");
+    assert_eq!(budget.second, "At the same moment the token budget was reached and stop[1] was true.");
+    assert_eq!((budget.outcome, budget.mark, budget.step), (Outcome::Truncated, Mark::Limit, Some(0)));
+    assert_eq!(budget.certainty, Certainty::Recorded);
+    let time = recorded_as(
+        "act",
+        r#"{"code": "timeout", "source": "policy", "step": 0, "measured": 61500, "limit": 60000, "op": ">",
+        "unit": "ms", "limit_from": "cli"}"#,
+    );
+    assert_eq!(time.sentence, "Stopped by the timeout of 1 min 00 s (set by the command line) after 1 min 02 s");
+    let unstarted = r#"{"code": "budget_tokens", "source": "budget", "measured": 0, "limit": 0, "unit": "tokens"}"#;
+    assert_eq!(recorded_as("act", unstarted).sentence, "Stopped by the budget of 0 tokens before the first step");
+}
+
+/// Every code has words of its own, and a class that fits its outcome.
+#[test]
+fn every_code_reads_as_a_sentence() {
+    use crate::stop::{Code, Source};
+    let mut table = String::new();
+    for code in Code::KNOWN.iter().cloned().chain([Code::from("mine")]) {
+        let source = if code == Code::AgentFailed { Source::Error } else { Source::Policy };
+        let outcome = code.outcome(source);
+        let stop = format!(
+            r#"{{"code": "{code}", "criterion": "c", "source": "policy", "step": 0, "outcome": "{}",
+            "stop_reason": "{}", "detail": "why", "measured": 3, "limit": 3, "unit": "things"}}"#,
+            outcome.as_str(),
+            code.stop_reason(source)
+        );
+        let verdict = recorded_as("act", &stop);
+        assert_eq!(verdict.outcome.word(), outcome.as_str(), "{code}");
+        table.push_str(&format!("{}: {}\n", verdict.mark.word(), verdict.sentence));
+    }
+    insta::assert_snapshot!(table, @r"
+    answered: Answered at step 0
+    own rule: The agent's own stop condition held after step 0
+    own rule: The environment ended the episode at step 0
+    answered: Answered at step 0: why
+    answered: Answered at step 0 with the JSON that was asked for
+    answered: Answered at step 0: why
+    limit: Stopped by the limit of 3 things
+    limit: Stopped by the limit of 3 things
+    limit: Stopped by the budget of 3 things
+    limit: Stopped by the timeout of 3 things
+    limit: Stopped by the limit on run time of 3 things
+    limit: Stopped by the time budget of 3 things
+    limit: Stopped by the limit of 3 things
+    limit: Stopped by the budget of 3 things
+    limit: The model repeated itself: 3 equal texts in a row
+    limit: State unchanged for 3 steps in a row
+    own rule: Stopped before a tool that ends the run: why
+    own rule: Stopped by what the model said at step 0: why
+    critic stop: Stopped by a critic: why
+    critic stop: Stopped by low scores: why
+    error: Stopped after 3 failed steps in a row
+    error: Stopped by a rule that cannot be used: why
+    error: Ended by an error after step 0: why
+    error: Ended by an error after step 0: why
+    error: The agent's code failed in step 0: why
+    error: Ended by an error after step 0: why
+    error: Ended by an error after step 0: why
+    error: Ended because the trace could not be written: why
+    limit: Context window full at step 0: why
+    error: Not started: the task did not pass validation (why)
+    error: Not started: the environment lacks what is needed (why)
+    cancelled: Cancelled at once in step 0
+    cancelled: Cancelled after step 0
+    own rule: Stopped by mine after step 0: why
+    ");
+}
+
+#[test]
+fn an_end_without_a_manifest_is_enough() {
+    let end = r#"{"step_id": 0, "phase": "END", "ok": false, "error": "no task", "payload": {"stop_reason":
+        "task_validation_failed", "stop": {"code": "task_validation_failed", "source": "preflight", "detail": "no task"}}}"#;
+    let verdict = judged(&[], &[end], None);
+    assert_eq!(verdict.sentence, "Not started: the task did not pass validation (no task)");
+    assert_eq!((verdict.second.as_str(), verdict.step, verdict.mark), ("", None, Mark::Error));
+}
+
+#[test]
+fn the_limit_that_held_is_the_recorded_one() {
+    let manifest = |rules: &str| {
+        let text = format!(
+            r#"{{"status": "running", "stop_rules": {rules}, "summary": {{"task_meta": {{"budget": {{"max_steps": 4}}}}}}}}"#
+        );
+        let limit = judged(&[STEP_0], &[OPENS_0], Some(&text)).limit.unwrap();
+        (limit.steps, limit.from)
+    };
+    assert_eq!(manifest("null"), (4, LimitFrom::Task));
+    assert_eq!(manifest(r#"{"budget": {"steps": {"limit": 10, "from": "default"}}}"#), (10, LimitFrom::Default));
+    assert_eq!(manifest(r#"{"budget": {"steps": 7}}"#), (7, LimitFrom::Engine));
 }

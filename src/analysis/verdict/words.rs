@@ -20,6 +20,13 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The outcome that a verdict records; `None` for a word that no engine of ours writes.
+    pub(super) fn parse(word: &str) -> Option<Self> {
+        use Outcome as O;
+        let ends = [O::Completed, O::Truncated, O::Halted, O::Failed, O::Cancelled];
+        ends.into_iter().find(|outcome| outcome.word() == word)
+    }
+
     /// The word used in JSON and queries.
     pub fn word(self) -> &'static str {
         match self {

@@ -1,6 +1,7 @@
 //! Changing files, and staying inside.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::json;
 
@@ -33,10 +34,8 @@ async fn what_cannot_be_a_file_is_refused() {
     assert_eq!(place.text("dir/file"), "kept");
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn a_script_stays_executable_and_a_link_is_replaced() {
-    use std::os::unix::fs::{PermissionsExt, symlink};
     let place = Place::new();
     place.write("run.sh", "old");
     fs::set_permissions(place.root().join("run.sh"), fs::Permissions::from_mode(0o750)).unwrap();
@@ -111,14 +110,10 @@ async fn no_path_leads_out() {
     place.write("dir/file", "x\n");
     let secret = place.outside().join("secret.txt").display().to_string();
     let mut ways = vec!["../outside/secret.txt".to_owned(), "dir/../../outside/secret.txt".to_owned(), secret];
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::symlink;
-        symlink(place.outside(), place.root().join("away")).unwrap();
-        symlink("../../outside", place.root().join("dir/up")).unwrap();
-        symlink(place.outside().join("secret.txt"), place.root().join("direct")).unwrap();
-        ways.extend(["away/secret.txt", "dir/up/secret.txt", "direct"].map(str::to_owned));
-    }
+    symlink(place.outside(), place.root().join("away")).unwrap();
+    symlink("../../outside", place.root().join("dir/up")).unwrap();
+    symlink(place.outside().join("secret.txt"), place.root().join("direct")).unwrap();
+    ways.extend(["away/secret.txt", "dir/up/secret.txt", "direct"].map(str::to_owned));
     let workspace = || place.workspace.clone();
     for way in &ways {
         let read = call(&ReadFile::new(workspace(), 1000), json!({"path": way})).await.unwrap_err();
@@ -155,7 +150,7 @@ async fn a_link_that_comes_and_goes_leads_nowhere() {
 
     let place = Place::new();
     place.write("dir/secret.txt", "harmless\n");
-    std::os::unix::fs::symlink(place.outside(), place.root().join("link")).unwrap();
+    symlink(place.outside(), place.root().join("link")).unwrap();
     // `dir` is the directory and the link by turns, and never missing.
     let over = Arc::new(AtomicBool::new(false));
     let (a, b, until) = (place.root().join("dir"), place.root().join("link"), over.clone());

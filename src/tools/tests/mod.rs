@@ -2,7 +2,6 @@
 
 mod files;
 mod reading;
-#[cfg(unix)]
 mod shell;
 
 use std::fs;

@@ -82,7 +82,6 @@ async fn what_is_no_text_is_said_to_be_none() {
     assert_eq!(empty.category, "invalid_arguments");
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn a_pipe_is_refused_and_not_waited_for() {
     let place = Place::new();

@@ -3,11 +3,12 @@
 use super::step::readable;
 use super::{Lens, WINDOW};
 use crate::analysis::health;
+use crate::analysis::verdict::recorded;
 use crate::model::json::Json;
 use crate::model::{Issue, IssueKind, ManifestState, TraceFile};
 use crate::view::fold::{Fold, ValueLinks};
 use crate::view::sign::{Link, Phrase, Sign};
-use crate::view::tabs::{CountCheck, IssueRow, IssuesTab, ManifestTab};
+use crate::view::tabs::{CountCheck, IssueRow, IssuesTab, ManifestTab, RuleRow};
 use crate::view::{format, href};
 
 /// The tab of the manifest.
@@ -37,9 +38,51 @@ pub fn manifest_tab(lens: &Lens<'_>) -> ManifestTab {
     ManifestTab {
         note,
         checks: checks(lens),
+        rules: json.get("stop_rules").map(|rules| rule_rows(lens, rules)).unwrap_or_default(),
         entries: ManifestTab::entries_of(&json, &mut fold),
         raw: Some(Link::new(format!("manifest.json, {}", format::bytes(bytes.len() as u64)), format!("{base}/raw"))),
     }
+}
+
+/// The rules as our own engine records them: the budget, what accepts answers, all others.
+fn rule_rows(lens: &Lens<'_>, rules: &Json<'_>) -> Vec<RuleRow> {
+    let fired = |id: &str| match recorded(lens.index) {
+        Some(stop) if &*stop.criterion == id => "ended the run",
+        Some(stop) if stop.also.iter().any(|also| &**also == id) => "true at the same moment",
+        _ => "",
+    };
+    let from = |entry: &Json<'_>| entry.get("from").and_then(Json::as_str).unwrap_or("engine").into();
+    let row = |id: &str, rule: String, entry: &Json<'_>| RuleRow {
+        id: id.into(),
+        rule: crate::view::text::one_line(&rule, 200).0.into(),
+        from: from(entry),
+        verdict: fired(id).into(),
+    };
+    let budget = ["steps", "time_ms", "tokens"].iter().filter_map(|key| {
+        let entry = rules.get("budget")?.get(key).filter(|entry| !entry.is_empty())?;
+        let limit = entry.get("limit").unwrap_or(entry);
+        let (id, unit) = if *key == "time_ms" { ("time", "ms") } else { (*key, *key) };
+        Some(row(&format!("budget.{id}"), format!("at most {limit} {unit}"), entry))
+    });
+    let mut rows: Vec<RuleRow> = budget.collect();
+    for (list, name) in [("completion", "accept"), ("policies", "stop")] {
+        for (at, entry) in rules.get(list).and_then(Json::as_array).unwrap_or_default().iter().enumerate() {
+            let id = entry.get("id").and_then(Json::as_str).map_or_else(|| format!("{name}[{at}]"), str::to_owned);
+            rows.push(row(&id, in_short(entry.get("rule").unwrap_or(entry)), entry));
+        }
+    }
+    rows
+}
+
+/// `max_steps · steps 8`: the type of a rule, and whatever else it says.
+fn in_short(rule: &Json<'_>) -> String {
+    let Some(members) = rule.as_object() else { return rule.to_string() };
+    if rule.get("opaque").is_some() {
+        return "a rule in code; its answers are recorded with the steps".to_owned();
+    }
+    let kind = rule.get("type").and_then(Json::as_str).unwrap_or("no type");
+    let others = members.iter().filter(|(key, _)| key != "type").map(|(key, value)| format!(" · {key} {value}"));
+    kind.chars().map(String::from).chain(others).collect()
 }
 
 fn checks(lens: &Lens<'_>) -> Vec<CountCheck> {

@@ -3,10 +3,10 @@
 use super::{Lens, micros, status};
 use crate::analysis::health;
 use crate::analysis::life::{Basis, Life};
-use crate::analysis::verdict::{Certainty, Mark};
+use crate::analysis::verdict::{Certainty, Mark, reading, recorded};
 use crate::analysis::why::{Kind, why};
 use crate::model::time::Stamp;
-use crate::model::{CriticAction, Manifest};
+use crate::model::{CriticAction, Manifest, RecordedStop};
 use crate::view::fold::{Fold, ValueLinks};
 use crate::view::run::{Evidence, Failure, LastWord, RunHead, Tab, Tabs, TraceSays, Verdict};
 use crate::view::sign::{Fact, Link, Phrase, Sign};
@@ -61,6 +61,13 @@ fn facts(lens: &Lens<'_>) -> Vec<Fact> {
     let hash = |hash: Option<&str>| hash.map(|hash| Phrase::from(hash.chars().take(8).collect::<String>()));
     add("prompt", hash(manifest.and_then(|manifest| manifest.prompt_hash.as_deref())));
     add("config", hash(manifest.and_then(|manifest| manifest.config_hash.as_deref())));
+    let resumed = manifest.and_then(|manifest| manifest.resumed_after);
+    add(
+        "goes on",
+        resumed.map(|steps| {
+            Phrase::from(format!("after {} of an earlier run", format::counted(steps.max(0) as usize, "step")))
+        }),
+    );
     add("part of", summary.parent.as_deref().map(|parent| Phrase::new().link(parent, href::run(parent))));
     add("written by", manifest.map(|manifest| Phrase::new().dim(manifest.layout.label())));
     let other = |id: &&str| Some(*id) != lens.key().rsplit('/').next();
@@ -173,6 +180,9 @@ fn says(lens: &Lens<'_>) -> TraceSays {
         use crate::analysis::verdict::LimitFrom;
         let from = match limit.from {
             LimitFrom::Task => "set by the task's budget",
+            LimitFrom::Engine => "set by the engine's budget",
+            LimitFrom::Cli => "set on the command line",
+            LimitFrom::Default => "the engine's default; nobody set one",
             LimitFrom::Inferred => "inferred from where the budget ended the run",
             LimitFrom::State => "from the agent's state; the engine's own budget is not recorded",
         };
@@ -182,8 +192,10 @@ fn says(lens: &Lens<'_>) -> TraceSays {
     let end = segment.and_then(|segment| segment.end.as_ref());
     let from_end = end.and_then(|(_, end, _)| end.reason.as_deref());
     add("Stop reason", manifest.and_then(|manifest| manifest.stop_reason.as_deref()).or(from_end).map(code));
+    add("Rule", recorded(index).map(rule));
     let stop = segment.and_then(|segment| segment.stop.as_ref());
-    add("Stop detail", stop.and_then(|(_, stop)| stop.detail.as_deref()).map(code));
+    let told = |detail: &&str| recorded(index).is_none_or(|stop| *stop.detail != **detail);
+    add("Stop detail", stop.and_then(|(_, stop)| stop.detail.as_deref()).filter(told).map(code));
     add(
         "Success",
         manifest.and_then(|manifest| manifest.success).map(|success| code(if success { "true" } else { "false" })),
@@ -208,6 +220,23 @@ fn says(lens: &Lens<'_>) -> TraceSays {
     TraceSays { facts, critics, critics_of, failures, nothing: nothing.into() }
 }
 
+/// The rule that ended the run: its id, what was compared, and where it was asked.
+fn rule(stop: &RecordedStop) -> Phrase {
+    let says = Phrase::new().code(&*stop.criterion);
+    let says = match reading(stop) {
+        Some(compared) => says.text(format!(" {compared}")),
+        None if stop.detail.is_empty() => says,
+        None => says.text(format!(" {}", crate::view::text::one_line(&stop.detail, 200).0)),
+    };
+    match stop.gate.as_deref() {
+        Some("before_step") => says.dim(" · asked before the step"),
+        Some("after_decide") => says.dim(" · asked after the decision"),
+        Some("after_step") => says.dim(" · asked after the step"),
+        Some(other) => says.dim(format!(" · asked at {other}")),
+        None => says.dim(" · before the first step"),
+    }
+}
+
 fn last_words(lens: &Lens<'_>) -> (Vec<LastWord>, Option<Link>) {
     let last = lens.index.steps().iter().enumerate().rev().find(|(_, step)| !step.critics.is_empty());
     let Some((n, step)) = last else { return (Vec::new(), None) };
@@ -217,6 +246,7 @@ fn last_words(lens: &Lens<'_>) -> (Vec<LastWord>, Option<Link>) {
             CriticAction::Continue => Sign::plain("mk", "continue"),
             CriticAction::Retry => Sign::word("mk retry", "retry", "retry"),
             CriticAction::Stop => Sign::word("mk stop", "critic", "stop"),
+            CriticAction::Failed => Sign::word("mk err", "error", "failed"),
             CriticAction::Other => Sign::plain("mk", "another word"),
         },
         axis: mark.score.and_then(|score| Axis::new(score, None)),

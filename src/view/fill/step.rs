@@ -4,6 +4,7 @@ use super::{Lens, micros, phase};
 use crate::analysis::timing::{stretches, took};
 use crate::model::index::Group;
 use crate::model::json::Json;
+use crate::model::manifest::Layout;
 use crate::model::names::capped;
 use crate::model::repair::{Retreat, retreat};
 use crate::model::{CriticAction, EventHead, Fate, MAX_LINE_BYTES, Span, TraceFile};
@@ -113,7 +114,40 @@ fn read_line(lens: &Lens<'_>, n: usize, group: Option<&Group>, json: &Json<'_>, 
     let ready = group.filter(|_| no_state).and_then(|group| event_text(lens, group, "state_ready"));
     let ready = ready.as_ref().and_then(|(_, text)| Json::parse(text));
     let state = ready.as_ref().and_then(|event| event.get("payload")?.get("observation")?.get("state"));
+    let first = if state.is_none() { first_state(lens) } else { None };
+    let first = first.as_deref().and_then(Json::parse);
+    let state = state.or(first.as_ref().and_then(|init| init.get("payload")?.get("state")));
     view.read(json, &Around { previous_score: &before, picture: &picture, state }, fold);
+    if view.error.is_none() {
+        view.error = json.get("error").and_then(|error| own_error(error, fold));
+    }
+}
+
+fn is_ours(lens: &Lens<'_>) -> bool {
+    lens.index.manifest().get().is_some_and(|manifest| manifest.layout == Layout::Board)
+}
+
+/// The INIT event of our own engine: the one place where the state stands in full, and so the names of its fields.
+fn first_state(lens: &Lens<'_>) -> Option<String> {
+    let (at, _) = lens.index.segment().filter(|_| is_ours(lens))?.init.as_ref()?;
+    let bytes = lens.lines.line(TraceFile::Events, lens.index.events().get(*at)?.span).ok()?;
+    Some(readable(&bytes).0)
+}
+
+/// The error on a step's line, where no event tells of it. Failed calls are told with the calls.
+fn own_error(error: &Json<'_>, fold: &mut Fold) -> Option<StepError> {
+    let phase = error.get("phase").and_then(Json::as_str).filter(|phase| *phase != "act")?;
+    let outcome = match error.get("recovered") {
+        Some(Json::Bool(true)) => "The engine recovered and went on.",
+        Some(Json::Bool(false)) => "The engine stopped the run.",
+        _ => "What the engine did is not recorded.",
+    };
+    Some(StepError {
+        category: Line::default(),
+        message: fold.text(error.get("message").and_then(Json::as_str)?, "/error/message"),
+        place: format!("in {phase}").into(),
+        outcome: Phrase::from(outcome),
+    })
 }
 
 /// The text of the first event of a group with a stage, and its place.
@@ -206,7 +240,8 @@ fn prompt(lens: &Lens<'_>, group: &Group, fold: &mut Fold) -> Option<Prompt> {
     };
     let (at, input) = event_text(lens, group, "model_input")?;
     let input = Json::parse(&input)?;
-    let prompt = Prompt::new(&input, links(at), fold);
+    let ours = is_ours(lens);
+    let prompt = Prompt::new(&input, ours, links(at), fold);
     let Some((at, output)) = event_text(lens, group, "model_output") else { return Some(prompt) };
     let output = Json::parse(&output)?;
     Some(prompt.with_output(&output, links(at), fold))

@@ -1,5 +1,5 @@
 use super::*;
-use crate::view::tabs::{CountCheck, EventRow, IssueRow, PhaseChoice};
+use crate::view::tabs::{CountCheck, EventRow, IssueRow, PhaseChoice, RuleRow};
 
 const EVIL: &str = "<script>alert(1)</script></textarea>\"'\u{202e}\u{0}";
 
@@ -264,6 +264,7 @@ fn hostile_runs_are_text_in_every_position() {
         Content::Manifest(ManifestTab {
             note: EVIL.into(),
             checks: vec![check],
+            rules: vec![RuleRow { id: EVIL.into(), rule: EVIL.into(), from: EVIL.into(), verdict: EVIL.into() }],
             entries: ManifestTab::entries_of(&json, fold),
             raw: Some(Link::new(EVIL, "/m")),
         }),

@@ -59,7 +59,7 @@ pub struct StepHead {
 pub struct Critic {
     /// Its name.
     pub name: String,
-    /// `continue`, `retry`, `stop`, or `other` for a word that is none of these.
+    /// `continue`, `retry`, `stop`, `failed`, or `other` for a word that is none of these.
     pub action: &'static str,
     /// Its score where that is a finite number.
     pub score: Option<f64>,
@@ -227,6 +227,7 @@ pub(super) fn action_word(action: CriticAction) -> &'static str {
         CriticAction::Continue => "continue",
         CriticAction::Retry => "retry",
         CriticAction::Stop => "stop",
+        CriticAction::Failed => "failed",
         CriticAction::Other => "other",
     }
 }

@@ -1,0 +1,180 @@
+//! What does a recorded verdict say? One sentence for each code of our own engine; QitOS records no more than a reason.
+
+use super::{Facts, Mark, Outcome, duration, steps};
+use crate::analysis::format::count;
+use crate::model::{CriticAction, Index, RecordedStop};
+use crate::stop::{Code, Outcome as Ended, Source};
+
+/// The verdict that a run's files hold: the manifest's, else the END event's of the newest run in the directory.
+pub fn recorded(index: &Index) -> Option<&RecordedStop> {
+    let manifest = index.manifest().get().and_then(|manifest| manifest.stop.as_deref());
+    let end = || index.segment()?.end.as_ref()?.1.stop.as_deref();
+    manifest.or_else(end)
+}
+
+/// What was compared with what, and who set it: `10 steps >= 10, set by the task`. `None` without two numbers.
+pub fn reading(stop: &RecordedStop) -> Option<String> {
+    let measured = amount(stop.measured?, &stop.unit);
+    let limit = match &*stop.unit {
+        "ms" => amount(stop.limit?, "ms"),
+        _ => number(stop.limit?),
+    };
+    let by = set_by(stop).map_or_else(String::new, |by| format!(", set by {by}"));
+    Some(format!("{measured} {} {limit}{by}", stop.op))
+}
+
+/// Who set the limit.
+fn set_by(stop: &RecordedStop) -> Option<&str> {
+    Some(match stop.limit_from.as_deref()? {
+        "task" => "the task",
+        "engine" => "the engine",
+        "cli" => "the command line",
+        "default" => "nobody, a default",
+        other => other,
+    })
+}
+
+fn number(value: f64) -> String {
+    if value >= 0.0 && value.fract() == 0.0 && value < 9e15 { count(value as u64) } else { value.to_string() }
+}
+
+/// A measured number with its unit.
+fn amount(value: f64, unit: &str) -> String {
+    match unit {
+        "ms" => duration((value * 1e3) as i64),
+        "" => number(value),
+        // Units are recorded in the plural.
+        _ if value == 1.0 => format!("1 {}", unit.strip_suffix('s').unwrap_or(unit)),
+        _ => format!("{} {unit}", number(value)),
+    }
+}
+
+/// How the run came out, what ended it, and the sentence.
+pub(super) fn read(facts: &Facts<'_>, stop: &RecordedStop) -> (Outcome, Mark, String) {
+    let code = Code::from(&*stop.code);
+    let source = source(&stop.source);
+    let outcome = stop.outcome.as_deref().and_then(Outcome::parse);
+    let outcome = outcome.unwrap_or_else(|| code.outcome(source).into());
+    let mut sentence = said(facts, stop, &code, source, outcome);
+    if facts.answers() && outcome != Outcome::Completed {
+        sentence.push_str("; the answer was not accepted");
+    }
+    let reason = stop.stop_reason.as_deref().unwrap_or_else(|| code.stop_reason(source));
+    sentence.push_str(&facts.asides(reason));
+    (outcome, mark(&code, outcome), sentence)
+}
+
+fn source(word: &str) -> Source {
+    let known = serde_json::Value::from(word);
+    // What a newer engine may say ended the run by a rule, as most runs do.
+    serde_json::from_value(known).unwrap_or(Source::Policy)
+}
+
+/// The rules that were true at the same moment, as a sentence; empty for none.
+pub(super) fn also(stop: &RecordedStop) -> String {
+    let name = |id: &str| match id {
+        "budget.steps" => "the step budget was reached".to_owned(),
+        "budget.time" => "the time budget was reached".to_owned(),
+        "budget.tokens" => "the token budget was reached".to_owned(),
+        "decision" => "a final decision was accepted".to_owned(),
+        other => format!("{other} was true"),
+    };
+    match &*stop.also {
+        [] => String::new(),
+        [one] => format!("At the same moment {}.", name(one)),
+        [one, others @ ..] => {
+            let others: Vec<_> = others.iter().map(|id| name(id)).collect();
+            format!("At the same moment {} and {}.", name(one), others.join(" and "))
+        }
+    }
+}
+
+fn mark(code: &Code, outcome: Outcome) -> Mark {
+    match (code, outcome) {
+        (Code::ContextOverflow | Code::LoopDetection | Code::Stagnation, _) | (_, Outcome::Truncated) => Mark::Limit,
+        (Code::CriticStop | Code::CriticBelow, _) => Mark::Critic,
+        (Code::AgentCondition | Code::EnvTerminal, _) | (_, Outcome::Halted) => Mark::OwnRule,
+        (_, Outcome::Completed) => Mark::Answered,
+        (_, Outcome::Cancelled) => Mark::Cancelled,
+        (_, Outcome::Failed) => Mark::Error,
+        (_, Outcome::Running | Outcome::Unknown) => Mark::Unknown,
+    }
+}
+
+fn said(facts: &Facts<'_>, stop: &RecordedStop, code: &Code, source: Source, outcome: Outcome) -> String {
+    let step = stop.step.map(|step| format!("step {step}"));
+    let at = |word: &str| step.as_ref().map_or_else(String::new, |step| format!(" {word} {step}"));
+    let why = || if stop.detail.is_empty() { String::new() } else { format!(": {}", stop.detail) };
+    let not_started = |why: &str| match &*stop.detail {
+        "" => format!("Not started: {why}"),
+        detail => format!("Not started: {why} ({detail})"),
+    };
+    let failed = |who: &str| match &*stop.detail {
+        "" => format!("Ended by an error{}: {who} failed", at("after")),
+        detail => format!("Ended by an error{}: {detail}", at("after")),
+    };
+    let many = |one: &str| stop.measured.map_or_else(|| "too many".to_owned(), |measured| amount(measured, one));
+    match code {
+        Code::Final => format!("Answered{}", at("at")),
+        Code::Keyword | Code::FinalResult => format!("Answered{}{}", at("at"), why()),
+        Code::StructuredOutput => format!("Answered{} with the JSON that was asked for", at("at")),
+        Code::AgentCondition => format!("The agent's own stop condition held{}", at("after")),
+        Code::EnvTerminal => format!("The environment ended the episode{}", at("at")),
+        Code::BudgetSteps | Code::BudgetTokens => limit("the budget", stop),
+        Code::MaxRounds | Code::MaxSteps | Code::TokenBudget => limit("the limit", stop),
+        Code::BudgetTime => limit("the time budget", stop),
+        Code::Timeout => limit("the timeout", stop),
+        Code::MaxRuntime => limit("the limit on run time", stop),
+        Code::LoopDetection => format!("The model repeated itself: {} in a row", many("equal texts")),
+        Code::Stagnation => match stop.measured {
+            Some(idle) => format!("State unchanged for {} in a row", steps(idle as usize)),
+            None => "State unchanged for too long".to_owned(),
+        },
+        Code::StopOnTool => format!("Stopped before a tool that ends the run{}", why()),
+        Code::ContentMatch => format!("Stopped by what the model said{}{}", at("at"), why()),
+        Code::CriticStop => match facts.last {
+            Some((_, step)) if step.asked(CriticAction::Stop) => facts.critic_stop(),
+            _ => format!("Stopped by a critic{}", why()),
+        },
+        Code::CriticBelow => format!("Stopped by low scores{}", why()),
+        Code::ConsecutiveErrors => format!("Stopped after {} in a row", many("failed steps")),
+        Code::InvalidRegex => format!("Stopped by a rule that cannot be used{}", why()),
+        Code::CriterionError => failed("a rule or a critic"),
+        Code::HookFailed => failed("a hook"),
+        Code::EnvFailed if source == Source::Preflight => not_started("the environment failed"),
+        Code::EnvFailed => failed("the environment"),
+        Code::RecoveryExhausted if facts.has_error() => facts.error(),
+        Code::RecoveryExhausted => failed("a step"),
+        Code::AgentFailed if step.is_none() => format!("Not started: the agent could not begin{}", why()),
+        Code::AgentFailed => format!("The agent's code failed{}{}", at("in"), why()),
+        Code::TraceWriteFailed => format!("Ended because the trace could not be written{}", why()),
+        Code::ContextOverflow => format!("Context window full{}{}", at("at"), why()),
+        Code::TaskValidationFailed => not_started("the task did not pass validation"),
+        Code::EnvCapabilityMismatch => not_started("the environment lacks what is needed"),
+        Code::CancelledImmediate | Code::CancelledAfterStep if step.is_none() => {
+            "Cancelled before the first step".to_owned()
+        }
+        Code::CancelledImmediate => format!("Cancelled at once{}", at("in")),
+        Code::CancelledAfterStep => format!("Cancelled{}", at("after")),
+        Code::Custom(name) if outcome == Outcome::Completed => format!("Answered{}, by {name}{}", at("at"), why()),
+        Code::Custom(name) => format!("Stopped by {name}{}{}", at("after"), why()),
+    }
+}
+
+/// "Stopped by the budget of 10 steps (set by the task)".
+fn limit(what: &str, stop: &RecordedStop) -> String {
+    let of = stop.limit.map_or_else(String::new, |limit| format!(" of {}", amount(limit, &stop.unit)));
+    let by = set_by(stop).map_or_else(String::new, |by| format!(" (set by {by})"));
+    let after = match stop.measured.filter(|measured| Some(*measured) != stop.limit) {
+        Some(measured) => format!(" after {}", amount(measured, &stop.unit)),
+        None => String::new(),
+    };
+    let early = if stop.step.is_none() { " before the first step" } else { "" };
+    format!("Stopped by {what}{of}{by}{after}{early}")
+}
+
+impl From<Ended> for Outcome {
+    fn from(ended: Ended) -> Self {
+        Outcome::parse(ended.as_str()).unwrap_or(Outcome::Unknown)
+    }
+}

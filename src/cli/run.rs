@@ -1,0 +1,202 @@
+//! `board run`: an agent that a file describes, on a real model, recorded.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use self::progress::Progress;
+use super::look::{Look, colours};
+use super::open::Opened;
+use super::{Done, Failure, write_json};
+use crate::analysis::format::visible;
+use crate::engine::{Builder, Cancel, RunResult};
+use crate::error::{Error, Kind, Result};
+use crate::llm::{AgentFile, EXAMPLE, FileAgent, Secret, Surroundings, Work};
+use crate::stop::Outcome;
+use crate::trace::RunWriter;
+
+mod progress;
+
+/// Run an agent that a file describes, and record it; exit code 1 where it did not complete
+///
+/// The file names a model behind an OpenAI-compatible endpoint, the tools and the directory that the agent works in,
+/// and when it stops. Ctrl-C ends the run at once, with a verdict; a second one ends the program.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = help())]
+pub(super) struct Args {
+    /// The file that describes the agent
+    #[arg(value_name = "AGENT.toml")]
+    file: PathBuf,
+    /// What the agent is to do; `-` reads it from stdin, and without it the file's [task] counts
+    #[arg(value_name = "TASK")]
+    task: Option<String>,
+    /// The directory to write the run's directory into
+    #[arg(long, value_name = "ROOT", default_value = "./runs")]
+    runs: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+fn help() -> String {
+    format!("A whole agent file; only base_url and model are needed:\n\n{EXAMPLE}")
+}
+
+/// How a run went.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    run: &'a str,
+    path: String,
+    outcome: &'static str,
+    stop_reason: &'a str,
+    code: String,
+    verdict: &'a str,
+    answer: Option<&'a str>,
+    last_text: Option<&'a str>,
+    steps: u64,
+    tokens: u64,
+    trace_error: Option<&'a str>,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let file = AgentFile::load(&args.file)?;
+    let task = task(args, &file)?;
+    let around = Surroundings {
+        key: key(&file)?,
+        environment: std::env::vars_os().collect(),
+        // Clients that failed together come back apart.
+        seed: u64::from(std::process::id()) ^ u64::try_from(look.now).unwrap_or_default(),
+    };
+    let engine = file.engine(&around)?;
+    let writer = create(&args.runs, file.name(), look)?;
+    let (run, dir) = (writer.run_id().to_owned(), writer.dir().to_owned());
+    let progress = Arc::new(Progress::new(io::stderr(), colours(&io::stderr())));
+    progress.say(&format!("recording {}", dir.display()));
+    let result = drive(engine.record(writer), task, &progress).inspect_err(|_| {
+        // Nothing was recorded, and an empty directory would look like a run. One with files in it stays.
+        let _ = std::fs::remove_dir(&dir);
+    })?;
+    let sentence = sentence(&dir, &result);
+    let completed = result.verdict.outcome == Outcome::Completed;
+    if args.json {
+        let report = Report {
+            run: &run,
+            path: dir.display().to_string(),
+            outcome: result.verdict.outcome.as_str(),
+            stop_reason: &result.verdict.stop_reason,
+            code: result.verdict.code.to_string(),
+            verdict: &sentence,
+            answer: result.answer(),
+            last_text: result.last_text.as_deref(),
+            steps: result.step_count,
+            tokens: result.stats.tokens.total(),
+            trace_error: result.trace_error.as_deref(),
+        };
+        write_json(out, &report)?;
+    } else {
+        if let Some(answer) = result.answer().filter(|_| completed) {
+            writeln!(out, "{}\n", visible(answer.trim_end()))?;
+        }
+        writeln!(out, "{}", visible(&sentence))?;
+    }
+    if let Some(error) = &result.trace_error {
+        progress.say(&format!("the trace is not whole: {error}"));
+    }
+    Ok(u8::from(!completed))
+}
+
+/// What the agent is to do.
+fn task(args: &Args, file: &AgentFile) -> std::result::Result<String, Failure> {
+    let task = match args.task.as_deref() {
+        Some("-") => {
+            let mut text = String::new();
+            io::stdin()
+                .read_to_string(&mut text)
+                .map_err(|error| Error::new(Kind::Unreadable, "the task cannot be read from stdin").because(error))?;
+            Some(text)
+        }
+        Some(task) => Some(task.to_owned()),
+        None => file.objective().map(str::to_owned),
+    };
+    let task = task.map(|task| task.trim().to_owned()).filter(|task| !task.is_empty());
+    let missing = || {
+        Error::new(Kind::Usage, "there is no task")
+            .hint("give it after the file, pipe it in with -, or write it into the file as `objective` under [task]")
+    };
+    Ok(task.ok_or_else(missing)?)
+}
+
+/// The key that the file asks for, from the environment.
+fn key(file: &AgentFile) -> Result<Secret> {
+    let Some(name) = file.key_variable() else { return Ok(Secret::default()) };
+    let key = Secret::new(std::env::var(name).ok().as_deref());
+    if !key.is_some() && file.needs_key() {
+        let error = Error::new(Kind::Usage, format!("{name} is not set, and the key shall be in it"));
+        return Err(error.hint("write `api_key_env = \"\"` under [model] for an endpoint that wants no key"));
+    }
+    Ok(key)
+}
+
+/// A directory for the run, named after the agent and the time.
+fn create(root: &Path, agent: &str, look: &Look) -> Result<RunWriter> {
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' };
+    let agent: String = agent.trim_start_matches('.').chars().take(60).map(plain).collect();
+    let now = Timestamp::from_microsecond(look.now).unwrap_or_default().to_zoned(look.zone.clone());
+    let name = format!("{}-{}", if agent.is_empty() { "run" } else { &agent }, now.strftime("%Y%m%d-%H%M%S"));
+    // Two runs of one agent may begin in the same second.
+    let names = std::iter::once(name.clone()).chain((2..100).map(|n| format!("{name}-{n}")));
+    let free = names.into_iter().find(|name| !root.join(name).exists());
+    RunWriter::create(root, free.as_deref().unwrap_or(&name))
+}
+
+/// Runs the engine until it ends or somebody ends it.
+fn drive(engine: Builder<FileAgent>, task: String, progress: &Arc<Progress>) -> Result<RunResult<Work>> {
+    let cancel = Cancel::new();
+    let mut engine = engine.cancel(cancel.clone()).hook(progress.clone());
+    if progress.is_terminal() {
+        let heard = progress.clone();
+        engine = engine.on_text(move |text| heard.hear(text));
+    }
+    let engine = engine.build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| Error::new(Kind::Bug, "the runtime cannot start").because(error))?;
+    let told = progress.clone();
+    let result = runtime.block_on(async move {
+        tokio::spawn(async move {
+            asked_to_stop().await;
+            told.say("ending the run; once more ends the program");
+            cancel.now();
+            asked_to_stop().await;
+            // What the shells of Unix report for a program that Ctrl-C ended.
+            std::process::exit(130);
+        });
+        engine.run(task.as_str()).await
+    });
+    // A tool that blocks, such as a search, is not waited for.
+    runtime.shutdown_background();
+    Ok(result)
+}
+
+/// Returns at Ctrl-C, and at SIGTERM where there is one.
+async fn asked_to_stop() {
+    #[cfg(unix)]
+    if let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = term.recv() => {}
+        }
+        return;
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}
+
+/// Why the run stopped: what `board list` will say of it, or what the engine said where the trace cannot be read.
+fn sentence(dir: &Path, result: &RunResult<Work>) -> String {
+    match Opened::open(dir, Timestamp::now().as_microsecond()) {
+        Ok(run) => run.summary.verdict.sentence,
+        Err(_) => format!("{}: {}", result.verdict.code, result.verdict.reading.detail),
+    }
+}

@@ -1,0 +1,132 @@
+//! How does a run look while it goes on? A line for each step on stderr, and on a terminal the model's text before it.
+
+use std::io::{IsTerminal, Stderr, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clap::builder::styling::Style;
+use serde_json::Value;
+
+use crate::analysis::format::{count, counted, score, tokens, visible, visible_line};
+use crate::engine::{Action, CriticOutput, Hook, Mode, Moment, Status, StepRecord, ToolResult};
+use crate::llm::Work;
+use crate::stop::CriticWish;
+
+/// What is shown of a call's arguments or of an answer.
+const MAX_SHOWN_CHARS: usize = 60;
+
+/// Tells a person how far the run is. What cannot be written is lost; the trace has it all.
+#[derive(Debug)]
+pub(super) struct Progress {
+    stream: Stderr,
+    colour: bool,
+    /// Whether the last thing shown was text without an end of line.
+    inside_line: Mutex<bool>,
+}
+
+impl Progress {
+    pub(super) fn new(stream: Stderr, colour: bool) -> Self {
+        Self { stream, colour, inside_line: Mutex::new(false) }
+    }
+
+    pub(super) fn is_terminal(&self) -> bool {
+        self.stream.is_terminal()
+    }
+
+    /// Shows a line.
+    pub(super) fn say(&self, line: &str) {
+        let mut inside_line = self.inside_line.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = if *inside_line { "\n" } else { "" };
+        *inside_line = false;
+        let _ = writeln!(&self.stream, "{before}board: {}", visible_line(line));
+    }
+
+    /// Shows a piece of the model's text.
+    pub(super) fn hear(&self, text: &str) {
+        let mut inside_line = self.inside_line.lock().unwrap_or_else(PoisonError::into_inner);
+        *inside_line = !text.ends_with('\n');
+        let style = if self.colour { Style::new().dimmed() } else { Style::new() };
+        let mut stream = &self.stream;
+        let _ = write!(stream, "{style}{}{style:#}", visible(text)).and_then(|()| stream.flush());
+    }
+}
+
+impl Hook<Work> for Arc<Progress> {
+    fn name(&self) -> &str {
+        "progress"
+    }
+
+    fn on(&mut self, moment: &Moment<'_, Work>) -> Result<(), String> {
+        if let Moment::AfterStep { record, .. } = moment {
+            self.say(&line(record));
+        }
+        Ok(())
+    }
+}
+
+/// A step on one line: what was decided, how it went, what the critics said, what it cost.
+fn line(record: &StepRecord) -> String {
+    let mut parts = vec![format!("step {}: {}", count(record.step), decided(record))];
+    parts.extend(record.critics.iter().filter_map(opinion));
+    if let Some(usage) = record.facts.usage {
+        let about = if usage.estimated { "about " } else { "" };
+        parts.push(format!("{about}{} tokens", tokens(usage.total())));
+    }
+    parts.join(" | ")
+}
+
+/// What a critic said; nothing of one that had nothing to judge.
+fn opinion(critic: &CriticOutput) -> Option<String> {
+    let points = critic.score.as_ref().and_then(Value::as_f64).map(score);
+    let wish = match critic.action {
+        CriticWish::Continue if points.is_none() => return None,
+        CriticWish::Continue => "continue",
+        CriticWish::Stop => "stop",
+        CriticWish::Retry => "retry",
+        CriticWish::Failed => "failed",
+    };
+    Some(format!("{} {wish} {}", critic.critic_name, points.unwrap_or_default()).trim_end().to_owned())
+}
+
+fn decided(record: &StepRecord) -> String {
+    let Some(decision) = &record.decision else {
+        let error = record.facts.error.as_ref().map_or("no decision", |error| error.message.as_str());
+        return short(error);
+    };
+    match decision.mode {
+        Mode::Final => format!("answers {}", short(decision.final_answer.as_deref().unwrap_or_default())),
+        Mode::Act if record.results.is_empty() => counted(decision.actions.len(), "call"),
+        Mode::Act => {
+            let calls = decision.actions.iter().zip(&record.results);
+            calls.map(|(action, result)| call(action, result)).collect::<Vec<_>>().join(", ")
+        }
+        mode => mode.as_str().to_owned(),
+    }
+}
+
+/// A call by the argument that says most, and how it went.
+fn call(action: &Action, result: &ToolResult) -> String {
+    let telling = ["command", "pattern", "path"].iter().find_map(|name| action.args.get(*name)?.as_str());
+    let went = match result.status {
+        Status::Success => match result.output.get("exit_code").and_then(Value::as_i64) {
+            Some(code) if code != 0 => format!("exit {code}"),
+            _ => "ok".to_owned(),
+        },
+        Status::Error => "failed".to_owned(),
+        Status::TimedOut => "timed out".to_owned(),
+        Status::Cancelled => "cancelled".to_owned(),
+    };
+    [action.name.as_str(), &short(telling.unwrap_or_default()), &went]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The beginning of a text, on one line.
+fn short(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MAX_SHOWN_CHARS) {
+        Some((end, _)) => format!("{}...", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}

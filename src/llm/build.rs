@@ -1,0 +1,148 @@
+//! How does an agent file become an engine? Its model, tools, critics and rules, put together.
+
+use std::ffi::OsString;
+
+use super::agent::FileAgent;
+use super::client::{Client, Endpoint, Patience};
+use super::config::{AgentFile, CriticPart, Protocol, ToolName};
+use super::critics::{CommandCritic, Common, JudgeCritic, RegexCritic};
+use super::retry::Retry;
+use super::secret::{Scrubbed, Secret};
+use crate::engine::{Builder, Engine, JsonText, ReAct, Tool, XmlText};
+use crate::error::Result;
+use crate::stop::{Budget, Origin};
+use crate::tools::{ListDir, ReadFile, ReplaceLines, RunCommand, Search, Workspace, WriteFile, passed_on};
+
+/// What an agent file does not hold.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// The key.
+    pub key: Secret,
+    /// The environment; commands get a few harmless variables of it.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Spreads the waits before retries.
+    pub seed: u64,
+}
+
+impl AgentFile {
+    /// Puts the agent's engine together; what is left to add is where it is recorded and who may end it.
+    ///
+    /// # Errors
+    /// The workspace is not there; the address or the key cannot be used.
+    pub fn engine(&self, around: &Surroundings) -> Result<Builder<FileAgent>> {
+        let dir = self.beside(&self.workspace.dir);
+        let workspace = Workspace::open(&dir)
+            .map_err(|error| error.hint(format!("`dir` under [workspace] in {} names it", self.path.display())))?;
+        let endpoint = self.endpoint(around);
+        let engine = Engine::builder(FileAgent::new(&self.name, &self.system))
+            .model(Client::new(endpoint.clone())?)
+            .workspace(workspace.root())
+            .history(self.history)
+            .budget(self.limits());
+        let engine = match self.protocol {
+            Protocol::Native => engine,
+            Protocol::React => engine.parser(ReAct),
+            Protocol::Json => engine.parser(JsonText),
+            Protocol::Xml => engine.parser(XmlText),
+        };
+        let rules = self.completion.iter().chain(&self.policies).cloned();
+        let engine = rules.fold(engine, Builder::stop);
+        let shell = RunCommand::new(workspace.clone())
+            .environment(passed_on(around.environment.iter().cloned()))
+            .timeout(self.workspace.command_timeout_s.0)
+            .max_output_bytes(self.workspace.max_output_bytes);
+        let engine = self.tools(engine, &workspace, &shell, &around.key);
+        self.critics.iter().try_fold(engine, |engine, critic| self.critic(engine, critic, &endpoint, &shell))
+    }
+
+    fn endpoint(&self, around: &Surroundings) -> Endpoint {
+        let model = &self.model;
+        let whole = model.timeout_s.0;
+        Endpoint {
+            base_url: model.base_url.clone(),
+            model: model.model.clone(),
+            key: around.key.clone(),
+            stream: model.stream,
+            settings: self.settings.clone(),
+            context_window: model.context_window,
+            retry: Retry { retries: model.retries, seed: around.seed, ..Retry::default() },
+            patience: Patience {
+                connect: model.connect_timeout_s.0,
+                first_byte: model.first_byte_timeout_s.map_or(whole, |limit| limit.0),
+                whole,
+            },
+        }
+    }
+
+    fn limits(&self) -> Budget {
+        let mut budget = Budget::default();
+        if let Some(steps) = self.budget.steps {
+            budget = budget.steps(steps, Origin::Engine);
+        }
+        if let Some(seconds) = self.budget.seconds {
+            budget = budget.time(seconds.0, Origin::Engine);
+        }
+        if let Some(tokens) = self.budget.tokens {
+            budget = budget.tokens(tokens, Origin::Engine);
+        }
+        budget
+    }
+
+    fn tools(
+        &self,
+        engine: Builder<FileAgent>,
+        workspace: &Workspace,
+        shell: &RunCommand,
+        key: &Secret,
+    ) -> Builder<FileAgent> {
+        fn add(engine: Builder<FileAgent>, tool: impl Tool + 'static, key: &Secret) -> Builder<FileAgent> {
+            engine.tool(Scrubbed::new(tool, key.clone()))
+        }
+        let at = || workspace.clone();
+        self.workspace.tools.iter().fold(engine, |engine, name| match name {
+            ToolName::ReadFile => add(engine, ReadFile::new(at(), self.workspace.max_output_bytes), key),
+            ToolName::WriteFile => add(engine, WriteFile::new(at()), key),
+            ToolName::ReplaceLines => add(engine, ReplaceLines::new(at()), key),
+            ToolName::ListDir => add(engine, ListDir::new(at()), key),
+            ToolName::Search => add(engine, Search::new(at()), key),
+            ToolName::RunCommand => add(engine, shell.clone(), key),
+        })
+    }
+
+    fn critic(
+        &self,
+        engine: Builder<FileAgent>,
+        part: &CriticPart,
+        endpoint: &Endpoint,
+        shell: &RunCommand,
+    ) -> Result<Builder<FileAgent>> {
+        let common = |name: &Option<String>, kind: &str, when, on_fail| {
+            let name = name.clone().unwrap_or_else(|| kind.to_owned());
+            Common { name, when, on_fail }
+        };
+        Ok(match part {
+            CriticPart::Command { name, command, timeout_s, when, on_fail } => engine.critic(CommandCritic {
+                common: common(name, "command", *when, *on_fail),
+                command: command.clone(),
+                limit: timeout_s.unwrap_or(self.workspace.command_timeout_s).0,
+                shell: shell.clone(),
+                secret: endpoint.key.clone(),
+            }),
+            CriticPart::Regex { name, pattern, want, when, on_fail } => engine.critic(RegexCritic {
+                common: common(name, "regex", *when, *on_fail),
+                pattern: pattern.0.clone(),
+                want: *want,
+            }),
+            CriticPart::Judge { name, criteria, threshold, model, when, on_fail } => engine.critic(JudgeCritic {
+                common: common(name, "judge", *when, *on_fail),
+                criteria: criteria.clone(),
+                threshold: *threshold,
+                model: Client::new(Endpoint {
+                    model: model.clone().unwrap_or_else(|| endpoint.model.clone()),
+                    stream: false,
+                    ..endpoint.clone()
+                })?,
+            }),
+        })
+    }
+}

@@ -1,0 +1,287 @@
+//! How is a real model asked? Over an OpenAI-compatible endpoint, again where that may help, and never for ever.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+
+use super::http::{Enough, Http, Response};
+use super::retry::{Retry, retry_after};
+use super::secret::{Pieces, Secret};
+use super::wire::{self, Answer, Complaint};
+use crate::engine::{ChatModel, ModelError, ModelErrorKind, Reply, Request};
+use crate::error::{Error, Kind, Result};
+
+/// What a server says about an error is cut to so many bytes.
+const MAX_MESSAGE_BYTES: usize = 500;
+
+/// Which model, where, and how it is asked.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// The address that `/chat/completions` stands below.
+    pub base_url: String,
+    /// The model's name there.
+    pub model: String,
+    /// The key.
+    pub key: Secret,
+    /// Whether the answer comes in pieces.
+    pub stream: bool,
+    /// Further fields of each request, such as `temperature`.
+    pub settings: Map<String, Value>,
+    /// How many tokens fit into a request and its reply, where that is known.
+    pub context_window: Option<u64>,
+    /// How often it is asked again.
+    pub retry: Retry,
+    /// How long it may take.
+    pub patience: Patience,
+}
+
+/// How long one attempt may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// Until there is a connection.
+    pub connect: Duration,
+    /// Until the answer begins; one that is not streamed begins when it is complete.
+    pub first_byte: Duration,
+    /// Until the answer is complete.
+    pub whole: Duration,
+}
+
+impl Default for Patience {
+    /// Ten seconds, five minutes, ten minutes.
+    fn default() -> Self {
+        let [connect, first_byte, whole] = [10, 300, 600].map(Duration::from_secs);
+        Self { connect, first_byte, whole }
+    }
+}
+
+/// Waits; tests put something in its place that does not.
+type Sleep = Box<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+/// A model behind an endpoint.
+pub struct Client {
+    endpoint: Endpoint,
+    http: Http,
+    sleep: Sleep,
+    /// How many waits there were; no two draw the same random part.
+    waits: AtomicU64,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+/// Why one attempt failed.
+#[derive(Debug)]
+struct Failure {
+    kind: ModelErrorKind,
+    message: String,
+    retry_after: Option<Duration>,
+}
+
+impl Failure {
+    fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), retry_after: None }
+    }
+
+    fn transient(message: impl Into<String>) -> Self {
+        Self::new(ModelErrorKind::Transient, message)
+    }
+}
+
+impl Client {
+    /// Prepares to ask; nothing is sent yet.
+    ///
+    /// # Errors
+    /// An address that is none, a key that no header can hold, a system without certificates.
+    pub fn new(endpoint: Endpoint) -> Result<Self> {
+        Self::sleeping(endpoint, Box::new(|wait| Box::pin(tokio::time::sleep(wait))))
+    }
+
+    pub(super) fn sleeping(endpoint: Endpoint, sleep: Sleep) -> Result<Self> {
+        let authorization = endpoint.key.header().map_err(|error| {
+            Error::new(Kind::Usage, "the key holds characters that a header cannot carry").because(error)
+        })?;
+        let http = Http::new(&endpoint.base_url, "/chat/completions", authorization, endpoint.patience.connect)?;
+        Ok(Self { endpoint, http, sleep, waits: AtomicU64::new(0) })
+    }
+
+    async fn attempt(&self, body: &Bytes, heard: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {
+        let patience = self.endpoint.patience;
+        let late = |what: &str, limit: Duration| Failure::transient(format!("{what} within {} ms", limit.as_millis()));
+        let asking = async {
+            let posted = timeout(patience.first_byte, self.http.post(body)).await;
+            let posted = posted.map_err(|_| late("no answer began", patience.first_byte))?;
+            let response = posted.map_err(Failure::transient)?;
+            if !response.status.is_success() {
+                return Err(refused(response).await);
+            }
+            let answer = if response.is_stream() {
+                self.streamed(response, heard).await?
+            } else {
+                whole(response, &self.endpoint.key, heard).await?
+            };
+            if answer.is_empty() {
+                let reason = answer.finish_reason.as_deref().unwrap_or("none given");
+                let message = format!("the answer holds neither text nor calls (finish reason: {reason})");
+                return Err(Failure::new(ModelErrorKind::Empty, message));
+            }
+            Ok(answer)
+        };
+        let asked = timeout(patience.whole, asking).await;
+        asked.unwrap_or_else(|_| Err(late("the answer was not complete", patience.whole)))
+    }
+
+    async fn streamed(&self, response: Response, heard: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {
+        let mut answer = Answer::default();
+        let mut wrong = None;
+        let mut done = false;
+        let mut scrubber = Pieces::new(&self.endpoint.key);
+        let take = |data: &str| {
+            if data.trim() == "[DONE]" {
+                done = true;
+                return Enough::Yes;
+            }
+            match serde_json::from_str::<Value>(data) {
+                Ok(piece) => match Complaint::find(&piece) {
+                    Some(complaint) => wrong = Some(complained(&complaint, StatusCode::OK)),
+                    None => scrubber.push(&answer.take(&piece), heard),
+                },
+                Err(error) => wrong = Some(Failure::transient(format!("a piece of the answer is no JSON: {error}"))),
+            }
+            if wrong.is_some() { Enough::Yes } else { Enough::No }
+        };
+        let ended = response.events(take).await;
+        scrubber.end(heard);
+        if let Some(failure) = wrong {
+            return Err(failure);
+        }
+        // Some servers leave out the last word and some the reason; an answer that lacks both is a torn one.
+        if !done && answer.finish_reason.is_none() {
+            let how = ended.err().map_or_else(String::new, |error| format!(": {error}"));
+            return Err(Failure::transient(format!("the answer was cut off{how}")));
+        }
+        Ok(answer)
+    }
+
+    /// The message as a person may read it: on one line, bounded, and without the key.
+    fn told(&self, message: &str) -> String {
+        let scrubbed = self.endpoint.key.scrub(message);
+        let line = scrubbed.split_whitespace().collect::<Vec<_>>().join(" ");
+        match line
+            .char_indices()
+            .map(|(at, letter)| at + letter.len_utf8())
+            .take_while(|end| *end <= MAX_MESSAGE_BYTES)
+            .last()
+        {
+            Some(end) if end < line.len() => format!("{}...", line.get(..end).unwrap_or_default()),
+            _ => line,
+        }
+    }
+
+    /// The reply without the key: servers and proxies have been seen to echo headers.
+    fn cleaned(&self, mut reply: Reply) -> Reply {
+        let key = &self.endpoint.key;
+        reply.text = key.scrub(&reply.text).into_owned();
+        for call in &mut reply.tool_calls {
+            for text in [&mut call.id, &mut call.name, &mut call.arguments] {
+                *text = key.scrub(text).into_owned();
+            }
+        }
+        for text in [&mut reply.finish_reason, &mut reply.model].into_iter().flatten() {
+            *text = key.scrub(text).into_owned();
+        }
+        reply
+    }
+}
+
+impl ChatModel for Client {
+    fn name(&self) -> &str {
+        &self.endpoint.model
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        self.endpoint.context_window
+    }
+
+    async fn complete(&self, request: &Request, heard: &(dyn Fn(&str) + Send + Sync)) -> Result<Reply, ModelError> {
+        let Endpoint { model, stream, settings, retry, .. } = &self.endpoint;
+        let body = Bytes::from(wire::request(model, *stream, settings, request));
+        let mut waited = Duration::ZERO;
+        let mut attempts = 1;
+        loop {
+            let failure = match self.attempt(&body, heard).await {
+                Ok(answer) => return Ok(self.cleaned(answer.reply(attempts))),
+                Err(failure) => failure,
+            };
+            let message = self.told(&format!("{}: {}", self.http.server(), failure.message));
+            let error = ModelError { kind: failure.kind, message, attempts, retry_after: failure.retry_after };
+            // An empty answer is the engine's to judge; all else that is not transient will not go better.
+            if failure.kind != ModelErrorKind::Transient || attempts > retry.retries {
+                return Err(error);
+            }
+            let draw = self.waits.fetch_add(1, Ordering::Relaxed);
+            let wait = failure.retry_after.unwrap_or_else(|| retry.wait(attempts, draw));
+            waited = waited.saturating_add(wait);
+            if waited > retry.total {
+                return Err(error);
+            }
+            tracing::debug!("asked {attempts} times, waiting {} ms: {error}", wait.as_millis());
+            (self.sleep)(wait).await;
+            attempts += 1;
+        }
+    }
+}
+
+/// An answer that comes as a whole.
+async fn whole(response: Response, key: &Secret, heard: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {
+    let bytes =
+        response.bytes().await.map_err(|error| Failure::transient(format!("the answer was cut off: {error}")))?;
+    let body: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| Failure::transient(format!("the answer is no JSON: {error}")))?;
+    if let Some(complaint) = Complaint::find(&body) {
+        return Err(complained(&complaint, StatusCode::OK));
+    }
+    let mut answer = Answer::default();
+    let text = answer.take(&body);
+    if !text.is_empty() {
+        heard(&key.scrub(&text));
+    }
+    Ok(answer)
+}
+
+/// Why a server refused, and whether it may do better.
+async fn refused(response: Response) -> Failure {
+    let status = response.status;
+    let wait = response.header("retry-after").and_then(|value| retry_after(value, response.header("date")));
+    let body = response.bytes().await.unwrap_or_default();
+    let complaint = serde_json::from_slice(&body).ok().and_then(|body| Complaint::find(&body));
+    let complaint = complaint.unwrap_or_else(|| {
+        let message = String::from_utf8_lossy(&body).into_owned();
+        Complaint { message, code: String::new() }
+    });
+    Failure { retry_after: wait, ..complained(&complaint, status) }
+}
+
+fn complained(complaint: &Complaint, status: StatusCode) -> Failure {
+    let busy = matches!(status.as_u16(), 408 | 409 | 429 | 500..=599);
+    let kind = match status {
+        _ if complaint.is_overflow() => ModelErrorKind::Overflow,
+        // An error in the middle of an answer that began well is the server's trouble, not ours.
+        StatusCode::OK => ModelErrorKind::Transient,
+        StatusCode::PAYLOAD_TOO_LARGE => ModelErrorKind::Overflow,
+        _ if busy => ModelErrorKind::Transient,
+        _ => ModelErrorKind::Fatal,
+    };
+    let said = if complaint.message.trim().is_empty() { "no reason given" } else { complaint.message.trim() };
+    let status = if status == StatusCode::OK { "error in the answer".to_owned() } else { format!("HTTP {status}") };
+    Failure::new(kind, format!("{status}: {said}"))
+}

@@ -1,0 +1,479 @@
+//! What does an agent file say? TOML, with unknown keys refused and every mistake told with its line.
+//!
+//! Knows no engine; what the words come to is `build`'s. The keys are listed at [`AgentFile`].
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use regex::{Regex, RegexBuilder};
+use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer};
+use serde_json::{Map, Value};
+use toml::Spanned;
+
+use crate::engine::HistoryPolicy;
+use crate::error::{Error, Kind, Result};
+use crate::stop::StopSpec;
+
+/// A compiled pattern may take this many bytes; matching is linear, compiling need not be.
+const MAX_REGEX_BYTES: usize = 1 << 20;
+
+/// What the agent is told where the file says nothing.
+const SYSTEM: &str = "You work on the task that you are given, step by step, with the tools that you have. Look before you \
+                      change anything, and check what you did. When the task is done, say in a few sentences what you did.";
+
+/// A whole agent file, for `--help` and for those who begin.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// An agent as a file describes it.
+///
+/// Paths are relative to the file. Only `base_url` and `model` under `[model]` have no default; an unknown key is refused.
+///
+/// | key | meaning | default |
+/// |---|---|---|
+/// | `[agent] name` | its name in the trace | the file's name |
+/// | `system`, `system_file` | the instructions, here or in a file of their own | a few sentences |
+/// | `protocol` | how the model decides: `native` tool calls, or text as `react`, `json` or `xml` | `native` |
+/// | `max_tokens`, `temperature` | sent with each request | the server's |
+/// | `history` | `"all"`, `{ messages = 24 }` or `{ tokens = 8000 }` of the conversation go into a request | 24 messages |
+/// | `[model] base_url`, `model` | the endpoint that `/chat/completions` stands below, and the model there | |
+/// | `api_key_env` | the variable that holds the key; `""` for none | `OPENAI_API_KEY` |
+/// | `stream` | whether answers come in pieces | `false` |
+/// | `timeout_s`, `first_byte_timeout_s`, `connect_timeout_s` | patience with one attempt: for all of it, until the answer begins, until there is a connection | 600, the whole, 10 |
+/// | `retries` | how often a failure that may pass is tried again | 4 |
+/// | `context_window` | tokens that fit; longer requests are made shorter before they are sent | unknown |
+/// | `extra` | a table of further fields for each request | none |
+/// | `[workspace] dir` | the directory that the agent works in | `.` |
+/// | `tools` | a list of `read_file`, `write_file`, `replace_lines`, `list_dir`, `search`, `run_command` | all but `run_command` |
+/// | `command_timeout_s`, `max_output_bytes` | limits of commands and of what is read at once | 60, 32768 |
+/// | `[budget] steps`, `seconds`, `tokens` | limits asked before each step | 10 steps |
+/// | `[stop] completion`, `policies` | stop rules, short (`"max_steps=8"`) or as tables (`{ type = "max_steps", steps = 8 }`) | none |
+/// | `[[critic]] kind` | `command`, `regex` or `judge` | |
+/// | `name` | its name in the trace | the kind |
+/// | `when` | which steps are judged: those with an `answer`, or `every_step` | `answer` |
+/// | `on_fail` | `retry`, `stop` or `continue` | `retry` |
+/// | `command`, `timeout_s` | (command) passes where the exit status is 0 | , `command_timeout_s` |
+/// | `pattern`, `want` | (regex) passes where the text matches, or with `want = false` where it does not | , `true` |
+/// | `criteria`, `threshold`, `model` | (judge) what to look at; passes from this score on; another model at the same endpoint | , 0.5, the agent's |
+/// | `[task] objective` | the task, where the command line names none | |
+#[derive(Debug)]
+pub struct AgentFile {
+    pub(super) path: PathBuf,
+    pub(super) name: String,
+    pub(super) system: String,
+    pub(super) protocol: Protocol,
+    pub(super) history: HistoryPolicy,
+    pub(super) model: ModelPart,
+    /// Fields of each request.
+    pub(super) settings: Map<String, Value>,
+    pub(super) workspace: WorkspacePart,
+    pub(super) budget: BudgetPart,
+    pub(super) completion: Vec<StopSpec>,
+    pub(super) policies: Vec<StopSpec>,
+    pub(super) critics: Vec<CriticPart>,
+    pub(super) objective: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Whole {
+    #[serde(default)]
+    agent: AgentPart,
+    model: ModelPart,
+    #[serde(default)]
+    workspace: WorkspacePart,
+    #[serde(default)]
+    budget: BudgetPart,
+    #[serde(default)]
+    stop: StopPart,
+    #[serde(default, rename = "critic")]
+    critics: Vec<CriticPart>,
+    #[serde(default)]
+    task: TaskPart,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct AgentPart {
+    name: Option<String>,
+    system: Option<String>,
+    system_file: Option<Spanned<PathBuf>>,
+    protocol: Protocol,
+    max_tokens: Option<u64>,
+    temperature: Option<f64>,
+    history: Option<History>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Protocol {
+    #[default]
+    Native,
+    React,
+    Json,
+    Xml,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum History {
+    All,
+    Messages(usize),
+    Tokens(u64),
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ModelPart {
+    pub(super) base_url: String,
+    pub(super) model: String,
+    pub(super) api_key_env: Option<String>,
+    #[serde(default)]
+    pub(super) stream: bool,
+    #[serde(default = "Seconds::ten_minutes")]
+    pub(super) timeout_s: Seconds,
+    pub(super) first_byte_timeout_s: Option<Seconds>,
+    #[serde(default = "Seconds::ten")]
+    pub(super) connect_timeout_s: Seconds,
+    #[serde(default = "four")]
+    pub(super) retries: u32,
+    pub(super) context_window: Option<u64>,
+    #[serde(default)]
+    extra: Map<String, Value>,
+}
+
+fn four() -> u32 {
+    4
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct WorkspacePart {
+    pub(super) dir: PathBuf,
+    pub(super) tools: Vec<ToolName>,
+    pub(super) command_timeout_s: Seconds,
+    pub(super) max_output_bytes: usize,
+}
+
+impl Default for WorkspacePart {
+    fn default() -> Self {
+        use ToolName::{ListDir, ReadFile, ReplaceLines, Search, WriteFile};
+        Self {
+            dir: PathBuf::from("."),
+            tools: vec![ReadFile, WriteFile, ReplaceLines, ListDir, Search],
+            command_timeout_s: Seconds(Duration::from_secs(60)),
+            max_output_bytes: 32 << 10,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ToolName {
+    ReadFile,
+    WriteFile,
+    ReplaceLines,
+    ListDir,
+    Search,
+    RunCommand,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct BudgetPart {
+    pub(super) steps: Option<u64>,
+    pub(super) seconds: Option<Seconds>,
+    pub(super) tokens: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct StopPart {
+    completion: Vec<Spanned<Rule>>,
+    policies: Vec<Spanned<Rule>>,
+}
+
+/// A rule as written.
+#[derive(Debug)]
+enum Rule {
+    Short(String),
+    Long(StopSpec),
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct TaskPart {
+    objective: Option<String>,
+}
+
+/// A critic as the file describes it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum CriticPart {
+    Command {
+        name: Option<String>,
+        command: String,
+        timeout_s: Option<Seconds>,
+        #[serde(default)]
+        when: When,
+        #[serde(default)]
+        on_fail: OnFail,
+    },
+    Regex {
+        name: Option<String>,
+        pattern: Pattern,
+        #[serde(default = "yes")]
+        want: bool,
+        #[serde(default)]
+        when: When,
+        #[serde(default)]
+        on_fail: OnFail,
+    },
+    Judge {
+        name: Option<String>,
+        criteria: String,
+        #[serde(default = "half")]
+        threshold: f64,
+        model: Option<String>,
+        #[serde(default)]
+        when: When,
+        #[serde(default)]
+        on_fail: OnFail,
+    },
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn half() -> f64 {
+    0.5
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum When {
+    #[default]
+    Answer,
+    EveryStep,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum OnFail {
+    #[default]
+    Retry,
+    Stop,
+    Continue,
+}
+
+/// A pattern that compiles.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Pattern(pub(super) Regex);
+
+impl TryFrom<String> for Pattern {
+    type Error = String;
+
+    fn try_from(pattern: String) -> std::result::Result<Self, String> {
+        let built = RegexBuilder::new(&pattern).size_limit(MAX_REGEX_BYTES).build();
+        built.map(Self).map_err(|wrong| {
+            // The crate's own words show the place over several lines; the last one says what is wrong there.
+            let wrong = wrong.to_string();
+            let last = wrong.lines().last().unwrap_or_default().trim();
+            format!("the pattern {pattern:?} does not compile: {}", last.trim_start_matches("error: "))
+        })
+    }
+}
+
+/// A time above 0.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "f64")]
+pub(super) struct Seconds(pub(super) Duration);
+
+impl Seconds {
+    fn ten() -> Self {
+        Self(Duration::from_secs(10))
+    }
+
+    fn ten_minutes() -> Self {
+        Self(Duration::from_secs(600))
+    }
+}
+
+impl TryFrom<f64> for Seconds {
+    type Error = &'static str;
+
+    fn try_from(seconds: f64) -> std::result::Result<Self, &'static str> {
+        let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero());
+        duration.map(Self).ok_or("expected a number of seconds above 0")
+    }
+}
+
+impl<'de> Deserialize<'de> for Rule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Written;
+        impl<'de> Visitor<'de> for Written {
+            type Value = Rule;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a rule as text or as a table")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<Rule, E> {
+                Ok(Rule::Short(text.to_owned()))
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, map: M) -> std::result::Result<Rule, M::Error> {
+                StopSpec::deserialize(MapAccessDeserializer::new(map)).map(Rule::Long)
+            }
+        }
+        deserializer.deserialize_any(Written)
+    }
+}
+
+impl AgentFile {
+    /// Reads an agent file.
+    ///
+    /// # Errors
+    /// It is not there, or not what an agent file is: the message names the line.
+    pub fn load(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let kind = if error.kind() == std::io::ErrorKind::NotFound { Kind::NotFound } else { Kind::Unreadable };
+            Error::new(kind, format!("cannot read the agent file {}", path.display())).because(error)
+        })?;
+        Self::parse(&text, path)
+    }
+
+    /// Reads the text of the agent file at `path`.
+    ///
+    /// # Errors
+    /// As [`AgentFile::load`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self> {
+        let place = Place { text, path };
+        let whole: Whole = toml::from_str(text)
+            .map_err(|wrong| place.error(wrong.span().unwrap_or_default(), wrong.message()).hint(HELP))?;
+        let Whole { agent, model, workspace, budget, stop, critics, task } = whole;
+        let mut settings = model.extra.clone();
+        if let Some(temperature) = agent.temperature {
+            settings.insert("temperature".to_owned(), temperature.into());
+        }
+        if let Some(tokens) = agent.max_tokens {
+            settings.insert("max_tokens".to_owned(), tokens.into());
+        }
+        let system = match (agent.system, agent.system_file) {
+            (Some(_), Some(file)) => {
+                return Err(place.error(file.span(), "there is `system` already; keep one of the two"));
+            }
+            (Some(system), None) => system,
+            (None, Some(file)) => place.read(file.get_ref(), file.span())?,
+            (None, None) => SYSTEM.to_owned(),
+        };
+        let history = match agent.history {
+            None => HistoryPolicy::default(),
+            Some(History::All) => HistoryPolicy::KeepAll,
+            Some(History::Messages(messages)) => HistoryPolicy::Window { messages },
+            Some(History::Tokens(tokens)) => HistoryPolicy::TokenBudget { tokens },
+        };
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        Ok(Self {
+            path: path.to_owned(),
+            name: agent.name.or(stem).unwrap_or_default(),
+            system,
+            protocol: agent.protocol,
+            history,
+            model,
+            settings,
+            workspace,
+            budget,
+            completion: place.rules(stop.completion, true)?,
+            policies: place.rules(stop.policies, false)?,
+            critics,
+            objective: task.objective.filter(|objective| !objective.trim().is_empty()),
+        })
+    }
+
+    /// The agent's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The task, where the file has one.
+    pub fn objective(&self) -> Option<&str> {
+        self.objective.as_deref()
+    }
+
+    /// The environment variable that holds the key; `None` where there shall be none.
+    pub fn key_variable(&self) -> Option<&str> {
+        match self.model.api_key_env.as_deref() {
+            None => Some("OPENAI_API_KEY"),
+            Some(name) => Some(name.trim()).filter(|name| !name.is_empty()),
+        }
+    }
+
+    /// Whether the run makes no sense without a key. A server on the same machine seldom wants one, unless the file
+    /// names its variable.
+    pub fn needs_key(&self) -> bool {
+        let host = self.model.base_url.parse::<http::Uri>().ok().and_then(|uri| Some(uri.host()?.to_owned()));
+        let local = host.is_some_and(|host| matches!(host.as_str(), "localhost" | "[::1]") || host.starts_with("127."));
+        self.model.api_key_env.is_some() || !local
+    }
+
+    /// A path of the file, which is relative to where the file is.
+    pub(super) fn beside(&self, path: &Path) -> PathBuf {
+        beside(&self.path, path)
+    }
+}
+
+/// Where to look next.
+const HELP: &str = "`board run --help` shows a whole agent file";
+
+fn beside(file: &Path, path: &Path) -> PathBuf {
+    file.parent().map_or_else(|| path.to_owned(), |dir| dir.join(path))
+}
+
+/// The file that is being read.
+struct Place<'a> {
+    text: &'a str,
+    path: &'a Path,
+}
+
+impl Place<'_> {
+    /// What is wrong at `span`, with its line.
+    fn error(&self, span: Range<usize>, message: &str) -> Error {
+        let line = 1 + self.text.get(..span.start).unwrap_or_default().matches('\n').count();
+        Error::new(Kind::Usage, format!("{}:{line}: {message}", self.path.display()))
+    }
+
+    fn read(&self, file: &Path, span: Range<usize>) -> Result<String> {
+        let path = beside(self.path, file);
+        let wrong = |error| self.error(span, &format!("cannot read {}", path.display())).because(error);
+        std::fs::read_to_string(&path).map_err(wrong)
+    }
+
+    /// The rules of one list; a rule in the wrong one would never do what its author means.
+    fn rules(&self, written: Vec<Spanned<Rule>>, completion: bool) -> Result<Vec<StopSpec>> {
+        let rule = |rule: Spanned<Rule>| {
+            let span = rule.span();
+            let wrong = |message: &str| self.error(span.clone(), message).hint(HELP);
+            let spec = match rule.into_inner() {
+                Rule::Long(spec) => spec,
+                Rule::Short(text) => StopSpec::parse_with(&text, |file| {
+                    let text = self.read(Path::new(file), span.clone()).map_err(|error| error.to_string())?;
+                    serde_json::from_str(&text).map_err(|error| format!("the schema {file} is no JSON: {error}"))
+                })
+                .map_err(|error| wrong(&error.to_string()))?,
+            };
+            if let Some(doubt) = spec.lint().first() {
+                return Err(wrong(doubt));
+            }
+            match (completion, spec.is_completion()) {
+                (true, false) => Err(wrong("this rule accepts no answers; it belongs to `policies`")),
+                (false, true) => Err(wrong("this rule accepts answers; it belongs to `completion`")),
+                _ => Ok(spec),
+            }
+        };
+        written.into_iter().map(rule).collect()
+    }
+}

@@ -1,0 +1,208 @@
+//! How do bytes go out and come back? One POST over HTTP/1.1, with TLS where the address says so.
+//!
+//! Knows nothing of chats. Certificates are checked against the system's, so that a company's own authority is known.
+//! Neither redirects nor proxies are followed: the key goes to the address in the file and to no other.
+
+use std::io;
+use std::time::Duration;
+
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use http::{HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Client, Error as ClientError};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use sse_stream::SseStream;
+use tokio_stream::StreamExt as _;
+
+use crate::error::{Error, Kind, Result};
+
+/// A longer answer is given up: no model writes so much.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
+/// A connection that was idle for longer is not used again; servers close theirs about then.
+const IDLE: Duration = Duration::from_secs(30);
+
+type Outgoing = Full<bytes::Bytes>;
+
+/// A place to post to.
+#[derive(Debug)]
+pub(super) struct Http {
+    uri: Uri,
+    authorization: Option<HeaderValue>,
+    client: Wire,
+}
+
+/// With TLS or without; without it, nobody needs certificates to talk to a server on the same machine.
+#[derive(Debug)]
+enum Wire {
+    Plain(Client<HttpConnector, Outgoing>),
+    Tls(Client<HttpsConnector<HttpConnector>, Outgoing>),
+}
+
+/// The head of an answer, with its body still to come.
+pub(super) struct Response {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    body: UnsyncBoxBody<bytes::Bytes, io::Error>,
+}
+
+impl Http {
+    /// Prepares to post to `path` below `base_url`.
+    ///
+    /// # Errors
+    /// The address is none, or the system has no certificates to check a server's by.
+    pub(super) fn new(
+        base_url: &str,
+        path: &str,
+        authorization: Option<HeaderValue>,
+        connect: Duration,
+    ) -> Result<Self> {
+        let uri = address(base_url, path)?;
+        let mut tcp = HttpConnector::new();
+        tcp.set_connect_timeout(Some(connect));
+        tcp.set_nodelay(true);
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder.pool_idle_timeout(IDLE).pool_timer(TokioTimer::new());
+        let client = if uri.scheme_str() == Some("https") {
+            tcp.enforce_http(false);
+            let tls = HttpsConnectorBuilder::new().with_native_roots().map_err(|error| {
+                Error::new(Kind::Unreadable, "the system's certificates cannot be read")
+                    .because(error)
+                    .hint("install them (the package ca-certificates), or name a file of them in SSL_CERT_FILE")
+            })?;
+            Wire::Tls(builder.build(tls.https_only().enable_http1().wrap_connector(tcp)))
+        } else {
+            Wire::Plain(builder.build(tcp))
+        };
+        Ok(Self { uri, authorization, client })
+    }
+
+    /// The server, without anything that may be secret.
+    pub(super) fn server(&self) -> &str {
+        self.uri.authority().map_or("the server", |authority| authority.as_str())
+    }
+
+    /// Sends `body`; the answer's head is here when this returns.
+    pub(super) async fn post(&self, body: &bytes::Bytes) -> Result<Response, String> {
+        let mut request = Request::new(Full::new(body.clone()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(authorization) = &self.authorization {
+            request.headers_mut().insert(AUTHORIZATION, authorization.clone());
+        }
+        let answered = match &self.client {
+            Wire::Plain(client) => client.request(request).await,
+            Wire::Tls(client) => client.request(request).await,
+        };
+        let (head, body) = answered.map_err(|error| why(&error))?.into_parts();
+        let body = Limited::new(body, MAX_ANSWER_BYTES).map_err(io::Error::other).boxed_unsync();
+        Ok(Response { status: head.status, headers: head.headers, body })
+    }
+}
+
+impl Response {
+    /// A header as text.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// Whether the body is a stream of events, whatever was asked for.
+    pub(super) fn is_stream(&self) -> bool {
+        self.header("content-type").is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"))
+    }
+
+    /// The whole body.
+    pub(super) async fn bytes(self) -> Result<bytes::Bytes, String> {
+        self.body.collect().await.map(http_body_util::Collected::to_bytes).map_err(|error| error.to_string())
+    }
+
+    /// The data of each event, until `take` has enough or the body ends.
+    pub(super) async fn events(self, mut take: impl FnMut(&str) -> Enough + Send) -> Result<(), String> {
+        let mut events = SseStream::new(self.body);
+        while let Some(event) = events.next().await {
+            let event = event.map_err(|error| chain(&error))?;
+            if let Some(data) = event.data
+                && take(&data) == Enough::Yes
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the rest of a stream matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Enough {
+    Yes,
+    No,
+}
+
+/// The address of `path` below `base_url`; a query, such as a version, stays behind it.
+fn address(base_url: &str, path: &str) -> Result<Uri> {
+    let wrong = |why: &str| {
+        Error::new(Kind::Usage, format!("the base_url {why}"))
+            .hint("it looks like https://api.example.com/v1, or http://127.0.0.1:8080/v1 for a server on this machine")
+    };
+    let base: Uri = base_url.trim().parse().map_err(|error| wrong("is no address").because(error))?;
+    let (Some(scheme), Some(authority)) = (base.scheme_str(), base.authority()) else {
+        return Err(wrong("needs http:// or https:// and a host"));
+    };
+    if !matches!(scheme, "http" | "https") {
+        return Err(wrong("needs http:// or https://"));
+    }
+    // Errors name the address, so nothing secret may be in its part that is shown.
+    if authority.as_str().contains('@') {
+        return Err(wrong("must not hold a user or a password").hint("name the key's variable in api_key_env"));
+    }
+    let query = base.query().map_or_else(String::new, |query| format!("?{query}"));
+    let text = format!("{scheme}://{authority}{}{path}{query}", base.path().trim_end_matches('/'));
+    text.parse().map_err(|error| wrong("is no address").because(error))
+}
+
+fn why(error: &ClientError) -> String {
+    if error.is_connect() { format!("cannot connect: {}", last(error)) } else { chain(error) }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    for cause in std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+/// The first cause, which says most: `Connection refused`, `unknown issuer`.
+fn last(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |cause| cause.source());
+    causes.last().map(ToString::to_string).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_goes_between_the_base_and_its_query() {
+        let ok = |base: &str| address(base, "/chat/completions").unwrap().to_string();
+        assert_eq!(ok("http://127.0.0.1:1/v1/"), "http://127.0.0.1:1/v1/chat/completions");
+        assert_eq!(ok("https://a.example"), "https://a.example/chat/completions");
+        assert_eq!(ok("https://a.example/x?api-version=2"), "https://a.example/x/chat/completions?api-version=2");
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_without_its_secrets() {
+        let wrong = |base: &str| address(base, "/x").unwrap_err().to_string();
+        assert_eq!(wrong("localhost:8080/v1"), "the base_url is no address");
+        assert_eq!(wrong("/v1"), "the base_url needs http:// or https:// and a host");
+        assert_eq!(wrong("ftp://a/b"), "the base_url needs http:// or https://");
+        assert_eq!(wrong("https://me:pass@a.example/v1"), "the base_url must not hold a user or a password");
+    }
+}

@@ -1,0 +1,92 @@
+//! When is a server asked again? After a wait that it names, or one that grows and is never quite the same.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
+
+/// How often, and how long in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// How often a request is sent again after its first failure.
+    pub retries: u32,
+    /// The first wait; doubled each time, and shortened at random by up to a half.
+    pub first: Duration,
+    /// No wait that we choose is longer.
+    pub longest: Duration,
+    /// All waits of one answer together, those that the server asks for included, are no longer.
+    pub total: Duration,
+    /// Decides the random part.
+    pub seed: u64,
+}
+
+impl Default for Retry {
+    /// Four times, from half a second on, within two minutes.
+    fn default() -> Self {
+        let (first, longest) = (Duration::from_millis(500), Duration::from_secs(30));
+        Self { retries: 4, first, longest, total: Duration::from_secs(120), seed: 0 }
+    }
+}
+
+impl Retry {
+    /// The wait after failure number `failures`, counted from 1; `draw` tells apart the waits of one seed.
+    pub(super) fn wait(&self, failures: u32, draw: u64) -> Duration {
+        let factor = 2_u32.saturating_pow(failures.saturating_sub(1));
+        let full = self.first.saturating_mul(factor).min(self.longest);
+        // The upper 53 bits make an even number from 0 to 1; clients that failed together come back apart.
+        let even = (mixed(self.seed ^ mixed(draw)) >> 11) as f64 / (1_u64 << 53) as f64;
+        full.mul_f64(1.0 - even / 2.0)
+    }
+}
+
+/// SplitMix64's output function: enough to spread waits, and the same everywhere.
+fn mixed(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// What `Retry-After` asks for: seconds, or a date, which counts from the answer's own `Date`. So a wrong clock on
+/// either side does not matter.
+pub(super) fn retry_after(value: &str, date: Option<&str>) -> Option<Duration> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let time = |text: &str| DateTimeParser::new().parse_timestamp(text.trim()).ok();
+    let (until, now): (Timestamp, Timestamp) = (time(value)?, time(date?)?);
+    Some(Duration::try_from(until.duration_since(now)).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_differ_and_have_an_end() {
+        let retry = Retry { seed: 7, ..Retry::default() };
+        let waits: Vec<_> = (1..=12).map(|failures| retry.wait(failures, u64::from(failures))).collect();
+        for (failures, wait) in (0..).zip(&waits) {
+            let full = Duration::from_millis(500).saturating_mul(1 << failures).min(retry.longest);
+            assert!(full / 2 <= *wait && *wait <= full, "{failures}: {wait:?} of {full:?}");
+        }
+        assert_eq!(waits, (1..=12).map(|n| retry.wait(n, u64::from(n))).collect::<Vec<_>>());
+        assert_ne!(retry.wait(1, 1), Retry { seed: 8, ..retry }.wait(1, 1));
+        assert!(retry.wait(u32::MAX, 0) <= retry.longest);
+    }
+
+    #[test]
+    fn a_server_asks_for_seconds_or_names_a_time() {
+        let seconds = |n| Some(Duration::from_secs(n));
+        assert_eq!(retry_after(" 7 ", None), seconds(7));
+        assert_eq!(retry_after("0.25", None), Some(Duration::from_millis(250)));
+        let now = Some("Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(retry_after("Sun, 06 Nov 1994 08:50:00 GMT", now), seconds(23));
+        assert_eq!(retry_after("Sun, 06 Nov 1994 08:00:00 GMT", now), seconds(0), "a time gone by asks for no wait");
+        for nonsense in ["soon", "-1", "NaN", "inf", ""] {
+            assert_eq!(retry_after(nonsense, now), None, "{nonsense}");
+        }
+        assert_eq!(retry_after("Sun, 06 Nov 1994 08:50:00 GMT", None), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! What must never be seen again? The key: neither in a trace, nor in a message, nor on the terminal.
+//!
+//! Whatever comes back from outside (a server's complaint, a model's answer, a tool's output) goes through
+//! [`Secret::scrub`] before anybody keeps it: servers echo keys, and a command can read the key's file.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use http::HeaderValue;
+use serde_json::Value;
+
+use crate::engine::{Tool, ToolCx, ToolError, ToolLimits};
+
+/// What stands in the key's place.
+const SCRUBBED: &str = "[key]";
+/// A shorter key is a placeholder such as `none`, which may well be a word of the text.
+const MIN_KEY_BYTES: usize = 8;
+
+/// A key, or none; never shown.
+#[derive(Clone, Default)]
+pub struct Secret(Option<Arc<str>>);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Secret(..)" } else { "Secret(none)" })
+    }
+}
+
+impl Secret {
+    /// Takes a key; blanks around it come from files and are dropped, and an empty one is none.
+    pub fn new(key: Option<&str>) -> Self {
+        Self(key.map(str::trim).filter(|key| !key.is_empty()).map(Arc::from))
+    }
+
+    /// Whether there is a key.
+    pub fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The header that presents it; `None` where there is no key.
+    ///
+    /// # Errors
+    /// It holds characters that no header may hold.
+    pub(super) fn header(&self) -> Result<Option<HeaderValue>, http::header::InvalidHeaderValue> {
+        let header = |key: &Arc<str>| {
+            let mut value = HeaderValue::from_str(&format!("Bearer {key}"))?;
+            value.set_sensitive(true);
+            Ok(value)
+        };
+        self.0.as_ref().map(header).transpose()
+    }
+
+    fn searched(&self) -> Option<&str> {
+        self.0.as_deref().filter(|key| key.len() >= MIN_KEY_BYTES)
+    }
+
+    /// The text without the key.
+    pub fn scrub<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.searched() {
+            Some(key) if text.contains(key) => Cow::Owned(text.replace(key, SCRUBBED)),
+            _ => Cow::Borrowed(text),
+        }
+    }
+
+    /// A JSON value without the key, in names and values.
+    pub fn scrub_value(&self, value: Value) -> Value {
+        match value {
+            _ if self.searched().is_none() => value,
+            Value::String(text) => Value::String(self.scrub(&text).into_owned()),
+            Value::Array(items) => items.into_iter().map(|item| self.scrub_value(item)).collect(),
+            Value::Object(map) => {
+                let scrubbed =
+                    map.into_iter().map(|(name, value)| (self.scrub(&name).into_owned(), self.scrub_value(value)));
+                Value::Object(scrubbed.collect())
+            }
+            other => other,
+        }
+    }
+
+    /// How much of the end of `text` may be the beginning of the key.
+    fn begun_in(&self, text: &str) -> usize {
+        let Some(key) = self.searched() else { return 0 };
+        let longest = key.len().saturating_sub(1).min(text.len());
+        (1..=longest)
+            .rev()
+            .find(|many| text.as_bytes().ends_with(key.as_bytes().get(..*many).unwrap_or_default()))
+            .unwrap_or(0)
+    }
+}
+
+/// Text that comes in pieces, passed on without the key, which may come in pieces too.
+#[derive(Debug)]
+pub(super) struct Pieces<'a> {
+    secret: &'a Secret,
+    held: String,
+}
+
+impl<'a> Pieces<'a> {
+    pub(super) fn new(secret: &'a Secret) -> Self {
+        Self { secret, held: String::new() }
+    }
+
+    /// Passes on what cannot be part of the key.
+    pub(super) fn push(&mut self, piece: &str, heard: &(dyn Fn(&str) + Send + Sync)) {
+        self.held.push_str(piece);
+        let scrubbed = self.secret.scrub(&self.held).into_owned();
+        let (free, begun) = scrubbed.split_at(scrubbed.len() - self.secret.begun_in(&scrubbed));
+        if !free.is_empty() {
+            heard(free);
+        }
+        self.held = begun.to_owned();
+    }
+
+    /// Passes on the rest.
+    pub(super) fn end(self, heard: &(dyn Fn(&str) + Send + Sync)) {
+        if !self.held.is_empty() {
+            heard(&self.held);
+        }
+    }
+}
+
+/// A tool whose results are kept free of the key.
+#[derive(Debug, Clone)]
+pub struct Scrubbed<T> {
+    tool: T,
+    secret: Secret,
+}
+
+impl<T: Tool> Scrubbed<T> {
+    /// Keeps `secret` out of what `tool` gives.
+    pub fn new(tool: T, secret: Secret) -> Self {
+        Self { tool, secret }
+    }
+}
+
+impl<T: Tool> Tool for Scrubbed<T> {
+    type Args = T::Args;
+    type Output = Value;
+
+    fn name(&self) -> &str {
+        self.tool.name()
+    }
+
+    fn description(&self) -> &str {
+        self.tool.description()
+    }
+
+    async fn call(&self, args: Self::Args, cx: ToolCx<'_>) -> Result<Value, ToolError> {
+        match self.tool.call(args, cx).await {
+            Ok(output) => {
+                let output = serde_json::to_value(output);
+                let output =
+                    output.map_err(|error| ToolError::new(format!("the result cannot be written: {error}")))?;
+                Ok(self.secret.scrub_value(output))
+            }
+            Err(error) => Err(ToolError { message: self.secret.scrub(&error.message).into_owned(), ..error }),
+        }
+    }
+
+    fn limits(&self) -> ToolLimits {
+        self.tool.limits()
+    }
+
+    fn needs(&self) -> &[&str] {
+        self.tool.needs()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_never_shown() {
+        let secret = Secret::new(Some(" sk-123456789\n"));
+        assert_eq!(format!("{secret:?}"), "Secret(..)");
+        assert!(secret.header().unwrap().unwrap().is_sensitive());
+        assert_eq!(secret.scrub("bad key sk-123456789!"), "bad key [key]!");
+        let value = json!({"a": ["sk-123456789", 1], "sk-123456789": "x"});
+        assert_eq!(secret.scrub_value(value), json!({"a": ["[key]", 1], "[key]": "x"}));
+        assert!(Secret::new(Some("a\nb")).header().is_err());
+    }
+
+    #[test]
+    fn a_placeholder_is_a_word_like_any_other() {
+        let secret = Secret::new(Some("none"));
+        assert_eq!(secret.scrub("none of it"), "none of it");
+        assert!(!Secret::new(Some(" ")).is_some() && secret.is_some());
+    }
+
+    #[test]
+    fn a_key_that_comes_in_pieces_is_held_back() {
+        let secret = Secret::new(Some("sk-123456789"));
+        let heard = |pieces: &[&str]| {
+            let parts = Mutex::new(Vec::new());
+            let mut scrubber = Pieces::new(&secret);
+            let hear = |text: &str| parts.lock().unwrap().push(text.to_owned());
+            pieces.iter().for_each(|piece| scrubber.push(piece, &hear));
+            scrubber.end(&hear);
+            parts.into_inner().unwrap()
+        };
+        assert_eq!(heard(&["it is sk-12", "3456", "789 ok"]), ["it is ", "[key] ok"]);
+        assert_eq!(heard(&["ask-", "no"]), ["a", "sk-no"]);
+        assert_eq!(heard(&["s"]), ["s"]);
+    }
+}

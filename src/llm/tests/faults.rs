@@ -1,0 +1,179 @@
+//! Faulty answers: which are asked for again, after how long, and what is said of the others.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::endpoint::{Endpoint, Play, message, piece, says};
+use super::{KEY, address, client};
+use crate::engine::{ModelError, ModelErrorKind};
+use crate::llm::{Client, Endpoint as Address, Patience, Retry, Secret};
+
+fn fails(status: u16, message: &str) -> Play {
+    Play::Whole(status, "", json!({"error": {"message": message, "type": "some_error"}}).to_string())
+}
+
+/// Asks a server that plays only this.
+async fn error(plays: impl IntoIterator<Item = Play>) -> ModelError {
+    let endpoint = Endpoint::playing(plays);
+    client(Address { retry: Retry { retries: 0, ..Retry::default() }, ..address(&endpoint) }).ask().await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_server_that_fails_is_asked_again_after_a_growing_wait() {
+    let endpoint = Endpoint::playing([fails(500, "oops"), fails(503, "busy"), says("at last")]);
+    let asked = client(address(&endpoint));
+    let reply = asked.ask().await.unwrap();
+    assert_eq!((reply.text.as_str(), reply.attempts), ("at last", 3));
+    let waits = asked.waits();
+    let bounds = [(250, 500), (500, 1000)];
+    assert_eq!(waits.len(), 2);
+    for (wait, (least, most)) in waits.iter().zip(bounds) {
+        assert!((least..=most).contains(&wait.as_millis()), "{waits:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_is_not_asked_for_ever() {
+    let endpoint = Endpoint::playing([fails(500, "1"), fails(500, "2"), fails(500, "3"), says("too late")]);
+    let asked = client(address(&endpoint));
+    let error = asked.ask().await.unwrap_err();
+    assert_eq!((error.kind, error.attempts, endpoint.seen().len()), (ModelErrorKind::Transient, 3, 3));
+    assert!(error.message.ends_with(": HTTP 500 Internal Server Error: 3"), "{error}");
+}
+
+#[tokio::test]
+async fn what_a_server_asks_for_is_obeyed() {
+    let date = "date: Sun, 06 Nov 1994 08:49:37 GMT\r\nretry-after: Sun, 06 Nov 1994 08:49:58 GMT\r\n";
+    let endpoint = Endpoint::playing([
+        Play::Whole(429, "retry-after: 7\r\n", "slow down".to_owned()),
+        Play::Whole(503, date, String::new()),
+        says("ok"),
+    ]);
+    let asked = client(address(&endpoint));
+    assert_eq!(asked.ask().await.unwrap().text, "ok");
+    assert_eq!(asked.waits(), [7, 21].map(Duration::from_secs));
+}
+
+#[tokio::test]
+async fn nobody_waits_longer_than_all_waits_may_take() {
+    let endpoint = Endpoint::playing([
+        Play::Whole(429, "retry-after: 100\r\n", String::new()),
+        Play::Whole(429, "retry-after: 100\r\n", "come back tomorrow".to_owned()),
+    ]);
+    let asked = client(address(&endpoint));
+    let error = asked.ask().await.unwrap_err();
+    assert_eq!((error.attempts, error.retry_after), (2, Some(Duration::from_secs(100))));
+    assert_eq!(asked.waits(), [Duration::from_secs(100)], "the second wait would be beyond two minutes");
+}
+
+#[tokio::test]
+async fn a_refusal_is_final() {
+    for (status, again) in
+        [(400, false), (401, false), (403, false), (404, false), (422, false), (408, true), (409, true)]
+    {
+        let endpoint = Endpoint::playing([fails(status, "no"), says("ok")]);
+        let asked = client(address(&endpoint));
+        match asked.ask().await {
+            Ok(_) => assert!(again, "{status}"),
+            Err(error) => {
+                assert!(!again, "{status}");
+                assert_eq!((error.kind, error.attempts), (ModelErrorKind::Fatal, 1));
+                assert!(error.message.contains(&status.to_string()) && error.message.ends_with(": no"), "{error}");
+            }
+        }
+        assert_eq!(asked.waits().len(), usize::from(again));
+    }
+}
+
+#[tokio::test]
+async fn what_is_too_long_is_said_to_be() {
+    let code = json!({"error": {"message": "Reduce it.", "code": "context_length_exceeded"}}).to_string();
+    let text = "This model's maximum context length is 8192 tokens.";
+    let llama =
+        json!({"error": {"code": 400, "message": "the request exceeds the available context size"}}).to_string();
+    for play in [Play::Whole(400, "", code), fails(400, text), Play::Whole(400, "", llama), fails(413, "too large")] {
+        assert_eq!(error([play]).await.kind, ModelErrorKind::Overflow);
+    }
+    // In the middle of an answer too.
+    let inside = json!({"error": {"message": text}}).to_string();
+    assert_eq!(error([Play::Events(vec![inside.clone()])]).await.kind, ModelErrorKind::Overflow);
+    assert_eq!(error([Play::Whole(200, "", inside)]).await.kind, ModelErrorKind::Overflow);
+}
+
+#[tokio::test]
+async fn an_answer_that_says_nothing_is_empty() {
+    let nothing = json!({"choices": []}).to_string();
+    let reasoned = piece(&json!({"reasoning_content": "hm"}), Some("length"));
+    for play in [says(""), says(" \n"), Play::Whole(200, "", nothing), Play::Events(vec![reasoned])] {
+        let error = error([play]).await;
+        assert_eq!((error.kind, error.attempts), (ModelErrorKind::Empty, 1), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_torn_answer_is_asked_for_again() {
+    let torn = || Play::Events(vec![piece(&json!({"content": "half"}), None)]);
+    let faults = [
+        torn(),
+        Play::Events(vec![piece(&json!({"content": "x"}), None), "{\"choices\": [".to_owned()]),
+        Play::Events(vec![json!({"error": {"message": "the model crashed"}}).to_string()]),
+        Play::Short(1000, "{\"choices\":".to_owned()),
+        Play::Whole(200, "", "<html>".to_owned()),
+        Play::Close,
+    ];
+    for fault in faults {
+        let endpoint = Endpoint::playing([fault, says("whole")]);
+        let reply = client(address(&endpoint)).ask().await.unwrap();
+        assert_eq!((reply.text.as_str(), reply.attempts), ("whole", 2));
+    }
+    assert!(error([torn()]).await.message.ends_with("the answer was cut off"));
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_given_up() {
+    let patience = Patience { first_byte: Duration::from_millis(50), ..Patience::default() };
+    let endpoint = Endpoint::playing([Play::Hang, says("ok")]);
+    let reply = client(Address { patience, ..address(&endpoint) }).ask().await.unwrap();
+    assert_eq!((reply.text.as_str(), reply.attempts), ("ok", 2));
+
+    let patience = Patience { whole: Duration::from_millis(100), ..Patience::default() };
+    let endpoint = Endpoint::playing([Play::HangInside]);
+    let retry = Retry { retries: 0, ..Retry::default() };
+    let error = client(Address { patience, retry, ..address(&endpoint) }).ask().await.unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::Transient);
+    assert!(error.message.ends_with("the answer was not complete within 100 ms"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = taken.local_addr().unwrap();
+    drop(taken);
+    let endpoint = Endpoint::playing([]);
+    let base_url = format!("http://{place}/v1");
+    let asked = client(Address { base_url, ..address(&endpoint) });
+    let error = asked.ask().await.unwrap_err();
+    assert_eq!((error.kind, error.attempts), (ModelErrorKind::Transient, 3));
+    assert!(error.message.starts_with(&format!("{place}: cannot connect: ")), "{error}");
+}
+
+#[tokio::test]
+async fn a_message_is_short_on_one_line_and_without_the_key() {
+    let complaint = format!("Incorrect key {KEY}\n\n{}", "ä".repeat(2000));
+    let key = error([fails(401, &complaint)]).await;
+    assert!(key.message.contains("HTTP 401 Unauthorized: Incorrect key [key] ää"), "{key}");
+    assert!(!key.message.contains(KEY) && !key.message.contains('\n'));
+    assert!(key.message.len() <= 503 && key.message.ends_with("ä..."), "{}", key.message.len());
+    let html = error([Play::Whole(502, "", "<h1>Bad Gateway</h1>".to_owned())]).await;
+    assert!(html.message.ends_with("HTTP 502 Bad Gateway: <h1>Bad Gateway</h1>"), "{html}");
+}
+
+#[test]
+fn an_address_or_a_key_that_cannot_be_is_refused_at_once() {
+    let endpoint = Endpoint::playing([message(&json!({}))]);
+    let wrong = Client::new(Address { base_url: "nowhere".to_owned(), ..address(&endpoint) }).unwrap_err();
+    assert!(wrong.to_string().starts_with("the base_url "), "{wrong}");
+    let wrong = Client::new(Address { key: Secret::new(Some("a\u{7f}b")), ..address(&endpoint) }).unwrap_err();
+    assert_eq!(wrong.to_string(), "the key holds characters that a header cannot carry");
+}

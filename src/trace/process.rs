@@ -1,0 +1,44 @@
+//! Is the process that writes a trace still there? Asked of Linux's `/proc`; other systems are not asked.
+
+use std::fs;
+use std::path::Path;
+
+/// The machine's name as Linux tells it; other systems tell it in other ways, and a reader then asks nothing of it.
+pub fn host_name() -> Option<String> {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Whether a process of this number runs here; `None` where it ran on another machine or nobody can tell.
+///
+/// The number may meanwhile be another process's: then this says that it runs. One that has ended and whose parent has
+/// not asked how does not run any more.
+pub fn is_running(host: &str, pid: i64) -> Option<bool> {
+    let here = host_name()? == host && Path::new("/proc/self").exists();
+    if !here || pid <= 0 {
+        return None;
+    }
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return Some(Path::new(&format!("/proc/{pid}")).exists());
+    };
+    // "1234 (name) S ...": the name may hold anything, brackets too.
+    let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
+    Some(!matches!(state, Some('Z' | 'X')))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_runs_and_one_that_ended_does_not() {
+        let host = host_name().unwrap();
+        assert_eq!(is_running(&host, i64::from(std::process::id())), Some(true));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = i64::from(child.id());
+        child.wait().unwrap();
+        assert_eq!(is_running(&host, pid), Some(false));
+        assert_eq!(is_running("elsewhere", pid), None);
+        assert_eq!(is_running(&host, 0), None);
+    }
+}

@@ -1,0 +1,237 @@
+//! Does `board run` drive a real agent? The real binary against a server that plays a model.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::board::BINARY;
+use crate::disk::walk;
+use crate::endpoint::{Endpoint, Play, calls, piece, says};
+use crate::wait::until;
+
+const KEY: &str = "sk-e2e-0123456789abcdef";
+
+/// A directory with an agent file, a workspace and runs.
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new(endpoint: &Endpoint, rest: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("work")).unwrap();
+        let model = format!(
+            "[model]\nbase_url = \"{}\"\nmodel = \"tiny\"\napi_key_env = \"E2E_KEY\"\nretries = 1\n",
+            endpoint.base_url
+        );
+        let workspace = "[workspace]\ndir = \"work\"\n\
+                         tools = [\"read_file\", \"replace_lines\", \"list_dir\", \"search\", \"run_command\"]\n";
+        fs::write(dir.path().join("agent.toml"), format!("{model}{workspace}{rest}")).unwrap();
+        Self { dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(BINARY);
+        command.arg("run").arg(self.path("agent.toml")).args(args).arg("--runs").arg(self.path("runs"));
+        command.env("NO_COLOR", "1").env("E2E_KEY", KEY);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// The one run that was recorded.
+    fn recorded(&self) -> PathBuf {
+        let runs: Vec<_> = fs::read_dir(self.path("runs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(runs.len(), 1, "{runs:?}");
+        runs[0].clone()
+    }
+
+    fn manifest(&self) -> Value {
+        serde_json::from_slice(&fs::read(self.recorded().join("manifest.json")).unwrap()).unwrap()
+    }
+
+    #[track_caller]
+    fn is_sound(&self) {
+        let check = Command::new(BINARY).arg("check").arg(self.recorded()).output().unwrap();
+        assert!(check.status.success(), "{}", text(&check.stdout));
+    }
+
+    #[track_caller]
+    fn holds_no_key(&self) {
+        for path in walk(self.dir.path()).into_iter().filter(|path| path.is_file()) {
+            let bytes = fs::read(&path).unwrap();
+            assert!(!String::from_utf8_lossy(&bytes).contains(KEY), "{} holds the key", path.display());
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A script that fails until its bug is fixed.
+fn buggy(place: &Place) {
+    fs::write(place.path("work/sum.sh"), "a=$1\nb=$2\necho $((a - b))\n").unwrap();
+    fs::write(place.path("work/test.sh"), "test \"$(sh sum.sh 2 3)\" = 5 && echo passed\n").unwrap();
+}
+
+fn fixing() -> Vec<Play> {
+    let edit = json!({"path": "sum.sh", "start_line": 3, "end_line": 3, "text": "echo $((a + b))", "expect": "echo $((a - b))"});
+    vec![
+        calls("c1", "read_file", &json!({"path": "sum.sh"})),
+        calls("c2", "replace_lines", &edit),
+        calls("c3", "run_command", &json!({"command": "sh test.sh; env"})),
+        says("It subtracted; now it adds."),
+    ]
+}
+
+#[test]
+fn an_agent_finds_and_fixes_a_bug() {
+    let endpoint = Endpoint::playing(fixing());
+    let critic = "[[critic]]\nkind = \"command\"\nname = \"tests\"\ncommand = \"sh test.sh\"\n";
+    let place = Place::new(&endpoint, critic);
+    buggy(&place);
+    let done = place.run(&["fix the sum"]);
+    let (stdout, stderr) = (text(&done.stdout), text(&done.stderr));
+    assert_eq!(done.status.code(), Some(0), "{stderr}");
+    assert!(stdout.starts_with("It subtracted; now it adds.\n\n"), "{stdout}");
+    assert_eq!(stdout.lines().count(), 3, "the answer and the verdict: {stdout}");
+    assert_eq!(fs::read_to_string(place.path("work/sum.sh")).unwrap(), "a=$1\nb=$2\necho $((a + b))\n");
+
+    let lines: Vec<_> = stderr.lines().collect();
+    assert_eq!(lines[0], format!("board: recording {}", place.recorded().display()));
+    assert_eq!(lines[1], "board: step 0: read_file sum.sh ok | 14 tokens");
+    assert!(lines[3].starts_with("board: step 2: run_command sh test.sh; env ok"), "{stderr}");
+    assert_eq!(lines[4], "board: step 3: answers It subtracted; now it adds. | tests continue 1.00 | 14 tokens");
+
+    assert!(endpoint.seen().iter().all(|seen| seen.head.contains(&format!("Bearer {KEY}"))));
+    let results = endpoint.seen()[3].body["messages"].to_string();
+    assert!(
+        results.contains("passed") && !results.contains("E2E_KEY"),
+        "the shell knows nothing of the key: {results}"
+    );
+    place.is_sound();
+    place.holds_no_key();
+    let manifest = place.manifest();
+    assert_eq!((&manifest["status"], &manifest["stop"]["outcome"]), (&json!("completed"), &json!("completed")));
+}
+
+#[test]
+fn a_run_is_told_in_json() {
+    let piece = |text: &str, end| piece(&json!({"content": text}), end);
+    let endpoint = Endpoint::playing([Play::Events(vec![piece("It is ", None), piece("fine.", Some("stop"))])]);
+    let place = Place::new(&endpoint, "[task]\nobjective = \"look\"\n");
+    let done = place.run(&["--json"]);
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!((&report["outcome"], &report["answer"]), (&json!("completed"), &json!("It is fine.")));
+    assert_eq!((&report["steps"], &report["stop_reason"]), (&json!(1), &json!("final")));
+    assert_eq!(report["path"], place.recorded().display().to_string());
+    assert_eq!(endpoint.seen()[0].body["messages"][1]["content"], "look");
+    place.is_sound();
+}
+
+#[test]
+fn a_run_that_does_not_complete_says_no() {
+    let again = || calls("c", "list_dir", &json!({}));
+    let endpoint = Endpoint::playing([again(), again(), again()]);
+    let place = Place::new(&endpoint, "[budget]\nsteps = 2\n");
+    let done = place.run(&["list for ever"]);
+    assert_eq!(done.status.code(), Some(1));
+    assert_eq!(text(&done.stdout).lines().count(), 1, "the verdict alone: {}", text(&done.stdout));
+    assert_eq!(place.manifest()["stop"]["outcome"], "truncated");
+    place.is_sound();
+}
+
+#[test]
+fn a_server_that_echoes_the_key_gets_it_nowhere() {
+    let complaint = json!({"error": {"message": format!("the key {KEY} is not known")}}).to_string();
+    let endpoint = Endpoint::playing([Play::Whole(401, "", complaint)]);
+    let place = Place::new(&endpoint, "");
+    let done = place.run(&["try"]);
+    assert_eq!(done.status.code(), Some(1));
+    let said = format!("{}{}", text(&done.stdout), text(&done.stderr));
+    assert!(said.contains("the key [key] is not known") && !said.contains(KEY), "{said}");
+    place.is_sound();
+    place.holds_no_key();
+}
+
+#[test]
+fn the_task_may_come_from_stdin() {
+    let endpoint = Endpoint::playing([says("ok")]);
+    let place = Place::new(&endpoint, "");
+    fs::write(place.path("task.txt"), "do as the file says\n").unwrap();
+    let stdin = fs::File::open(place.path("task.txt")).unwrap();
+    let done = place.command(&["-"]).stdin(stdin).output().unwrap();
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let messages = &endpoint.seen()[0].body["messages"];
+    assert_eq!(messages[1]["content"], "do as the file says");
+}
+
+#[test]
+fn what_is_missing_is_said_before_anything_is_recorded() {
+    let endpoint = Endpoint::playing([]);
+    let place = Place::new(&endpoint, "");
+    let no_task = place.run(&[]);
+    assert_eq!((no_task.status.code(), text(&no_task.stdout).as_str()), (Some(2), ""));
+    assert!(text(&no_task.stderr).starts_with("board: there is no task\nhint: give it after the file"));
+    let no_key = place.command(&["x"]).env_remove("E2E_KEY").output().unwrap();
+    assert_eq!(no_key.status.code(), Some(2));
+    assert!(text(&no_key.stderr).starts_with("board: E2E_KEY is not set"), "{}", text(&no_key.stderr));
+    fs::write(place.path("agent.toml"), "[model]\nbase = 1\n").unwrap();
+    let wrong = place.run(&["x"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("agent.toml:2: unknown field `base`"), "{}", text(&wrong.stderr));
+    let missing = Command::new(BINARY).args(["run", "no-such.toml", "x"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(3));
+    assert!(!place.path("runs").exists());
+}
+
+/// Sends what Ctrl-C sends.
+fn interrupt(child: &Child) {
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+fn wait_for(path: &Path) {
+    until("the command runs", || path.exists().then_some(()));
+}
+
+#[test]
+fn an_interrupted_tool_leaves_a_closed_manifest() {
+    let endpoint = Endpoint::playing([calls("c1", "run_command", &json!({"command": "touch started; sleep 600"}))]);
+    let place = Place::new(&endpoint, "");
+    let child = place.command(&["wait"]).spawn().unwrap();
+    wait_for(&place.path("work/started"));
+    interrupt(&child);
+    let done = child.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(1), "{}", text(&done.stderr));
+    assert!(text(&done.stderr).contains("board: ending the run; once more ends the program"), "{}", text(&done.stderr));
+    assert_eq!(text(&done.stdout).lines().count(), 1);
+    let manifest = place.manifest();
+    assert_eq!(manifest["stop"]["code"], "cancelled_immediate");
+    assert_eq!(manifest["stop"]["outcome"], "cancelled");
+    assert_ne!(manifest["status"], "running");
+    place.is_sound();
+}
+
+#[test]
+fn an_interrupted_answer_is_not_waited_for() {
+    let endpoint = Endpoint::playing([Play::Hang]);
+    let place = Place::new(&endpoint, "");
+    let child = place.command(&["wait"]).spawn().unwrap();
+    until("the model is asked", || (!endpoint.seen().is_empty()).then_some(()));
+    interrupt(&child);
+    let done = child.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(1), "{}", text(&done.stderr));
+    assert_eq!(place.manifest()["stop"]["code"], "cancelled_immediate");
+    place.is_sound();
+}
