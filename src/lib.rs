@@ -10,6 +10,7 @@
 //! | [`stop`] | when to stop? |
 //! | [`engine`] | how is a trace made? |
 //! | `tools` | what can an agent touch? |
+//! | `demo` | what does a run look like? |
 //! | `llm` | how is a real model asked, and by whom? |
 //! | [`analysis`] | what does it mean? |
 //! | `live` | what changed? |
@@ -71,7 +72,7 @@
 //! use trace_board::model::Index;
 //! use trace_board::trace::{RunDir, RunReader};
 //!
-//! let dir = RunDir::alone(Path::new("sample_runs/q060_critic_stop"));
+//! let dir = RunDir::alone(Path::new("sample_runs/qitos/q060_critic_stop"));
 //! // Nobody writes there any more, so an unfinished last line need not be waited for.
 //! let mut reader = RunReader::settling(dir, Duration::ZERO);
 //! let mut index = Index::default();
@@ -83,6 +84,9 @@
 //! ```
 
 pub mod analysis;
+#[cfg(feature = "demo")]
+#[doc(hidden)]
+pub mod demo;
 pub mod engine;
 pub mod error;
 #[cfg(feature = "llm")]

@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use crate::error::{Error, Kind, Result};
 
 mod check;
+mod demo;
 mod list;
 mod look;
 mod open;
@@ -37,6 +38,7 @@ enum Command {
     List(list::Args),
     Show(show::Args),
     Check(check::Args),
+    Demo(demo::Args),
     #[cfg(feature = "llm")]
     Run(run::Args),
 }
@@ -81,6 +83,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::List(args) => list::run(args, look, out),
         Command::Show(args) => show::run(&args, look, out),
         Command::Check(args) => check::run(&args, look, out),
+        Command::Demo(args) => demo::run(&args, look, out),
         #[cfg(feature = "llm")]
         Command::Run(args) => run::run(&args, look, out),
     };

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -16,6 +17,21 @@ pub trait Clock: Send + Sync {
 
     /// Waits.
     fn sleep(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+}
+
+/// A clock that an engine shares with the tools and critics of its run, so that their waits are in its time.
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn elapsed(&self) -> Duration {
+        (**self).elapsed()
+    }
+
+    fn now_us(&self) -> i64 {
+        (**self).now_us()
+    }
+
+    fn sleep(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        (**self).sleep(time)
+    }
 }
 
 /// The machine's clock.
@@ -87,4 +103,18 @@ pub(super) fn step_seed(seed: u64, step: u64) -> u64 {
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_clock_is_one_clock() {
+        let clock: Arc<dyn Clock> = Arc::new(Stepping::new(1_000, Duration::from_micros(10)));
+        let shared = Arc::clone(&clock);
+        drop(Clock::sleep(&shared, Duration::from_micros(500)));
+        assert_eq!((clock.now_us(), Clock::elapsed(&shared).as_micros()), (1_500, 500));
+        assert_eq!(clock.elapsed().as_micros(), 510);
+    }
 }

@@ -17,7 +17,7 @@ pub use dir::RunDir;
 pub use process::{host_name, is_running};
 pub use read::{RunReader, SETTLE};
 pub use root::{Found, MAX_DEPTH, Place, RootScanner, Skipped, is_trace_file};
-pub use write::{EventLine, RunEnd, RunInfo, RunWriter, WriteError};
+pub use write::{EventLine, RESERVE_FILE, RunEnd, RunInfo, RunWriter, WriteError};
 
 #[doc = include_str!("FORMAT.md")]
 pub mod format {}

@@ -14,6 +14,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::Serialize;
 
+pub use self::file::RESERVE_FILE;
 use self::file::{LineFile, Reserve};
 use self::manifest::{ManifestText, Now};
 pub use self::manifest::{RunEnd, RunInfo};

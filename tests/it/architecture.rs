@@ -17,6 +17,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("stop", &["model"]),
     ("engine", &["error", "model", "stop", "trace"]),
     ("tools", &["error", "engine"]),
+    // Scenarios are small programs that use the library as a user would.
+    ("demo", &["error", "stop", "trace", "engine", "tools"]),
     // What a recorded code means is known where codes are made; a what-if asks the rules themselves.
     ("analysis", &["error", "model", "stop"]),
     ("llm", &["error", "stop", "engine", "tools"]),
@@ -24,9 +26,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("live", &["error", "model", "trace", "analysis"]),
     ("view", &["error", "model", "analysis"]),
     ("web", &["error", "model", "analysis", "live", "view"]),
-    ("cli", &["error", "model", "trace", "stop", "engine", "llm", "analysis", "live", "view", "web"]),
+    ("cli", &["error", "model", "trace", "stop", "engine", "demo", "llm", "analysis", "live", "view", "web"]),
     ("main", &["error", "cli"]),
-    ("lib", &["error", "model", "trace", "stop", "engine", "tools", "llm", "analysis", "live", "view", "web", "cli"]),
+    (
+        "lib",
+        &[
+            "error", "model", "trace", "stop", "engine", "tools", "demo", "llm", "analysis", "live", "view", "web",
+            "cli",
+        ],
+    ),
 ];
 
 /// What only some rooms may touch.
@@ -38,7 +46,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("hyper_util", &["llm"]),
     ("notify", &["live"]),
     ("rustix", &["tools"]),
-    ("std::fs", &["trace", "engine", "llm", "live", "cli"]),
+    ("std::fs", &["trace", "engine", "demo", "llm", "live", "cli"]),
     ("toml", &["llm"]),
     ("SystemTime::now", &["engine", "live", "cli", "web"]),
 ];

@@ -57,6 +57,7 @@ fn help_of_every_command() {
       list   List the runs below a directory, one line each
       show   Show a run, one of its steps, or its events
       check  Say what is wrong with the files of runs; exit code 1 where anything is
+      demo   Write demo runs: agents that play, with real tools and without a model
       run    Run an agent that a file describes, and record it; exit code 1 where it did not complete
       help   Print this message or the help of the given subcommand(s)
 
@@ -125,6 +126,24 @@ fn help_of_every_command() {
     Options:
           --json  Print one JSON document
       -h, --help  Print help
+    "#);
+    let demo = help(&["demo", "--help"]);
+    let (usage, scenarios) = demo.split_once("Scenarios:\n").expect("the help lists the scenarios");
+    assert_eq!(scenarios.lines().count(), trace_board::demo::SCENARIOS.len());
+    insta::assert_snapshot!(usage, @r#"
+    Write demo runs: agents that play, with real tools and without a model
+
+    Usage: board demo [OPTIONS] [ROOT]
+
+    Arguments:
+      [ROOT]  The directory that gets a directory for each run [default: ./runs]
+
+    Options:
+          --scenario <NAME>  Only this scenario; may be given several times
+          --seed <N>         What the data of the runs is drawn from [default: 7]
+          --live             Play one scenario in real time, to be watched on the board; Ctrl-C ends it
+          --json             Print one JSON document
+      -h, --help             Print help
     "#);
     #[cfg(feature = "llm")]
     insta::assert_snapshot!(help(&["run", "-h"]), @r#"

@@ -23,6 +23,7 @@ mod writer;
 
 mod architecture;
 mod cli;
+mod demo;
 mod engine;
 mod format;
 mod live;

@@ -9,7 +9,8 @@ use super::WriteError;
 use crate::model::TraceFile;
 
 const MANIFEST_TEMP: &str = ".manifest.json.tmp";
-const RESERVE: &str = ".reserve";
+/// The file that holds some space in reserve while a run is written; one that was killed leaves it behind.
+pub const RESERVE_FILE: &str = ".reserve";
 /// Enough for an END event and a manifest with some tool descriptions.
 const RESERVE_BYTES: usize = 64 << 10;
 
@@ -80,7 +81,7 @@ pub(super) struct Reserve(PathBuf);
 impl Reserve {
     /// Takes the space in `dir`; of two takers one fails.
     pub(super) fn take(dir: &Path) -> Result<Self, WriteError> {
-        let path = dir.join(RESERVE);
+        let path = dir.join(RESERVE_FILE);
         let mut file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(at(&path))?;
         let reserve = Self(path);
         file.write_all(&noise(RESERVE_BYTES)).map_err(at(&reserve.0))?;

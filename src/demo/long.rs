@@ -1,0 +1,75 @@
+//! What does a run of many steps look like? An observatory through a night, 300 looks long.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::cast::{Actor, Decided, Device, Nothing, act, reviewer};
+use super::stage::{Dice, Run, Stage};
+use crate::engine::{Action, CriticCx, Decision, Done, Engine, Opinion, State, StepCx, Task};
+use crate::error::Result;
+
+const STEPS: u64 = 300;
+/// So often the observer looks; in between it waits, which also keeps the trace small.
+const LOOK: u64 = 4;
+/// So often something is written into the book.
+const ENTRY: u64 = 20;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Night {
+    /// Hundredths of an arc second.
+    drift: i64,
+    book: Vec<String>,
+}
+
+/// A long run with critics whose scores wander.
+pub(super) fn long(stage: &Stage) -> Result<Run> {
+    let night = stage.dice.between(0, u64::from(u32::MAX));
+    let look = Device::new(stage, "look", "Looks through the telescope.", move |_: Nothing, cx| {
+        Ok(json!(Dice::new(night ^ cx.step << 32).between(0, 8)))
+    });
+    let engine = Engine::builder(Actor::new(stage, "observer", Night::default(), watch).reduce(write_down))
+        .tool(look)
+        .critic(reviewer("air", air))
+        .critic(reviewer("aim", aim));
+    stage.play(engine, Task::new("Follow the star until the morning.").id("night").max_steps(STEPS))
+}
+
+fn watch(state: &State<Night>, cx: &StepCx<'_>) -> Decided {
+    if !cx.step.is_multiple_of(LOOK) {
+        return Ok(Some(Decision::default()));
+    }
+    let why = match state.data.drift {
+        _ if cx.step.is_multiple_of(ENTRY) => "Time for the book.",
+        drift if drift.abs() > 20 => "It runs away.",
+        _ => "Steady.",
+    };
+    act(why, Action::new("look"))
+}
+
+fn write_down(state: &mut State<Night>, step: &Done<'_>) {
+    let night = &mut state.data;
+    let Some(moved) = step.results.first().and_then(|result| result.output.as_i64()) else { return };
+    night.drift += moved - 4;
+    if step.step.is_multiple_of(ENTRY) {
+        night.book.push(format!("{}: {}", step.step, night.drift));
+    }
+}
+
+/// The air is quieter around midnight, and never still.
+fn air(step: &CriticCx<'_, Night>) -> Opinion {
+    let from_midnight = (2.0 * step.step as f64 - STEPS as f64) / STEPS as f64;
+    let gust = Dice::new(step.step).between(0, 20) as f64 / 100.0;
+    Opinion::proceed("").score(hundredths(0.9 - 0.5 * from_midnight * from_midnight - gust))
+}
+
+/// The less the star has run away, the better.
+fn aim(step: &CriticCx<'_, Night>) -> Opinion {
+    let drift = step.state.data.drift.abs();
+    let opinion = Opinion::proceed(if drift > 40 { "far off" } else { "" });
+    opinion.score(hundredths(1.0 / (1.0 + drift as f64 / 25.0)))
+}
+
+/// Rounded, since nobody reads more.
+fn hundredths(score: f64) -> f64 {
+    (score * 100.0).round() / 100.0
+}
