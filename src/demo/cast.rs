@@ -6,20 +6,31 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::stage::{Dice, Stage};
 use crate::engine::{
-    Action, Agent, AgentError, Clock, Critic, CriticCx, CriticError, Decision, Done, Opinion, Prompt, Reply, State,
-    StepCx, Task, Tool, ToolCall, ToolCx, ToolError, ToolLimits,
+    Action, Agent, AgentError, Builder, Clock, Critic, CriticCx, CriticError, Decision, Done, Engine, Opinion, Prompt,
+    Reply, State, StepCx, Task, Tool, ToolCall, ToolCx, ToolError, ToolLimits,
 };
 
 type Decide<D> = fn(&State<D>, &StepCx<'_>) -> Result<Option<Decision>, AgentError>;
 
+/// What the state of a scenario holds, as the engine sees it: one type for all, since each type is an engine of its own
+/// to the compiler, and thirty of them take minutes.
+type Loose = Map<String, Value>;
+
+/// A state as a scenario sees it.
+fn typed<D: DeserializeOwned>(state: &State<Loose>) -> Result<State<D>, AgentError> {
+    let data = serde_json::from_value(Value::Object(state.data.clone()))
+        .map_err(|wrong| AgentError::fatal(format!("the state is not this scenario's: {wrong}")))?;
+    Ok(state.clone().with(data))
+}
+
 /// An agent of functions. It thinks for a while before each decision, in the time of the run.
 pub(super) struct Actor<D> {
     name: &'static str,
-    data: Option<D>,
+    data: D,
     clock: Arc<dyn Clock>,
     /// What its pauses are drawn from.
     seed: u64,
@@ -34,7 +45,7 @@ impl<D> Actor<D> {
     pub(super) fn new(stage: &Stage, name: &'static str, data: D, decide: Decide<D>) -> Self {
         let clock = Arc::clone(&stage.clock);
         let seed = stage.seed;
-        Self { name, data: Some(data), clock, seed, decide, prepare: None, reduce: |_, _| (), enough: |_| false }
+        Self { name, data, clock, seed, decide, prepare: None, reduce: |_, _| (), enough: |_| false }
     }
 
     /// Takes steps into the state.
@@ -56,34 +67,77 @@ impl<D> Actor<D> {
     }
 }
 
-impl<D: Serialize + DeserializeOwned + Send + Sync + 'static> Agent for Actor<D> {
-    type Data = D;
+/// An engine with this actor in it.
+pub(super) fn engine<D: Serialize + DeserializeOwned + 'static>(actor: Actor<D>) -> Builder<Player> {
+    let Actor { name, data, clock, seed, decide, prepare, reduce, enough } = actor;
+    let data = match serde_json::to_value(data) {
+        Ok(Value::Object(data)) => data,
+        _ => Map::new(),
+    };
+    Engine::builder(Player {
+        name,
+        data,
+        clock,
+        seed,
+        decide: Box::new(move |state, cx| decide(&typed(state)?, cx)),
+        prepare: prepare.map(|prepare| -> Prepare { Box::new(move |state, cx| Ok(prepare(&typed(state)?, cx))) }),
+        reduce: Box::new(move |state, done| {
+            let mut own: State<D> = typed(state)?;
+            reduce(&mut own, done);
+            let data = serde_json::to_value(&own.data).unwrap_or_default();
+            let Value::Object(data) = data else { return Ok(()) };
+            *state = own.with(data);
+            Ok(())
+        }),
+        enough: Box::new(move |state| typed(state).is_ok_and(|state| enough(&state))),
+    })
+}
+
+type Deciding = Box<dyn Fn(&State<Loose>, &StepCx<'_>) -> Decided + Send + Sync>;
+type Reducing = Box<dyn Fn(&mut State<Loose>, &Done<'_>) -> Result<(), AgentError> + Send>;
+type Enough = Box<dyn Fn(&State<Loose>) -> bool + Send>;
+type Prepare = Box<dyn Fn(&State<Loose>, &StepCx<'_>) -> Result<Prompt, AgentError> + Send>;
+
+/// An [`Actor`] whose state is of the one type.
+pub(super) struct Player {
+    name: &'static str,
+    data: Loose,
+    clock: Arc<dyn Clock>,
+    seed: u64,
+    decide: Deciding,
+    prepare: Option<Prepare>,
+    reduce: Reducing,
+    enough: Enough,
+}
+
+impl Agent for Player {
+    type Data = Loose;
 
     fn name(&self) -> &str {
         self.name
     }
 
-    fn init_state(&mut self, task: &Task) -> Result<State<D>, AgentError> {
-        let data = self.data.take().ok_or_else(|| AgentError::fatal("an engine runs once"))?;
-        Ok(State::new(&*task.objective, data))
+    fn init_state(&mut self, task: &Task) -> Result<State<Loose>, AgentError> {
+        Ok(State::new(&*task.objective, std::mem::take(&mut self.data)))
     }
 
-    fn prepare(&mut self, state: &State<D>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
-        let task = || Prompt { system: None, user: (cx.step == 0).then(|| state.task.clone()) };
-        Ok(self.prepare.map_or_else(task, |prepare| prepare(state, cx)))
+    fn prepare(&mut self, state: &State<Loose>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
+        match &self.prepare {
+            Some(prepare) => prepare(state, cx),
+            None => Ok(Prompt { system: None, user: (cx.step == 0).then(|| state.task.clone()) }),
+        }
     }
 
-    async fn decide(&mut self, state: &State<D>, cx: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+    async fn decide(&mut self, state: &State<Loose>, cx: &StepCx<'_>) -> Decided {
         self.clock.sleep(Duration::from_millis(Dice::new(self.seed ^ cx.seed).between(300, 1_500))).await;
         (self.decide)(state, cx)
     }
 
-    fn reduce(&mut self, state: &mut State<D>, step: &Done<'_>) -> Result<(), AgentError> {
-        (self.reduce)(state, step);
-        Ok(())
+    fn reduce(&mut self, state: &mut State<Loose>, step: &Done<'_>) -> Result<(), AgentError> {
+        (self.reduce)(state, step)
     }
 
-    fn should_stop(&self, state: &State<D>) -> bool {
+    fn should_stop(&self, state: &State<Loose>) -> bool {
         (self.enough)(state)
     }
 }
@@ -139,13 +193,14 @@ pub(super) fn reviewer<D>(name: &'static str, judge: fn(&CriticCx<'_, D>) -> Opi
     Reviewer { name, judge }
 }
 
-impl<D: Sync> Critic<D> for Reviewer<D> {
+impl<D: DeserializeOwned + Sync> Critic<Loose> for Reviewer<D> {
     fn name(&self) -> &str {
         self.name
     }
 
-    async fn judge(&self, step: CriticCx<'_, D>) -> Result<Opinion, CriticError> {
-        Ok((self.judge)(&step))
+    async fn judge(&self, step: CriticCx<'_, Loose>) -> Result<Opinion, CriticError> {
+        let state = typed(step.state).map_err(|wrong| CriticError(wrong.message))?;
+        Ok((self.judge)(&step.with(&state)))
     }
 }
 

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::cast::{Actor, Decided, act, answer, field, reviewer};
+use super::cast::{Actor, Decided, act, answer, engine, field, reviewer};
 use super::stage::{Run, Stage};
-use crate::engine::{Action, CriticCx, Done, Engine, Opinion, State, StepCx, Task, ToolResult};
+use crate::engine::{Action, CriticCx, Done, Opinion, State, StepCx, Task, ToolResult};
 use crate::error::Result;
 use crate::tools::{ListDir, ReadFile, ReplaceLines, Search};
 
@@ -100,7 +100,7 @@ pub(super) fn fix_bug(stage: &Stage) -> Result<Run> {
     stage.file("cart.sh", CART)?;
     stage.file("test_cart.sh", &tests.replace("NINTHS", &(sum * 9).to_string()))?;
     let workspace = stage.workspace()?;
-    let engine = Engine::builder(Actor::new(stage, "coder", Repair::default(), decide).reduce(reduce))
+    let engine = engine(Actor::new(stage, "coder", Repair::default(), decide).reduce(reduce))
         .tool(ListDir::new(workspace.clone()))
         .tool(ReadFile::new(workspace.clone(), 4 << 10))
         .tool(Search::new(workspace.clone()))

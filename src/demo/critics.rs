@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::cast::{Actor, Decided, act, answer, input, reviewer};
+use super::cast::{Actor, Decided, act, answer, engine, input, reviewer};
 use super::stage::{Run, Stage};
-use crate::engine::{Action, CriticCx, Decision, Engine, Opinion, State, StepCx, Task};
+use crate::engine::{Action, CriticCx, Decision, Opinion, State, StepCx, Task};
 use crate::error::Result;
 use crate::stop::{Budget, Origin, Usage};
 use crate::tools::{ReadFile, WriteFile};
@@ -23,7 +23,7 @@ pub(super) fn critic_retry(stage: &Stage) -> Result<Run> {
     let (version, faults) = (stage.dice.between(2, 9), stage.dice.between(11, 40));
     stage.file("changes.txt", &format!("version {version}\nfaults repaired: {faults}\nnew: search by date\n"))?;
     let data = Wishes { audience: "developers".to_owned(), ..Wishes::default() };
-    let engine = Engine::builder(Actor::new(stage, "writer", data, write_news))
+    let engine = engine(Actor::new(stage, "writer", data, write_news))
         .tool(ReadFile::new(stage.workspace()?, 1 << 10))
         .critic(reviewer("editor", edit))
         .max_steps(8);
@@ -76,7 +76,7 @@ fn edit(step: &CriticCx<'_, Wishes>) -> Opinion {
 
 /// Two critics that want different things: who is heard first decides.
 pub(super) fn critic_conflict(stage: &Stage) -> Result<Run> {
-    let engine = Engine::builder(Actor::new(stage, "gardener", (), prune))
+    let engine = engine(Actor::new(stage, "gardener", (), prune))
         .tool(WriteFile::new(stage.workspace()?))
         .critic(reviewer("neighbour", neighbour))
         .critic(reviewer("botanist", botanist))
@@ -117,7 +117,7 @@ fn botanist(step: &CriticCx<'_, ()>) -> Opinion {
 
 /// A critic that has seen enough.
 pub(super) fn critic_stop(stage: &Stage) -> Result<Run> {
-    let engine = Engine::builder(Actor::new(stage, "negotiator", (), offer))
+    let engine = engine(Actor::new(stage, "negotiator", (), offer))
         .tool(WriteFile::new(stage.workspace()?))
         .critic(reviewer("treasurer", treasurer))
         .max_steps(10);
@@ -143,7 +143,7 @@ fn treasurer(step: &CriticCx<'_, ()>) -> Opinion {
 /// A critic that asks a model of its own: its tokens are the run's.
 pub(super) fn judge(stage: &Stage) -> Result<Run> {
     let words = ["moss", "iron", "lantern"];
-    let engine = Engine::builder(Actor::new(stage, "poet", (), rhyme))
+    let engine = engine(Actor::new(stage, "poet", (), rhyme))
         .critic(reviewer("judge", judged))
         .budget(Budget::default().tokens(2_000, Origin::Engine).steps(12, Origin::Engine));
     stage.play(

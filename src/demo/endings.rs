@@ -3,17 +3,17 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::cast::{Actor, Decided, Device, Endless, Nothing, act, answer, field};
+use super::cast::{Actor, Decided, Device, Endless, Nothing, act, answer, engine, field};
 use super::stage::{Run, Stage};
-use crate::engine::{Action, AgentError, Cancel, Done, Engine, Resource, ResourceKind, State, StepCx, Task, ToolError};
+use crate::engine::{Action, AgentError, Cancel, Done, Resource, ResourceKind, State, StepCx, Task, ToolError};
 use crate::error::Result;
 use crate::tools::{ReadFile, WriteFile};
 
 /// What is first needed is not there.
 pub(super) fn task_validation_failed(stage: &Stage) -> Result<Run> {
     stage.file("data/prices.csv", "apple;3\n")?;
-    let engine = Engine::builder(Actor::new(stage, "clerk", (), |_, _| Ok(None)))
-        .tool(ReadFile::new(stage.workspace()?, 1 << 10));
+    let engine =
+        engine(Actor::new(stage, "clerk", (), |_, _| Ok(None))).tool(ReadFile::new(stage.workspace()?, 1 << 10));
     let task = Task::new("Compare orders and prices.")
         .id("orders")
         .resource(Resource::at(ResourceKind::File, "data/prices.csv").required())
@@ -26,7 +26,7 @@ pub(super) fn task_validation_failed(stage: &Stage) -> Result<Run> {
 pub(super) fn final_answer(stage: &Stage) -> Result<Run> {
     let lines = stage.dice.between(20, 90);
     stage.file("visitors.txt", &"a visitor\n".repeat(usize::try_from(lines).unwrap_or(20)))?;
-    let engine = Engine::builder(Actor::new(stage, "counter", (), count)).tool(stage.shell()?).max_steps(4);
+    let engine = engine(Actor::new(stage, "counter", (), count)).tool(stage.shell()?).max_steps(4);
     stage.play(engine, Task::new("How many visitors were there?").id("visitors"))
 }
 
@@ -65,7 +65,7 @@ pub(super) fn tool_retry(stage: &Stage) -> Result<Run> {
             (store, _) => Ok(json!({"store": store, "boxes": boxes})),
         }
     });
-    let engine = Engine::builder(Actor::new(stage, "porter", Boxes::default(), fetch).reduce(unpack))
+    let engine = engine(Actor::new(stage, "porter", Boxes::default(), fetch).reduce(unpack))
         .tool(open.takes(350).retries(2))
         .max_steps(8);
     stage.play(engine, Task::new("How many boxes are in store?").id("boxes"))
@@ -92,7 +92,7 @@ fn unpack(state: &mut State<Boxes>, step: &Done<'_>) {
 pub(super) fn unrecoverable_error(stage: &Stage) -> Result<Run> {
     let ticket = stage.dice.between(100, 999);
     stage.file("ticket.txt", &format!("ticket {ticket}: the printer is on fire\n"))?;
-    let engine = Engine::builder(Actor::new(stage, "operator", (), lose_the_thread))
+    let engine = engine(Actor::new(stage, "operator", (), lose_the_thread))
         .tool(ReadFile::new(stage.workspace()?, 1 << 10))
         .max_steps(12);
     stage.play(engine, Task::new("Close the ticket.").id("ticket"))
@@ -110,7 +110,7 @@ fn lose_the_thread(_: &State<()>, cx: &StepCx<'_>) -> Decided {
 pub(super) fn cancelled_immediate(stage: &Stage) -> Result<Run> {
     let cancel = stage.cancel.clone();
     let pump = Endless::new("pump", "Pumps until the cellar is dry.", move || cancel.now());
-    let engine = Engine::builder(Actor::new(stage, "pumpman", (), pump_out)).tool(gauge(stage)).tool(pump).max_steps(8);
+    let engine = engine(Actor::new(stage, "pumpman", (), pump_out)).tool(gauge(stage)).tool(pump).max_steps(8);
     stage.play(engine, Task::new("Pump the cellar dry.").id("cellar"))
 }
 
@@ -137,7 +137,7 @@ pub(super) fn cancelled_after_step(stage: &Stage) -> Result<Run> {
         at_step(&cancel, cx.step, 3);
         Ok(Value::from("noted"))
     });
-    let engine = Engine::builder(Actor::new(stage, "watchman", (), watch)).tool(gauge).tool(note).max_steps(20);
+    let engine = engine(Actor::new(stage, "watchman", (), watch)).tool(gauge).tool(note).max_steps(20);
     stage.play(engine, Task::new("Note the water level until the evening.").id("water"))
 }
 
@@ -163,7 +163,7 @@ struct Copying {
 pub(super) fn crash(stage: &Stage) -> Result<Run> {
     let of = stage.dice.between(500, 900);
     let brink = std::sync::Arc::clone(&stage.at_the_brink);
-    let engine = Engine::builder(Actor::new(stage, "archivist", Copying { copied: 0, of }, copy).reduce(copied))
+    let engine = engine(Actor::new(stage, "archivist", Copying { copied: 0, of }, copy).reduce(copied))
         .tool(WriteFile::new(stage.workspace()?))
         .tool(Endless::new("copy_all", "Copies what is left in one go.", move || brink()))
         .max_steps(20);

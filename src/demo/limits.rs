@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::cast::{Actor, Decided, Device, act, ask, calls, field, says};
+use super::cast::{Actor, Decided, Device, act, ask, calls, engine, field, says};
 use super::stage::{Run, Stage};
-use crate::engine::{Action, Decision, Done, Engine, Scripted, State, StepCx, Task};
+use crate::engine::{Action, Decision, Done, Scripted, State, StepCx, Task};
 use crate::error::Result;
 use crate::stop::{Budget, Gate, Origin, StopSpec};
 use crate::tools::{ListDir, ReadFile, Search};
@@ -29,10 +29,9 @@ pub(super) fn budget_steps(stage: &Stage) -> Result<Run> {
         log.push_str(&format!("10:{minute:02} {level} disk {disk} %\n"));
     }
     stage.file("server.log", &log)?;
-    let engine = Engine::builder(
-        Actor::new(stage, "reader", Reading { next_line: 1, errors: Vec::new() }, read_on).reduce(noted),
-    )
-    .tool(ReadFile::new(stage.workspace()?, 1 << 10));
+    let engine =
+        engine(Actor::new(stage, "reader", Reading { next_line: 1, errors: Vec::new() }, read_on).reduce(noted))
+            .tool(ReadFile::new(stage.workspace()?, 1 << 10));
     stage.play(engine, Task::new("Find every error in server.log.").id("log").max_steps(6))
 }
 
@@ -61,7 +60,7 @@ pub(super) fn budget_time(stage: &Stage) -> Result<Run> {
     let render = Device::new(stage, "render", "Renders one picture of the film.", |args: Frame, _| {
         Ok(json!({"frame": args.frame, "pixels": 921_600}))
     });
-    let engine = Engine::builder(Actor::new(stage, "renderer", (), next_frame))
+    let engine = engine(Actor::new(stage, "renderer", (), next_frame))
         .tool(render.takes(stage.dice.between(1_400, 2_400)))
         .budget(Budget::default().time(Duration::from_secs(12), Origin::Engine).steps(40, Origin::Engine));
     stage.play(engine, Task::new("Render the film, picture by picture.").id("film"))
@@ -81,7 +80,7 @@ pub(super) fn budget_tokens(stage: &Stage) -> Result<Run> {
         let thought = format!("Chapter {chapter} may say which night it was.");
         replies.push(calls(&thought, &format!("call_{chapter}"), "read_file", &json!({"path": name}), usage));
     }
-    let engine = Engine::builder(Actor::new(stage, "bookworm", (), ask))
+    let engine = engine(Actor::new(stage, "bookworm", (), ask))
         .model(Scripted::new(replies))
         .tool(ReadFile::new(stage.workspace()?, 1 << 10));
     stage.play(engine, Task::new("Which nights does the book tell of?").id("book").max_steps(20).max_tokens(4_000))
@@ -96,7 +95,7 @@ pub(super) fn max_rounds(stage: &Stage) -> Result<Run> {
         says("There are apples and pears; I am almost sure.", (740, 22)),
     ];
     let workspace = stage.workspace()?;
-    let engine = Engine::builder(Actor::new(stage, "storekeeper", (), ask))
+    let engine = engine(Actor::new(stage, "storekeeper", (), ask))
         .model(Scripted::new(replies))
         .tool(ListDir::new(workspace.clone()))
         .tool(ReadFile::new(workspace, 1 << 10))
@@ -118,7 +117,7 @@ pub(super) fn stop_on_tool(stage: &Stage) -> Result<Run> {
     let delete = Device::new(stage, "delete_branch", "Deletes a branch for good.", |args: Named, _| {
         Ok(json!({"deleted": args.name}))
     });
-    let engine = Engine::builder(Actor::new(stage, "janitor", (), clean_up))
+    let engine = engine(Actor::new(stage, "janitor", (), clean_up))
         .tool(ReadFile::new(stage.workspace()?, 1 << 10))
         .tool(delete)
         .stop(StopSpec::StopOnTool { tool_name: "delete_branch".to_owned() })
@@ -139,7 +138,7 @@ fn clean_up(_: &State<()>, cx: &StepCx<'_>) -> Decided {
 pub(super) fn stagnation(stage: &Stage) -> Result<Run> {
     let door = stage.dice.between(2, 9);
     stage.file("riddle.txt", &format!("Behind door {door} stands a liar.\n"))?;
-    let engine = Engine::builder(Actor::new(stage, "riddler", Reading::default(), stare))
+    let engine = engine(Actor::new(stage, "riddler", Reading::default(), stare))
         .tool(ReadFile::new(stage.workspace()?, 1 << 10))
         .stop(StopSpec::Stagnation { steps: 4 })
         .max_steps(20);
@@ -162,11 +161,11 @@ struct Asked {
 pub(super) fn tool_loop(stage: &Stage) -> Result<Run> {
     let key = stage.dice.pick(&["timeout", "retries", "colour"], "timeout");
     stage.file("settings.toml", &format!("{key} = {}\n", stage.dice.between(3, 90)))?;
-    let engine = Engine::builder(Actor::new(stage, "seeker", Asked::default(), seek).reduce(remember))
+    let engine = engine(Actor::new(stage, "seeker", Asked::default(), seek).reduce(remember))
         .tool(Search::new(stage.workspace()?))
         .rules(|rules| {
             rules.policy_when("asked_three_times", Gate::AfterStep, |cx| {
-                let asked: &Vec<String> = &cx.state.data.patterns;
+                let asked = cx.state.data.get("patterns").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
                 asked.iter().any(|one| asked.iter().filter(|other| *other == one).count() >= 3)
             })
         })
@@ -199,7 +198,7 @@ pub(super) fn model_loop(stage: &Stage) -> Result<Run> {
     };
     let first = calls("Is there a list?", "call_0", "list_dir", &json!({"path": "."}), (280, 20));
     let workspace = stage.workspace()?;
-    let engine = Engine::builder(Actor::new(stage, "helper", (), ask))
+    let engine = engine(Actor::new(stage, "helper", (), ask))
         .model(Scripted::new(std::iter::once(first).chain((1..9).map(same))))
         .tool(ListDir::new(workspace.clone()))
         .tool(ReadFile::new(workspace, 1 << 10))

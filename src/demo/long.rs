@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::cast::{Actor, Decided, Device, Nothing, act, reviewer};
+use super::cast::{Actor, Decided, Device, Nothing, act, engine, reviewer};
 use super::stage::{Dice, Run, Stage};
-use crate::engine::{Action, CriticCx, Decision, Done, Engine, Opinion, State, StepCx, Task};
+use crate::engine::{Action, CriticCx, Decision, Done, Opinion, State, StepCx, Task};
 use crate::error::Result;
 
 const STEPS: u64 = 300;
@@ -27,7 +27,7 @@ pub(super) fn long(stage: &Stage) -> Result<Run> {
     let look = Device::new(stage, "look", "Looks through the telescope.", move |_: Nothing, cx| {
         Ok(json!(Dice::new(night ^ cx.step << 32).between(0, 8)))
     });
-    let engine = Engine::builder(Actor::new(stage, "observer", Night::default(), watch).reduce(write_down))
+    let engine = engine(Actor::new(stage, "observer", Night::default(), watch).reduce(write_down))
         .tool(look)
         .critic(reviewer("air", air))
         .critic(reviewer("aim", aim));

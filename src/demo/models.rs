@@ -3,11 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::cast::{Actor, Device, Nothing, ask, calls, says};
+use super::cast::{Actor, Device, Nothing, ask, calls, engine, says};
 use super::stage::{Run, Stage};
 use crate::engine::{
-    ChatModel, Done, Engine, HistoryPolicy, ModelError, Prompt, ReAct, Reply, Request, Scripted, State, StepCx, Task,
-    ToolCall,
+    ChatModel, Done, HistoryPolicy, ModelError, Prompt, ReAct, Reply, Request, Scripted, State, StepCx, Task, ToolCall,
 };
 use crate::error::Result;
 use crate::tools::{ReadFile, ReplaceLines, Search};
@@ -32,7 +31,7 @@ pub(super) fn model_native(stage: &Stage) -> Result<Run> {
         says(&format!("You need {} g of flour in all.", dough + 300), (842, 19)),
     ];
     let workspace = stage.workspace()?;
-    let engine = Engine::builder(Actor::new(stage, "cook", (), ask).prompt(cook))
+    let engine = engine(Actor::new(stage, "cook", (), ask).prompt(cook))
         .model(Scripted::new(replies))
         .tool(Search::new(workspace.clone()))
         .tool(ReadFile::new(workspace, 2 << 10))
@@ -61,7 +60,7 @@ pub(super) fn model_react(stage: &Stage) -> Result<Run> {
         says(&format!("Thought: It is line 4.\nFinal Answer: The first bus of line 4 leaves at {hour}:15."), (540, 27)),
     ];
     let workspace = stage.workspace()?;
-    let engine = Engine::builder(Actor::new(stage, "guide", (), ask))
+    let engine = engine(Actor::new(stage, "guide", (), ask))
         .model(Scripted::new(replies))
         .parser(ReAct)
         .tool(Search::new(workspace.clone()))
@@ -87,7 +86,7 @@ pub(super) fn recovered_error(stage: &Stage) -> Result<Run> {
         says("Thought: Done.\nFinal Answer: One word was wrong: `you` is now `your`.", (660, 20)),
     ];
     let workspace = stage.workspace()?;
-    let engine = Engine::builder(Actor::new(stage, "proofreader", (), ask))
+    let engine = engine(Actor::new(stage, "proofreader", (), ask))
         .model(Scripted::new(replies))
         .parser(ReAct)
         .tool(ReadFile::new(workspace.clone(), 2 << 10))
@@ -137,12 +136,11 @@ pub(super) fn context_overflow(stage: &Stage) -> Result<Run> {
         let text = format!("Minute {minute}: I keep listening.");
         calls(&text, &format!("call_{minute}"), "listen", &json!({}), (180 * minute, 18))
     });
-    let engine =
-        Engine::builder(Actor::new(stage, "listener", Protocol::default(), ask).prompt(protocol).reduce(heard))
-            .model(Narrow { script: Scripted::new(replies), tokens: 620 })
-            .history(HistoryPolicy::KeepAll)
-            .tool(listen)
-            .max_steps(12);
+    let engine = engine(Actor::new(stage, "listener", Protocol::default(), ask).prompt(protocol).reduce(heard))
+        .model(Narrow { script: Scripted::new(replies), tokens: 620 })
+        .history(HistoryPolicy::KeepAll)
+        .tool(listen)
+        .max_steps(12);
     stage.play(engine, Task::new("Write down who calls the tower.").id("tower"))
 }
 

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::cast::{Actor, Decided, Device, Nothing, act, answer, field, reviewer};
+use super::cast::{Actor, Decided, Device, Nothing, act, answer, engine, field, reviewer};
 use super::stage::{Run, Stage};
-use crate::engine::{Action, Done, Engine, Opinion, State, StepCx, Task};
+use crate::engine::{Action, CriticCx, Done, Opinion, State, StepCx, Task};
 use crate::error::Result;
 use crate::tools::{ReadFile, WriteFile};
 
 /// Values that JSON or a page may stumble over.
 #[derive(Debug, Serialize, Deserialize)]
 struct Oddities {
-    not_a_number: f64,
-    infinite: f64,
+    not_a_number: String,
+    infinite: String,
     tiny: f64,
     large: u64,
     empty: BTreeMap<String, u64>,
@@ -46,19 +46,19 @@ pub(super) fn unicode(stage: &Stage) -> Result<Run> {
         Ok(json!({"key": key, "text": text}))
     });
     let data = Oddities {
-        not_a_number: f64::NAN,
-        infinite: f64::INFINITY,
+        not_a_number: f64::NAN.to_string(),
+        infinite: f64::INFINITY.to_string(),
         tiny: 5e-324,
         large: u64::MAX,
         empty: BTreeMap::new(),
         texts: BTreeMap::new(),
     };
     let workspace = stage.workspace()?;
-    let engine = Engine::builder(Actor::new(stage, "collector «ß» </title>", data, odd).reduce(keep))
+    let engine = engine(Actor::new(stage, "collector «ß» </title>", data, odd).reduce(keep))
         .tool(collect)
         .tool(ReadFile::new(workspace.clone(), 16 << 10))
         .tool(WriteFile::new(workspace))
-        .critic(reviewer("critic <b>&</b> \u{202e}", |step| {
+        .critic(reviewer("critic <b>&</b> \u{202e}", |step: &CriticCx<'_, Oddities>| {
             let score = if step.step.is_multiple_of(2) { f64::INFINITY } else { 0.5 };
             Opinion::proceed("\u{202e}fine\u{202c} </td> 🙂")
                 .score(score)

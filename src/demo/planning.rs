@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::cast::{Actor, Decided, Device, Nothing, act, answer, field};
+use super::cast::{Actor, Decided, Device, Nothing, act, answer, engine, field};
 use super::stage::{Run, Stage};
-use crate::engine::{Action, Decision, Done, Engine, HighestScore, State, StepCx, Task};
+use crate::engine::{Action, Decision, Done, HighestScore, State, StepCx, Task};
 use crate::error::Result;
 use crate::tools::{ListDir, WriteFile};
 
@@ -64,7 +64,7 @@ pub(super) fn plan(stage: &Stage) -> Result<Run> {
     }
     let workspace = stage.workspace()?;
     let data = Handbook { plan, files: Vec::new() };
-    let engine = Engine::builder(Actor::new(stage, "planner", data, next_part).reduce(tick_off).enough(all_done))
+    let engine = engine(Actor::new(stage, "planner", data, next_part).reduce(tick_off).enough(all_done))
         .tool(WriteFile::new(workspace.clone()))
         .tool(ListDir::new(workspace))
         .max_steps(20);
@@ -124,12 +124,9 @@ fn all_done(state: &State<Handbook>) -> bool {
 /// An agent that sets its own stop reason.
 pub(super) fn agent_condition(stage: &Stage) -> Result<Run> {
     let letters = stage.dice.between(9, 14);
-    let engine =
-        Engine::builder(Actor::new(stage, "sorter", Letters { left: letters, sorted: 0 }, sort).reduce(sorted))
-            .tool(Device::new(stage, "sort_letters", "Sorts up to `many` letters.", |args: Many, _| {
-                Ok(args.many.into())
-            }))
-            .max_steps(12);
+    let engine = engine(Actor::new(stage, "sorter", Letters { left: letters, sorted: 0 }, sort).reduce(sorted))
+        .tool(Device::new(stage, "sort_letters", "Sorts up to `many` letters.", |args: Many, _| Ok(args.many.into())))
+        .max_steps(12);
     stage.play(engine, Task::new("Sort the letters until the box is empty.").id("letters"))
 }
 
@@ -169,7 +166,7 @@ pub(super) fn wait(stage: &Stage) -> Result<Run> {
         let status = if ahead == 0 { "done" } else { "queued" };
         Ok(json!({"status": status, "jobs_ahead": ahead}))
     };
-    let engine = Engine::builder(Actor::new(stage, "builder", Waited::default(), patience).reduce(look))
+    let engine = engine(Actor::new(stage, "builder", Waited::default(), patience).reduce(look))
         .tool(Device::new(stage, "job_status", "Says how far the job is.", queue))
         .max_steps(14);
     stage.play(engine, Task::new("Wait until the build is done and say so.").id("build"))
@@ -202,7 +199,7 @@ fn look(state: &mut State<Waited>, step: &Done<'_>) {
 
 /// An agent that weighs three ways at each crossing.
 pub(super) fn branch(stage: &Stage) -> Result<Run> {
-    let engine = Engine::builder(Actor::new(stage, "hiker", Walk::default(), choose).reduce(walked))
+    let engine = engine(Actor::new(stage, "hiker", Walk::default(), choose).reduce(walked))
         .tool(Device::new(stage, "walk", "Walks `km` kilometres along a way.", |args: Way, _| {
             Ok(json!({"way": args.way, "km": args.km}))
         }))

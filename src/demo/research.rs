@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::cast::{Actor, Decided, act, answer, field};
+use super::cast::{Actor, Decided, act, answer, engine, field};
 use super::stage::{Run, Stage};
-use crate::engine::{Action, Done, Engine, State, StepCx, Task};
+use crate::engine::{Action, Done, State, StepCx, Task};
 use crate::error::Result;
 use crate::stop::StopSpec;
 use crate::tools::{ListDir, ReadFile, Search};
@@ -62,7 +62,7 @@ pub(super) fn research(stage: &Stage) -> Result<Run> {
         &format!("From the Gazette\n\nThe mayor recalls that {doubted} was finished in {year}.\n"),
     )?;
     let workspace = stage.workspace()?;
-    let engine = Engine::builder(Actor::new(stage, "researcher", Inquiry::default(), inquire).reduce(note))
+    let engine = engine(Actor::new(stage, "researcher", Inquiry::default(), inquire).reduce(note))
         .tool(ListDir::new(workspace.clone()))
         .tool(Search::new(workspace.clone()))
         .tool(ReadFile::new(workspace, 2 << 10))
@@ -159,7 +159,7 @@ fn text(value: &Value, key: &str) -> String {
 pub(super) fn refused_answer(stage: &Stage) -> Result<Run> {
     let (coins, notes) = (stage.dice.between(11, 60), stage.dice.between(2, 9));
     stage.file("till.txt", &format!("coins {coins}\nnotes {notes}\n"))?;
-    let engine = Engine::builder(Actor::new(stage, "cashier", Till::default(), count_till).reduce(counted))
+    let engine = engine(Actor::new(stage, "cashier", Till::default(), count_till).reduce(counted))
         .tool(ReadFile::new(stage.workspace()?, 1 << 10))
         .stop(StopSpec::StructuredOutput { schema: None, fenced: false })
         .max_steps(6);
@@ -198,7 +198,7 @@ fn counted(state: &mut State<Till>, step: &Done<'_>) {
 pub(super) fn success(stage: &Stage) -> Result<Run> {
     let blocks = stage.dice.between(6, 18) * 8;
     stage.file("disk.img", &"0123456789abcde\n".repeat(usize::try_from(blocks).unwrap_or(64)))?;
-    let engine = Engine::builder(Actor::new(stage, "checker", (), check_disk))
+    let engine = engine(Actor::new(stage, "checker", (), check_disk))
         .tool(stage.shell()?)
         .stop(StopSpec::Keyword { keyword: "VERIFIED".to_owned() })
         .max_steps(6);

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::cast::{Actor, Decided, Device, Nothing, act, field};
+use super::cast::{Actor, Decided, Device, Nothing, act, engine, field};
 use super::stage::{Dice, Run, Stage};
-use crate::engine::{Action, Decision, Done, Engine, Env, EnvError, EnvStep, State, StepCx, Task, ToolResult};
+use crate::engine::{Action, Decision, Done, Env, EnvError, EnvStep, State, StepCx, Task, ToolResult};
 use crate::error::Result;
 
 const WIDE: i64 = 7;
@@ -106,7 +106,7 @@ struct To {
 pub(super) fn env_terminal(stage: &Stage) -> Result<Run> {
     let maze = Maze::drawn(&stage.dice);
     let start = Walker { trail: vec![(0, 0)], visited: vec![(0, 0)], ..Walker::default() };
-    let engine = Engine::builder(Actor::new(stage, "walker", start, find_way).reduce(walked))
+    let engine = engine(Actor::new(stage, "walker", start, find_way).reduce(walked))
         .tool(Device::new(stage, "move", "Walks one field.", |args: To, _| Ok(json!({"to": args.to}))).needs(&["move"]))
         .env(maze)
         .max_steps(60);
@@ -148,7 +148,6 @@ fn walked(state: &mut State<Walker>, step: &Done<'_>) {
 pub(super) fn env_capability_mismatch(stage: &Stage) -> Result<Run> {
     let upload =
         Device::new(stage, "upload", "Sends a file away.", |_: Nothing, _| Ok(Value::Null)).needs(&["network"]);
-    let engine =
-        Engine::builder(Actor::new(stage, "walker", (), |_, _| Ok(None))).tool(upload).env(Maze::drawn(&stage.dice));
+    let engine = engine(Actor::new(stage, "walker", (), |_, _| Ok(None))).tool(upload).env(Maze::drawn(&stage.dice));
     stage.play(engine, Task::new("Draw a map of the maze and send it to the printer.").id("map").needs("printer"))
 }

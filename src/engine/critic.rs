@@ -42,6 +42,14 @@ impl<D> Clone for CriticCx<'_, D> {
 
 impl<D> Copy for CriticCx<'_, D> {}
 
+impl<'a, D> CriticCx<'a, D> {
+    /// The same step, seen with another state.
+    #[must_use]
+    pub fn with<E>(self, state: &'a State<E>) -> CriticCx<'a, E> {
+        CriticCx { step: self.step, state, decision: self.decision, results: self.results }
+    }
+}
+
 /// What a critic says.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]

@@ -87,6 +87,15 @@ impl<D> State<D> {
         }
     }
 
+    /// The same state around other data.
+    #[must_use]
+    pub fn with<E>(self, data: E) -> State<E> {
+        let State {
+            schema_version, task, current_step, max_steps, final_result, stop_reason, metadata, metrics, ..
+        } = self;
+        State { schema_version, task, current_step, max_steps, final_result, stop_reason, metadata, metrics, data }
+    }
+
     /// Asks for the end of the run: the reason in the format's words, with the answer where there is one.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ const ENDS: &[(&str, [&str; 4], usize)] = &[
     ("task_validation_failed", ["failed", "task_validation_failed", "failed", "task_validation_failed"], 0),
     ("env_capability_mismatch", ["failed", "env_capability_mismatch", "failed", "env_capability_mismatch"], 0),
     ("unrecoverable_error", ["failed", "unrecoverable_error", "failed", "recovery_exhausted"], 6),
-    ("context_overflow", ["failed", "context_overflow", "failed", "context_overflow"], 7),
+    ("context_overflow", ["failed", "context_overflow", "failed", "context_overflow"], 4),
     ("cancelled_immediate", ["stopped", "cancelled_immediate", "cancelled", "cancelled_immediate"], 3),
     ("cancelled_after_step", ["stopped", "cancelled_after_step", "cancelled", "cancelled_after_step"], 4),
     ("critic_retry", ["completed", "final", "completed", "final"], 4),

@@ -26,6 +26,7 @@ mod cli;
 mod demo;
 mod engine;
 mod format;
+mod killed;
 mod live;
 mod pages;
 mod props;

@@ -267,5 +267,5 @@ async fn a_run_of_every_ending_is_whole() {
 
     abandoned(&root).await;
     let manifest = std::fs::read_to_string(root.join("abandoned/manifest.json")).unwrap();
-    assert_eq!(serde_json::from_str::<Value>(&manifest).unwrap()["status"], "running");
+    assert_eq!(serde_json::from_str::<Value>(&manifest).unwrap()["status"], "stopped", "whoever drops a run ends it");
 }

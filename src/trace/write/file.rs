@@ -55,7 +55,8 @@ impl LineFile {
 
     fn mend(&mut self) -> io::Result<()> {
         if self.torn {
-            self.file.set_len(self.len)?;
+            // Windows cuts no file through a handle that only appends.
+            OpenOptions::new().write(true).open(&self.path)?.set_len(self.len)?;
             self.torn = false;
         }
         Ok(())
