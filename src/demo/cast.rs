@@ -22,7 +22,9 @@ type Loose = Map<String, Value>;
 
 /// A state as a scenario sees it.
 fn typed<D: DeserializeOwned>(state: &State<Loose>) -> Result<State<D>, AgentError> {
-    let data = serde_json::from_value(Value::Object(state.data.clone()))
+    // A scenario without data has `()`, which is JSON's null.
+    let data = if state.data.is_empty() { Value::Null } else { Value::Object(state.data.clone()) };
+    let data = serde_json::from_value(data)
         .map_err(|wrong| AgentError::fatal(format!("the state is not this scenario's: {wrong}")))?;
     Ok(state.clone().with(data))
 }

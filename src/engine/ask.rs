@@ -7,10 +7,11 @@ use super::agent::{Agent, Prompt};
 use super::cancel::caught_now;
 use super::chat::{Message, ModelError, ModelErrorKind, Reply};
 use super::decision::Decision;
+use super::fault::{Fault, NoDecision};
 use super::parse::{self, Parsed};
 use super::result::{ModelTurn, StepRecord};
 use super::run::Session;
-use super::step::{Fault, NoDecision, cx, said};
+use super::step::{cx, said};
 use super::talk::with_ids;
 use crate::stop::Usage;
 

@@ -32,6 +32,7 @@ mod critic;
 mod decision;
 mod env;
 mod erased;
+mod fault;
 mod history;
 mod hook;
 mod judge;

@@ -3,80 +3,22 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::agent::{Agent, AgentError, Done, StepCx};
+use super::agent::{Agent, Done, StepCx};
 use super::cancel::{Lost, Wish, caught_now};
 use super::clock::step_seed;
 use super::decision::{Action, Decision, Mode};
 use super::env::EnvStep;
+use super::fault::{Fault, NoDecision};
 use super::hook::Moment;
-use super::log::Event;
-use super::recorder::FailureLine;
 use super::result::StepRecord;
 use super::run::Session;
 use super::state::{Snapshot, StateDiff};
 use super::tool::ToolCx;
-use super::toolbox::{ToolResult, clip};
+use super::toolbox::ToolResult;
 use crate::stop::{Code, Gate, Outcome, Phase, Ruling, Source, StepError, StepFacts, StopVerdict, Text};
 
 /// The outputs of one step together are cut to this, so that its line stays below what readers parse.
 const MAX_STEP_BYTES: usize = 2 << 20;
-/// A failure's message is cut to this many bytes on the step's line.
-const MAX_MESSAGE_BYTES: usize = 16 << 10;
-/// And to this many in the manifest, which lists so many failures.
-const MAX_REPORTED_BYTES: usize = 2 << 10;
-const MAX_REPORTED: usize = 100;
-
-/// Why there is no decision.
-pub(super) enum NoDecision {
-    /// Something failed.
-    Failed(Fault),
-    /// The run ends: cancelled, or a part of it failed; the next gate says so.
-    Ended,
-    /// The request does not fit the model, however short.
-    Overflow(String),
-}
-
-/// A failure within a step.
-pub(super) struct Fault {
-    pub(super) category: &'static str,
-    pub(super) message: String,
-    pub(super) recoverable: bool,
-    /// What the next prompt is to say about it; the message, if nothing better is known.
-    pub(super) advice: Option<String>,
-}
-
-impl Fault {
-    pub(super) fn new(category: &'static str, message: impl Into<String>) -> Self {
-        Self { category, message: message.into(), recoverable: true, advice: None }
-    }
-
-    pub(super) fn fatal(mut self) -> Self {
-        self.recoverable = false;
-        self
-    }
-}
-
-impl From<AgentError> for Fault {
-    fn from(error: AgentError) -> Self {
-        Fault { category: "agent_error", message: error.message, recoverable: error.recoverable, advice: None }
-    }
-}
-
-impl From<Lost> for NoDecision {
-    fn from(lost: Lost) -> Self {
-        match lost {
-            Lost::Cancelled => NoDecision::Ended,
-            Lost::Panicked(text) => NoDecision::Failed(Fault::new("panic", text).fatal()),
-        }
-    }
-}
-
-impl From<Fault> for NoDecision {
-    fn from(fault: Fault) -> Self {
-        NoDecision::Failed(fault)
-    }
-}
-
 impl<A: Agent> Session<A> {
     /// One step; a verdict ends the run.
     pub(super) async fn step(&mut self, step: u64) -> Option<StopVerdict> {
@@ -401,61 +343,6 @@ impl<A: Agent> Session<A> {
             self.state.stop_reason = Some(verdict.stop_reason.clone());
         }
         changed
-    }
-
-    /// Tells of a failure and asks whether the run may go on.
-    fn fail(&mut self, record: &mut StepRecord, phase: Phase, mut fault: Fault) {
-        let step = record.step;
-        clip(&mut fault.message, MAX_MESSAGE_BYTES);
-        let failures = &mut self.run.failures;
-        failures.consecutive += 1;
-        failures.total += 1;
-        let (consecutive, total) = (failures.consecutive, failures.total);
-        let failure = super::recovery::Failure {
-            step,
-            phase,
-            message: &fault.message,
-            recoverable: fault.recoverable,
-            consecutive,
-            total,
-        };
-        let recovery = &mut self.parts.recovery;
-        let recovered = caught_now(|| recovery.may_continue(&failure)).unwrap_or(false);
-        #[derive(Serialize)]
-        struct Told<'a> {
-            category: &'a str,
-            recoverable: bool,
-        }
-        #[derive(Serialize)]
-        struct Recover {
-            recovered: bool,
-            consecutive: u64,
-            total: u64,
-        }
-        let name = match phase {
-            Phase::Act => "ACT_ERROR",
-            Phase::Reduce => "REDUCE_ERROR",
-            _ => "DECIDE_ERROR",
-        };
-        let told = Told { category: fault.category, recoverable: fault.recoverable };
-        let error = fault.message.as_str();
-        self.emit_with(Event::new(step, name, "", told).failed(error));
-        self.emit_with(Event::new(step, "RECOVER", "", Recover { recovered, consecutive, total }).failed(error));
-        if self.run.failures.report.len() < MAX_REPORTED {
-            let mut message = fault.message.clone();
-            clip(&mut message, MAX_REPORTED_BYTES);
-            self.run.failures.report.push(FailureLine {
-                step_id: step,
-                phase: phase.as_str().to_uppercase(),
-                category: fault.category.to_owned(),
-                message,
-                recoverable: fault.recoverable,
-                decision: if recovered { "continue" } else { "stop" },
-            });
-        }
-        let advice = fault.advice.unwrap_or_else(|| format!("The last step failed: {}", fault.message));
-        self.feedback.push(advice);
-        record.facts.error = Some(StepError { phase, message: fault.message, recovered });
     }
 }
 

@@ -235,7 +235,7 @@ fn runs() -> Vec<(&'static str, Builder<Play>, Task)> {
     ]
 }
 
-/// A run whose process goes away in the middle of a tool; its manifest says `running` for ever.
+/// A run that is dropped in the middle of a tool.
 async fn abandoned(root: &Path) {
     let called = Arc::new(Notify::new());
     let hangs = play([echo("one"), Decision::act([Action::new("hangs")])]).tool(Hangs(Arc::clone(&called)));

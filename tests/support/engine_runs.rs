@@ -204,11 +204,14 @@ pub(crate) fn make(root: &Path, gone: u32) {
         let process = Process { pid, ..Process::this() };
         let engine = play([echo("one"), Decision::act([Action::new("hang")])]).tool(Hang(Arc::clone(&called)));
         let engine = engine.process(Some(process)).record(RunWriter::create(root, name).unwrap()).build().unwrap();
+        let mut run = Box::pin(engine.run("Say it."));
         runtime.block_on(async {
             tokio::select! {
-                _ = engine.run("Say it.") => panic!("the tool came back"),
+                _ = run.as_mut() => panic!("the tool came back"),
                 () = called.notified() => {}
             }
         });
+        // A process that is killed drops nothing; a run that is dropped would be closed.
+        std::mem::forget(run);
     }
 }
