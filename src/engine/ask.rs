@@ -11,9 +11,9 @@ use super::fault::{Fault, NoDecision};
 use super::parse::{self, Parsed};
 use super::result::{ModelTurn, StepRecord};
 use super::run::Session;
-use super::step::{cx, said};
+use super::step::cx;
 use super::talk::with_ids;
-use crate::stop::Usage;
+use crate::stop::{Text, Usage};
 
 /// How often a request that does not fit is made shorter.
 const MAX_SHRINKS: u32 = 3;
@@ -157,7 +157,7 @@ impl<A: Agent> Session<A> {
         };
         let used = record.facts.usage.unwrap_or_default().plus(reply.usage.unwrap_or_else(estimate));
         record.facts.usage = Some(used);
-        record.facts.text = said(&reply.text);
+        record.facts.text = Text::Known(reply.text.clone());
         if !reply.text.trim().is_empty() {
             self.run.last_text = Some(reply.text.clone());
         }

@@ -7,7 +7,7 @@ use super::agent::{Agent, Done, StepCx};
 use super::cancel::{Lost, Wish, caught_now};
 use super::clock::step_seed;
 use super::decision::{Action, Decision, Mode};
-use super::env::EnvStep;
+use super::env::{EnvError, EnvStep};
 use super::fault::{Fault, NoDecision};
 use super::hook::Moment;
 use super::result::StepRecord;
@@ -15,10 +15,11 @@ use super::run::Session;
 use super::state::{Snapshot, StateDiff};
 use super::tool::ToolCx;
 use super::toolbox::ToolResult;
-use crate::stop::{Code, Gate, Outcome, Phase, Ruling, Source, StepError, StepFacts, StopVerdict, Text};
+use crate::stop::{Code, Gate, Outcome, Phase, Ruling, Source, StepError, StepFacts, StopVerdict};
 
 /// The outputs of one step together are cut to this, so that its line stays below what readers parse.
 const MAX_STEP_BYTES: usize = 2 << 20;
+
 impl<A: Agent> Session<A> {
     /// One step; a verdict ends the run.
     pub(super) async fn step(&mut self, step: u64) -> Option<StopVerdict> {
@@ -105,13 +106,20 @@ impl<A: Agent> Session<A> {
 
     async fn observe(&mut self, record: &mut StepRecord) -> Result<(), NoDecision> {
         let Some(env) = &mut self.parts.env else { return Ok(()) };
-        match self.parts.cancel.guard(async { env.observe().await }).await {
-            Ok(Ok(observation)) => record.observation = observation,
-            Ok(Err(error)) => self.env_failed("could not be observed", &error.to_string()),
-            Err(Lost::Panicked(text)) => self.env_failed("could not be observed", &text),
-            Err(Lost::Cancelled) => return Err(NoDecision::Ended),
-        }
+        let observed = self.parts.cancel.guard(async { env.observe().await }).await;
+        record.observation = self.env_gave("could not be observed", observed).ok_or(NoDecision::Ended)?;
         Ok(())
+    }
+
+    /// What the environment gave; where it failed, or the run was cancelled, the next gate ends the run.
+    fn env_gave<T>(&mut self, what: &str, answer: Result<Result<T, EnvError>, Lost>) -> Option<T> {
+        match answer {
+            Ok(Ok(given)) => return Some(given),
+            Ok(Err(error)) => self.env_failed(what, &error.to_string()),
+            Err(Lost::Panicked(text)) => self.env_failed(what, &text),
+            Err(Lost::Cancelled) => {}
+        }
+        None
     }
 
     fn env_failed(&mut self, what: &str, why: &str) {
@@ -171,25 +179,14 @@ impl<A: Agent> Session<A> {
     async fn step_env(&mut self, record: &StepRecord) -> Option<EnvStep> {
         let decision = record.decision.as_ref()?;
         let env = self.parts.env.as_mut()?;
-        match self.parts.cancel.guard(async { env.step(decision, &record.results).await }).await {
-            Ok(Ok(done)) => {
-                #[derive(Serialize)]
-                struct Stepped<'a> {
-                    env_result: &'a EnvStep,
-                }
-                self.emit(record.step, "ACT", "env_step", Stepped { env_result: &done });
-                Some(done)
-            }
-            Ok(Err(error)) => {
-                self.env_failed("failed", &error.to_string());
-                None
-            }
-            Err(Lost::Panicked(text)) => {
-                self.env_failed("failed", &text);
-                None
-            }
-            Err(Lost::Cancelled) => None,
+        let stepped = self.parts.cancel.guard(async { env.step(decision, &record.results).await }).await;
+        let done = self.env_gave("failed", stepped)?;
+        #[derive(Serialize)]
+        struct Stepped<'a> {
+            env_result: &'a EnvStep,
         }
+        self.emit(record.step, "ACT", "env_step", Stepped { env_result: &done });
+        Some(done)
     }
 
     fn reduce(&mut self, record: &mut StepRecord, env: Option<&EnvStep>) {
@@ -398,9 +395,4 @@ fn stop_code(reason: &str) -> Option<Code> {
 /// Left out of an event where nothing failed, as most often.
 fn is_none_of_them(failed: &usize) -> bool {
     *failed == 0
-}
-
-/// The model's text as a fact.
-pub(super) fn said(text: &str) -> Text {
-    Text::Known(text.to_owned())
 }

@@ -7,19 +7,18 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use trace_board::engine::{
     Action, Agent, AgentError, Builder, Cancel, Critic, CriticCx, CriticError, Decision, Done, Engine, Env, EnvError,
-    EnvStep, ModelError, ModelErrorKind, Opinion, Reply, Scripted, State, StepCx, Stepping, Task, Tool, ToolCall,
-    ToolCx, ToolError, ToolResult,
+    EnvStep, ModelError, ModelErrorKind, Opinion, Reply, Scripted, State, StepCx, Stepping, Task, ToolCall, ToolResult,
 };
 use trace_board::stop::{Budget, Origin, StopSpec};
 use trace_board::trace::RunWriter;
 
 use crate::board::BINARY;
+use crate::engine_runs::{Echo, Hang};
 
 /// Plays decisions; where there are none left, the model decides or, without one, it waits.
 struct Play {
@@ -62,54 +61,6 @@ impl Agent for Play {
 
     fn should_stop(&self, state: &State<Notes>) -> bool {
         state.data.seen.len() as u64 >= self.stops_at
-    }
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct EchoArgs {
-    text: String,
-}
-
-struct Echo;
-
-impl Tool for Echo {
-    type Args = EchoArgs;
-    type Output = String;
-
-    fn name(&self) -> &str {
-        "echo"
-    }
-
-    fn description(&self) -> &str {
-        "Says it again."
-    }
-
-    async fn call(&self, args: EchoArgs, _: ToolCx<'_>) -> Result<String, ToolError> {
-        Ok(args.text)
-    }
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct NoArgs {}
-
-/// Says that it was called, and does not return.
-struct Hangs(Arc<Notify>);
-
-impl Tool for Hangs {
-    type Args = NoArgs;
-    type Output = ();
-
-    fn name(&self) -> &str {
-        "hangs"
-    }
-
-    fn description(&self) -> &str {
-        "Hangs."
-    }
-
-    async fn call(&self, _: NoArgs, _: ToolCx<'_>) -> Result<(), ToolError> {
-        self.0.notify_one();
-        std::future::pending().await
     }
 }
 
@@ -238,7 +189,7 @@ fn runs() -> Vec<(&'static str, Builder<Play>, Task)> {
 /// A run that is dropped in the middle of a tool.
 async fn abandoned(root: &Path) {
     let called = Arc::new(Notify::new());
-    let hangs = play([echo("one"), Decision::act([Action::new("hangs")])]).tool(Hangs(Arc::clone(&called)));
+    let hangs = play([echo("one"), Decision::act([Action::new("hang")])]).tool(Hang(Arc::clone(&called)));
     let writer = RunWriter::create(root, "abandoned").unwrap();
     let engine = hangs.record(writer).build().unwrap();
     tokio::select! {

@@ -47,7 +47,7 @@ impl Agent for Play {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct EchoArgs {
+pub(crate) struct EchoArgs {
     text: String,
     #[serde(default = "once")]
     times: usize,
@@ -58,7 +58,7 @@ fn once() -> usize {
 }
 
 /// Gives back what it is given.
-struct Echo;
+pub(crate) struct Echo;
 
 impl Tool for Echo {
     type Args = EchoArgs;
@@ -78,10 +78,10 @@ impl Tool for Echo {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct NoArgs {}
+pub(crate) struct NoArgs {}
 
 /// Never comes back, and says when it was called.
-struct Hang(Arc<Notify>);
+pub(crate) struct Hang(pub(crate) Arc<Notify>);
 
 impl Tool for Hang {
     type Args = NoArgs;
