@@ -4,11 +4,20 @@
 
 use super::facts::{Depth, Record};
 use crate::stop::{
-    Code, EntryRule, FirstStop, Firsts, Gate, Outcome, RuleEntry, SpecError, StopSet, StopSpec, Stopped, Tally, example,
+    Check, Code, EntryRule, FirstStop, Firsts, Gate, Outcome, RuleEntry, SpecError, Stats, StepFacts, StopSet,
+    StopSpec, Stopped, Tally, example,
 };
 
+mod answers;
+mod headline;
+mod near;
 #[cfg(test)]
 mod tests;
+mod typed;
+
+pub use answers::{Answer, Answers, Rule, answers};
+pub use near::near;
+pub use typed::{Typed, Wrong, question, typed};
 
 /// What a rule would have done to a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +40,8 @@ pub struct RuleResult {
     pub needs: Option<String>,
     /// The step from which it cannot be told.
     pub unknown_from: Option<u64>,
+    /// How the rule is switched off, where it is.
+    pub off: Option<String>,
 }
 
 /// Where a rule stops a run, against where it did stop.
@@ -47,6 +58,14 @@ pub enum Found {
 }
 
 impl Found {
+    /// The words people read.
+    pub fn words(self) -> &'static str {
+        match self {
+            Found::NotReached => "not reached",
+            other => other.word(),
+        }
+    }
+
     /// The word of the JSON contract.
     pub fn word(self) -> &'static str {
         match self {
@@ -106,15 +125,36 @@ impl Question {
     pub fn ask(&self, record: &Record, ended_well: bool) -> Vec<RuleResult> {
         let firsts = self.set.firsts(record.resumed.clone(), &record.facts);
         let of = |place: usize| firsts.rules.iter().find(|first| first.id == place.to_string());
-        let answer = |(place, spec): (usize, &StopSpec)| Some(told(spec, of(place)?, &firsts, record, ended_well));
+        let off = switched_off(&self.set);
+        let answer = |(place, spec): (usize, &StopSpec)| {
+            let first = of(place)?;
+            let told = told(Some(spec), first, &firsts, record, ended_well);
+            Some(RuleResult { off: off(&first.id), ..told })
+        };
         self.specs.iter().enumerate().filter_map(answer).collect()
     }
 }
 
+/// How the rules of a set are switched off, by id: what they say before anything happened.
+fn switched_off(set: &StopSet) -> impl Fn(&str) -> Option<String> {
+    let readings = set.survey(&Stats::default(), &StepFacts::unknown(0)).into_iter();
+    let off: Vec<(String, String)> = readings
+        .filter_map(|reading| match reading.check {
+            Check::Off(how) => Some((reading.id, how.into_owned())),
+            _ => None,
+        })
+        .collect();
+    move |id| off.iter().find(|(of, _)| of == id).map(|(_, how)| how.clone())
+}
+
+/// What keeps a rule from being used at all.
+fn fault(spec: &StopSpec) -> Option<String> {
+    spec.lint().into_iter().next().or_else(|| Some(spec.validate(None).err()?.to_string()))
+}
+
 /// Checks a rule by itself, so that the error is about this one.
 fn ready(spec: &StopSpec) -> Result<StopSpec, SpecError> {
-    let wrong = spec.lint().into_iter().next().or_else(|| Some(spec.validate(None).err()?.to_string()));
-    match wrong {
+    match fault(spec) {
         None => Ok(spec.clone()),
         Some(why) => {
             let example = example(spec.name()).unwrap_or_default();
@@ -136,7 +176,8 @@ fn depth(spec: &StopSpec) -> Depth {
     }
 }
 
-fn told(spec: &StopSpec, first: &FirstStop, firsts: &Firsts, record: &Record, ended_well: bool) -> RuleResult {
+/// What a rule says about a run; without `spec` it is one of the run's own.
+fn told(spec: Option<&StopSpec>, first: &FirstStop, firsts: &Firsts, record: &Record, ended_well: bool) -> RuleResult {
     let last = record.last_step();
     let stop = first.stop.as_ref();
     if let Some((needs, from)) = missing(spec, first, record) {
@@ -175,17 +216,18 @@ fn nothing() -> RuleResult {
         answer_lost: false,
         needs: None,
         unknown_from: None,
+        off: None,
     }
 }
 
 /// What keeps a rule from being told, and from which step on.
-fn missing(spec: &StopSpec, first: &FirstStop, record: &Record) -> Option<(String, u64)> {
+fn missing(spec: Option<&StopSpec>, first: &FirstStop, record: &Record) -> Option<(String, u64)> {
     if let Some(unknown) = &first.unknown {
         return Some((format!("{} is not recorded", unknown.needs), unknown.step));
     }
     // The run's own rules refused the same answer, so the run as recorded is what followed.
     let own = record.rules.iter().flat_map(|rules| &rules.completion);
-    let refused_too = own.into_iter().any(|entry| entry.rule == EntryRule::Spec(spec.clone()));
+    let refused_too = spec.is_none_or(|spec| own.into_iter().any(|entry| entry.rule == EntryRule::Spec(spec.clone())));
     let (refused, _) = first.refused.as_ref().filter(|_| !refused_too)?;
     let stop = first.stop.as_ref()?;
     let after = format!("what the run would have done after its answer at step {refused} was refused");

@@ -20,6 +20,7 @@ mod serve;
 mod show;
 #[cfg(test)]
 mod tests;
+mod whatif;
 
 pub use look::{Look, colours};
 
@@ -38,6 +39,8 @@ enum Command {
     List(list::Args),
     Show(show::Args),
     Check(check::Args),
+    #[command(name = "whatif")]
+    WhatIf(whatif::Args),
     Demo(demo::Args),
     #[cfg(feature = "llm")]
     Run(run::Args),
@@ -83,6 +86,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::List(args) => list::run(args, look, out),
         Command::Show(args) => show::run(&args, look, out),
         Command::Check(args) => check::run(&args, look, out),
+        Command::WhatIf(args) => whatif::run(&args, look, out),
         Command::Demo(args) => demo::run(&args, look, out),
         #[cfg(feature = "llm")]
         Command::Run(args) => run::run(&args, look, out),

@@ -149,6 +149,14 @@ impl Index {
         &self.steps
     }
 
+    /// What step `ordinal` is called: its recorded id, or its place where there is none.
+    pub fn label(&self, ordinal: usize) -> String {
+        match self.steps.get(ordinal).and_then(|step| step.step_id) {
+            Some(id) => id.to_string(),
+            None => format!("#{ordinal}"),
+        }
+    }
+
     /// The event lines, in file order.
     pub fn events(&self) -> &[EventHead] {
         &self.events

@@ -8,6 +8,7 @@ mod pending;
 mod run;
 mod step;
 mod steps;
+mod whatif;
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ pub use pending::pending_slot;
 pub use run::{content_title, head, tabs, verdict};
 pub use step::{StepPlace, readable, step_view, value_of};
 pub use steps::{WINDOW, Window, end_slot, row, rows_from, steps_tab};
+pub use whatif::{from_form, typed_rules, whatif};
 
 use super::svg::PhaseClass;
 use super::text::Line;
@@ -59,10 +61,7 @@ impl Lens<'_> {
 
     /// The label of step `n`: its recorded id, or its place where there is none.
     pub(crate) fn label(&self, n: usize) -> String {
-        match self.index.steps().get(n).and_then(|step| step.step_id) {
-            Some(id) => id.to_string(),
-            None => format!("#{n}"),
-        }
+        self.index.label(n)
     }
 
     /// The address of event `n` in the table of events.

@@ -59,6 +59,19 @@ pub fn tab(key: &str, tab: &str) -> String {
     with_query(&run(key), &[("tab", tab)])
 }
 
+/// Other stop rules asked about a run; without rules, those that the board suggests.
+pub fn whatif(key: &str) -> String {
+    format!("{}/whatif", run(key))
+}
+
+/// The same with these rules; with none, only the run's own.
+pub fn whatif_with(key: &str, rules: &[String]) -> String {
+    let rules: Vec<String> = rules.iter().map(|rule| format!("rule={}", encode(rule))).collect();
+    // An empty parameter tells "no rule" from "nothing asked yet".
+    let query = if rules.is_empty() { "rule=".to_owned() } else { rules.join("&") };
+    format!("{}?{query}", whatif(key))
+}
+
 /// The element id for a run: letters, digits and `-` stay, everything else becomes `_` and its bytes in hex,
 /// so that the id is a valid CSS identifier and two keys never share one.
 pub fn run_id(key: &str) -> String {

@@ -28,6 +28,7 @@ pub mod step;
 pub mod svg;
 pub mod tabs;
 pub mod text;
+pub mod whatif;
 pub mod wire;
 
 pub use crate::analysis::format;

@@ -12,6 +12,7 @@ use super::step::StepView;
 use super::svg::{Axis, PhaseBar, Pips};
 use super::tabs::{EventsTab, IssuesTab, ManifestTab};
 use super::text::Line;
+use super::whatif::RulesAnswer;
 use super::{Pulse, Shell, Status};
 
 /// The page of a run, on any of its tabs.
@@ -73,6 +74,8 @@ pub struct RunPulse {
     pub selected: Option<StepView>,
     /// The last events, on their tab.
     pub events: Option<EventsTab>,
+    /// What other rules would have done, on their page.
+    pub whatif: Option<RulesAnswer>,
 }
 
 /// The header of a run, `#runhead`.

@@ -27,7 +27,7 @@ use crate::view::wire;
 const DEFAULT_LIMIT: usize = 200;
 const MAX_LIMIT: usize = 10_000;
 
-fn json(value: &impl Serialize) -> Result<Response, WebError> {
+pub(super) fn json(value: &impl Serialize) -> Result<Response, WebError> {
     let body = serde_json::to_string(value).map_err(|error| WebError::fault(&error))?;
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }

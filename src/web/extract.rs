@@ -1,6 +1,5 @@
 //! What does a request name? Typed parts of the address whose absence is an error page, not a parser's words.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, RawPathParams};
@@ -123,17 +122,28 @@ impl FromRequestParts<AppState> for LastPart {
 
 /// The query's parameters, decoded; of a repeated one the last counts.
 #[derive(Debug, Default)]
-pub(super) struct Params(HashMap<String, String>);
+pub(super) struct Params(Vec<(String, String)>);
 
 impl Params {
     /// The value of a parameter, empty where it is not given.
     pub(super) fn text(&self, name: &str) -> &str {
-        self.0.get(name).map_or("", String::as_str)
+        self.pairs().rfind(|(known, _)| *known == name).map_or("", |(_, value)| value)
     }
 
     /// Whether a parameter is given, with or without a value.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.pairs().any(|(known, _)| known == name)
+    }
+
+    /// All parameters as they came.
+    pub(super) fn pairs(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> + Clone {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// All values of a parameter that may be repeated, without empty ones; `None` where it is not given at all.
+    pub(super) fn all(&self, name: &str) -> Option<Vec<String>> {
+        let given = self.pairs().filter(|(known, value)| *known == name && !value.is_empty());
+        self.has(name).then(|| given.map(|(_, value)| value.to_owned()).collect())
     }
 
     /// A whole number.

@@ -12,6 +12,7 @@ mod pages;
 mod run;
 mod serve;
 mod statics;
+mod whatif;
 
 use std::sync::Arc;
 
@@ -57,6 +58,8 @@ pub fn router(state: AppState) -> Router {
         .route("/runs/{key}", get(run::page))
         .route("/runs/{key}/", get(run::page))
         .route("/runs/{key}/live", get(run::pulse))
+        .route("/runs/{key}/whatif", get(whatif::page))
+        .route("/runs/{key}/whatif/live", get(whatif::pulse))
         .route("/runs/{key}/steps/{n}", get(run::step))
         .route("/runs/{key}/steps/{n}/part", get(run::step_part))
         .route("/runs/{key}/steps/{n}/value", get(run::step_value))
@@ -74,6 +77,7 @@ pub fn router(state: AppState) -> Router {
         .route("/runs/{key}/steps/{n}", get(api::step))
         .route("/runs/{key}/scores", get(api::scores))
         .route("/runs/{key}/why", get(api::why))
+        .route("/runs/{key}/whatif", get(whatif::api))
         .route("/runs/{key}/raw", get(api::raw))
         .fallback(api::not_found);
     Router::new()

@@ -41,11 +41,11 @@ pub(super) fn html(page: &impl Template) -> Result<Response, WebError> {
     page.render().map(|html| Html(html).into_response()).map_err(|error| WebError::fault(&error))
 }
 
-fn answer(state: &AppState, result: Result<Response, WebError>) -> Response {
+pub(super) fn answer(state: &AppState, result: Result<Response, WebError>) -> Response {
     result.unwrap_or_else(|error| error.respond(state, false))
 }
 
-fn shell(state: &AppState, run: &Run, title: String) -> Shell {
+pub(super) fn shell(state: &AppState, run: &Run, title: String) -> Shell {
     let ended = !run.summary().life.liveness.may_grow();
     Shell {
         title,
@@ -58,7 +58,7 @@ fn shell(state: &AppState, run: &Run, title: String) -> Shell {
     }
 }
 
-fn crumb() -> Vec<Link> {
+pub(super) fn crumb() -> Vec<Link> {
     vec![Link::new("Runs", "/")]
 }
 

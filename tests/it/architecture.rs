@@ -24,7 +24,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("llm", &["error", "stop", "engine", "tools"]),
     // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
     ("live", &["error", "model", "trace", "analysis"]),
-    ("view", &["error", "model", "analysis"]),
+    // Rules are named and explained in the words of the page; what they do is asked of `analysis`.
+    ("view", &["error", "model", "stop", "analysis"]),
     ("web", &["error", "model", "analysis", "live", "view"]),
     ("cli", &["error", "model", "trace", "stop", "engine", "demo", "llm", "analysis", "live", "view", "web"]),
     ("main", &["error", "cli"]),

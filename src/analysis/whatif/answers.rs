@@ -1,0 +1,163 @@
+//! What would rules have done to this run, beside what its own rules did? Everything one run's answer is made of.
+//!
+//! Pages, commands and JSON show the same [`Answers`]. Knows how a run is read, not how it is shown.
+
+use std::fmt;
+
+use super::{Found, Question, RuleResult, headline, nothing, switched_off, told};
+use crate::analysis::facts::{Depth, Record, record};
+use crate::analysis::summary::Summary;
+use crate::analysis::verdict::{Outcome, recorded};
+use crate::model::{Index, Lines};
+use crate::stop::{Code, EntryRule, Gate, StopRules, StopSet, StopSpec};
+
+/// What rules say about one run.
+#[derive(Debug, Clone)]
+pub struct Answers {
+    /// The asked rules in their order, then the run's own.
+    pub rules: Vec<Answer>,
+    /// What all asked rules together would have done, in one or two full sentences.
+    pub headline: String,
+    /// The place in `rules` of the one that would have ended the run, all asked ones together.
+    pub first: Option<usize>,
+    /// The first and the last step that ran, as ordinals.
+    pub steps: Option<(u64, u64)>,
+    /// Whether the run may go on, so that all this is "so far".
+    pub live: bool,
+    /// What is worked out and not read.
+    pub inferred: Vec<&'static str>,
+    /// Steps whose facts could not be read.
+    pub unread: usize,
+    /// Whether tokens were counted by estimate in a step.
+    pub estimated: bool,
+}
+
+/// What one rule says.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The rule.
+    pub rule: Rule,
+    /// Whether it is the run's own.
+    pub own: bool,
+    /// Whether it is what ended the run.
+    pub ended: bool,
+    /// What it would have done.
+    pub result: RuleResult,
+}
+
+/// A rule, or whatever else ended a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Rule {
+    /// One that can be written down.
+    Spec(StopSpec),
+    /// The budget of steps.
+    Steps(u64),
+    /// The budget of time; milliseconds.
+    TimeMs(u64),
+    /// The budget of tokens.
+    Tokens(u64),
+    /// One in code, of which only the answers are recorded; by its id.
+    InCode(String),
+    /// What ended the run where no rule did, under its recorded name.
+    Ending(String),
+}
+
+/// The short form, or the recorded name.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rule::Spec(spec) => spec.fmt(f),
+            Rule::Steps(limit) => write!(f, "budget.steps={limit}"),
+            Rule::TimeMs(limit) => write!(f, "budget.time_ms={limit}"),
+            Rule::Tokens(limit) => write!(f, "budget.tokens={limit}"),
+            Rule::InCode(name) | Rule::Ending(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Asks rules about a run.
+pub fn answers(question: &Question, summary: &Summary, index: &Index, lines: &dyn Lines) -> Answers {
+    let heads = record(index, lines, Depth::Heads);
+    let own_depth = heads.rules.as_ref().map_or(Depth::Heads, depth_of);
+    let record = match question.depth().max(own_depth) {
+        Depth::Heads => heads,
+        Depth::Texts => record(index, lines, Depth::Texts),
+    };
+    let live = summary.life.liveness.may_grow();
+    let ended_well = summary.verdict.outcome == Outcome::Completed;
+    let results = question.ask(&record, ended_well);
+    let headline = headline::headline(&results, &record, summary, index);
+    let first = super::together(&results).0.map(|(place, _)| place);
+    let asked = question.specs().iter().zip(results);
+    let asked = asked.map(|(spec, result)| Answer { rule: Rule::Spec(spec.clone()), own: false, ended: false, result });
+    let own = own(&record, index, ended_well);
+    let ending = (!live && !own.iter().any(|answer| answer.ended)).then(|| ending(&record, summary, index)).flatten();
+    Answers {
+        headline,
+        first,
+        rules: asked.chain(own).chain(ending).collect(),
+        steps: record.facts.first().map(|facts| facts.step).zip(record.last_step()),
+        live,
+        estimated: record.facts.iter().any(|facts| facts.usage.is_some_and(|usage| usage.estimated)),
+        inferred: record.inferred,
+        unread: record.unread,
+    }
+}
+
+/// How much of a run its own rules need to know.
+fn depth_of(rules: &StopRules) -> Depth {
+    let specs = rules.completion.iter().chain(&rules.policies).filter_map(|entry| match &entry.rule {
+        EntryRule::Spec(spec) => Some(super::depth(spec)),
+        EntryRule::Opaque { .. } => None,
+    });
+    specs.max().unwrap_or(Depth::Heads)
+}
+
+/// The run's own rules, asked again. None where they are not recorded, or cannot be used any more.
+fn own(record: &Record, index: &Index, ended_well: bool) -> Vec<Answer> {
+    let Some(rules) = &record.rules else { return Vec::new() };
+    let Ok(set) = StopSet::builder().rules(rules.clone()).build_fail_closed() else { return Vec::new() };
+    let firsts = set.firsts(record.resumed.clone(), &record.facts);
+    let off = switched_off(&set);
+    let by = recorded(index).map(|stop| &*stop.criterion);
+    let answer = |first: &crate::stop::FirstStop| {
+        let result = RuleResult { off: off(&first.id), ..told(None, first, &firsts, record, ended_well) };
+        let ended = by == Some(&*first.id);
+        Some(Answer { rule: rule_of(&first.id, &set.record())?, own: true, ended, result })
+    };
+    firsts.rules.iter().filter_map(answer).collect()
+}
+
+fn rule_of(id: &str, rules: &StopRules) -> Option<Rule> {
+    let budget = &rules.budget;
+    match id {
+        "budget.steps" => return budget.steps.map(|limit| Rule::Steps(limit.limit)),
+        "budget.time" => return budget.time_ms.map(|limit| Rule::TimeMs(limit.limit)),
+        "budget.tokens" => return budget.tokens.map(|limit| Rule::Tokens(limit.limit)),
+        _ => {}
+    }
+    let mut entries = rules.completion.iter().chain(&rules.policies);
+    let entry = entries.find(|entry| entry.id.as_deref() == Some(id))?;
+    Some(match &entry.rule {
+        EntryRule::Spec(spec) => Rule::Spec(spec.clone()),
+        EntryRule::Opaque { .. } => Rule::InCode(id.to_owned()),
+    })
+}
+
+/// What ended the run where none of its recorded rules did: an answer, a critic, an error, or a rule nobody recorded.
+fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<Answer> {
+    let stop = recorded(index);
+    let name = stop.map(|stop| stop.code.to_string()).or_else(|| summary.verdict.stop_reason.clone())?;
+    let detail = stop.map(|stop| stop.detail.to_string()).filter(|detail| !detail.is_empty());
+    let gate = stop.and_then(|stop| Gate::ALL.into_iter().find(|gate| Some(gate.as_str()) == stop.gate.as_deref()));
+    let result = RuleResult {
+        found: Found::Same,
+        step: record.last_step(),
+        gate,
+        code: stop.map(|stop| Code::from(&*stop.code)),
+        detail: detail.unwrap_or_else(|| summary.verdict.sentence.clone()),
+        saved: super::Saved::NONE,
+        ..nothing()
+    };
+    Some(Answer { rule: Rule::Ending(name), own: true, ended: true, result })
+}

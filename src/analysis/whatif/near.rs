@@ -1,0 +1,46 @@
+//! Which rules are worth asking first? A few that lie near what a run did, for somebody who has not asked yet.
+
+use crate::analysis::summary::Summary;
+use crate::model::Index;
+use crate::stop::StopSpec;
+
+/// Rules that read texts are not suggested for runs with more bytes: they would read all of them.
+const MAX_TEXT_BYTES: u64 = 16 << 20;
+
+/// Rules near the record: three quarters of what it took, and the usual guards.
+pub fn near(summary: &Summary, index: &Index) -> Vec<StopSpec> {
+    let tokens = summary.tokens.map(three_quarters).filter(|tokens| *tokens > 0);
+    let seconds = summary.duration_ms.map(|ms| (ms * 0.75 / 1e3) as u64).filter(|seconds| *seconds > 0);
+    let small = index.steps_file().size.saturating_add(index.events_file().size) <= MAX_TEXT_BYTES;
+    let critic = |name: &String| StopSpec::CriticBelow { critic: name.clone(), score: 0.5, steps: 3 };
+    let scored = index.steps().iter().flat_map(|step| &step.critics).filter(|mark| mark.score.is_some());
+    let scored: std::collections::BTreeSet<&str> = scored.map(|mark| index.name(mark.name)).collect();
+    let rules = [
+        Some(StopSpec::MaxSteps { steps: (summary.steps_now as u64 * 3 / 4).max(1) }),
+        tokens.map(|max_total| StopSpec::TokenBudget { max_total }),
+        seconds.map(|seconds| StopSpec::MaxRuntime { seconds }),
+        Some(StopSpec::ConsecutiveErrors { max: 2 }),
+        small.then_some(StopSpec::LoopDetection { window: 3 }),
+        Some(StopSpec::Stagnation { steps: 3 }),
+        summary.critics.iter().find(|name| scored.contains(&***name)).map(critic),
+    ];
+    rules.into_iter().flatten().collect()
+}
+
+/// Three quarters, with two digits that count: a person would not try 12,873.
+fn three_quarters(number: u64) -> u64 {
+    let part = number / 4 * 3;
+    let unit = 10_u64.pow(part.checked_ilog10().unwrap_or_default().saturating_sub(1));
+    part / unit * unit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_quarters_is_a_round_number() {
+        let rounded = [0, 3, 100, 17_161, u64::MAX].map(three_quarters);
+        assert_eq!(rounded, [0, 0, 75, 12_000, 13_000_000_000_000_000_000]);
+    }
+}

@@ -1,0 +1,137 @@
+//! Which rules did somebody type, and what is wrong with those that cannot be asked?
+//!
+//! A bad rule never hides the good ones: each is read by itself, and the question holds those that can be asked. Knows
+//! no form, no address and no command line; a schema file is read by whoever may.
+
+use serde_json::Value;
+
+use super::{Question, fault};
+use crate::stop::{SpecError, StopSpec, example};
+
+/// More rules than this are not asked at once.
+const MAX_RULES: usize = 64;
+
+/// A rule as it was typed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Typed {
+    /// The text.
+    pub text: String,
+    /// The rule it is, or why it is none.
+    pub read: Result<StopSpec, Wrong>,
+}
+
+/// Why a typed rule cannot be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// What is wrong with it, without a full stop.
+    pub why: String,
+    /// One that is right.
+    pub right: &'static str,
+}
+
+/// Reads rules as typed, in the short form or as JSON; `load` reads a schema that is named by its file.
+pub fn typed(
+    texts: impl IntoIterator<Item = String>,
+    mut load: impl FnMut(&str) -> Result<Value, String>,
+) -> Vec<Typed> {
+    let read = |(place, text): (usize, String)| {
+        let spec = StopSpec::parse_with(&text, &mut load).map_err(|wrong| wrong.to_string());
+        let spec = spec.and_then(|spec| fault(&spec).map_or(Ok(spec), Err));
+        let too_many = || format!("at most {MAX_RULES} rules are asked at once");
+        let read = spec.and_then(|spec| if place < MAX_RULES { Ok(spec) } else { Err(too_many()) });
+        Typed { read: read.map_err(|why| Wrong { right: right(&text), why }), text }
+    };
+    texts.into_iter().enumerate().map(read).collect()
+}
+
+/// Those of the rules that can be asked, ready to be.
+///
+/// # Errors
+/// None of them is wrong by itself, but they cannot be asked together.
+pub fn question(typed: &[Typed]) -> Result<Question, SpecError> {
+    Question::new(typed.iter().filter_map(|typed| typed.read.as_ref().ok().cloned()).collect())
+}
+
+/// A right rule of the kind that was meant, as far as that can be told.
+fn right(text: &str) -> &'static str {
+    const SCHEMA: &str = r#"{"type":"structured_output","schema":{"type":"object"}}"#;
+    let text = text.trim();
+    let json = || serde_json::from_str::<Value>(text).ok()?.get("type")?.as_str().map(str::to_owned);
+    let name = text.split_once('=').map_or(text, |(name, _)| name.trim());
+    let name = if text.starts_with('{') { json().unwrap_or_default() } else { name.to_owned() };
+    match &*name {
+        "structured_output" => SCHEMA,
+        name => example(name).or_else(|| close_to(name)).unwrap_or("max_steps=8"),
+    }
+}
+
+/// The example of the rule whose name begins or ends as `name` does: `max_step`, `budget`.
+fn close_to(name: &str) -> Option<&'static str> {
+    const NAMES: [&str; 13] = [
+        "max_steps",
+        "max_rounds",
+        "timeout",
+        "max_runtime",
+        "token_budget",
+        "consecutive_errors",
+        "stop_on_tool",
+        "content_match",
+        "loop_detection",
+        "stagnation",
+        "critic_below",
+        "final_result",
+        "keyword",
+    ];
+    let name = name.to_lowercase();
+    let alike = |known: &&&str| name.len() > 2 && (known.contains(&*name) || name.contains(**known));
+    NAMES.iter().find(alike).and_then(|known| example(known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Typed {
+        let no_files = |file: &str| Err(format!("{file} is not read"));
+        typed([text.to_owned()], no_files).remove(0)
+    }
+
+    #[test]
+    fn a_bad_rule_says_why_and_shows_a_right_one() {
+        for (text, why, right) in [
+            ("max_steps=-3", "max_steps needs a whole number", "max_steps=8"),
+            ("max_step=3", "no rule is called \"max_step\"", "max_steps=8"),
+            ("budget=3", "no rule is called \"budget\"", "token_budget=1000"),
+            ("nonsense", "no rule is called \"nonsense\"", "max_steps=8"),
+            ("content_match=(", "the pattern \"(\" does not compile", "content_match=(?i)done"),
+            ("critic_below=tests", "critic_below is written NAME:SCORE", "critic_below=tests:0.5:2"),
+            (
+                "structured_output=a.json",
+                "a.json is not read",
+                r#"{"type":"structured_output","schema":{"type":"object"}}"#,
+            ),
+            (
+                r#"{"type":"any_of","of":[]}"#,
+                "any_of needs at least one",
+                r#"{"type":"any_of","of":[{"type":"max_steps","steps":8}]}"#,
+            ),
+            (r#"{"type":"timeout","seconds":1.5}"#, "the rule {\"type\":\"timeout\"", "timeout=60"),
+            (r#"{"type":"#, "the rule {\"type\":", "max_steps=8"),
+        ] {
+            let wrong = read(text).read.unwrap_err();
+            assert!(wrong.why.starts_with(why), "{text}: {}", wrong.why);
+            assert_eq!(wrong.right, right, "{text}");
+            assert!(read(right).read.is_ok(), "{right} is right");
+        }
+    }
+
+    #[test]
+    fn the_good_ones_are_asked_all_the_same() {
+        let texts = ["max_steps=4", "max_steps=x", " keyword=two "].map(str::to_owned);
+        let typed = typed(texts, |_| Ok(Value::Null));
+        let question = question(&typed).unwrap();
+        assert_eq!(question.specs().len(), 2);
+        let many = super::typed((0..70).map(|n| format!("max_steps={n}")), |_| Ok(Value::Null));
+        assert_eq!(many.iter().filter(|typed| typed.read.is_err()).count(), 70 - MAX_RULES);
+    }
+}

@@ -1,0 +1,210 @@
+//! `board whatif`: where would other rules have stopped these runs?
+
+use std::fs::File;
+use std::io::{self, Read as _, Write};
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::look::{Ink, Look};
+use super::open::Opened;
+use super::{Done, write_json};
+use crate::analysis::format::{MISSING, count, counted, millis, visible_line};
+use crate::analysis::whatif::{Answer, Answers, Found, Question, Wrong, answers, question, typed};
+use crate::error::{Error, Kind, Result};
+use crate::stop::SpecError;
+use crate::view::wire;
+
+/// A larger schema is not read.
+const MAX_SCHEMA_BYTES: u64 = 1 << 20;
+
+/// Say where other stop rules would have ended runs, from what is recorded
+#[derive(Debug, clap::Args)]
+#[command(after_help = "A rule is name=value or JSON:
+  max_steps=8  max_rounds=8  token_budget=10000  max_runtime=60  timeout=60  consecutive_errors=3  loop_detection=3
+  stagnation=3  stop_on_tool=NAME  content_match=REGEX  critic_below=NAME:SCORE[:STEPS]  final_result  keyword=TEXT
+  structured_output[=SCHEMA.json]  '{\"type\":\"any_of\",\"of\":[{\"type\":\"max_steps\",\"steps\":8}]}'")]
+pub(super) struct Args {
+    /// Run directories
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<PathBuf>,
+    /// A rule to ask; repeatable
+    #[arg(long = "rule", value_name = "RULE", allow_hyphen_values = true)]
+    rules: Vec<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct WhatIfs {
+    runs: Vec<Entry>,
+}
+
+/// One path: the answer, or why there is none.
+#[derive(Debug, Serialize)]
+struct Entry {
+    path: String,
+    #[serde(flatten)]
+    whatif: Option<wire::WhatIf>,
+    error: Option<String>,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let question = ask(&args.rules)?;
+    let mut whatifs = WhatIfs::default();
+    let mut first_error = None;
+    let mut failed = 0;
+    for path in &args.runs {
+        let shown = path.to_string_lossy().into_owned();
+        match Opened::open(path, look.now) {
+            Ok(run) => {
+                let answers = answers(&question, &run.summary, &run.index, &run);
+                if args.json {
+                    let whatif = Some(wire::whatif(&answers, &run.summary, &run.index));
+                    whatifs.runs.push(Entry { path: shown, whatif, error: None });
+                } else {
+                    write_text(out, &run, &answers, look)?;
+                }
+            }
+            Err(error) if args.runs.len() == 1 => return Err(error.into()),
+            // One path that is no run must not hide what is said of the others.
+            Err(error) => {
+                failed += 1;
+                if args.json {
+                    whatifs.runs.push(Entry { path: shown, whatif: None, error: Some(error.to_string()) });
+                } else {
+                    let path = look.paint(Ink::Heading, &visible_line(&shown));
+                    writeln!(out, "{path}: not asked: {}", visible_line(&error.to_string()))?;
+                }
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    if args.json {
+        write_json(out, &whatifs)?;
+    }
+    match first_error {
+        Some(error) => {
+            let what = format!("{} of {} could not be asked", count(failed), counted(args.runs.len(), "path"));
+            Err(Error::new(error.kind(), what).because(error).into())
+        }
+        None => Ok(0),
+    }
+}
+
+/// Reads the rules.
+fn ask(rules: &[String]) -> Result<Question> {
+    if rules.is_empty() {
+        let error = Error::new(Kind::Usage, "no rule is asked");
+        return Err(error.hint("name at least one: board whatif RUN --rule max_steps=8 --rule token_budget=10000"));
+    }
+    let typed = typed(rules.iter().cloned(), schema);
+    if let Some((text, Wrong { why, right })) =
+        typed.iter().find_map(|rule| Some((&rule.text, rule.read.as_ref().err()?)))
+    {
+        let error = Error::new(Kind::Usage, format!("the rule {text} cannot be asked")).because(SpecError::new(why));
+        return Err(error.hint(format!("a right one: --rule '{right}'")));
+    }
+    question(&typed).map_err(|error| Error::new(Kind::Usage, "these rules cannot be asked").because(error))
+}
+
+/// Reads a schema.
+fn schema(file: &str) -> Result<Value, String> {
+    let told = |error: &dyn std::fmt::Display| format!("the schema file {file} cannot be read: {error}");
+    let mut text = Vec::new();
+    let opened = File::open(file).map_err(|error| told(&error))?;
+    opened.take(MAX_SCHEMA_BYTES + 1).read_to_end(&mut text).map_err(|error| told(&error))?;
+    if text.len() as u64 > MAX_SCHEMA_BYTES {
+        return Err(told(&"it has more than 1 MiB"));
+    }
+    serde_json::from_slice(&text).map_err(|error| format!("the schema file {file} is not JSON: {error}"))
+}
+
+/// The head of each column, and whether its cells stand on the right; the reason comes last because it may be long.
+const COLUMNS: [(&str, bool); 7] = [
+    ("rule", false),
+    ("against the record", false),
+    ("step", true),
+    ("steps saved", true),
+    ("tokens", true),
+    ("time", true),
+    ("answer", false),
+];
+
+fn write_text(out: &mut dyn Write, run: &Opened, answers: &Answers, look: &Look) -> io::Result<()> {
+    let path = visible_line(run.summary.path.trim_end_matches('/')).into_owned();
+    writeln!(out, "{}: {}", look.paint(Ink::Heading, &path), visible_line(&answers.headline))?;
+    let rows: Vec<[String; 7]> = answers.rules.iter().map(|answer| cells(run, answer)).collect();
+    let widths: Vec<usize> = COLUMNS
+        .iter()
+        .enumerate()
+        .map(|(at, (head, _))| {
+            let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
+            cells.chain([head.chars().count()]).max().unwrap_or_default()
+        })
+        .collect();
+    let line = |cells: [&str; 7]| {
+        let cells = cells.into_iter().zip(&widths).zip(COLUMNS);
+        let cell = |((text, width), (_, right)): ((&str, &usize), (&str, bool))| {
+            if right { format!("{text:>width$}") } else { format!("{text:<width$}") }
+        };
+        cells.map(cell).collect::<Vec<_>>().join("  ")
+    };
+    writeln!(out, "  {}", look.paint(Ink::Dim, &format!("{}  why", line(COLUMNS.map(|(head, _)| head)))))?;
+    for (row, answer) in rows.iter().zip(&answers.rules) {
+        let text = line(row.each_ref().map(String::as_str));
+        let ink = match answer.result.found {
+            Found::Earlier => Ink::Warning,
+            Found::Same => Ink::Heading,
+            Found::NotReached | Found::Unknown => Ink::Dim,
+        };
+        writeln!(out, "  {}  {}", look.paint(ink, &text), visible_line(&why(answer)))?;
+    }
+    for fact in &answers.inferred {
+        writeln!(out, "  {} {fact}", look.paint(Ink::Dim, "worked out, not recorded:"))?;
+    }
+    if answers.unread > 0 {
+        writeln!(out, "  the facts of {} could not be read", counted(answers.unread, "step"))?;
+    }
+    Ok(())
+}
+
+fn why(answer: &Answer) -> String {
+    let own = match (answer.own, answer.ended) {
+        (true, true) => "as recorded, ended the run: ",
+        (true, false) => "as recorded: ",
+        (false, _) => "",
+    };
+    match &answer.result.off {
+        Some(how) => format!("{own}switched off by {how}"),
+        None => format!("{own}{}", answer.result.detail),
+    }
+}
+
+fn cells(run: &Opened, answer: &Answer) -> [String; 7] {
+    let result = &answer.result;
+    let fires = matches!(result.found, Found::Earlier | Found::Same);
+    let step = match result.step.and_then(|step| usize::try_from(step).ok()) {
+        Some(step) => run.index.label(step),
+        None if fires => "none runs".to_owned(),
+        None => MISSING.to_owned(),
+    };
+    let number = |value: Option<u64>, show: &dyn Fn(u64) -> String| match value {
+        Some(value) => show(value),
+        None if fires => "unknown".to_owned(),
+        None => MISSING.to_owned(),
+    };
+    let against = if result.off.is_some() { "off" } else { result.found.words() };
+    let lost = if result.answer_lost { "lost" } else { MISSING };
+    [
+        visible_line(&answer.rule.to_string()).into_owned(),
+        against.to_owned(),
+        step,
+        number(result.saved.steps, &count),
+        number(result.saved.tokens, &count),
+        number(result.saved.ms, &|ms| millis(ms as f64)),
+        lost.to_owned(),
+    ]
+}

@@ -1,0 +1,87 @@
+//! Other stop rules asked about one run, as a page and as JSON.
+
+use axum::extract::State;
+use axum::http::HeaderName;
+use axum::response::{IntoResponse, Redirect, Response};
+
+use super::AppState;
+use super::api::json;
+use super::error::WebError;
+use super::extract::{Params, RunParam};
+use super::run::{answer, crumb, html, shell, with_lens};
+use crate::analysis::whatif::{answers, question};
+use crate::view::fill::{self, Lens};
+use crate::view::run::RunPulse;
+use crate::view::whatif::{WhatIfBody, WhatIfPage};
+use crate::view::{Pulse, Shell, href, wire};
+
+const TAB: &str = "whatif";
+const TITLE: &str = "What-if";
+
+/// `GET /runs/{key}/whatif`
+pub(super) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
+    // One address for one question, however it was asked; it is the one to share.
+    if let Some(rules) = fill::from_form(params.pairs()) {
+        return Redirect::to(&href::whatif_with(run.key().as_str(), &rules)).into_response();
+    }
+    let shell = shell(&state, &run, String::new());
+    let page = with_lens(&state, &run, move |lens| {
+        let page = WhatIfPage {
+            pulse: next(lens, shell.revision),
+            shell: Shell { title: fill::content_title(lens, TITLE), ..shell },
+            crumb: crumb(),
+            head: fill::head(lens),
+            tabs: fill::tabs(lens, TAB),
+            body: body(lens, params.all("rule"))?,
+        };
+        html(&page)
+    });
+    answer(&state, page.await.and_then(|page| page))
+}
+
+fn body(lens: &Lens<'_>, rules: Option<Vec<String>>) -> Result<WhatIfBody, WebError> {
+    fill::whatif(lens, rules).map_err(|why| WebError::fault(&why))
+}
+
+/// The next pulse; the form's fields go with it, so that the answer is to the rules that the reader sees.
+fn next(lens: &Lens<'_>, revision: u64) -> Pulse {
+    let ended = if lens.summary.life.liveness.may_grow() { "" } else { "1" };
+    let base = format!("{}/live", href::whatif(lens.summary.key.as_str()));
+    let url = href::with_query(&base, &[("ended", ended), ("since", &revision.to_string())]);
+    Pulse { url, revision, ..Pulse::default() }
+}
+
+/// `GET /runs/{key}/whatif/live`: all but the form, which belongs to the reader.
+pub(super) async fn pulse(State(state): State<AppState>, run: Result<RunParam, Response>, params: Params) -> Response {
+    // The run went away while somebody looked at it; its page says so when it is loaded again.
+    let Ok(RunParam(run)) = run else { return [(HeaderName::from_static("hx-refresh"), "true")].into_response() };
+    // Taken before the index is read: what comes in between is asked for once more.
+    let revision = run.revision_now();
+    let pulse = with_lens(&state, &run, move |lens| {
+        let ended = params.text("ended") != "1" && !lens.summary.life.liveness.may_grow();
+        let say = ended.then(|| format!("Run ended: {}", lens.summary.verdict.sentence));
+        html(&RunPulse {
+            pulse: Pulse { say, ..next(lens, revision) },
+            title: Some(fill::content_title(lens, TITLE).into()),
+            head: Some(fill::head(lens)),
+            tabs: Some(fill::tabs(lens, TAB)),
+            whatif: Some(body(lens, fill::from_form(params.pairs()))?.answer),
+            ..RunPulse::default()
+        })
+    });
+    answer(&state, pulse.await.and_then(|pulse| pulse))
+}
+
+/// `GET /api/runs/{key}/whatif`
+pub(super) async fn api(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
+    let shown = with_lens(&state, &run, move |lens| {
+        let typed = fill::typed_rules(lens, params.all("rule"));
+        if let Some((text, wrong)) = typed.iter().find_map(|typed| Some((&typed.text, typed.read.as_ref().err()?))) {
+            let error = WebError::bad_request("This rule cannot be asked:", &format!("{}.", wrong.why)).named(text);
+            return Err(error.hint(&format!("A right one: {}", wrong.right)));
+        }
+        let question = question(&typed).map_err(|error| WebError::fault(&error))?;
+        json(&wire::whatif(&answers(&question, lens.summary, lens.index, lens.lines), lens.summary, lens.index))
+    });
+    shown.await.and_then(|shown| shown).unwrap_or_else(|error| error.respond(&state, true))
+}
