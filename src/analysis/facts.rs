@@ -39,8 +39,10 @@ impl Record {
 /// How much a question needs to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
-    /// Counters, times, tools, scores, equal texts: from the index, and a line only where the index has no room for it.
+    /// Counters, times, tools, scores: from the index, and a line only where the index has no room for it.
     Heads,
+    /// Whether texts are equal and answers empty, too: of QitOS's runs lines are read, of our own the index knows.
+    Hashes,
     /// What texts say, too: lines are read.
     Texts,
 }
@@ -66,7 +68,7 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     for (ordinal, head) in steps {
         let kept = || from_head(index, ordinal, head);
         let facts = match depth {
-            Depth::Heads => kept().or_else(|| from_line(ordinal, head, lines)),
+            Depth::Heads | Depth::Hashes => kept().or_else(|| from_line(ordinal, head, lines)),
             Depth::Texts => from_line(ordinal, head, lines),
         };
         record.unread += usize::from(facts.is_none());

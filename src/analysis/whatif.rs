@@ -126,11 +126,8 @@ fn ready(spec: &StopSpec) -> Result<StopSpec, SpecError> {
 /// How much of a run a rule needs to know.
 fn depth(spec: &StopSpec) -> Depth {
     match spec {
-        StopSpec::ContentMatch { .. }
-        | StopSpec::LoopDetection { .. }
-        | StopSpec::FinalResult {}
-        | StopSpec::Keyword { .. }
-        | StopSpec::StructuredOutput { .. } => Depth::Texts,
+        StopSpec::ContentMatch { .. } | StopSpec::Keyword { .. } | StopSpec::StructuredOutput { .. } => Depth::Texts,
+        StopSpec::LoopDetection { .. } | StopSpec::FinalResult {} => Depth::Hashes,
         StopSpec::AnyOf { of } | StopSpec::AllOf { of } => of.iter().map(depth).max().unwrap_or(Depth::Heads),
         _ => Depth::Heads,
     }
