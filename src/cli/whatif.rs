@@ -160,10 +160,13 @@ fn write_text(out: &mut dyn Write, run: &Opened, answers: &Answers, look: &Look)
             Found::Same => Ink::Heading,
             Found::NotReached | Found::Unknown => Ink::Dim,
         };
-        writeln!(out, "  {}  {}", look.paint(ink, &text), visible_line(&why(answer)))?;
+        writeln!(out, "  {}  {}", look.paint(ink, &text), visible_line(&why(run, answer)))?;
     }
     for fact in &answers.inferred {
         writeln!(out, "  {} {fact}", look.paint(Ink::Dim, "worked out, not recorded:"))?;
+    }
+    if answers.lost > 0 {
+        writeln!(out, "  {} ran without a line in steps.jsonl", counted(answers.lost, "step"))?;
     }
     if answers.unread > 0 {
         writeln!(out, "  the facts of {} could not be read", counted(answers.unread, "step"))?;
@@ -171,15 +174,19 @@ fn write_text(out: &mut dyn Write, run: &Opened, answers: &Answers, look: &Look)
     Ok(())
 }
 
-fn why(answer: &Answer) -> String {
+fn why(run: &Opened, answer: &Answer) -> String {
+    let result = &answer.result;
+    let label = |step: u64| usize::try_from(step).map_or_else(|_| step.to_string(), |step| run.index.label(step));
+    let latest = result.at_latest.map_or_else(String::new, |at| format!(", at the latest at step {}", label(at)));
     let own = match (answer.own, answer.ended) {
         (true, true) => "as recorded, ended the run: ",
         (true, false) => "as recorded: ",
         (false, _) => "",
     };
-    match &answer.result.off {
-        Some(how) => format!("{own}switched off by {how}"),
-        None => format!("{own}{}", answer.result.detail),
+    match (&result.off, &result.needs, result.unknown_from) {
+        (Some(how), _, _) => format!("{own}switched off by {how}"),
+        (None, Some(needs), Some(from)) => format!("{own}from step {} on{latest}: {needs}", label(from)),
+        _ => format!("{own}{}", result.detail),
     }
 }
 

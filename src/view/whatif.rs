@@ -1,7 +1,7 @@
 //! How does the page look that asks other stop rules about one run? A form that is the query, and a row for each rule.
 //!
 //! All values are ready. The form and the table are one part, `#whatif`, so that an answer can bring what is wrong with
-//! a field along; the table alone, `#answer`, is what a live run changes.
+//! a field along; sentence and table alone, `#lead` and `#answer`, are what a live run changes.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -133,14 +133,24 @@ pub struct WrongRule {
     pub right: &'static str,
 }
 
-/// What the rules would have done, `#answer`.
+/// What all asked rules together would have done, `#lead`.
+#[derive(Debug, Clone, Default, Template)]
+#[template(path = "parts/whatif_lead.html")]
+pub struct Lead {
+    /// The sentence.
+    pub headline: Line,
+    /// Whether the run goes on; changes are then not read out.
+    pub live: bool,
+}
+
+impl HtmlSafe for Lead {}
+
+/// What each rule would have done, `#answer`.
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "parts/whatif_answer.html")]
 pub struct RulesAnswer {
-    /// What all asked rules together would have done.
-    pub headline: Line,
-    /// Whether the run goes on; its changes are then not read out.
-    pub live: bool,
+    /// What they all together would have done; stands apart, above the form.
+    pub lead: Lead,
     /// What the rows are about.
     pub about: Line,
     /// The head of the column of cells.

@@ -21,7 +21,7 @@ const TITLE: &str = "What-if";
 /// `GET /runs/{key}/whatif`
 pub(super) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
     // One address for one question, however it was asked; it is the one to share.
-    if let Some(rules) = fill::from_form(params.pairs()) {
+    if let Some(rules) = fill::from_form(&params.pairs()) {
         return Redirect::to(&href::whatif_with(run.key().as_str(), &rules)).into_response();
     }
     let shell = shell(&state, &run, String::new());
@@ -65,7 +65,7 @@ pub(super) async fn pulse(State(state): State<AppState>, run: Result<RunParam, R
             title: Some(fill::content_title(lens, TITLE).into()),
             head: Some(fill::head(lens)),
             tabs: Some(fill::tabs(lens, TAB)),
-            whatif: Some(body(lens, fill::from_form(params.pairs()))?.answer),
+            whatif: Some(body(lens, fill::from_form(&params.pairs()))?.answer),
             ..RunPulse::default()
         })
     });

@@ -46,6 +46,8 @@ const PAGES: &[&str] = &[
     "/runs/died",
     "/runs/critic_failed",
     "/runs/refused?tab=manifest",
+    "/runs/critic_failed/whatif",
+    "/runs/q060_critic_odd_outputs/whatif?rule=max_steps%3Dx&rule=nonsense&rule=max_rounds%3D0&rule=critic_below%3Dno%3A1",
 ];
 
 /// A page that is not there; the browser itself reports the status to the console.

@@ -23,3 +23,4 @@ mod live;
 mod looks;
 mod page;
 mod site;
+mod whatif;

@@ -53,13 +53,14 @@ fn help_of_every_command() {
     Usage: board <COMMAND>
 
     Commands:
-      serve  Serve the web board until Ctrl-C
-      list   List the runs below a directory, one line each
-      show   Show a run, one of its steps, or its events
-      check  Say what is wrong with the files of runs; exit code 1 where anything is
-      demo   Write demo runs: agents that play, with real tools and without a model
-      run    Run an agent that a file describes, and record it; exit code 1 where it did not complete
-      help   Print this message or the help of the given subcommand(s)
+      serve   Serve the web board until Ctrl-C
+      list    List the runs below a directory, one line each
+      show    Show a run, one of its steps, or its events
+      check   Say what is wrong with the files of runs; exit code 1 where anything is
+      whatif  Say where other stop rules would have ended runs, from what is recorded
+      demo    Write demo runs: agents that play, with real tools and without a model
+      run     Run an agent that a file describes, and record it; exit code 1 where it did not complete
+      help    Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help
@@ -126,6 +127,24 @@ fn help_of_every_command() {
     Options:
           --json  Print one JSON document
       -h, --help  Print help
+    "#);
+    insta::assert_snapshot!(help(&["whatif", "--help"]), @r#"
+    Say where other stop rules would have ended runs, from what is recorded
+
+    Usage: board whatif [OPTIONS] <RUN>...
+
+    Arguments:
+      <RUN>...  Run directories
+
+    Options:
+          --rule <RULE>  A rule to ask; repeatable
+          --json         Print one JSON document
+      -h, --help         Print help
+
+    A rule is name=value or JSON:
+      max_steps=8  max_rounds=8  token_budget=10000  max_runtime=60  timeout=60  consecutive_errors=3  loop_detection=3
+      stagnation=3  stop_on_tool=NAME  content_match=REGEX  critic_below=NAME:SCORE[:STEPS]  final_result  keyword=TEXT
+      structured_output[=SCHEMA.json]  '{"type":"any_of","of":[{"type":"max_steps","steps":8}]}'
     "#);
     let demo = help(&["demo", "--help"]);
     let (usage, scenarios) = demo.split_once("Scenarios:\n").expect("the help lists the scenarios");

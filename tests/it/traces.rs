@@ -72,3 +72,9 @@ fn damage_is_named() {
         assert!(text.contains(words), "{name}: {text}");
     }
 }
+
+#[test]
+fn other_rules_get_an_answer_for_every_run() {
+    let Some(traces) = traces() else { return };
+    assert!(crate::whatif::every_run_answers(&traces) > 100);
+}

@@ -28,6 +28,8 @@ pub struct Answers {
     pub inferred: Vec<&'static str>,
     /// Steps whose facts could not be read.
     pub unread: usize,
+    /// Steps that ran and have no line.
+    pub lost: usize,
     /// Whether tokens were counted by estimate in a step.
     pub estimated: bool,
 }
@@ -81,7 +83,7 @@ pub fn answers(question: &Question, summary: &Summary, index: &Index, lines: &dy
     let own_depth = heads.rules.as_ref().map_or(Depth::Heads, depth_of);
     let record = match question.depth().max(own_depth) {
         Depth::Heads => heads,
-        Depth::Texts => record(index, lines, Depth::Texts),
+        depth => record(index, lines, depth),
     };
     let live = summary.life.liveness.may_grow();
     let ended_well = summary.verdict.outcome == Outcome::Completed;
@@ -101,6 +103,7 @@ pub fn answers(question: &Question, summary: &Summary, index: &Index, lines: &dy
         estimated: record.facts.iter().any(|facts| facts.usage.is_some_and(|usage| usage.estimated)),
         inferred: record.inferred,
         unread: record.unread,
+        lost: record.lost.map_or(0, |lost| lost.count),
     }
 }
 
@@ -150,14 +153,49 @@ fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<Answer> {
     let name = stop.map(|stop| stop.code.to_string()).or_else(|| summary.verdict.stop_reason.clone())?;
     let detail = stop.map(|stop| stop.detail.to_string()).filter(|detail| !detail.is_empty());
     let gate = stop.and_then(|stop| Gate::ALL.into_iter().find(|gate| Some(gate.as_str()) == stop.gate.as_deref()));
-    let result = RuleResult {
-        found: Found::Same,
-        step: record.last_step(),
+    let said = RuleResult {
         gate,
         code: stop.map(|stop| Code::from(&*stop.code)),
         detail: detail.unwrap_or_else(|| summary.verdict.sentence.clone()),
-        saved: super::Saved::NONE,
         ..nothing()
     };
+    let result = match record.lost {
+        // The step at which it ended is among those without a line.
+        Some(lost) => RuleResult { found: Found::Unknown, unknown_from: Some(lost.from), ..said },
+        None => RuleResult { found: Found::Same, step: record.last_step(), saved: super::Saved::NONE, ..said },
+    };
     Some(Answer { rule: Rule::Ending(name), own: true, ended: true, result })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::facts::tests::{Files, runs_below};
+    use crate::analysis::life::Outside;
+    use crate::analysis::summary::summary;
+    use crate::model::RunKey;
+
+    #[test]
+    fn what_ended_our_own_runs_is_told_at_the_recorded_step() {
+        let mut by_rule = 0;
+        for path in runs_below("sample_runs") {
+            let files = Files::open(&path);
+            let index = &files.index;
+            let summary = summary(&RunKey::new("x"), path.display().to_string(), index, Outside::default());
+            let told = answers(&Question::new(Vec::new()).unwrap(), &summary, index, &files);
+            let Some(stop) = recorded(index) else {
+                assert!(told.rules.iter().all(|answer| !answer.ended), "{}", path.display());
+                continue;
+            };
+            let ended: Vec<_> = told.rules.iter().filter(|answer| answer.ended).collect();
+            assert_eq!(ended.len(), 1, "{}: {ended:?}", path.display());
+            let step = stop.step.and_then(|step| u64::try_from(step).ok());
+            assert_eq!((ended[0].result.found, ended[0].result.step), (Found::Same, step), "{}", path.display());
+            assert_eq!(ended[0].result.code.as_ref().map(Code::as_str), Some(&*stop.code), "{}", path.display());
+            by_rule += usize::from(!matches!(ended[0].rule, Rule::Ending(_)));
+            let early = told.rules.iter().filter(|answer| answer.result.found == Found::Earlier);
+            assert_eq!(early.count(), 0, "none of its rules would have ended {} earlier", path.display());
+        }
+        assert!(by_rule >= 10, "budgets and rules ended {by_rule} of them");
+    }
 }

@@ -10,17 +10,20 @@ use crate::model::Index;
 pub(super) fn headline(results: &[RuleResult], record: &Record, summary: &Summary, index: &Index) -> String {
     let live = summary.life.liveness.may_grow();
     let Some(last) = record.last_step() else {
+        if let Some(lost) = record.lost {
+            let have = if lost.count == 1 { "has" } else { "have" };
+            return format!("{} {have} no line in steps.jsonl, so nothing can be told.", counted(lost.count, "step"));
+        }
         let so_far = if live { " so far" } else { "" };
         return format!("No step ran{so_far}, so there is nothing to ask rules about.");
     };
     let label = |step: u64| usize::try_from(step).map_or_else(|_| step.to_string(), |step| index.label(step));
-    let (these, none, verb) = match results {
+    let (these, none) = match results {
         [] => return "No rule is asked beside the run's own.".to_owned(),
-        [_] => ("This rule", "This rule would not", "it"),
-        _ => ("These rules", "None of these rules would", "one of them"),
+        [_] => ("This rule", "This rule would not"),
+        _ => ("These rules", "None of these rules would"),
     };
     let (first, open) = together(results);
-    let unsure = || format!(" Whether {verb} would have ended it earlier cannot be told.");
     let Some((_, first)) = first else {
         return match (open, results) {
             (true, [_]) => "Whether this rule would have ended it cannot be told.".to_owned(),
@@ -32,13 +35,14 @@ pub(super) fn headline(results: &[RuleResult], record: &Record, summary: &Summar
         };
     };
     let mut said = match (first.found, first.step) {
-        (Found::Earlier, Some(step)) => format!(
-            "{these} would have ended it at step {} instead of {}{} and saved {}.",
-            label(step),
-            label(last),
-            if live { ", the last so far," } else { "" },
-            saved(first)
-        ),
+        (Found::Earlier, Some(step)) => {
+            let instead = match record.lost {
+                Some(_) => String::new(),
+                None if live => format!(" instead of {}, the last so far,", label(last)),
+                None => format!(" instead of {}", label(last)),
+            };
+            format!("{these} would have ended it at step {}{instead} and saved {}.", label(step), saved(first))
+        }
         (Found::Earlier, None) => format!("{these} would have let no step run, and saved {}.", saved(first)),
         _ if live => format!("{these} would have ended it at step {}, the last so far.", label(last)),
         _ => format!("{these} would have ended it at step {}, where it ended.", label(last)),
@@ -47,7 +51,7 @@ pub(super) fn headline(results: &[RuleResult], record: &Record, summary: &Summar
         said.push_str(&answer(first, summary));
     }
     if open {
-        said.push_str(&unsure());
+        said.push_str(" One that cannot be told might have been first.");
     }
     said
 }
@@ -70,4 +74,71 @@ fn answer(first: &RuleResult, summary: &Summary) -> String {
         _ => " No answer is lost: there was none.",
     }
     .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::{Question, answers};
+    use crate::analysis::facts::tests::Files;
+    use crate::analysis::life::Outside;
+    use crate::analysis::summary::summary;
+    use crate::model::RunKey;
+
+    fn said(run: &str, rules: &[&str]) -> String {
+        let files = Files::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join(run));
+        let summary = summary(&RunKey::new("x"), run.to_owned(), &files.index, Outside::default());
+        let question = Question::new(rules.iter().map(|rule| rule.parse().unwrap()).collect()).unwrap();
+        answers(&question, &summary, &files.index, &files).headline
+    }
+
+    #[test]
+    fn one_sentence_for_each_case() {
+        for (run, rules, expected) in [
+            ("sample_runs/fix_bug", &[][..], "No rule is asked beside the run's own."),
+            (
+                "sample_runs/fix_bug",
+                &["max_steps=4"],
+                "This rule would have ended it at step 3 instead of 10 and saved 7 steps. Its answer would have been lost.",
+            ),
+            (
+                "sample_runs/fix_bug",
+                &["max_steps=11", "max_steps=90"],
+                "These rules would have ended it at step 10, where it ended.",
+            ),
+            (
+                "sample_runs/fix_bug",
+                &["max_steps=90"],
+                "This rule would not have ended it by step 10, where the record ends.",
+            ),
+            (
+                "sample_runs/fix_bug",
+                &["critic_below=nobody:0.5"],
+                "Whether this rule would have ended it cannot be told.",
+            ),
+            (
+                "sample_runs/fix_bug",
+                &["critic_below=nobody:0.5", "max_steps=90"],
+                "None of these rules is known to end it by step 10; some cannot be told.",
+            ),
+            (
+                "sample_runs/fix_bug",
+                &["critic_below=nobody:0.5", "max_steps=11"],
+                "These rules would have ended it at step 10, where it ended. One that cannot be told might have been first.",
+            ),
+            (
+                "sample_runs/task_validation_failed",
+                &["max_steps=1"],
+                "No step ran, so there is nothing to ask rules about.",
+            ),
+            (
+                "tests/corpus/emulated/emulated_q060_steps_last_line_cut",
+                &["max_steps=3"],
+                "This rule would have ended it at step 2 and saved 1 step. No answer is lost: there was none.",
+            ),
+        ] {
+            assert_eq!(said(run, rules), expected, "{run} {rules:?}");
+        }
+    }
 }

@@ -25,6 +25,8 @@ pub struct WhatIf {
     pub inferred: Vec<&'static str>,
     /// Steps whose facts could not be read.
     pub unread: usize,
+    /// Steps that ran and have no line.
+    pub lost: usize,
     /// Whether tokens of a step were estimated.
     pub estimated: bool,
 }
@@ -69,6 +71,10 @@ pub struct Rule {
     pub needs: Option<String>,
     /// The step from which on it cannot be told.
     pub unknown_from: Option<u64>,
+    /// The step at which it stops the run at the latest, where it cannot be told whether earlier.
+    pub at_latest: Option<u64>,
+    /// The first step whose answer it refuses.
+    pub refused: Option<u64>,
     /// How it is switched off.
     pub off: Option<String>,
     /// Whether it is what ended the run.
@@ -101,6 +107,8 @@ pub fn whatif(answers: &Answers, summary: &Summary, index: &Index) -> WhatIf {
         answer_lost: result.answer_lost,
         needs: result.needs.clone(),
         unknown_from: result.unknown_from,
+        at_latest: result.at_latest,
+        refused: result.refused,
         off: result.off.clone(),
         ended: *ended,
     };
@@ -121,6 +129,7 @@ pub fn whatif(answers: &Answers, summary: &Summary, index: &Index) -> WhatIf {
         first: answers.first,
         inferred: answers.inferred.clone(),
         unread: answers.unread,
+        lost: answers.lost,
         estimated: answers.estimated,
     }
 }

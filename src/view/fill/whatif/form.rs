@@ -47,7 +47,7 @@ fn known() -> impl Iterator<Item = &'static Known> {
 }
 
 /// The rules that a sent form holds, in its order; `None` where nothing but rules was sent.
-pub fn from_form<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Option<Vec<String>> {
+pub fn from_form<'a>(pairs: &(impl Iterator<Item = (&'a str, &'a str)> + Clone)) -> Option<Vec<String>> {
     let is_field = |name: &str| {
         name == OTHER || name.starts_with(BELOW) || name.starts_with(ROW) || known().any(|(known, ..)| *known == name)
     };

@@ -6,7 +6,7 @@ use crate::view::fill::Lens;
 use crate::view::format;
 use crate::view::sign::{Phrase, Sign};
 use crate::view::text::{Line, one_line};
-use crate::view::whatif::{Cell, Cells, RuleRow, RulesAnswer, steps_per_column};
+use crate::view::whatif::{Cell, Cells, Lead, RuleRow, RulesAnswer, steps_per_column};
 
 /// A limit in words is cut to so many characters, a reason to more.
 const LIMIT_CHARS: usize = 48;
@@ -27,8 +27,7 @@ pub(super) fn answer(lens: &Lens<'_>, answers: &Answers) -> RulesAnswer {
     let recorded = if answers.live { "recorded so far" } else { "recorded" };
     let about = format!("each asked by itself · {} {recorded}", format::counted(total, "step"));
     RulesAnswer {
-        headline: answers.headline.as_str().into(),
-        live: answers.live,
+        lead: Lead { headline: answers.headline.as_str().into(), live: answers.live },
         about: match per_column {
             1 => about.into(),
             _ => format!("{about} · one column stands for {per_column} steps").into(),
@@ -36,14 +35,14 @@ pub(super) fn answer(lens: &Lens<'_>, answers: &Answers) -> RulesAnswer {
         span: span.into(),
         has_unknown: shown.iter().any(|((_, answer), _)| answer.result.unknown_from.is_some()),
         rows: rows.into_iter().map(|(_, row)| row).collect(),
-        notes: notes(answers),
+        notes: notes(lens, answers),
     }
 }
 
 /// An asked rule that is also the run's own stands once, and says so.
 fn shown(answers: &Answers) -> Vec<((usize, &Answer), &'static str)> {
     let of = |own: bool| answers.rules.iter().enumerate().filter(move |(_, answer)| answer.own == own);
-    let words = |answer: &Answer| if answer.ended { "as recorded, ended the run" } else { "as recorded" };
+    let words = |answer: &Answer| if answer.ended { "ended the run" } else { "as recorded" };
     let asked = of(false).map(|place| {
         let twin = of(true).find(|(_, own)| own.rule == place.1.rule);
         (place, twin.map_or("", |(_, own)| words(own)))
@@ -98,8 +97,18 @@ fn row(lens: &Lens<'_>, answers: &Answers, (place, answer): (usize, &Answer), ow
         answer: answer_word(lens, result),
         why: match &result.off {
             Some(how) => format!("switched off by {how}").into(),
-            None => one_line(&result.detail, WHY_CHARS).0.into(),
+            None => one_line(&why(lens, result), WHY_CHARS).0.into(),
         },
+    }
+}
+
+/// The rule's own sentence; where it cannot be told, with the steps between which it would fire.
+fn why(lens: &Lens<'_>, result: &RuleResult) -> String {
+    let label = |step: u64| step_label(lens, step);
+    let latest = result.at_latest.map_or_else(String::new, |at| format!(", at the latest at step {}", label(at)));
+    match (&result.needs, result.unknown_from) {
+        (Some(needs), Some(from)) => format!("From step {} on{latest}: {needs}", label(from)),
+        _ => result.detail.clone(),
     }
 }
 
@@ -186,11 +195,18 @@ fn of_spec(spec: &StopSpec) -> (String, String) {
     (name.to_owned(), limit)
 }
 
-fn notes(answers: &Answers) -> Vec<Phrase> {
+fn notes(lens: &Lens<'_>, answers: &Answers) -> Vec<Phrase> {
     let mut notes = Vec::new();
     let mut add = |applies: bool, words: String| notes.extend(applies.then(|| Phrase::from(words)));
     let any = |holds: fn(&Answer) -> bool| answers.rules.iter().any(holds);
     add(answers.live, "The run goes on: all this is about its record so far.".to_owned());
+    add(
+        !answers.live && !any(|answer| answer.ended),
+        format!(
+            "No rule is recorded to have ended the run: {}.",
+            one_line(&lens.summary.verdict.sentence, WHY_CHARS).0
+        ),
+    );
     add(
         any(|answer| answer.result.found == Found::NotReached && answer.result.off.is_none()),
         "What the run would have done after its record ends is not known, so nothing is said about it.".to_owned(),
@@ -201,6 +217,9 @@ fn notes(answers: &Answers) -> Vec<Phrase> {
     );
     add(answers.estimated, "Some tokens are estimates: the provider did not count them.".to_owned());
     add(!answers.inferred.is_empty(), format!("Worked out, not recorded: {}.", answers.inferred.join("; ")));
+    let lost = format::counted(answers.lost, "step");
+    let have = if answers.lost == 1 { "has" } else { "have" };
+    add(answers.lost > 0, format!("{lost} ran and {have} no line in steps.jsonl; what they did is not known."));
     let unread = format::counted(answers.unread, "step");
     add(answers.unread > 0, format!("The facts of {unread} could not be read."));
     notes

@@ -1,0 +1,266 @@
+//! Do other stop rules get an answer for every run, on the page, in the API and on the command line, and a bad rule a
+//! good word?
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use scraper::{Html, Selector};
+use serde_json::Value;
+
+use crate::board::{BINARY, Board};
+use crate::disk::{copy, corpus};
+use crate::wait::until;
+
+/// Three rules that ask for a count, a text and a score.
+const RULES: &str = "rule=max_steps%3D2&rule=keyword%3Ddone&rule=critic_below%3Dtests%3A0.5";
+
+fn ours(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(name)
+}
+
+/// A board over runs of our own engine and of QitOS.
+fn board() -> (tempfile::TempDir, Board) {
+    let dir = tempfile::tempdir().unwrap();
+    for run in ["fix_bug", "budget_tokens", "task_validation_failed"] {
+        copy(&ours(run), &dir.path().join(run));
+    }
+    copy(&corpus().join("q060/q060_sigkill"), &dir.path().join("a b/q060_sigkill"));
+    let board = Board::serve(dir.path());
+    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    (dir, board)
+}
+
+fn texts(page: &Html, selector: &str) -> Vec<String> {
+    let selector = Selector::parse(selector).unwrap_or_else(|error| panic!("{selector}: {error}"));
+    page.select(&selector).map(|element| element.text().collect::<String>()).collect()
+}
+
+fn attribute(page: &Html, selector: &str, name: &str) -> String {
+    let selector = Selector::parse(selector).unwrap_or_else(|error| panic!("{selector}: {error}"));
+    let found = page.select(&selector).next().unwrap_or_else(|| panic!("nothing matches {selector:?}"));
+    found.value().attr(name).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn the_page_answers_the_rules_of_its_address() {
+    let (_dir, board) = board();
+    let response = board.get("/runs/fix_bug/whatif?rule=max_steps%3D4&rule=max_rounds%3D99");
+    assert_eq!(response.status, 200);
+    let page = Html::parse_document(response.text());
+    let headline = "These rules would have ended it at step 3 instead of 10 and saved 7 steps. Its answer would have been \
+                    lost.";
+    assert_eq!(texts(&page, "#lead[role=status]"), [headline]);
+    assert_eq!(attribute(&page, "#rules input[name=max_steps]", "value"), "4");
+    assert_eq!(attribute(&page, "#rules input[name=token_budget]", "value"), "");
+    assert_eq!(attribute(&page, "#answer tr.hit td a", "href"), "/runs/fix_bug?step=3");
+    assert_eq!(texts(&page, "#tabs [aria-current=page]"), ["What-if"]);
+    let steps = attribute(&page, "#tabs a", "href");
+    assert_eq!(steps, "/runs/fix_bug", "the way back to the steps");
+    let run = Html::parse_document(board.get(&steps).text());
+    assert_eq!(attribute(&run, "#tabs a[href$=whatif]", "href"), "/runs/fix_bug/whatif");
+    let plain = Html::parse_document(board.get("/runs/fix_bug/whatif").text());
+    assert_eq!(attribute(&plain, "#rules input[name=max_steps]", "value"), "8", "something near is suggested");
+    assert!(texts(&plain, "#answer tbody tr").len() > 5);
+}
+
+#[test]
+fn a_sent_form_becomes_the_address_that_names_the_rules() {
+    let (_dir, board) = board();
+    let sent = "max_steps=4&token_budget=&below%3Atests=0.5&row%3Atests=2&other=final_result%0D%0A%0D%0Akeyword%3Dx+y";
+    let response = board.get(&format!("/runs/fix_bug/whatif?{sent}"));
+    assert_eq!(response.status, 303);
+    let to = response.header("location").to_owned();
+    assert_eq!(
+        to,
+        "/runs/fix_bug/whatif?rule=max_steps%3D4&rule=critic_below%3Dtests%3A0.5%3A2&rule=final_result&rule=keyword%3Dx%20y"
+    );
+    let page = Html::parse_document(board.get(&to).text());
+    assert_eq!(attribute(&page, "#rules input[name='row:tests']", "value"), "2");
+    let empty = board.get("/runs/fix_bug/whatif?max_steps=&other=");
+    assert_eq!(empty.header("location"), "/runs/fix_bug/whatif?rule=");
+    let page = Html::parse_document(board.get("/runs/fix_bug/whatif?rule=").text());
+    assert_eq!(attribute(&page, "#rules input[name=max_steps]", "value"), "", "who asks nothing is suggested nothing");
+    assert_eq!(texts(&page, "#answer tbody th").len(), 2, "the recorded budget and the recorded end");
+}
+
+#[test]
+fn a_bad_rule_is_named_and_a_right_one_shown() {
+    let (_dir, board) = board();
+    for (rule, why, right) in [
+        ("max_steps%3D-3", "max_steps needs a whole number", "max_steps=8"),
+        ("max_step%3D3", "no rule is called", "max_steps=8"),
+        ("content_match%3D%28", "does not compile", "content_match=(?i)done"),
+        ("structured_output%3D%2Fetc%2Fpasswd", "a schema is not read from a file here", "\"schema\""),
+        ("%7B%22type%22%3A%22all_of%22%2C%22of%22%3A%5B%5D%7D", "all_of needs at least one", "all_of"),
+    ] {
+        let query = format!("rule={rule}&rule=max_rounds%3D2");
+        let page = board.get(&format!("/runs/fix_bug/whatif?{query}"));
+        assert_eq!(page.status, 200, "{rule}");
+        let page = Html::parse_document(page.text());
+        let alerts = texts(&page, "#rules [role=alert]");
+        assert_eq!(alerts.len(), 1, "{rule}: {alerts:?}");
+        assert!(alerts[0].contains(why) && alerts[0].contains(right), "{rule}: {alerts:?}");
+        assert!(texts(&page, "#answer tr.hit").concat().contains("Decisions"), "{rule}: the other one is answered");
+
+        let problem = board.get(&format!("/api/runs/fix_bug/whatif?{query}"));
+        assert_eq!((problem.status, problem.header("content-type")), (400, "application/problem+json"), "{rule}");
+        let problem = problem.json();
+        assert!(problem["title"].as_str().unwrap().starts_with("This rule cannot be asked: "), "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(why), "{problem}");
+        assert!(problem["hints"][0].as_str().unwrap().contains(right), "{problem}");
+    }
+}
+
+#[test]
+fn the_api_tells_the_same() {
+    let (_dir, board) = board();
+    let told =
+        board.json("/api/runs/budget_tokens/whatif?rule=max_steps%3D3&rule=token_budget%3D9000&rule=max_rounds%3D0");
+    assert_eq!(told["recorded"]["step"], 4);
+    assert_eq!(told["recorded"]["stop_reason"], "budget_tokens");
+    assert_eq!(told["first"], 0);
+    let rules = &told["rules"];
+    assert_eq!(
+        [&rules[0]["rule"], &rules[0]["result"], &rules[0]["step"], &rules[0]["code"], &rules[0]["gate"]],
+        ["max_steps=3", "earlier", "2", "max_steps", "after_step"]
+            .map(|text| { text.parse::<u64>().map_or_else(|_| Value::from(text), Value::from) })
+            .each_ref()
+    );
+    assert_eq!(rules[0]["saved"]["tokens"], 3351);
+    assert_eq!((&rules[1]["result"], &rules[1]["step"]), (&Value::from("not_reached"), &Value::Null));
+    assert_eq!(rules[2]["off"], "0");
+    let ended: Vec<_> = told["own_rules"].as_array().unwrap().iter().filter(|rule| rule["ended"] == true).collect();
+    assert_eq!(ended.len(), 1);
+    assert_eq!((&ended[0]["rule"], &ended[0]["result"]), (&"budget.tokens=4000".into(), &"same".into()));
+    let none = board.json("/api/runs/task_validation_failed/whatif");
+    assert_eq!(none["recorded"]["step"], Value::Null);
+    assert_eq!(none["rules"][0]["result"], "not_reached");
+    assert_eq!(board.get("/api/runs/nobody/whatif").status, 404);
+    assert_eq!(board.get("/runs/a%20b%2Fq060_sigkill/whatif").status, 200);
+}
+
+/// Every run below a root answers three rules, and says a word for each.
+pub(crate) fn every_run_answers(root: &Path) -> usize {
+    let board = Board::serve(root);
+    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    let runs = board.json("/api/runs?limit=1000")["runs"].as_array().unwrap().clone();
+    for run in &runs {
+        let key = run["key"].as_str().unwrap().replace('/', "%2F");
+        for query in [RULES, ""] {
+            let page = board.get(&format!("/runs/{key}/whatif?{query}"));
+            assert_eq!(page.status, 200, "{key}");
+            let page = Html::parse_document(page.text());
+            assert_eq!(texts(&page, "#lead").concat().matches('.').count().min(1), 1, "{key} has a headline");
+        }
+        let told = board.json(&format!("/api/runs/{key}/whatif?{RULES}"));
+        let rules = told["rules"].as_array().unwrap();
+        assert_eq!(rules.len(), 3, "{key}");
+        for rule in rules {
+            let word = rule["result"].as_str().unwrap();
+            let (earlier, fires) = (word == "earlier", matches!(word, "earlier" | "same"));
+            assert!(fires || matches!(word, "not_reached" | "unknown"), "{key}: {rule}");
+            assert_eq!(word == "unknown", rule["needs"].is_string(), "{key}: {rule}");
+            assert_eq!(fires, rule["code"].is_string(), "{key}: {rule}");
+            if earlier && told["lost"] == 0 {
+                assert!(rule["step"].as_u64() < told["recorded"]["step"].as_u64(), "{key}: {rule}");
+            }
+        }
+    }
+    runs.len()
+}
+
+#[test]
+fn every_run_we_have_answers() {
+    assert!(every_run_answers(&corpus()) >= 40);
+    assert!(every_run_answers(&ours("")) >= 35);
+}
+
+/// What a command left behind.
+struct Said {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn command(args: &[&str]) -> Said {
+    let mut command = Command::new(BINARY);
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).arg("whatif").args(args).env("NO_COLOR", "1");
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    Said {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+#[test]
+fn the_command_says_a_sentence_and_a_row_for_each_rule() {
+    let said = command(&["sample_runs/budget_tokens", "--rule", "max_steps=3", "--rule", "critic_below=nobody:0.5"]);
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    insta::assert_snapshot!(said.stdout, @r"
+    sample_runs/budget_tokens: These rules would have ended it at step 2 instead of 4 and saved 2 steps and 3,351 tokens. No answer is lost: there was none. One that cannot be told might have been first.
+      rule                     against the record  step  steps saved  tokens   time  answer  why
+      max_steps=3              earlier                2            2   3,351  1.9 s  –       3 steps >= 3
+      critic_below=nobody:0.5  unknown                –            –       –      –  –       from step 0 on: a score of the critic nobody is not recorded
+      budget.steps=20          not reached            –            –       –      –  –       as recorded: Not by the recorded end
+      budget.tokens=4000       same                   4            0       0   0 ms  –       as recorded, ended the run: 5698 tokens >= 4000
+    ");
+    let json = command(&["sample_runs/budget_tokens", "sample_runs/fix_bug", "--rule", "max_steps=3", "--json"]);
+    assert_eq!(json.code, 0, "{}", json.stderr);
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    let steps = |run: usize| &json["runs"][run]["rules"][0]["step"];
+    assert_eq!((steps(0), steps(1)), (&2.into(), &2.into()));
+    assert_eq!(json["runs"][1]["path"], "sample_runs/fix_bug");
+}
+
+#[test]
+fn the_command_refuses_what_it_cannot_ask() {
+    let none = command(&["sample_runs/fix_bug"]);
+    assert_eq!((none.code, none.stdout.as_str()), (2, ""));
+    assert!(none.stderr.contains("hint: name at least one: board whatif RUN --rule max_steps=8"), "{}", none.stderr);
+    for (rule, because, hint) in [
+        ("max_steps=-3", "because: max_steps needs a whole number", "hint: a right one: --rule 'max_steps=8'"),
+        ("stop=3", "because: no rule is called \"stop\"", "hint: a right one: --rule '"),
+        ("content_match=(", "because: the pattern", "hint: a right one: --rule 'content_match="),
+        ("structured_output=none.json", "because: the schema file none.json cannot be read", "hint: a right one: "),
+        ("structured_output=README.md", "because: the schema file README.md is not JSON", "hint: a right one: "),
+        ("structured_output=Cargo.toml/", "because: the schema file Cargo.toml/ cannot be read", "hint: "),
+    ] {
+        let said = command(&["sample_runs/fix_bug", "--rule", "max_steps=2", "--rule", rule]);
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{rule}");
+        let lines: Vec<_> = said.stderr.lines().collect();
+        assert_eq!(lines[0], format!("board: the rule {rule} cannot be asked"));
+        assert!(lines.iter().any(|line| line.starts_with(because)), "{rule}: {lines:?}");
+        assert!(lines.iter().any(|line| line.starts_with(hint)), "{rule}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_schema_comes_from_a_file_of_bounded_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    std::fs::write(path("good.json"), r#"{"type":"object"}"#).unwrap();
+    std::fs::write(path("bad.json"), r#"{"type":7}"#).unwrap();
+    std::fs::write(path("long.json"), " ".repeat((1 << 20) + 1)).unwrap();
+    let ask = |name: &str| command(&["sample_runs/fix_bug", "--rule", &format!("structured_output={}", path(name))]);
+    let good = ask("good.json");
+    assert_eq!(good.code, 0, "{}", good.stderr);
+    assert!(good.stdout.contains("the answer is not JSON"), "{}", good.stdout);
+    assert!(ask("bad.json").stderr.contains("because: the schema of structured_output does not compile"));
+    assert!(ask("long.json").stderr.contains("it has more than 1 MiB"));
+}
+
+#[test]
+fn one_path_that_is_no_run_does_not_hide_the_others() {
+    let alone = command(&["nowhere", "--rule", "max_steps=3"]);
+    assert_eq!((alone.code, alone.stdout.as_str()), (3, ""));
+    let both = command(&["nowhere", "sample_runs/fix_bug", "--rule", "max_steps=3"]);
+    assert_eq!(both.code, 3);
+    assert!(both.stdout.starts_with("nowhere: not asked: "), "{}", both.stdout);
+    assert!(both.stdout.contains("sample_runs/fix_bug: This rule would have ended it at step 2"), "{}", both.stdout);
+    assert!(both.stderr.starts_with("board: 1 of 2 paths could not be asked\nbecause: "), "{}", both.stderr);
+    let json = command(&["nowhere", "sample_runs/fix_bug", "--rule", "max_steps=3", "--json"]);
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert!(json["runs"][0]["error"].as_str().unwrap().contains("nowhere"), "{json}");
+    assert_eq!(json["runs"][1]["rules"][0]["result"], "earlier");
+}
