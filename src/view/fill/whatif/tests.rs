@@ -198,7 +198,7 @@ fn what_to_keep_in_mind_is_said() {
     let past = "What the run would have done after its record ends is not known, so nothing is said about it.";
     assert_eq!(notes("sample_runs/fix_bug"), [past]);
     let killed = notes("tests/corpus/q060/q060_sigkill");
-    assert!(killed[0].starts_with("No rule is recorded to have ended the run: Died in step 3"), "{killed:?}");
+    assert!(killed[0].starts_with("No rule is recorded to have ended the run: Died in step 4"), "{killed:?}");
     assert_eq!(killed[1], past);
     assert!(killed[2].starts_with("Worked out, not recorded: times are those of events"), "{killed:?}");
 }
