@@ -20,6 +20,7 @@ mod serve;
 mod show;
 #[cfg(test)]
 mod tests;
+mod why;
 
 pub use look::{Look, colours};
 
@@ -37,6 +38,7 @@ enum Command {
     Serve(serve::Args),
     List(list::Args),
     Show(show::Args),
+    Why(why::Args),
     Check(check::Args),
     Demo(demo::Args),
     #[cfg(feature = "llm")]
@@ -82,6 +84,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Serve(args) => serve::run(&args, out).map_err(Failure::from),
         Command::List(args) => list::run(args, look, out),
         Command::Show(args) => show::run(&args, look, out),
+        Command::Why(args) => why::run(&args, look, out),
         Command::Check(args) => check::run(&args, look, out),
         Command::Demo(args) => demo::run(&args, look, out),
         #[cfg(feature = "llm")]

@@ -6,8 +6,10 @@ mod events;
 mod files;
 mod pending;
 mod run;
+mod says;
 mod step;
 mod steps;
+mod verdict;
 
 use std::time::Duration;
 
@@ -16,9 +18,10 @@ use jiff::tz::TimeZone;
 pub use events::{EventsQuery, events_tab};
 pub use files::{issues_tab, manifest_tab};
 pub use pending::pending_slot;
-pub use run::{content_title, head, tabs, verdict};
+pub use run::{content_title, head, tabs};
 pub use step::{StepPlace, readable, step_view, value_of};
 pub use steps::{WINDOW, Window, end_slot, row, rows_from, steps_tab};
+pub use verdict::verdict;
 
 use super::svg::PhaseClass;
 use super::text::Line;

@@ -14,6 +14,21 @@ fn verdict(text: &str) -> Verdict {
         contradictions: vec![text.into(), text.into()],
         liveness: text.into(),
         health: text.into(),
+        rules: RulesTable {
+            title: "Stop rules",
+            tally: text.into(),
+            rows: vec![RuleLine {
+                class: "hit",
+                name: text.into(),
+                id: text.into(),
+                measured: text.into(),
+                limit: text.into(),
+                bar: Some(RuleBar { class: "f-warn", width: "50.0".into() }),
+                state: Sign::plain("mk", text),
+                note: text.into(),
+                by: text.into(),
+            }],
+        },
         says: TraceSays {
             facts: vec![Fact::new(text, text)],
             critics: vec![LastWord {
