@@ -80,7 +80,7 @@ fn of_our_own(index: &Index) -> Vec<Issue> {
         return Vec::new();
     }
     let mut issues = Vec::new();
-    let bare = |(_, step): &(usize, &crate::model::StepHead)| step.fate.is_readable() && !step.facts;
+    let bare = |(_, step): &(usize, &crate::model::StepHead)| step.fate.is_readable() && step.facts.is_none();
     let mut without = index.steps().iter().enumerate().filter(bare);
     if let Some((_, first)) = without.next() {
         let more = without.count();

@@ -3,6 +3,7 @@
 //! No files, no HTML, no clock of its own.
 
 pub mod diff;
+pub mod facts;
 pub mod format;
 pub mod health;
 pub mod life;
@@ -12,4 +13,5 @@ pub mod select;
 pub mod summary;
 pub mod timing;
 pub mod verdict;
+pub mod whatif;
 pub mod why;

@@ -24,7 +24,7 @@ pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};
 pub use manifest::{Manifest, ManifestState};
 pub use names::{Names, Symbol};
-pub use recorded::{RecordedBudget, RecordedLimit, RecordedStop};
+pub use recorded::{RecordedBudget, RecordedFacts, RecordedLimit, RecordedStop};
 pub use step::{CriticAction, CriticMark, Fate, StepHead};
 pub use stop::StopReason;
 

@@ -3,6 +3,8 @@
 //! Words are kept as written and every field but the code may be missing, since a reader must not refuse what a newer
 //! writer says. What the words mean is known to [`crate::analysis`].
 
+use serde_json::value::RawValue;
+
 use super::loose::{Many, Maybe, Scalar, wire};
 use super::names::capped;
 
@@ -44,6 +46,37 @@ pub struct RecordedStop {
     pub also: Box<[Box<str>]>,
     /// The first and the last step the evidence names.
     pub rests_on: Option<(i64, i64)>,
+}
+
+/// Hashes a text for equality over versions and machines (FNV-1a, 64 bit, offset basis and prime of its authors).
+pub fn text_hash(text: &str) -> u64 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
+}
+
+/// What a step of our own engine records for its stop rules, as far as it fits an index.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordedFacts {
+    /// The `facts` key as written; `None` where it is longer than an index keeps, and the line has it.
+    pub json: Option<Box<str>>,
+    /// The `error` key as written, where the step failed.
+    pub error: Option<Box<str>>,
+    /// The [`text_hash`] of the model's text, and its length in bytes.
+    pub said: (u64, u64),
+}
+
+/// Facts longer than this are left on their line: answers of rules in code may carry long texts.
+const MAX_FACTS_BYTES: usize = 4_096;
+
+impl RecordedFacts {
+    /// Takes in what a line holds; `None` where `facts` is no object.
+    pub(super) fn of(facts: Option<&RawValue>, error: Option<&RawValue>, said: &str) -> Option<Box<Self>> {
+        let is_object = |raw: &&RawValue| raw.get().starts_with('{');
+        let facts = facts.filter(is_object)?.get();
+        let error = error.filter(is_object).map(|error| error.get().into());
+        let json = (facts.len() <= MAX_FACTS_BYTES).then(|| facts.into());
+        Some(Box::new(Self { json, error, said: (text_hash(said), said.len() as u64) }))
+    }
 }
 
 /// The budget of a run, as its writer recorded it.
@@ -191,5 +224,11 @@ mod tests {
         let budget = read(r#"{"budget": {"tokens": {"limit": 100, "from": "task"}}}"#).unwrap();
         assert_eq!((budget.steps.as_ref(), budget.tokens.clone()), (None, limit(100, "task")));
         assert_eq!(read(r#"{"budget": {}}"#), None);
+    }
+
+    #[test]
+    fn the_hash_is_the_published_one() {
+        assert_eq!(text_hash(""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(text_hash("a"), 0xaf63_dc4c_8601_ec8c);
     }
 }

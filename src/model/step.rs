@@ -3,9 +3,12 @@
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use serde_json::value::RawValue;
+
 use super::json::Members;
 use super::loose::{Keys, Many, Maybe, Scalar, wire};
 use super::names::capped;
+use super::recorded::RecordedFacts;
 use super::repair::{Remark, object, read_object};
 use super::{IssueKind, Names, Span, Symbol};
 
@@ -51,8 +54,8 @@ pub struct StepHead {
     pub tokens: Option<u64>,
     /// Tokens of the run up to and with this step, where recorded.
     pub tokens_total: Option<u64>,
-    /// Whether the facts are there that the stop rules looked at; only our own engine records them.
-    pub facts: bool,
+    /// The facts that the stop rules looked at; only our own engine records them.
+    pub facts: Option<Box<RecordedFacts>>,
     /// What the changed keys were and became, where the step has facts; the index compares and drops it.
     pub links: Box<[StateLink]>,
 }
@@ -158,7 +161,8 @@ wire! {
         state_diff: Maybe<'a, Members<'a>>,
         context: Maybe<'a, ContextWire<'a>>,
         model_response: Maybe<'a, ResponseWire<'a>>,
-        facts: Scalar<'a>,
+        facts: Option<&'a RawValue>,
+        error: Option<&'a RawValue>,
     }
 
     struct DecisionWire<'a> {
@@ -215,6 +219,7 @@ wire! {
     }
 
     struct ResponseWire<'a> {
+        text: Scalar<'a>,
         usage: Maybe<'a, UsageWire<'a>>,
     }
 
@@ -231,7 +236,8 @@ impl StepWire<'_> {
     fn into_head(self, names: &mut Names) -> (StepHead, Vec<Remark>) {
         let mut remarks = Vec::new();
         self.remark_odd_types(&mut remarks);
-        let facts = self.facts == Scalar::Object;
+        let said = self.model_response.value().and_then(|response| response.text.str()).unwrap_or_default();
+        let facts = RecordedFacts::of(self.facts, self.error, said);
         let mut head = StepHead { step_id: self.step_id.int(), facts, ..StepHead::default() };
         head.agent = names.intern(self.agent_id.str().unwrap_or_default());
         let decision = self.decision.value();
@@ -246,7 +252,7 @@ impl StepWire<'_> {
         head.call = self.call(actions).into_boxed_str();
         if let Some(Members(keys)) = self.state_diff.value() {
             head.changed = keys.iter().take(MAX_INDEXED).map(|(key, _)| names.intern(&key.0)).collect();
-            if facts {
+            if head.facts.is_some() {
                 let changes = head.changed.iter().zip(keys);
                 head.links = changes.filter_map(|(key, (_, change))| link(*key, change.get())).collect();
             }

@@ -175,6 +175,39 @@ impl StepFacts {
         self.error.as_ref().is_some_and(|error| matches!(error.phase, Phase::Prepare | Phase::Decide))
     }
 
+    /// The gates the step came to, in order. A step whose decision failed has none after it.
+    pub(super) fn gates(&self) -> impl Iterator<Item = Gate> + use<> {
+        let (reached, failed) = (self.reached, self.decide_failed());
+        Gate::ALL.into_iter().filter(move |gate| *gate <= reached && !(*gate == Gate::AfterDecide && failed))
+    }
+
+    /// The policies asked at `gate`: a candidate answer holds those of `after_decide` back until it is judged, a failed
+    /// decision until the step is over.
+    pub(super) fn due(&self, gate: Gate) -> GateSet {
+        let held_back = self.candidate || self.decide_failed();
+        match gate {
+            Gate::AfterDecide if self.candidate => GateSet::NONE,
+            Gate::AfterStep if held_back => GateSet::only(gate).and(GateSet::only(Gate::AfterDecide)),
+            _ => GateSet::only(gate),
+        }
+    }
+
+    /// Whether there is something that may be accepted.
+    pub(super) fn is_answer(&self) -> bool {
+        self.candidate || self.final_answer.is_some()
+    }
+
+    /// Whether the step's answer is judged at all: not where it failed, nor where a critic wants it done again.
+    pub(super) fn judges_answers(&self) -> bool {
+        let vetoed = self.deciding_critic().is_some_and(|(_, critic)| critic.wish == CriticWish::Retry);
+        self.error.is_none() && !vetoed
+    }
+
+    /// The first critic in order that does not say continue, and its place.
+    pub(super) fn deciding_critic(&self) -> Option<(usize, &CriticFact)> {
+        self.critics.iter().enumerate().find(|(_, critic)| critic.wish != CriticWish::Continue)
+    }
+
     /// The text an answer is judged by: the final answer, else the model's text.
     pub(super) fn answer(&self) -> Option<&str> {
         self.final_answer.as_deref().or_else(|| self.text.known())

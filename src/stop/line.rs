@@ -82,6 +82,27 @@ impl From<&StepFacts> for LineFacts {
     }
 }
 
+impl LineFacts {
+    /// The facts of step `step` as far as this key tells them; what the line says elsewhere is left unknown.
+    pub fn into_facts(self, step: u64) -> StepFacts {
+        StepFacts {
+            reached: self.reached,
+            t_start_ms: self.t_start_ms,
+            t_decided_ms: self.t_decided_ms,
+            t_end_ms: self.t_end_ms,
+            usage: self.usage,
+            late_usage: self.late_usage,
+            signature: self.signature,
+            final_answer: self.final_answer,
+            agent_stop: self.agent_stop,
+            env_terminal: self.env_terminal,
+            opaque: self.opaque,
+            forced: self.forced,
+            ..StepFacts::unknown(step)
+        }
+    }
+}
+
 /// The keys of a step line that hold facts.
 #[derive(Deserialize)]
 struct Line {
@@ -138,25 +159,15 @@ impl StepFacts {
             reason: judged.reason.filter(|reason| !reason.is_empty()),
             score: judged.score.and_then(|score| score.as_f64()),
         };
+        let facts = facts.into_facts(step);
         Ok(StepFacts {
-            step,
-            reached: facts.reached,
-            t_start_ms: facts.t_start_ms,
-            t_decided_ms: facts.t_decided_ms,
-            t_end_ms: facts.t_end_ms,
-            usage: facts.usage,
-            late_usage: facts.late_usage,
             text: Text::Known(line.model_response.map(|said| said.text).unwrap_or_default()),
             actions: Some(line.actions.into_iter().map(|action| action.name).collect()),
             candidate,
             final_answer: answer.or(facts.final_answer),
             error: line.error,
-            signature: facts.signature,
             critics: line.critic_outputs.into_iter().map(critic).collect(),
-            agent_stop: facts.agent_stop,
-            env_terminal: facts.env_terminal,
-            opaque: facts.opaque,
-            forced: facts.forced,
+            ..facts
         })
     }
 

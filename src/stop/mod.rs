@@ -26,6 +26,7 @@ mod build;
 mod code;
 mod custom;
 mod facts;
+mod first;
 mod line;
 mod record;
 mod replay;
@@ -41,19 +42,20 @@ mod verdict;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub use crate::model::recorded::text_hash;
 pub use build::StopSetBuilder;
 pub use code::{Code, Origin, Outcome, Source};
 pub use custom::{CriterionError, SchemaCheck, SchemaCompiler, SchemaMiss, StopCriterion, StopCx};
 pub use facts::{
     CriticFact, CriticWish, Forced, Gate, GateSet, OpaqueAnswer, Phase, StepError, StepFacts, Text, Usage,
 };
+pub use first::{FirstStop, Firsts, Stopped, Tally};
 pub use line::LineFacts;
 pub use record::{Budget, EntryRule, Limit, RuleEntry, StopRules};
 pub use replay::{RuleReading, WhatIf};
 pub use spec::{SpecError, StopSpec};
 pub use stats::{Below, Pause, Stats, Streak};
-pub use table::rules_table;
-pub use text::text_hash;
+pub use table::{example, rules_table};
 pub use verdict::{Check, Evidence, Op, Reading, StopVerdict};
 
 use build::{Ask, Entry};
@@ -153,17 +155,10 @@ impl<S> StopSet<S> {
         facts: &StepFacts,
         state: Option<&S>,
     ) -> (Ruling, Vec<OpaqueAnswer>) {
-        stats.fold(gate, facts);
-        if gate == Gate::AfterStep {
-            for entry in self.completion.iter().chain(&self.policies) {
-                if let Ask::Built(rule) = &entry.ask {
-                    rule.fold(stats, facts);
-                }
-            }
-        }
+        self.fold(gate, stats, facts);
         let mut hearing =
             Hearing { gate, stats, facts, state, hits: Vec::new(), ruling: Ruling::default(), answers: Vec::new() };
-        let due = GateSet::only(gate);
+        let due = facts.due(gate);
         match gate {
             Gate::BeforeStep => {
                 hearing.forced(|_| true);
@@ -172,21 +167,18 @@ impl<S> StopSet<S> {
             }
             Gate::AfterDecide => {
                 hearing.forced(|_| true);
-                if !facts.candidate {
-                    hearing.policies(&self.policies, due);
-                }
+                hearing.policies(&self.policies, due);
             }
             Gate::AfterStep => {
                 // Who cancels at once wants no answer any more; who cancels after the step has it all the same.
                 let at_once = |end: &Forced| end.source != Source::Cancel || end.code == Code::CancelledImmediate;
                 hearing.forced(at_once);
                 hearing.lost();
-                if !hearing.critics() && facts.error.is_none() {
+                hearing.critics();
+                if facts.judges_answers() {
                     hearing.completion(&self.completion);
                 }
                 hearing.forced(|end| !at_once(end));
-                let held_back = facts.candidate || facts.decide_failed();
-                let due = if held_back { due.and(GateSet::only(Gate::AfterDecide)) } else { due };
                 hearing.policies(&self.policies, due);
                 // The next step's budget is the same boundary; alone it waits for that step.
                 if !hearing.hits.is_empty() {
@@ -195,6 +187,18 @@ impl<S> StopSet<S> {
             }
         }
         hearing.close()
+    }
+
+    /// Takes in the facts of a gate, for all rules together and for those that count by numbers of their own.
+    fn fold(&self, gate: Gate, stats: &mut Stats, facts: &StepFacts) {
+        stats.fold(gate, facts);
+        if gate == Gate::AfterStep {
+            for entry in self.completion.iter().chain(&self.policies) {
+                if let Ask::Built(rule) = &entry.ask {
+                    rule.fold(stats, facts);
+                }
+            }
+        }
     }
 
     fn budget_checks<'a>(&'a self, stats: &'a Stats) -> impl Iterator<Item = (&'static str, Origin, Check)> + 'a {
@@ -279,14 +283,11 @@ impl<S> Hearing<'_, S> {
         self.hit("recovery", Source::Recovery, Code::RecoveryExhausted, reading);
     }
 
-    /// Asks the critics; true where the step's answer is not to be accepted.
-    fn critics(&mut self) -> bool {
-        let wishes = self.facts.critics.iter().enumerate();
-        let Some((at, critic)) = wishes.into_iter().find(|(_, critic)| critic.wish != CriticWish::Continue) else {
-            return false;
-        };
+    /// Asks the critics.
+    fn critics(&mut self) {
+        let Some((at, critic)) = self.facts.deciding_critic() else { return };
         let (code, verb) = match critic.wish {
-            CriticWish::Retry => return true,
+            CriticWish::Retry => return,
             CriticWish::Failed => (Code::CriterionError, "failed"),
             _ => (Code::CriticStop, "said stop"),
         };
@@ -299,14 +300,12 @@ impl<S> Hearing<'_, S> {
         let reason = why.map(|reason| text::clip(reason, 240).to_owned());
         let opinion = Evidence::Critic { step: self.facts.step, critic: at as u64, reason, score };
         self.hit(format!("critic[{at}]"), Source::Critic, code, Reading::said(detail).evidence([opinion]));
-        false
     }
 
     fn completion(&mut self, entries: &[Entry<S>]) {
-        let is_answer = self.facts.candidate || self.facts.final_answer.is_some();
         // A list whose rules are all switched off is no list.
         let mut declared = false;
-        for entry in entries.iter().filter(|_| is_answer) {
+        for entry in entries.iter().filter(|_| self.facts.is_answer()) {
             let check = self.ask(entry, GateSet::ALL);
             declared |= !matches!(check, Check::Off(_));
             if let Check::Pass(reading) = check {
@@ -346,15 +345,8 @@ impl<S> Hearing<'_, S> {
     }
 
     fn ask(&mut self, entry: &Entry<S>, due: GateSet) -> Check {
-        let (rule, state) = match (&entry.ask, self.state) {
-            (Ask::Built(rule), _) => return rule.check(due, self.stats, self.facts),
-            (Ask::Live(rule), Some(state)) => (rule, state),
-            _ => {
-                let mut answers = self.facts.opaque.iter();
-                let answer = answers.find(|answer| answer.id == entry.id && answer.gate == self.gate);
-                return answer
-                    .map_or_else(|| Check::Unknown("its recorded answer".into()), |answer| answer.check.clone());
-            }
+        let (Ask::Live(rule), Some(state)) = (&entry.ask, self.state) else {
+            return first::replayed(entry, due, self.gate, self.stats, self.facts);
         };
         let cx = StopCx { gate: self.gate, stats: self.stats, facts: self.facts, state };
         let failed = |what: String| Check::Stop { code: Code::CriterionError, reading: Reading::said(what) };

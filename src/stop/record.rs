@@ -130,6 +130,14 @@ pub enum EntryRule {
     },
 }
 
+impl RuleEntry {
+    /// The entry under an id of its own.
+    #[must_use]
+    pub fn named(self, id: impl Into<String>) -> Self {
+        Self { id: Some(id.into()), ..self }
+    }
+}
+
 impl From<StopSpec> for RuleEntry {
     fn from(spec: StopSpec) -> Self {
         Self { id: None, rule: EntryRule::Spec(spec), from: Origin::default() }

@@ -2,7 +2,7 @@
 
 use super::build::Ask;
 use super::code::{Origin, Source};
-use super::facts::{Gate, GateSet, StepFacts};
+use super::facts::{GateSet, StepFacts};
 use super::stats::Stats;
 use super::verdict::{Check, StopVerdict};
 use super::{StopSet, Unknown};
@@ -55,10 +55,7 @@ impl<S> StopSet<S> {
         let mut last = None;
         'steps: for facts in steps {
             last = Some(facts);
-            for gate in Gate::ALL.into_iter().filter(|gate| *gate <= facts.reached) {
-                if gate == Gate::AfterDecide && facts.decide_failed() {
-                    continue;
-                }
+            for gate in facts.gates() {
                 let (ruling, _) = self.judge(gate, &mut stats, facts, None);
                 for new in ruling.unknown {
                     if unknown.iter().all(|known| known.id != new.id) {

@@ -87,6 +87,18 @@ impl Rule {
         }
     }
 
+    /// Whether what the rule says now settles that it was not true at earlier steps at which it could not be told.
+    pub(super) fn settles(&self, said: &Check) -> bool {
+        match self {
+            // A step without a score cannot end a row of low ones.
+            Rule::CriticBelow { .. } => matches!(said, Check::Pass(_) | Check::Stop { .. }),
+            // Time only grows.
+            Rule::Timeout { .. } | Rule::MaxRuntime { .. } => matches!(said, Check::Pass(_)),
+            Rule::AnyOf(rules) | Rule::AllOf(rules) => rules.iter().all(|rule| rule.settles(said)),
+            _ => false,
+        }
+    }
+
     /// Asks the rule; of a group, those members whose gate is `due`.
     pub(super) fn check(&self, due: GateSet, stats: &Stats, facts: &StepFacts) -> Check {
         match self {
@@ -237,7 +249,11 @@ fn score_of(facts: &StepFacts, critic: &str) -> Option<f64> {
 
 fn critic_below(stats: &Stats, facts: &StepFacts, critic: &str, mark: f64, steps: u64, key: &str) -> Check {
     let Some(score) = score_of(facts, critic) else {
-        return Check::Unknown(Cow::Owned(format!("a score of the critic {critic}")));
+        // A step without a score neither ends nor lengthens a row. A critic that never gave one may have another name.
+        return match stats.below.contains_key(key) {
+            true => Check::Pass(Reading::said(format!("{critic} gave no score"))),
+            false => Check::Unknown(Cow::Owned(format!("a score of the critic {critic}"))),
+        };
     };
     let reading = Reading {
         measured: Number::from_f64(score),

@@ -121,7 +121,8 @@ fn one() -> u64 {
 pub struct SpecError(String);
 
 impl SpecError {
-    pub(super) fn new(message: impl Into<String>) -> Self {
+    /// An error that says `message`.
+    pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
 }
@@ -153,6 +154,28 @@ impl StopSpec {
             },
             StopSpec::AnyOf { of } | StopSpec::AllOf { of } => of.iter().flat_map(Self::lint).collect(),
             _ => Vec::new(),
+        }
+    }
+
+    /// The rule's name, its `type` in JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            StopSpec::MaxRounds { .. } => "max_rounds",
+            StopSpec::MaxSteps { .. } => "max_steps",
+            StopSpec::Timeout { .. } => "timeout",
+            StopSpec::MaxRuntime { .. } => "max_runtime",
+            StopSpec::TokenBudget { .. } => "token_budget",
+            StopSpec::ConsecutiveErrors { .. } => "consecutive_errors",
+            StopSpec::StopOnTool { .. } => "stop_on_tool",
+            StopSpec::ContentMatch { .. } => "content_match",
+            StopSpec::LoopDetection { .. } => "loop_detection",
+            StopSpec::Stagnation { .. } => "stagnation",
+            StopSpec::CriticBelow { .. } => "critic_below",
+            StopSpec::FinalResult {} => "final_result",
+            StopSpec::Keyword { .. } => "keyword",
+            StopSpec::StructuredOutput { .. } => "structured_output",
+            StopSpec::AnyOf { .. } => "any_of",
+            StopSpec::AllOf { .. } => "all_of",
         }
     }
 
@@ -248,6 +271,32 @@ impl StopSpec {
             "final_result" => return Err(SpecError::new("final_result takes no value")),
             _ => return Err(SpecError::new(format!("no rule is called {name:?}; there are {}", names().join(", ")))),
         })
+    }
+}
+
+/// The short form, or JSON where there is none.
+impl fmt::Display for StopSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StopSpec::MaxRounds { rounds } => write!(f, "max_rounds={rounds}"),
+            StopSpec::MaxSteps { steps } => write!(f, "max_steps={steps}"),
+            StopSpec::Timeout { seconds } => write!(f, "timeout={seconds}"),
+            StopSpec::MaxRuntime { seconds } => write!(f, "max_runtime={seconds}"),
+            StopSpec::TokenBudget { max_total } => write!(f, "token_budget={max_total}"),
+            StopSpec::ConsecutiveErrors { max } => write!(f, "consecutive_errors={max}"),
+            StopSpec::StopOnTool { tool_name } => write!(f, "stop_on_tool={tool_name}"),
+            StopSpec::ContentMatch { pattern } => write!(f, "content_match={pattern}"),
+            StopSpec::LoopDetection { window } => write!(f, "loop_detection={window}"),
+            StopSpec::Stagnation { steps } => write!(f, "stagnation={steps}"),
+            StopSpec::CriticBelow { critic, score, steps: 1 } => write!(f, "critic_below={critic}:{score}"),
+            StopSpec::CriticBelow { critic, score, steps } => write!(f, "critic_below={critic}:{score}:{steps}"),
+            StopSpec::FinalResult {} => f.write_str("final_result"),
+            StopSpec::Keyword { keyword } => write!(f, "keyword={keyword}"),
+            StopSpec::StructuredOutput { schema: None, fenced: false } => f.write_str("structured_output"),
+            StopSpec::StructuredOutput { .. } | StopSpec::AnyOf { .. } | StopSpec::AllOf { .. } => {
+                f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+            }
+        }
     }
 }
 

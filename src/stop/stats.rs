@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::facts::{Gate, StepError, StepFacts, Text, Usage};
-use super::text::{clip, text_hash};
+use super::text::clip;
+use super::text_hash;
 use super::verdict::Evidence;
 
 /// Of the failures in a row, the newest so many are kept as evidence.

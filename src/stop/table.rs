@@ -54,6 +54,11 @@ pub(super) const DOCS: &[Doc] = &[
     ),
 ];
 
+/// A rule of this name that is well written.
+pub fn example(name: &str) -> Option<&'static str> {
+    DOCS.iter().find(|doc| doc.name == name).map(|doc| doc.example)
+}
+
 /// The table of all built-in rules as markdown: how each is written, where it is asked, when it is true, what it means.
 pub fn rules_table() -> String {
     let mut table = String::from(

@@ -1,10 +1,4 @@
-//! Which part of a text is meant? Hashes for equality, and the JSON inside an answer.
-
-/// Hashes a text for equality over versions and machines (FNV-1a, 64 bit, offset basis and prime of its authors).
-pub fn text_hash(text: &str) -> u64 {
-    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
-}
+//! Which part of a text is meant? Its start, and the JSON inside an answer.
 
 /// The start of a text, at most `max_bytes` long and cut between characters.
 pub(super) fn clip(text: &str, max_bytes: usize) -> &str {
@@ -38,19 +32,13 @@ pub(super) fn fenced(text: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{clip, fenced, text_hash};
+    use super::{clip, fenced};
 
     #[test]
     fn a_text_is_cut_between_characters() {
         assert_eq!(clip("aé", 2), "a");
         assert_eq!(clip("aé", 3), "aé");
         assert_eq!(clip("", 5), "");
-    }
-
-    #[test]
-    fn the_hash_is_the_published_one() {
-        assert_eq!(text_hash(""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(text_hash("a"), 0xaf63_dc4c_8601_ec8c);
     }
 
     #[test]

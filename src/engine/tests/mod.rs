@@ -130,6 +130,8 @@ pub(super) struct Disk {
     pub(super) steps: Vec<Value>,
     pub(super) step_lines: Vec<String>,
     pub(super) events: Vec<Value>,
+    /// The directory, which goes away with this.
+    pub(super) dir: Option<tempfile::TempDir>,
 }
 
 impl Disk {
@@ -143,6 +145,7 @@ impl Disk {
             steps: parsed(&step_lines),
             step_lines,
             events: parsed(&lines("events.jsonl")),
+            dir: None,
         }
     }
 
@@ -174,7 +177,7 @@ pub(super) async fn recorded<A: Agent>(builder: Builder<A>, task: impl Into<Task
     let counts = (disk.manifest["step_count"].as_u64(), disk.manifest["event_count"].as_u64());
     assert_eq!(counts, (Some(disk.steps.len() as u64), Some(disk.events.len() as u64)));
     assert_eq!(disk.events.len(), result.events.len());
-    (result, disk)
+    (result, Disk { dir: Some(dir), ..disk })
 }
 
 pub(super) fn told(verdict: &StopVerdict) -> (&str, &str, Option<u64>) {

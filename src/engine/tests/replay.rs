@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::analysis::facts::{Depth, tests::Files};
 use crate::stop::{Budget, Code, Origin, Source, Stats, StepFacts, StopRules, StopSet, StopSpec, StopVerdict};
 
 /// One step of a random play.
@@ -180,6 +181,14 @@ proptest! {
         let again = set.replay_from(resumed, &facts);
         prop_assert_eq!(again.verdict.as_ref(), Some(&recorded));
         prop_assert_eq!(again.stats.steps, result.stats.steps);
+        // The board's own way there: its index, and a line only where it has to; answers are judged by their texts.
+        let files = Files::open(&disk.dir.as_ref().unwrap().path().join("r"));
+        let read = files.record(Depth::Texts);
+        prop_assert_eq!(set.replay_from(read.resumed, &read.facts).verdict, Some(recorded.clone()));
+        let heads = files.record(Depth::Heads);
+        let judged = recorded.source == Source::Completion || heads.rules.as_ref().is_some_and(|rules| !rules.completion.is_empty());
+        let from_heads = set.replay_from(heads.resumed, &heads.facts).verdict.map(|verdict| (verdict.criterion, verdict.step));
+        prop_assert!(judged || from_heads == Some((recorded.criterion.clone(), recorded.step)), "{:?}", from_heads);
         for record in &result.steps {
             let line = disk.step_lines[record.step as usize].as_bytes();
             prop_assert_eq!(&StepFacts::from_line(record.step, line).unwrap(), &record.facts);

@@ -67,7 +67,7 @@ impl Index {
         self.steps_read += usize::from(step.fate != Fate::Unreadable);
         let laps = self.step_laps.len();
         self.step_laps.push(step.step_id, self.steps.len());
-        if !step.facts || self.step_laps.len() > laps {
+        if step.facts.is_none() || self.step_laps.len() > laps {
             // What is between, or the run before, left a state that nobody knows.
             self.state.clear();
         }

@@ -127,8 +127,21 @@ proptest! {
         let facts: Vec<StepFacts> = serde_json::from_str(&facts).expect("facts can be read");
         let again = StopSet::<()>::builder().rules(rules).build_fail_closed().expect("the recorded rules are sound");
         let replayed = again.replay(&facts);
-        prop_assert_eq!(replayed.verdict, run.verdict.clone());
-        prop_assert_eq!(replayed.stats, run.stats);
+        prop_assert_eq!(&replayed.verdict, &run.verdict);
+        prop_assert_eq!(&replayed.stats, &run.stats);
+
+        // Asked by itself, a rule is first true where the run ended, if at all; and the one that ended it is.
+        let firsts = again.firsts(Stats::default(), &facts);
+        let reached = facts.last().map(|last| last.reached);
+        for first in &firsts.rules {
+            let ended = run.verdict.as_ref().is_some_and(|verdict| verdict.criterion == first.id);
+            prop_assert!(first.stop.is_some() || !ended, "{} ended the run", first.id);
+            let Some(stop) = &first.stop else { continue };
+            prop_assert_eq!((stop.step, Some(stop.gate)), (run.stats.last_step, reached));
+            if let Some(verdict) = run.verdict.as_ref().filter(|_| ended) {
+                prop_assert_eq!((&stop.code, &stop.reading), (&verdict.code, &verdict.reading));
+            }
+        }
 
         let verdict = serde_json::to_string(&run.verdict).expect("a verdict can be written");
         prop_assert_eq!(serde_json::from_str::<Option<StopVerdict>>(&verdict).expect("and read"), run.verdict);
@@ -148,6 +161,36 @@ fn case_25_earlier_same_and_not_reached() {
     assert_eq!(not_reached.readings.len(), 1);
     let Check::Pass(reading) = &not_reached.readings[0].check else { panic!("it passes") };
     assert_eq!(reading.headroom(), Some(1.0));
+}
+
+#[test]
+fn rules_asked_each_by_itself_do_not_end_the_record_for_each_other() {
+    // The answer of step 3 was vetoed; the run went on.
+    let vetoed = StepFacts { critics: vec![critic("a", CriticWish::Retry)], ..answer(3, "no") };
+    let recorded = [steps(3), vec![vetoed, step(4), answer(5, "yes")]].concat();
+    let set = set(&["max_steps=2", "max_rounds=5", "keyword=yes", "token_budget=1000", "keyword=maybe"]);
+    let firsts = set.firsts(Stats::default(), &recorded);
+    let told: Vec<_> = firsts.rules.iter().map(|first| (&*first.id, first.stop.as_ref())).collect();
+    let place = |at: usize| told[at].1.map(|stop| (stop.step, stop.gate, stop.at.ran, stop.at.tokens));
+    assert_eq!((told[0].0, place(0)), ("accept[0]", Some((Some(5), Gate::AfterStep, 6, Some(90)))));
+    assert_eq!((told[1].0, place(1)), ("accept[1]", None));
+    assert_eq!(firsts.rules[1].refused.as_ref().map(|(step, _)| *step), Some(5), "the vetoed one was not judged");
+    assert_eq!((told[2].0, place(2)), ("stop[0]", Some((Some(1), Gate::AfterStep, 2, Some(30)))));
+    assert_eq!((told[3].0, place(3)), ("stop[1]", Some((Some(4), Gate::AfterDecide, 5, Some(75)))));
+    assert_eq!((told[4].0, place(4)), ("stop[2]", None));
+    assert_eq!((firsts.end.ran, firsts.end.tokens, firsts.end.ms), (6, Some(90), Some(60)));
+}
+
+#[test]
+fn what_was_not_known_is_settled_by_what_follows_where_that_can_be() {
+    let dark = |n| StepFacts { t_decided_ms: None, actions: None, ..step(n) };
+    let rules = set(&["timeout=1", "stop_on_tool=rm"]);
+    let unknown = |recorded: &[StepFacts]| {
+        let firsts = rules.firsts(Stats::default(), recorded);
+        firsts.rules.into_iter().map(|first| first.unknown.map(|unknown| unknown.step)).collect::<Vec<_>>()
+    };
+    assert_eq!(unknown(&[step(0), dark(1), step(2)]), [None, Some(1)], "time only grows, tools come and go");
+    assert_eq!(unknown(&[step(0), dark(1)]), [Some(1), Some(1)]);
 }
 
 #[test]

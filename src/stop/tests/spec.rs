@@ -153,3 +153,14 @@ fn the_table_of_rules_is_made_from_the_code() {
     // The page is part of the documentation; a rule that changes must change it.
     assert_eq!(include_str!("../RULES.md"), rules_table());
 }
+
+#[test]
+fn a_rule_is_shown_as_it_can_be_typed() {
+    let typed = super::super::table::DOCS.iter().map(|doc| doc.example);
+    let more = ["keyword=a=b", "critic_below=a:b:0.5", "critic_below=a:0.5:3", "critic_below=a:1e-7", "content_match="];
+    for text in typed.chain(more) {
+        let spec: StopSpec = text.parse().expect("well written");
+        assert_eq!(spec.to_string().parse(), Ok(spec.clone()), "{text}");
+        assert!(serde_json::to_string(&spec).expect("JSON").contains(spec.name()), "{text}");
+    }
+}

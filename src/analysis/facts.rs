@@ -1,0 +1,144 @@
+//! What did the stop rules look at? The facts of each step, as recorded or as far as the files tell.
+//!
+//! Our own engine records them. For QitOS they are put together from heads and events ([`qitos`]); what its files do not
+//! say stays unknown, and what is worked out rather than read is listed in [`Record::inferred`].
+
+use serde::Deserialize;
+
+use crate::model::manifest::Layout;
+use crate::model::{CriticAction, Index, Lines, StepHead, TraceFile};
+use crate::stop::{CriticFact, CriticWish, Gate, LineFacts, Stats, StepFacts, StopRules, Text};
+
+mod qitos;
+#[cfg(test)]
+pub(crate) mod tests;
+
+/// The newest run of a directory, as stop rules see it.
+#[derive(Debug, Clone, Default)]
+pub struct Record {
+    /// Its steps in order, by ordinal; the last may have come to its first gate only.
+    pub facts: Vec<StepFacts>,
+    /// The rules it ran under, where they are recorded.
+    pub rules: Option<StopRules>,
+    /// The counters it went on from.
+    pub resumed: Stats,
+    /// What is not recorded as such but worked out from what is; empty for our own engine's runs.
+    pub inferred: Vec<&'static str>,
+    /// Steps whose facts could not be read.
+    pub unread: usize,
+}
+
+impl Record {
+    /// The last step that ran, if only up to its decision.
+    pub fn last_step(&self) -> Option<u64> {
+        let ran = |facts: &&StepFacts| facts.reached > Gate::BeforeStep;
+        self.facts.iter().rev().find(ran).map(|facts| facts.step)
+    }
+}
+
+/// How much a question needs to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Depth {
+    /// Counters, times, tools, scores, equal texts: from the index, and a line only where the index has no room for it.
+    Heads,
+    /// What texts say, too: lines are read.
+    Texts,
+}
+
+/// Puts together what is known of a run.
+pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
+    let first = index.lap_starts().last().copied().unwrap_or_default();
+    let steps = index.steps().iter().enumerate().skip(first);
+    let ours = index.manifest().get().is_some_and(|manifest| manifest.layout == Layout::Board);
+    if !ours {
+        return qitos::record(index, steps, lines, depth);
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Manifest {
+        stop_rules: Option<StopRules>,
+        resumed_from: Option<Stats>,
+    }
+    let manifest: Manifest =
+        lines.manifest().ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+    let mut record =
+        Record { rules: manifest.stop_rules, resumed: manifest.resumed_from.unwrap_or_default(), ..Record::default() };
+    for (ordinal, head) in steps {
+        let kept = || from_head(index, ordinal, head);
+        let facts = match depth {
+            Depth::Heads => kept().or_else(|| from_line(ordinal, head, lines)),
+            Depth::Texts => from_line(ordinal, head, lines),
+        };
+        record.unread += usize::from(facts.is_none());
+        record.facts.push(facts.unwrap_or_else(|| StepFacts::unknown(ordinal as u64)));
+    }
+    record.facts.extend(at_the_end(index, lines));
+    record
+}
+
+fn from_line(ordinal: usize, head: &StepHead, lines: &dyn Lines) -> Option<StepFacts> {
+    let line = lines.line(TraceFile::Steps, head.span).ok()?;
+    StepFacts::from_line(ordinal as u64, &line).ok()
+}
+
+/// The facts of a step of our own engine, without reading its line; of texts no more than whether they are equal.
+fn from_head(index: &Index, ordinal: usize, head: &StepHead) -> Option<StepFacts> {
+    let kept = head.facts.as_deref()?;
+    let line: LineFacts = serde_json::from_str(kept.json.as_deref()?).ok()?;
+    let error = kept.error.as_deref().map(serde_json::from_str).transpose().ok()?;
+    let facts = line.into_facts(ordinal as u64);
+    let candidate = index.name(head.mode) == "final";
+    let (hash, len) = kept.said;
+    Some(StepFacts {
+        text: if len == 0 { Text::default() } else { Text::Redacted { len, hash } },
+        actions: actions(index, head),
+        candidate,
+        final_answer: candidate.then(|| answer(head)).or(facts.final_answer),
+        error,
+        critics: critics(index, head),
+        ..facts
+    })
+}
+
+/// The names of a step's actions; `None` where the index does not have them all.
+fn actions(index: &Index, head: &StepHead) -> Option<Vec<String>> {
+    let all_named = head.tools.len() == head.actions as usize;
+    all_named.then(|| head.tools.iter().map(|tool| index.name(*tool).to_owned()).collect())
+}
+
+/// The start of the answer, as the index keeps it.
+fn answer(head: &StepHead) -> String {
+    head.call.strip_prefix("answer: ").unwrap_or_default().to_owned()
+}
+
+fn critics(index: &Index, head: &StepHead) -> Vec<CriticFact> {
+    let deciding = head.critics.iter().position(|mark| matches!(mark.action, CriticAction::Stop | CriticAction::Retry));
+    let critic = |(at, mark): (usize, &crate::model::CriticMark)| CriticFact {
+        name: index.name(mark.name).to_owned(),
+        wish: match mark.action {
+            CriticAction::Stop => CriticWish::Stop,
+            CriticAction::Retry => CriticWish::Retry,
+            CriticAction::Failed => CriticWish::Failed,
+            CriticAction::Continue | CriticAction::Other => CriticWish::Continue,
+        },
+        reason: head.critic_reason.as_deref().filter(|_| Some(at) == deciding).map(str::to_owned),
+        score: mark.score,
+    };
+    head.critics.iter().enumerate().map(critic).collect()
+}
+
+/// A step that came to its first gate only has no line; its facts are the END event's.
+fn at_the_end(index: &Index, lines: &dyn Lines) -> Option<StepFacts> {
+    #[derive(Deserialize)]
+    struct End {
+        payload: Payload,
+    }
+    #[derive(Deserialize)]
+    struct Payload {
+        facts: Option<StepFacts>,
+    }
+    let (event, ..) = index.segment()?.end.as_ref()?;
+    let line = lines.line(TraceFile::Events, index.events().get(*event)?.span).ok()?;
+    let end: End = serde_json::from_slice(&line).ok()?;
+    end.payload.facts
+}

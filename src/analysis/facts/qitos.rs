@@ -1,0 +1,189 @@
+//! What would our stop rules have looked at in a run of QitOS? Worked out from heads and events.
+
+use serde::Deserialize;
+
+use super::{Depth, Record, actions, answer, critics};
+use crate::model::index::{Group, Segment};
+use crate::model::{EventHead, Index, Lines, StepHead, StopReason, TraceFile};
+use crate::stop::{Code, Gate, Phase, Source, StepError, StepFacts, Text, Usage};
+
+/// What is worked out and not read.
+const INFERRED: &[&str] = &[
+    "times are those of events, by the wall clock of the recorded machine",
+    "the state counts as changed where state_diff names a field; changes outside of reduce are not seen",
+    "a step counts as failed where the engine met an error, or where its only call failed",
+];
+
+/// The facts of these steps.
+pub(super) fn record<'a>(
+    index: &'a Index,
+    steps: impl Iterator<Item = (usize, &'a StepHead)>,
+    lines: &dyn Lines,
+    depth: Depth,
+) -> Record {
+    let origin = index.segment().and_then(|segment| index.events().get(segment.first_event)?.ts);
+    let mut teller = Teller { index, origin, changes: 0, tokens: 0 };
+    let mut record = Record { inferred: INFERRED.to_vec(), ..Record::default() };
+    for (ordinal, head) in steps {
+        let mut facts = teller.step(ordinal, head);
+        if depth == Depth::Texts {
+            record.unread += usize::from(teller.texts(ordinal, head, lines, &mut facts).is_err());
+        }
+        record.facts.push(facts);
+    }
+    if let Some(segment) = index.segment() {
+        teller.end(segment, &mut record.facts);
+    }
+    record
+}
+
+/// Reads the files of one run, in order.
+struct Teller<'a> {
+    index: &'a Index,
+    /// When the run began; microseconds since the epoch.
+    origin: Option<i64>,
+    /// How often the state was seen to change.
+    changes: u64,
+    /// Tokens up to the step before.
+    tokens: u64,
+}
+
+impl<'a> Teller<'a> {
+    fn ms(&self, ts: Option<i64>) -> Option<u64> {
+        u64::try_from(ts?.checked_sub(self.origin?)? / 1000).ok()
+    }
+
+    fn step(&mut self, ordinal: usize, head: &StepHead) -> StepFacts {
+        let group = self.index.group_of(ordinal).and_then(|at| self.index.groups().get(at));
+        let asked = self.stage(group, "model_input").next().is_some();
+        // Without events nothing says whether a model was asked.
+        let scripted = group.is_some() && !asked;
+        let candidate = self.index.name(head.mode) == "final";
+        self.changes += u64::from(!head.changed.is_empty());
+        let usage = self.usage(head, scripted);
+        StepFacts {
+            t_start_ms: self.ms(group.and_then(|group| group.started)),
+            t_decided_ms: self.ms(self.stage(group, "decision_ready").next().and_then(|event| event.ts)),
+            t_end_ms: self.ms(group.and_then(|group| group.ended)),
+            usage,
+            text: if scripted { Text::default() } else { Text::Unknown },
+            actions: actions(self.index, head),
+            candidate,
+            final_answer: candidate.then(|| answer(head)),
+            error: self.error(group, head),
+            signature: head.fate.is_readable().then_some(self.changes),
+            critics: critics(self.index, head),
+            ..StepFacts::unknown(ordinal as u64)
+        }
+    }
+
+    /// Tokens of the step: what the running total grew by, since a step may ask more than once.
+    fn usage(&mut self, head: &StepHead, scripted: bool) -> Option<Usage> {
+        let spent = match head.tokens_total {
+            Some(total) => total.checked_sub(std::mem::replace(&mut self.tokens, total)),
+            None => head.tokens.inspect(|tokens| self.tokens += tokens),
+        };
+        // No rule tells input from output.
+        let usage = spent.map(|tokens| Usage { input: tokens, output: 0, estimated: false });
+        usage.or_else(|| scripted.then(Usage::default))
+    }
+
+    fn error(&self, group: Option<&Group>, head: &StepHead) -> Option<StepError> {
+        if let Some((phase, message)) = group.and_then(|group| group.error.as_ref()) {
+            let phase = match self.index.name(*phase) {
+                "DECIDE_ERROR" => Phase::Decide,
+                "ACT_ERROR" => Phase::Act,
+                // An environment that fails is a result like a tool's; the step goes on.
+                "ACT" => return None,
+                _ => Phase::Reduce,
+            };
+            return Some(StepError { phase, message: message.to_string(), recovered: true });
+        }
+        let message = head.error.as_deref().filter(|_| head.actions == 1)?.to_owned();
+        Some(StepError { phase: Phase::Act, message, recovered: true })
+    }
+
+    /// What a step's texts say: the answer in full from its line, the model's words from its event, since QitOS 0.6
+    /// blanks them on the line.
+    fn texts(&self, ordinal: usize, head: &StepHead, lines: &dyn Lines, facts: &mut StepFacts) -> Result<(), String> {
+        #[derive(Deserialize)]
+        struct Line {
+            decision: Option<Decision>,
+            state_diff: Option<Diff>,
+        }
+        #[derive(Deserialize)]
+        struct Diff {
+            final_result: Option<Change>,
+        }
+        #[derive(Deserialize)]
+        struct Change {
+            after: Option<String>,
+        }
+        #[derive(Deserialize)]
+        struct Decision {
+            final_answer: Option<String>,
+        }
+        #[derive(Deserialize)]
+        struct Event {
+            payload: Payload,
+        }
+        #[derive(Deserialize)]
+        struct Payload {
+            raw_output: String,
+        }
+        if facts.candidate || head.changed.iter().any(|key| self.index.name(*key) == "final_result") {
+            let line = lines.line(TraceFile::Steps, head.span)?;
+            let line: Line = serde_json::from_slice(&line).map_err(|wrong| wrong.to_string())?;
+            let decided = line.decision.and_then(|decision| decision.final_answer).filter(|_| facts.candidate);
+            let set = || line.state_diff?.final_result?.after;
+            facts.final_answer = decided.or_else(set);
+        }
+        let group = self.index.group_of(ordinal).and_then(|at| self.index.groups().get(at));
+        let said = self.stage(group, "model_output").last();
+        if let Some(event) = said {
+            let line = lines.line(TraceFile::Events, event.span)?;
+            let event: Event = serde_json::from_slice(&line).map_err(|wrong| wrong.to_string())?;
+            facts.text = Text::Known(event.payload.raw_output);
+        }
+        Ok(())
+    }
+
+    /// What the recorded end says of the last step, and the step after it that never ran.
+    fn end(&self, segment: &Segment, facts: &mut Vec<StepFacts>) {
+        let Some((at, end, _)) = &segment.end else { return };
+        let ended = self.ms(self.index.events().get(*at).and_then(|event| event.ts));
+        let step = facts.last().map_or(0, |last| last.step + 1);
+        let reason = end.reason.as_deref().map(StopReason::parse);
+        let answer = segment.stop.as_ref().and_then(|(_, stop)| stop.answer.as_deref());
+        match (reason, facts.last_mut()) {
+            (Some(StopReason::BudgetSteps | StopReason::BudgetTime | StopReason::BudgetTokens), _) => {
+                let next = StepFacts { reached: Gate::BeforeStep, t_start_ms: ended, ..StepFacts::unknown(step) };
+                facts.push(next);
+            }
+            (Some(StopReason::AgentCondition), Some(last)) => last.agent_stop = true,
+            (Some(StopReason::EnvTerminal), Some(last)) => last.env_terminal = true,
+            (Some(StopReason::UnrecoverableError), Some(last)) => {
+                if let Some(error) = &mut last.error {
+                    error.recovered = false;
+                }
+            }
+            (Some(StopReason::ContextOverflow), Some(last)) => {
+                last.force(Gate::AfterStep, Source::Error, Code::ContextOverflow, "the request did not fit");
+            }
+            (Some(StopReason::CancelledImmediate), Some(last)) => {
+                last.force(Gate::AfterStep, Source::Cancel, Code::CancelledImmediate, "cancelled");
+            }
+            (Some(StopReason::Success | StopReason::Final), Some(last)) if !last.candidate => {
+                last.final_answer = last.final_answer.take().or(answer.map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+
+    /// The events of a round with this stage.
+    fn stage<'b>(&'b self, group: Option<&Group>, name: &str) -> impl Iterator<Item = &'b EventHead> + use<'a, 'b> {
+        let symbol = self.index.names().find(name);
+        let events = group.and_then(|group| self.index.events().get(group.first..group.end)).unwrap_or_default();
+        events.iter().filter(move |event| Some(event.stage) == symbol)
+    }
+}

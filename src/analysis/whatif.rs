@@ -1,0 +1,230 @@
+//! Where would other rules have stopped a recorded run? The engine's own rules, asked again over recorded facts.
+//!
+//! Nothing is said past the recorded end: what a run would have done there is not known.
+
+use super::facts::{Depth, Record};
+use crate::stop::{
+    Code, EntryRule, FirstStop, Firsts, Gate, Outcome, RuleEntry, SpecError, StopSet, StopSpec, Stopped, Tally, example,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// What a rule would have done to a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RuleResult {
+    /// Earlier, at the same step, not at all, or not to be told.
+    pub found: Found,
+    /// The step at which it stops the run, as an ordinal; `None` also where it lets none run.
+    pub step: Option<u64>,
+    /// Where in that step.
+    pub gate: Option<Gate>,
+    /// The code under which it does.
+    pub code: Option<Code>,
+    /// One sentence, without a full stop.
+    pub detail: String,
+    /// What stopping there spares.
+    pub saved: Saved,
+    /// Whether the run came to a good end that stopping there would have lost.
+    pub answer_lost: bool,
+    /// The fact that is missing, where it cannot be told.
+    pub needs: Option<String>,
+    /// The step from which it cannot be told.
+    pub unknown_from: Option<u64>,
+}
+
+/// Where a rule stops a run, against where it did stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Found {
+    /// Before the recorded end.
+    Earlier,
+    /// At the recorded end's step.
+    Same,
+    /// Not by the recorded end.
+    NotReached,
+    /// A fact is missing.
+    Unknown,
+}
+
+impl Found {
+    /// The word of the JSON contract.
+    pub fn word(self) -> &'static str {
+        match self {
+            Found::Earlier => "earlier",
+            Found::Same => "same",
+            Found::NotReached => "not_reached",
+            Found::Unknown => "unknown",
+        }
+    }
+}
+
+/// What an earlier stop spares. `None` is unknown, or nothing to speak of where the rule stops nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// Steps.
+    pub steps: Option<u64>,
+    /// Tokens.
+    pub tokens: Option<u64>,
+    /// Milliseconds on the recorded machine.
+    pub ms: Option<u64>,
+}
+
+/// Rules ready to be asked about many runs.
+#[derive(Debug)]
+pub struct Question {
+    specs: Vec<StopSpec>,
+    set: StopSet,
+    depth: Depth,
+}
+
+impl Question {
+    /// Makes rules ready.
+    ///
+    /// # Errors
+    /// Which rule cannot be used, why, and how one of its kind is written.
+    pub fn new(specs: Vec<StopSpec>) -> Result<Self, SpecError> {
+        let mut builder = StopSet::builder();
+        for (place, spec) in specs.iter().enumerate() {
+            let spec = ready(spec)?;
+            builder = builder.rule(RuleEntry::from(spec).named(place.to_string()));
+        }
+        let depth = specs.iter().map(depth).max().unwrap_or(Depth::Heads);
+        Ok(Self { set: builder.build()?, specs, depth })
+    }
+
+    /// The rules, in the order of the answers.
+    pub fn specs(&self) -> &[StopSpec] {
+        &self.specs
+    }
+
+    /// How much of a run the rules need to know.
+    pub fn depth(&self) -> Depth {
+        self.depth
+    }
+
+    /// Asks each rule by itself about a run. `ended_well` says whether it came to an answer or another good end.
+    pub fn ask(&self, record: &Record, ended_well: bool) -> Vec<RuleResult> {
+        let firsts = self.set.firsts(record.resumed.clone(), &record.facts);
+        let of = |place: usize| firsts.rules.iter().find(|first| first.id == place.to_string());
+        let answer = |(place, spec): (usize, &StopSpec)| Some(told(spec, of(place)?, &firsts, record, ended_well));
+        self.specs.iter().enumerate().filter_map(answer).collect()
+    }
+}
+
+/// Checks a rule by itself, so that the error is about this one.
+fn ready(spec: &StopSpec) -> Result<StopSpec, SpecError> {
+    let wrong = spec.lint().into_iter().next().or_else(|| Some(spec.validate(None).err()?.to_string()));
+    match wrong {
+        None => Ok(spec.clone()),
+        Some(why) => {
+            let example = example(spec.name()).unwrap_or_default();
+            Err(SpecError::new(format!("the rule {} cannot be used: {why}. A right one: {example}", spec.name())))
+        }
+    }
+}
+
+/// How much of a run a rule needs to know.
+fn depth(spec: &StopSpec) -> Depth {
+    match spec {
+        StopSpec::ContentMatch { .. }
+        | StopSpec::LoopDetection { .. }
+        | StopSpec::FinalResult {}
+        | StopSpec::Keyword { .. }
+        | StopSpec::StructuredOutput { .. } => Depth::Texts,
+        StopSpec::AnyOf { of } | StopSpec::AllOf { of } => of.iter().map(depth).max().unwrap_or(Depth::Heads),
+        _ => Depth::Heads,
+    }
+}
+
+fn told(spec: &StopSpec, first: &FirstStop, firsts: &Firsts, record: &Record, ended_well: bool) -> RuleResult {
+    let last = record.last_step();
+    let stop = first.stop.as_ref();
+    if let Some((needs, from)) = missing(spec, first, record) {
+        let latest =
+            stop.and_then(|stop| stop.step).map_or_else(String::new, |at| format!(", at the latest at step {at}"));
+        return RuleResult {
+            found: Found::Unknown,
+            detail: format!("Cannot be told from step {from} on{latest}: {needs}"),
+            needs: Some(needs),
+            unknown_from: Some(from),
+            ..nothing()
+        };
+    }
+    let Some(stop) = stop else { return RuleResult { detail: not_reached(first, last), ..nothing() } };
+    let found = if stop.step < last { Found::Earlier } else { Found::Same };
+    RuleResult {
+        found,
+        step: stop.step,
+        gate: Some(stop.gate),
+        code: Some(stop.code.clone()),
+        detail: stop.reading.detail.to_string(),
+        saved: if found == Found::Earlier { saved(stop, firsts.end) } else { Saved::NONE },
+        answer_lost: ended_well && found == Found::Earlier && stop.outcome != Outcome::Completed,
+        ..nothing()
+    }
+}
+
+fn nothing() -> RuleResult {
+    RuleResult {
+        found: Found::NotReached,
+        step: None,
+        gate: None,
+        code: None,
+        detail: String::new(),
+        saved: Saved::default(),
+        answer_lost: false,
+        needs: None,
+        unknown_from: None,
+    }
+}
+
+/// What keeps a rule from being told, and from which step on.
+fn missing(spec: &StopSpec, first: &FirstStop, record: &Record) -> Option<(String, u64)> {
+    if let Some(unknown) = &first.unknown {
+        return Some((format!("{} is not recorded", unknown.needs), unknown.step));
+    }
+    // The run's own rules refused the same answer, so the run as recorded is what followed.
+    let own = record.rules.iter().flat_map(|rules| &rules.completion);
+    let refused_too = own.into_iter().any(|entry| entry.rule == EntryRule::Spec(spec.clone()));
+    let (refused, _) = first.refused.as_ref().filter(|_| !refused_too)?;
+    let stop = first.stop.as_ref()?;
+    let after = format!("what the run would have done after its answer at step {refused} was refused");
+    (stop.step > Some(*refused)).then_some((after, *refused + 1))
+}
+
+fn not_reached(first: &FirstStop, last: Option<u64>) -> String {
+    let Some(last) = last else { return "No step ran".to_owned() };
+    match &first.refused {
+        Some((step, miss)) if !miss.detail.is_empty() => {
+            format!("The answer at step {step} is refused: {}", miss.detail)
+        }
+        Some((step, _)) => format!("The answer at step {step} is refused"),
+        None => format!("Not by step {last}, where the record ends"),
+    }
+}
+
+fn saved(stop: &Stopped, end: Tally) -> Saved {
+    let less = |(whole, part): (u64, u64)| whole.saturating_sub(part);
+    Saved {
+        steps: Some(end.ran.saturating_sub(stop.at.ran)),
+        tokens: end.tokens.zip(stop.at.tokens).map(less),
+        ms: end.ms.zip(stop.at.ms).map(less),
+    }
+}
+
+impl Saved {
+    const NONE: Saved = Saved { steps: Some(0), tokens: Some(0), ms: Some(0) };
+}
+
+/// The rule that would have ended the run, all of them together: the first to stop it, in time and then in order.
+///
+/// `None` where none stops it. A rule that cannot be told might have been earlier still; whether one is left open
+/// before that step is the second value.
+pub fn together(results: &[RuleResult]) -> (Option<(usize, &RuleResult)>, bool) {
+    let stops = |result: &RuleResult| matches!(result.found, Found::Earlier | Found::Same);
+    let first = results.iter().enumerate().filter(|(_, result)| stops(result));
+    let first = first.min_by_key(|(_, result)| (result.step, result.gate));
+    let until = first.map(|(_, result)| result.step);
+    let open = |from: u64| until.is_none_or(|until| Some(from) <= until);
+    (first, results.iter().filter_map(|result| result.unknown_from).any(open))
+}

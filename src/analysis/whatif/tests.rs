@@ -1,0 +1,137 @@
+//! What other rules would have done to runs whose files are here.
+
+use super::*;
+use crate::analysis::facts::tests::{Files, runs_below};
+use crate::stop::{Stats, StepFacts, Usage};
+
+fn question(rules: &[&str]) -> Question {
+    Question::new(rules.iter().map(|rule| rule.parse().expect("a well written rule")).collect()).expect("sound rules")
+}
+
+/// Ten steps of a second and 10 tokens each, the last with an answer.
+fn answered_run() -> Record {
+    let step = |n: u64| StepFacts {
+        t_start_ms: Some(n * 1000),
+        t_decided_ms: Some(n * 1000 + 600),
+        t_end_ms: Some(n * 1000 + 1000),
+        usage: Some(Usage { input: 8, output: 2, estimated: false }),
+        candidate: n == 9,
+        final_answer: (n == 9).then(|| "forty two".to_owned()),
+        ..StepFacts::begin(n, n * 1000)
+    };
+    let step = |n| StepFacts { reached: Gate::AfterStep, ..step(n) };
+    Record { facts: (0..10).map(step).collect(), ..Record::default() }
+}
+
+#[test]
+fn each_of_the_four_answers_and_what_it_spares() {
+    let rules =
+        ["max_steps=4", "max_rounds=4", "max_steps=10", "max_steps=11", "stagnation=2", "keyword=two", "keyword=no"];
+    let told = question(&rules).ask(&answered_run(), true);
+    let words: Vec<_> = told.iter().map(|result| (result.found.word(), result.step, result.answer_lost)).collect();
+    assert_eq!(
+        words,
+        [
+            ("earlier", Some(3), true),
+            ("earlier", Some(3), true),
+            ("same", Some(9), false),
+            ("not_reached", None, false),
+            ("unknown", None, false),
+            ("same", Some(9), false),
+            ("not_reached", None, false),
+        ]
+    );
+    let saved = |at: usize| (told[at].saved.steps, told[at].saved.tokens, told[at].saved.ms);
+    assert_eq!(saved(0), (Some(6), Some(60), Some(6000)), "after the step");
+    assert_eq!(saved(1), (Some(6), Some(60), Some(6400)), "before its actions, which took 400 ms");
+    assert_eq!(saved(2), (Some(0), Some(0), Some(0)));
+    assert_eq!(told[3].detail, "Not by step 9, where the record ends");
+    assert_eq!(told[4].needs.as_deref(), Some("the state's signature of every step is not recorded"));
+    assert_eq!(told[6].detail, "The answer at step 9 is refused: the answer does not hold \"no\"");
+    let (first, open) = together(&told);
+    assert_eq!((first.map(|(place, _)| place), open), (Some(1), true), "a round ends before its step does");
+}
+
+#[test]
+fn past_a_refused_answer_nothing_is_told() {
+    let mut run = answered_run();
+    run.facts[4].candidate = true;
+    run.facts[4].final_answer = Some("forty".to_owned());
+    let told = question(&["keyword=two"]).ask(&run, true);
+    let needs = "what the run would have done after its answer at step 4 was refused";
+    assert_eq!((told[0].found, told[0].needs.as_deref()), (Found::Unknown, Some(needs)));
+    // The run's own rule refused it with the same words.
+    let own = question(&["keyword=two"]).set.record();
+    run.rules = Some(own);
+    assert_eq!(question(&["keyword=two"]).ask(&run, true)[0].found, Found::Same);
+}
+
+#[test]
+fn a_missing_fact_is_named_and_from_which_step_on() {
+    let mut run = answered_run();
+    run.facts[6].usage = None;
+    let told = question(&["token_budget=40", "token_budget=80", "token_budget=900"]).ask(&run, true);
+    assert_eq!((told[0].found, told[0].step), (Found::Earlier, Some(4)), "before the gap it is exact");
+    assert_eq!(told[0].saved.tokens, None, "the whole is not known");
+    let unknown =
+        "Cannot be told from step 6 on, at the latest at step 9: the token usage of every step is not recorded";
+    assert_eq!((told[1].found, &*told[1].detail), (Found::Unknown, unknown));
+    assert_eq!((told[2].found, told[2].unknown_from), (Found::Unknown, Some(6)));
+}
+
+#[test]
+fn a_rule_that_cannot_be_used_is_named_and_a_right_one_shown() {
+    for (rule, words) in [
+        ("content_match=(", "the rule content_match cannot be used: the pattern \"(\" does not compile"),
+        (r#"{"type":"any_of","of":[]}"#, "the rule any_of cannot be used: any_of needs at least one member"),
+        (
+            r#"{"type":"structured_output","schema":{"type":7}}"#,
+            "the rule structured_output cannot be used: the schema",
+        ),
+    ] {
+        let error = Question::new(vec![rule.parse().unwrap()]).unwrap_err().to_string();
+        assert!(error.starts_with(words) && error.contains(". A right one: "), "{error}");
+    }
+    for (rule, words) in [
+        ("max_step=3", "no rule is called \"max_step\"; there are max_rounds, max_steps"),
+        ("max_steps=-3", "max_steps needs a whole number, as in max_steps=8, not \"max_steps=-3\""),
+        ("critic_below=tests", "critic_below is written NAME:SCORE or NAME:SCORE:STEPS, not \"tests\""),
+    ] {
+        let error = rule.parse::<StopSpec>().unwrap_err().to_string();
+        assert!(error.starts_with(words), "{error}");
+    }
+}
+
+#[test]
+fn the_recorded_rules_give_the_recorded_stop() {
+    let mut fired = 0;
+    for path in runs_below("sample_runs") {
+        let files = Files::open(&path);
+        let record = files.record(Depth::Texts);
+        let rules = record.rules.clone().expect("our own engine records its rules");
+        let stop = files.index.manifest().get().and_then(|manifest| manifest.stop.clone());
+        for entry in rules.completion.iter().chain(&rules.policies) {
+            let EntryRule::Spec(spec) = &entry.rule else { continue };
+            let told = Question::new(vec![spec.clone()]).unwrap().ask(&record, true).remove(0);
+            let ended = stop.as_ref().is_some_and(|stop| entry.id.as_deref() == Some(&*stop.criterion));
+            let also = stop.as_ref().is_some_and(|stop| stop.also.iter().any(|id| entry.id.as_deref() == Some(&**id)));
+            let expected = if ended || also { Found::Same } else { Found::NotReached };
+            assert_eq!(told.found, expected, "{}: {spec}: {told:?}", path.display());
+            if ended {
+                fired += 1;
+                let step = stop.as_ref().and_then(|stop| stop.step).map(|step| step as u64);
+                assert_eq!(
+                    (told.step, told.code.map(|code| code.to_string())),
+                    (step, stop.as_ref().map(|stop| stop.code.to_string()))
+                );
+            }
+        }
+    }
+    assert_eq!(fired, 7, "so many of the scenarios are ended by a rule that can be written down");
+}
+
+#[test]
+fn a_record_without_steps_stops_nowhere() {
+    let told = question(&["max_steps=1"]).ask(&Record { resumed: Stats::default(), ..Record::default() }, false);
+    assert_eq!((told[0].found, &*told[0].detail), (Found::NotReached, "No step ran"));
+}
