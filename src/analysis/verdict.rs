@@ -298,10 +298,10 @@ impl<'a> Facts<'a> {
     fn error(&self) -> String {
         if let Some(failure) = self.manifest.and_then(|manifest| manifest.failures.last()) {
             let step = failure.step_id.map_or_else(|| self.step_now(), |id| format!("step {id}"));
-            return format!("{} in {step}: {}", failure.category, failure.message);
+            return format!("{} in {step}: {}", failure.category, failure.message.trim_end_matches('.'));
         }
         match self.segment.and_then(|segment| segment.error.as_ref()) {
-            Some((_, text)) => format!("Error in {}: {text}", self.step_now()),
+            Some((_, text)) => format!("Error in {}: {}", self.step_now(), text.trim_end_matches('.')),
             None => format!("Ended by an error in {}; no file holds its words", self.step_now()),
         }
     }
@@ -387,10 +387,15 @@ impl<'a> Facts<'a> {
         let (phase, stage) =
             newest.map_or(("", ""), |event| (self.index.name(event.phase), self.index.name(event.stage)));
         match (phase, stage) {
-            ("DECIDE", "decision_ready") | ("ACT", "start") => match &group.decision {
+            ("DECIDE", "decision_ready") | ("ACT", "start") => match group.decision.as_deref() {
+                // Without a call in it, a decision reads as its mode.
+                Some("final") => "giving its answer".to_owned(),
+                Some("wait") => "waiting".to_owned(),
+                Some("handoff") => "handing over to another agent".to_owned(),
                 Some(call) => format!("waiting for {}", call.split('(').next().unwrap_or(call)),
                 None => "waiting for a tool".to_owned(),
             },
+            ("HANDOFF_START", _) => "handing over to another agent".to_owned(),
             ("DECIDE" | "OBSERVE", _) => "thinking".to_owned(),
             ("ACT" | "REDUCE", _) => "updating state".to_owned(),
             ("CRITIC", _) => "asking critics".to_owned(),

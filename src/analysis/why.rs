@@ -1,11 +1,12 @@
 //! Why did the run stop, and what shows it? The verdict with its evidence, each piece with the place it comes from.
 
 use super::summary::Summary;
-use crate::model::Index;
+use crate::model::{Index, Lines};
 
 pub mod chain;
 mod contradiction;
 mod evidence;
+mod pace;
 pub mod rules;
 mod trouble;
 
@@ -77,6 +78,8 @@ pub struct Why {
     pub evidence: Vec<Evidence>,
     /// How every rule stood, the one that ended the run first.
     pub rules: Vec<Rule>,
+    /// Which limit would end a run that goes on, an estimate in one sentence without a full stop.
+    pub pace: Option<String>,
     /// Where the files contradict each other, a sentence each.
     pub contradictions: Vec<String>,
     /// Where something went wrong first, and what.
@@ -84,10 +87,12 @@ pub struct Why {
 }
 
 /// Explains a run.
-pub fn why(summary: &Summary, index: &Index) -> Why {
+pub fn why(summary: &Summary, index: &Index, lines: &dyn Lines) -> Why {
+    let rules = rules::rules(summary, index, lines);
     Why {
         evidence: evidence::evidence(summary, index),
-        rules: rules::rules(summary, index),
+        pace: pace::pace(summary, index, &rules),
+        rules,
         contradictions: contradiction::contradictions(summary, index),
         first_trouble: trouble::first_trouble(index),
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use crate::analysis::life::Outside;
 use crate::analysis::summary::{Summary, summary};
 use crate::error::{Error, Kind, Result};
-use crate::model::{Index, RunKey, Span, TraceFile};
+use crate::model::{Index, Lines, RunKey, Span, TraceFile};
 use crate::trace::{RunDir, RunReader, is_running};
 
 const FILES: [TraceFile; 3] = [TraceFile::Manifest, TraceFile::Steps, TraceFile::Events];
@@ -66,6 +66,20 @@ impl Opened {
     /// The text of the manifest, if it can be read.
     pub(super) fn manifest(&self) -> Option<Vec<u8>> {
         self.dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES).ok()
+    }
+}
+
+impl Lines for Opened {
+    fn line(&self, file: TraceFile, span: Span) -> std::result::Result<Vec<u8>, String> {
+        self.dir.read_span(file, span).map_err(|error| error.to_string())
+    }
+
+    fn manifest(&self) -> std::result::Result<Vec<u8>, String> {
+        Self::manifest(self).ok_or_else(|| "the manifest cannot be read".to_owned())
+    }
+
+    fn has_asset(&self, recorded: &str) -> std::result::Result<(), String> {
+        self.dir.open_asset(recorded).map(|_| ()).map_err(|error| error.to_string())
     }
 }
 

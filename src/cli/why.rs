@@ -12,6 +12,9 @@ use crate::analysis::why::{Evidence, Rule, Standing, Trouble, Why, rules, why};
 use crate::model::Index;
 use crate::view::wire;
 
+/// A longer name of a rule runs into the next column.
+const MAX_NAME: usize = 40;
+
 /// Say why a run stopped, what shows it, and how every rule stood
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -26,7 +29,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let run = Opened::open(&args.run, look.now)?;
     if args.json {
-        write_json(out, &wire::why(&run.summary, &run.index))?;
+        write_json(out, &wire::why(&run.summary, &run.index, &run))?;
     } else {
         write_text(out, &run, look)?;
     }
@@ -36,7 +39,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> {
     let (summary, index) = (&run.summary, &run.index);
     let verdict = &summary.verdict;
-    let told = why(summary, index);
+    let told = why(summary, index, run);
     let mark = look.paint(ink_of(verdict.mark), verdict.mark.word());
     writeln!(out, "{}  {mark}", look.paint(Ink::Heading, &visible_line(summary.key.as_str())))?;
     writeln!(out, "{}.", visible_line(&verdict.sentence))?;
@@ -50,11 +53,15 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
         Certainty::Unknown => "unknown; the files do not tell why",
     };
     writeln!(out, "{}  {certainty}", look.paint(Ink::Dim, "certainty"))?;
+    if let Some(pace) = &told.pace {
+        writeln!(out, "{}       {}", look.paint(Ink::Dim, "pace"), visible_line(pace))?;
+    }
     write_evidence(out, index, &told, look)?;
     write_rules(out, &told.rules, !summary.life.liveness.may_grow(), look)?;
+    writeln!(out)?;
     if let Some(trouble) = &told.first_trouble {
         let place = place(index, trouble);
-        writeln!(out, "\n{}  {place}: {}", look.paint(Ink::Heading, "first trouble"), visible_line(&trouble.text))?;
+        writeln!(out, "{}  {place}: {}", look.paint(Ink::Heading, "first trouble"), visible_line(&trouble.text))?;
     }
     for contradiction in &told.contradictions {
         writeln!(out, "{}  {}", look.paint(Ink::Warning, "contradiction"), visible_line(contradiction))?;
@@ -81,12 +88,19 @@ fn write_rules(out: &mut dyn Write, rows: &[Rule], ended: bool, look: &Look) -> 
     }
     let title = if ended { "stop rules" } else { "room left" };
     writeln!(out, "\n{}  {}", look.paint(Ink::Heading, title), rules::tally(rows, ended))?;
-    for rule in rows {
+    let name = |rule: &Rule| {
         let id = if rule.is_listed() { format!(" {}", rule.id) } else { String::new() };
-        let name = format!("{:<24}", visible_line(&format!("{}{id}", rule.name())));
+        visible_line(&format!("{}{id}", rule.name())).into_owned()
+    };
+    let width = rows.iter().map(|rule| name(rule).chars().count()).max().unwrap_or_default().min(MAX_NAME);
+    for rule in rows {
+        let name = format!("{:<width$}", name(rule));
         let amount = |value: Option<f64>| value.map_or_else(|| MISSING.to_owned(), |value| rule.amount(value, true));
-        let sides = [amount(rule.measured), rule.op.clone(), amount(rule.limit)];
-        let compared = if rule.measured.is_none() && rule.limit.is_none() { String::new() } else { sides.join(" ") };
+        let compared = match (rule.measured, rule.limit) {
+            (None, None) => String::new(),
+            (Some(_), None) => amount(rule.measured),
+            _ => [amount(rule.measured), rule.op.clone(), amount(rule.limit)].join(" "),
+        };
         let state = rule.state(ended);
         let ink = if rule.result == Standing::Fired { Ink::Heading } else { Ink::Dim };
         let by = rule.limit_from.as_deref().map_or_else(String::new, |by| format!("  by {by}"));

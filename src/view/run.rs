@@ -107,6 +107,8 @@ pub struct Verdict {
     pub second: Phrase,
     /// How certain the sentence is, where it is not simply recorded; empty for nothing.
     pub certainty: Phrase,
+    /// Which limit would end the run at this pace; empty where it ended or none is known.
+    pub pace: Phrase,
     /// At most six lines, the weightiest first.
     pub evidence: Vec<Evidence>,
     /// The first thing that went wrong.
@@ -139,7 +141,7 @@ pub struct RulesTable {
 /// One rule.
 #[derive(Debug, Clone, Default)]
 pub struct RuleLine {
-    /// The class of the row: `hit` where it ended the run, `off` where it could not, or empty.
+    /// The class of the row: `hit` for a limit that ended the run, `ends` for another rule that did, `off`, or empty.
     pub class: &'static str,
     /// What a person calls it.
     pub name: Line,

@@ -116,7 +116,7 @@ pub(super) async fn scores(State(state): State<AppState>, RunParam(run): RunPara
 
 /// `GET /api/runs/{key}/why`
 pub(super) async fn why(State(state): State<AppState>, RunParam(run): RunParam) -> Response {
-    let shown = with_lens(&state, &run, |lens| json(&wire::why(lens.summary, lens.index)));
+    let shown = with_lens(&state, &run, |lens| json(&wire::why(lens.summary, lens.index, lens.lines)));
     answer(&state, shown.await.and_then(|shown| shown))
 }
 

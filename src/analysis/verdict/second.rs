@@ -25,7 +25,8 @@ impl Facts<'_> {
             return None;
         }
         let ended = self.reason.is_some();
-        let answered = self.manifest.is_some_and(|manifest| manifest.final_result.is_some())
+        let kept = self.manifest.is_some_and(|manifest| manifest.final_result.is_some());
+        let answered = kept
             || self.segment.and_then(|segment| segment.stop.as_ref()?.1.answer.as_ref()).is_some()
             || self.stop.is_some() && self.answers();
         let unanswered = ended && !answered;
@@ -35,8 +36,9 @@ impl Facts<'_> {
             found.map(|stretch| format!("{}.", stretch.text))
         };
         let low_counts = unanswered && matches!(mark, Mark::Limit | Mark::Error);
-        self.refused()
-            .filter(|_| unanswered)
+        // A refused answer may be the last step's, and is none that was accepted.
+        let refused = || self.refused().filter(|_| ended && !kept && mark != Mark::Answered);
+        refused()
             .or_else(|| stretch(true))
             .or_else(|| self.last_error())
             .or_else(|| stretch(false))

@@ -176,11 +176,20 @@ impl Trend {
     }
 }
 
+/// The key of a step that only waits, for whatever reason it gives.
+pub(super) const WAIT: &str = "wait";
+/// How the index reads a wait for want of a decision.
+const NOT_UNDERSTOOD: &str = "wait: model text not understood";
+
 /// What a step asks for, where the index keeps all of it.
 pub(super) fn key<'a>(index: &Index, step: &'a StepHead) -> Option<&'a str> {
     // Arguments that were cut or left out are marked so, and of several actions only the first is kept.
     let whole = step.fate.is_readable() && step.actions <= 1 && !step.call.is_empty() && !step.call.contains('…');
-    (whole && index.name(step.mode) != "handoff").then_some(&*step.call)
+    match index.name(step.mode) {
+        "handoff" => None,
+        "wait" if &*step.call != NOT_UNDERSTOOD => Some(WAIT),
+        _ => whole.then_some(&*step.call),
+    }
 }
 
 /// What failed in a step, in the words of the trace.
@@ -238,23 +247,47 @@ impl<'a> Repeats<'a> {
 }
 
 impl Repeat<'_> {
-    /// What is repeated, and how often; begins in the middle of a sentence.
-    pub(super) fn text(&self, index: &Index) -> String {
+    /// The calls of one round, and the same in one line.
+    fn round(&self) -> (Vec<&str>, String) {
         // The call that comes first in the stretch leads.
         let mut round: Vec<&str> = self.calls.iter().copied().take(self.period).flatten().rev().collect();
         let led = self.len % round.len().max(1);
         round.rotate_right(led);
-        let mode = index.steps().get(self.first).map(|step| index.name(step.mode)).unwrap_or_default();
-        let calls: Vec<String> = round.into_iter().map(short).collect();
-        let (times, calls) = (self.len, calls.join(", "));
-        match (self.period, mode) {
-            (1, "wait") => format!("the agent only waited, {} in a row", counted(times, "step")),
-            (1, "final") => format!("the same answer was given {times} times in a row"),
-            (1, _) => format!("the same call was made {times} times in a row: {calls}"),
-            (2, _) => format!("two calls take turns for {times} steps: {calls}"),
-            _ => format!("three calls take turns for {times} steps: {calls}"),
+        let calls: Vec<String> = round.iter().map(|call| short(call)).collect();
+        (round, calls.join(", "))
+    }
+
+    /// What is repeated, and how often; begins in the middle of a sentence.
+    fn text(&self, index: &Index) -> String {
+        let (round, calls) = self.round();
+        let times = self.len;
+        match (round.as_slice(), self.mode(index)) {
+            ([WAIT], _) => format!("the agent only waited, {} in a row", counted(times, "step")),
+            ([NOT_UNDERSTOOD], _) => format!("the model's text was not understood {times} times in a row"),
+            ([_], "final") => format!("the same answer was given {times} times in a row"),
+            ([_], _) => format!("the same call was made {times} times in a row: {calls}"),
+            (round, _) => format!("{} calls take turns for {times} steps: {calls}", number(round.len())),
         }
     }
+
+    /// What is repeated, for a reader who looks at its start and not at its end.
+    pub(super) fn begins(&self, index: &Index) -> String {
+        let (round, calls) = self.round();
+        match (round.as_slice(), self.mode(index)) {
+            ([NOT_UNDERSTOOD], _) => "the model's text is not understood again and again".to_owned(),
+            ([_], "final") => "the same answer again and again".to_owned(),
+            ([_], _) => format!("the same call again and again: {calls}"),
+            (round, _) => format!("{} calls take turns: {calls}", number(round.len())),
+        }
+    }
+
+    fn mode<'i>(&self, index: &'i Index) -> &'i str {
+        index.steps().get(self.first).map(|step| index.name(step.mode)).unwrap_or_default()
+    }
+}
+
+fn number(calls: usize) -> &'static str {
+    if calls == 2 { "two" } else { "three" }
 }
 
 /// One line that fits into a sentence.

@@ -15,9 +15,10 @@ const MAX_EVIDENCE: usize = 6;
 /// The evidence of a run's end.
 pub(super) fn evidence(summary: &Summary, index: &Index) -> Vec<Evidence> {
     let mut evidence = Vec::new();
-    from_record(summary, index, &mut evidence);
-    from_events(index, &mut evidence);
+    // A run that did not come to its end is explained by what is missing, not by what was decided before.
     from_silence(summary, index, &mut evidence);
+    from_record(summary, index, &mut evidence);
+    from_events(summary, index, &mut evidence);
     from_chain(summary, index, &mut evidence);
     from_failures(index, &mut evidence);
     from_critics(summary, index, &mut evidence);
@@ -60,7 +61,7 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     }
 }
 
-fn from_events(index: &Index, evidence: &mut Vec<Evidence>) {
+fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     let Some(segment) = index.segment() else { return };
     let mut add = |kind, event, text| evidence.push(Evidence { event: Some(event), ..Evidence::at(kind, None, text) });
     if let Some((event, end, ok)) = &segment.end {
@@ -85,7 +86,8 @@ fn from_events(index: &Index, evidence: &mut Vec<Evidence>) {
         let reason = stop.reason.as_deref().unwrap_or("no reason");
         let detail = stop.detail.as_deref().map_or_else(String::new, |detail| format!(": {detail}"));
         let env = if stop.env_terminal { ", as the environment said" } else { "" };
-        add(Kind::Rule, *event, format!("The stop check ended the run with {reason}{detail}{env}"));
+        let ended = if summary.verdict.mark == Mark::Died { "decided to end" } else { "ended" };
+        add(Kind::Rule, *event, format!("The stop check {ended} the run with {reason}{detail}{env}"));
     }
     if let Some((event, text)) = &segment.overflow {
         add(Kind::Rule, *event, format!("The request did not fit the context window: {text}"));
@@ -118,6 +120,25 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
         && let Some((event, words)) = under_way(index)
     {
         add(Some(event), words);
+    }
+    let segment = index.segment();
+    let begun = segment.is_some_and(|segment| segment.first_group < index.groups().len());
+    if summary.verdict.mark == Mark::Died && begun && segment.is_some_and(|segment| segment.init.is_none()) {
+        let first = segment.map(|segment| segment.first_event);
+        add(
+            first,
+            "There is no INIT event either: a run that is stepped from outside writes neither INIT nor END".to_owned(),
+        );
+    }
+    if let Some(limit) = segment.and_then(|segment| segment.state_limit)
+        && summary.life.basis == Basis::Teardown
+        && summary.steps_now as i64 > limit
+    {
+        let done = format::counted(summary.steps_now, "step");
+        add(
+            None,
+            format!("The agent's state allows {limit} steps and the run has {done}; to go on past that is an error"),
+        );
     }
     if summary.verdict.mark == Mark::Died && summary.status.as_deref() == Some("running") {
         add(None, "The manifest still says running".to_owned());

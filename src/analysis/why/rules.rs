@@ -4,9 +4,12 @@
 
 use crate::analysis::format::{self, count};
 use crate::analysis::summary::Summary;
-use crate::model::{Index, RecordedStop};
+use crate::analysis::verdict;
+use crate::model::manifest::Layout;
+use crate::model::{Index, Lines, RecordedStop};
 
 mod inferred;
+mod recorded;
 
 /// How a rule stood when the run ended, or stands now.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -160,8 +163,10 @@ impl Rule {
 }
 
 /// The rules of a run, the one that ended it first.
-pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<Rule> {
-    let mut rules = inferred::rules(summary, index);
+pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<Rule> {
+    let layout = index.manifest().get().map(|manifest| manifest.layout);
+    let ours = layout == Some(Layout::Board) || verdict::recorded(index).is_some();
+    let mut rules = if ours { recorded::rules(index, lines) } else { inferred::rules(summary, index) };
     sort(&mut rules);
     rules
 }
@@ -198,6 +203,10 @@ fn sort(rules: &mut [Rule]) {
     };
     let share = |rule: &Rule| rule.share().unwrap_or(-1.0);
     rules.sort_by(|a, b| rank(a).cmp(&rank(b)).then(share(b).total_cmp(&share(a))));
+}
+
+fn plain(id: &str, kind: &str, result: Standing, note: &str) -> Rule {
+    Rule { id: id.to_owned(), kind: kind.to_owned(), result, note: note.to_owned(), ..Rule::default() }
 }
 
 fn capitalised(text: &str) -> String {

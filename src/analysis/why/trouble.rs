@@ -1,6 +1,6 @@
 //! Where did something go wrong first? The earliest sign in the newest run, which may lie far before the end.
 
-use super::chain::{FALL, Repeat, Repeats, failure, key};
+use super::chain::{FALL, Repeat, Repeats, WAIT, failure, key};
 use crate::analysis::format::score;
 use crate::analysis::verdict::newest_run;
 use crate::model::{CriticAction, Index, StepHead, Symbol};
@@ -23,7 +23,8 @@ pub(super) fn first_trouble(index: &Index) -> Option<Trouble> {
     let mut repeats = Repeats::default();
     let mut first: Option<Trouble> = None;
     for (n, step) in newest_run(index) {
-        repeats.push(n, key(index, step));
+        // To wait is no trouble.
+        repeats.push(n, key(index, step).filter(|key| *key != WAIT));
         if let Some(repeat) = repeats.now() {
             // It began some steps ago, maybe before what else went wrong.
             let earlier = first.as_ref().and_then(|trouble| trouble.step).is_none_or(|at| repeat.first < at);
@@ -80,7 +81,7 @@ fn drops(index: &Index, step: &StepHead, before: &mut Vec<(Symbol, f64)>) -> Opt
 }
 
 fn repetition(index: &Index, repeat: &Repeat<'_>) -> Trouble {
-    let text = format!("from here on {}", repeat.text(index));
+    let text = format!("from here on {}", repeat.begins(index));
     Trouble { step: Some(repeat.first), event: None, text }
 }
 
@@ -89,6 +90,8 @@ fn without_line(index: &Index) -> Option<Trouble> {
     let first = index.segment()?.first_group;
     index.groups().iter().skip(first).find_map(|group| {
         let (_, error) = group.error.as_ref()?;
-        Some(Trouble { step: None, event: Some(group.first), text: error.to_string() })
+        let events = index.events().get(group.first..group.end)?;
+        let event = group.first + events.iter().position(|event| !event.ok).unwrap_or_default();
+        Some(Trouble { step: None, event: Some(event), text: error.to_string() })
     })
 }

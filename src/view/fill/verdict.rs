@@ -12,7 +12,7 @@ use crate::view::{format, href};
 /// The verdict panel.
 pub fn verdict(lens: &Lens<'_>) -> Verdict {
     let summary = lens.summary;
-    let explained = why::why(summary, lens.index);
+    let explained = why::why(summary, lens.index, lens.lines);
     let certainty = match summary.verdict.certainty {
         Certainty::Recorded => Phrase::new(),
         Certainty::Inferred if summary.life.liveness.may_grow() => Phrase::new(),
@@ -36,6 +36,7 @@ pub fn verdict(lens: &Lens<'_>) -> Verdict {
             Phrase::from(summary.verdict.second.as_str())
         },
         certainty,
+        pace: explained.pace.map_or_else(Phrase::new, |pace| Phrase::from(format!("{pace}."))),
         evidence: explained.evidence.iter().map(|evidence| line_of(lens, evidence)).collect(),
         first_trouble: trouble,
         contradictions: explained.contradictions.into_iter().map(Phrase::from).collect(),
@@ -60,15 +61,16 @@ fn rule_line(rule: &Rule, ended: bool, mark: Mark) -> RuleLine {
     let state = rule.state(ended);
     let (class, state) = match rule.result {
         Standing::Fired if mark == Mark::Limit => ("hit", Sign::word("mk lim", "limit", state)),
-        Standing::Fired if mark == Mark::Critic => ("hit", Sign::word("mk stop", "critic", state)),
-        Standing::Fired if mark == Mark::Error => ("hit", Sign::word("mk err", "error", state)),
-        Standing::Fired if mark == Mark::Answered => ("hit", Sign::word("mk", "ok", state)),
-        Standing::Fired => ("hit", Sign::word("mk", "rule", state)),
+        // Amber is for limits alone.
+        Standing::Fired if mark == Mark::Critic => ("ends", Sign::word("mk stop", "critic", state)),
+        Standing::Fired if mark == Mark::Error => ("ends", Sign::word("mk err", "error", state)),
+        Standing::Fired if mark == Mark::Answered => ("ends", Sign::word("mk", "ok", state)),
+        Standing::Fired => ("ends", Sign::word("mk", "rule", state)),
         Standing::Held => ("", Sign::plain("mk", state)),
         Standing::Off => ("off", Sign::plain("mk", state)),
         Standing::Unknown => ("off", Sign::word("mk", "unknown", state)),
     };
-    let fill = if rule.result == Standing::Fired { "f-warn" } else { "f-ink" };
+    let fill = if class == "hit" { "f-warn" } else { "f-ink" };
     let amount =
         |value: Option<f64>| value.map_or_else(|| format::MISSING.to_owned(), |value| rule.amount(value, true)).into();
     RuleLine {

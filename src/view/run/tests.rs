@@ -9,6 +9,7 @@ fn verdict(text: &str) -> Verdict {
         headline: text.into(),
         second: text.into(),
         certainty: text.into(),
+        pace: text.into(),
         evidence: vec![Evidence { icon: "doc", class: "err", text: text.into(), link: Some(Link::new(text, "/e")) }],
         first_trouble: text.into(),
         contradictions: vec![text.into(), text.into()],

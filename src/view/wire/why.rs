@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::rule::Rule;
 use crate::analysis::summary::Summary;
 use crate::analysis::why::why as explain;
-use crate::model::Index;
+use crate::model::{Index, Lines};
 
 /// Why a run stopped.
 #[derive(Debug, Clone, Serialize)]
@@ -26,6 +26,8 @@ pub struct Why<'a> {
     pub evidence: Vec<Evidence>,
     /// How every rule stood, the one that ended the run first.
     pub rules: Vec<Rule>,
+    /// Which limit would end a run that goes on, an estimate in one sentence.
+    pub pace: Option<String>,
     /// Where the files contradict each other.
     pub contradictions: Vec<String>,
     /// Where something went wrong first.
@@ -61,8 +63,8 @@ pub struct Trouble {
 }
 
 /// Explains a run.
-pub fn why<'a>(summary: &'a Summary, index: &Index) -> Why<'a> {
-    let (verdict, why) = (&summary.verdict, explain(summary, index));
+pub fn why<'a>(summary: &'a Summary, index: &Index, lines: &dyn Lines) -> Why<'a> {
+    let (verdict, why) = (&summary.verdict, explain(summary, index, lines));
     let evidence = why.evidence.into_iter().map(|piece| Evidence {
         kind: piece.kind.word(),
         text: piece.text,
@@ -80,6 +82,7 @@ pub fn why<'a>(summary: &'a Summary, index: &Index) -> Why<'a> {
         step: verdict.step,
         evidence: evidence.collect(),
         rules: why.rules.iter().map(Rule::of).collect(),
+        pace: why.pace,
         contradictions: why.contradictions,
         first_trouble: trouble,
         liveness: summary.life.liveness.word(),

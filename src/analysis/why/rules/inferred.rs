@@ -4,7 +4,7 @@
 //! The loop asks the budget before each step; after the critics it asks for a final decision, the agent, the environment
 //! and the list of criteria, in this order, and reports the first that is true.
 
-use super::{Rule, Standing};
+use super::{Rule, Standing, plain};
 use crate::analysis::life::Liveness;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{LimitFrom, newest_run};
@@ -97,7 +97,7 @@ impl<'a> Asked<'a> {
             None => Standing::Unknown,
         };
         if limit.is_none() {
-            rule.note = "the engine's own limit is not recorded".to_owned();
+            rule.note = "the limit is not recorded".to_owned();
         }
         // Asked at the top of the next step, which another stop forestalled.
         rule.also =
@@ -140,12 +140,7 @@ impl<'a> Asked<'a> {
         let last = newest_run(self.index).next_back().map(|(_, step)| self.index.name(step.mode));
         let given = last == Some("final") && !fired;
         let result = if fired { Standing::Fired } else { Standing::Held };
-        let note = match (fired, given) {
-            (true, _) => "",
-            (false, true) => "the last step gave an answer",
-            (false, false) => "the last step gave none",
-        };
-        let note = if self.summary.steps_now == 0 && !fired { "" } else { note };
+        let note = if given { "the last step gave an answer" } else { "" };
         plain("decision", "final", result, note)
     }
 
@@ -156,7 +151,7 @@ impl<'a> Asked<'a> {
         match (fired, asked) {
             (true, _) => plain("critics", "critic_stop", Standing::Fired, ""),
             (_, true) if stops > 0 => plain("critics", "critic_stop", Standing::Held, "a critic asked for a stop"),
-            (_, true) => plain("critics", "critic_stop", Standing::Held, "no critic asked for a stop"),
+            (_, true) => plain("critics", "critic_stop", Standing::Held, ""),
             (_, false) if self.check == LastCheck::Never => {
                 plain("critics", "critic_stop", Standing::Unknown, "no step has a critic's output")
             }
@@ -181,7 +176,7 @@ impl<'a> Asked<'a> {
         let note = match (fired, limit) {
             (true, _) if beyond && limit.is_some() => "",
             (true, _) => "the error was of a sort that is not recovered from, or too many came",
-            (false, None) => "how many errors are recovered from is not recorded",
+            (false, None) => "the limit is not recorded",
             (false, Some(_)) => "",
         };
         Rule {
@@ -210,7 +205,7 @@ impl<'a> Asked<'a> {
             _ if fired => (Standing::Fired, ""),
             LastCheck::Never => (Standing::Unknown, "no stop check is recorded"),
             check if check > place => (Standing::Held, ""),
-            _ => (Standing::Unknown, "not asked: an earlier rule ended the run"),
+            _ => (Standing::Unknown, "not asked in the last step"),
         };
         plain(id, kind, result, note)
     }
@@ -222,7 +217,7 @@ impl<'a> Asked<'a> {
                 Some(StopReason::Stagnation | StopReason::MaxSteps) => {
                     plain("criteria", self.word, Standing::Fired, "its numbers are not recorded")
                 }
-                _ => plain("criteria", "criteria", Standing::Unknown, "the list of stop criteria is not recorded"),
+                _ => plain("criteria", "criteria", Standing::Unknown, "the list is not recorded"),
             };
         };
         let kind = match self.reason {
@@ -269,10 +264,6 @@ impl<'a> Asked<'a> {
         };
         Some(plain(id, self.word, Standing::Fired, note.unwrap_or_default()))
     }
-}
-
-fn plain(id: &str, kind: &str, result: Standing, note: &str) -> Rule {
-    Rule { id: id.to_owned(), kind: kind.to_owned(), result, note: note.to_owned(), ..Rule::default() }
 }
 
 /// How far the last stop check of the newest run came.
