@@ -5,6 +5,7 @@
 
 use serde::Deserialize;
 
+use crate::model::index::Segment;
 use crate::model::manifest::Layout;
 use crate::model::{CriticAction, Index, Lines, StepHead, TraceFile};
 use crate::stop::{CriticFact, CriticWish, Gate, LineFacts, Stats, StepFacts, StopRules, Text};
@@ -26,6 +27,17 @@ pub struct Record {
     pub inferred: Vec<&'static str>,
     /// Steps whose facts could not be read.
     pub unread: usize,
+    /// The steps that have no line, though they ran.
+    pub lost: Option<Lost>,
+}
+
+/// Steps that ran, by the events or the manifest's count, and have no line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lost {
+    /// How many.
+    pub count: usize,
+    /// The ordinal at which the first of them is missing; what comes after cannot be counted.
+    pub from: u64,
 }
 
 impl Record {
@@ -39,8 +51,10 @@ impl Record {
 /// How much a question needs to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
-    /// Counters, times, tools, scores, equal texts: from the index, and a line only where the index has no room for it.
+    /// Counters, times, tools, scores: from the index, and a line only where the index has no room for it.
     Heads,
+    /// Whether texts are equal and answers empty, too: of QitOS's runs lines are read, of our own the index knows.
+    Hashes,
     /// What texts say, too: lines are read.
     Texts,
 }
@@ -50,8 +64,9 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     let first = index.lap_starts().last().copied().unwrap_or_default();
     let steps = index.steps().iter().enumerate().skip(first);
     let ours = index.manifest().get().is_some_and(|manifest| manifest.layout == Layout::Board);
+    let lost = lost(index, first);
     if !ours {
-        return qitos::record(index, steps, lines, depth);
+        return Record { lost, ..qitos::record(index, steps, lines, depth) };
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -66,7 +81,7 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     for (ordinal, head) in steps {
         let kept = || from_head(index, ordinal, head);
         let facts = match depth {
-            Depth::Heads => kept().or_else(|| from_line(ordinal, head, lines)),
+            Depth::Heads | Depth::Hashes => kept().or_else(|| from_line(ordinal, head, lines)),
             Depth::Texts => from_line(ordinal, head, lines),
         };
         record.unread += usize::from(facts.is_none());
@@ -74,6 +89,27 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     }
     record.facts.extend(at_the_end(index, lines));
     record
+}
+
+/// The steps of the newest run that have no line, though they were over.
+fn lost(index: &Index, first: usize) -> Option<Lost> {
+    let there = index.steps().get(first..).unwrap_or_default();
+    // Without an END the last round may have been under way.
+    let open = |segment: &Segment| segment.first_group + usize::from(segment.end.is_none());
+    let rounds = index.segment().map_or(0, |segment| index.groups().len().saturating_sub(open(segment)));
+    let count = rounds.max(counted(index)).saturating_sub(there.len());
+    // Ids count up by one; where they skip, a line is missing.
+    let ids = |pair: &[StepHead]| Some((pair.first()?.step_id?, pair.last()?.step_id?));
+    let skips = there.windows(2).position(|pair| ids(pair).is_some_and(|(a, b)| b > a.saturating_add(1)));
+    let from = first + skips.map_or(there.len(), |at| at + 1);
+    (count > 0).then_some(Lost { count, from: from as u64 })
+}
+
+/// Steps by the manifest's count, which is no help where several runs wrote or it is not final.
+fn counted(index: &Index) -> usize {
+    let manifest = index.manifest().get().filter(|manifest| manifest.is_final() && index.segments().len() <= 1);
+    let counted = manifest.filter(|_| !index.is_partial()).and_then(|manifest| manifest.step_count);
+    counted.and_then(|steps| usize::try_from(steps).ok()).unwrap_or_default()
 }
 
 fn from_line(ordinal: usize, head: &StepHead, lines: &dyn Lines) -> Option<StepFacts> {

@@ -2,7 +2,8 @@
 //!
 //! Nothing is said past the recorded end: what a run would have done there is not known.
 
-use super::facts::{Depth, Record};
+use super::facts::{Depth, Lost, Record};
+use super::format::counted;
 use crate::stop::{
     Code, EntryRule, FirstStop, Firsts, Gate, Outcome, RuleEntry, SpecError, StopSet, StopSpec, Stopped, Tally, example,
 };
@@ -31,6 +32,10 @@ pub struct RuleResult {
     pub needs: Option<String>,
     /// The step from which it cannot be told.
     pub unknown_from: Option<u64>,
+    /// The step at which it stops the run at the latest, where it cannot be told whether earlier.
+    pub at_latest: Option<u64>,
+    /// The first step whose answer the rule refuses.
+    pub refused: Option<u64>,
 }
 
 /// Where a rule stops a run, against where it did stop.
@@ -126,11 +131,8 @@ fn ready(spec: &StopSpec) -> Result<StopSpec, SpecError> {
 /// How much of a run a rule needs to know.
 fn depth(spec: &StopSpec) -> Depth {
     match spec {
-        StopSpec::ContentMatch { .. }
-        | StopSpec::LoopDetection { .. }
-        | StopSpec::FinalResult {}
-        | StopSpec::Keyword { .. }
-        | StopSpec::StructuredOutput { .. } => Depth::Texts,
+        StopSpec::ContentMatch { .. } | StopSpec::Keyword { .. } | StopSpec::StructuredOutput { .. } => Depth::Texts,
+        StopSpec::LoopDetection { .. } | StopSpec::FinalResult {} => Depth::Hashes,
         StopSpec::AnyOf { of } | StopSpec::AllOf { of } => of.iter().map(depth).max().unwrap_or(Depth::Heads),
         _ => Depth::Heads,
     }
@@ -139,27 +141,29 @@ fn depth(spec: &StopSpec) -> Depth {
 fn told(spec: &StopSpec, first: &FirstStop, firsts: &Firsts, record: &Record, ended_well: bool) -> RuleResult {
     let last = record.last_step();
     let stop = first.stop.as_ref();
+    let refused = first.refused.as_ref().map(|(step, _)| *step);
     if let Some((needs, from)) = missing(spec, first, record) {
-        let latest =
-            stop.and_then(|stop| stop.step).map_or_else(String::new, |at| format!(", at the latest at step {at}"));
         return RuleResult {
             found: Found::Unknown,
-            detail: format!("Cannot be told from step {from} on{latest}: {needs}"),
+            detail: format!("Cannot be told: {needs}"),
             needs: Some(needs),
             unknown_from: Some(from),
+            at_latest: stop.and_then(|stop| stop.step),
+            refused,
             ..nothing()
         };
     }
-    let Some(stop) = stop else { return RuleResult { detail: not_reached(first, last), ..nothing() } };
-    let found = if stop.step < last { Found::Earlier } else { Found::Same };
+    let Some(stop) = stop else { return RuleResult { detail: not_reached(first, last), refused, ..nothing() } };
+    let found = if stop.step < last || record.lost.is_some() { Found::Earlier } else { Found::Same };
     RuleResult {
         found,
         step: stop.step,
         gate: Some(stop.gate),
         code: Some(stop.code.clone()),
         detail: stop.reading.detail.to_string(),
-        saved: if found == Found::Earlier { saved(stop, firsts.end) } else { Saved::NONE },
+        saved: if found == Found::Earlier { saved(stop, firsts.end, record.lost) } else { Saved::NONE },
         answer_lost: ended_well && found == Found::Earlier && stop.outcome != Outcome::Completed,
+        refused,
         ..nothing()
     }
 }
@@ -175,11 +179,18 @@ fn nothing() -> RuleResult {
         answer_lost: false,
         needs: None,
         unknown_from: None,
+        at_latest: None,
+        refused: None,
     }
 }
 
 /// What keeps a rule from being told, and from which step on.
 fn missing(spec: &StopSpec, first: &FirstStop, record: &Record) -> Option<(String, u64)> {
+    let stopped_before = |from: u64| first.stop.as_ref().is_some_and(|stop| stop.step < Some(from));
+    if let Some(lost) = record.lost.filter(|lost| !stopped_before(lost.from)) {
+        let have = if lost.count == 1 { "has" } else { "have" };
+        return Some((format!("{} {have} no line in steps.jsonl", counted(lost.count, "step")), lost.from));
+    }
     if let Some(unknown) = &first.unknown {
         return Some((format!("{} is not recorded", unknown.needs), unknown.step));
     }
@@ -188,27 +199,28 @@ fn missing(spec: &StopSpec, first: &FirstStop, record: &Record) -> Option<(Strin
     let refused_too = own.into_iter().any(|entry| entry.rule == EntryRule::Spec(spec.clone()));
     let (refused, _) = first.refused.as_ref().filter(|_| !refused_too)?;
     let stop = first.stop.as_ref()?;
-    let after = format!("what the run would have done after its answer at step {refused} was refused");
+    let after = "what the run would have done after its answer was refused".to_owned();
     (stop.step > Some(*refused)).then_some((after, *refused + 1))
 }
 
 fn not_reached(first: &FirstStop, last: Option<u64>) -> String {
-    let Some(last) = last else { return "No step ran".to_owned() };
     match &first.refused {
-        Some((step, miss)) if !miss.detail.is_empty() => {
-            format!("The answer at step {step} is refused: {}", miss.detail)
-        }
-        Some((step, _)) => format!("The answer at step {step} is refused"),
-        None => format!("Not by step {last}, where the record ends"),
+        _ if last.is_none() => "No step ran".to_owned(),
+        Some((_, miss)) if !miss.detail.is_empty() => format!("The recorded answer is refused: {}", miss.detail),
+        Some(_) => "The recorded answer is refused".to_owned(),
+        None => "Not by the recorded end".to_owned(),
     }
 }
 
-fn saved(stop: &Stopped, end: Tally) -> Saved {
+fn saved(stop: &Stopped, end: Tally, lost: Option<Lost>) -> Saved {
     let less = |(whole, part): (u64, u64)| whole.saturating_sub(part);
+    let lost = lost.map_or(0, |lost| lost.count as u64);
+    // What the lost steps spent is not known.
+    let spent = |whole: Option<u64>, part| whole.filter(|_| lost == 0).zip(part).map(less);
     Saved {
-        steps: Some(end.ran.saturating_sub(stop.at.ran)),
-        tokens: end.tokens.zip(stop.at.tokens).map(less),
-        ms: end.ms.zip(stop.at.ms).map(less),
+        steps: Some(end.ran.saturating_sub(stop.at.ran) + lost),
+        tokens: spent(end.tokens, stop.at.tokens),
+        ms: spent(end.ms, stop.at.ms),
     }
 }
 

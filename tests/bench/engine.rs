@@ -79,21 +79,36 @@ fn with_rules(builder: Builder<Worker>) -> Builder<Worker> {
     rules.iter().fold(builder, |builder, rule| builder.stop(rule.parse::<StopSpec>().expect("a rule")))
 }
 
+/// An engine that works until its budget of steps is used up, with a trace in `scratch/name` where it has a name.
+fn engine(steps: u64, ruled: bool, trace: Option<(&std::path::Path, &str)>) -> Engine<Worker> {
+    let mut builder = Engine::builder(Worker).tool(Noop).max_steps(steps);
+    if ruled {
+        builder = with_rules(builder);
+    }
+    if let Some((scratch, name)) = trace {
+        builder = builder.record(RunWriter::create(scratch, name).expect("a new directory"));
+    }
+    builder.build().expect("an engine")
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime")
+}
+
+/// Writes a run of so many steps with eight rules.
+pub(crate) fn write_run(scratch: &std::path::Path, name: &str, steps: u64) {
+    let result = runtime().block_on(engine(steps, true, Some((scratch, name))).run("Do nothing, often."));
+    assert_eq!(result.trace_error, None);
+}
+
 /// The fastest of five runs, per step: the others met something else on the machine. With the bytes of both files.
 fn measure(steps: u64, traced: bool, ruled: bool, scratch: &std::path::Path) -> (Duration, u64) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let runtime = runtime();
     let mut best = Duration::MAX;
     let mut bytes = 0;
     for round in 0..5 {
-        let mut builder = Engine::builder(Worker).tool(Noop).max_steps(steps);
-        if ruled {
-            builder = with_rules(builder);
-        }
         let name = format!("bench-{steps}-{ruled}-{round}");
-        if traced {
-            builder = builder.record(RunWriter::create(scratch, &name).expect("a new directory"));
-        }
-        let engine = builder.build().expect("an engine");
+        let engine = engine(steps, ruled, traced.then_some((scratch, name.as_str())));
         let start = Instant::now();
         let result = runtime.block_on(engine.run("Do nothing, often."));
         best = best.min(start.elapsed());

@@ -6,6 +6,7 @@
 //! | `many` | many runs: start, list, page, memory | `--runs 2000` |
 //! | `huge` | one long run: first page, whole index, single steps, memory | `--megabytes 400` |
 //! | `engine` | the embedded engine: a step with the trace off and on, bytes a step | `--steps 1000` |
+//! | `why` | what is asked about one long run: its explanation, its page, other rules | `--steps 20000` |
 //!
 //! Without a name all of them run. `--dir DIR` says where the data is made (default: the system's temporary
 //! directory); it is removed afterwards. Nothing here fails because it is slow: numbers are for people to compare.
@@ -34,6 +35,7 @@ mod report;
 mod sse;
 #[path = "../support/wait.rs"]
 mod wait;
+mod why;
 #[path = "../support/writer.rs"]
 mod writer;
 
@@ -58,7 +60,7 @@ impl Options {
                     let number = value()?.parse().map_err(|_| format!("{arg} needs a number"))?;
                     options.numbers.insert(arg, number);
                 }
-                "live" | "many" | "huge" | "engine" => options.names.push(arg),
+                "live" | "many" | "huge" | "engine" | "why" => options.names.push(arg),
                 _ => return Err(format!("unknown: {arg}")),
             }
         }
@@ -84,7 +86,13 @@ fn main() {
         eprintln!("{error}; see the head of tests/bench/main.rs");
         std::process::exit(2)
     });
-    let all = [("live", live::run as fn(&Options)), ("many", many::run), ("huge", huge::run), ("engine", engine::run)];
+    let all = [
+        ("live", live::run as fn(&Options)),
+        ("many", many::run),
+        ("huge", huge::run),
+        ("engine", engine::run),
+        ("why", why::run),
+    ];
     for (name, bench) in all {
         if options.wants(name) {
             println!("{name}");

@@ -26,7 +26,7 @@ pub(super) fn record<'a>(
     let mut record = Record { inferred: INFERRED.to_vec(), ..Record::default() };
     for (ordinal, head) in steps {
         let mut facts = teller.step(ordinal, head);
-        if depth == Depth::Texts {
+        if depth > Depth::Heads {
             record.unread += usize::from(teller.texts(ordinal, head, lines, &mut facts).is_err());
         }
         record.facts.push(facts);

@@ -1,5 +1,7 @@
 //! What other rules would have done to runs whose files are here.
 
+use std::path::Path;
+
 use super::*;
 use crate::analysis::facts::tests::{Files, runs_below};
 use crate::stop::{Stats, StepFacts, Usage};
@@ -45,9 +47,10 @@ fn each_of_the_four_answers_and_what_it_spares() {
     assert_eq!(saved(0), (Some(6), Some(60), Some(6000)), "after the step");
     assert_eq!(saved(1), (Some(6), Some(60), Some(6400)), "before its actions, which took 400 ms");
     assert_eq!(saved(2), (Some(0), Some(0), Some(0)));
-    assert_eq!(told[3].detail, "Not by step 9, where the record ends");
+    assert_eq!(told[3].detail, "Not by the recorded end");
     assert_eq!(told[4].needs.as_deref(), Some("the state's signature of every step is not recorded"));
-    assert_eq!(told[6].detail, "The answer at step 9 is refused: the answer does not hold \"no\"");
+    assert_eq!(told[6].detail, "The recorded answer is refused: the answer does not hold \"no\"");
+    assert_eq!(told[6].refused, Some(9));
     let (first, open) = together(&told);
     assert_eq!((first.map(|(place, _)| place), open), (Some(1), true), "a round ends before its step does");
 }
@@ -58,8 +61,9 @@ fn past_a_refused_answer_nothing_is_told() {
     run.facts[4].candidate = true;
     run.facts[4].final_answer = Some("forty".to_owned());
     let told = question(&["keyword=two"]).ask(&run, true);
-    let needs = "what the run would have done after its answer at step 4 was refused";
+    let needs = "what the run would have done after its answer was refused";
     assert_eq!((told[0].found, told[0].needs.as_deref()), (Found::Unknown, Some(needs)));
+    assert_eq!((told[0].refused, told[0].unknown_from, told[0].at_latest), (Some(4), Some(5), Some(9)));
     // The run's own rule refused it with the same words.
     let own = question(&["keyword=two"]).set.record();
     run.rules = Some(own);
@@ -73,9 +77,8 @@ fn a_missing_fact_is_named_and_from_which_step_on() {
     let told = question(&["token_budget=40", "token_budget=80", "token_budget=900"]).ask(&run, true);
     assert_eq!((told[0].found, told[0].step), (Found::Earlier, Some(4)), "before the gap it is exact");
     assert_eq!(told[0].saved.tokens, None, "the whole is not known");
-    let unknown =
-        "Cannot be told from step 6 on, at the latest at step 9: the token usage of every step is not recorded";
-    assert_eq!((told[1].found, &*told[1].detail), (Found::Unknown, unknown));
+    assert_eq!((told[1].found, told[1].unknown_from, told[1].at_latest), (Found::Unknown, Some(6), Some(9)));
+    assert_eq!(told[1].detail, "Cannot be told: the token usage of every step is not recorded");
     assert_eq!((told[2].found, told[2].unknown_from), (Found::Unknown, Some(6)));
 }
 
@@ -107,12 +110,15 @@ fn the_recorded_rules_give_the_recorded_stop() {
     let mut fired = 0;
     for path in runs_below("sample_runs") {
         let files = Files::open(&path);
-        let record = files.record(Depth::Texts);
+        let (record, deep) = (files.record(Depth::Heads), files.record(Depth::Texts));
         let rules = record.rules.clone().expect("our own engine records its rules");
         let stop = files.index.manifest().get().and_then(|manifest| manifest.stop.clone());
         for entry in rules.completion.iter().chain(&rules.policies) {
             let EntryRule::Spec(spec) = &entry.rule else { continue };
-            let told = Question::new(vec![spec.clone()]).unwrap().ask(&record, true).remove(0);
+            let question = Question::new(vec![spec.clone()]).unwrap();
+            // What the question says it needs is enough to answer it.
+            let record = if question.depth() == Depth::Texts { &deep } else { &record };
+            let told = question.ask(record, true).remove(0);
             let ended = stop.as_ref().is_some_and(|stop| entry.id.as_deref() == Some(&*stop.criterion));
             let also = stop.as_ref().is_some_and(|stop| stop.also.iter().any(|id| entry.id.as_deref() == Some(&**id)));
             let expected = if ended || also { Found::Same } else { Found::NotReached };
@@ -134,4 +140,24 @@ fn the_recorded_rules_give_the_recorded_stop() {
 fn a_record_without_steps_stops_nowhere() {
     let told = question(&["max_steps=1"]).ask(&Record { resumed: Stats::default(), ..Record::default() }, false);
     assert_eq!((told[0].found, &*told[0].detail), (Found::NotReached, "No step ran"));
+}
+
+#[test]
+fn up_to_a_step_without_a_line_all_is_told_and_nothing_after_it() {
+    let ask = |run: &str, rules: &[&str]| {
+        let files = Files::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(run));
+        question(rules).ask(&files.record(Depth::Heads), true)
+    };
+    for run in ["emulated/emulated_q060_steps_missing", "emulated/emulated_q060_jsonl_empty"] {
+        let told = ask(run, &["max_steps=1"]).remove(0);
+        assert_eq!((told.found, told.unknown_from), (Found::Unknown, Some(0)), "{run}");
+        assert_eq!(told.needs.as_deref(), Some("6 steps have no line in steps.jsonl"), "{run}");
+    }
+    // The line of step 3 is cut; its events are there.
+    let cut = ask("emulated/emulated_q060_steps_last_line_cut", &["max_steps=3", "max_steps=4"]);
+    assert_eq!((cut[0].found, cut[0].step, cut[0].saved.steps), (Found::Earlier, Some(2), Some(1)));
+    assert_eq!((cut[1].found, cut[1].unknown_from), (Found::Unknown, Some(3)));
+    assert_eq!(cut[1].needs.as_deref(), Some("1 step has no line in steps.jsonl"));
+    // The step under way when a process was killed is not lost; it was never over.
+    assert_eq!(ask("q060/q060_sigkill", &["max_steps=4"])[0].found, Found::Same);
 }
