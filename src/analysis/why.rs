@@ -8,6 +8,8 @@ mod contradiction;
 mod evidence;
 mod pace;
 pub mod rules;
+#[cfg(test)]
+mod tests;
 mod trouble;
 
 pub use rules::{Rule, Standing};

@@ -103,7 +103,11 @@ fn write_rules(out: &mut dyn Write, rows: &[Rule], ended: bool, look: &Look) -> 
         };
         let state = rule.state(ended);
         let ink = if rule.result == Standing::Fired { Ink::Heading } else { Ink::Dim };
-        let by = rule.limit_from.as_deref().map_or_else(String::new, |by| format!("  by {by}"));
+        let by = match rule.limit_from.as_deref() {
+            Some("inferred") => "  limit inferred".to_owned(),
+            Some(by) => format!("  by {by}"),
+            None => String::new(),
+        };
         let note = if rule.note.is_empty() { String::new() } else { format!("  ({})", visible_line(&rule.note)) };
         let line = format!("  {name} {compared:<22} {}{}{note}", look.paint(ink, &state), visible_line(&by));
         writeln!(out, "{line}")?;

@@ -34,4 +34,5 @@ mod props;
 mod run;
 mod tables;
 mod traces;
+mod why;
 mod written;

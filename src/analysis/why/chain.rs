@@ -11,6 +11,8 @@ use crate::model::{Index, StepHead, StopReason, Symbol};
 
 /// So many equal calls in a row are a repetition.
 const MIN_EQUAL: usize = 3;
+/// So many waits in a row are one; fewer are what anybody does who waits for something.
+const MIN_WAITS: usize = 5;
 /// Calls that take turns are a repetition after so many rounds.
 const MIN_ROUNDS: usize = 2;
 /// So many steps in a row without a change of the state are worth a word.
@@ -20,9 +22,14 @@ const MIN_ERRORS: usize = 2;
 /// Scores or requests that go one way for so many steps are worth a word.
 const MIN_TREND: usize = 3;
 /// Scores fall where they lose more than this in all; also the drop between two scores that counts as trouble.
-pub(super) const FALL: f64 = 0.3;
+const FALL: f64 = 0.3;
 /// A call or an error in a sentence is cut to so many characters.
 const MAX_CHARS: usize = 80;
+
+/// Whether `to` is so far below `from` that it counts; 0.9 and 0.6, which are not exact, lie 0.3 apart and no more.
+pub(super) fn is_fall(from: f64, to: f64) -> bool {
+    from - to > FALL + 1e-9
+}
 
 /// Like steps that follow each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,7 +130,7 @@ fn tail<'a>(
     row.fold(None, |found, (n, _)| Some((n, found.map_or(1, |(_, times)| times + 1))))
 }
 
-/// A critic whose scores fall up to the end: each below the one before, and by more than [`FALL`] in all.
+/// A critic whose scores fall up to the end: each below the one before, and by more than 0.3 in all.
 fn fall(index: &Index) -> Option<(usize, String)> {
     let mut rows: HashMap<Symbol, Trend> = HashMap::new();
     for (n, step) in newest_run(index) {
@@ -133,7 +140,7 @@ fn fall(index: &Index) -> Option<(usize, String)> {
         }
     }
     let lost = |trend: &Trend| trend.from - trend.to;
-    let falling = rows.into_iter().filter(|(_, trend)| trend.len >= MIN_TREND && lost(trend) > FALL);
+    let falling = rows.into_iter().filter(|(_, trend)| trend.len >= MIN_TREND && is_fall(trend.from, trend.to));
     // Of equal falls the earlier name in the file, so that the words do not change from look to look.
     let deepest = falling.max_by(|(a, one), (b, other)| lost(one).total_cmp(&lost(other)).then(b.cmp(a)));
     deepest.map(|(name, trend)| {
@@ -239,7 +246,11 @@ impl<'a> Repeats<'a> {
     pub(super) fn now(&self) -> Option<Repeat<'a>> {
         (1..).zip(self.equal).find_map(|(period, equal)| {
             let len = equal + period;
-            let least = if period == 1 { MIN_EQUAL } else { MIN_ROUNDS * period };
+            let least = match period {
+                1 if self.recent.first() == Some(&Some(WAIT)) => MIN_WAITS,
+                1 => MIN_EQUAL,
+                _ => MIN_ROUNDS * period,
+            };
             let first = (self.last + 1).checked_sub(len)?;
             (equal > 0 && len >= least).then_some(Repeat { first, period, len, calls: self.recent })
         })
@@ -292,7 +303,7 @@ fn number(calls: usize) -> &'static str {
 
 /// One line that fits into a sentence.
 fn short(text: &str) -> String {
-    let mut chars = text.chars();
+    let mut chars = text.trim_end_matches('.').chars();
     let head: String = chars.by_ref().take(MAX_CHARS).collect();
     if chars.next().is_some() { format!("{head}…") } else { head }
 }

@@ -134,11 +134,10 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
         && summary.life.basis == Basis::Teardown
         && summary.steps_now as i64 > limit
     {
-        let done = format::counted(summary.steps_now, "step");
-        add(
-            None,
-            format!("The agent's state allows {limit} steps and the run has {done}; to go on past that is an error"),
-        );
+        let done = summary.steps_now;
+        let text =
+            format!("The agent's state allows {limit} steps and the run has {done}; to go on past that is an error");
+        add(None, text);
     }
     if summary.verdict.mark == Mark::Died && summary.status.as_deref() == Some("running") {
         add(None, "The manifest still says running".to_owned());

@@ -83,7 +83,7 @@ mod tests {
         let rules = [rule("budget_steps", 9.0, 14.0), rule("budget_tokens", 6_100.0, 9_000.0)];
         assert_eq!(
             said(9, Liveness::Running, &rules).unwrap(),
-            "9 of 14 steps, 68% of the tokens; at this pace the token budget ends it in about 5 steps (estimate)"
+            "9 of 14 steps, 68 % of the tokens; at this pace the token budget ends it in about 5 steps (estimate)"
         );
         let spent = [rule("budget_steps", 3.0, 3.0)];
         assert_eq!(said(3, Liveness::Stalled, &spent).unwrap(), "3 of 3 steps; the step budget is reached");

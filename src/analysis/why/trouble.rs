@@ -1,6 +1,6 @@
 //! Where did something go wrong first? The earliest sign in the newest run, which may lie far before the end.
 
-use super::chain::{FALL, Repeat, Repeats, WAIT, failure, key};
+use super::chain::{Repeat, Repeats, WAIT, failure, is_fall, key};
 use crate::analysis::format::score;
 use crate::analysis::verdict::newest_run;
 use crate::model::{CriticAction, Index, StepHead, Symbol};
@@ -61,7 +61,7 @@ fn signs(index: &Index, n: usize, step: &StepHead, before: &mut Vec<(Symbol, f64
     signs
 }
 
-/// The critics whose score is more than [`FALL`] below their one before; `before` takes in the scores of `step`.
+/// The critics whose score is far below their one before; `before` takes in the scores of `step`.
 fn drops(index: &Index, step: &StepHead, before: &mut Vec<(Symbol, f64)>) -> Option<String> {
     let mut words = None;
     for mark in &step.critics {
@@ -69,7 +69,7 @@ fn drops(index: &Index, step: &StepHead, before: &mut Vec<(Symbol, f64)>) -> Opt
         let Some(now) = mark.score.filter(|score| (0.0..=1.0).contains(score)) else { continue };
         match before.iter_mut().find(|(name, _)| *name == mark.name) {
             Some((_, was)) => {
-                if *was - now > FALL && words.is_none() {
+                if is_fall(*was, now) && words.is_none() {
                     words = Some(format!("{} {} → {}", index.name(mark.name), score(*was), score(now)));
                 }
                 *was = now;

@@ -224,10 +224,12 @@ fn full_row_is_the_page_row(html: &str) -> bool {
 fn what_is_not_known_is_left_out() {
     let mut lean = verdict("x");
     (lean.second, lean.certainty, lean.first_trouble, lean.liveness) = ("".into(), "".into(), "".into(), "".into());
+    (lean.pace, lean.rules) = ("".into(), RulesTable::default());
     lean.contradictions.clear();
     lean.says = TraceSays { nothing: "Nothing is recorded about the end.".into(), ..TraceSays::default() };
     let html = lean.render().unwrap();
-    for absent in ["First trouble", "Contradiction", "Liveness", "Failure report", "Last critic verdicts", "class=\"so"]
+    for absent in
+        ["First trouble", "Contradiction", "Liveness", "Failure report", "Last critic verdicts", "class=\"so", "<table"]
     {
         assert!(!html.contains(absent), "{absent} in {html}");
     }

@@ -163,24 +163,23 @@ impl<'a> Asked<'a> {
     fn recoveries(&self) -> Rule {
         let layout = self.index.manifest().get().map(|manifest| manifest.layout);
         let limit = matches!(layout, Some(Layout::A | Layout::B)).then_some(RECOVERIES);
-        let made = self.index.segment().map_or(0, |segment| segment.recoveries);
-        let fired = self.reason == Some(StopReason::UnrecoverableError);
-        let result = match limit {
-            _ if fired => Standing::Fired,
-            Some(_) => Standing::Held,
-            None => Standing::Unknown,
-        };
-        // The failure that ends the run has a RECOVER event too.
-        let made = made.saturating_sub(usize::from(fired)) as f64;
-        let beyond = limit.is_none_or(|limit| made >= limit);
-        let note = match (fired, limit) {
-            (true, _) if beyond && limit.is_some() => "",
-            (true, _) => "the error was of a sort that is not recovered from, or too many came",
-            (false, None) => "the limit is not recorded",
-            (false, Some(_)) => "",
+        // The failure that ended the run has a RECOVER event too.
+        let failures = self.index.segment().map_or(0, |segment| segment.recoveries) as f64;
+        let exhausted = limit.is_some_and(|limit| failures > limit);
+        if self.reason == Some(StopReason::UnrecoverableError) && !exhausted {
+            let note = match limit {
+                Some(_) => "not a sort of error that is recovered from",
+                None => "not a sort of error that is recovered from, or too many; the limit is not recorded",
+            };
+            return plain("recovery", "unrecoverable_error", Standing::Fired, note);
+        }
+        let (result, note) = match limit {
+            Some(_) if exhausted => (Standing::Fired, ""),
+            Some(_) => (Standing::Held, ""),
+            None => (Standing::Unknown, "the limit is not recorded"),
         };
         Rule {
-            measured: Some(made),
+            measured: Some(failures),
             limit,
             op: ">".to_owned(),
             unit: "recovered errors".to_owned(),
