@@ -54,6 +54,10 @@ pub(super) fn pace(summary: &Summary, index: &Index, rules: &[Rule]) -> Option<S
     let name = rule.name().to_lowercase();
     let ends = match left.ceil().max(0.0) as usize {
         0 => format!("the {name} is reached"),
+        // Steps are counted, not estimated.
+        left if Meter::of(rule) == Some(Meter::Steps) => {
+            format!("the {name} ends it in {} at the latest", counted(left, "step"))
+        }
         left => format!("at this pace the {name} ends it in about {} (estimate)", counted(left, "step")),
     };
     Some(format!("{}; {ends}", parts.join(", ")))
@@ -84,6 +88,11 @@ mod tests {
         assert_eq!(
             said(9, Liveness::Running, &rules).unwrap(),
             "9 of 14 steps, 68 % of the tokens; at this pace the token budget ends it in about 5 steps (estimate)"
+        );
+        let few = [rule("budget_steps", 9.0, 14.0), rule("budget_tokens", 10.0, 9_000.0)];
+        assert_eq!(
+            said(9, Liveness::Running, &few).unwrap(),
+            "9 of 14 steps, <1 % of the tokens; the step budget ends it in 5 steps at the latest"
         );
         let spent = [rule("budget_steps", 3.0, 3.0)];
         assert_eq!(said(3, Liveness::Stalled, &spent).unwrap(), "3 of 3 steps; the step budget is reached");
