@@ -1,9 +1,10 @@
 //! What is wrong with the files themselves? Everything odd about a run, with its place.
 
+use super::format::counted;
 use super::verdict::recorded;
 use crate::model::index::FileState;
 use crate::model::manifest::Layout;
-use crate::model::{Index, Issue, IssueKind, ManifestState, TraceFile};
+use crate::model::{Index, Issue, IssueKind, ManifestState, StepHead, TraceFile};
 
 /// All issues of a run: those met while reading, those that hold now, and those that only the whole shows.
 pub fn issues(index: &Index) -> Vec<Issue> {
@@ -65,11 +66,57 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
         let reason = "step ids start over differently in steps and events; the newest are taken to belong together";
         add(IssueKind::Join, TraceFile::Events, reason.to_owned());
     }
-    if index.back_steps() > 0 {
-        add(IssueKind::Time, TraceFile::Events, format!("time goes backwards {} times", index.back_steps()));
-    }
+    issues.extend(back_in_time(index));
+    issues.extend(of_the_ids(index));
     issues.extend(without_line(index));
     issues.extend(of_our_own(index));
+    issues
+}
+
+/// The first event that is older than the one before it, and how many there are.
+fn back_in_time(index: &Index) -> Option<Issue> {
+    let times = index.back_steps();
+    if times == 0 {
+        return None;
+    }
+    let mut last = None;
+    let back = index.events().iter().enumerate().find(|(at, event)| {
+        let begins = index.segments().binary_search_by_key(at, |segment| segment.first_event).is_ok();
+        let before = if event.ts.is_some() { std::mem::replace(&mut last, event.ts) } else { None };
+        !begins && before.zip(event.ts).is_some_and(|(before, now)| now < before)
+    });
+    let (line, offset) = back.map(|(_, event)| (event.line, event.span.offset)).unzip();
+    let more = if times > 1 { format!(", and {} more", counted(times - 1, "time")) } else { String::new() };
+    let reason = format!("time goes backwards here{more}");
+    Some(Issue { kind: IssueKind::Time, file: TraceFile::Events, line, offset, reason })
+}
+
+/// Step ids that start over within a run, and ids that are left out.
+fn of_the_ids(index: &Index) -> Vec<Issue> {
+    let mut issues = Vec::new();
+    let place = |kind, step: &StepHead, reason| {
+        let (line, offset) = (Some(step.line), Some(step.span.offset));
+        Issue { kind, file: TraceFile::Steps, line, offset, reason }
+    };
+    let laps = index.lap_starts();
+    if laps.len() > index.segments().len().max(1)
+        && let Some(step) = laps.last().and_then(|lap| index.steps().get(*lap))
+    {
+        let id = step.step_id.map_or_else(String::new, |id| format!(" with {id}"));
+        let reason = format!("step ids start over here{id}, and no event tells of a new run");
+        issues.push(place(IssueKind::Join, step, reason));
+    }
+    let pairs = index.steps().iter().zip(index.steps().iter().skip(1));
+    let mut jumps = pairs.filter_map(|(one, next)| {
+        let (from, to) = (one.step_id?, next.step_id?);
+        (to > from.saturating_add(1)).then_some((next, from, to))
+    });
+    if let Some((step, from, to)) = jumps.next() {
+        let more = jumps.count();
+        let more = if more > 0 { format!(", and ids jump {} more", counted(more, "time")) } else { String::new() };
+        let reason = format!("step ids jump from {from} to {to}{more}");
+        issues.push(place(IssueKind::Gap, step, reason));
+    }
     issues
 }
 
@@ -80,7 +127,7 @@ fn of_our_own(index: &Index) -> Vec<Issue> {
         return Vec::new();
     }
     let mut issues = Vec::new();
-    let bare = |(_, step): &(usize, &crate::model::StepHead)| step.fate.is_readable() && step.facts.is_none();
+    let bare = |(_, step): &(usize, &StepHead)| step.fate.is_readable() && step.facts.is_none();
     let mut without = index.steps().iter().enumerate().filter(bare);
     if let Some((_, first)) = without.next() {
         let more = without.count();
@@ -122,4 +169,85 @@ fn without_line(index: &Index) -> Vec<Issue> {
         })
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Delta, EventHead, Names};
+
+    /// The issues of a run of these steps and of events at these seconds, as sort, line and words.
+    fn found(steps: &[&str], seconds: &[i64]) -> Vec<(IssueKind, Option<u64>, String)> {
+        let mut names = Names::default();
+        let read = |(at, line): (usize, &&str)| {
+            let head = StepHead::read(line.as_bytes(), &mut names).0;
+            StepHead { line: at as u64 + 1, ..head }
+        };
+        let steps = steps.iter().enumerate().map(read).collect();
+        let event = |(at, second): (usize, &i64)| {
+            let head = EventHead { ts: Some(*second), line: at as u64 + 1, ok: true, ..EventHead::default() };
+            (head, None)
+        };
+        let events = seconds.iter().enumerate().map(event).collect();
+        let there = FileState { exists: true, ..FileState::default() };
+        let mut index = Index::default();
+        let names = names.since(0).to_vec();
+        let manifest = Some(ManifestState::Read(Box::default()));
+        index.apply(Delta {
+            names,
+            steps,
+            events,
+            manifest,
+            steps_file: there,
+            events_file: there,
+            ..Delta::default()
+        });
+        assert_eq!(counts(&index).0, issues(&index).len());
+        issues(&index).into_iter().map(|issue| (issue.kind, issue.line, issue.reason)).collect()
+    }
+
+    #[test]
+    fn ids_that_jump_or_start_over_are_named_with_their_line() {
+        let step = |id: i64| format!(r#"{{"step_id": {id}}}"#);
+        let said = |ids: &[i64]| {
+            let steps: Vec<String> = ids.iter().map(|id| step(*id)).collect();
+            found(&steps.iter().map(|line| &**line).collect::<Vec<_>>(), &[0])
+        };
+        assert_eq!(said(&[0, 1, 2]), []);
+        assert_eq!(said(&[3, 4]), [], "a run that goes on from another begins where that one ended");
+        let jump = (IssueKind::Gap, Some(2), "step ids jump from 0 to 3, and ids jump 1 time more".to_owned());
+        assert_eq!(said(&[0, 3, 7]), [jump]);
+        let over = "step ids start over here with 0, and no event tells of a new run".to_owned();
+        assert_eq!(said(&[0, 1, 0]), [(IssueKind::Join, Some(3), over)]);
+    }
+
+    #[test]
+    fn time_that_goes_back_is_named_where_it_first_does() {
+        let back = |reason: &str| [(IssueKind::Time, Some(3), reason.to_owned())];
+        assert_eq!(found(&[], &[1, 5, 4]), back("time goes backwards here"));
+        assert_eq!(found(&[], &[1, 5, 4, 6, 2]), back("time goes backwards here, and 1 time more"));
+    }
+
+    #[test]
+    fn a_state_that_was_changed_elsewhere_is_a_note_where_the_writer_promises_nothing() {
+        let step = |id: u64, before: &str, after: &str, facts: &str| {
+            format!(r#"{{"step_id": {id}, "state_diff": {{"plan": {{"before": {before}, "after": {after}}}}}{facts}}}"#)
+        };
+        let said = |second: &str, facts: &str| {
+            let steps = [step(0, "1", "2", facts), step(1, second, "9", facts)];
+            found(&steps.iter().map(|line| &**line).collect::<Vec<_>>(), &[0])
+                .into_iter()
+                .map(|found| found.0)
+                .collect()
+        };
+        let none: Vec<IssueKind> = Vec::new();
+        assert_eq!((said("2", ""), said("7", "")), (none, vec![IssueKind::Outside]));
+        assert!(!IssueKind::Outside.is_problem() && IssueKind::State.is_problem());
+        let all = (0..40).map(|id| step(id, "1", "2", "")).collect::<Vec<_>>();
+        let noted = found(&all.iter().map(|line| &**line).collect::<Vec<_>>(), &[0]);
+        assert_eq!(
+            (noted.len(), &*noted[19].2),
+            (20, "plan was changed after the step before, outside reduce; later changes of this sort are not listed")
+        );
+    }
 }

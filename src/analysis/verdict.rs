@@ -10,6 +10,7 @@ use crate::model::index::{Group, Segment};
 use crate::model::{CriticAction, Index, Manifest, RecordedStop, StepHead, StopReason};
 
 mod recorded;
+mod second;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -81,7 +82,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
     };
     let verdict = |outcome, mark, certainty, sentence| Verdict {
         sentence,
-        second: facts.second(),
+        second: facts.second(mark),
         outcome,
         mark,
         certainty,
@@ -150,9 +151,7 @@ impl<'a> Facts<'a> {
         let reason = manifest.and_then(|manifest| manifest.stop_reason.as_deref()).or(from_end);
         let lap = index.lap_starts().last().copied().unwrap_or_default();
         let group = segment.and_then(|segment| index.groups().get(segment.first_group..)?.last());
-        // A run that starts over in a used directory has done nothing as long as no event tells of a step.
-        let fresh = group.is_none() && index.segments().len() > 1;
-        let last = index.steps().iter().enumerate().next_back().filter(|_| !fresh);
+        let last = newest_run(index).next_back();
         let newest = index.groups().len().checked_sub(1).filter(|_| group.is_some());
         let written = newest.and_then(|at| index.step_of(at)).is_some();
         let reason = reason.map(str::to_owned);
@@ -299,10 +298,10 @@ impl<'a> Facts<'a> {
     fn error(&self) -> String {
         if let Some(failure) = self.manifest.and_then(|manifest| manifest.failures.last()) {
             let step = failure.step_id.map_or_else(|| self.step_now(), |id| format!("step {id}"));
-            return format!("{} in {step}: {}", failure.category, failure.message);
+            return format!("{} in {step}: {}", failure.category, failure.message.trim_end_matches('.'));
         }
         match self.segment.and_then(|segment| segment.error.as_ref()) {
-            Some((_, text)) => format!("Error in {}: {text}", self.step_now()),
+            Some((_, text)) => format!("Error in {}: {}", self.step_now(), text.trim_end_matches('.')),
             None => format!("Ended by an error in {}; no file holds its words", self.step_now()),
         }
     }
@@ -388,10 +387,15 @@ impl<'a> Facts<'a> {
         let (phase, stage) =
             newest.map_or(("", ""), |event| (self.index.name(event.phase), self.index.name(event.stage)));
         match (phase, stage) {
-            ("DECIDE", "decision_ready") | ("ACT", "start") => match &group.decision {
+            ("DECIDE", "decision_ready") | ("ACT", "start") => match group.decision.as_deref() {
+                // Without a call in it, a decision reads as its mode.
+                Some("final") => "giving its answer".to_owned(),
+                Some("wait") => "waiting".to_owned(),
+                Some("handoff") => "handing over to another agent".to_owned(),
                 Some(call) => format!("waiting for {}", call.split('(').next().unwrap_or(call)),
                 None => "waiting for a tool".to_owned(),
             },
+            ("HANDOFF_START", _) => "handing over to another agent".to_owned(),
             ("DECIDE" | "OBSERVE", _) => "thinking".to_owned(),
             ("ACT" | "REDUCE", _) => "updating state".to_owned(),
             ("CRITIC", _) => "asking critics".to_owned(),
@@ -399,30 +403,6 @@ impl<'a> Facts<'a> {
             ("COMPACT", _) => "shortening the conversation".to_owned(),
             ("RECOVER" | "DECIDE_ERROR" | "ACT_ERROR" | "REDUCE_ERROR", _) => "recovering from an error".to_owned(),
             (phase, _) => phase.to_lowercase().replace('_', " "),
-        }
-    }
-
-    /// What happened besides: rules that were true as well, the last error, or that no answer was given.
-    fn second(&self) -> String {
-        let also = self.stop.map(recorded::also).unwrap_or_default();
-        let own = self.besides();
-        let gap = if also.is_empty() || own.is_empty() { "" } else { " " };
-        format!("{also}{gap}{own}")
-    }
-
-    fn besides(&self) -> String {
-        let answered = self.manifest.is_some_and(|manifest| manifest.final_result.is_some())
-            || self.segment.and_then(|segment| segment.stop.as_ref()?.1.answer.as_ref()).is_some();
-        let last_error = self.last.and_then(|last| Some((last, last.1.error.as_deref()?)));
-        let engine_error = self.group.filter(|_| self.reason.is_none()).and_then(|group| group.error.as_ref());
-        let started = !self.reason.as_deref().is_some_and(|word| StopReason::parse(word).is_preflight())
-            && self.stop.is_none_or(|stop| stop.step.is_some());
-        let answered = answered || self.stop.is_some() && self.answers();
-        match (last_error, engine_error) {
-            (_, Some((_, error))) => format!("In {} there was an error: {error}.", self.step_now()),
-            (Some((last, error)), None) => format!("In {} a tool failed: {error}.", label(last)),
-            (None, None) if self.reason.is_some() && started && !answered => "No answer was given.".to_owned(),
-            _ => String::new(),
         }
     }
 
@@ -442,13 +422,35 @@ impl<'a> Facts<'a> {
     }
 }
 
+/// What was going on in a step that has no line, by its last event.
+pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
+    let facts = Facts::of(index);
+    let group = facts.group.filter(|_| !facts.written)?;
+    let words = format!("{} left no line; it was {}", capitalised(&facts.step_now()), facts.doing(group));
+    Some((group.end.checked_sub(1)?, words))
+}
+
 /// Tokens of the run: the manifest's figure, else the last cumulative one of a step.
 pub fn tokens(index: &Index) -> Option<u64> {
     let manifest = index.manifest().get().and_then(|manifest| manifest.tokens);
     manifest.or_else(|| index.steps().iter().rev().find_map(|step| step.tokens_total.filter(|tokens| *tokens > 0)))
 }
 
-fn label((ordinal, step): (usize, &StepHead)) -> String {
+/// The steps of the newest run in the directory, with their ordinals; none as long as it has not come to its first.
+pub fn newest_run(index: &Index) -> impl DoubleEndedIterator<Item = (usize, &StepHead)> + Clone {
+    let lap = index.lap_starts().last().copied().unwrap_or_default();
+    let first = if is_fresh(index) { index.steps().len() } else { lap };
+    index.steps().iter().enumerate().skip(first)
+}
+
+/// Whether a run started over in a used directory and no event tells of a step yet.
+fn is_fresh(index: &Index) -> bool {
+    let begun = index.segment().is_some_and(|segment| segment.first_group < index.groups().len());
+    index.segments().len() > 1 && !begun
+}
+
+/// "step 5", by the recorded id where there is one.
+pub(super) fn label((ordinal, step): (usize, &StepHead)) -> String {
     format!("step {}", step.step_id.unwrap_or(ordinal as i64))
 }
 

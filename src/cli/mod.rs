@@ -21,6 +21,7 @@ mod show;
 #[cfg(test)]
 mod tests;
 mod whatif;
+mod why;
 
 pub use look::{Look, colours};
 
@@ -38,9 +39,10 @@ enum Command {
     Serve(serve::Args),
     List(list::Args),
     Show(show::Args),
-    Check(check::Args),
+    Why(why::Args),
     #[command(name = "whatif")]
     WhatIf(whatif::Args),
+    Check(check::Args),
     Demo(demo::Args),
     #[cfg(feature = "llm")]
     Run(run::Args),
@@ -85,8 +87,9 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Serve(args) => serve::run(&args, out).map_err(Failure::from),
         Command::List(args) => list::run(args, look, out),
         Command::Show(args) => show::run(&args, look, out),
-        Command::Check(args) => check::run(&args, look, out),
+        Command::Why(args) => why::run(&args, look, out),
         Command::WhatIf(args) => whatif::run(&args, look, out),
+        Command::Check(args) => check::run(&args, look, out),
         Command::Demo(args) => demo::run(&args, look, out),
         #[cfg(feature = "llm")]
         Command::Run(args) => run::run(&args, look, out),

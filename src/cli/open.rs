@@ -70,16 +70,16 @@ impl Opened {
 }
 
 impl Lines for Opened {
-    fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
+    fn line(&self, file: TraceFile, span: Span) -> std::result::Result<Vec<u8>, String> {
         self.dir.read_span(file, span).map_err(|error| error.to_string())
     }
 
-    fn manifest(&self) -> Result<Vec<u8>, String> {
-        self.dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES).map_err(|error| error.to_string())
+    fn manifest(&self) -> std::result::Result<Vec<u8>, String> {
+        Self::manifest(self).ok_or_else(|| "the manifest cannot be read".to_owned())
     }
 
-    fn has_asset(&self, _: &str) -> Result<(), String> {
-        Err("assets are not printed".to_owned())
+    fn has_asset(&self, recorded: &str) -> std::result::Result<(), String> {
+        self.dir.open_asset(recorded).map(|_| ()).map_err(|error| error.to_string())
     }
 }
 

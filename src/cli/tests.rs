@@ -74,14 +74,14 @@ fn list_runs() {
     let root = root();
     assert_snapshot!(board(root.path(), "list ROOT --sort run").1, @r#"
     status    run  steps  score    updated  verdict
-    answered  one      2   0.25  1 min ago  Answered at step 7 · 2 problems
-    answered  two      2   0.25  1 min ago  Answered at step 7 · 2 problems
+    answered  one      2   0.25  1 min ago  Answered at step 7 · 3 problems
+    answered  two      2   0.25  1 min ago  Answered at step 7 · 3 problems
     2 runs
     skipped: empty: no trace file in it
     "#);
     assert_snapshot!(board(root.path(), "list ROOT events>0~-stop:success~nonsense:x").1, @r#"
     status    run  steps  score    updated  verdict
-    answered  one      2   0.25  1 min ago  Answered at step 7 · 2 problems
+    answered  one      2   0.25  1 min ago  Answered at step 7 · 3 problems
     1 of 2 runs
     ignored: nonsense:x: no field is called nonsense; there are status, stop, outcome, liveness, task, model, agent, tool, critic, steps, events, tokens, score, duration, issues, err and state.KEY. Put a text in quotes to search for it
     skipped: empty: no trace file in it
@@ -109,7 +109,7 @@ fn show_a_run() {
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
     updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago
     critics   Judge
-    issues    4 (2 problems): board check ROOT/one
+    issues    5 (3 problems): board check ROOT/one
 
     answer
       all
@@ -186,7 +186,7 @@ fn show_events() {
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
     updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago
     critics   Judge
-    issues    4 (2 problems): board check ROOT/one
+    issues    5 (3 problems): board check ROOT/one
 
     answer
       all
@@ -227,19 +227,21 @@ fn check_names_every_place() {
     assert_snapshot!(text, @r#"
     ROOT/one/manifest.json: note: speaks of run r, the directory is called one
     ROOT/one/steps.jsonl:1: byte 0: problem: bare NaN or Infinity shown as text
+    ROOT/one/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
     ROOT/one/events.jsonl:5: byte 531: note: blank line
     ROOT/one/events.jsonl:7: byte 686: problem: not JSON: expected ident at byte 2 of the line
-    ROOT/one: 4 issues (2 problems)
+    ROOT/one: 5 issues (3 problems)
     ROOT/two/manifest.json: note: speaks of run r, the directory is called two
     ROOT/two/steps.jsonl:1: byte 0: problem: bare NaN or Infinity shown as text
+    ROOT/two/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
     ROOT/two/events.jsonl: problem: there is no such file
-    ROOT/two: 3 issues (2 problems)
+    ROOT/two: 4 issues (3 problems)
     ROOT/empty: not checked: ROOT/empty is not a run directory: it has none of manifest.json, steps.jsonl, events.jsonl
     board: 1 of 3 paths could not be checked
     "#);
     assert_eq!(board(root.path(), "check ROOT/one").0, 1);
     let checks = json(root.path(), "check ROOT/one --json");
-    assert_eq!(checks["runs"][0]["issues_list"][2]["offset"], 531);
+    assert_eq!(checks["runs"][0]["issues_list"][3]["offset"], 531);
     fs::write(root.path().join("two/steps.jsonl"), "{\"step_id\": 0}\n").unwrap();
     fs::write(root.path().join("two/events.jsonl"), "").unwrap();
     fs::write(root.path().join("two/manifest.json"), "{}").unwrap();

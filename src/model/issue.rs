@@ -63,18 +63,22 @@ pub enum IssueKind {
     Time,
     /// A schema version the board does not know.
     Version,
-    /// A step begins with another state than the one before it left.
+    /// A step begins with another state than the one before it left, and its writer promises that it does not.
     State,
+    /// The state was changed between two steps, by no step.
+    Outside,
+    /// Step ids jump: lines between them are missing.
+    Gap,
 }
 
 impl IssueKind {
     /// Whether the oddity costs data (a problem) or is only worth knowing (a note).
     pub fn is_problem(self) -> bool {
         use IssueKind::{
-            Count, Field, Foreign, Missing, NotJson, Repaired, Restarted, State, TooLong, Torn, Unreadable,
+            Count, Field, Foreign, Gap, Missing, NotJson, Repaired, Restarted, State, TooLong, Torn, Unreadable,
         };
         let of_a_file = matches!(self, Missing | Unreadable | Torn | NotJson | TooLong | Restarted);
-        of_a_file || matches!(self, Foreign | Field | Repaired | Count | State)
+        of_a_file || matches!(self, Foreign | Field | Repaired | Count | State | Gap)
     }
 
     /// A word or two for tables.
@@ -100,6 +104,8 @@ impl IssueKind {
             IssueKind::Time => "time goes back",
             IssueKind::Version => "unknown version",
             IssueKind::State => "state breaks",
+            IssueKind::Outside => "changed outside",
+            IssueKind::Gap => "missing ids",
         }
     }
 }

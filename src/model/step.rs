@@ -16,6 +16,8 @@ use super::{IssueKind, Names, Span, Symbol};
 const MAX_CALL_BYTES: usize = 160;
 /// An error or a critic's reason in a list is cut to this many bytes.
 const MAX_NOTE_BYTES: usize = 240;
+/// A change whose JSON is longer than this many bytes is not compared with the step before.
+const MAX_LINKED_BYTES: usize = 1 << 16;
 /// At most this many critics, tools or changed keys of one step are indexed; the line itself shows all.
 const MAX_INDEXED: usize = 64;
 
@@ -56,7 +58,7 @@ pub struct StepHead {
     pub tokens_total: Option<u64>,
     /// The facts that the stop rules looked at; only our own engine records them.
     pub facts: Option<Box<RecordedFacts>>,
-    /// What the changed keys were and became, where the step has facts; the index compares and drops it.
+    /// What the changed keys were and became; the index compares and drops it.
     pub links: Box<[StateLink]>,
 }
 
@@ -65,10 +67,10 @@ pub struct StepHead {
 pub struct StateLink {
     /// The key.
     pub key: Symbol,
-    /// The value before.
-    pub before: u64,
+    /// The value before; `None` where the line does not say, or at too great a length.
+    pub before: Option<u64>,
     /// The value after.
-    pub after: u64,
+    pub after: Option<u64>,
 }
 
 /// How well a line could be read.
@@ -252,10 +254,8 @@ impl StepWire<'_> {
         head.call = self.call(actions).into_boxed_str();
         if let Some(Members(keys)) = self.state_diff.value() {
             head.changed = keys.iter().take(MAX_INDEXED).map(|(key, _)| names.intern(&key.0)).collect();
-            if head.facts.is_some() {
-                let changes = head.changed.iter().zip(keys);
-                head.links = changes.filter_map(|(key, (_, change))| link(*key, change.get())).collect();
-            }
+            let changes = head.changed.iter().zip(keys);
+            head.links = changes.map(|(key, (_, change))| link(*key, change.get())).collect();
         }
         self.critics_into(&mut head, names, &mut remarks);
         self.errors_into(&mut head);
@@ -383,16 +383,19 @@ impl StepWire<'_> {
     }
 }
 
-/// A change as our own engine writes it: `{"before": .., "after": ..}`.
-fn link(key: Symbol, change: &str) -> Option<StateLink> {
-    let Ok(Members(sides)) = serde_json::from_str(change) else { return None };
+/// A change, `{"before": .., "after": ..}`; of anything else only the key.
+fn link(key: Symbol, change: &str) -> StateLink {
+    let sides = match serde_json::from_str(change) {
+        Ok(Members(sides)) if change.len() <= MAX_LINKED_BYTES => sides,
+        _ => Vec::new(),
+    };
     let side = |name: &str| {
         let (_, value) = sides.iter().find(|(side, _)| side.0 == name)?;
         let mut hasher = DefaultHasher::new();
         value.get().hash(&mut hasher);
         Some(hasher.finish())
     };
-    Some(StateLink { key, before: side("before")?, after: side("after")? })
+    StateLink { key, before: side("before"), after: side("after") }
 }
 
 /// What QitOS 0.6 writes in place of a value whose key looks secret.

@@ -6,8 +6,10 @@ mod events;
 mod files;
 mod pending;
 mod run;
+mod says;
 mod step;
 mod steps;
+mod verdict;
 mod whatif;
 
 use std::time::Duration;
@@ -17,9 +19,10 @@ use jiff::tz::TimeZone;
 pub use events::{EventsQuery, events_tab};
 pub use files::{issues_tab, manifest_tab};
 pub use pending::pending_slot;
-pub use run::{content_title, head, tabs, verdict};
+pub use run::{content_title, head, tabs};
 pub use step::{StepPlace, readable, step_view, value_of};
 pub use steps::{WINDOW, Window, end_slot, row, rows_from, steps_tab};
+pub use verdict::verdict;
 pub use whatif::{from_form, typed_rules, whatif};
 
 use super::svg::PhaseClass;

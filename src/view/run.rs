@@ -110,6 +110,8 @@ pub struct Verdict {
     pub second: Phrase,
     /// How certain the sentence is, where it is not simply recorded; empty for nothing.
     pub certainty: Phrase,
+    /// Which limit would end the run at this pace; empty where it ended or none is known.
+    pub pace: Phrase,
     /// At most six lines, the weightiest first.
     pub evidence: Vec<Evidence>,
     /// The first thing that went wrong.
@@ -120,11 +122,56 @@ pub struct Verdict {
     pub liveness: Phrase,
     /// Clean, or counts of problems and notes.
     pub health: Phrase,
+    /// How every rule stood, or what room is left.
+    pub rules: RulesTable,
     /// What the trace itself says.
     pub says: TraceSays,
 }
 
 impl HtmlSafe for Verdict {}
+
+/// The rules that could end the run, and how near each was.
+#[derive(Debug, Clone, Default)]
+pub struct RulesTable {
+    /// *Stop rules*, or *Room left* while the run goes on.
+    pub title: &'static str,
+    /// How many fired, held, are off or unknown.
+    pub tally: Line,
+    /// The one that ended the run first.
+    pub rows: Vec<RuleLine>,
+}
+
+/// One rule.
+#[derive(Debug, Clone, Default)]
+pub struct RuleLine {
+    /// The class of the row: `hit` for a limit that ended the run, `ends` for another rule that did, `off`, or empty.
+    pub class: &'static str,
+    /// What a person calls it.
+    pub name: Line,
+    /// Its id, where the name does not say which one it is; empty for none.
+    pub id: Line,
+    /// The number measured.
+    pub measured: Line,
+    /// The limit.
+    pub limit: Line,
+    /// The share of the limit that is used; `None` without two numbers.
+    pub bar: Option<RuleBar>,
+    /// How it stood, or what is left.
+    pub state: Sign,
+    /// A few words besides; empty for none.
+    pub note: Line,
+    /// Who set the limit.
+    pub by: Line,
+}
+
+/// The share of a limit that is used.
+#[derive(Debug, Clone, Default)]
+pub struct RuleBar {
+    /// The class of the filled part.
+    pub class: &'static str,
+    /// Its width in hundredths.
+    pub width: String,
+}
 
 /// One line of evidence and where it comes from.
 #[derive(Debug, Clone, Default)]

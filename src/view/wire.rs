@@ -21,13 +21,15 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod whatif;
+mod why;
 
 pub use line::Line;
 pub use raw::write_raw;
-pub use rule::{Rule, rules};
+pub use rule::Rule;
 pub use scores::{CriticScores, Point, Scores, scores};
 pub use step::{Critic, Event, Events, Step, StepHead, Steps, event, events_of, step, step_head, step_heads};
 pub use whatif::{WhatIf, whatif};
+pub use why::{Evidence, Trouble, Why, why};
 
 /// One run in a list.
 #[derive(Debug, Clone, Serialize)]

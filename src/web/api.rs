@@ -18,7 +18,6 @@ use super::pages::{listed, sort};
 use super::run::with_lens;
 use crate::analysis::query::Query;
 use crate::analysis::select::select;
-use crate::analysis::why::why as explain;
 use crate::live::{Mode, Run};
 use crate::model::{Lines as _, TraceFile};
 use crate::view::wire;
@@ -115,57 +114,9 @@ pub(super) async fn scores(State(state): State<AppState>, RunParam(run): RunPara
     answer(&state, shown.await.and_then(|shown| shown))
 }
 
-#[derive(Debug, Serialize)]
-struct Why<'a> {
-    headline: &'a str,
-    second: &'a str,
-    outcome: &'static str,
-    stop_reason: Option<&'a str>,
-    certainty: &'static str,
-    step: Option<usize>,
-    evidence: Vec<WhyEvidence<'a>>,
-    /// The rules that were true at the end, where the writer recorded them.
-    rules: Vec<wire::Rule>,
-    contradictions: &'a [String],
-    first_trouble: Option<Trouble<'a>>,
-    liveness: &'static str,
-}
-
-#[derive(Debug, Serialize)]
-struct WhyEvidence<'a> {
-    kind: &'static str,
-    text: &'a str,
-    step: Option<usize>,
-    event: Option<usize>,
-}
-
-#[derive(Debug, Serialize)]
-struct Trouble<'a> {
-    step: usize,
-    text: &'a str,
-}
-
 /// `GET /api/runs/{key}/why`
 pub(super) async fn why(State(state): State<AppState>, RunParam(run): RunParam) -> Response {
-    let shown = with_lens(&state, &run, |lens| {
-        let (verdict, why) = (&lens.summary.verdict, explain(lens.summary, lens.index));
-        let evidence = why.evidence.iter();
-        json(&Why {
-            headline: &verdict.sentence,
-            second: &verdict.second,
-            outcome: verdict.outcome.word(),
-            stop_reason: verdict.stop_reason.as_deref(),
-            certainty: verdict.certainty.word(),
-            step: verdict.step,
-            evidence: evidence
-                .map(|e| WhyEvidence { kind: e.kind.word(), text: &e.text, step: e.step, event: e.event })
-                .collect(),
-            rules: wire::rules(lens.index),
-            contradictions: &why.contradictions,
-            first_trouble: why.first_trouble.as_ref().map(|(step, text)| Trouble { step: *step, text }),
-            liveness: lens.summary.life.liveness.word(),
-        })
-    });
+    let shown = with_lens(&state, &run, |lens| json(&wire::why(lens.summary, lens.index, lens.lines)));
     answer(&state, shown.await.and_then(|shown| shown))
 }
 

@@ -56,8 +56,9 @@ fn help_of_every_command() {
       serve   Serve the web board until Ctrl-C
       list    List the runs below a directory, one line each
       show    Show a run, one of its steps, or its events
-      check   Say what is wrong with the files of runs; exit code 1 where anything is
+      why     Say why a run stopped, what shows it, and how every rule stood
       whatif  Say where other stop rules would have ended runs, from what is recorded
+      check   Say what is wrong with the files of runs; exit code 1 where anything is
       demo    Write demo runs: agents that play, with real tools and without a model
       run     Run an agent that a file describes, and record it; exit code 1 where it did not complete
       help    Print this message or the help of the given subcommand(s)
@@ -115,6 +116,18 @@ fn help_of_every_command() {
           --format <FORMAT>  How to print [default: text] [possible values: text, json]
           --json             Print one JSON document; the same as `--format json`
       -h, --help             Print help
+    "#);
+    insta::assert_snapshot!(help(&["why", "--help"]), @r#"
+    Say why a run stopped, what shows it, and how every rule stood
+
+    Usage: board why [OPTIONS] <RUN>
+
+    Arguments:
+      <RUN>  The run directory
+
+    Options:
+          --json  Print one JSON document
+      -h, --help  Print help
     "#);
     insta::assert_snapshot!(help(&["check", "--help"]), @r#"
     Say what is wrong with the files of runs; exit code 1 where anything is

@@ -35,4 +35,5 @@ mod run;
 mod tables;
 mod traces;
 mod whatif;
+mod why;
 mod written;

@@ -8,7 +8,7 @@ use crate::board::BINARY;
 use crate::disk::corpus;
 use crate::format::{listed_as_the_tables_say, serve_all};
 
-fn traces() -> Option<PathBuf> {
+pub(crate) fn traces() -> Option<PathBuf> {
     let dir = std::env::var_os("BOARD_TRACES").map(PathBuf::from).filter(|dir| dir.join("README.md").is_file());
     if dir.is_none() {
         eprintln!("skipped: BOARD_TRACES names no directory of traces");

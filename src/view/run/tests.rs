@@ -9,11 +9,27 @@ fn verdict(text: &str) -> Verdict {
         headline: text.into(),
         second: text.into(),
         certainty: text.into(),
+        pace: text.into(),
         evidence: vec![Evidence { icon: "doc", class: "err", text: text.into(), link: Some(Link::new(text, "/e")) }],
         first_trouble: text.into(),
         contradictions: vec![text.into(), text.into()],
         liveness: text.into(),
         health: text.into(),
+        rules: RulesTable {
+            title: "Stop rules",
+            tally: text.into(),
+            rows: vec![RuleLine {
+                class: "hit",
+                name: text.into(),
+                id: text.into(),
+                measured: text.into(),
+                limit: text.into(),
+                bar: Some(RuleBar { class: "f-warn", width: "50.0".into() }),
+                state: Sign::plain("mk", text),
+                note: text.into(),
+                by: text.into(),
+            }],
+        },
         says: TraceSays {
             facts: vec![Fact::new(text, text)],
             critics: vec![LastWord {
@@ -211,10 +227,12 @@ fn full_row_is_the_page_row(html: &str) -> bool {
 fn what_is_not_known_is_left_out() {
     let mut lean = verdict("x");
     (lean.second, lean.certainty, lean.first_trouble, lean.liveness) = ("".into(), "".into(), "".into(), "".into());
+    (lean.pace, lean.rules) = ("".into(), RulesTable::default());
     lean.contradictions.clear();
     lean.says = TraceSays { nothing: "Nothing is recorded about the end.".into(), ..TraceSays::default() };
     let html = lean.render().unwrap();
-    for absent in ["First trouble", "Contradiction", "Liveness", "Failure report", "Last critic verdicts", "class=\"so"]
+    for absent in
+        ["First trouble", "Contradiction", "Liveness", "Failure report", "Last critic verdicts", "class=\"so", "<table"]
     {
         assert!(!html.contains(absent), "{absent} in {html}");
     }

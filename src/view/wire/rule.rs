@@ -1,26 +1,21 @@
-//! What do programs read of the rule that ended a run? What its writer recorded, under the writer's names.
+//! What do programs read of a rule? How it stood, what it measured against what, and what its verdict says.
 
 use serde::Serialize;
 use serde_json::Number;
 
-use crate::analysis::verdict::recorded;
-use crate::model::Index;
+use crate::analysis::why::{self, Standing};
 
-/// A rule and what it measured.
+/// A rule and how it stood when the run ended, or stands now.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rule {
     /// The rule's id: `budget.steps`, `stop[2]`.
     pub id: String,
-    /// The name under which the run ended; `null` for a rule of which only the id is recorded.
-    pub code: Option<String>,
-    /// Whether it ended the run; the others were true at the same moment.
-    pub fired: bool,
-    /// Who it belongs to: `policy`, `budget`, `critic` and so on.
-    pub source: Option<String>,
-    /// Where in the step it was asked.
-    pub gate: Option<String>,
-    /// The recorded id of the last step that really ran.
-    pub step_id: Option<i64>,
+    /// Which sort of rule it is: `budget_steps`, `stagnation`.
+    pub kind: String,
+    /// `fired`, `held`, `off` or `unknown`.
+    pub result: &'static str,
+    /// Whether it was true at the same moment without being what ended the run.
+    pub also: bool,
     /// The number measured.
     pub measured: Option<Number>,
     /// The limit.
@@ -29,9 +24,23 @@ pub struct Rule {
     pub op: Option<String>,
     /// The unit of both numbers.
     pub unit: Option<String>,
-    /// Who set the limit.
+    /// Who set the limit: `task`, `engine`, `cli`, `default`, `criteria`, or `inferred` from where it ended the run.
     pub limit_from: Option<String>,
-    /// The rule's own words.
+    /// How far the measured number is from the limit.
+    pub headroom: Option<Number>,
+    /// A few words besides: why it is off, what is not recorded.
+    pub note: Option<String>,
+    /// Whether it ended the run; the same as a result of `fired`.
+    pub fired: bool,
+    /// The name under which the run ended, where the rule's verdict is recorded.
+    pub code: Option<String>,
+    /// Who it belongs to: `policy`, `budget`, `critic` and so on, where its verdict is recorded.
+    pub source: Option<String>,
+    /// Where in the step it was asked, where its verdict is recorded.
+    pub gate: Option<String>,
+    /// The recorded id of the last step that really ran, where its verdict is recorded.
+    pub step_id: Option<i64>,
+    /// The rule's own words, where its verdict is recorded.
     pub detail: Option<String>,
 }
 
@@ -41,37 +50,32 @@ fn number(value: f64) -> Option<Number> {
     if whole { Some(Number::from(value as i64)) } else { Number::from_f64(value) }
 }
 
-/// The rules that were true when the run ended, the one that ended it first; none where none is recorded.
-pub fn rules(index: &Index) -> Vec<Rule> {
-    let Some(stop) = recorded(index) else { return Vec::new() };
-    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let fired = Rule {
-        id: stop.criterion.to_string(),
-        code: text(&stop.code),
-        fired: true,
-        source: text(&stop.source),
-        gate: stop.gate.as_deref().and_then(text),
-        step_id: stop.step,
-        measured: stop.measured.and_then(number),
-        limit: stop.limit.and_then(number),
-        op: text(&stop.op),
-        unit: text(&stop.unit),
-        limit_from: stop.limit_from.as_deref().and_then(text),
-        detail: text(&stop.detail),
-    };
-    let also = stop.also.iter().map(|id| Rule {
-        id: id.to_string(),
-        code: None,
-        fired: false,
-        source: None,
-        gate: stop.gate.as_deref().and_then(text),
-        step_id: stop.step,
-        measured: None,
-        limit: None,
-        op: None,
-        unit: None,
-        limit_from: None,
-        detail: None,
-    });
-    std::iter::once(fired).chain(also).collect()
+fn text(text: &str) -> Option<String> {
+    Some(text.to_owned()).filter(|text| !text.is_empty())
+}
+
+impl Rule {
+    /// The row of a rule.
+    pub fn of(rule: &why::Rule) -> Self {
+        let stop = rule.stop.as_deref();
+        Self {
+            id: rule.id.clone(),
+            kind: rule.kind.clone(),
+            result: rule.result.word(),
+            also: rule.also,
+            measured: rule.measured.and_then(number),
+            limit: rule.limit.and_then(number),
+            op: text(&rule.op),
+            unit: text(&rule.unit),
+            limit_from: rule.limit_from.clone(),
+            headroom: rule.headroom().and_then(number),
+            note: text(&rule.note),
+            fired: rule.result == Standing::Fired,
+            code: stop.and_then(|stop| text(&stop.code)),
+            source: stop.and_then(|stop| text(&stop.source)),
+            gate: stop.and_then(|stop| text(stop.gate.as_deref()?)),
+            step_id: stop.and_then(|stop| stop.step),
+            detail: stop.and_then(|stop| text(&stop.detail)),
+        }
+    }
 }

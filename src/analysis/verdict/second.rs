@@ -1,0 +1,74 @@
+//! What else is worth saying about the end? At most two sentences: rules that were true as well, and what the run did
+//! instead of answering.
+
+use super::{Facts, Mark, label, newest_run, recorded};
+use crate::analysis::format::score;
+use crate::analysis::why::chain;
+use crate::model::{CriticAction, StepHead, StopReason};
+
+/// A last score below this, on the scale from 0 to 1, is low.
+const LOW: f64 = 0.5;
+
+impl Facts<'_> {
+    /// What happened besides; empty where nothing did.
+    pub(super) fn second(&self, mark: Mark) -> String {
+        let also = self.stop.map(recorded::also).unwrap_or_default();
+        let own = self.besides(mark).unwrap_or_default();
+        let gap = if also.is_empty() || own.is_empty() { "" } else { " " };
+        format!("{also}{gap}{own}")
+    }
+
+    /// The first that applies: a refused answer, a loop, the last error, another stretch, a low last score, no answer.
+    fn besides(&self, mark: Mark) -> Option<String> {
+        let preflight = self.reason.as_deref().is_some_and(|word| StopReason::parse(word).is_preflight());
+        if preflight || self.stop.is_some_and(|stop| stop.step.is_none()) {
+            return None;
+        }
+        let ended = self.reason.is_some();
+        let kept = self.manifest.is_some_and(|manifest| manifest.final_result.is_some());
+        let answered = kept
+            || self.segment.and_then(|segment| segment.stop.as_ref()?.1.answer.as_ref()).is_some()
+            || self.stop.is_some() && self.answers();
+        let unanswered = ended && !answered;
+        let stretches = chain::before_the_stop(self.index, mark, self.reason.as_deref());
+        let stretch = |is_loop: bool| {
+            let found = stretches.iter().find(|stretch| stretch.sort.is_loop() == is_loop);
+            found.map(|stretch| format!("{}.", stretch.text))
+        };
+        let low_counts = unanswered && matches!(mark, Mark::Limit | Mark::Error);
+        // A refused answer may be the last step's, and is none that was accepted.
+        let refused = || self.refused().filter(|_| ended && !kept && mark != Mark::Answered);
+        refused()
+            .or_else(|| stretch(true))
+            .or_else(|| self.last_error())
+            .or_else(|| stretch(false))
+            .or_else(|| self.low_score().filter(|_| low_counts))
+            .or_else(|| unanswered.then(|| "No answer was given.".to_owned()))
+    }
+
+    /// The last answer that a critic sent back.
+    fn refused(&self) -> Option<String> {
+        let is_refused = |step: &StepHead| self.index.name(step.mode) == "final" && step.asked(CriticAction::Retry);
+        let (n, step) = newest_run(self.index).rev().find(|(_, step)| is_refused(step))?;
+        let critic = step.critics.iter().find(|mark| mark.action == CriticAction::Retry)?;
+        let why = step.critic_reason.as_deref().filter(|why| !why.is_empty());
+        let why = why.map_or_else(String::new, |why| format!(": {}", why.trim_end_matches('.')));
+        Some(format!("The answer in {} was refused by {}{why}.", label((n, step)), self.index.name(critic.name)))
+    }
+
+    fn last_error(&self) -> Option<String> {
+        let engine = self.group.filter(|_| self.reason.is_none()).and_then(|group| group.error.as_ref());
+        if let Some((_, error)) = engine {
+            return Some(format!("In {} there was an error: {error}.", self.step_now()));
+        }
+        let last = self.last?;
+        last.1.error.as_deref().map(|error| format!("In {} a tool failed: {error}.", label(last)))
+    }
+
+    fn low_score(&self) -> Option<String> {
+        let (n, step) = newest_run(self.index).rev().find(|(_, step)| step.lowest_score().is_some())?;
+        let low = step.lowest_score().filter(|low| (0.0..LOW).contains(low))?;
+        let critic = step.critics.iter().find(|mark| mark.score == Some(low))?;
+        Some(format!("{} gave {} in {}.", self.index.name(critic.name), score(low), label((n, step))))
+    }
+}

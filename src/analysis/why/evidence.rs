@@ -1,0 +1,184 @@
+//! What shows why the run stopped? Sentences, each with the place it comes from, the weightiest first.
+
+use super::chain::{self, Sort};
+use super::{Evidence, Kind};
+use crate::analysis::format;
+use crate::analysis::life::{Basis, Liveness};
+use crate::analysis::summary::Summary;
+use crate::analysis::verdict::{Mark, reading, recorded, under_way};
+use crate::model::event::StopNote;
+use crate::model::{CriticAction, Index};
+
+/// At most this many pieces of evidence are given.
+const MAX_EVIDENCE: usize = 6;
+
+/// The evidence of a run's end.
+pub(super) fn evidence(summary: &Summary, index: &Index) -> Vec<Evidence> {
+    let mut evidence = Vec::new();
+    // A run that did not come to its end is explained by what is missing, not by what was decided before.
+    from_silence(summary, index, &mut evidence);
+    from_record(summary, index, &mut evidence);
+    from_events(summary, index, &mut evidence);
+    from_chain(summary, index, &mut evidence);
+    from_failures(index, &mut evidence);
+    from_critics(summary, index, &mut evidence);
+    if let Some(answer) = &summary.answer {
+        let step = summary.verdict.step;
+        evidence.push(Evidence::at(Kind::Answer, step, format!("The answer: {answer}")));
+    }
+    evidence.truncate(MAX_EVIDENCE);
+    evidence
+}
+
+/// The stretches of like steps that led up to the end.
+fn from_chain(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
+    let verdict = &summary.verdict;
+    for stretch in chain::before_the_stop(index, verdict.mark, verdict.stop_reason.as_deref()) {
+        // The sentence of a stagnation says so already, and its steps stand beside the rule.
+        if stretch.sort == Sort::Idle && verdict.sentence.starts_with("State unchanged") {
+            continue;
+        }
+        let last_step = Some(stretch.last);
+        evidence.push(Evidence { last_step, ..Evidence::at(Kind::Chain, Some(stretch.first), stretch.text) });
+    }
+}
+
+/// The rule that ended the run, as our own engine records it.
+fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
+    let Some(stop) = recorded(index).filter(|_| !summary.life.liveness.may_grow()) else { return };
+    let event = index.segment().and_then(|segment| segment.end.as_ref()).map(|(event, ..)| *event);
+    let by = if stop.criterion == stop.code { String::new() } else { format!(" ({})", stop.code) };
+    let compared = reading(stop).or_else(|| Some(stop.detail.to_string()).filter(|detail| !detail.is_empty()));
+    let compared = compared.map_or_else(String::new, |words| format!(": {words}"));
+    // What is no rule has a name that says what it is: `decision`, `critic[0]`, `recovery`.
+    let rule = matches!(&*stop.source, "budget" | "policy" | "completion");
+    let text = format!("Ended by {}{}{by}{compared}", if rule { "the rule " } else { "" }, stop.criterion);
+    evidence.push(Evidence { event, ..Evidence::at(Kind::Rule, summary.verdict.step, text) });
+    if let Some((from, to)) = stop.rests_on.filter(|(from, to)| from < to) {
+        let place = |id| index.steps().iter().rposition(|step| step.step_id == Some(id));
+        let text = format!("It rests on steps {from} to {to}");
+        evidence.push(Evidence { last_step: place(to), ..Evidence::at(Kind::Rule, place(from), text) });
+    }
+}
+
+fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
+    let Some(segment) = index.segment() else { return };
+    let mut add = |kind, event, text| evidence.push(Evidence { event: Some(event), ..Evidence::at(kind, None, text) });
+    if let Some((event, end, ok)) = &segment.end {
+        let reason = end.reason.as_deref().unwrap_or("no reason");
+        let named = index.events().get(*event).and_then(|event| event.step_id);
+        let ran = |id: i64| index.groups().iter().skip(segment.first_group).any(|group| group.step_id == Some(id));
+        let never = named
+            .filter(|id| end.stop.is_none() && !ran(*id))
+            .map_or_else(String::new, |id| format!(" and names step {id}, which never ran"));
+        // Its verdict stands above; what else it says is worth a line only where it says something else.
+        let told = end.stop.as_ref().is_some_and(|stop| stop.stop_reason == end.reason);
+        let well = if *ok { "" } else { ", not ok" };
+        if !told {
+            add(Kind::End, *event, format!("The END event says {reason}{well}{never}"));
+        }
+        if let Some(issue) = &end.issue {
+            add(Kind::Error, *event, format!("Preflight: {issue}"));
+        }
+    }
+    let ended_as = |stop: &StopNote| recorded(index).is_some_and(|ended| ended.stop_reason == stop.reason);
+    if let Some((event, stop)) = segment.stop.as_ref().filter(|(_, stop)| !ended_as(stop)) {
+        let reason = stop.reason.as_deref().unwrap_or("no reason");
+        let detail = stop.detail.as_deref().map_or_else(String::new, |detail| format!(": {detail}"));
+        let env = if stop.env_terminal { ", as the environment said" } else { "" };
+        let ended = if summary.verdict.mark == Mark::Died { "decided to end" } else { "ended" };
+        add(Kind::Rule, *event, format!("The stop check {ended} the run with {reason}{detail}{env}"));
+    }
+    if let Some((event, text)) = &segment.overflow {
+        add(Kind::Rule, *event, format!("The request did not fit the context window: {text}"));
+    }
+    if let Some((event, text)) = &segment.error {
+        add(Kind::Error, *event, format!("The last error: {text}"));
+    }
+}
+
+fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
+    if summary.life.liveness == Liveness::Finished {
+        return;
+    }
+    let mut add = |event, text| evidence.push(Evidence { event, ..Evidence::at(Kind::Gap, None, text) });
+    if summary.life.basis == Basis::Teardown {
+        let event = index.segment().and_then(|segment| segment.teardown);
+        add(
+            event,
+            "Tool sets were torn down and no END event was written: an exception left the engine's loop".to_owned(),
+        );
+    } else if summary.life.liveness == Liveness::Died {
+        let last = index.events().len().checked_sub(1);
+        let words = last.and_then(|at| index.events().get(at)).map(|event| {
+            let (phase, stage) = (index.name(event.phase), index.name(event.stage));
+            format!("The last event is {phase} {stage}; neither teardown nor END follow, as after a kill")
+        });
+        add(last, words.unwrap_or_else(|| "No event was written".to_owned()));
+    }
+    if summary.verdict.mark == Mark::Died
+        && let Some((event, words)) = under_way(index)
+    {
+        add(Some(event), words);
+    }
+    let segment = index.segment();
+    let begun = segment.is_some_and(|segment| segment.first_group < index.groups().len());
+    if summary.verdict.mark == Mark::Died && begun && segment.is_some_and(|segment| segment.init.is_none()) {
+        let first = segment.map(|segment| segment.first_event);
+        add(
+            first,
+            "There is no INIT event either: a run that is stepped from outside writes neither INIT nor END".to_owned(),
+        );
+    }
+    if let Some(limit) = segment.and_then(|segment| segment.state_limit)
+        && summary.life.basis == Basis::Teardown
+        && summary.steps_now as i64 > limit
+    {
+        let done = summary.steps_now;
+        let text =
+            format!("The agent's state allows {limit} steps and the run has {done}; to go on past that is an error");
+        add(None, text);
+    }
+    if summary.verdict.mark == Mark::Died && summary.status.as_deref() == Some("running") {
+        add(None, "The manifest still says running".to_owned());
+    }
+}
+
+fn from_failures(index: &Index, evidence: &mut Vec<Evidence>) {
+    let Some(manifest) = index.manifest().get() else { return };
+    for failure in manifest.failures.iter().rev().take(2) {
+        let step = index.steps().iter().rposition(|step| step.step_id.is_some() && step.step_id == failure.step_id);
+        let then = match &*failure.decision {
+            "continue" => "the engine went on",
+            "stop" => "the engine stopped",
+            other => other,
+        };
+        let message = failure.message.trim_end_matches('.');
+        let text = format!("Failure report: {} in {}: {message}; {then}", failure.category, failure.phase);
+        evidence.push(Evidence::at(Kind::Manifest, step, text));
+    }
+}
+
+fn from_critics(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
+    let Some((at, step)) = index.steps().iter().enumerate().rev().find(|(_, step)| !step.critics.is_empty()) else {
+        return;
+    };
+    let words: Vec<String> = step
+        .critics
+        .iter()
+        .take(4)
+        .map(|mark| match mark.score {
+            Some(score) => format!("{} {}", index.name(mark.name), format::score(score)),
+            None => format!("{} without a number", index.name(mark.name)),
+        })
+        .collect();
+    let asked = match (step.asked(CriticAction::Stop), step.asked(CriticAction::Retry)) {
+        (true, _) => "a stop was asked for",
+        (_, true) => "a retry was asked for",
+        _ => "no stop was asked for",
+    };
+    let text = format!("Last scores: {}; {asked}", words.join(", "));
+    let evidence_of = Evidence::at(Kind::Critic, Some(at), text);
+    // A critic's stop is the reason itself and leads.
+    if summary.verdict.mark == Mark::Critic { evidence.insert(0, evidence_of) } else { evidence.push(evidence_of) }
+}

@@ -1,0 +1,111 @@
+//! Which limit ends a run that still goes on, if it goes on as it did? An estimate, and said to be one.
+
+use super::rules::{Rule, Standing};
+use crate::analysis::format::{count, counted, percent};
+use crate::analysis::summary::Summary;
+use crate::model::Index;
+
+/// What counts up with every step towards a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meter {
+    Steps,
+    Tokens,
+    Time,
+}
+
+impl Meter {
+    fn of(rule: &Rule) -> Option<Self> {
+        match &*rule.kind {
+            "budget_steps" | "max_steps" | "max_rounds" => Some(Meter::Steps),
+            "budget_tokens" | "token_budget" => Some(Meter::Tokens),
+            "budget_time" | "timeout" | "max_runtime" => Some(Meter::Time),
+            _ => None,
+        }
+    }
+}
+
+/// "9 of 14 steps, 61 % of the tokens; at this pace the token budget ends it in about 6 steps (estimate)".
+///
+/// The pace is the average of the recorded steps so far. `None` for a run that ended, did no step, or has no limit.
+pub(super) fn pace(summary: &Summary, index: &Index, rules: &[Rule]) -> Option<String> {
+    let before = index.manifest().get().and_then(|manifest| manifest.resumed_after).unwrap_or_default();
+    let steps = summary.steps_now as f64 + before.max(0) as f64;
+    if !summary.life.liveness.may_grow() || summary.steps_now == 0 {
+        return None;
+    }
+    let mut parts = Vec::new();
+    let mut first: Option<(f64, &Rule)> = None;
+    for wanted in [Meter::Steps, Meter::Tokens, Meter::Time] {
+        let left = |rule: &Rule| Some(rule.headroom()? / (rule.measured? / steps));
+        let held = rules.iter().filter(|rule| rule.result == Standing::Held && Meter::of(rule) == Some(wanted));
+        let usable = held.filter_map(|rule| Some((left(rule).filter(|left| left.is_finite())?, rule)));
+        let Some((left, rule)) = usable.min_by(|(a, _), (b, _)| a.total_cmp(b)) else { continue };
+        let (measured, limit) = (rule.measured.unwrap_or_default() as u64, rule.limit.unwrap_or_default() as u64);
+        parts.push(match wanted {
+            Meter::Steps => format!("{} of {}", count(measured), counted(limit as usize, "step")),
+            Meter::Tokens => format!("{} of the tokens", percent(measured, limit)),
+            Meter::Time => format!("{} of the time", percent(measured, limit)),
+        });
+        if first.is_none_or(|(least, _)| left < least) {
+            first = Some((left, rule));
+        }
+    }
+    let (left, rule) = first?;
+    let name = rule.name().to_lowercase();
+    let ends = match left.ceil().max(0.0) as usize {
+        0 => format!("the {name} is reached"),
+        // Steps are counted, not estimated.
+        left if Meter::of(rule) == Some(Meter::Steps) => {
+            format!("the {name} ends it in {} at the latest", counted(left, "step"))
+        }
+        left => format!("at this pace the {name} ends it in about {} (estimate)", counted(left, "step")),
+    };
+    Some(format!("{}; {ends}", parts.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::life::{Life, Liveness};
+
+    fn rule(kind: &str, measured: f64, limit: f64) -> Rule {
+        let result = Standing::Held;
+        let (measured, limit) = (Some(measured), Some(limit));
+        Rule { kind: kind.to_owned(), result, measured, limit, op: ">=".to_owned(), ..Rule::default() }
+    }
+
+    fn said(steps: usize, liveness: Liveness, rules: &[Rule]) -> Option<String> {
+        let index = Index::default();
+        let key = crate::model::RunKey::new("r");
+        let mut summary = crate::analysis::summary::summary(&key, String::new(), &index, Default::default());
+        (summary.steps_now, summary.life) = (steps, Life { liveness, ..summary.life });
+        pace(&summary, &index, rules)
+    }
+
+    #[test]
+    fn the_limit_that_comes_first_at_this_pace_is_named() {
+        let rules = [rule("budget_steps", 9.0, 14.0), rule("budget_tokens", 6_100.0, 9_000.0)];
+        assert_eq!(
+            said(9, Liveness::Running, &rules).unwrap(),
+            "9 of 14 steps, 68 % of the tokens; at this pace the token budget ends it in about 5 steps (estimate)"
+        );
+        let few = [rule("budget_steps", 9.0, 14.0), rule("budget_tokens", 10.0, 9_000.0)];
+        assert_eq!(
+            said(9, Liveness::Running, &few).unwrap(),
+            "9 of 14 steps, <1 % of the tokens; the step budget ends it in 5 steps at the latest"
+        );
+        let spent = [rule("budget_steps", 3.0, 3.0)];
+        assert_eq!(said(3, Liveness::Stalled, &spent).unwrap(), "3 of 3 steps; the step budget is reached");
+    }
+
+    #[test]
+    fn nothing_is_guessed_without_a_step_or_a_limit_or_after_the_end() {
+        let rules = [rule("budget_steps", 9.0, 14.0)];
+        assert_eq!(said(0, Liveness::Running, &rules), None);
+        assert_eq!(said(9, Liveness::Finished, &rules), None);
+        let unknown = Rule { result: Standing::Unknown, limit: None, ..rule("budget_steps", 9.0, 0.0) };
+        assert_eq!(said(9, Liveness::Running, &[unknown]), None);
+        // Nothing was used yet, so there is no pace to speak of.
+        assert_eq!(said(9, Liveness::Running, &[rule("budget_tokens", 0.0, 100.0)]), None);
+    }
+}

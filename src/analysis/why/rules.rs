@@ -1,0 +1,215 @@
+//! Which rules could have ended the run, and how near was each? A row for every rule that the files tell of.
+//!
+//! What no file tells of is a row that says so, never a row left out that a reader would miss, and never a guess.
+
+use crate::analysis::format::{self, count};
+use crate::analysis::summary::Summary;
+use crate::analysis::verdict;
+use crate::model::manifest::Layout;
+use crate::model::{Index, Lines, RecordedStop};
+
+mod inferred;
+mod recorded;
+
+/// How a rule stood when the run ended, or stands now.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Rule {
+    /// The rule's id: `budget.steps`, `stop[2]`, `critics`.
+    pub id: String,
+    /// Which sort of rule it is: `budget_steps`, `stagnation`, `critic_stop`.
+    pub kind: String,
+    /// How it stood.
+    pub result: Standing,
+    /// Whether it was true at the same moment without being what ended the run.
+    pub also: bool,
+    /// The number measured.
+    pub measured: Option<f64>,
+    /// The limit.
+    pub limit: Option<f64>,
+    /// The rule is true where `measured op limit`; empty without a comparison.
+    pub op: String,
+    /// The unit of both numbers.
+    pub unit: String,
+    /// Who set the limit: `task`, `engine`, `cli`, `default`, or `inferred` from where it ended the run.
+    pub limit_from: Option<String>,
+    /// A few words: why it is off, what is not recorded, what it saw; empty for none.
+    pub note: String,
+    /// What is recorded of its verdict, where it is the one that ended the run.
+    pub stop: Option<Box<RecordedStop>>,
+}
+
+/// How a rule stood.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// It ended the run.
+    Fired,
+    /// It was asked, or could be, and did not end the run.
+    Held,
+    /// It is switched off.
+    Off,
+    /// The files do not tell.
+    #[default]
+    Unknown,
+}
+
+impl Standing {
+    /// The word used in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Standing::Fired => "fired",
+            Standing::Held => "held",
+            Standing::Off => "off",
+            Standing::Unknown => "unknown",
+        }
+    }
+}
+
+impl Rule {
+    /// How far the measured number is from the limit, zero or less where it is beyond it.
+    pub fn headroom(&self) -> Option<f64> {
+        let (measured, limit) = (self.measured?, self.limit?);
+        Some(if self.op == "<" { measured - limit } else { limit - measured })
+    }
+
+    /// Which share of the limit is used, from 0 to 1.
+    pub fn share(&self) -> Option<f64> {
+        let (measured, limit) = (self.measured?, self.limit?);
+        // What must not fall below a mark starts at the top of the scale.
+        let (used, of) = if self.op == "<" { (1.0 - measured, 1.0 - limit) } else { (measured, limit) };
+        let share = if of > 0.0 { used / of } else { f64::from(u8::from(used >= of)) };
+        Some(share.clamp(0.0, 1.0))
+    }
+
+    /// What a person calls the rule.
+    pub fn name(&self) -> String {
+        let name = match &*self.kind {
+            "budget_steps" => "Step budget",
+            "budget_time" => "Time budget",
+            "budget_tokens" => "Token budget",
+            "max_steps" => "Steps",
+            "max_rounds" => "Rounds",
+            "timeout" => "Timeout",
+            "max_runtime" => "Run time",
+            "token_budget" => "Tokens",
+            "consecutive_errors" => "Failed steps in a row",
+            "recovery_exhausted" => "Recovered errors",
+            "stop_on_tool" => "Forbidden tool",
+            "content_match" => "Forbidden text",
+            "loop_detection" => "Same text in a row",
+            "stagnation" => "Same state in a row",
+            "final" => "Final answer",
+            "final_result" => "Final result",
+            "keyword" => "Keyword in the answer",
+            "structured_output" => "JSON answer",
+            "critic_stop" => "Critic stop",
+            "critic_below" => "Low score",
+            "agent_condition" => "Agent condition",
+            "env_terminal" => "Environment",
+            "context_overflow" => "Context window",
+            "criteria" => "Stop criteria",
+            "any_of" => "Any of several",
+            "all_of" => "All of several",
+            "opaque" => "Rule in code",
+            other => return capitalised(&other.replace('_', " ")),
+        };
+        name.to_owned()
+    }
+
+    /// Whether it comes from a list of rules, so that its id says more than its name.
+    pub fn is_listed(&self) -> bool {
+        const OWN: [&str; 10] = [
+            "decision",
+            "critics",
+            "recovery",
+            "agent",
+            "env",
+            "criteria",
+            "preflight",
+            "context",
+            "cancel",
+            "success",
+        ];
+        !self.id.starts_with("budget.") && !OWN.contains(&&*self.id) && self.id != self.kind
+    }
+
+    /// A number of this rule as a person reads it; with `short`, without the unit that the name implies.
+    pub fn amount(&self, value: f64, short: bool) -> String {
+        match &*self.unit {
+            "ms" => format::millis(value),
+            "score" => format::score(value),
+            _ if value < 0.0 || value.fract() != 0.0 => value.to_string(),
+            "" => count(value as u64),
+            _ if short => count(value as u64),
+            "steps" => format::counted(value as usize, "step"),
+            unit => format!("{} {unit}", count(value as u64)),
+        }
+    }
+
+    /// Its standing in a word or two; `ended` is false while the run goes on.
+    pub fn state(&self, ended: bool) -> String {
+        match self.result {
+            Standing::Fired => "fired".to_owned(),
+            Standing::Held if self.also && ended => "also true".to_owned(),
+            Standing::Held if ended => "not fired".to_owned(),
+            Standing::Held => match self.headroom() {
+                Some(left) if left <= 0.0 => "none left".to_owned(),
+                Some(left) => format!("{} left", self.amount(left, true)),
+                None => "not fired".to_owned(),
+            },
+            Standing::Off => "off".to_owned(),
+            Standing::Unknown => "unknown".to_owned(),
+        }
+    }
+}
+
+/// The rules of a run, the one that ended it first.
+pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<Rule> {
+    let layout = index.manifest().get().map(|manifest| manifest.layout);
+    let ours = layout == Some(Layout::Board) || verdict::recorded(index).is_some();
+    let mut rules = if ours { recorded::rules(index, lines) } else { inferred::rules(summary, index) };
+    sort(&mut rules);
+    rules
+}
+
+/// "1 fired, 6 had room, 3 off or unknown", for a heading over the rows.
+pub fn tally(rules: &[Rule], ended: bool) -> String {
+    let number = |result: Standing| rules.iter().filter(|rule| rule.result == result).count();
+    let (fired, open) = (number(Standing::Fired), number(Standing::Off) + number(Standing::Unknown));
+    let also = rules.iter().filter(|rule| rule.also).count();
+    let fired = if fired == 0 { "none fired".to_owned() } else { format!("{fired} fired") };
+    let mut parts = vec![fired];
+    if also > 0 {
+        parts.push(format!("{also} also true"));
+    }
+    let held = number(Standing::Held) - also;
+    let room = if ended { "had room" } else { "with room" };
+    if held > 0 {
+        parts.push(format!("{held} {room}"));
+    }
+    if open > 0 {
+        parts.push(format!("{open} off or unknown"));
+    }
+    parts.join(", ")
+}
+
+/// Fired first, then those that were true besides, then by share used, then off, then unknown.
+fn sort(rules: &mut [Rule]) {
+    let rank = |rule: &Rule| match rule.result {
+        Standing::Fired => 0,
+        Standing::Held if rule.also => 1,
+        Standing::Held => 2,
+        Standing::Off => 3,
+        Standing::Unknown => 4,
+    };
+    let share = |rule: &Rule| rule.share().unwrap_or(-1.0);
+    rules.sort_by(|a, b| rank(a).cmp(&rank(b)).then(share(b).total_cmp(&share(a))));
+}
+
+fn plain(id: &str, kind: &str, result: Standing, note: &str) -> Rule {
+    Rule { id: id.to_owned(), kind: kind.to_owned(), result, note: note.to_owned(), ..Rule::default() }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}

@@ -1,0 +1,169 @@
+//! How did the rules of our own engine's run stand at its end? The recorded rules over the recorded facts, asked with
+//! the engine's own code; which of them ended the run is the recorded verdict's to say.
+
+use super::{Rule, Standing, plain};
+use crate::analysis::facts::{Depth, Record, record};
+use crate::analysis::verdict::recorded;
+use crate::model::{Index, Lines, RecordedStop, TraceFile};
+use crate::stop::{
+    Check, CriticWish, EntryRule, Gate, Origin, RuleReading, Source, StepFacts, StopRules, StopSet, WhatIf,
+};
+
+/// The rules of a run that records them.
+pub(super) fn rules(index: &Index, lines: &dyn Lines) -> Vec<Rule> {
+    let stop = recorded(index);
+    let mut told = record(index, lines, Depth::Heads);
+    with_texts(&mut told, index, lines);
+    let mut rules = match told.rules.clone() {
+        // Refused before the first step: nothing was asked.
+        Some(_) if told.facts.is_empty() && stop.is_some() => Vec::new(),
+        Some(rules) => surveyed(rules, &told),
+        None => vec![plain("rules", "stop_rules", Standing::Unknown, "the rules are not recorded")],
+    };
+    rules.extend(besides(&told));
+    if let Some(stop) = stop {
+        judge(&mut rules, stop);
+    }
+    rules
+}
+
+/// Puts the last step's texts in: rules on texts look at no other, and heads know only whether texts are equal.
+fn with_texts(record: &mut Record, index: &Index, lines: &dyn Lines) {
+    let last = record.facts.iter_mut().rev().find(|facts| facts.reached > Gate::BeforeStep);
+    let Some(last) = last else { return };
+    let span = usize::try_from(last.step).ok().and_then(|step| index.steps().get(step)).map(|head| head.span);
+    let line = span.and_then(|span| lines.line(TraceFile::Steps, span).ok());
+    if let Some(whole) = line.and_then(|line| StepFacts::from_line(last.step, &line).ok()) {
+        *last = whole;
+    }
+}
+
+/// The budget and the lists.
+fn surveyed(rules: StopRules, record: &Record) -> Vec<Rule> {
+    let Ok(set) = StopSet::<()>::builder().rules(rules).build_fail_closed() else {
+        return vec![plain("rules", "stop_rules", Standing::Unknown, "the recorded rules cannot be used")];
+    };
+    let mut end = set.replay_from(record.resumed.clone(), &record.facts);
+    if record.facts.is_empty() {
+        end.readings = set.survey(&end.stats, &StepFacts::begin(0, 0));
+    }
+    let rules = set.record();
+    let kind = |reading: &RuleReading| {
+        if reading.source == Source::Budget {
+            return reading.id.replace('.', "_");
+        }
+        let mut entries = rules.completion.iter().chain(&rules.policies);
+        match entries.find(|entry| entry.id.as_deref() == Some(&*reading.id)).map(|entry| &entry.rule) {
+            Some(EntryRule::Spec(spec)) => spec.name().to_owned(),
+            _ => "opaque".to_owned(),
+        }
+    };
+    let mut rows: Vec<Rule> = end.readings.iter().map(|reading| row(reading, kind(reading))).collect();
+    let limits = &rules.budget;
+    let spent = [
+        ("budget.steps", limits.steps.is_none(), Some(end.stats.steps as f64), "steps"),
+        ("budget.time", limits.time_ms.is_none(), end.stats.elapsed_ms.map(|ms| ms as f64), "ms"),
+        ("budget.tokens", limits.tokens.is_none(), tokens(&end), "tokens"),
+    ];
+    let off = spent.into_iter().filter(|(_, is_off, ..)| *is_off).map(|(id, _, measured, unit)| Rule {
+        measured,
+        unit: unit.to_owned(),
+        ..plain(id, &id.replace('.', "_"), Standing::Off, "no limit was set")
+    });
+    rows.extend(off);
+    if rules.completion.is_empty() {
+        rows.push(plain("decision", "final", Standing::Held, ""));
+    }
+    rows
+}
+
+/// Tokens used; `None` where no step asked a model or one did not say.
+fn tokens(end: &WhatIf) -> Option<f64> {
+    let total = end.stats.tokens.total();
+    (total > 0 && end.stats.usage_missing == 0).then_some(total as f64)
+}
+
+fn row(reading: &RuleReading, kind: String) -> Rule {
+    let (result, said, note) = match &reading.check {
+        Check::Stop { reading, .. } => (Standing::Held, Some(reading), ""),
+        Check::Pass(reading) => (Standing::Held, Some(reading), &*reading.detail),
+        Check::Off(why) => (Standing::Off, None, &**why),
+        Check::Unknown(needs) => (Standing::Unknown, None, &**needs),
+    };
+    let note = match result {
+        Standing::Unknown => format!("{note} is not recorded"),
+        Standing::Off if note == "0" => "a limit of 0".to_owned(),
+        _ => note.to_owned(),
+    };
+    let number = |number: Option<&serde_json::Number>| number.and_then(serde_json::Number::as_f64);
+    Rule {
+        id: reading.id.clone(),
+        kind,
+        result,
+        also: matches!(reading.check, Check::Stop { .. }),
+        measured: number(said.and_then(|said| said.measured.as_ref())),
+        limit: number(said.and_then(|said| said.limit.as_ref())),
+        op: said.and_then(|said| said.op).map_or_else(String::new, |op| op.as_str().to_owned()),
+        unit: said.map_or_else(String::new, |said| said.unit.to_string()),
+        limit_from: (result != Standing::Off).then(|| origin(reading.limit_from).to_owned()),
+        note,
+        stop: None,
+    }
+}
+
+fn origin(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Default => "default",
+        Origin::Engine => "engine",
+        Origin::Task => "task",
+        Origin::Cli => "cli",
+    }
+}
+
+/// What can end a run beside its lists: critics, failures, the agent, the environment.
+fn besides(record: &Record) -> Vec<Rule> {
+    let facts = &record.facts;
+    if record.last_step().is_none() {
+        return Vec::new();
+    }
+    let held = |id, kind| plain(id, kind, Standing::Held, "");
+    let asked = facts.iter().any(|facts| !facts.critics.is_empty());
+    let stops = facts.iter().flat_map(|facts| &facts.critics).any(|critic| critic.wish == CriticWish::Stop);
+    let critics = match (asked, stops) {
+        (false, _) => plain("critics", "critic_stop", Standing::Off, "there are no critics"),
+        (true, true) => plain("critics", "critic_stop", Standing::Held, "a critic asked for a stop"),
+        (true, false) => plain("critics", "critic_stop", Standing::Held, ""),
+    };
+    let recovered = facts.iter().filter(|facts| facts.error.as_ref().is_some_and(|error| error.recovered)).count();
+    let recovery = Rule {
+        measured: Some(recovered as f64),
+        unit: "recovered errors".to_owned(),
+        ..held("recovery", "recovery_exhausted")
+    };
+    vec![critics, recovery, held("agent", "agent_condition"), held("env", "env_terminal")]
+}
+
+/// Marks what the recorded verdict says: the rule that ended the run, and those that were true besides.
+fn judge(rules: &mut Vec<Rule>, stop: &RecordedStop) {
+    let own =
+        |criterion: &str| if criterion.starts_with("critic[") { "critics".to_owned() } else { criterion.to_owned() };
+    let fired = own(&stop.criterion);
+    if !rules.iter().any(|rule| rule.id == fired) {
+        rules.push(plain(&fired, &stop.code, Standing::Fired, ""));
+    }
+    let also: Vec<String> = stop.also.iter().map(|id| own(id)).collect();
+    for rule in rules.iter_mut() {
+        rule.also |= also.contains(&rule.id);
+        if rule.id != fired {
+            continue;
+        }
+        (rule.result, rule.also) = (Standing::Fired, false);
+        if stop.measured.is_some() && stop.limit.is_some() {
+            (rule.measured, rule.limit) = (stop.measured, stop.limit);
+            (rule.op, rule.unit) = (stop.op.to_string(), stop.unit.to_string());
+        }
+        rule.limit_from = stop.limit_from.as_deref().map(str::to_owned).or_else(|| rule.limit_from.take());
+        rule.note = if rule.limit.is_some() { String::new() } else { stop.detail.to_string() };
+        rule.stop = Some(Box::new(stop.clone()));
+    }
+}

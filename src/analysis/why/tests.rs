@@ -1,0 +1,288 @@
+use super::chain::{Sort, before_the_stop};
+use super::*;
+use crate::analysis::life::{Outside, life};
+use crate::analysis::summary::summary;
+use crate::analysis::verdict::Mark;
+use crate::model::{Delta, EventHead, Manifest, ManifestState, Names, RunKey, Span, StepHead, TraceFile};
+
+mod table;
+
+/// A run of these lines, looked at long after it was written.
+#[derive(Default)]
+struct Run {
+    steps: Vec<String>,
+    events: Vec<String>,
+    manifest: String,
+}
+
+/// Files that cannot be read any more.
+struct Gone;
+
+impl Lines for Gone {
+    fn line(&self, _: TraceFile, _: Span) -> Result<Vec<u8>, String> {
+        Err("gone".to_owned())
+    }
+    fn manifest(&self) -> Result<Vec<u8>, String> {
+        Err("gone".to_owned())
+    }
+    fn has_asset(&self, _: &str) -> Result<(), String> {
+        Err("gone".to_owned())
+    }
+}
+
+impl Run {
+    fn step(mut self, fields: &str) -> Self {
+        let id = self.steps.len();
+        self.steps.push(format!(r#"{{"step_id": {id}, {fields}}}"#));
+        let opens = format!(r#"{{"step_id": {id}, "phase": "DECIDE", "payload": {{"stage": "state_ready"}}}}"#);
+        self.events.push(opens);
+        self
+    }
+
+    /// A step that calls `tool` and changes `key`.
+    fn call(self, tool: &str, key: &str) -> Self {
+        let diff = if key.is_empty() { String::new() } else { format!(r#""{key}": {{"before": 1}}"#) };
+        self.step(&format!(
+            r#""decision": {{"mode": "act", "actions": [{{"name": "{tool}", "args": {{}}}}]}}, "state_diff": {{{diff}}}"#
+        ))
+    }
+
+    fn scored(self, tool: &str, score: f64) -> Self {
+        self.step(&format!(
+            r#""decision": {{"mode": "act", "actions": [{{"name": "{tool}"}}]}},
+            "critic_outputs": [{{"critic_name": "C", "action": "continue", "score": {score}}}]"#
+        ))
+    }
+
+    fn event(mut self, line: &str) -> Self {
+        self.events.push(line.to_owned());
+        self
+    }
+
+    fn ended(self, reason: &str) -> Self {
+        let line = format!(r#"{{"step_id": 0, "phase": "END", "payload": {{"stop_reason": "{reason}"}}}}"#);
+        let manifest =
+            format!(r#"{{"status": "completed", "token_usage": 0, "summary": {{"stop_reason": "{reason}"}}}}"#);
+        Self { manifest, ..self.event(&line) }
+    }
+
+    fn index(&self) -> Index {
+        let mut names = Names::default();
+        let heads = |(at, line): (usize, &String)| {
+            let head = StepHead::read(line.as_bytes(), &mut names).0;
+            StepHead { line: at as u64 + 1, ..head }
+        };
+        let mut delta = Delta { steps: self.steps.iter().enumerate().map(heads).collect(), ..Delta::default() };
+        for line in &self.events {
+            let (head, note, _) = EventHead::read(line.as_bytes(), &mut names);
+            delta.events.push((head, note));
+        }
+        if !self.manifest.is_empty() {
+            let manifest = Manifest::read(self.manifest.as_bytes()).unwrap().0;
+            delta.manifest = Some(ManifestState::Read(Box::new(manifest)));
+        }
+        delta.names = names.since(0).to_vec();
+        let mut index = Index::default();
+        index.apply(delta);
+        index
+    }
+
+    fn explained(&self) -> (Summary, Why) {
+        let index = self.index();
+        let outside = Outside { now: 1_000_000_000_000, modified: Some(0), ..Outside::default() };
+        let summary = summary(&RunKey::new("r"), String::new(), &index, outside);
+        assert_eq!(life(&index, outside), summary.life);
+        let why = why(&summary, &index, &Gone);
+        (summary, why)
+    }
+
+    fn chain(&self, mark: Mark, reason: &str) -> Vec<(Sort, usize, usize, String)> {
+        let found = before_the_stop(&self.index(), mark, Some(reason));
+        found.into_iter().map(|stretch| (stretch.sort, stretch.first, stretch.last, stretch.text)).collect()
+    }
+}
+
+fn calls(tools: &str) -> Run {
+    tools.chars().fold(Run::default(), |run, tool| run.call(&tool.to_string(), "plan"))
+}
+
+#[test]
+fn repeated_calls_are_found_with_their_first_step() {
+    let limit = |tools: &str| calls(tools).chain(Mark::Limit, "budget_steps");
+    let one = |tools: &str| limit(tools).pop().map(|(_, first, last, text)| (first, last, text));
+    let said = |first, last, text: &str| Some((first, last, text.to_owned()));
+    assert_eq!(one("xaaa"), said(1, 3, "From step 1 on the same call was made 3 times in a row: a()"));
+    assert_eq!(one("aa"), None);
+    assert_eq!(one("xabab"), said(1, 4, "From step 1 on two calls take turns for 4 steps: a(), b()"));
+    // The call that came first leads, in whichever one the run ends.
+    assert_eq!(one("xababa"), said(1, 5, "From step 1 on two calls take turns for 5 steps: a(), b()"));
+    assert_eq!(one("aba"), None);
+    assert_eq!(one("abcabca"), said(0, 6, "From step 0 on three calls take turns for 7 steps: a(), b(), c()"));
+    assert_eq!(one("abcab"), None);
+    assert_eq!(one("aaab"), None, "the loop was left before the end");
+}
+
+#[test]
+fn what_the_index_cut_is_like_nothing_else() {
+    let nested = r#""decision": {"mode": "act", "actions": [{"name": "w", "args": {"rows": [1]}}]}"#;
+    let several = r#""decision": {"mode": "act", "actions": [{"name": "w"}, {"name": "v"}]}"#;
+    for step in [nested, several] {
+        let run = (0..5).fold(Run::default(), |run, _| run.step(&format!(r#"{step}, "state_diff": {{"a": 1}}"#)));
+        assert_eq!(run.chain(Mark::Limit, "budget_steps"), [], "{step}");
+    }
+}
+
+#[test]
+fn waits_answers_and_texts_that_are_not_understood_have_their_own_words() {
+    let words = |step: &str| {
+        let run = (0..5).fold(Run::default(), |run, _| run.step(step));
+        run.chain(Mark::Limit, "budget_steps").into_iter().map(|(.., text)| text).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        words(r#""decision": {"mode": "wait", "rationale": "not yet"}"#),
+        ["From step 0 on the agent only waited, 5 steps in a row"]
+    );
+    assert_eq!(
+        words(r#""decision": {"mode": "wait", "meta": {"parser_error": {"code": "x"}}}"#),
+        ["From step 0 on the model's text was not understood 5 times in a row"]
+    );
+    assert_eq!(
+        words(r#""decision": {"mode": "final", "final_answer": "42"}"#),
+        ["From step 0 on the same answer was given 5 times in a row"]
+    );
+}
+
+#[test]
+fn a_chain_explains_some_ends_and_no_others() {
+    let looped = calls("aaaa");
+    assert_eq!(looped.chain(Mark::Answered, "final"), []);
+    assert_eq!(looped.chain(Mark::OwnRule, "agent_condition"), []);
+    assert_eq!(looped.chain(Mark::Running, ""), []);
+    assert_eq!(looped.chain(Mark::Died, "").len(), 1);
+    let idle = (0..3).fold(Run::default(), |run, n| run.call(&n.to_string(), ""));
+    assert_eq!(idle.chain(Mark::Limit, "stagnation")[0].0, Sort::Idle);
+    assert_eq!(idle.chain(Mark::Died, ""), []);
+    // The loop says it better.
+    let both = (0..3).fold(Run::default(), |run, _| run.call("a", ""));
+    assert_eq!(both.chain(Mark::Limit, "stagnation").iter().map(|found| found.0).collect::<Vec<_>>(), [Sort::Same]);
+}
+
+#[test]
+fn scores_that_fall_explain_a_critic_and_requests_that_grow_a_token_budget() {
+    let falls = |scores: &[f64]| {
+        let run = scores.iter().enumerate().fold(Run::default(), |run, (n, score)| run.scored(&n.to_string(), *score));
+        run.chain(Mark::Critic, "critic_stop").into_iter().find(|found| found.0 == Sort::Fall).map(|found| found.3)
+    };
+    assert_eq!(falls(&[0.2, 0.9, 0.7, 0.5]).as_deref(), Some("From step 1 on the scores of C fall from 0.90 to 0.50"));
+    assert_eq!(falls(&[0.9, 0.8, 0.7]), None, "by no more than 0.3");
+    assert_eq!(falls(&[0.9, 0.1]), None, "one drop is no trend");
+    assert_eq!(falls(&[0.9, 0.5, 0.5]), None);
+    let grows = |tokens: &[u64], reason: &str| {
+        let step = |run: Run, (n, input): (usize, &u64)| {
+            run.step(&format!(
+                r#""decision": {{"mode": "act", "actions": [{{"name": "{n}"}}]}}, "state_diff": {{"a": 1}},
+                "context": {{"input_tokens_total": {input}}}"#
+            ))
+        };
+        let run = tokens.iter().enumerate().fold(Run::default(), step);
+        run.chain(Mark::Limit, reason).pop().map(|found| found.3)
+    };
+    let said = "From step 0 on requests grow from 100 to 250 tokens";
+    assert_eq!(grows(&[100, 150, 250], "budget_tokens").as_deref(), Some(said));
+    assert_eq!(grows(&[100, 150, 250], "context_overflow").as_deref(), Some(said));
+    assert_eq!(grows(&[100, 150, 250], "budget_steps"), None);
+    assert_eq!(grows(&[100, 150, 190], "budget_tokens"), None);
+}
+
+#[test]
+fn only_the_newest_run_of_a_directory_counts() {
+    let mut run = calls("aa");
+    let again = calls("ab");
+    let init = r#"{"step_id": 0, "phase": "INIT", "payload": {}}"#.to_owned();
+    run.steps.extend(again.steps);
+    run.events.insert(0, init.clone());
+    run.events.push(init);
+    run.events.extend(again.events);
+    assert_eq!(run.chain(Mark::Limit, "budget_steps"), []);
+}
+
+#[test]
+fn the_first_trouble_is_the_earliest_sign() {
+    let trouble = |run: Run| run.explained().1.first_trouble.map(|trouble| (trouble.step, trouble.text));
+    let said = |step, text: &str| Some((Some(step), text.to_owned()));
+    assert_eq!(trouble(calls("abc")), None);
+    assert_eq!(trouble(calls("xaaa")), said(1, "from here on the same call again and again: a()"));
+    let failed = r#""decision": {"mode": "act"}, "action_results": [{"status": "error", "error": "no file"}]"#;
+    assert_eq!(trouble(calls("ab").step(failed)), said(2, "a tool failed: no file"));
+    let code = r#""decision": {"mode": "act"}, "action_results": [{"status": "success", "returncode": 2}]"#;
+    assert_eq!(trouble(calls("a").step(code).step(failed)), said(1, "a command returned 2"));
+    assert_eq!(trouble(Run::default().scored("a", 0.9).scored("b", 0.5)), said(1, "C 0.90 → 0.50"));
+    assert_eq!(trouble(Run::default().scored("a", 0.9).scored("b", 0.6)), None);
+    // A scale of its own is not measured with ours.
+    assert_eq!(trouble(Run::default().scored("a", 9.0).scored("b", 0.6)), None);
+    let retry = r#""decision": {"mode": "act"}, "critic_outputs": [{"action": "retry", "reason": "thin"}]"#;
+    assert_eq!(trouble(calls("a").step(retry)), said(1, "retry asked for: thin"));
+    // It shows later than the error, and began before it.
+    let looped = calls("aa").step(
+        r#""decision": {"mode": "act", "actions": [{"name": "a", "args": {}}]},
+        "action_results": [{"status": "error", "error": "no file"}]"#,
+    );
+    assert_eq!(trouble(looped), said(0, "from here on the same call again and again: a()"));
+    let waited = (0..9).fold(Run::default(), |run, _| run.step(r#""decision": {"mode": "wait"}"#));
+    assert_eq!(trouble(waited), None, "to wait is no trouble");
+}
+
+#[test]
+fn an_error_in_a_step_without_a_line_is_trouble_too() {
+    let opens = r#"{"step_id": 1, "phase": "DECIDE", "payload": {"stage": "state_ready"}}"#;
+    let error = r#"{"step_id": 1, "phase": "DECIDE_ERROR", "ok": false, "error": "lost", "payload": {}}"#;
+    let (_, why) = calls("a").event(opens).event(error).explained();
+    assert_eq!(why.first_trouble, Some(Trouble { step: None, event: Some(2), text: "lost".to_owned() }));
+}
+
+#[test]
+fn each_contradiction_says_what_says_what() {
+    let told =
+        |run: &Run, manifest: &str| Run { manifest: manifest.to_owned(), ..Run::of(run) }.explained().1.contradictions;
+    let ended = calls("a").ended("final");
+    assert_eq!(
+        told(
+            &ended,
+            r#"{"status": "completed", "summary": {"stop_reason": "final", "task_result": {"success": false}}}"#
+        ),
+        [
+            "The stop reason final says that the run answered, and success is recorded as false",
+            "The stop reason final says that the run answered, and no file has an answer",
+        ]
+    );
+    assert_eq!(
+        told(&ended, r#"{"status": "completed", "summary": {"stop_reason": "budget_steps", "final_result": "x"}}"#),
+        [
+            "The status is completed, and the stop reason budget_steps says that the task was not done",
+            "The manifest says budget_steps, the END event says final",
+        ]
+    );
+    let stopped = calls("a").ended("critic_stop");
+    assert_eq!(
+        told(&stopped, r#"{"status": "failed", "summary": {"stop_reason": "critic_stop", "final_result": "x"}}"#),
+        ["A critic stopped the run, and the manifest has a final result"]
+    );
+    assert_eq!(
+        told(&ended, r#"{"status": "running", "summary": {"final_result": "x"}}"#),
+        ["The manifest still says running, and the END event says that the run ended with final"]
+    );
+    assert_eq!(
+        told(
+            &ended,
+            r#"{"writer": "board 0.1.0", "status": "completed", "summary": {"final_result": "x"},
+            "stop": {"code": "final", "criterion": "decision", "source": "decision", "step": 7, "stop_reason": "final"}}"#
+        ),
+        ["The verdict names step 7 as the last that ran, and no file tells of such a step"]
+    );
+}
+
+impl Run {
+    fn of(run: &Run) -> Self {
+        Self { steps: run.steps.clone(), events: run.events.clone(), manifest: run.manifest.clone() }
+    }
+}

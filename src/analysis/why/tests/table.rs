@@ -1,0 +1,129 @@
+//! Every stop reason in every layout: the sentence, what it rests on, and the rule that is said to have fired.
+
+use super::*;
+use crate::analysis::why::Standing;
+
+const REASONS: [&str; 18] = [
+    "success",
+    "final",
+    "final_result",
+    "max_steps",
+    "budget_steps",
+    "budget_time",
+    "budget_tokens",
+    "agent_condition",
+    "critic_stop",
+    "stagnation",
+    "env_terminal",
+    "task_validation_failed",
+    "env_capability_mismatch",
+    "unrecoverable_error",
+    "context_overflow",
+    "cancelled_immediate",
+    "cancelled_after_step",
+    "interrupt",
+];
+
+/// What tells the layouts apart, and the writer's name where there is one.
+const LAYOUTS: [(&str, &str); 4] = [
+    ("A", ""),
+    ("B", r#""token_usage": 0,"#),
+    ("C", r#""token_usage": 0, "parent_run_id": null,"#),
+    ("board", r#""writer": "board 1","#),
+];
+
+/// The code of our own engine that older viewers read as `reason`.
+fn code(reason: &str) -> &str {
+    match reason {
+        "success" => "keyword",
+        "unrecoverable_error" => "recovery_exhausted",
+        other => other,
+    }
+}
+
+/// A run of two steps that ended for `reason`, as a writer of `layout` records it.
+fn ended(reason: &str, layout: (&str, &str)) -> Run {
+    let preflight = matches!(reason, "task_validation_failed" | "env_capability_mismatch");
+    let run = if preflight { Run::default() } else { calls("ab") };
+    let stop = match layout.0 {
+        "board" => format!(
+            r#", "stop": {{"code": "{}", "criterion": "rule", "source": "policy", "step": {}, "stop_reason": "{reason}"}},
+            "stop_rules": {{"budget": {{}}, "completion": [], "policies": []}}"#,
+            code(reason),
+            if preflight { "null" } else { "1" }
+        ),
+        _ => String::new(),
+    };
+    let manifest = format!(r#"{{{} "status": "completed", "summary": {{"stop_reason": "{reason}"}}{stop}}}"#, layout.1);
+    Run { manifest, ..run.ended(reason) }
+}
+
+/// One line for `reason` in `layout`.
+fn told(reason: &str, layout: (&str, &str)) -> String {
+    let (summary, why) = ended(reason, layout).explained();
+    let verdict = &summary.verdict;
+    let fired: Vec<&str> =
+        why.rules.iter().filter(|rule| rule.result == Standing::Fired).map(|rule| &*rule.id).collect();
+    assert_eq!(verdict.stop_reason.as_deref(), Some(reason));
+    // A rule that fired comes first, and one rule ends a run.
+    assert!(fired.len() == 1 && why.rules[0].result == Standing::Fired, "{reason} in {}: {fired:?}", layout.0);
+    let step = verdict.step.map_or_else(|| "-".to_owned(), |step| step.to_string());
+    let (mark, outcome) = (verdict.mark.word(), verdict.outcome.word());
+    format!("{mark}, {outcome}, {}, step {step}, by {}: {}", verdict.certainty.word(), fired[0], verdict.sentence)
+}
+
+#[test]
+fn every_reason_in_every_layout() {
+    let mut table = String::new();
+    for reason in REASONS.into_iter().chain(["a_new_word"]) {
+        let mut rows: Vec<(String, String)> = Vec::new();
+        for layout in LAYOUTS {
+            let line = told(reason, layout);
+            match rows.iter_mut().find(|(_, known)| *known == line) {
+                Some((layouts, _)) => *layouts += &format!(" {}", layout.0),
+                None => rows.push((layout.0.to_owned(), line)),
+            }
+        }
+        rows.iter().for_each(|(layouts, line)| table += &format!("{reason} [{layouts}] {line}\n"));
+    }
+    insta::assert_snapshot!(table, @r#"
+    success [A B C] answered, completed, recorded, step 1, by success: Success criteria met at step 1
+    success [board] answered, completed, recorded, step 1, by rule: Answered at step 1
+    final [A B C] answered, completed, recorded, step 1, by decision: Answered at step 1
+    final [board] answered, completed, recorded, step 1, by rule: Answered at step 1
+    final_result [A B C] answered, completed, recorded, step 1, by decision: Answered at step 1
+    final_result [board] answered, completed, recorded, step 1, by rule: Answered at step 1
+    max_steps [A B C] limit, truncated, recorded, step 1, by criteria: Step limit reached after 2 steps
+    max_steps [board] limit, truncated, recorded, step 1, by rule: Stopped by the limit
+    budget_steps [A B C] limit, truncated, recorded, step 1, by budget.steps: Step budget used up after 2 steps
+    budget_steps [board] limit, truncated, recorded, step 1, by rule: Stopped by the budget
+    budget_time [A B C] limit, truncated, recorded, step 1, by budget.time: Time budget used up
+    budget_time [board] limit, truncated, recorded, step 1, by rule: Stopped by the time budget
+    budget_tokens [A B C] limit, truncated, recorded, step 1, by budget.tokens: Token budget used up
+    budget_tokens [board] limit, truncated, recorded, step 1, by rule: Stopped by the budget
+    agent_condition [A B C] own rule, completed, recorded, step 1, by agent: The agent's own stop condition held after step 1
+    agent_condition [board] own rule, completed, recorded, step 1, by rule: The agent's own stop condition held after step 1
+    critic_stop [A B C] critic stop, halted, recorded, step 1, by critics: Stopped by a critic
+    critic_stop [board] critic stop, halted, recorded, step 1, by rule: Stopped by a critic
+    stagnation [A B C] limit, halted, recorded, step 1, by criteria: State unchanged for too long
+    stagnation [board] limit, halted, recorded, step 1, by rule: State unchanged for too long
+    env_terminal [A B C] own rule, completed, recorded, step 1, by env: The environment ended the episode at step 1
+    env_terminal [board] own rule, completed, recorded, step 1, by rule: The environment ended the episode at step 1
+    task_validation_failed [A B C] error, failed, recorded, step -, by preflight: Not started: the task did not pass validation
+    task_validation_failed [board] error, failed, recorded, step -, by rule: Not started: the task did not pass validation
+    env_capability_mismatch [A B C] error, failed, recorded, step -, by preflight: Not started: a tool needs what the environment lacks
+    env_capability_mismatch [board] error, failed, recorded, step -, by rule: Not started: the environment lacks what is needed
+    unrecoverable_error [A B C] error, failed, recorded, step 1, by recovery: Ended by an error in step 1; no file holds its words
+    unrecoverable_error [board] error, failed, recorded, step 1, by rule: Ended by an error after step 1: a step failed
+    context_overflow [A B C] limit, failed, recorded, step 1, by context: Context window full
+    context_overflow [board] limit, failed, recorded, step 1, by rule: Context window full at step 1
+    cancelled_immediate [A B C] cancelled, cancelled, recorded, step 1, by cancel: Cancelled at once during step 1
+    cancelled_immediate [board] cancelled, cancelled, recorded, step 1, by rule: Cancelled at once in step 1
+    cancelled_after_step [A B C] cancelled, cancelled, recorded, step 1, by cancel: Cancelled after step 1
+    cancelled_after_step [board] cancelled, cancelled, recorded, step 1, by rule: Cancelled after step 1
+    interrupt [A B C] cancelled, cancelled, recorded, step 1, by cancel: Interrupted from outside in step 1
+    interrupt [board] own rule, halted, recorded, step 1, by rule: Stopped by interrupt after step 1
+    a_new_word [A B C] unknown, unknown, unknown, step 1, by unknown: Stopped with "a_new_word", a reason the board does not know
+    a_new_word [board] own rule, halted, recorded, step 1, by rule: Stopped by a_new_word after step 1
+    "#);
+}

@@ -1,0 +1,97 @@
+//! Where did something go wrong first? The earliest sign in the newest run, which may lie far before the end.
+
+use super::chain::{Repeat, Repeats, WAIT, failure, is_fall, key};
+use crate::analysis::format::score;
+use crate::analysis::verdict::newest_run;
+use crate::model::{CriticAction, Index, StepHead, Symbol};
+
+/// The first sign of trouble.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// The step, as an ordinal; `None` for an error in a step that has no line.
+    pub step: Option<usize>,
+    /// The first event of that step, where it has no line.
+    pub event: Option<usize>,
+    /// What went wrong, in a few words.
+    pub text: String,
+}
+
+/// An error, a failed tool, a return code, a retry or stop that was asked for, a score that drops, or the first step of
+/// a repetition, whichever comes first.
+pub(super) fn first_trouble(index: &Index) -> Option<Trouble> {
+    let mut before: Vec<(Symbol, f64)> = Vec::new();
+    let mut repeats = Repeats::default();
+    let mut first: Option<Trouble> = None;
+    for (n, step) in newest_run(index) {
+        // To wait is no trouble.
+        repeats.push(n, key(index, step).filter(|key| *key != WAIT));
+        if let Some(repeat) = repeats.now() {
+            // It began some steps ago, maybe before what else went wrong.
+            let earlier = first.as_ref().and_then(|trouble| trouble.step).is_none_or(|at| repeat.first < at);
+            return if earlier { Some(repetition(index, &repeat)) } else { first };
+        }
+        if first.is_none() {
+            let text = signs(index, n, step, &mut before).join("; ");
+            first = (!text.is_empty()).then_some(Trouble { step: Some(n), event: None, text });
+        }
+        // A repetition that has not shown itself so many steps later began after it.
+        if first.as_ref().and_then(|trouble| trouble.step).is_some_and(|at| n >= at + Repeats::LONGEST) {
+            break;
+        }
+    }
+    first.or_else(|| without_line(index))
+}
+
+/// The signs of step `n`, the gravest first.
+fn signs(index: &Index, n: usize, step: &StepHead, before: &mut Vec<(Symbol, f64)>) -> Vec<String> {
+    let mut signs = Vec::new();
+    let group = index.group_of(n).and_then(|at| index.groups().get(at));
+    if let Some((_, error)) = group.and_then(|group| group.error.as_ref()) {
+        signs.push(error.to_string());
+    } else if let Some(error) = failure(index, n, step) {
+        signs.push(if step.error.is_some() { format!("a tool failed: {error}") } else { error.into_owned() });
+    }
+    signs.extend(drops(index, step, before));
+    for (action, word) in [(CriticAction::Retry, "retry"), (CriticAction::Stop, "stop")] {
+        if step.asked(action) {
+            let reason = step.critic_reason.as_deref().filter(|reason| !reason.is_empty());
+            signs.push(format!("{word} asked for{}", reason.map_or_else(String::new, |why| format!(": {why}"))));
+        }
+    }
+    signs
+}
+
+/// The critics whose score is far below their one before; `before` takes in the scores of `step`.
+fn drops(index: &Index, step: &StepHead, before: &mut Vec<(Symbol, f64)>) -> Option<String> {
+    let mut words = None;
+    for mark in &step.critics {
+        // Scores off the scale are not comparable with it.
+        let Some(now) = mark.score.filter(|score| (0.0..=1.0).contains(score)) else { continue };
+        match before.iter_mut().find(|(name, _)| *name == mark.name) {
+            Some((_, was)) => {
+                if is_fall(*was, now) && words.is_none() {
+                    words = Some(format!("{} {} → {}", index.name(mark.name), score(*was), score(now)));
+                }
+                *was = now;
+            }
+            None => before.push((mark.name, now)),
+        }
+    }
+    words
+}
+
+fn repetition(index: &Index, repeat: &Repeat<'_>) -> Trouble {
+    let text = format!("from here on {}", repeat.begins(index));
+    Trouble { step: Some(repeat.first), event: None, text }
+}
+
+/// The first error of a round whose step has no line.
+fn without_line(index: &Index) -> Option<Trouble> {
+    let first = index.segment()?.first_group;
+    index.groups().iter().skip(first).find_map(|group| {
+        let (_, error) = group.error.as_ref()?;
+        let events = index.events().get(group.first..group.end)?;
+        let event = group.first + events.iter().position(|event| !event.ok).unwrap_or_default();
+        Some(Trouble { step: None, event: Some(event), text: error.to_string() })
+    })
+}

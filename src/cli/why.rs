@@ -1,0 +1,151 @@
+//! `board why`: why did a run stop, what shows it, and how near was every other rule?
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use super::look::{Ink, Look, ink_of};
+use super::open::Opened;
+use super::{Done, write_json};
+use crate::analysis::format::{MISSING, counted, visible_line};
+use crate::analysis::verdict::Certainty;
+use crate::analysis::why::{Evidence, Rule, Standing, Trouble, Why, rules, why};
+use crate::model::Index;
+use crate::view::wire;
+
+/// A longer name of a rule runs into the next column.
+const MAX_NAME: usize = 40;
+
+/// Say why a run stopped, what shows it, and how every rule stood
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The run directory
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let run = Opened::open(&args.run, look.now)?;
+    if args.json {
+        write_json(out, &wire::why(&run.summary, &run.index, &run))?;
+    } else {
+        write_text(out, &run, look)?;
+    }
+    Ok(0)
+}
+
+fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> {
+    let (summary, index) = (&run.summary, &run.index);
+    let verdict = &summary.verdict;
+    let told = why(summary, index, run);
+    let mark = look.paint(ink_of(verdict.mark), verdict.mark.word());
+    writeln!(out, "{}  {mark}", look.paint(Ink::Heading, &visible_line(summary.key.as_str())))?;
+    writeln!(out, "{}.", visible_line(&verdict.sentence))?;
+    if !verdict.second.is_empty() {
+        writeln!(out, "{}", visible_line(&verdict.second))?;
+    }
+    let certainty = match verdict.certainty {
+        Certainty::Recorded => "recorded",
+        Certainty::Inferred if summary.life.liveness.may_grow() => "the run goes on",
+        Certainty::Inferred => "inferred; no file says how the run ended",
+        Certainty::Unknown => "unknown; the files do not tell why",
+    };
+    writeln!(out, "{}  {certainty}", look.paint(Ink::Dim, "certainty"))?;
+    if let Some(pace) = &told.pace {
+        writeln!(out, "{}       {}", look.paint(Ink::Dim, "pace"), visible_line(pace))?;
+    }
+    write_evidence(out, index, &told, look)?;
+    write_rules(out, &told.rules, !summary.life.liveness.may_grow(), look)?;
+    writeln!(out)?;
+    if let Some(trouble) = &told.first_trouble {
+        let place = place(index, trouble);
+        writeln!(out, "{}  {place}: {}", look.paint(Ink::Heading, "first trouble"), visible_line(&trouble.text))?;
+    }
+    for contradiction in &told.contradictions {
+        writeln!(out, "{}  {}", look.paint(Ink::Warning, "contradiction"), visible_line(contradiction))?;
+    }
+    writeln!(out, "{}  {}", look.paint(Ink::Heading, "trace health"), health(summary.issues))
+}
+
+fn write_evidence(out: &mut dyn Write, index: &Index, told: &Why, look: &Look) -> io::Result<()> {
+    if told.evidence.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", look.paint(Ink::Heading, "evidence"))?;
+    for piece in &told.evidence {
+        let place = whence(index, piece).map_or_else(String::new, |place| format!("  [{place}]"));
+        writeln!(out, "  {}{}", visible_line(&piece.text), look.paint(Ink::Dim, &place))?;
+    }
+    Ok(())
+}
+
+/// One rule a line, in columns.
+fn write_rules(out: &mut dyn Write, rows: &[Rule], ended: bool, look: &Look) -> io::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let title = if ended { "stop rules" } else { "room left" };
+    writeln!(out, "\n{}  {}", look.paint(Ink::Heading, title), rules::tally(rows, ended))?;
+    let name = |rule: &Rule| {
+        let id = if rule.is_listed() { format!(" {}", rule.id) } else { String::new() };
+        visible_line(&format!("{}{id}", rule.name())).into_owned()
+    };
+    let width = rows.iter().map(|rule| name(rule).chars().count()).max().unwrap_or_default().min(MAX_NAME);
+    for rule in rows {
+        let name = format!("{:<width$}", name(rule));
+        let amount = |value: Option<f64>| value.map_or_else(|| MISSING.to_owned(), |value| rule.amount(value, true));
+        let compared = match (rule.measured, rule.limit) {
+            (None, None) => String::new(),
+            (Some(_), None) => amount(rule.measured),
+            _ => [amount(rule.measured), rule.op.clone(), amount(rule.limit)].join(" "),
+        };
+        let state = rule.state(ended);
+        let ink = if rule.result == Standing::Fired { Ink::Heading } else { Ink::Dim };
+        let by = match rule.limit_from.as_deref() {
+            Some("inferred") => "  limit inferred".to_owned(),
+            Some(by) => format!("  by {by}"),
+            None => String::new(),
+        };
+        let note = if rule.note.is_empty() { String::new() } else { format!("  ({})", visible_line(&rule.note)) };
+        let line = format!("  {name} {compared:<22} {}{}{note}", look.paint(ink, &state), visible_line(&by));
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// Where a piece of evidence comes from.
+fn whence(index: &Index, piece: &Evidence) -> Option<String> {
+    match (piece.event, piece.step, piece.last_step) {
+        (Some(event), ..) => Some(format!("event {event}")),
+        (None, Some(first), Some(last)) if last != first => {
+            Some(format!("steps {} to {}", label(index, first), label(index, last)))
+        }
+        (None, Some(step), _) => Some(format!("step {}", label(index, step))),
+        (None, None, _) => None,
+    }
+}
+
+fn place(index: &Index, trouble: &Trouble) -> String {
+    match (trouble.step, trouble.event) {
+        (Some(step), _) => format!("step {}", label(index, step)),
+        (None, Some(event)) => format!("event {event}"),
+        (None, None) => "some step".to_owned(),
+    }
+}
+
+/// The recorded id of a step, or its place where there is none.
+fn label(index: &Index, n: usize) -> String {
+    let id = index.steps().get(n).and_then(|step| step.step_id);
+    id.map_or_else(|| format!("#{n}"), |id| id.to_string())
+}
+
+fn health((total, problems): (usize, usize)) -> String {
+    match (problems, total - problems) {
+        (0, 0) => "clean".to_owned(),
+        (0, notes) => counted(notes, "note"),
+        (problems, 0) => counted(problems, "problem"),
+        (problems, notes) => format!("{}, {}", counted(problems, "problem"), counted(notes, "note")),
+    }
+}

@@ -1,0 +1,121 @@
+//! Is every recorded run explained as its files say? The words of `board why`, each read against the run once, and kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::board::{BINARY, Board};
+use crate::disk::{corpus, walk};
+use crate::traces::traces;
+
+fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs")
+}
+
+/// Every run directory below `root`, sorted.
+fn runs(root: &Path) -> Vec<PathBuf> {
+    let is_run =
+        |path: &PathBuf| ["manifest.json", "steps.jsonl", "events.jsonl"].iter().any(|file| path.join(file).is_file());
+    let runs: Vec<PathBuf> = walk(root).into_iter().filter(is_run).collect();
+    assert!(runs.len() > 20, "{} has runs", root.display());
+    runs
+}
+
+fn said(run: &Path, more: &[&str]) -> String {
+    let output = Command::new(BINARY).arg("why").arg(run).args(more).env("NO_COLOR", "1").output().unwrap();
+    let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!((output.status.code(), &*err), (Some(0), ""), "{}", run.display());
+    out
+}
+
+/// What is said about every run below `root`, without the rules that cannot be told: their number is in the heading.
+fn explanations(root: &Path) -> String {
+    let told = |run: PathBuf| {
+        let text = said(&run, &[]);
+        assert!(!text.contains(&*root.to_string_lossy()), "no path of this machine in {text}");
+        let lines = text.lines().filter(|line| !(line.starts_with("  ") && line.contains(" unknown  (")));
+        lines.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    runs(root).into_iter().map(told).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_run_of_the_corpus_is_explained() {
+    insta::assert_snapshot!("corpus", explanations(&corpus()));
+}
+
+#[test]
+fn every_sample_run_is_explained() {
+    insta::assert_snapshot!("samples", explanations(&samples()));
+}
+
+#[test]
+fn every_other_recorded_run_is_explained() {
+    let Some(traces) = traces() else { return };
+    insta::assert_snapshot!("traces", explanations(&traces));
+}
+
+fn document(run: &Path) -> Value {
+    serde_json::from_str(&said(run, &["--json"])).expect("one document")
+}
+
+#[test]
+fn our_own_runs_are_explained_by_their_recorded_verdict() {
+    let mut with_verdict = 0;
+    for run in runs(&samples()) {
+        let manifest: Value = serde_json::from_slice(&fs::read(run.join("manifest.json")).unwrap()).unwrap();
+        let Some(stop) = manifest.get("stop").filter(|stop| stop.is_object()) else { continue };
+        with_verdict += 1;
+        let told = document(&run);
+        let fired: Vec<&Value> =
+            told["rules"].as_array().unwrap().iter().filter(|rule| rule["result"] == "fired").collect();
+        let [fired] = fired.as_slice() else { panic!("{}: {fired:?}", run.display()) };
+        let place = run.display();
+        assert_eq!(
+            (&fired["code"], &fired["step_id"]),
+            (&stop["code"], stop.get("step").unwrap_or(&Value::Null)),
+            "{place}"
+        );
+        for number in ["measured", "limit"] {
+            if let Some(recorded) = stop.get(number) {
+                assert_eq!(&fired[number], recorded, "{place}");
+            }
+        }
+        assert_eq!((&told["outcome"], &told["certainty"]), (&stop["outcome"], &json!("recorded")), "{place}");
+        let also: Vec<&Value> = told["rules"].as_array().unwrap().iter().filter(|rule| rule["also"] == true).collect();
+        let named = stop.get("also").and_then(Value::as_array).map_or(0, Vec::len);
+        assert!(also.len() >= named, "{place}: {also:?}");
+    }
+    assert!(with_verdict > 20, "the sample runs record verdicts");
+}
+
+#[test]
+fn the_command_and_the_server_say_the_same() {
+    let board = Board::serve(&samples());
+    crate::wait::until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    for name in ["budget_tokens", "crash", "critic_stop", "refused_answer", "task_validation_failed"] {
+        let told = document(&samples().join(name));
+        assert_eq!(told, board.json(&format!("/api/runs/{name}/why")), "{name}");
+        for key in [
+            "headline",
+            "outcome",
+            "stop_reason",
+            "certainty",
+            "step",
+            "evidence",
+            "rules",
+            "contradictions",
+            "first_trouble",
+            "liveness",
+        ] {
+            assert!(told.get(key).is_some(), "{name} has {key}");
+        }
+        for rule in told["rules"].as_array().unwrap() {
+            for key in ["id", "kind", "result", "measured", "limit", "op", "unit", "limit_from", "headroom"] {
+                assert!(rule.get(key).is_some(), "{name}: {rule} has {key}");
+            }
+        }
+    }
+}
