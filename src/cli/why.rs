@@ -99,6 +99,11 @@ fn write_rules(out: &mut dyn Write, rows: &[Rule], ended: bool, look: &Look) -> 
         let compared = match (rule.measured, rule.limit) {
             (None, None) => String::new(),
             (Some(_), None) => amount(rule.measured),
+            // A comparison that does not hold reads as one that does.
+            _ if rule.result != Standing::Fired && !rule.also => {
+                let word = if rule.op == "<" { ", limit" } else { " of" };
+                format!("{}{word} {}", amount(rule.measured), amount(rule.limit))
+            }
             _ => [amount(rule.measured), rule.op.clone(), amount(rule.limit)].join(" "),
         };
         let state = rule.state(ended);

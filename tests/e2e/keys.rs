@@ -54,9 +54,9 @@ fn a_walk_through_a_run() {
     page.press("v");
     page.wait("document.activeElement.id === 'verdict' || document.activeElement.closest('.why')");
     for (key, tab) in [("2", 1), ("3", 2), ("1", 0)] {
-        let target = page.eval(&format!("document.querySelectorAll('nav.tabs a')[{tab}].pathname"));
+        let target = page.eval(&format!("document.querySelectorAll('nav.tabs a')[{tab}].href"));
         page.press(key);
-        page.wait(&format!("location.pathname === {target} && document.readyState === 'complete'"));
+        page.wait(&format!("location.href === {target} && document.readyState === 'complete'"));
     }
 }
 

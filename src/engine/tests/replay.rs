@@ -4,7 +4,14 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::analysis::facts::{Depth, tests::Files};
-use crate::stop::{Budget, Code, Origin, Source, Stats, StepFacts, StopRules, StopSet, StopSpec, StopVerdict};
+use crate::analysis::life::Outside;
+use crate::analysis::summary::summary;
+use crate::analysis::whatif::{Found, Question};
+use crate::analysis::why::{Standing, why};
+use crate::model::RunKey;
+use crate::stop::{
+    Budget, Code, EntryRule, Origin, Source, Stats, StepFacts, StopRules, StopSet, StopSpec, StopVerdict,
+};
 
 /// One step of a random play.
 #[derive(Debug, Clone)]
@@ -189,6 +196,26 @@ proptest! {
         let judged = recorded.source == Source::Completion || heads.rules.as_ref().is_some_and(|rules| !rules.completion.is_empty());
         let from_heads = set.replay_from(heads.resumed, &heads.facts).verdict.map(|verdict| (verdict.criterion, verdict.step));
         prop_assert!(judged || from_heads == Some((recorded.criterion.clone(), recorded.step)), "{:?}", from_heads);
+        // The explanation names the rule of the verdict, and each recorded rule by itself would have done what it did.
+        let summary = summary(&RunKey::new("r"), "r".to_owned(), &files.index, Outside::default());
+        let told = why(&summary, &files.index, &files);
+        let fired: Vec<_> = told.rules.iter().filter(|rule| rule.result == Standing::Fired).collect();
+        prop_assert_eq!(fired.len(), 1);
+        let named = if recorded.criterion.starts_with("critic[") { "critics" } else { &recorded.criterion };
+        prop_assert_eq!(&*fired[0].id, named);
+        prop_assert_eq!(summary.verdict.outcome.word(), recorded.outcome.as_str());
+        let read = files.record(Depth::Texts);
+        let entries = read.rules.iter().flat_map(|rules| rules.completion.iter().chain(&rules.policies));
+        for entry in entries {
+            let EntryRule::Spec(spec) = &entry.rule else { continue };
+            let asked = Question::new(vec![spec.clone()]).unwrap().ask(&read, false).remove(0);
+            let id = entry.id.clone().unwrap_or_default();
+            if id == recorded.criterion || recorded.also.contains(&id) {
+                prop_assert_eq!((asked.found, asked.step), (Found::Same, recorded.step), "{}", spec);
+            } else {
+                prop_assert!(matches!(asked.found, Found::NotReached | Found::Unknown), "{}: {:?}", spec, asked);
+            }
+        }
         for record in &result.steps {
             let line = disk.step_lines[record.step as usize].as_bytes();
             prop_assert_eq!(&StepFacts::from_line(record.step, line).unwrap(), &record.facts);

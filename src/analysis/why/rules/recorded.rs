@@ -153,7 +153,8 @@ fn judge(rules: &mut Vec<Rule>, stop: &RecordedStop) {
     }
     let also: Vec<String> = stop.also.iter().map(|id| own(id)).collect();
     for rule in rules.iter_mut() {
-        rule.also |= also.contains(&rule.id);
+        // What is true by now and was not asked at that moment did not end the run there either.
+        rule.also = also.contains(&rule.id);
         if rule.id != fired {
             continue;
         }
