@@ -109,10 +109,23 @@ impl Question {
 
     /// Asks each rule by itself about a run. `ended_well` says whether it came to an answer or another good end.
     pub fn ask(&self, record: &Record, ended_well: bool) -> Vec<RuleResult> {
+        self.ask_all(record, ended_well).0
+    }
+
+    /// The same, and what the whole record comes to.
+    pub fn ask_all(&self, record: &Record, ended_well: bool) -> (Vec<RuleResult>, Tally) {
         let firsts = self.set.firsts(record.resumed.clone(), &record.facts);
-        let of = |place: usize| firsts.rules.iter().find(|first| first.id == place.to_string());
-        let answer = |(place, spec): (usize, &StopSpec)| Some(told(spec, of(place)?, &firsts, record, ended_well));
-        self.specs.iter().enumerate().filter_map(answer).collect()
+        // A set keeps completion rules before policies; the ids say which rule is whose.
+        let mut by_place: Vec<Option<&FirstStop>> = vec![None; self.specs.len()];
+        for first in &firsts.rules {
+            if let Some(place) = first.id.parse().ok().and_then(|place: usize| by_place.get_mut(place)) {
+                *place = Some(first);
+            }
+        }
+        let answer = |(spec, first): (&StopSpec, Option<&FirstStop>)| {
+            first.map(|first| told(spec, first, &firsts, record, ended_well))
+        };
+        (self.specs.iter().zip(by_place).filter_map(answer).collect(), firsts.end)
     }
 }
 
