@@ -121,14 +121,19 @@ impl FromRequestParts<AppState> for LastPart {
     }
 }
 
-/// The query's parameters, decoded; of a repeated one the last counts.
+/// The query's parameters, decoded; of a repeated one the last counts, unless all are asked for.
 #[derive(Debug, Default)]
-pub(super) struct Params(HashMap<String, String>);
+pub(super) struct Params(HashMap<String, Vec<String>>);
 
 impl Params {
     /// The value of a parameter, empty where it is not given.
     pub(super) fn text(&self, name: &str) -> &str {
-        self.0.get(name).map_or("", String::as_str)
+        self.0.get(name).and_then(|values| values.last()).map_or("", String::as_str)
+    }
+
+    /// Every value of a parameter that may be repeated, in order.
+    pub(super) fn all(&self, name: &str) -> &[String] {
+        self.0.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// Whether a parameter is given, with or without a value.
@@ -163,7 +168,10 @@ impl<S: Sync> FromRequestParts<S> for Params {
             percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
         };
         let pairs = parts.uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
-        let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        Ok(Self(pairs.map(|(name, value)| (decode(name), decode(value))).collect()))
+        let mut params = Self::default();
+        for (name, value) in pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))) {
+            params.0.entry(decode(name)).or_default().push(decode(value));
+        }
+        Ok(params)
     }
 }
