@@ -46,6 +46,10 @@ const PAGES: &[&str] = &[
     "/runs/died",
     "/runs/critic_failed",
     "/runs/refused?tab=manifest",
+    "/whatif?sweep=max_steps&values=1..9",
+    "/whatif?sweep=critic_below&critic=ProgressCritic&streak=2",
+    "/whatif?q=steps%3Cmany&rule=max_steps%3D2&rule=stop_on_tool%3Drun_python",
+    "/whatif?q=nothing-is-called-so",
 ];
 
 /// A page that is not there; the browser itself reports the status to the console.
