@@ -11,6 +11,7 @@ pub mod number;
 pub mod query;
 pub mod select;
 pub mod summary;
+pub mod sweep;
 pub mod timing;
 pub mod verdict;
 pub mod whatif;

@@ -99,6 +99,8 @@ pub struct Question {
     specs: Vec<StopSpec>,
     set: StopSet,
     depth: Depth,
+    /// Per rule how it is switched off, where it is.
+    off: Vec<Option<String>>,
 }
 
 impl Question {
@@ -113,7 +115,10 @@ impl Question {
             builder = builder.rule(RuleEntry::from(spec).named(place.to_string()));
         }
         let depth = specs.iter().map(depth).max().unwrap_or(Depth::Heads);
-        Ok(Self { set: builder.build()?, specs, depth })
+        let set = builder.build()?;
+        let off = switched_off(&set);
+        let off = (0..specs.len()).map(|place| off(&place.to_string())).collect();
+        Ok(Self { set, specs, depth, off })
     }
 
     /// The rules, in the order of the answers.
@@ -128,20 +133,28 @@ impl Question {
 
     /// Asks each rule by itself about a run. `ended_well` says whether it came to an answer or another good end.
     pub fn ask(&self, record: &Record, ended_well: bool) -> Vec<RuleResult> {
+        self.ask_all(record, ended_well).0
+    }
+
+    /// The same, and what the whole record comes to.
+    pub fn ask_all(&self, record: &Record, ended_well: bool) -> (Vec<RuleResult>, Tally) {
         let firsts = self.set.firsts(record.resumed.clone(), &record.facts);
-        let of = |place: usize| firsts.rules.iter().find(|first| first.id == place.to_string());
-        let off = switched_off(&self.set);
-        let answer = |(place, spec): (usize, &StopSpec)| {
-            let first = of(place)?;
-            let told = told(Some(spec), first, &firsts, record, ended_well);
-            Some(RuleResult { off: off(&first.id), ..told })
+        // A set keeps completion rules before policies; the ids say which rule is whose.
+        let mut by_place: Vec<Option<&FirstStop>> = vec![None; self.specs.len()];
+        for first in &firsts.rules {
+            if let Some(place) = first.id.parse().ok().and_then(|place: usize| by_place.get_mut(place)) {
+                *place = Some(first);
+            }
+        }
+        let answer = |((spec, off), first): ((&StopSpec, &Option<String>), Option<&FirstStop>)| {
+            Some(RuleResult { off: off.clone(), ..told(Some(spec), first?, &firsts, record, ended_well) })
         };
-        self.specs.iter().enumerate().filter_map(answer).collect()
+        (self.specs.iter().zip(&self.off).zip(by_place).filter_map(answer).collect(), firsts.end)
     }
 }
 
 /// How the rules of a set are switched off, by id: what they say before anything happened.
-fn switched_off(set: &StopSet) -> impl Fn(&str) -> Option<String> {
+fn switched_off(set: &StopSet) -> impl Fn(&str) -> Option<String> + use<> {
     let readings = set.survey(&Stats::default(), &StepFacts::unknown(0)).into_iter();
     let off: Vec<(String, String)> = readings
         .filter_map(|reading| match reading.check {

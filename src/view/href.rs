@@ -38,6 +38,11 @@ pub fn runs(query: &str) -> String {
     with_query("/", &[("q", query)])
 }
 
+/// Other rules over the runs that a query selects.
+pub fn sweep(query: &str) -> String {
+    with_query("/whatif", &[("q", query)])
+}
+
 /// The page of a run.
 pub fn run(key: &str) -> String {
     format!("/runs/{}", encode(key))

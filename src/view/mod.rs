@@ -26,6 +26,7 @@ pub mod sign;
 pub mod state_diff;
 pub mod step;
 pub mod svg;
+pub mod sweep;
 pub mod tabs;
 pub mod text;
 pub mod whatif;
@@ -59,6 +60,8 @@ pub enum Place {
     Runs,
     /// A page of one run, below the run table.
     Run,
+    /// Other rules over many runs.
+    WhatIf,
     /// None of them, as on an error page.
     #[default]
     None,
@@ -70,8 +73,13 @@ impl Place {
         match self {
             Place::Runs => Some("page"),
             Place::Run => Some("true"),
-            Place::None => None,
+            Place::WhatIf | Place::None => None,
         }
+    }
+
+    /// The value of `aria-current` on the link to other rules over many runs.
+    pub fn current_whatif(self) -> Option<&'static str> {
+        (self == Place::WhatIf).then_some("page")
     }
 }
 

@@ -18,6 +18,7 @@ mod raw;
 mod rule;
 mod scores;
 mod step;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod whatif;
@@ -28,6 +29,7 @@ pub use raw::write_raw;
 pub use rule::Rule;
 pub use scores::{CriticScores, Point, Scores, scores};
 pub use step::{Critic, Event, Events, Step, StepHead, Steps, event, events_of, step, step_head, step_heads};
+pub use sweep::{Sweep, sweep};
 pub use whatif::{WhatIf, whatif};
 pub use why::{Evidence, Trouble, Why, why};
 

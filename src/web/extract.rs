@@ -120,7 +120,7 @@ impl FromRequestParts<AppState> for LastPart {
     }
 }
 
-/// The query's parameters, decoded; of a repeated one the last counts.
+/// The query's parameters, decoded; of a repeated one the last counts, unless all are asked for.
 #[derive(Debug, Default)]
 pub(super) struct Params(Vec<(String, String)>);
 
@@ -173,7 +173,10 @@ impl<S: Sync> FromRequestParts<S> for Params {
             percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
         };
         let pairs = parts.uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
-        let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        Ok(Self(pairs.map(|(name, value)| (decode(name), decode(value))).collect()))
+        let mut params = Self::default();
+        for (name, value) in pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))) {
+            params.0.push((decode(name), decode(value)));
+        }
+        Ok(params)
     }
 }

@@ -12,6 +12,7 @@ mod pages;
 mod run;
 mod serve;
 mod statics;
+mod sweep;
 mod whatif;
 
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub struct AppState {
     /// The name the server was told to listen on, beside addresses and `localhost`.
     host: Arc<str>,
     zone: TimeZone,
+    /// Questions over many runs that are under way or were answered lately.
+    sweeps: Arc<sweep::Jobs>,
     /// True once the server is to stop; streams end then.
     stopping: watch::Receiver<bool>,
 }
@@ -46,7 +49,8 @@ impl AppState {
         // A start is told apart by its time; nobody has to guess or keep it secret.
         let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let boot = format!("{:x}", started.as_nanos());
-        Self { library, boot: boot.into(), host: host.into(), zone: TimeZone::system(), stopping }
+        let sweeps = Arc::new(sweep::Jobs::new(stopping.clone()));
+        Self { library, boot: boot.into(), host: host.into(), zone: TimeZone::system(), sweeps, stopping }
     }
 }
 
@@ -55,6 +59,8 @@ pub fn router(state: AppState) -> Router {
     let pages = Router::new()
         .route("/", get(pages::runs))
         .route("/live/runs", get(pages::runs_pulse))
+        .route("/whatif", get(sweep::page))
+        .route("/live/whatif", get(sweep::part))
         .route("/runs/{key}", get(run::page))
         .route("/runs/{key}/", get(run::page))
         .route("/runs/{key}/live", get(run::pulse))
@@ -72,6 +78,7 @@ pub fn router(state: AppState) -> Router {
         .fallback(pages::not_found);
     let api = Router::new()
         .route("/runs", get(api::runs))
+        .route("/whatif", get(sweep::json))
         .route("/runs/{key}", get(api::run))
         .route("/runs/{key}/steps", get(api::steps))
         .route("/runs/{key}/steps/{n}", get(api::step))

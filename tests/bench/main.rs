@@ -7,6 +7,7 @@
 //! | `huge` | one long run: first page, whole index, single steps, memory | `--megabytes 400` |
 //! | `engine` | the embedded engine: a step with the trace off and on, bytes a step | `--steps 1000` |
 //! | `why` | what is asked about one long run: its explanation, its page, other rules | `--steps 20000` |
+//! | `sweep` | other rules over many runs, and the run table meanwhile | `--runs 2000 --steps 100` |
 //!
 //! Without a name all of them run. `--dir DIR` says where the data is made (default: the system's temporary
 //! directory); it is removed afterwards. Nothing here fails because it is slow: numbers are for people to compare.
@@ -21,6 +22,8 @@ mod cdp;
 #[path = "../support/disk.rs"]
 mod disk;
 mod engine;
+#[path = "../support/heavy.rs"]
+mod heavy;
 #[path = "../support/http.rs"]
 mod http;
 mod huge;
@@ -33,6 +36,7 @@ mod report;
 #[path = "../support/sse.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod sse;
+mod sweep;
 #[path = "../support/wait.rs"]
 mod wait;
 mod why;
@@ -60,7 +64,7 @@ impl Options {
                     let number = value()?.parse().map_err(|_| format!("{arg} needs a number"))?;
                     options.numbers.insert(arg, number);
                 }
-                "live" | "many" | "huge" | "engine" | "why" => options.names.push(arg),
+                "live" | "many" | "huge" | "engine" | "why" | "sweep" => options.names.push(arg),
                 _ => return Err(format!("unknown: {arg}")),
             }
         }
@@ -92,6 +96,7 @@ fn main() {
         ("huge", huge::run),
         ("engine", engine::run),
         ("why", why::run),
+        ("sweep", sweep::run),
     ];
     for (name, bench) in all {
         if options.wants(name) {

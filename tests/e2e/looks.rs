@@ -48,6 +48,10 @@ const PAGES: &[&str] = &[
     "/runs/refused?tab=manifest",
     "/runs/critic_failed/whatif",
     "/runs/q060_critic_odd_outputs/whatif?rule=max_steps%3Dx&rule=nonsense&rule=max_rounds%3D0&rule=critic_below%3Dno%3A1",
+    "/whatif?sweep=max_steps&values=1..9",
+    "/whatif?sweep=critic_below&critic=ProgressCritic&streak=2",
+    "/whatif?q=steps%3Cmany&rule=max_steps%3D2&rule=stop_on_tool%3Drun_python",
+    "/whatif?q=nothing-is-called-so",
 ];
 
 /// A page that is not there; the browser itself reports the status to the console.

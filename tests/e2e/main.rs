@@ -8,6 +8,8 @@ mod board;
 mod disk;
 #[path = "../support/engine_runs.rs"]
 mod engine_runs;
+#[path = "../support/heavy.rs"]
+mod heavy;
 #[path = "../support/http.rs"]
 #[expect(dead_code, reason = "shared with the integration tests, which use more of it")]
 mod http;
@@ -23,4 +25,5 @@ mod live;
 mod looks;
 mod page;
 mod site;
+mod sweep;
 mod whatif;

@@ -12,6 +12,8 @@ mod disk;
 mod endpoint;
 #[path = "../support/engine_runs.rs"]
 mod engine_runs;
+#[path = "../support/heavy.rs"]
+mod heavy;
 #[path = "../support/http.rs"]
 mod http;
 #[path = "../support/sse.rs"]
@@ -32,6 +34,7 @@ mod pages;
 mod props;
 #[cfg(feature = "llm")]
 mod run;
+mod sweep;
 mod tables;
 mod traces;
 mod whatif;

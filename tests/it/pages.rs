@@ -180,6 +180,8 @@ fn every_route_has_its_type_and_headers() {
         (format!("/api/runs/{run}/steps"), "application/json"),
         (format!("/api/runs/{run}/steps/0"), "application/json"),
         (format!("/api/runs/{run}/why"), "application/json"),
+        ("/whatif?q=".to_owned(), "text/html; charset=utf-8"),
+        ("/api/whatif?sweep=token_budget".to_owned(), "application/json"),
         (format!("/api/runs/{run}/raw"), "application/json"),
         ("/healthz".to_owned(), "application/json"),
     ] {

@@ -1,0 +1,293 @@
+//! What do rules do to many runs together? Counts and sums that do not depend on the order in which runs are added.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Answer, Dial, Told, anywhere, count};
+use crate::analysis::whatif::Found;
+use crate::model::RunKey;
+
+/// At most this many runs whose answer is lost are named; all are counted.
+pub const MAX_LOST: usize = 50;
+
+/// What is summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// Steps.
+    Steps,
+    /// Tokens.
+    Tokens,
+    /// Milliseconds on the recorded machines.
+    Ms,
+}
+
+/// All rules over all runs that were added.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sweep {
+    /// How many were asked.
+    pub runs: u64,
+    /// How many of these ended with an answer or otherwise well.
+    pub answers: u64,
+    /// How many are still going; they count as far as they are written.
+    pub going: u64,
+    /// Of how many some tokens are an estimate.
+    pub estimated: u64,
+    /// Of how many something is worked out rather than recorded.
+    pub inferred: u64,
+    /// How many were to be asked and were gone by then.
+    pub vanished: u64,
+    /// How many were to be asked and are not read to their end yet.
+    pub unread: u64,
+    /// The limits of the varied rule, then the other rules, then these together where there are several.
+    pub effects: Vec<Effect>,
+    /// Missing facts, with the number of runs that lack each for at least one rule.
+    pub(super) needs: BTreeMap<String, u64>,
+    /// How many of the effects are limits of the varied rule.
+    limits: usize,
+}
+
+/// One rule over all runs.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Effect {
+    /// Runs it would have stopped before their recorded end.
+    pub cut: u64,
+    /// Runs it stops at the step at which they ended.
+    pub same: u64,
+    /// Runs it does not stop.
+    pub not_reached: u64,
+    /// Runs of which it cannot be told.
+    pub unknown: u64,
+    /// The answers that would have been lost.
+    pub lost: Lost,
+    /// The answers that stay.
+    pub kept: u64,
+    /// The answers of runs of which it cannot be told.
+    pub unknown_answers: u64,
+    /// Steps.
+    pub steps: Sum,
+    /// Tokens.
+    pub tokens: Sum,
+    /// Milliseconds.
+    pub ms: Sum,
+}
+
+/// Runs that would have lost their answer.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Lost {
+    /// All of them.
+    pub count: u64,
+    /// The first [`MAX_LOST`] by name, with the step at which each is stopped.
+    pub named: BTreeMap<RunKey, Option<u64>>,
+}
+
+/// A sum over the runs that are known: of which the record says it in whole, and of which it can be told what the rule
+/// does. Of a varied rule the same runs at every limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// How many runs these are.
+    pub runs: u64,
+    /// How many of them have an answer.
+    pub answers: u64,
+    /// How many of these answers stay.
+    pub kept: u64,
+    /// What is spent under the rule.
+    pub spent: u64,
+    /// What it spares.
+    pub saved: u64,
+}
+
+impl Sum {
+    /// What was spent as recorded.
+    pub fn recorded(&self) -> u64 {
+        self.spent.saturating_add(self.saved)
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.runs += other.runs;
+        self.answers += other.answers;
+        self.kept += other.kept;
+        self.spent = self.spent.saturating_add(other.spent);
+        self.saved = self.saved.saturating_add(other.saved);
+    }
+}
+
+impl Lost {
+    fn add(&mut self, key: RunKey, step: Option<u64>) {
+        self.named.insert(key, step);
+        while self.named.len() > MAX_LOST {
+            self.named.pop_last();
+        }
+    }
+}
+
+impl Effect {
+    /// The sum of a measure.
+    pub fn sum(&self, measure: Measure) -> &Sum {
+        match measure {
+            Measure::Steps => &self.steps,
+            Measure::Tokens => &self.tokens,
+            Measure::Ms => &self.ms,
+        }
+    }
+
+    fn sum_mut(&mut self, measure: Measure) -> &mut Sum {
+        match measure {
+            Measure::Steps => &mut self.steps,
+            Measure::Tokens => &mut self.tokens,
+            Measure::Ms => &mut self.ms,
+        }
+    }
+
+    fn add(&mut self, answer: &Answer, told: &Told) {
+        match told.found {
+            Found::Earlier => self.cut += 1,
+            Found::Same => self.same += 1,
+            Found::NotReached => self.not_reached += 1,
+            Found::Unknown => self.unknown += 1,
+        }
+        if told.answer_lost {
+            self.lost.count += 1;
+            self.lost.add(answer.key.clone(), told.step);
+        } else if answer.ended_well {
+            let answers = if told.found == Found::Unknown { &mut self.unknown_answers } else { &mut self.kept };
+            *answers += 1;
+        }
+    }
+
+    fn add_sum(&mut self, measure: Measure, answer: &Answer, told: &Told, whole: u64, saved: u64) {
+        self.sum_mut(measure).merge(&Sum {
+            runs: 1,
+            answers: u64::from(answer.ended_well),
+            kept: u64::from(answer.ended_well && !told.answer_lost),
+            spent: whole.saturating_sub(saved),
+            saved,
+        });
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.cut += other.cut;
+        self.same += other.same;
+        self.not_reached += other.not_reached;
+        self.unknown += other.unknown;
+        self.kept += other.kept;
+        self.unknown_answers += other.unknown_answers;
+        self.lost.count += other.lost.count;
+        for (key, step) in other.lost.named {
+            self.lost.add(key, step);
+        }
+        self.steps.merge(&other.steps);
+        self.tokens.merge(&other.tokens);
+        self.ms.merge(&other.ms);
+    }
+}
+
+/// What a rule spares of a measure; `None` where that cannot be told.
+fn saved(told: &Told, measure: Measure) -> Option<u64> {
+    match told.found {
+        Found::Unknown => None,
+        Found::Same | Found::NotReached => Some(0),
+        Found::Earlier => match measure {
+            Measure::Steps => told.saved.steps,
+            Measure::Tokens => told.saved.tokens,
+            Measure::Ms => told.saved.ms,
+        },
+    }
+}
+
+impl Sweep {
+    pub(super) fn new(limits: usize, effects: usize) -> Self {
+        Self {
+            runs: 0,
+            answers: 0,
+            going: 0,
+            estimated: 0,
+            inferred: 0,
+            vanished: 0,
+            unread: 0,
+            effects: vec![Effect::default(); effects],
+            needs: BTreeMap::new(),
+            limits,
+        }
+    }
+
+    /// The limits of the varied rule, in rising order.
+    pub fn limits(&self) -> &[Effect] {
+        self.effects.get(..self.limits).unwrap_or_default()
+    }
+
+    /// The other rules, and then these together where there are several.
+    pub fn rules(&self) -> &[Effect] {
+        self.effects.get(self.limits..).unwrap_or_default()
+    }
+
+    /// Adds a run.
+    pub fn add(&mut self, answer: &Answer) {
+        self.runs += 1;
+        self.answers += u64::from(answer.ended_well);
+        self.going += u64::from(answer.going);
+        self.estimated += u64::from(answer.estimated);
+        self.inferred += u64::from(answer.inferred);
+        for (effect, told) in self.effects.iter_mut().zip(&answer.told) {
+            effect.add(answer, told);
+        }
+        let whole = answer.whole;
+        for (measure, whole) in
+            [(Measure::Steps, Some(whole.ran)), (Measure::Tokens, whole.tokens), (Measure::Ms, whole.ms)]
+        {
+            let Some(whole) = whole else { continue };
+            // Limits are compared with each other, so a run counts at all of them or at none.
+            let of_limits = answer.told.get(..self.limits).unwrap_or_default();
+            let all_known = of_limits.iter().all(|told| saved(told, measure).is_some());
+            for (place, (effect, told)) in self.effects.iter_mut().zip(&answer.told).enumerate() {
+                let saved = saved(told, measure).filter(|_| place >= self.limits || all_known);
+                if let Some(saved) = saved {
+                    effect.add_sum(measure, answer, told, whole, saved);
+                }
+            }
+        }
+        let needs: BTreeSet<&str> = answer.told.iter().filter_map(|told| told.needs.as_deref()).map(anywhere).collect();
+        needs.iter().for_each(|reason| count(&mut self.needs, reason, 1));
+    }
+
+    /// Adds what was summed up elsewhere for the same question.
+    pub fn merge(&mut self, other: Self) {
+        self.runs += other.runs;
+        self.answers += other.answers;
+        self.going += other.going;
+        self.estimated += other.estimated;
+        self.inferred += other.inferred;
+        self.vanished += other.vanished;
+        self.unread += other.unread;
+        for (effect, more) in self.effects.iter_mut().zip(other.effects) {
+            effect.merge(more);
+        }
+        other.needs.iter().for_each(|(reason, runs)| count(&mut self.needs, reason, *runs));
+    }
+
+    /// What limits are judged by: tokens where most runs record them, else steps, which every run has.
+    pub fn measure(&self) -> Measure {
+        let tokens = self.limits().first().map_or(0, |effect| effect.tokens.runs);
+        if tokens * 2 >= self.runs && tokens > 0 { Measure::Tokens } else { Measure::Steps }
+    }
+
+    /// The limit that spares most without losing an answer, of equal ones the loosest; `None` where each that cuts a
+    /// run loses one, or none cuts any.
+    pub fn best(&self, dial: &Dial) -> Option<usize> {
+        self.choose(dial).filter(|(_, effect)| effect.lost.count == 0).map(|(place, _)| place)
+    }
+
+    /// The limit that cuts runs and loses the fewest answers, of equal ones the one that spares most, then the loosest.
+    pub fn mildest(&self, dial: &Dial) -> Option<usize> {
+        self.choose(dial).map(|(place, _)| place)
+    }
+
+    fn choose(&self, dial: &Dial) -> Option<(usize, &Effect)> {
+        let measure = self.measure();
+        let looser = |place: usize| if dial.stricter_upwards() { usize::MAX - place } else { place };
+        let worth = |(place, effect): &(usize, &Effect)| {
+            (Reverse(effect.lost.count), effect.sum(measure).saved, looser(*place))
+        };
+        let spares = |(_, effect): &(usize, &Effect)| effect.cut > 0 && effect.sum(measure).saved > 0;
+        self.limits().iter().enumerate().filter(spares).max_by_key(worth)
+    }
+}

@@ -1,0 +1,254 @@
+//! Sums over runs: what is counted, what is never mixed in, and that order does not matter.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::analysis::facts::tests::{Files, runs_below};
+use crate::analysis::life::Outside;
+use crate::analysis::summary::summary;
+use crate::stop::{Gate, StepFacts, Usage};
+
+fn asking(sweep: &str, values: &str, rules: &[&str]) -> Result<Asking, String> {
+    let typed = Typed { sweep, values, rules: rules.to_vec(), ..Typed::default() };
+    Asking::parse(&typed).map_err(|wrong| wrong.to_string())
+}
+
+fn inquiry(sweep: &str, values: &str, rules: &[&str]) -> Inquiry {
+    asking(sweep, values, rules).unwrap().ready(std::iter::empty()).unwrap()
+}
+
+/// A summary of a run that is about nothing; tests set what they need.
+fn blank(name: &str) -> Summary {
+    summary(&RunKey::new(name), name.to_owned(), &crate::model::Index::default(), Outside::default())
+}
+
+/// A run of `steps` steps of a second and 10 tokens each, the last with an answer where `answered`.
+fn run(name: &str, steps: u64, answered: bool, tokens: bool) -> (Summary, Record) {
+    let step = |n: u64| StepFacts {
+        reached: Gate::AfterStep,
+        t_start_ms: Some(n * 1000),
+        t_decided_ms: Some(n * 1000 + 600),
+        t_end_ms: Some(n * 1000 + 1000),
+        usage: tokens.then_some(Usage { input: 8, output: 2, estimated: false }),
+        candidate: answered && n + 1 == steps,
+        final_answer: (answered && n + 1 == steps).then(|| "forty two".to_owned()),
+        ..StepFacts::begin(n, n * 1000)
+    };
+    let record = Record { facts: (0..steps).map(step).collect(), ..Record::default() };
+    let mut summary = blank(name);
+    if answered {
+        summary.verdict.outcome = crate::analysis::verdict::Outcome::Completed;
+    }
+    (summary, record)
+}
+
+fn sums(inquiry: &Inquiry, runs: &[(Summary, Record)]) -> Sweep {
+    let mut sweep = inquiry.begin();
+    runs.iter().for_each(|(summary, record)| sweep.add(&inquiry.ask(summary, record)));
+    sweep
+}
+
+#[test]
+fn each_limit_says_what_it_cuts_loses_spends_and_saves() {
+    let inquiry = inquiry("max_steps", "2..6", &[]);
+    let sweep = sums(&inquiry, &[run("short", 3, true, true), run("long", 6, false, true), run("late", 5, true, true)]);
+    assert_eq!((sweep.runs, sweep.answers), (3, 2));
+    let rows: Vec<_> = sweep
+        .limits()
+        .iter()
+        .map(|effect| {
+            (effect.cut, effect.same, effect.lost.count, effect.kept, effect.steps.spent, effect.tokens.saved)
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        [(3, 0, 2, 0, 6, 80), (2, 1, 1, 1, 9, 50), (2, 0, 1, 1, 11, 30), (1, 1, 0, 2, 13, 10), (0, 1, 0, 2, 14, 0)]
+    );
+    assert!(sweep.limits().iter().all(|effect| effect.tokens.recorded() == 140 && effect.ms.recorded() == 14_000));
+    let lost: Vec<_> = sweep.limits()[1].lost.named.iter().map(|(key, step)| (key.as_str(), *step)).collect();
+    assert_eq!(lost, [("late", Some(2))]);
+    let best = sweep.best(&Dial::MaxSteps).unwrap();
+    assert_eq!(inquiry.names().nth(best).unwrap(), "max_steps=5");
+}
+
+#[test]
+fn what_is_unknown_is_counted_and_in_no_sum() {
+    let inquiry = inquiry("token_budget", "15,25", &[]);
+    let sweep = sums(&inquiry, &[run("told", 4, true, true), run("silent", 4, true, false)]);
+    let [first, _] = sweep.limits() else { panic!("two limits") };
+    assert_eq!((first.cut, first.unknown, first.lost.count, first.kept, first.unknown_answers), (1, 1, 1, 0, 1));
+    assert_eq!(first.steps, Sum { runs: 1, answers: 1, kept: 0, spent: 2, saved: 2 }, "only the run that can be told");
+    assert_eq!(first.tokens, Sum { runs: 1, answers: 1, kept: 0, spent: 20, saved: 20 });
+    assert_eq!(reasons(&sweep), [("the token usage of every step is not recorded", 1)]);
+    // A rule that can be told of a run without tokens counts its steps and leaves its tokens out.
+    let steps = sums(&super::tests::inquiry("max_steps", "2", &[]), &[run("silent", 4, true, false)]);
+    assert_eq!((steps.limits()[0].steps.runs, steps.limits()[0].tokens.runs), (1, 0));
+    assert_eq!(steps.measure(), Measure::Steps);
+}
+
+#[test]
+fn a_run_counts_at_all_limits_or_at_none() {
+    let mut gap = run("gap", 6, true, true);
+    gap.1.facts[4].usage = None;
+    let inquiry = inquiry("token_budget", "15,45", &[]);
+    let sweep = sums(&inquiry, &[gap, run("whole", 6, true, true)]);
+    let cut: Vec<_> = sweep.limits().iter().map(|effect| (effect.cut, effect.unknown)).collect();
+    assert_eq!(cut, [(2, 0), (1, 1)], "before the gap it can be told");
+    assert!(sweep.limits().iter().all(|effect| effect.tokens.runs == 1 && effect.tokens.recorded() == 60));
+}
+
+#[test]
+fn rules_beside_the_varied_one_are_asked_each_and_together() {
+    let inquiry = inquiry("max_steps", "4", &["max_rounds=3", "token_budget=15"]);
+    assert!(inquiry.asks_together());
+    assert_eq!(inquiry.names().collect::<Vec<_>>(), ["max_steps=4", "max_rounds=3", "token_budget=15"]);
+    let sweep = sums(&inquiry, &[run("told", 5, true, true), run("silent", 5, true, false)]);
+    let rows: Vec<_> = sweep.rules().iter().map(|effect| (effect.cut, effect.unknown, effect.tokens.saved)).collect();
+    // The silent run may be over the budget before its third round.
+    assert_eq!(rows, [(2, 0, 20), (1, 1, 30), (1, 1, 30)]);
+}
+
+#[test]
+fn where_every_limit_loses_answers_the_mildest_is_known() {
+    let inquiry = inquiry("max_steps", "1,2,3", &[]);
+    let sweep = sums(&inquiry, &[run("a", 2, true, true), run("b", 4, true, true)]);
+    assert_eq!((sweep.best(&Dial::MaxSteps), sweep.mildest(&Dial::MaxSteps)), (None, Some(1)));
+    // Of scores, a smaller limit is the looser one.
+    assert!(Dial::CriticBelow { critic: "tests".into(), steps: 1 }.stricter_upwards());
+}
+
+#[test]
+fn limits_are_numbers_ranges_and_points() {
+    let values = |dial: &Dial, text: &str| dial.values(text).map_err(|wrong| wrong.to_string());
+    let score = Dial::CriticBelow { critic: "tests".into(), steps: 1 };
+    assert_eq!(values(&Dial::MaxSteps, "5, 1..3,2").unwrap(), [1.0, 2.0, 3.0, 5.0]);
+    assert_eq!(values(&Dial::TokenBudget, "1000..20000/3").unwrap(), [1000.0, 10500.0, 20000.0]);
+    assert_eq!(values(&Dial::TokenBudget, "1000..20000").unwrap().len(), MAX_VALUES);
+    assert_eq!(values(&score, "0.1..0.3").unwrap(), [0.1, 0.15, 0.2, 0.25, 0.3]);
+    for (dial, text, words) in [
+        (&Dial::MaxSteps, "0", "\"0\" is no whole number from 1 on"),
+        (&Dial::LoopDetection, "1", "\"1\" is no whole number from 2 on"),
+        (&Dial::MaxSteps, "-3", "\"-3\" is no whole number"),
+        (&Dial::MaxSteps, "2.5", "\"2.5\" is no whole number"),
+        (&Dial::MaxSteps, "9..3", "goes from its smaller to its larger end"),
+        (&Dial::MaxSteps, "1..9/0", "2 to 50 of them"),
+        (&Dial::MaxSteps, "1..40,100..140", "81 limits are too many"),
+        (&Dial::MaxSteps, ",", "there is no limit to try"),
+        (&score, "low", "\"low\" is no score"),
+        (&score, "NaN", "\"NaN\" is no score"),
+    ] {
+        let wrong = values(dial, text).unwrap_err();
+        assert!(wrong.contains(words) && wrong.contains("Right ones: values="), "{text}: {wrong}");
+    }
+}
+
+#[test]
+fn limits_are_chosen_from_what_the_runs_took() {
+    let took = |dial: Dial, tokens: &[u64]| {
+        let runs: Vec<Summary> = tokens
+            .iter()
+            .map(|tokens| Summary { tokens: Some(*tokens), steps_now: *tokens as usize, ..blank("x") })
+            .collect();
+        dial.choose(runs.iter())
+    };
+    assert_eq!(took(Dial::MaxSteps, &[3, 5]), [1.0, 2.0, 3.0, 4.0, 5.0]);
+    let few = took(Dial::TokenBudget, &[12_483, 900]);
+    assert!(few.contains(&13_000.0) && few.contains(&900.0) && few.len() > 5, "{few:?}");
+    let many: Vec<u64> = (1..2000).map(|n| n * 37).collect();
+    let many = took(Dial::TokenBudget, &many);
+    assert!((20..=MAX_VALUES).contains(&many.len()) && many.last() == Some(&74_000.0), "{many:?}");
+    // Nothing recorded: one limit, of which nothing can be told.
+    assert_eq!(took(Dial::Timeout, &[4]), [1.0]);
+}
+
+#[test]
+fn a_question_that_cannot_be_asked_says_what_a_right_one_is() {
+    for (sweep, rules, words) in [
+        ("", vec!["max_step=3"], "no rule is called \"max_step\"; there are max_rounds"),
+        ("", vec!["max_steps=-3"], "A right one: max_steps=8"),
+        ("", vec!["content_match=("], "A right one: content_match=(?i)done"),
+        ("keyword", vec![], "no number of \"keyword\" can be varied; it can of max_steps"),
+        ("critic_below", vec![], "critic_below needs the name of a critic, as in critic=tests"),
+    ] {
+        let wrong = asking(sweep, "", &rules).unwrap_err();
+        assert!(wrong.contains(words), "{wrong}");
+    }
+    let asked = asking("", "", &["", " "]).unwrap();
+    assert_eq!(asked.to_string(), "max_steps auto", "nothing typed varies the steps");
+    assert_eq!(asking("max_steps", "2, 1", &[]), asking("max_steps", "1..2", &[]), "one question, two spellings");
+}
+
+#[test]
+fn the_runs_in_this_repository_are_swept() {
+    let inquiry = inquiry("max_steps", "1..40", &[]);
+    let mut sweep = inquiry.begin();
+    for path in runs_below("sample_runs") {
+        let files = Files::open(&path);
+        let name = path.file_name().unwrap().to_string_lossy();
+        let summary = summary(&RunKey::new(&name), name.to_string(), &files.index, Outside::default());
+        sweep.add(&inquiry.ask(&summary, &files.record(inquiry.depth())));
+    }
+    let told = |effect: &Effect| effect.cut + effect.same + effect.not_reached + effect.unknown;
+    assert!(sweep.runs > 20 && sweep.answers > 10);
+    assert!(sweep.limits().iter().all(|effect| told(effect) == sweep.runs && effect.unknown == 0));
+    let cuts: Vec<u64> = sweep.limits().iter().map(|effect| effect.cut).collect();
+    assert!(cuts.is_sorted_by(|a, b| a >= b), "a looser limit cuts no more: {cuts:?}");
+    let spent: Vec<u64> = sweep.limits().iter().map(|effect| effect.tokens.spent).collect();
+    assert!(spent.is_sorted(), "and spends no less: {spent:?}");
+}
+
+fn any_told() -> impl Strategy<Value = Told> {
+    let found = prop_oneof![Just(Found::Earlier), Just(Found::Same), Just(Found::NotReached), Just(Found::Unknown)];
+    let number = || proptest::option::of(0_u64..50);
+    (found, number(), (number(), number(), number()), any::<bool>()).prop_map(
+        |(found, step, (steps, tokens, ms), lost)| Told {
+            found,
+            step,
+            saved: Saved { steps, tokens, ms },
+            answer_lost: lost && found == Found::Earlier,
+            needs: (found == Found::Unknown).then(|| "3 steps have no line in steps.jsonl".to_owned()),
+        },
+    )
+}
+
+fn any_answer() -> impl Strategy<Value = Answer> {
+    let whole = (50_u64..90, proptest::option::of(50_u64..90), proptest::option::of(50_u64..90));
+    ("[a-z]{1,8}", any::<bool>(), any::<bool>(), whole, proptest::collection::vec(any_told(), 3)).prop_map(
+        |(key, well, going, (ran, tokens, ms), told)| {
+            let ended_well = well || told.iter().any(|told| told.answer_lost);
+            let whole = Tally { ran, tokens, ms };
+            Answer { key: RunKey::new(&key), ended_well, going, whole, estimated: well, inferred: going, told }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn the_order_and_the_grouping_of_runs_do_not_matter(
+        mut answers in proptest::collection::vec(any_answer(), 0..40),
+        cut in 0_usize..40,
+    ) {
+        // Keys are distinct on a board.
+        for (place, answer) in answers.iter_mut().enumerate() {
+            answer.key = RunKey::new(&format!("{}-{place}", answer.key));
+        }
+        let add = |answers: &[Answer]| {
+            let mut sweep = Sweep::new(2, 3);
+            answers.iter().for_each(|answer| sweep.add(answer));
+            sweep
+        };
+        let whole = add(&answers);
+        let (left, right) = answers.split_at(cut.min(answers.len()));
+        let mut merged = add(right);
+        merged.merge(add(left));
+        prop_assert_eq!(&merged, &whole);
+        answers.reverse();
+        prop_assert_eq!(&add(&answers), &whole);
+        for effect in &whole.effects {
+            prop_assert_eq!(effect.cut + effect.same + effect.not_reached + effect.unknown, whole.runs);
+            prop_assert_eq!(effect.kept + effect.lost.count + effect.unknown_answers, whole.answers);
+        }
+        let recorded: Vec<u64> = whole.limits().iter().map(|effect| effect.tokens.recorded()).collect();
+        prop_assert!(recorded.windows(2).all(|pair| pair[0] == pair[1]), "all limits are over the same runs");
+    }
+}

@@ -1,0 +1,200 @@
+//! Other rules over many runs: the page, the part that says how far it is, and the JSON.
+//!
+//! Asking starts a computation and changes nothing else; the same question asked again finds the same one.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+
+use super::AppState;
+use super::error::WebError;
+use super::extract::Params;
+use super::pages::{now, shown_roots};
+use super::run::html;
+use crate::analysis::query::Query;
+use crate::analysis::summary::Summary;
+use crate::analysis::sweep::{Asking, Typed};
+use crate::view::sweep::{self as view, Context, Form, Standing};
+use crate::view::wire;
+
+mod jobs;
+
+pub(super) use jobs::Jobs;
+use jobs::{Begin, Job, State as JobState};
+
+/// An answer waits so long for the result, so that few runs need no second request.
+const WAIT: Duration = Duration::from_millis(250);
+/// So many critics are offered to choose from.
+const MAX_CRITICS: usize = 100;
+
+/// `GET /whatif`
+pub(super) async fn page(State(state): State<AppState>, params: Params) -> Response {
+    let form = form(&params);
+    let (status, job) = match ask(&state, &form, &params).await {
+        Ok(job) => (StatusCode::OK, Ok(job)),
+        // What is wrong with a rule is said beside the field it was typed into.
+        Err(Refused::Rule(why)) => (StatusCode::BAD_REQUEST, Err(why)),
+        Err(Refused::Other(error)) => return error.respond(&state, false),
+    };
+    let page = show(&state, form, job, |context, standing| html(&view::page(context, standing.as_ref()))).await;
+    match page.and_then(|page| page) {
+        Ok(page) => (status, page).into_response(),
+        Err(error) => error.respond(&state, false),
+    }
+}
+
+/// `GET /live/whatif`
+pub(super) async fn part(State(state): State<AppState>, params: Params) -> Response {
+    let form = form(&params);
+    let made = match ask(&state, &form, &params).await {
+        Ok(job) => show(&state, form, Ok(job), |context, standing| html(&view::part(context, standing.as_ref()))).await,
+        Err(refused) => Err(refused.into()),
+    };
+    made.and_then(|part| part).unwrap_or_else(|error| error.respond(&state, false))
+}
+
+/// `GET /api/whatif`
+pub(super) async fn json(State(state): State<AppState>, params: Params) -> Response {
+    let form = form(&params);
+    let document = |context: &Context, standing: Option<Standing<'_>>| {
+        let document = standing.map(|standing| wire::sweep(context, &standing));
+        let body = serde_json::to_string(&document).map_err(|error| WebError::fault(&error))?;
+        Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+    };
+    let made = match ask(&state, &form, &params).await {
+        Ok(job) => show(&state, form, Ok(job), document).await,
+        Err(refused) => Err(refused.into()),
+    };
+    made.and_then(|document| document).unwrap_or_else(|error| error.respond(&state, true))
+}
+
+/// Why a question is not asked.
+enum Refused {
+    /// A rule or a limit is wrong: which, and how a right one is written.
+    Rule(String),
+    Other(WebError),
+}
+
+impl From<Refused> for WebError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Rule(why) => WebError::bad_request("This cannot be asked", &why),
+            Refused::Other(error) => error,
+        }
+    }
+}
+
+impl From<WebError> for Refused {
+    fn from(error: WebError) -> Self {
+        Refused::Other(error)
+    }
+}
+
+fn form(params: &Params) -> Form {
+    let text = |name: &str| params.text(name).to_owned();
+    Form {
+        query: text("q"),
+        sweep: text("sweep"),
+        values: text("values"),
+        critic: text("critic"),
+        streak: text("streak"),
+        rules: params.all("rule").unwrap_or_default().into_iter().filter(|rule| !rule.trim().is_empty()).collect(),
+    }
+}
+
+/// Finds the job that answers the question, or begins it.
+async fn ask(state: &AppState, form: &Form, params: &Params) -> Result<Arc<Job>, Refused> {
+    let typed = Typed {
+        sweep: &form.sweep,
+        values: &form.values,
+        critic: &form.critic,
+        streak: &form.streak,
+        rules: form.rules.iter().map(String::as_str).collect(),
+    };
+    let asking = Asking::parse(&typed).map_err(|wrong| Refused::Rule(wrong.to_string()))?;
+    let query = Query::parse(&form.query);
+    let id = format!("{query}\n{asking}");
+    // A link that asks again names the job that is not wanted any more, so that following it twice asks once.
+    let than = params.number("again")?.and_then(|number| i64::try_from(number).ok()).unwrap_or(i64::MIN);
+    let job = match state.sweeps.find(&id, than) {
+        Some(job) => job,
+        None => begin(state, id, than, asking, query).await?,
+    };
+    if params.number("cancel")?.and_then(|number| i64::try_from(number).ok()) == Some(job.number) {
+        job.cancel();
+    }
+    job.ended(WAIT).await;
+    Ok(job)
+}
+
+async fn begin(state: &AppState, id: String, than: i64, asking: Asking, query: Query) -> Result<Arc<Job>, Refused> {
+    let of = state.clone();
+    let made = tokio::task::spawn_blocking(move || {
+        // The revision comes before the runs: what changes in between is then told as a change.
+        let revision = *of.library.revision().borrow();
+        let mut runs = of.library.runs();
+        runs.retain(|run| query.matches(&*run.summary()));
+        let summaries: Vec<Arc<Summary>> = runs.iter().map(|run| run.summary()).collect();
+        let inquiry = asking.ready(summaries.iter().map(|summary| &**summary));
+        inquiry.map(|inquiry| Begin { inquiry, runs, query, revision, now: now() })
+    });
+    let begin = made.await.map_err(|error| WebError::fault(&error))?;
+    let begin = begin.map_err(|wrong| Refused::Rule(wrong.to_string()))?;
+    state.sweeps.begin(id, than, begin).ok_or_else(|| {
+        let detail = "Each asks many runs, and they take turns. Look again when one of them has ended.";
+        Refused::Other(WebError::new(StatusCode::SERVICE_UNAVAILABLE, "Too many questions are under way", detail))
+    })
+}
+
+/// Gives the view what it needs of the board and of the job, off the async threads.
+async fn show<T: Send + 'static>(
+    state: &AppState,
+    form: Form,
+    job: Result<Arc<Job>, String>,
+    make: impl FnOnce(&Context, Option<Standing<'_>>) -> T + Send + 'static,
+) -> Result<T, WebError> {
+    let state = state.clone();
+    let shown = tokio::task::spawn_blocking(move || {
+        let summaries: Vec<Arc<Summary>> = state.library.runs().iter().map(|run| run.summary()).collect();
+        let critics: BTreeSet<&str> =
+            summaries.iter().flat_map(|summary| &summary.critics).map(String::as_str).collect();
+        let (job, fault) = match job {
+            Ok(job) => (Some(job), None),
+            Err(why) => (None, Some(why)),
+        };
+        let context = Context {
+            critics: critics.into_iter().take(MAX_CRITICS).map(str::to_owned).collect(),
+            known: summaries.len(),
+            root: shown_roots(&state),
+            boot: state.boot.to_string(),
+            zone: state.zone.clone(),
+            query: Query::parse(&form.query),
+            form,
+            fault,
+        };
+        let Some(job) = job else { return make(&context, None) };
+        let progress = job.progress();
+        let standing = Standing {
+            state: match progress.state {
+                // Whoever looks again begins it again.
+                JobState::Running | JobState::Left => view::State::Running,
+                JobState::Done => view::State::Done,
+                JobState::Cancelled => view::State::Cancelled,
+                JobState::Failed => view::State::Failed,
+            },
+            number: job.number,
+            done: progress.done,
+            total: job.total(),
+            changed: job.changed(&state.library),
+            inquiry: &job.inquiry,
+            sweep: progress.sweep.as_deref(),
+        };
+        make(&context, Some(standing))
+    });
+    shown.await.map_err(|error| WebError::fault(&error))
+}

@@ -1,0 +1,47 @@
+//! Does a question over many runs come to its answer before the reader's eyes?
+
+use crate::heavy::many_long;
+use crate::page::Page;
+use crate::site::Site;
+use crate::wait::until;
+
+#[test]
+fn progress_becomes_the_answer_without_a_reload() {
+    let site = Site::with(&["q060/q060_handoff"]);
+    many_long(&site.path(""), 30, 1000);
+    until("all runs are read", || {
+        let health = site.board.json("/healthz");
+        (health["runs"] == 31 && health["indexing"] == 0).then_some(())
+    });
+    let page = Page::open();
+    page.goto(&site.url("/whatif?sweep=max_steps&values=1..1000/50"));
+    page.wait("document.querySelector('progress#asked')");
+    page.eval("void (window.unreloaded = true)");
+    page.eval("document.querySelector('#cancel').focus()");
+    let first = page.eval("document.querySelector('#asked').value").as_f64().unwrap_or_default();
+    page.wait(&format!("!document.querySelector('#asked') || document.querySelector('#asked').value > {first}"));
+    page.wait("document.querySelector('.swp-c') && !document.querySelector('#poll[hx-get]')");
+    assert_eq!(page.eval("window.unreloaded ?? false"), true, "the page was loaded again");
+    assert!(page.text("#answer [role=status]").contains("of 31 runs"), "{}", page.text("#answer"));
+    assert_eq!(page.count("#sweep tbody tr"), 51);
+    // A point leads to its row.
+    page.click(".swp-c a[href='#limit-0'] circle");
+    page.wait("location.hash === '#limit-0'");
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn the_run_list_leads_here_with_its_query() {
+    let site = Site::with(&["q060/q060_handoff", "q060/q060_sigkill"]);
+    let page = site.open("/?q=stop:final");
+    page.click(".filters form a.btn");
+    page.wait("location.pathname === '/whatif' && document.querySelector('#answer')");
+    assert_eq!(page.eval("document.querySelector('input[name=q]').value"), "stop:final");
+    page.eval("document.activeElement.blur()");
+    page.press("g");
+    page.press("r");
+    page.wait("location.pathname === '/' && document.readyState === 'complete'");
+    page.press("g");
+    page.press("w");
+    page.wait("location.pathname === '/whatif'");
+}

@@ -1,0 +1,162 @@
+//! Can other rules be asked of many runs? The page, the JSON, what is refused, and what ends a question early.
+
+use std::fs;
+use std::path::Path;
+
+use scraper::{Html, Selector};
+use serde_json::Value;
+
+use crate::board::Board;
+use crate::disk::copy;
+use crate::heavy::many_long;
+use crate::wait::until;
+
+/// A board over the runs of this repository's own engine, read to the end.
+fn sample_runs() -> (tempfile::TempDir, Board) {
+    let dir = tempfile::tempdir().unwrap();
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs"), &dir.path().join("runs"));
+    let board = Board::serve(&dir.path().join("runs"));
+    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    (dir, board)
+}
+
+/// The answer to a question, once it is there.
+fn answered(board: &Board, path: &str) -> Value {
+    until(&format!("{path} is answered"), || Some(board.json(path)).filter(|answer| answer["state"] != "running"))
+}
+
+fn texts(page: &Html, what: &str) -> Vec<String> {
+    let selector = Selector::parse(what).unwrap();
+    page.select(&selector).map(|element| element.text().collect::<String>().trim().to_owned()).collect()
+}
+
+fn hrefs(page: &Html, what: &str) -> Vec<String> {
+    let selector = Selector::parse(what).unwrap();
+    page.select(&selector).filter_map(|element| element.attr("href").map(str::to_owned)).collect()
+}
+
+#[test]
+fn the_page_and_the_json_say_the_same() {
+    let (_dir, board) = sample_runs();
+    let query = "sweep=max_steps&values=1..12&q=";
+    let json = answered(&board, &format!("/api/whatif?{query}"));
+    assert_eq!(json["state"], "done", "{json}");
+    assert_eq!((&json["done"], &json["runs"]["asked"]), (&json["total"], &json["total"]));
+    let limits = json["limits"].as_array().unwrap();
+    assert_eq!((limits.len(), limits[3]["rule"].as_str()), (12, Some("max_steps=4")));
+
+    let page = Html::parse_document(board.get(&format!("/whatif?{query}")).text());
+    let answer = texts(&page, "#answer [role=status]");
+    assert_eq!(answer, [format!("{}.", json["answer"].as_str().unwrap())]);
+    let row = |n: usize| texts(&page, &format!("#limit-{n} td:nth-of-type(1)"));
+    for (n, limit) in limits.iter().enumerate() {
+        assert_eq!(row(n), [limit["runs_cut"].to_string()], "{limit}");
+        let lost = texts(&page, &format!("#limit-{n} td:nth-of-type(2)"));
+        assert_eq!(lost, [limit["answers_lost"].to_string()], "{limit}");
+    }
+    // Every run that is named leads to the step at which it is cut.
+    let links = hrefs(&page, "#limit-1 .run a");
+    assert!(!links.is_empty() && links.iter().all(|link| link.ends_with("?step=1")), "{links:?}");
+    assert_eq!(board.get(&links[0]).status, 200);
+    assert!(hrefs(&page, ".swp-c a").contains(&"#recorded".to_owned()));
+    assert_eq!(texts(&page, "nav [aria-current=page]"), ["What-if"]);
+}
+
+#[test]
+fn rules_are_asked_each_and_together_and_a_query_selects_the_runs() {
+    let (_dir, board) = sample_runs();
+    let path = "/api/whatif?q=stop:final+steps%3Cmany&rule=max_steps%3D2&rule=token_budget%3D500";
+    let json = answered(&board, path);
+    let rules: Vec<_> = json["rules"].as_array().unwrap().iter().map(|rule| rule["rule"].clone()).collect();
+    assert_eq!(rules, ["max_steps=2", "token_budget=500"]);
+    assert_eq!(json["ignored"][0]["term"], "steps<many", "{json}");
+    let matching = board.json("/api/runs?q=stop:final")["matched"].clone();
+    assert_eq!(json["total"], matching, "the term that is understood selects");
+    let (each, all) = (&json["rules"], &json["together"]);
+    let cut = |rule: &Value| rule["runs_cut"].as_u64().unwrap();
+    assert!(cut(all) >= cut(&each[0]).max(cut(&each[1])), "{json}");
+    let page = Html::parse_document(board.get("/whatif?q=steps%3Cmany&rule=max_steps%3D2").text());
+    assert_eq!(texts(&page, "#ignored code"), ["steps<many"]);
+    assert_eq!(texts(&page, "#rule-0 th"), ["max_steps=2"]);
+    assert!(texts(&page, "#rule-1 th").is_empty(), "one rule is not asked together with itself");
+}
+
+#[test]
+fn where_no_run_matches_nothing_is_asked() {
+    let (_dir, board) = sample_runs();
+    let json = answered(&board, "/api/whatif?q=nothing-is-called-so");
+    assert_eq!((&json["state"], &json["total"], &json["best"]), (&"done".into(), &0.into(), &Value::Null));
+    let page = Html::parse_document(board.get("/whatif?q=nothing-is-called-so").text());
+    assert_eq!(texts(&page, "#answer [role=status]"), ["No run matches, so there is nothing to ask."]);
+    assert!(texts(&page, "table").is_empty());
+}
+
+#[test]
+fn what_cannot_be_asked_is_named_with_a_right_one() {
+    let (_dir, board) = sample_runs();
+    for (query, words) in [
+        ("rule=max_step%3D3", "no rule is called"),
+        ("rule=max_steps%3D-3", "A right one: max_steps=8"),
+        ("rule=content_match%3D(", "A right one: content_match=(?i)done"),
+        ("rule=structured_output%3D%2Fetc%2Fpasswd", "cannot be read here"),
+        ("sweep=keyword", "it can of max_steps"),
+        ("sweep=max_steps&values=0", "Right ones: values="),
+        ("sweep=critic_below", "critic=tests"),
+    ] {
+        let problem = board.get(&format!("/api/whatif?{query}"));
+        assert_eq!((problem.status, problem.header("content-type")), (400, "application/problem+json"), "{query}");
+        assert!(problem.json()["detail"].as_str().unwrap().contains(words), "{query}: {}", problem.text());
+        let page = board.get(&format!("/whatif?{query}"));
+        assert_eq!(page.status, 400, "{query}");
+        let page = Html::parse_document(page.text());
+        assert!(texts(&page, "[role=alert]")[0].contains(words), "{query}");
+        assert_eq!(texts(&page, "form button"), ["Ask"], "the form is still there");
+    }
+}
+
+#[test]
+fn what_changes_afterwards_is_counted_and_asking_again_asks_anew() {
+    let (dir, board) = sample_runs();
+    let path = "/api/whatif?sweep=max_steps&values=3";
+    let first = answered(&board, path);
+    assert_eq!(first["changed"], 0, "{first}");
+    for gone in ["final", "success"] {
+        fs::remove_dir_all(dir.path().join("runs").join(gone)).unwrap();
+    }
+    copy(&dir.path().join("runs/long"), &dir.path().join("runs/longer"));
+    let stale = until("all three are noticed", || Some(board.json(path)).filter(|answer| answer["changed"] == 3));
+    assert_eq!((&stale["number"], &stale["limits"]), (&first["number"], &first["limits"]), "the answer is kept");
+    let page = Html::parse_document(board.get("/whatif?sweep=max_steps&values=3").text());
+    assert!(texts(&page, "#answer")[0].contains("3 runs changed since"));
+
+    let again = answered(&board, &format!("{path}&again={}", first["number"]));
+    assert_ne!(again["number"], first["number"]);
+    assert_eq!(again["total"].as_u64(), first["total"].as_u64().map(|total| total - 1));
+    assert_eq!(answered(&board, &format!("{path}&again={}", first["number"]))["number"], again["number"]);
+}
+
+#[test]
+fn a_question_under_way_says_how_far_it_is_and_can_be_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    many_long(dir.path(), 60, 1000);
+    let board = Board::serve(dir.path());
+    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    let query = "sweep=max_steps&values=1..1000/50";
+    let asked = board.json(&format!("/api/whatif?{query}"));
+    assert_eq!((&asked["state"], &asked["total"]), (&"running".into(), &60.into()), "{asked}");
+    assert_eq!((&asked["limits"], &asked["runs"]), (&Value::Null, &Value::Null));
+    let page = Html::parse_document(board.get(&format!("/whatif?{query}")).text());
+    assert_eq!(texts(&page, "#answer [role=status]"), ["Asking 60 runs about max_steps at 50 limits."]);
+    let cancel = hrefs(&page, "#cancel").remove(0);
+    // Pages are not kept waiting.
+    assert_eq!(board.get("/").status, 200);
+
+    let ended = Html::parse_document(board.get(&cancel).text());
+    let ended = until("it has ended", || {
+        let answer = board.json(&format!("/api/whatif?{query}"));
+        (answer["state"] != "running").then_some((answer, &ended))
+    });
+    assert_eq!(ended.0["state"], "cancelled", "{}", ended.0);
+    assert_eq!(ended.0["runs"]["asked"], ended.0["done"], "its sums are of the runs that were asked");
+    assert!(ended.0["done"].as_u64() < Some(60));
+}
