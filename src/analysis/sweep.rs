@@ -8,9 +8,9 @@ use std::fmt;
 
 use super::facts::{Depth, Record};
 use super::summary::Summary;
-use super::whatif::{Found, Question, RuleResult, Saved, together};
+use super::whatif::{Found, Question, RuleResult, Saved, Wrong, together, typed};
 use crate::model::RunKey;
-use crate::stop::{SpecError, StopSpec, Tally, example};
+use crate::stop::{SpecError, StopSpec, Tally};
 
 mod dial;
 mod sums;
@@ -62,7 +62,7 @@ impl Asking {
                 rules.len()
             )));
         }
-        let rules = rules.into_iter().map(rule).collect::<Result<Vec<_>, _>>()?;
+        let rules = read(&rules)?;
         let name = if typed.sweep.is_empty() && rules.is_empty() { "max_steps" } else { typed.sweep };
         let dial = match name {
             "" => None,
@@ -72,8 +72,6 @@ impl Asking {
             Some(dial) if !typed.values.trim().is_empty() => Some(dial.values(typed.values)?),
             _ => None,
         };
-        // A pattern that does not compile is told now, not when the runs are there.
-        Question::new(rules.clone())?;
         Ok(Self { dial, values, rules })
     }
 
@@ -108,12 +106,16 @@ impl fmt::Display for Asking {
     }
 }
 
-fn rule(text: &str) -> Result<StopSpec, SpecError> {
-    text.parse().map_err(|wrong: SpecError| {
-        let name = text.split('=').next().unwrap_or_default().trim();
-        let right = example(name).map(|example| format!(". A right one: {example}")).unwrap_or_default();
-        SpecError::new(format!("the rule {text:?} cannot be used: {wrong}{right}"))
-    })
+/// Reads rules that are asked as they are.
+fn read(texts: &[&str]) -> Result<Vec<StopSpec>, SpecError> {
+    let no_file = |file: &str| Err(format!("the schema file {file:?} cannot be read here"));
+    let rules = typed(texts.iter().map(|text| (*text).to_owned()), no_file).into_iter();
+    let read = rules.map(|rule| {
+        rule.read.map_err(|Wrong { why, right }| {
+            SpecError::new(format!("the rule {:?} cannot be used: {why}. A right one: {right}", rule.text))
+        })
+    });
+    read.collect()
 }
 
 /// A question ready to be asked of many runs: the limits of the varied rule first, then the other rules.
