@@ -15,7 +15,7 @@ mod second;
 mod tests;
 mod words;
 
-pub use recorded::{reading, recorded};
+pub use recorded::{amount, reading, recorded};
 pub use words::{Certainty, Mark, Outcome};
 
 /// The answer to "why did this run stop?".

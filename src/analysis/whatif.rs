@@ -4,8 +4,9 @@
 
 use super::facts::{Depth, Lost, Record};
 use super::format::counted;
+use super::verdict::amount;
 use crate::stop::{
-    Check, Code, EntryRule, FirstStop, Firsts, Gate, Outcome, RuleEntry, SpecError, Stats, StepFacts, StopSet,
+    Check, Code, EntryRule, FirstStop, Firsts, Gate, Outcome, Reading, RuleEntry, SpecError, Stats, StepFacts, StopSet,
     StopSpec, Stopped, Tally, example,
 };
 
@@ -214,12 +215,25 @@ fn told(spec: Option<&StopSpec>, first: &FirstStop, firsts: &Firsts, record: &Re
         step: stop.step,
         gate: Some(stop.gate),
         code: Some(stop.code.clone()),
-        detail: stop.reading.detail.to_string(),
+        detail: in_words(&stop.reading),
         saved: if found == Found::Earlier { saved(stop, firsts.end, record.lost) } else { Saved::NONE },
         answer_lost: ended_well && found == Found::Earlier && stop.outcome != Outcome::Completed,
         refused,
         ..nothing()
     }
+}
+
+/// What was compared, as a person reads it; a rule that has more to say says it itself.
+fn in_words(reading: &Reading) -> String {
+    let number = |number: &Option<serde_json::Number>| number.as_ref().and_then(serde_json::Number::as_f64);
+    let plain = matches!(&*reading.unit, "ms" | "steps" | "rounds");
+    let (Some(measured), Some(limit), Some(op), true) =
+        (number(&reading.measured), number(&reading.limit), reading.op, plain)
+    else {
+        return reading.detail.to_string();
+    };
+    let limit = if reading.unit == "ms" { amount(limit, "ms") } else { amount(limit, "") };
+    format!("{} {} {limit}", amount(measured, &reading.unit), op.as_str())
 }
 
 fn nothing() -> RuleResult {

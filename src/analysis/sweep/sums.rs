@@ -86,6 +86,8 @@ pub struct Lost {
 pub struct Sum {
     /// How many runs these are.
     pub runs: u64,
+    /// How many of them spent anything: a scripted run spends no tokens.
+    pub spenders: u64,
     /// How many of them have an answer.
     pub answers: u64,
     /// How many of these answers stay.
@@ -104,6 +106,7 @@ impl Sum {
 
     fn merge(&mut self, other: &Self) {
         self.runs += other.runs;
+        self.spenders += other.spenders;
         self.answers += other.answers;
         self.kept += other.kept;
         self.spent = self.spent.saturating_add(other.spent);
@@ -157,6 +160,7 @@ impl Effect {
     fn add_sum(&mut self, measure: Measure, answer: &Answer, told: &Told, whole: u64, saved: u64) {
         self.sum_mut(measure).merge(&Sum {
             runs: 1,
+            spenders: u64::from(whole > 0),
             answers: u64::from(answer.ended_well),
             kept: u64::from(answer.ended_well && !told.answer_lost),
             spent: whole.saturating_sub(saved),
@@ -264,10 +268,15 @@ impl Sweep {
         other.needs.iter().for_each(|(reason, runs)| count(&mut self.needs, reason, *runs));
     }
 
-    /// What limits are judged by: tokens where most runs record them, else steps, which every run has.
+    /// What limits are judged by: tokens where most runs spent some, else steps, which every run has.
     pub fn measure(&self) -> Measure {
-        let tokens = self.limits().first().map_or(0, |effect| effect.tokens.runs);
-        if tokens * 2 >= self.runs && tokens > 0 { Measure::Tokens } else { Measure::Steps }
+        self.limits().first().map_or(Measure::Steps, |effect| self.measure_of(effect))
+    }
+
+    /// What one rule is judged by.
+    pub fn measure_of(&self, effect: &Effect) -> Measure {
+        let spenders = effect.tokens.spenders;
+        if spenders > 0 && spenders * 2 >= self.runs { Measure::Tokens } else { Measure::Steps }
     }
 
     /// The limit that spares most without losing an answer, of equal ones the loosest; `None` where each that cuts a

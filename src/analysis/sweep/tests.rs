@@ -77,13 +77,27 @@ fn what_is_unknown_is_counted_and_in_no_sum() {
     let sweep = sums(&inquiry, &[run("told", 4, true, true), run("silent", 4, true, false)]);
     let [first, _] = sweep.limits() else { panic!("two limits") };
     assert_eq!((first.cut, first.unknown, first.lost.count, first.kept, first.unknown_answers), (1, 1, 1, 0, 1));
-    assert_eq!(first.steps, Sum { runs: 1, answers: 1, kept: 0, spent: 2, saved: 2 }, "only the run that can be told");
-    assert_eq!(first.tokens, Sum { runs: 1, answers: 1, kept: 0, spent: 20, saved: 20 });
+    assert_eq!(
+        first.steps,
+        Sum { runs: 1, spenders: 1, answers: 1, kept: 0, spent: 2, saved: 2 },
+        "only the run that can be told"
+    );
+    assert_eq!(first.tokens, Sum { runs: 1, spenders: 1, answers: 1, kept: 0, spent: 20, saved: 20 });
     assert_eq!(reasons(&sweep), [("the token usage of every step is not recorded", 1)]);
     // A rule that can be told of a run without tokens counts its steps and leaves its tokens out.
     let steps = sums(&super::tests::inquiry("max_steps", "2", &[]), &[run("silent", 4, true, false)]);
     assert_eq!((steps.limits()[0].steps.runs, steps.limits()[0].tokens.runs), (1, 0));
     assert_eq!(steps.measure(), Measure::Steps);
+    // Scripted runs are known to have spent nothing; by their tokens no limit is better than another.
+    let scripted = |name: &str| {
+        let mut run = run(name, 4, true, true);
+        run.1.facts.iter_mut().for_each(|facts| facts.usage = Some(Usage::default()));
+        run
+    };
+    let mixed =
+        sums(&super::tests::inquiry("max_steps", "2", &[]), &[scripted("a"), scripted("b"), run("c", 4, true, true)]);
+    assert_eq!((mixed.limits()[0].tokens.runs, mixed.limits()[0].tokens.spenders), (3, 1));
+    assert_eq!(mixed.measure(), Measure::Steps);
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn number(value: f64) -> String {
 }
 
 /// A measured number with its unit.
-fn amount(value: f64, unit: &str) -> String {
+pub fn amount(value: f64, unit: &str) -> String {
     match unit {
         "ms" => duration((value * 1e3) as i64),
         "" => number(value),

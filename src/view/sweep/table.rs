@@ -1,6 +1,5 @@
 //! What stands in the tables of a sweep? One row a limit, or a rule, with the runs whose answer it loses.
 
-use super::words::measure;
 use super::{Form, Standing};
 use crate::analysis::sweep::{Effect, MAX_LOST, Measure, Sum, Sweep};
 use crate::view::text::Line;
@@ -132,7 +131,7 @@ fn recorded(effect: &Effect, shown: &[(Measure, &str)], sweep: &Sweep) -> Row {
 /// The rules that are not varied, and these together.
 pub(super) fn rules(standing: &Standing<'_>, sweep: &Sweep) -> Option<Table> {
     let first = sweep.rules().first()?;
-    let measure = measure(first, sweep);
+    let measure = sweep.measure_of(first);
     let names = standing.inquiry.names().skip(sweep.limits().len());
     let names = names.chain(standing.inquiry.asks_together().then(|| "all of them".to_owned()));
     let shown = MEASURES.into_iter().filter(|(each, _)| *each == measure).collect::<Vec<_>>();

@@ -59,7 +59,8 @@ fn no_best(standing: &Standing<'_>, dial: &Dial, sweep: &Sweep) -> String {
     match mildest {
         Some((rule, effect)) => {
             let effect = effect_of(&rule, effect, sweep, sweep.measure());
-            format!("Each limit that saves anything loses answers. Fewest: {effect}")
+            let unit = if sweep.measure() == Measure::Tokens { "tokens" } else { "steps" };
+            format!("Each limit that saves {unit} loses answers. Fewest: {effect}")
         }
         None => format!("What {name} would have saved is not recorded of the runs that it would have cut"),
     }
@@ -72,12 +73,7 @@ fn all_rules(standing: &Standing<'_>, sweep: &Sweep) -> String {
         [one] => one.clone(),
         all => format!("All {} rules together", all.len()),
     };
-    effect_of(&name, last, sweep, measure(last, sweep))
-}
-
-/// Tokens where most runs record them, else steps.
-pub(super) fn measure(effect: &Effect, sweep: &Sweep) -> Measure {
-    if effect.tokens.runs > 0 && effect.tokens.runs * 2 >= sweep.runs { Measure::Tokens } else { Measure::Steps }
+    effect_of(&name, last, sweep, sweep.measure_of(last))
 }
 
 /// `max_steps=14 would have cut 21 of 130 runs, lost no answer and saved 74,902 tokens (12 %)`.
@@ -127,8 +123,10 @@ pub(super) fn notes(standing: &Standing<'_>, sweep: &Sweep) -> Vec<String> {
         })
         .collect();
     let steps_only = standing.inquiry.dial().is_some() && sweep.measure() == Measure::Steps;
-    notes
-        .extend(steps_only.then(|| "Most runs do not record their tokens, so limits are compared by steps".to_owned()));
+    notes.extend(
+        steps_only
+            .then(|| "Most runs spent no tokens or do not record them, so limits are compared by steps".to_owned()),
+    );
     notes.extend(count(sweep.estimated, "has tokens that are an estimate", "have tokens that are an estimate"));
     notes.extend(count(
         sweep.inferred,

@@ -92,7 +92,7 @@ struct Amount {
 
 impl Amount {
     fn of(sum: &Sum) -> Option<Self> {
-        let Sum { runs, answers, kept, spent, saved } = *sum;
+        let Sum { runs, answers, kept, spent, saved, .. } = *sum;
         (runs > 0).then_some(Self { runs, answers, answers_kept: kept, spent, saved })
     }
 }
