@@ -102,7 +102,10 @@ impl Jobs {
 
     /// The job about `id`, if there is one younger than `than` that still says something.
     pub(super) fn find(&self, id: &str, than: i64) -> Option<Arc<Job>> {
-        let queue = self.lock();
+        Self::find_in(&self.lock(), id, than)
+    }
+
+    fn find_in(queue: &Queue, id: &str, than: i64) -> Option<Arc<Job>> {
         let job = queue.jobs.iter().find(|job| job.id == id && job.number > than && job.state() != State::Left)?;
         job.look();
         Some(Arc::clone(job))
@@ -111,10 +114,10 @@ impl Jobs {
     /// Begins a job about `id`, in place of earlier ones; `None` while too many others are under way. Where somebody
     /// else has just begun it, theirs is taken.
     pub(super) fn begin(self: &Arc<Self>, id: String, than: i64, begin: Begin) -> Option<Arc<Job>> {
-        if let Some(job) = self.find(&id, than) {
+        let mut queue = self.lock();
+        if let Some(job) = Self::find_in(&queue, &id, than) {
             return Some(job);
         }
-        let mut queue = self.lock();
         queue.jobs.retain(|job| {
             let other = job.id != id;
             if !other {
