@@ -61,7 +61,7 @@ pub enum Depth {
 
 /// Puts together what is known of a run.
 pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
-    let first = index.lap_starts().last().copied().unwrap_or_default();
+    let first = index.newest_start();
     let steps = index.steps().iter().enumerate().skip(first);
     let ours = index.manifest().get().is_some_and(|manifest| manifest.layout == Layout::Board);
     let lost = lost(index, first);
@@ -92,10 +92,11 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
 }
 
 /// The steps of the newest run that have no line, though they were over.
-fn lost(index: &Index, first: usize) -> Option<Lost> {
+pub(super) fn lost(index: &Index, first: usize) -> Option<Lost> {
     let there = index.steps().get(first..).unwrap_or_default();
-    // Without an END the last round may have been under way.
-    let open = |segment: &Segment| segment.first_group + usize::from(segment.end.is_none());
+    // Without an END the last round may be under way still, unless an exception ended it.
+    let under_way = |segment: &Segment| segment.end.is_none() && segment.teardown.is_none();
+    let open = |segment: &Segment| segment.first_group + usize::from(under_way(segment));
     let rounds = index.segment().map_or(0, |segment| index.groups().len().saturating_sub(open(segment)));
     let count = rounds.max(counted(index)).saturating_sub(there.len());
     // Ids count up by one; where they skip, a line is missing.

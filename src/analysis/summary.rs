@@ -71,7 +71,6 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let manifest = index.manifest().get();
     let init = index.segment().and_then(|segment| segment.init.as_ref()).map(|(_, init)| init);
     let text = |text: Option<&Box<str>>| text.map(|text| text.to_string());
-    let lap = index.lap_starts().last().copied().unwrap_or_default();
     let mut collected = Collected::default();
     index.steps().iter().for_each(|step| collected.take(index, step));
     let errors =
@@ -92,7 +91,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         verdict: verdict(index, &life),
         steps: index.steps_read(),
         events: index.events_read(),
-        steps_now: index.steps().len() - lap,
+        steps_now: index.steps().len() - index.newest_start(),
         tokens: tokens(index),
         duration_ms: duration_ms.map(|seconds| seconds * 1e3).or_else(span),
         last_score: collected.scores.last().copied(),

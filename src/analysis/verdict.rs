@@ -149,13 +149,12 @@ impl<'a> Facts<'a> {
         let manifest = index.manifest().get();
         let from_end = segment.and_then(|segment| segment.end.as_ref()?.1.reason.as_deref());
         let reason = manifest.and_then(|manifest| manifest.stop_reason.as_deref()).or(from_end);
-        let lap = index.lap_starts().last().copied().unwrap_or_default();
         let group = segment.and_then(|segment| index.groups().get(segment.first_group..)?.last());
         let last = newest_run(index).next_back();
         let newest = index.groups().len().checked_sub(1).filter(|_| group.is_some());
         let written = newest.and_then(|at| index.step_of(at)).is_some();
         let reason = reason.map(str::to_owned);
-        let (stop, done) = (recorded(index), index.steps().len() - lap);
+        let (stop, done) = (recorded(index), index.steps().len() - index.newest_start());
         Self { index, segment, manifest, last, group, written, reason, stop, done }
     }
 
@@ -438,15 +437,7 @@ pub fn tokens(index: &Index) -> Option<u64> {
 
 /// The steps of the newest run in the directory, with their ordinals; none as long as it has not come to its first.
 pub fn newest_run(index: &Index) -> impl DoubleEndedIterator<Item = (usize, &StepHead)> + Clone {
-    let lap = index.lap_starts().last().copied().unwrap_or_default();
-    let first = if is_fresh(index) { index.steps().len() } else { lap };
-    index.steps().iter().enumerate().skip(first)
-}
-
-/// Whether a run started over in a used directory and no event tells of a step yet.
-fn is_fresh(index: &Index) -> bool {
-    let begun = index.segment().is_some_and(|segment| segment.first_group < index.groups().len());
-    index.segments().len() > 1 && !begun
+    index.steps().iter().enumerate().skip(index.newest_start())
 }
 
 /// "step 5", by the recorded id where there is one.

@@ -273,6 +273,15 @@ impl Index {
         self.step_laps.starts()
     }
 
+    /// The ordinal at which the steps of the newest run begin; one past the last step where it has none yet.
+    pub fn newest_start(&self) -> usize {
+        let lap = self.lap_starts().last().copied().unwrap_or_default();
+        let Some(segment) = self.segments.last().filter(|_| self.segments.len() > 1) else { return lap };
+        // Rounds whose ids start over, and no line that does: the first round of a new run has not come to its line.
+        let unwritten = segment.first_group >= self.groups.len() || self.group_laps.len() > self.step_laps.len();
+        if unwritten { self.steps.len() } else { lap }
+    }
+
     /// Groups of finished rounds that no step line belongs to.
     pub fn groups_without_line(&self) -> Vec<usize> {
         (0..self.groups.len()).filter(|at| self.step_of(*at).is_none()).collect()

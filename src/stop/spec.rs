@@ -149,7 +149,11 @@ impl StopSpec {
     pub fn lint(&self) -> Vec<String> {
         match self {
             StopSpec::ContentMatch { pattern } => match regex(pattern) {
-                Rule::InvalidRegex { error, .. } => vec![format!("the pattern {pattern:?} does not compile: {error}")],
+                Rule::InvalidRegex { error, .. } => {
+                    // Of a syntax error the last line says what is wrong; those before draw where.
+                    let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                    vec![format!("the pattern {pattern:?} does not compile: {why}")]
+                }
                 _ => Vec::new(),
             },
             StopSpec::AnyOf { of } | StopSpec::AllOf { of } => of.iter().flat_map(Self::lint).collect(),

@@ -11,6 +11,7 @@ use crate::stop::{Code, Gate, Phase, Source, StepError, StepFacts, Text, Usage};
 const INFERRED: &[&str] = &[
     "times are those of events, by the wall clock of the recorded machine",
     "the state counts as changed where state_diff names a field; changes outside of reduce are not seen",
+    "a step without a request to a model is taken to have used no tokens",
     "a step counts as failed where the engine met an error, or where its only call failed",
 ];
 
@@ -81,7 +82,7 @@ impl<'a> Teller<'a> {
     fn usage(&mut self, head: &StepHead, scripted: bool) -> Option<Usage> {
         let spent = match head.tokens_total {
             Some(total) => total.checked_sub(std::mem::replace(&mut self.tokens, total)),
-            None => head.tokens.inspect(|tokens| self.tokens += tokens),
+            None => head.tokens.inspect(|tokens| self.tokens = self.tokens.saturating_add(*tokens)),
         };
         // No rule tells input from output.
         let usage = spent.map(|tokens| Usage { input: tokens, output: 0, estimated: false });

@@ -105,3 +105,27 @@ fn a_run_of_qitos_is_told_as_far_as_its_files_go() {
     assert!(first.t_start_ms < first.t_end_ms && first.t_end_ms <= second.t_start_ms);
     assert!(record.facts.iter().all(|facts| facts.text.known().is_some_and(|text| !text.is_empty())));
 }
+
+#[test]
+fn a_run_that_starts_over_in_a_used_directory_has_no_steps_before_its_first_line() {
+    let used = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/q060/q060_rerun_same_id");
+    let lines = |name: &str| -> Vec<String> {
+        std::fs::read_to_string(used.join(name)).unwrap().lines().map(|line| format!("{line}\n")).collect()
+    };
+    let (steps, events) = (lines("steps.jsonl"), lines("events.jsonl"));
+    let first_run = steps.iter().skip(1).position(|line| line.contains("\"step_id\": 0")).unwrap() + 1;
+    let began = events.iter().rposition(|line| line.contains("\"INIT\"")).unwrap();
+    let decided = began + events[began..].iter().position(|line| line.contains("decision_ready")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::copy(used.join("manifest.json"), dir.path().join("manifest.json")).unwrap();
+    std::fs::write(dir.path().join("steps.jsonl"), steps[..first_run].concat()).unwrap();
+    std::fs::write(dir.path().join("events.jsonl"), events[..=decided].concat()).unwrap();
+    let files = Files::open(dir.path());
+    assert_eq!((files.index.segments().len(), files.index.steps().len()), (2, first_run));
+    assert_eq!(files.index.newest_start(), first_run, "the lines that are there are the other run's");
+    let record = files.record(Depth::Heads);
+    assert_eq!((record.facts.len(), record.lost), (0, None));
+    // With its first line it has one step.
+    std::fs::write(dir.path().join("steps.jsonl"), steps[..=first_run].concat()).unwrap();
+    assert_eq!(Files::open(dir.path()).record(Depth::Heads).facts.len(), 1);
+}
