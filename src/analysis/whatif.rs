@@ -102,6 +102,8 @@ pub struct Question {
     depth: Depth,
     /// Per rule how it is switched off, where it is.
     off: Vec<Option<String>>,
+    /// Whether nobody asked for these rules.
+    suggested: bool,
 }
 
 impl Question {
@@ -119,7 +121,13 @@ impl Question {
         let set = builder.build()?;
         let off = switched_off(&set);
         let off = (0..specs.len()).map(|place| off(&place.to_string())).collect();
-        Ok(Self { set, specs, depth, off })
+        Ok(Self { set, specs, depth, off, suggested: false })
+    }
+
+    /// The same rules as the board's own suggestion, which the headline says.
+    #[must_use]
+    pub fn suggested(self, suggested: bool) -> Self {
+        Self { suggested, ..self }
     }
 
     /// The rules, in the order of the answers.
@@ -197,27 +205,30 @@ fn told(spec: Option<&StopSpec>, first: &FirstStop, firsts: &Firsts, record: &Re
     let last = record.last_step();
     let stop = first.stop.as_ref();
     let refused = first.refused.as_ref().map(|(step, _)| *step);
-    if let Some((needs, from)) = missing(spec, first, record) {
+    if let Some((needs, from, latest)) = missing(spec, first, record, last) {
         return RuleResult {
             found: Found::Unknown,
             detail: format!("Cannot be told: {needs}"),
             needs: Some(needs),
             unknown_from: Some(from),
-            at_latest: stop.and_then(|stop| stop.step),
+            at_latest: latest,
             refused,
             ..nothing()
         };
     }
     let Some(stop) = stop else { return RuleResult { detail: not_reached(first, last), refused, ..nothing() } };
     let found = if stop.step < last || record.lost.is_some() { Found::Earlier } else { Found::Same };
+    // A stop after the decision of the last step is at its step, and its actions and their outcome would not have been.
+    let end = record.facts.iter().rev().find(|facts| Some(facts.step) == last);
+    let cuts = found == Found::Earlier || end.is_some_and(|end| stop.gate < end.reached);
     RuleResult {
         found,
         step: stop.step,
         gate: Some(stop.gate),
         code: Some(stop.code.clone()),
         detail: in_words(&stop.reading),
-        saved: if found == Found::Earlier { saved(stop, firsts.end, record.lost) } else { Saved::NONE },
-        answer_lost: ended_well && found == Found::Earlier && stop.outcome != Outcome::Completed,
+        saved: if cuts { saved(stop, firsts.end, record.lost) } else { Saved::NONE },
+        answer_lost: ended_well && cuts && stop.outcome != Outcome::Completed,
         refused,
         ..nothing()
     }
@@ -226,14 +237,15 @@ fn told(spec: Option<&StopSpec>, first: &FirstStop, firsts: &Firsts, record: &Re
 /// What was compared, as a person reads it; a rule that has more to say says it itself.
 fn in_words(reading: &Reading) -> String {
     let number = |number: &Option<serde_json::Number>| number.as_ref().and_then(serde_json::Number::as_f64);
-    let plain = matches!(&*reading.unit, "ms" | "steps" | "rounds");
+    let plain = matches!(&*reading.unit, "ms" | "steps" | "rounds" | "tokens");
     let (Some(measured), Some(limit), Some(op), true) =
         (number(&reading.measured), number(&reading.limit), reading.op, plain)
     else {
         return reading.detail.to_string();
     };
     let limit = if reading.unit == "ms" { amount(limit, "ms") } else { amount(limit, "") };
-    format!("{} {} {limit}", amount(measured, &reading.unit), op.as_str())
+    let partly = if reading.detail.contains("partly estimated") { " (partly estimated)" } else { "" };
+    format!("{}{partly} {} {limit}", amount(measured, &reading.unit), op.as_str())
 }
 
 fn nothing() -> RuleResult {
@@ -253,23 +265,30 @@ fn nothing() -> RuleResult {
     }
 }
 
-/// What keeps a rule from being told, and from which step on.
-fn missing(spec: Option<&StopSpec>, first: &FirstStop, record: &Record) -> Option<(String, u64)> {
-    let stopped_before = |from: u64| first.stop.as_ref().is_some_and(|stop| stop.step < Some(from));
-    if let Some(lost) = record.lost.filter(|lost| !stopped_before(lost.from)) {
+/// What keeps a rule from being told, from which step on, and where it stops the run at the latest.
+fn missing(
+    spec: Option<&StopSpec>,
+    first: &FirstStop,
+    record: &Record,
+    last: Option<u64>,
+) -> Option<(String, u64, Option<u64>)> {
+    let stopped = first.stop.as_ref().and_then(|stop| stop.step);
+    let stopped_by = |step: u64| first.stop.is_some() && stopped <= Some(step);
+    // A step that is not there may have ended a row, so that a later stop is no latest.
+    if let Some(lost) = record.lost.filter(|lost| lost.from == 0 || !stopped_by(lost.from - 1)) {
         let have = if lost.count == 1 { "has" } else { "have" };
-        return Some((format!("{} {have} no line in steps.jsonl", counted(lost.count, "step")), lost.from));
+        return Some((format!("{} {have} no line in steps.jsonl", counted(lost.count, "step")), lost.from, None));
     }
     if let Some(unknown) = &first.unknown {
-        return Some((format!("{} is not recorded", unknown.needs), unknown.step));
+        return Some((format!("{} is not recorded", unknown.needs), unknown.step, stopped));
     }
     // The run's own rules refused the same answer, so the run as recorded is what followed.
     let own = record.rules.iter().flat_map(|rules| &rules.completion);
     let refused_too = spec.is_none_or(|spec| own.into_iter().any(|entry| entry.rule == EntryRule::Spec(spec.clone())));
     let (refused, _) = first.refused.as_ref().filter(|_| !refused_too)?;
-    let stop = first.stop.as_ref()?;
+    let went_on = Some(*refused) < last && !stopped_by(*refused);
     let after = "what the run would have done after its answer was refused".to_owned();
-    (stop.step > Some(*refused)).then_some((after, *refused + 1))
+    went_on.then_some((after, *refused + 1, None))
 }
 
 fn not_reached(first: &FirstStop, last: Option<u64>) -> String {

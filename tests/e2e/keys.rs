@@ -44,12 +44,17 @@ fn a_walk_through_a_run() {
     let site = Site::with(RUNS);
     let page = site.open("/runs/q060_handoff?step=2");
     assert!(steps_shown(&page).contains("step 2"));
+    // A link that is pressed before htmx knows it loads the whole page, whose keys work when it is complete.
+    let at = |step: u32| {
+        let shown = format!("/step {step}\\b/i.test(document.querySelector('#stepview h2')?.innerText)");
+        page.wait(&format!("{shown} && document.readyState === 'complete'"));
+    };
     page.press("j");
-    page.wait("/step 3\\b/i.test(document.querySelector('#stepview h2').innerText)");
+    at(3);
     page.press("k");
-    page.wait("/step 2\\b/i.test(document.querySelector('#stepview h2').innerText)");
+    at(2);
     page.press("k");
-    page.wait("/step 1\\b/i.test(document.querySelector('#stepview h2').innerText)");
+    at(1);
     assert!(page.location().contains("step=1"), "{}", page.location());
     page.press("v");
     page.wait("document.activeElement.id === 'verdict' || document.activeElement.closest('.why')");

@@ -88,7 +88,7 @@ pub fn answers(question: &Question, summary: &Summary, index: &Index, lines: &dy
     let live = summary.life.liveness.may_grow();
     let ended_well = summary.verdict.outcome == Outcome::Completed;
     let results = question.ask(&record, ended_well);
-    let headline = headline::headline(&results, &record, summary, index);
+    let headline = headline::headline(&results, question.suggested, &record, summary, index);
     let first = super::together(&results).0.map(|(place, _)| place);
     let asked = question.specs().iter().zip(results);
     let asked = asked.map(|(spec, result)| Answer { rule: Rule::Spec(spec.clone()), own: false, ended: false, result });

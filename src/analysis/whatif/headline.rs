@@ -7,7 +7,13 @@ use crate::analysis::summary::Summary;
 use crate::analysis::verdict::Outcome;
 use crate::model::Index;
 
-pub(super) fn headline(results: &[RuleResult], record: &Record, summary: &Summary, index: &Index) -> String {
+pub(super) fn headline(
+    results: &[RuleResult],
+    suggested: bool,
+    record: &Record,
+    summary: &Summary,
+    index: &Index,
+) -> String {
     let live = summary.life.liveness.may_grow();
     let Some(last) = record.last_step() else {
         if let Some(lost) = record.lost {
@@ -20,6 +26,7 @@ pub(super) fn headline(results: &[RuleResult], record: &Record, summary: &Summar
     let label = |step: u64| usize::try_from(step).map_or_else(|_| step.to_string(), |step| index.label(step));
     let (these, none) = match results {
         [] => return "No rule is asked beside the run's own.".to_owned(),
+        _ if suggested => ("The suggested rules", "None of the suggested rules would"),
         [_] => ("This rule", "This rule would not"),
         _ => ("These rules", "None of these rules would"),
     };

@@ -56,6 +56,16 @@ fn each_of_the_four_answers_and_what_it_spares() {
 }
 
 #[test]
+fn what_the_last_steps_actions_brought_is_lost_where_they_would_not_have_run() {
+    let mut run = answered_run();
+    // The answer is what the last step's reduce put into the state.
+    run.facts[9].candidate = false;
+    let told = question(&["max_rounds=10", "max_steps=10"]).ask(&run, true);
+    assert_eq!((told[0].found, told[0].answer_lost, told[0].saved.ms), (Found::Same, true, Some(400)));
+    assert_eq!((told[1].found, told[1].answer_lost, told[1].saved.ms), (Found::Same, false, Some(0)));
+}
+
+#[test]
 fn past_a_refused_answer_nothing_is_told() {
     let mut run = answered_run();
     run.facts[4].candidate = true;
@@ -63,7 +73,13 @@ fn past_a_refused_answer_nothing_is_told() {
     let told = question(&["keyword=two"]).ask(&run, true);
     let needs = "what the run would have done after its answer was refused";
     assert_eq!((told[0].found, told[0].needs.as_deref()), (Found::Unknown, Some(needs)));
-    assert_eq!((told[0].refused, told[0].unknown_from, told[0].at_latest), (Some(4), Some(5), Some(9)));
+    assert_eq!((told[0].refused, told[0].unknown_from, told[0].at_latest), (Some(4), Some(5), None));
+    let never = question(&["keyword=never"]).ask(&run, true);
+    assert_eq!(
+        (never[0].found, never[0].refused),
+        (Found::Unknown, Some(4)),
+        "what it would have said instead is not known"
+    );
     // The run's own rule refused it with the same words.
     let own = question(&["keyword=two"]).set.record();
     run.rules = Some(own);

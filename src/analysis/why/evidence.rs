@@ -5,7 +5,7 @@ use super::{Evidence, Kind};
 use crate::analysis::format;
 use crate::analysis::life::{Basis, Liveness};
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::{Mark, reading, recorded, under_way};
+use crate::analysis::verdict::{Mark, newest_run, reading, recorded, under_way};
 use crate::model::event::StopNote;
 use crate::model::{CriticAction, Index};
 
@@ -112,7 +112,10 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
         let last = index.events().len().checked_sub(1);
         let words = last.and_then(|at| index.events().get(at)).map(|event| {
             let (phase, stage) = (index.name(event.phase), index.name(event.stage));
-            format!("The last event is {phase} {stage}; neither teardown nor END follow, as after a kill")
+            // Who steps a run from outside writes no INIT, and no END either.
+            let whole = index.segment().is_some_and(|segment| segment.init.is_some());
+            let as_after = if whole { ", as after a kill" } else { "" };
+            format!("The last event is {phase} {stage}; neither teardown nor END follow{as_after}")
         });
         add(last, words.unwrap_or_else(|| "No event was written".to_owned()));
     }
@@ -160,7 +163,7 @@ fn from_failures(index: &Index, evidence: &mut Vec<Evidence>) {
 }
 
 fn from_critics(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
-    let Some((at, step)) = index.steps().iter().enumerate().rev().find(|(_, step)| !step.critics.is_empty()) else {
+    let Some((at, step)) = newest_run(index).rev().find(|(_, step)| !step.critics.is_empty()) else {
         return;
     };
     let words: Vec<String> = step

@@ -171,10 +171,10 @@ pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<
     rules
 }
 
-/// "1 fired, 6 had room, 3 off or unknown", for a heading over the rows.
+/// "1 fired, 6 not fired, 1 off, 2 unknown", for a heading over the rows.
 pub fn tally(rules: &[Rule], ended: bool) -> String {
     let number = |result: Standing| rules.iter().filter(|rule| rule.result == result).count();
-    let (fired, open) = (number(Standing::Fired), number(Standing::Off) + number(Standing::Unknown));
+    let fired = number(Standing::Fired);
     let also = rules.iter().filter(|rule| rule.also).count();
     let fired = if fired == 0 { "none fired".to_owned() } else { format!("{fired} fired") };
     let mut parts = vec![fired];
@@ -182,13 +182,12 @@ pub fn tally(rules: &[Rule], ended: bool) -> String {
         parts.push(format!("{also} also true"));
     }
     let held = number(Standing::Held) - also;
-    let room = if ended { "had room" } else { "with room" };
-    if held > 0 {
-        parts.push(format!("{held} {room}"));
-    }
-    if open > 0 {
-        parts.push(format!("{open} off or unknown"));
-    }
+    let open = [
+        (held, if ended { "not fired" } else { "still open" }),
+        (number(Standing::Off), "off"),
+        (number(Standing::Unknown), "unknown"),
+    ];
+    parts.extend(open.iter().filter(|(rules, _)| *rules > 0).map(|(rules, words)| format!("{rules} {words}")));
     parts.join(", ")
 }
 

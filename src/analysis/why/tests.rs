@@ -211,7 +211,7 @@ fn the_first_trouble_is_the_earliest_sign() {
     let trouble = |run: Run| run.explained().1.first_trouble.map(|trouble| (trouble.step, trouble.text));
     let said = |step, text: &str| Some((Some(step), text.to_owned()));
     assert_eq!(trouble(calls("abc")), None);
-    assert_eq!(trouble(calls("xaaa")), said(1, "from here on the same call again and again: a()"));
+    assert_eq!(trouble(calls("xaaa")), said(1, "the same call again and again: a()"));
     let failed = r#""decision": {"mode": "act"}, "action_results": [{"status": "error", "error": "no file"}]"#;
     assert_eq!(trouble(calls("ab").step(failed)), said(2, "a tool failed: no file"));
     let code = r#""decision": {"mode": "act"}, "action_results": [{"status": "success", "returncode": 2}]"#;
@@ -227,7 +227,7 @@ fn the_first_trouble_is_the_earliest_sign() {
         r#""decision": {"mode": "act", "actions": [{"name": "a", "args": {}}]},
         "action_results": [{"status": "error", "error": "no file"}]"#,
     );
-    assert_eq!(trouble(looped), said(0, "from here on the same call again and again: a()"));
+    assert_eq!(trouble(looped), said(0, "the same call again and again: a()"));
     let waited = (0..9).fold(Run::default(), |run, _| run.step(r#""decision": {"mode": "wait"}"#));
     assert_eq!(trouble(waited), None, "to wait is no trouble");
 }

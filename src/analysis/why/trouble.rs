@@ -81,8 +81,7 @@ fn drops(index: &Index, step: &StepHead, before: &mut Vec<(Symbol, f64)>) -> Opt
 }
 
 fn repetition(index: &Index, repeat: &Repeat<'_>) -> Trouble {
-    let text = format!("from here on {}", repeat.begins(index));
-    Trouble { step: Some(repeat.first), event: None, text }
+    Trouble { step: Some(repeat.first), event: None, text: repeat.begins(index) }
 }
 
 /// The first error of a round whose step has no line.

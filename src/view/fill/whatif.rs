@@ -17,7 +17,7 @@ pub use form::from_form;
 pub fn whatif(lens: &Lens<'_>, rules: Option<Vec<String>>) -> Result<WhatIfBody, String> {
     let suggested = rules.is_none();
     let typed = typed_rules(lens, rules);
-    let question = question(&typed).map_err(|error| error.to_string())?;
+    let question = question(&typed).map_err(|error| error.to_string())?.suggested(suggested);
     let answers = answers(&question, lens.summary, lens.index, lens.lines);
     Ok(WhatIfBody { form: form::form(lens, &typed, suggested), answer: rows::answer(lens, &answers) })
 }

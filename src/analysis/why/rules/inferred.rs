@@ -5,6 +5,7 @@
 //! and the list of criteria, in this order, and reports the first that is true.
 
 use super::{Rule, Standing, plain};
+use crate::analysis::facts::{Lost, lost};
 use crate::analysis::life::Liveness;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{LimitFrom, newest_run};
@@ -54,6 +55,8 @@ struct Asked<'a> {
     /// The words of the criterion that stopped the run.
     detail: Option<&'a str>,
     check: LastCheck,
+    /// Steps that were over and have no line.
+    lost: Option<Lost>,
 }
 
 impl<'a> Asked<'a> {
@@ -71,6 +74,8 @@ impl<'a> Asked<'a> {
             task: segment.and_then(|segment| segment.init.as_ref()).map(|(_, init)| init),
             detail,
             check: last_check(index),
+            // The round in which an exception ended the run was never over.
+            lost: lost(index, index.newest_start()).filter(|_| ended),
         }
     }
 
@@ -107,10 +112,10 @@ impl<'a> Asked<'a> {
 
     fn steps(&self) -> Rule {
         let spent = self.spent(StopReason::BudgetSteps);
-        let done = self.summary.steps_now as f64;
+        // Steps without a line ran, and their number is not the file's.
+        let done = self.lost.is_none().then_some(self.summary.steps_now as f64);
         let limit = self.summary.verdict.limit.filter(|limit| limit.from != LimitFrom::State);
-        let mut rule =
-            self.budget("budget_steps", ">=", "steps", Some(done), limit.map(|limit| limit.steps as f64), spent);
+        let mut rule = self.budget("budget_steps", ">=", "steps", done, limit.map(|limit| limit.steps as f64), spent);
         if limit.is_some_and(|limit| limit.from == LimitFrom::Inferred) {
             rule.limit_from = Some("inferred".to_owned());
         }
@@ -119,7 +124,18 @@ impl<'a> Asked<'a> {
 
     fn time(&self) -> Rule {
         let limit = self.task.and_then(|task| task.max_seconds).map(|seconds| seconds * 1e3);
-        self.budget("budget_time", ">", "ms", self.summary.duration_ms, limit, self.spent(StopReason::BudgetTime))
+        self.budget("budget_time", ">", "ms", self.elapsed(), limit, self.spent(StopReason::BudgetTime))
+    }
+
+    /// Milliseconds of the newest run; a directory may hold older ones.
+    fn elapsed(&self) -> Option<f64> {
+        if self.index.segments().len() <= 1 {
+            return self.summary.duration_ms;
+        }
+        let first = self.index.segment()?.first_event;
+        let mut times = self.index.events().get(first..)?.iter().filter_map(|event| event.ts);
+        let from = times.next()?;
+        Some(times.next_back().map_or(0.0, |to| (to - from).max(0) as f64 / 1e3))
     }
 
     fn tokens(&self) -> Rule {
@@ -152,7 +168,7 @@ impl<'a> Asked<'a> {
             (true, _) => plain("critics", "critic_stop", Standing::Fired, ""),
             (_, true) if stops > 0 => plain("critics", "critic_stop", Standing::Held, "a critic asked for a stop"),
             (_, true) => plain("critics", "critic_stop", Standing::Held, ""),
-            (_, false) if self.check == LastCheck::Never => {
+            (_, false) if self.check == LastCheck::Never || self.lost.is_some() => {
                 plain("critics", "critic_stop", Standing::Unknown, "no step has a critic's output")
             }
             // Critics are asked before the stop check.
