@@ -46,6 +46,13 @@ pub struct Trouble {
     pub all: JsonView,
 }
 
+/// Whether the first critic that wants anything but to go on wants the step done again.
+fn sent_back(step: &Json<'_>) -> bool {
+    let outputs = step.get("critic_outputs").and_then(Json::as_array).unwrap_or_default();
+    let mut asked = outputs.iter().filter_map(|output| output.get("action").and_then(Json::as_str));
+    asked.find(|action| matches!(*action, "retry" | "stop" | "failed")) == Some("retry")
+}
+
 impl Decision {
     /// Reads the decision of a step line.
     pub fn new(step: &Json<'_>, fold: &mut Fold) -> Self {
@@ -67,7 +74,8 @@ impl Decision {
         out.says = match (mode, target) {
             ("act", _) if actions == 1 => "one action".into(),
             ("act", _) => format::counted(actions, "action").into(),
-            ("final", _) => "the answer of the run".into(),
+            ("final", _) if sent_back(step) => "an answer, which a critic sent back".into(),
+            ("final", _) => "an answer".into(),
             ("wait", _) => "nothing to do in this step".into(),
             ("handoff", Some(target)) => Phrase::new().text("hands over to ").strong(target),
             ("handoff", None) => "hands over, to whom is not recorded".into(),

@@ -167,15 +167,16 @@ pub(super) fn curve(standing: &Standing<'_>, sweep: &Sweep, best: Option<usize>)
         Measure::Tokens => format::tokens(number),
         _ => format::count(number),
     };
+    // Each stands where its whole number is.
+    let parts = recorded.clamp(1, 4);
+    let ticks = (0..=parts).map(|part| recorded.saturating_mul(part) / parts);
     let unit = if measure == Measure::Tokens { "tokens" } else { "steps" };
     let over = format::counted(first.runs as usize, "run");
     Ok(Curve {
         label: format!("Answers kept against {unit} spent, one point for each limit of {}", dial.name()).into(),
         across: format!("{unit} spent, over {over}"),
         up: format!("answers kept, of {}", format::count(answers)),
-        ticks_x: [0.0, 0.25, 0.5, 0.75, 1.0]
-            .map(|share| tick(share, whole((recorded as f64 * share).round() as u64), WIDTH))
-            .into(),
+        ticks_x: ticks.map(|number| tick(number as f64 / recorded.max(1) as f64, whole(number), WIDTH)).collect(),
         // Half an answer is none.
         ticks_y: [0.0, 0.5, 1.0]
             .into_iter()

@@ -96,7 +96,7 @@ pub(super) fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Mea
     let sum = effect.sum(measure);
     let share = format::percent(sum.saved, sum.recorded());
     let over = match sum.runs {
-        all if all == sweep.runs => String::new(),
+        all if all == sweep.runs - effect.unknown => String::new(),
         some => format!(" of what {} record", format::counted(some as usize, "run")),
     };
     let saved = amount(sum.saved, measure);
