@@ -1,6 +1,6 @@
 //! What did the stop rules look at? The facts of each step, as recorded or as far as the files tell.
 //!
-//! Our own engine records them. For QitOS they are put together from heads and events ([`qitos`]); what its files do not
+//! Our own engine records them. For QitOS they are put together from heads and events; what its files do not
 //! say stays unknown, and what is worked out rather than read is listed in [`Record::inferred`].
 
 use serde::Deserialize;

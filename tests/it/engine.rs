@@ -55,8 +55,8 @@ fn every_end_reads_as_its_recorded_verdict() {
         .collect();
     table.sort();
     insta::assert_snapshot!(table.join("\n"), @r#"
-    budget_both | limit | recorded | Stopped by the budget of 0 steps (set by the task) before the first step | At the same moment the token budget was reached. | 0 steps of 0, 0 issues
-    budget_first | limit | recorded | Stopped by the budget of 0 steps (set by the task) before the first step | 0 steps of 0, 0 issues
+    budget_both | limit | recorded | Step budget used up: 0 of 0 steps, before the first step | At the same moment the token budget was reached. | 0 steps of 0, 0 issues
+    budget_first | limit | recorded | Step budget used up: 0 of 0 steps, before the first step | 0 steps of 0, 0 issues
     cancelled | cancelled | recorded | Cancelled after step 1 | No answer was given. | 2 steps of 10, 0 issues
     cancelled_first | cancelled | recorded | Cancelled before the first step | 0 steps of 10, 0 issues
     critic_failed | error | recorded | Ended by an error after step 0: the critic Broken failed: the tests could not be run | No answer was given. | 1 steps of 10, 0 issues
@@ -65,7 +65,7 @@ fn every_end_reads_as_its_recorded_verdict() {
     model | answered | recorded | Answered at step 2 · after 1 recovered error | 3 steps of 10, 0 issues
     preflight | error | recorded | Not started: the task did not pass validation (the required file "words.txt" is not there) | 0 steps of 10, 0 issues
     recovered | answered | recorded | Answered at step 2 · after 1 recovered error | 3 steps of 10, 0 issues
-    refused | limit | recorded | Stopped by the budget of 3 steps (set by the task); the answer was not accepted | 3 steps of 3, 0 issues
+    refused | limit | recorded | Step budget used up: 3 of 3 steps; the answer was not accepted | 3 steps of 3, 0 issues
     "#);
 }
 

@@ -120,11 +120,14 @@ fn said(facts: &Facts<'_>, stop: &RecordedStop, code: &Code, source: Source, out
         Code::StructuredOutput => format!("Answered{} with the JSON that was asked for", at("at")),
         Code::AgentCondition => format!("The agent's own stop condition held{}", at("after")),
         Code::EnvTerminal => format!("The environment ended the episode{}", at("at")),
-        Code::BudgetSteps | Code::BudgetTokens => limit("the budget", stop),
-        Code::MaxRounds | Code::MaxSteps | Code::TokenBudget => limit("the limit", stop),
-        Code::BudgetTime => limit("the time budget", stop),
-        Code::Timeout => limit("the timeout", stop),
-        Code::MaxRuntime => limit("the limit on run time", stop),
+        Code::BudgetSteps => limit("Step budget used up", stop),
+        Code::BudgetTokens => limit("Token budget used up", stop),
+        Code::BudgetTime => limit("Time budget used up", stop),
+        Code::MaxSteps => limit("Step limit reached", stop),
+        Code::MaxRounds => limit("Round limit reached", stop),
+        Code::TokenBudget => limit("Token limit passed", stop),
+        Code::MaxRuntime => limit("Time limit reached", stop),
+        Code::Timeout => limit("Timeout", stop),
         Code::LoopDetection => format!("The model repeated itself: {} in a row", many("equal texts")),
         Code::Stagnation => match stop.measured {
             Some(idle) => format!("State unchanged for {} in a row", steps(idle as usize)),
@@ -161,16 +164,18 @@ fn said(facts: &Facts<'_>, stop: &RecordedStop, code: &Code, source: Source, out
     }
 }
 
-/// "Stopped by the budget of 10 steps (set by the task)".
+/// "Step budget used up: 10 of 10 steps"; who set the limit stands in the table of rules.
 fn limit(what: &str, stop: &RecordedStop) -> String {
-    let of = stop.limit.map_or_else(String::new, |limit| format!(" of {}", amount(limit, &stop.unit)));
-    let by = set_by(stop).map_or_else(String::new, |by| format!(" (set by {by})"));
-    let after = match stop.measured.filter(|measured| Some(*measured) != stop.limit) {
-        Some(measured) => format!(" after {}", amount(measured, &stop.unit)),
-        None => String::new(),
+    let early = if stop.step.is_none() { ", before the first step" } else { "" };
+    let compared = match (stop.measured, stop.limit) {
+        (Some(measured), Some(limit)) if &*stop.unit == "ms" => {
+            format!(": {}, limit {}", amount(measured, "ms"), amount(limit, "ms"))
+        }
+        (Some(measured), Some(limit)) => format!(": {} of {}", number(measured), amount(limit, &stop.unit)),
+        _ if stop.detail.is_empty() => String::new(),
+        _ => format!(": {}", stop.detail),
     };
-    let early = if stop.step.is_none() { " before the first step" } else { "" };
-    format!("Stopped by {what}{of}{by}{after}{early}")
+    format!("{what}{compared}{early}")
 }
 
 impl From<Ended> for Outcome {

@@ -83,14 +83,14 @@ fn recorded_as(mode: &str, stop: &str) -> Verdict {
 }
 
 #[test]
-fn a_recorded_limit_names_itself_and_who_set_it() {
+fn a_recorded_limit_is_told_with_what_was_measured() {
     let budget = recorded_as(
         "final",
         r#"{"code": "budget_steps", "criterion": "budget.steps", "source": "budget", "gate": "before_step", "step": 0,
         "outcome": "truncated", "measured": 10, "limit": 10, "op": ">=", "unit": "steps", "limit_from": "task",
         "also": ["budget.tokens", "stop[1]"]}"#,
     );
-    assert_eq!(budget.sentence, "Stopped by the budget of 10 steps (set by the task); the answer was not accepted");
+    assert_eq!(budget.sentence, "Step budget used up: 10 of 10 steps; the answer was not accepted");
     assert_eq!(budget.second, "At the same moment the token budget was reached and stop[1] was true.");
     assert_eq!((budget.outcome, budget.mark, budget.step), (Outcome::Truncated, Mark::Limit, Some(0)));
     assert_eq!(budget.certainty, Certainty::Recorded);
@@ -99,9 +99,9 @@ fn a_recorded_limit_names_itself_and_who_set_it() {
         r#"{"code": "timeout", "source": "policy", "step": 0, "measured": 61500, "limit": 60000, "op": ">",
         "unit": "ms", "limit_from": "cli"}"#,
     );
-    assert_eq!(time.sentence, "Stopped by the timeout of 1 min 00 s (set by the command line) after 1 min 02 s");
+    assert_eq!(time.sentence, "Timeout: 1 min 02 s, limit 1 min 00 s");
     let unstarted = r#"{"code": "budget_tokens", "source": "budget", "measured": 0, "limit": 0, "unit": "tokens"}"#;
-    assert_eq!(recorded_as("act", unstarted).sentence, "Stopped by the budget of 0 tokens before the first step");
+    assert_eq!(recorded_as("act", unstarted).sentence, "Token budget used up: 0 of 0 tokens, before the first step");
 }
 
 /// Every code has words of its own, and a class that fits its outcome.
@@ -129,14 +129,14 @@ fn every_code_reads_as_a_sentence() {
     answered: Answered at step 0: why
     answered: Answered at step 0 with the JSON that was asked for
     answered: Answered at step 0: why
-    limit: Stopped by the limit of 3 things
-    limit: Stopped by the limit of 3 things
-    limit: Stopped by the budget of 3 things
-    limit: Stopped by the timeout of 3 things
-    limit: Stopped by the limit on run time of 3 things
-    limit: Stopped by the time budget of 3 things
-    limit: Stopped by the limit of 3 things
-    limit: Stopped by the budget of 3 things
+    limit: Round limit reached: 3 of 3 things
+    limit: Step limit reached: 3 of 3 things
+    limit: Step budget used up: 3 of 3 things
+    limit: Timeout: 3 of 3 things
+    limit: Time limit reached: 3 of 3 things
+    limit: Time budget used up: 3 of 3 things
+    limit: Token limit passed: 3 of 3 things
+    limit: Token budget used up: 3 of 3 things
     limit: The model repeated itself: 3 equal texts in a row
     limit: State unchanged for 3 steps in a row
     own rule: Stopped before a tool that ends the run: why

@@ -94,13 +94,13 @@ fn every_reason_in_every_layout() {
     final_result [A B C] answered, completed, recorded, step 1, by decision: Answered at step 1
     final_result [board] answered, completed, recorded, step 1, by rule: Answered at step 1
     max_steps [A B C] limit, truncated, recorded, step 1, by criteria: Step limit reached after 2 steps
-    max_steps [board] limit, truncated, recorded, step 1, by rule: Stopped by the limit
+    max_steps [board] limit, truncated, recorded, step 1, by rule: Step limit reached
     budget_steps [A B C] limit, truncated, recorded, step 1, by budget.steps: Step budget used up after 2 steps
-    budget_steps [board] limit, truncated, recorded, step 1, by rule: Stopped by the budget
+    budget_steps [board] limit, truncated, recorded, step 1, by rule: Step budget used up
     budget_time [A B C] limit, truncated, recorded, step 1, by budget.time: Time budget used up
-    budget_time [board] limit, truncated, recorded, step 1, by rule: Stopped by the time budget
+    budget_time [board] limit, truncated, recorded, step 1, by rule: Time budget used up
     budget_tokens [A B C] limit, truncated, recorded, step 1, by budget.tokens: Token budget used up
-    budget_tokens [board] limit, truncated, recorded, step 1, by rule: Stopped by the budget
+    budget_tokens [board] limit, truncated, recorded, step 1, by rule: Token budget used up
     agent_condition [A B C] own rule, completed, recorded, step 1, by agent: The agent's own stop condition held after step 1
     agent_condition [board] own rule, completed, recorded, step 1, by rule: The agent's own stop condition held after step 1
     critic_stop [A B C] critic stop, halted, recorded, step 1, by critics: Stopped by a critic
