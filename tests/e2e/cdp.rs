@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -29,6 +30,10 @@ const FLAGS: [&str; 8] = [
     "--remote-debugging-pipe",
 ];
 
+/// How long the first page may take. On a new machine Chromium reads some 300 MB from a cold disk and builds its caches
+/// first, while both cores are busy with the other tests; afterwards a call is answered in milliseconds.
+const START_DEADLINE: Duration = Duration::from_secs(180);
+
 /// The pipe has to be file descriptors 3 and 4, which only a shell can arrange without unsafe code; the shell also
 /// removes the profile, since it is still there when the test process is not.
 const START: &str =
@@ -42,7 +47,7 @@ pub(crate) enum Error {
     /// The browser is gone.
     Gone,
     /// The browser did not answer in time.
-    Silent(String),
+    Silent { method: String, waited: Duration },
     /// The browser refused the call.
     Refused { method: String, answer: String },
     /// A script threw.
@@ -54,7 +59,7 @@ impl fmt::Display for Error {
         match self {
             Error::Start(why) => write!(f, "Chromium does not start: {why}"),
             Error::Gone => f.write_str("Chromium is gone"),
-            Error::Silent(method) => write!(f, "no answer to {method} in {DEADLINE:?}"),
+            Error::Silent { method, waited } => write!(f, "no answer to {method} in {waited:?}"),
             Error::Refused { method, answer } => write!(f, "{method} was refused: {answer}"),
             Error::Script(text) => write!(f, "the script threw {text}"),
         }
@@ -101,11 +106,32 @@ impl Browser {
             // Whoever still waits learns at once that no answer will come.
             lock(&reader.0).clear();
         });
-        Ok(Self { input: Mutex::new(input), waiting, events, next_id: AtomicU64::new(1), _child: child })
+        let browser = Self { input: Mutex::new(input), waiting, events, next_id: AtomicU64::new(1), _child: child };
+        browser.warm_up()?;
+        Ok(browser)
+    }
+
+    /// Opens and closes a page, so that whoever calls later finds a browser that answers.
+    fn warm_up(&self) -> Result<(), Error> {
+        let ask = |method: &str, params: Value| self.call_within(START_DEADLINE, None, method, &params);
+        let context = ask("Target.createBrowserContext", json!({}))?["browserContextId"].take();
+        ask("Target.createTarget", json!({"url": "about:blank", "browserContextId": context}))?;
+        ask("Target.disposeBrowserContext", json!({"browserContextId": context}))?;
+        Ok(())
     }
 
     /// Calls `method`, in the page with `session` or in the browser itself, and waits for the answer.
     pub(crate) fn call(&self, session: Option<&str>, method: &str, params: &Value) -> Result<Value, Error> {
+        self.call_within(DEADLINE, session, method, params)
+    }
+
+    fn call_within(
+        &self,
+        deadline: Duration,
+        session: Option<&str>,
+        method: &str,
+        params: &Value,
+    ) -> Result<Value, Error> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = mpsc::channel();
         lock(&self.waiting).insert(id, sender);
@@ -114,11 +140,11 @@ impl Browser {
             message["sessionId"] = session.into();
         }
         lock(&self.input).write_all(format!("{message}\0").as_bytes()).map_err(|_| Error::Gone)?;
-        match answer.recv_timeout(DEADLINE) {
+        match answer.recv_timeout(deadline) {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(answer)) => Err(Error::Refused { method: method.to_owned(), answer }),
             Err(mpsc::RecvTimeoutError::Disconnected) => Err(Error::Gone),
-            Err(mpsc::RecvTimeoutError::Timeout) => Err(Error::Silent(method.to_owned())),
+            Err(mpsc::RecvTimeoutError::Timeout) => Err(Error::Silent { method: method.to_owned(), waited: deadline }),
         }
     }
 
