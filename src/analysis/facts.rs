@@ -41,6 +41,11 @@ pub struct Lost {
 }
 
 impl Record {
+    /// Whether the tokens of a step were counted by estimate.
+    pub fn is_estimated(&self) -> bool {
+        self.facts.iter().filter_map(|facts| facts.usage).any(|usage| usage.estimated)
+    }
+
     /// The last step that ran, if only up to its decision.
     pub fn last_step(&self) -> Option<u64> {
         let ran = |facts: &&StepFacts| facts.reached > Gate::BeforeStep;

@@ -23,6 +23,16 @@ pub fn counts(index: &Index) -> (usize, usize) {
     (index.issues().total() + rest().count(), index.issues().problems() + problems)
 }
 
+/// All of them and those that cost data, in words: "2 problems, 1 note", or "clean".
+pub fn in_words((total, problems): (usize, usize)) -> String {
+    match (problems, total - problems) {
+        (0, 0) => "clean".to_owned(),
+        (0, notes) => counted(notes, "note"),
+        (problems, 0) => counted(problems, "problem"),
+        (problems, notes) => format!("{}, {}", counted(problems, "problem"), counted(notes, "note")),
+    }
+}
+
 /// What no single line shows.
 fn of_the_whole(index: &Index) -> Vec<Issue> {
     let mut issues = Vec::new();

@@ -125,7 +125,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
 
 /// Whether an event of step `n` tells of an error.
 fn has_error_event(index: &Index, n: usize) -> bool {
-    let group = index.group_of(n).and_then(|at| index.groups().get(at));
+    let group = index.round_of(n);
     group.is_some_and(|group| group.error.is_some())
 }
 

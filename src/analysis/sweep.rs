@@ -213,7 +213,7 @@ impl Inquiry {
             ended_well,
             going: summary.life.liveness.may_grow(),
             whole,
-            estimated: record.facts.iter().filter_map(|facts| facts.usage).any(|usage| usage.estimated),
+            estimated: record.is_estimated(),
             inferred: !record.inferred.is_empty(),
             told: results.into_iter().map(Told::from).chain(all).collect(),
         }

@@ -453,7 +453,8 @@ fn duration(micros: i64) -> String {
     format::duration(Duration::from_micros(u64::try_from(micros).unwrap_or_default()))
 }
 
-fn capitalised(text: &str) -> String {
+/// The text with a large first letter.
+pub(super) fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }

@@ -118,7 +118,8 @@ impl Question {
             builder = builder.rule(RuleEntry::from(spec).named(place.to_string()));
         }
         let depth = specs.iter().map(depth).max().unwrap_or(Depth::Heads);
-        let set = builder.build()?;
+        // Each rule was checked by itself, patterns too.
+        let set = builder.build_fail_closed()?;
         let off = switched_off(&set);
         let off = (0..specs.len()).map(|place| off(&place.to_string())).collect();
         Ok(Self { set, specs, depth, off, suggested: false })

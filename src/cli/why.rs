@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
 use super::{Done, write_json};
-use crate::analysis::format::{MISSING, counted, visible_line};
+use crate::analysis::format::{MISSING, visible_line};
+use crate::analysis::health;
 use crate::analysis::verdict::Certainty;
 use crate::analysis::why::{Evidence, Rule, Standing, Trouble, Why, rules, why};
 use crate::model::Index;
@@ -66,7 +67,7 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     for contradiction in &told.contradictions {
         writeln!(out, "{}  {}", look.paint(Ink::Warning, "contradiction"), visible_line(contradiction))?;
     }
-    writeln!(out, "{}  {}", look.paint(Ink::Heading, "trace health"), health(summary.issues))
+    writeln!(out, "{}  {}", look.paint(Ink::Heading, "trace health"), health::in_words(summary.issues))
 }
 
 fn write_evidence(out: &mut dyn Write, index: &Index, told: &Why, look: &Look) -> io::Result<()> {
@@ -125,32 +126,17 @@ fn whence(index: &Index, piece: &Evidence) -> Option<String> {
     match (piece.event, piece.step, piece.last_step) {
         (Some(event), ..) => Some(format!("event {event}")),
         (None, Some(first), Some(last)) if last != first => {
-            Some(format!("steps {} to {}", label(index, first), label(index, last)))
+            Some(format!("steps {} to {}", index.label(first), index.label(last)))
         }
-        (None, Some(step), _) => Some(format!("step {}", label(index, step))),
+        (None, Some(step), _) => Some(format!("step {}", index.label(step))),
         (None, None, _) => None,
     }
 }
 
 fn place(index: &Index, trouble: &Trouble) -> String {
     match (trouble.step, trouble.event) {
-        (Some(step), _) => format!("step {}", label(index, step)),
+        (Some(step), _) => format!("step {}", index.label(step)),
         (None, Some(event)) => format!("event {event}"),
         (None, None) => "some step".to_owned(),
-    }
-}
-
-/// The recorded id of a step, or its place where there is none.
-fn label(index: &Index, n: usize) -> String {
-    let id = index.steps().get(n).and_then(|step| step.step_id);
-    id.map_or_else(|| format!("#{n}"), |id| id.to_string())
-}
-
-fn health((total, problems): (usize, usize)) -> String {
-    match (problems, total - problems) {
-        (0, 0) => "clean".to_owned(),
-        (0, notes) => counted(notes, "note"),
-        (problems, 0) => counted(problems, "problem"),
-        (problems, notes) => format!("{}, {}", counted(problems, "problem"), counted(notes, "note")),
     }
 }

@@ -243,6 +243,11 @@ impl Index {
         join::matching(&self.step_ids(), &self.group_ids(), ordinal, id)
     }
 
+    /// The round with the events of step `ordinal`.
+    pub fn round_of(&self, ordinal: usize) -> Option<&Group> {
+        self.groups.get(self.group_of(ordinal)?)
+    }
+
     /// The ordinal of the step whose events are group `at`.
     pub fn step_of(&self, at: usize) -> Option<usize> {
         let id = self.groups.get(at)?.step_id?;

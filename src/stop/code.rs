@@ -237,3 +237,15 @@ pub enum Origin {
     /// The command line.
     Cli,
 }
+
+impl Origin {
+    /// The origin as written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Origin::Default => "default",
+            Origin::Engine => "engine",
+            Origin::Task => "task",
+            Origin::Cli => "cli",
+        }
+    }
+}

@@ -55,7 +55,7 @@ impl<'a> Teller<'a> {
     }
 
     fn step(&mut self, ordinal: usize, head: &StepHead) -> StepFacts {
-        let group = self.index.group_of(ordinal).and_then(|at| self.index.groups().get(at));
+        let group = self.index.round_of(ordinal);
         let asked = self.stage(group, "model_input").next().is_some();
         // Without events nothing says whether a model was asked.
         let scripted = group.is_some() && !asked;
@@ -139,7 +139,7 @@ impl<'a> Teller<'a> {
             let set = || line.state_diff?.final_result?.after;
             facts.final_answer = decided.or_else(set);
         }
-        let group = self.index.group_of(ordinal).and_then(|at| self.index.groups().get(at));
+        let group = self.index.round_of(ordinal);
         let said = self.stage(group, "model_output").last();
         if let Some(event) = said {
             let line = lines.line(TraceFile::Events, event.span)?;

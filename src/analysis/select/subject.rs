@@ -124,7 +124,7 @@ impl<'a> StepSubject<'a> {
     /// The step at `ordinal`, if there is one.
     pub fn new(index: &'a Index, ordinal: usize) -> Option<Self> {
         let step = index.steps().get(ordinal)?;
-        let group = index.group_of(ordinal).and_then(|at| index.groups().get(at));
+        let group = index.round_of(ordinal);
         Some(Self { index, ordinal, step, group })
     }
 

@@ -100,7 +100,7 @@ pub fn answers(question: &Question, summary: &Summary, index: &Index, lines: &dy
         rules: asked.chain(own).chain(ending).collect(),
         steps: record.facts.first().map(|facts| facts.step).zip(record.last_step()),
         live,
-        estimated: record.facts.iter().any(|facts| facts.usage.is_some_and(|usage| usage.estimated)),
+        estimated: record.is_estimated(),
         inferred: record.inferred,
         unread: record.unread,
         lost: record.lost.map_or(0, |lost| lost.count),
@@ -121,12 +121,12 @@ fn own(record: &Record, index: &Index, ended_well: bool) -> Vec<Answer> {
     let Some(rules) = &record.rules else { return Vec::new() };
     let Ok(set) = StopSet::builder().rules(rules.clone()).build_fail_closed() else { return Vec::new() };
     let firsts = set.firsts(record.resumed.clone(), &record.facts);
-    let off = switched_off(&set);
+    let (off, rules) = (switched_off(&set), set.record());
     let by = recorded(index).map(|stop| &*stop.criterion);
     let answer = |first: &crate::stop::FirstStop| {
         let result = RuleResult { off: off(&first.id), ..told(None, first, &firsts, record, ended_well) };
         let ended = by == Some(&*first.id);
-        Some(Answer { rule: rule_of(&first.id, &set.record())?, own: true, ended, result })
+        Some(Answer { rule: rule_of(&first.id, &rules)?, own: true, ended, result })
     };
     firsts.rules.iter().filter_map(answer).collect()
 }

@@ -110,7 +110,7 @@ impl Rule {
             "any_of" => "Any of several",
             "all_of" => "All of several",
             "opaque" => "Rule in code",
-            other => return capitalised(&other.replace('_', " ")),
+            other => return verdict::capitalised(&other.replace('_', " ")),
         };
         name.to_owned()
     }
@@ -206,9 +206,4 @@ fn sort(rules: &mut [Rule]) {
 
 fn plain(id: &str, kind: &str, result: Standing, note: &str) -> Rule {
     Rule { id: id.to_owned(), kind: kind.to_owned(), result, note: note.to_owned(), ..Rule::default() }
-}
-
-fn capitalised(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }

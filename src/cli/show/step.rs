@@ -91,7 +91,7 @@ fn write_head(out: &mut dyn Write, run: &Opened, n: usize, look: &Look) -> io::R
     };
     fact("agent", head.agent_id)?;
     fact("took", head.duration_ms.map(millis))?;
-    let group = run.index.group_of(n).and_then(|at| run.index.groups().get(at));
+    let group = run.index.round_of(n);
     let since = |at: i64| run.index.first_ts().map_or_else(String::new, |first| offset(at.saturating_sub(first)));
     let started = group.and_then(|group| group.started);
     fact("started", started.and_then(|at| Some(format!("{}, {}", moment(at, look)?, since(at)))))?;

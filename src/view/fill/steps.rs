@@ -103,7 +103,7 @@ pub fn row(lens: &Lens<'_>, n: usize, current: bool) -> Option<StepRow> {
 
 fn row_of(lens: &Lens<'_>, n: usize, current: bool, new: bool, longest: i64) -> Option<StepRow> {
     let step = lens.index.steps().get(n)?;
-    let group = lens.index.group_of(n).and_then(|at| lens.index.groups().get(at));
+    let group = lens.index.round_of(n);
     let sign = sign(step, group);
     let asked = asked(step);
     Some(StepRow {

@@ -136,20 +136,11 @@ fn liveness(lens: &Lens<'_>, life: &Life) -> Phrase {
 }
 
 fn health_line(lens: &Lens<'_>) -> Phrase {
-    let (total, problems) = lens.summary.issues;
-    let tab = href::tab(lens.key(), "issues");
-    let notes = total - problems;
-    if total == 0 {
-        return Phrase::from("clean");
-    }
-    let mut parts = Vec::new();
-    if problems > 0 {
-        parts.push(format::counted(problems, "problem"));
-    }
-    if notes > 0 {
-        parts.push(format::counted(notes, "note"));
+    let words = health::in_words(lens.summary.issues);
+    if lens.summary.issues.0 == 0 {
+        return Phrase::from(words);
     }
     let first = health::issues(lens.index).into_iter().min_by_key(|issue| !issue.kind.is_problem());
     let first = first.map_or_else(String::new, |issue| format!(" {}: {}", issue.file.name(), issue.reason));
-    Phrase::new().link(parts.join(", "), tab).text(first)
+    Phrase::new().link(words, href::tab(lens.key(), "issues")).text(first)
 }

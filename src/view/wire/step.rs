@@ -139,7 +139,7 @@ pub fn step_heads(index: &Index, after: Option<usize>, limit: usize) -> Steps {
 /// The head of step `n`.
 pub fn step_head(index: &Index, n: usize) -> Option<StepHead> {
     let step = index.steps().get(n)?;
-    let group = index.group_of(n).and_then(|at| index.groups().get(at));
+    let group = index.round_of(n);
     let engine_error = group.and_then(|group| group.error.as_ref()).map(|(_, text)| text);
     let names = |list: &[Symbol]| list.iter().map(|name| index.name(*name).to_owned()).collect();
     let critic = |mark: &model::CriticMark| Critic {
@@ -174,7 +174,7 @@ pub fn step_head(index: &Index, n: usize) -> Option<StepHead> {
 
 /// The events of step `n`, as numbers of [`Index::events`]; empty where none can be told.
 pub fn events_of(index: &Index, n: usize) -> Range<usize> {
-    let group = index.group_of(n).and_then(|at| index.groups().get(at));
+    let group = index.round_of(n);
     group.map_or(0..0, |group| group.first..group.end)
 }
 

@@ -5,9 +5,7 @@ use super::{Rule, Standing, plain};
 use crate::analysis::facts::{Depth, Record, record};
 use crate::analysis::verdict::recorded;
 use crate::model::{Index, Lines, RecordedStop, TraceFile};
-use crate::stop::{
-    Check, CriticWish, EntryRule, Gate, Origin, RuleReading, Source, StepFacts, StopRules, StopSet, WhatIf,
-};
+use crate::stop::{Check, CriticWish, EntryRule, Gate, RuleReading, Source, StepFacts, StopRules, StopSet, WhatIf};
 
 /// The rules of a run that records them.
 pub(super) fn rules(index: &Index, lines: &dyn Lines) -> Vec<Rule> {
@@ -105,18 +103,9 @@ fn row(reading: &RuleReading, kind: String) -> Rule {
         limit: number(said.and_then(|said| said.limit.as_ref())),
         op: said.and_then(|said| said.op).map_or_else(String::new, |op| op.as_str().to_owned()),
         unit: said.map_or_else(String::new, |said| said.unit.to_string()),
-        limit_from: (result != Standing::Off).then(|| origin(reading.limit_from).to_owned()),
+        limit_from: (result != Standing::Off).then(|| reading.limit_from.as_str().to_owned()),
         note,
         stop: None,
-    }
-}
-
-fn origin(origin: Origin) -> &'static str {
-    match origin {
-        Origin::Default => "default",
-        Origin::Engine => "engine",
-        Origin::Task => "task",
-        Origin::Cli => "cli",
     }
 }
 
