@@ -10,6 +10,7 @@ pub mod life;
 pub mod number;
 pub mod query;
 pub mod select;
+pub mod state;
 pub mod summary;
 pub mod sweep;
 pub mod timing;
