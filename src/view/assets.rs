@@ -20,6 +20,13 @@ const CSS: &str = "text/css; charset=utf-8";
 const JS: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
+/// The one style sheet: what all pages share, then what single pages add.
+const STYLE: &str = concat!(
+    include_str!("../../static/board.css"),
+    include_str!("../../static/pages/run.css"),
+    include_str!("../../static/pages/whatif.css"),
+);
+
 macro_rules! asset {
     ($name:literal, $mime:expr) => {
         Asset { name: $name, mime: $mime, bytes: include_bytes!(concat!("../../static/", $name)) }
@@ -28,7 +35,7 @@ macro_rules! asset {
 
 /// All embedded files.
 pub static ASSETS: &[Asset] = &[
-    asset!("board.css", CSS),
+    Asset { name: "board.css", mime: CSS, bytes: STYLE.as_bytes() },
     asset!("icon.svg", SVG),
     asset!("theme.js", JS),
     asset!("back.js", JS),
