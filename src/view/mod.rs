@@ -23,6 +23,7 @@ pub mod prompt;
 pub mod run;
 pub mod runs;
 pub mod sign;
+pub mod state;
 pub mod state_diff;
 pub mod step;
 pub mod svg;
