@@ -7,6 +7,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use super::fold::Folded;
+use super::scores::ScoresBody;
 use super::sign::{Fact, Link, Phrase, Sign};
 use super::step::StepView;
 use super::svg::{Axis, PhaseBar, Pips};
@@ -76,6 +77,8 @@ pub struct RunPulse {
     pub events: Option<EventsTab>,
     /// What other rules would have done, on their page.
     pub whatif: Option<RulesAnswer>,
+    /// What the critics said, on their page.
+    pub scores: Option<ScoresBody>,
 }
 
 /// The header of a run, `#runhead`.
