@@ -105,6 +105,8 @@ pub struct CriticMark {
     pub action: CriticAction,
     /// Its score where that is a finite number.
     pub score: Option<f64>,
+    /// Whether it wants the prompt or the state changed.
+    pub patches: bool,
 }
 
 /// What a critic asks for.
@@ -212,6 +214,9 @@ wire! {
         action: Scalar<'a>,
         score: Scalar<'a>,
         reason: Scalar<'a>,
+        instruction_patch: Scalar<'a>,
+        modified_prompt: Scalar<'a>,
+        state_patch: Maybe<'a, Keys<'a>>,
     }
 
     struct ContextWire<'a> {
@@ -350,7 +355,10 @@ impl StepWire<'_> {
             if head.critic_reason.is_none() && matches!(action, CriticAction::Retry | CriticAction::Stop) {
                 head.critic_reason = Some(one_line(output.reason.str().unwrap_or_default(), MAX_NOTE_BYTES).into());
             }
-            marks.push(CriticMark { name: names.intern(&name), action, score: output.score.number() });
+            let prompts = [&output.instruction_patch, &output.modified_prompt];
+            let patches = prompts.into_iter().any(|prompt| prompt.str().is_some_and(|text| !text.is_empty()))
+                || output.state_patch.value().is_some_and(|Keys(keys)| !keys.is_empty());
+            marks.push(CriticMark { name: names.intern(&name), action, score: output.score.number(), patches });
         }
         head.critics = marks.into();
     }
@@ -450,7 +458,8 @@ mod tests {
         let (head, remarks, names) = read(
             r#"{"step_id": 4, "agent_id": "fixer", "decision": {"mode": "act", "actions": [{"name": "run", "args": {"path": "a.py", "n": 2}}]},
             "action_results": [{"status": "success", "output": {"returncode": 1}, "error": null}],
-            "critic_outputs": [{"action": "retry", "reason": "no", "score": 0.2, "critic_name": "V"}, {"score": "high"}],
+            "critic_outputs": [{"action": "retry", "reason": "no", "score": 0.2, "critic_name": "V", "state_patch": {"a": 1}},
+                {"score": "high", "instruction_patch": "", "state_patch": {}}],
             "state_diff": {"plan": {"before": 1, "after": 2}}, "context": {"input_tokens_total": 10, "output_tokens": 2, "tokens_total": 30}}"#,
         );
         assert_eq!(remarks, []);
@@ -459,6 +468,7 @@ mod tests {
         assert_eq!(names.get(head.critics[0].name), "V");
         assert_eq!((names.get(head.critics[1].name), head.critics[1].score), ("critic 2", None));
         assert!(head.asked(CriticAction::Retry) && !head.asked(CriticAction::Stop));
+        assert_eq!(head.critics.iter().map(|mark| mark.patches).collect::<Vec<_>>(), [true, false]);
     }
 
     #[test]

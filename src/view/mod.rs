@@ -22,6 +22,7 @@ pub mod list;
 pub mod prompt;
 pub mod run;
 pub mod runs;
+pub mod scores;
 pub mod sign;
 pub mod state;
 pub mod state_diff;

@@ -10,6 +10,7 @@ mod extract;
 mod guard;
 mod pages;
 mod run;
+mod scores;
 mod serve;
 mod statics;
 mod sweep;
@@ -66,6 +67,9 @@ pub fn router(state: AppState) -> Router {
         .route("/runs/{key}/live", get(run::pulse))
         .route("/runs/{key}/whatif", get(whatif::page))
         .route("/runs/{key}/whatif/live", get(whatif::pulse))
+        .route("/runs/{key}/scores", get(scores::page))
+        .route("/runs/{key}/scores/live", get(scores::pulse))
+        .route("/runs/{key}/scores.csv", get(scores::csv))
         .route("/runs/{key}/steps/{n}", get(run::step))
         .route("/runs/{key}/steps/{n}/part", get(run::step_part))
         .route("/runs/{key}/steps/{n}/value", get(run::step_value))
