@@ -1,104 +1,184 @@
-//! How do the steps of two runs correspond, and where did the runs part?
+//! Where did two runs part, and what differs between them?
 //!
-//! Steps are aligned by what they ask for: the names and arguments of all actions, in full. A step without an action
-//! (an answer, a wait, a hand-over) is like any other of its mode, so that two answers stand side by side even where
-//! their words differ. Knows no page and reads no line: the index has a hash of the whole call.
+//! Runs part where what they *do* differs first: an action, its arguments, an answer, or a step that only one of them
+//! has. Where they never do, they part at the first step that was *judged* or *answered* differently: a result, an
+//! error, what a critic asked for, a score, the keys of the state that changed. Reads no line: all of it is in the index.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
-use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices};
-
-use crate::model::{Index, StepHead};
-
+mod align;
+mod config;
+mod metrics;
 #[cfg(test)]
 mod tests;
+mod words;
 
-/// Steps of two runs that stand side by side; never neither of them.
+pub use align::{Pair, align};
+pub use config::{Config, Setting, config};
+pub use metrics::{Measure, Unit, measures};
+
+use crate::model::{CriticAction, Index, StepHead, Symbol};
+
+/// How the two steps of a row relate. Later ones weigh less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Relation {
+    /// Only run A has this step.
+    OnlyA,
+    /// Only run B has it.
+    OnlyB,
+    /// They do something else.
+    Action,
+    /// They do the same with other arguments.
+    Arguments,
+    /// Both answer, in other words.
+    Answer,
+    /// They do the same, and other results come back.
+    Result,
+    /// Another error, or an error in one of them only.
+    Error,
+    /// A critic asks for something else.
+    Critic,
+    /// A critic gives another score.
+    Score,
+    /// Other keys of the state change.
+    State,
+    /// Nothing that the index holds differs.
+    Same,
+}
+
+impl Relation {
+    /// What differs, in one word; `none` where nothing does.
+    pub fn word(self) -> &'static str {
+        match self {
+            Relation::OnlyA => "only_in_a",
+            Relation::OnlyB => "only_in_b",
+            Relation::Action => "action",
+            Relation::Arguments => "arguments",
+            Relation::Answer => "answer",
+            Relation::Result => "result",
+            Relation::Error => "error",
+            Relation::Critic => "critic",
+            Relation::Score => "score",
+            Relation::State => "state",
+            Relation::Same => "none",
+        }
+    }
+
+    /// The relation as it stands beside a row.
+    pub fn label(self) -> &'static str {
+        match self {
+            Relation::OnlyA => "only in A",
+            Relation::OnlyB => "only in B",
+            Relation::Action => "another action",
+            Relation::Arguments => "arguments differ",
+            Relation::Answer => "answer differs",
+            Relation::Result => "result differs",
+            Relation::Error => "error differs",
+            Relation::Critic => "critic differs",
+            Relation::Score => "score differs",
+            Relation::State => "state differs",
+            Relation::Same => "same",
+        }
+    }
+
+    /// Whether the runs do something else here.
+    pub fn is_parting(self) -> bool {
+        self <= Relation::Answer
+    }
+}
+
+/// One row of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pair {
-    /// The step of run A, by ordinal.
-    pub a: Option<usize>,
-    /// The step of run B.
-    pub b: Option<usize>,
-    /// Whether both ask for the same: actions and arguments, or the answer.
-    pub same: bool,
+pub struct Row {
+    /// The steps.
+    pub pair: Pair,
+    /// How they relate.
+    pub relation: Relation,
 }
 
-/// Up to so many steps on both sides together, without those at the beginning and the end that are alike, are aligned
-/// as one. The cost is the square of it at worst.
-const MAX_WHOLE: usize = 4_000;
-/// Of more steps, so many of each run are aligned at a time.
-const WINDOW: usize = 1_000;
-
-/// Every step of both runs, in order; steps that stand at the same place and differ are side by side.
-///
-/// Where more than 4,000 steps are left after what is alike at both ends, they are aligned window by window: then a
-/// stretch of more than 1,000 steps that only one run has may leave like steps apart that follow it.
-pub fn align(a: &Index, b: &Index) -> Vec<Pair> {
-    let (old, new): (Vec<u64>, Vec<u64>) = (keys(a), keys(b));
-    let mut pairs = Vec::with_capacity(old.len().max(new.len()));
-    let start = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
-    let most = old.len().min(new.len()) - start;
-    let end = old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(old, new)| old == new).count();
-    side_by_side(&mut pairs, 0..start, 0..start);
-    let (old_end, new_end) = (old.len() - end, new.len() - end);
-    let (mut at, mut other) = (start, start);
-    while at < old_end || other < new_end {
-        let whole = old_end - at + new_end - other <= MAX_WHOLE;
-        let (old_stop, new_stop) = match whole {
-            true => (old_end, new_end),
-            false => (old_end.min(at + WINDOW), new_end.min(other + WINDOW)),
-        };
-        let left = old.get(at..old_stop).unwrap_or_default();
-        let right = new.get(other..new_stop).unwrap_or_default();
-        let mut ops = capture_diff_slices(Algorithm::Myers, left, right);
-        if !whole {
-            keep_certain(&mut ops);
-        }
-        let (mut old_done, mut new_done) = (0, 0);
-        for op in ops {
-            let (_, old, new) = op.as_tag_tuple();
-            (old_done, new_done) = (old.end, new.end);
-            side_by_side(&mut pairs, at + old.start..at + old.end, other + new.start..other + new.end);
-        }
-        (at, other) = (at + old_done, other + new_done);
-    }
-    side_by_side(&mut pairs, old_end..old.len(), new_end..new.len());
-    for pair in &mut pairs {
-        let asked = |index: &Index, n: Option<usize>| Some(index.steps().get(n?)?.asked_hash);
-        pair.same = asked(a, pair.a).is_some_and(|hash| asked(b, pair.b) == Some(hash));
-    }
-    pairs
+/// Two runs, step by step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// Every step of both runs, side by side.
+    pub rows: Vec<Row>,
+    /// The row at which the runs part; `None` where nothing recorded differs.
+    pub first: Option<usize>,
+    /// The first row before it at which something differs although both do the same.
+    pub before: Option<usize>,
+    /// How many rows both do the same from the beginning on.
+    pub common: usize,
 }
 
-/// Leaves away what follows the last like steps of a window, if those lie far enough in it: with the next steps in view
-/// it may turn out otherwise.
-fn keep_certain(ops: &mut Vec<DiffOp>) {
-    let last = ops.iter().rposition(|op| {
-        let (tag, old, new) = op.as_tag_tuple();
-        // Every window must bring the alignment on by half of it, or many of them would be needed.
-        tag == DiffTag::Equal && old.end.max(new.end) >= WINDOW / 2
-    });
-    ops.truncate(last.map_or(ops.len(), |last| last + 1));
-}
-
-fn side_by_side(pairs: &mut Vec<Pair>, a: std::ops::Range<usize>, b: std::ops::Range<usize>) {
-    for place in 0..a.len().max(b.len()) {
-        let (a, b) = (a.clone().nth(place), b.clone().nth(place));
-        pairs.push(Pair { a, b, same: false });
+/// Compares two runs.
+pub fn compare(a: &Index, b: &Index) -> Comparison {
+    let row = |pair: Pair| Row { pair, relation: relation(a, b, pair) };
+    let rows: Vec<Row> = align(a, b).into_iter().map(row).collect();
+    let parts = rows.iter().position(|row| row.relation.is_parting());
+    let differs = rows.iter().position(|row| row.relation != Relation::Same);
+    let common = parts.unwrap_or(rows.len());
+    Comparison {
+        first: parts.or(differs),
+        before: differs.filter(|at| parts.is_some_and(|parts| *at < parts)),
+        common,
+        rows,
     }
 }
 
-/// What each step is aligned by.
-fn keys(index: &Index) -> Vec<u64> {
-    index.steps().iter().map(|step| key(index, step)).collect()
+impl Comparison {
+    /// Where the runs part, in one or two sentences.
+    pub fn sentence(&self, a: &Index, b: &Index) -> String {
+        words::sentence(self, a, b)
+    }
 }
 
-fn key(index: &Index, step: &StepHead) -> u64 {
-    if step.actions > 0 || !step.fate.is_readable() {
-        return step.asked_hash;
+fn relation(a: &Index, b: &Index, pair: Pair) -> Relation {
+    let one = pair.a.and_then(|n| Some((n, a.steps().get(n)?)));
+    let other = pair.b.and_then(|n| Some((n, b.steps().get(n)?)));
+    match (one, other) {
+        (None, _) => Relation::OnlyB,
+        (_, None) => Relation::OnlyA,
+        (Some(one), Some(other)) if pair.same => after(a, b, one, other),
+        (Some((_, one)), Some((_, other))) => asked(a, b, one, other),
     }
-    let mut hasher = DefaultHasher::new();
-    index.name(step.mode).hash(&mut hasher);
-    hasher.finish()
+}
+
+/// What differs between two steps that do not do the same.
+fn asked(a: &Index, b: &Index, one: &StepHead, other: &StepHead) -> Relation {
+    let tools = |index: &Index, step: &StepHead| -> Vec<String> {
+        step.tools.iter().map(|tool| index.name(*tool).to_owned()).collect()
+    };
+    let modes = (a.name(one.mode), b.name(other.mode));
+    match (one.actions > 0, other.actions > 0) {
+        (true, true) if tools(a, one) == tools(b, other) => Relation::Arguments,
+        (false, false) if modes == ("final", "final") => Relation::Answer,
+        _ => Relation::Action,
+    }
+}
+
+/// What differs between two steps that do the same.
+fn after(a: &Index, b: &Index, (n, one): (usize, &StepHead), (m, other): (usize, &StepHead)) -> Relation {
+    let failed = |index: &Index, n: usize, step: &StepHead| {
+        let event = index.round_of(n).and_then(|round| round.error.as_ref());
+        (step.error.clone(), step.returncode, event.map(|(_, text)| text.clone()))
+    };
+    if failed(a, n, one) != failed(b, m, other) {
+        return Relation::Error;
+    }
+    if one.result_hash != other.result_hash {
+        return Relation::Result;
+    }
+    let verdicts = |step: &StepHead| [CriticAction::Retry, CriticAction::Stop].map(|action| step.asked(action));
+    if verdicts(one) != verdicts(other) {
+        return Relation::Critic;
+    }
+    let scores = |index: &Index, step: &StepHead| -> Vec<(String, Option<f64>)> {
+        step.critics.iter().map(|mark| (index.name(mark.name).to_owned(), mark.score)).collect()
+    };
+    if scores(a, one) != scores(b, other) {
+        return Relation::Score;
+    }
+    let changed = |index: &Index, step: &StepHead| {
+        let mut keys: Vec<String> = step.changed.iter().map(|key: &Symbol| index.name(*key).to_owned()).collect();
+        keys.sort_unstable();
+        keys
+    };
+    if changed(a, one) == changed(b, other) { Relation::Same } else { Relation::State }
 }

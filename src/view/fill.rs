@@ -20,7 +20,7 @@ pub use events::{EventsQuery, events_tab};
 pub use files::{issues_tab, manifest_tab};
 pub use pending::pending_slot;
 pub use run::{content_title, head, tabs};
-pub use step::{StepPlace, readable, step_view, value_of};
+pub use step::{StepPlace, manifest_text, readable, step_view, value_of};
 pub use steps::{WINDOW, Window, end_slot, row, rows_from, steps_tab};
 pub use verdict::verdict;
 pub use whatif::{from_form, typed_rules, whatif};

@@ -1,139 +1,135 @@
-use std::time::Instant;
-
-use proptest::prelude::*;
-
+use super::align::tests::run;
 use super::*;
-use crate::model::{Delta, Names};
+use crate::analysis::life::Outside;
+use crate::analysis::summary::summary;
+use crate::model::RunKey;
+use crate::model::json::Json;
 
-/// A run whose steps are these decisions.
-pub(super) fn run(decisions: &[String]) -> Index {
-    let mut names = Names::default();
-    let step = |decision: &String| StepHead::read(format!(r#"{{"step_id": 0, {decision}}}"#).as_bytes(), &mut names).0;
-    let steps: Vec<StepHead> = decisions.iter().map(step).collect();
-    let mut index = Index::default();
-    index.apply(Delta { steps, names: names.since(0).to_vec(), ..Delta::default() });
-    index
+const CALL: &str = r#""decision": {"mode": "act", "actions": [{"name": "read", "args": {"path": "a"}}]}"#;
+
+fn act(name: &str, argument: &str, more: &str) -> String {
+    format!(
+        r#""decision": {{"mode": "act", "actions": [{{"name": "{name}", "args": {{"path": "{argument}"}}}}]}}{more}"#
+    )
 }
 
-fn call(argument: &str) -> String {
-    format!(r#""decision": {{"mode": "act", "actions": [{{"name": "do", "args": {{"on": "{argument}"}}}}]}}"#)
+fn end(text: &str, critic: &str) -> String {
+    let outputs = format!(r#""critic_outputs": [{{"critic_name": "V", "action": "{critic}", "score": 0.5}}]"#);
+    format!(r#""decision": {{"mode": "final", "final_answer": "{text}"}}, {outputs}"#)
 }
 
-fn answer(text: &str) -> String {
-    format!(r#""decision": {{"mode": "final", "actions": [], "final_answer": "{text}"}}"#)
-}
-
-/// A run of one call for each letter.
-fn letters(letters: &str) -> Index {
-    run(&letters.chars().map(|letter| call(&letter.to_string())).collect::<Vec<_>>())
-}
-
-/// `=` for like steps, `!` for steps side by side that differ, `<` and `>` for steps of A and of B alone.
-fn drawn(a: &Index, b: &Index) -> String {
-    let sign = |pair: &Pair| match (pair.a, pair.b) {
-        (Some(_), Some(_)) if pair.same => '=',
-        (Some(_), Some(_)) => '!',
-        (Some(_), None) => '<',
-        _ => '>',
-    };
-    align(a, b).iter().map(sign).collect()
+/// Word of the parting, the steps, and the sentence.
+fn parted(a: &[String], b: &[String]) -> (&'static str, Option<Pair>, String) {
+    let (a, b) = (run(a), run(b));
+    let comparison = compare(&a, &b);
+    let row = comparison.first.and_then(|at| comparison.rows.get(at));
+    (row.map_or("none", |row| row.relation.word()), row.map(|row| row.pair), comparison.sentence(&a, &b))
 }
 
 #[test]
-fn what_is_alike_at_both_ends_stays_together() {
-    assert_eq!(drawn(&letters("abc"), &letters("abc")), "===");
-    assert_eq!(drawn(&letters("abc"), &letters("axbc")), "=>==");
-    assert_eq!(drawn(&letters("axc"), &letters("abc")), "=!=");
-    assert_eq!(drawn(&letters("abcd"), &letters("ad")), "=<<=");
-    assert_eq!(drawn(&letters("abcdefgh"), &letters("xbcdyzfgh")), "!===!>===");
+fn runs_part_where_they_do_something_else() {
+    let step = CALL.to_owned();
+    let (what, pair, says) = parted(&[step.clone(), act("run", "t", "")], &[step.clone(), act("run", "u", "")]);
+    assert_eq!((what, pair), ("arguments", Some(Pair { a: Some(1), b: Some(1), same: false })));
+    // The lines of these runs all have the id 0.
+    assert_eq!(says, "Same actions for 1 step. At step 0 both call run, with other arguments.");
+    let (what, _, says) = parted(&[step.clone()], &[act("write", "a", "")]);
+    assert_eq!((what, &*says), ("action", "No step in common at the start. At step 0 A calls read, B calls write."));
+    let (what, _, says) = parted(&[step.clone(), step.clone()], &[step.clone()]);
+    assert_eq!(what, "only_in_a");
+    assert_eq!(says, "Same actions for 1 step. At step 0 A calls read; B has no more steps.");
 }
 
 #[test]
-fn a_repeated_call_is_one_more_of_the_same() {
-    assert_eq!(drawn(&letters("aab"), &letters("aaaab")), "==>>=");
-    assert_eq!(drawn(&letters("aaaa"), &letters("aa")), "==<<");
+fn two_answers_are_judged() {
+    let (what, _, says) = parted(&[end("yes", "continue")], &[end("no", "retry")]);
+    assert_eq!(what, "answer");
+    assert!(says.ends_with("At step 0 both answer: A is accepted, B is sent back by its critic."), "{says}");
+    let (_, _, says) = parted(&[end("yes", "continue")], &[end("no", "continue")]);
+    assert!(says.ends_with("both answer, in other words."), "{says}");
 }
 
 #[test]
-fn runs_without_steps() {
-    assert_eq!(drawn(&letters(""), &letters("")), "");
-    assert_eq!(drawn(&letters(""), &letters("ab")), ">>");
-    assert_eq!(drawn(&letters("a"), &letters("")), "<");
+fn like_actions_part_by_what_came_of_them() {
+    let result = |text: &str| act("run", "t", &format!(r#", "action_results": [{{"output": "{text}"}}]"#));
+    let (what, _, says) = parted(&[result("1")], &[result("2")]);
+    assert_eq!((what, &*says), ("result", "Same actions in the one step. At step 0 other results came back."));
+    let failed = act("run", "t", r#", "action_results": [{"status": "error", "error": "no"}]"#);
+    assert_eq!(parted(&[result("1")], &[failed]).0, "error");
+    assert_eq!(parted(&[end("y", "continue")], &[end("y", "stop")]).0, "critic");
+    let changed = |key: &str| act("run", "t", &format!(r#", "state_diff": {{"{key}": {{"before": 1, "after": 2}}}}"#));
+    assert_eq!(parted(&[changed("a")], &[changed("b")]).0, "state");
+    assert_eq!(
+        parted(&[changed("a")], &[changed("a")]),
+        ("none", None, "Same actions in the one step; nothing recorded differs.".to_owned())
+    );
+    assert_eq!(parted(&[], &[]).2, "Neither run has a step.");
 }
 
 #[test]
-fn answers_stand_side_by_side_whatever_they_say() {
-    let ends = |text: &str| run(&[call("a"), answer(text)]);
-    assert_eq!(drawn(&ends("yes"), &ends("yes")), "==");
-    assert_eq!(drawn(&ends("yes"), &ends("no")), "=!");
-    assert_eq!(drawn(&run(&[answer("yes"), call("a")]), &run(&[answer("no"), call("a")])), "!=");
+fn what_differed_before_is_said() {
+    let result = |text: &str| act("run", "t", &format!(r#", "action_results": [{{"output": "{text}"}}]"#));
+    let (what, _, says) = parted(&[result("1"), act("a", "", "")], &[result("2"), act("b", "", "")]);
+    assert_eq!(what, "action");
+    assert!(says.ends_with("Before that, at step 0 other results came back for the first time."), "{says}");
+}
+
+fn settings(a: &str, b: &str) -> Config {
+    let index = run(&[]);
+    let summary = summary(&RunKey::new("r"), String::new(), &index, Outside::default());
+    config((&summary, Json::parse(a).as_ref()), (&summary, Json::parse(b).as_ref()))
 }
 
 #[test]
-fn calls_that_look_alike_in_a_list_are_told_apart() {
-    let long = "x".repeat(1_000);
-    let (a, b) = (run(&[call(&format!("{long}a"))]), run(&[call(&format!("{long}b"))]));
-    assert_eq!(a.steps()[0].call, b.steps()[0].call);
-    assert_eq!(drawn(&a, &b), "!");
+fn settings_come_in_the_order_of_their_effect() {
+    let config = settings(
+        r#"{"seed": 1, "git_sha": "a", "prompt_hash": "p", "model_id": "unknown", "run_id": "x", "latency_seconds": 1,
+            "stop_rules": {"budget": {"steps": {"limit": 8}}}, "summary": {"steps": 4, "run_meta": {"tools": [{"name": "read", "d": 1}, {"name": "run", "d": 1}]}}}"#,
+        r#"{"seed": 2, "git_sha": "b", "prompt_hash": "q", "model_id": "m", "run_id": "y", "latency_seconds": 2,
+            "stop_rules": {"budget": {"steps": {"limit": 9}}}, "summary": {"steps": 5, "run_meta": {"tools": [{"name": "run", "d": 1}, {"name": "read", "d": 2}]}}}"#,
+    );
+    let paths: Vec<&str> = config.differs.iter().map(|setting| setting.path.as_str()).collect();
+    assert_eq!(
+        paths,
+        [
+            "model_id",
+            "prompt_hash",
+            "summary.run_meta.tools.read.d",
+            "stop_rules.budget.steps.limit",
+            "seed",
+            "git_sha"
+        ]
+    );
+    assert_eq!(config.differs[0].a, None);
+    assert_eq!(config.differs[2].b.as_deref(), Some("2"));
+    assert!(config.equal.iter().any(|path| path == "summary.run_meta.tools.run.d"), "{:?}", config.equal);
 }
 
 #[test]
-fn long_runs_that_drift_apart_find_each_other_again() {
-    let calls = |range: std::ops::Range<usize>| range.map(|n| call(&n.to_string())).collect::<Vec<_>>();
-    let a = calls(0..9_000);
-    // Every hundredth step has another call before it, and the ends differ.
-    let mut b: Vec<String> = a
-        .iter()
-        .enumerate()
-        .flat_map(|(n, step)| match n % 100 {
-            0 => vec![call(&format!("extra {n}")), step.clone()],
-            _ => vec![step.clone()],
-        })
-        .collect();
-    b.push(call("more"));
-    let drawn = drawn(&run(&a), &run(&b));
-    assert_eq!(drawn.matches('=').count(), 9_000);
-    assert_eq!(drawn.matches('>').count(), 91);
+fn what_is_not_recorded_does_not_differ() {
+    let config = settings(r#"{"model_id": "unknown", "seed": null}"#, r#"{"official_run": false}"#);
+    assert_eq!(config.differs.len(), 1);
+    assert_eq!((config.differs[0].path.as_str(), config.differs[0].b.as_deref()), ("official_run", Some("false")));
+    assert_eq!(settings("{}", "[]").differs, []);
 }
 
 #[test]
-fn runs_that_share_nothing_are_still_laid_side_by_side() {
-    let calls = |word: &str| run(&(0..6_000).map(|n| call(&format!("{word}{n}"))).collect::<Vec<_>>());
-    assert_eq!(drawn(&calls("a"), &calls("b")), "!".repeat(6_000));
+fn numbers_that_are_not_recorded_stay_unknown() {
+    let index = run(&[end("yes", "retry")]);
+    let summary = summary(&RunKey::new("r"), String::new(), &index, Outside::default());
+    let of = |id: &str| measures(&summary, &index).into_iter().find(|measure| measure.id == id).unwrap().value;
+    assert_eq!((of("lowest_score"), of("tokens"), of("events")), (Some(0.5), None, None));
 }
 
-/// Prints how long the worst sort of pair takes; for `--release --ignored --nocapture`.
 #[test]
-#[ignore = "a measurement, not a test"]
-fn twenty_thousand_steps_each() {
-    for letters in [2_u64, 20, 1_000_000] {
-        let mut seed = 1_u64;
-        let mut next = || {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            call(&((seed >> 33) % letters).to_string())
-        };
-        let a: Vec<String> = (0..20_000).map(|_| next()).collect();
-        let b: Vec<String> = (0..20_000).map(|_| next()).collect();
-        let (a, b) = (run(&a), run(&b));
-        let started = Instant::now();
-        let pairs = align(&a, &b).len();
-        println!("{letters} calls, {pairs} rows: {:?}", started.elapsed());
-    }
-}
-
-proptest! {
-    #[test]
-    fn every_step_is_there_once_and_in_order(a in "[a-d]{0,60}", b in "[a-d]{0,60}") {
-        let (left, right) = (letters(&a), letters(&b));
-        let pairs = align(&left, &right);
-        prop_assert!(pairs.iter().filter_map(|pair| pair.a).eq(0..a.len()));
-        prop_assert!(pairs.iter().filter_map(|pair| pair.b).eq(0..b.len()));
-        for pair in pairs {
-            let letter = |text: &str, n: Option<usize>| n.and_then(|n| text.chars().nth(n));
-            let (one, other) = (letter(&a, pair.a), letter(&b, pair.b));
-            prop_assert_eq!(pair.same, one.is_some() && one == other);
-        }
-        let alike = align(&left, &left);
-        prop_assert!(alike.len() == a.len() && alike.iter().all(|pair| pair.same));
-    }
+fn differences_of_numbers_in_words() {
+    let delta = |unit: Unit, a: f64, b: f64| unit.delta(Some(a), Some(b));
+    assert_eq!(delta(Unit::Count, 6.0, 8.0), "+2");
+    assert_eq!(delta(Unit::Count, 8.0, 6.0), "−2");
+    assert_eq!(delta(Unit::Count, 8.0, 8.0), "same");
+    assert_eq!(delta(Unit::Score, 0.8, 0.7), "−0.10");
+    assert_eq!(delta(Unit::Score, 0.7, 0.1 + 0.6), "same");
+    assert_eq!(delta(Unit::Millis, 81.0, 171.0), "+90.0 ms · 2.1×");
+    assert_eq!(Unit::Count.delta(None, Some(1.0)), "–");
+    assert_eq!(Unit::Count.words(None), "not recorded");
 }
