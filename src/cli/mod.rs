@@ -11,6 +11,7 @@ use crate::error::{Error, Kind, Result};
 mod check;
 mod demo;
 mod diff;
+mod export;
 mod list;
 mod look;
 mod open;
@@ -47,6 +48,7 @@ enum Command {
     WhatIf(whatif::Args),
     Diff(diff::Args),
     Check(check::Args),
+    Export(export::Args),
     Demo(demo::Args),
     #[cfg(feature = "llm")]
     Run(run::Args),
@@ -96,6 +98,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::WhatIf(args) => whatif::run(&args, look, out),
         Command::Diff(args) => diff::run(&args, look, out),
         Command::Check(args) => check::run(&args, look, out),
+        Command::Export(args) => export::run(&args, look, out),
         Command::Demo(args) => demo::run(&args, look, out),
         #[cfg(feature = "llm")]
         Command::Run(args) => run::run(&args, look, out),

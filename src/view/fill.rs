@@ -3,6 +3,7 @@
 //! Knows the model and what `analysis` makes of it; reads lines only through [`Lines`]. No markup, no HTTP.
 
 mod events;
+mod export;
 mod files;
 mod pending;
 mod run;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 pub use events::{EventsQuery, events_tab};
+pub use export::{Export, write_export};
 pub use files::{issues_tab, manifest_tab};
 pub use pending::pending_slot;
 pub use run::{content_title, head, tabs};

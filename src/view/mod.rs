@@ -14,6 +14,7 @@ pub mod chart;
 pub mod critic;
 pub mod decision;
 pub mod error;
+pub mod export;
 pub mod fill;
 pub mod fold;
 pub mod href;

@@ -6,6 +6,7 @@
 mod api;
 mod error;
 mod events;
+mod export;
 mod extract;
 mod guard;
 mod pages;
@@ -70,6 +71,7 @@ pub fn router(state: AppState) -> Router {
         .route("/runs/{key}/scores", get(scores::page))
         .route("/runs/{key}/scores/live", get(scores::pulse))
         .route("/runs/{key}/scores.csv", get(scores::csv))
+        .route("/runs/{key}/export.html", get(export::page))
         .route("/runs/{key}/steps/{n}", get(run::step))
         .route("/runs/{key}/steps/{n}/part", get(run::step_part))
         .route("/runs/{key}/steps/{n}/value", get(run::step_value))

@@ -58,7 +58,7 @@ const PAGES: &[&str] = &[
 const ERROR_PAGE: &str = "/runs/no-such-run";
 
 /// What axe finds wrong, one line each.
-fn violations(page: &Page) -> Vec<String> {
+pub(crate) fn violations(page: &Page) -> Vec<String> {
     page.eval(&format!("{AXE}; void 0"));
     let script = "axe.run(document, {resultTypes: ['violations']}).then(result => result.violations.flatMap(
         rule => rule.nodes.map(node => `${rule.id}: ${node.target} ${node.failureSummary} ${node.html.slice(0, 200)}`)))";

@@ -20,6 +20,7 @@ mod writer;
 
 mod cdp;
 mod driver;
+mod export;
 mod keys;
 mod live;
 mod looks;

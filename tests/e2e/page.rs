@@ -53,6 +53,12 @@ impl Page {
         self.call("Emulation.setEmulatedMedia", &json!({"features": features}));
     }
 
+    /// Takes the network from the page.
+    pub(crate) fn without_network(&self) {
+        let nothing = json!({"offline": true, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1});
+        self.call("Network.emulateNetworkConditions", &nothing);
+    }
+
     /// Turns scripts of the page off.
     pub(crate) fn without_scripts(&self) {
         self.call("Emulation.setScriptExecutionDisabled", &json!({"value": true}));
