@@ -16,6 +16,7 @@ mod open;
 mod outline;
 #[cfg(feature = "llm")]
 mod run;
+mod scores;
 mod serve;
 mod show;
 #[cfg(test)]
@@ -42,6 +43,7 @@ enum Command {
     Why(why::Args),
     #[command(name = "whatif")]
     WhatIf(whatif::Args),
+    Scores(scores::Args),
     Check(check::Args),
     Demo(demo::Args),
     #[cfg(feature = "llm")]
@@ -89,6 +91,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Show(args) => show::run(&args, look, out),
         Command::Why(args) => why::run(&args, look, out),
         Command::WhatIf(args) => whatif::run(&args, look, out),
+        Command::Scores(args) => scores::run(&args, look, out),
         Command::Check(args) => check::run(&args, look, out),
         Command::Demo(args) => demo::run(&args, look, out),
         #[cfg(feature = "llm")]

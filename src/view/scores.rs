@@ -8,6 +8,7 @@ mod lane;
 pub mod overlay;
 pub mod plot;
 mod said;
+pub mod several;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
