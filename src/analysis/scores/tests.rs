@@ -59,6 +59,10 @@ fn a_lane_keeps_its_gaps_and_what_was_asked() {
     assert!((sums.mean.unwrap() - 1.75 / 3.0).abs() < 1e-12);
     assert_eq!(b.sums().retries, [2]);
     assert_eq!(scores.spread(), [Some(0.25), None, None, None, None]);
+    let wide = Scores::of(&index(&[
+        r#"[{"name": "a", "score": 0.5}, {"name": "b", "score": 70}, {"name": "c", "score": 1}]"#,
+    ]));
+    assert_eq!(wide.spread(), [Some(0.5)], "another scale cannot be compared");
     let asked: Vec<_> = scores.asked().iter().map(|asked| (asked.lane, asked.point.n, asked.next)).collect();
     assert_eq!(asked, [(1, 2, Some((4, 0.25))), (0, 3, Some((3, 1.0)))]);
     assert!(scores.asked()[0].point.patches);

@@ -143,7 +143,7 @@ impl Frame {
 }
 
 /// A number on an axis needs no zeros at its end: `0`, `0.5`, `−20`.
-fn bare(number: f64) -> String {
+pub(super) fn bare(number: f64) -> String {
     let text = format::score(number);
     if text.contains(['e', '–']) { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
 }

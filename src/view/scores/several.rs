@@ -152,7 +152,7 @@ pub fn page(shell: Shell, wanted: &Wanted, found: &[Found<'_>], missing: &[Strin
     let lines = if shown.len() > MAX_LINES { 1 } else { shown.len() };
     if shown.len() > MAX_LINES {
         notes.push(
-            "The band is where the middle half of the runs lies, the thick line their median; \
+            "The band is where the middle half of the runs lies, the line inside it their median; \
              a run's value is its lowest score in a column. The first run is drawn as a line."
                 .into(),
         );
