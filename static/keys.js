@@ -41,8 +41,10 @@ function press(key) {
   else if (key === "f") find("[data-follow]")?.click();
   else if (key === "v") verdict();
   else if (key === "e") nextMark();
-  else if (key === "j" && find("#stepview")) find("a[rel=next]")?.click();
-  else if (key === "k" && find("#stepview")) find("a[rel=prev]")?.click();
+  else if (key === "[") find("a[data-change=prev]")?.click();
+  else if (key === "]") find("a[data-change=next]")?.click();
+  else if (key === "j" && find("#stepview, #statetab")) find("a[rel=next]")?.click();
+  else if (key === "k" && find("#stepview, #statetab")) find("a[rel=prev]")?.click();
   else if (["j", "k", "G"].includes(key)) inList(key);
   else if (key >= "1" && key <= "7") all("nav.tabs a")[key - 1]?.click();
 }

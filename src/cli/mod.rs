@@ -10,6 +10,7 @@ use crate::error::{Error, Kind, Result};
 
 mod check;
 mod demo;
+mod diff;
 mod list;
 mod look;
 mod open;
@@ -19,6 +20,7 @@ mod run;
 mod scores;
 mod serve;
 mod show;
+mod state;
 #[cfg(test)]
 mod tests;
 mod whatif;
@@ -40,10 +42,12 @@ enum Command {
     Serve(serve::Args),
     List(list::Args),
     Show(show::Args),
+    State(state::Args),
     Why(why::Args),
     #[command(name = "whatif")]
     WhatIf(whatif::Args),
     Scores(scores::Args),
+    Diff(diff::Args),
     Check(check::Args),
     Demo(demo::Args),
     #[cfg(feature = "llm")]
@@ -89,9 +93,11 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Serve(args) => serve::run(&args, out).map_err(Failure::from),
         Command::List(args) => list::run(args, look, out),
         Command::Show(args) => show::run(&args, look, out),
+        Command::State(args) => state::run(&args, look, out),
         Command::Why(args) => why::run(&args, look, out),
         Command::WhatIf(args) => whatif::run(&args, look, out),
         Command::Scores(args) => scores::run(&args, look, out),
+        Command::Diff(args) => diff::run(&args, look, out),
         Command::Check(args) => check::run(&args, look, out),
         Command::Demo(args) => demo::run(&args, look, out),
         #[cfg(feature = "llm")]

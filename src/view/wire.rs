@@ -13,10 +13,12 @@ use crate::analysis::verdict::LimitFrom;
 use crate::error::{Error, causes};
 use crate::model::Index;
 
+mod compare;
 mod line;
 mod raw;
 mod rule;
 mod scores;
+mod state;
 mod step;
 mod sweep;
 #[cfg(test)]
@@ -24,10 +26,12 @@ mod tests;
 mod whatif;
 mod why;
 
+pub use compare::{Compare, Side, compared, settings};
 pub use line::Line;
 pub use raw::write_raw;
 pub use rule::Rule;
 pub use scores::{CriticScores, Point, Scores, scores};
+pub use state::{Outside, State, Value, Values, state};
 pub use step::{Critic, Event, Events, Step, StepHead, Steps, event, events_of, step, step_head, step_heads};
 pub use sweep::{Sweep, sweep};
 pub use whatif::{WhatIf, whatif};
