@@ -4,6 +4,7 @@
 //! score (reasons, patches, scores that are no numbers) is on the lines, for whoever shows a few of them.
 
 mod agree;
+mod aligned;
 mod course;
 mod series;
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod tests;
 use std::collections::HashMap;
 
 pub use agree::{MAX_CRITICS, Pair, Rank, agreement};
+pub use aligned::aligned;
 pub use course::{course, in_words};
 pub use series::{Band, Series, bands, quartiles, series};
 

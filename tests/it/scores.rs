@@ -190,6 +190,9 @@ fn several_runs_lie_over_each_other_and_a_wrong_key_is_named() {
     let share = self::page(&board, "/scores?run=fix_bug&run=judge&x=progress&critic=tests");
     assert!(texts(&share, ".over svg text").contains(&"50 %".to_owned()));
     assert!(texts(&share, ".caveats").concat().contains("1 run has no score of tests."));
+    let aligned = self::page(&board, "/scores?run=fix_bug&run=long&x=aligned");
+    assert!(texts(&aligned, ".over svg text").iter().any(|text| text.starts_with("step of A")));
+    assert_eq!(attributes(&aligned, "#chartform [checked]", "value"), ["aligned"]);
     let nobody = board.get("/scores?run=nobody");
     assert_eq!(nobody.status, 404);
     let empty = self::page(&board, "/scores");

@@ -166,6 +166,25 @@ fn without_bare_words(line: &str) -> String {
     parts.collect::<Vec<_>>().join("\"")
 }
 
+#[test]
+fn steps_that_ask_for_the_same_lie_over_each_other() {
+    let run = |calls: &[&str]| {
+        let mut names = Names::default();
+        let line = |call: &&str| {
+            format!(r#"{{"step_id": 0, "decision": {{"mode": "act", "actions": [{{"name": "{call}"}}]}}}}"#)
+        };
+        let steps = calls.iter().map(|call| StepHead::read(line(call).as_bytes(), &mut names).0).collect();
+        let mut index = Index::default();
+        index.apply(Delta { steps, names: names.since(0).to_vec(), ..Delta::default() });
+        index
+    };
+    let a = run(&["x", "y", "z"]);
+    assert_eq!(aligned(&a, &a), [0.0, 1.0, 2.0]);
+    assert_eq!(aligned(&a, &run(&["x", "n", "y", "z", "m", "o"])), [0.0, 0.5, 1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(aligned(&a, &run(&["x", "z"])), [0.0, 2.0]);
+    assert_eq!(aligned(&run(&[]), &run(&["x", "y"])), [0.0, 1.0]);
+}
+
 /// The scores in the steps file, without the board: name by name, as (step, score).
 fn read_plainly(dir: &Path) -> Vec<(String, Vec<(usize, Option<f64>)>)> {
     let mut lanes: Vec<(String, Vec<(usize, Option<f64>)>)> = Vec::new();

@@ -5,7 +5,7 @@ use askama::Template;
 
 use super::overlay::{Axis, MAX_LINES, Overlay, Source, letter};
 use super::plot::ticks;
-use crate::analysis::scores::{Series, bands, in_words, series};
+use crate::analysis::scores::{Series, aligned, bands, in_words, series};
 use crate::analysis::summary::Summary;
 use crate::model::Index;
 use crate::view::sign::Link;
@@ -105,7 +105,7 @@ pub struct Wanted {
     pub runs: Vec<String>,
     /// The critic; empty for the lowest score of each step.
     pub critic: String,
-    /// `progress` for shares of a run, anything else for steps.
+    /// `progress` for shares of a run, `aligned` for the steps of the first run, anything else for steps.
     pub axis: String,
     /// The threshold as typed.
     pub threshold: String,
@@ -122,7 +122,7 @@ pub struct Found<'a> {
 
 /// Fills the page; `missing` are the keys no run has, `known` all runs, newest first.
 pub fn page(shell: Shell, wanted: &Wanted, found: &[Found<'_>], missing: &[String], known: &[&Summary]) -> SeveralPage {
-    let by_share = wanted.axis == "progress";
+    let mut along = Along::of(&wanted.axis);
     let critic = Some(wanted.critic.as_str()).filter(|critic| !critic.is_empty());
     let query = super::Query { threshold: wanted.threshold.clone(), ..super::Query::default() };
     let threshold = query.threshold();
@@ -147,8 +147,12 @@ pub fn page(shell: Shell, wanted: &Wanted, found: &[Found<'_>], missing: &[Strin
             None => format!("{runs} {verb} no scores.").into(),
         });
     }
+    if along == Along::Aligned && shown.len() > MAX_LINES {
+        along = Along::Step;
+        notes.push(format!("Steps are aligned for up to {MAX_LINES} runs; these stand by their step.").into());
+    }
     let longest = all.iter().map(|series| series.steps).max().unwrap_or_default();
-    let overlay = (silent < shown.len()).then(|| draw(title.clone(), shown, &all, by_share, longest, threshold));
+    let overlay = (silent < shown.len()).then(|| draw(title.clone(), shown, &all, along, longest, threshold));
     let lines = if shown.len() > MAX_LINES { 1 } else { shown.len() };
     if shown.len() > MAX_LINES {
         notes.push(
@@ -167,10 +171,10 @@ pub fn page(shell: Shell, wanted: &Wanted, found: &[Found<'_>], missing: &[Strin
         howto: if shown.is_empty() { "Choose runs whose scores are laid over each other." } else { "" },
         form: Fields {
             runs: shown.iter().map(|run| run.summary.key.to_string()).collect(),
-            axes: vec![("step", "step", !by_share), ("progress", "progress", by_share)],
+            axes: Along::ALL.iter().map(|one| (one.word(), one.name(), *one == along)).collect(),
             critics: critics.into_iter().take(100).map(|name| (name.clone(), *name == wanted.critic)).collect(),
             critic: wanted.critic.clone(),
-            axis: if by_share { "progress" } else { "" },
+            axis: along.word(),
             threshold: wanted.threshold.clone(),
         },
         overlay,
@@ -181,18 +185,53 @@ pub fn page(shell: Shell, wanted: &Wanted, found: &[Found<'_>], missing: &[Strin
     }
 }
 
+/// Along which axis steps stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Along {
+    Step,
+    Progress,
+    Aligned,
+}
+
+impl Along {
+    const ALL: [Self; 3] = [Along::Step, Along::Progress, Along::Aligned];
+
+    fn of(word: &str) -> Self {
+        Self::ALL.into_iter().find(|one| one.word() == word).unwrap_or(Along::Step)
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Along::Step => "step",
+            Along::Progress => "progress",
+            Along::Aligned => "aligned",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Along::Aligned => "aligned step",
+            other => other.word(),
+        }
+    }
+}
+
 fn draw(
     title: String,
     runs: &[Found<'_>],
     all: &[Series],
-    by_share: bool,
+    along: Along,
     longest: usize,
     threshold: Option<f64>,
 ) -> Overlay {
+    let by_share = along == Along::Progress;
     let place = |steps: usize, n: usize| {
         let last = if by_share { steps } else { longest }.saturating_sub(1);
         if last == 0 { 0.5 } else { n as f64 / last as f64 }
     };
+    if along == Along::Aligned {
+        return draw_aligned(title, runs, all, threshold);
+    }
     let axis = if by_share {
         let tick = |part: u32| (f64::from(part) / 4.0, format!("{} %", part * 25));
         Axis { name: "share of the run", ticks: (0..=4).map(tick).collect() }
@@ -216,6 +255,27 @@ fn draw(
     let bands = bands(all, columns, |run, n| (n as f64 / steps(run), (n + 1) as f64 / steps(run)));
     let first = runs.iter().zip(all).next().map(source);
     Overlay::band(title, &axis, first.as_ref(), &bands, threshold)
+}
+
+/// Steps that ask for the same stand over each other, along the steps of the first run.
+fn draw_aligned(title: String, runs: &[Found<'_>], all: &[Series], threshold: Option<f64>) -> Overlay {
+    let Some(first) = runs.first() else { return Overlay::default() };
+    let places: Vec<Vec<f64>> = runs.iter().map(|run| aligned(first.index, run.index)).collect();
+    let last = places.iter().flatten().copied().fold(0.0_f64, f64::max);
+    let share = |place: f64| if last > 0.0 { place / last } else { 0.5 };
+    let sources = runs.iter().zip(all).zip(&places).map(|((run, series), places)| Source {
+        key: run.summary.key.to_string(),
+        labels: series.points.iter().map(|(n, _)| run.index.label(*n)).collect(),
+        places: series.points.iter().map(|(n, _)| share(places.get(*n).copied().unwrap_or_default())).collect(),
+        series: series.clone(),
+    });
+    let sources: Vec<Source> = sources.collect();
+    let marks = ticks(first.index.steps().len(), 20).into_iter();
+    let axis = Axis {
+        name: "step of A; steps of the others stand over the one that asks for the same",
+        ticks: marks.map(|n| (share(n as f64), first.index.label(n))).collect(),
+    };
+    Overlay::lines(title, &axis, &sources, threshold)
 }
 
 fn row(at: usize, lines: usize, run: &Found<'_>, own: &Series, threshold: Option<f64>) -> RunLine {
