@@ -54,7 +54,7 @@ fn a_click_opens_the_step_of_the_nearest_point() {
     page.wait(&format!("location.pathname + location.search === {target}"));
     page.eval("history.back()");
     page.wait("location.pathname.endsWith('/scores') && document.readyState === 'complete'");
-    page.click("#lane-0 svg");
+    page.click("#lane-0 svg.chart");
     page.wait("/step=\\d/.test(location.search)");
 }
 

@@ -130,6 +130,19 @@ fn help_of_every_command() {
           --json  Print one JSON document
       -h, --help  Print help
     "#);
+    insta::assert_snapshot!(help(&["scores", "--help"]), @r#"
+    Print critic scores by step, one column per critic
+
+    Usage: board scores [OPTIONS] <RUN>...
+
+    Arguments:
+      <RUN>...  Run directories
+
+    Options:
+          --csv   Print CSV, every number as it is recorded
+          --json  Print one JSON document
+      -h, --help  Print help
+    "#);
     insta::assert_snapshot!(help(&["check", "--help"]), @r#"
     Say what is wrong with the files of runs; exit code 1 where anything is
 

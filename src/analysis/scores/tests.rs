@@ -185,9 +185,12 @@ fn steps_that_ask_for_the_same_lie_over_each_other() {
     assert_eq!(aligned(&run(&[]), &run(&["x", "y"])), [0.0, 1.0]);
 }
 
+/// A step and its score as a file has them.
+type Read = (usize, Option<f64>);
+
 /// The scores in the steps file, without the board: name by name, as (step, score).
-fn read_plainly(dir: &Path) -> Vec<(String, Vec<(usize, Option<f64>)>)> {
-    let mut lanes: Vec<(String, Vec<(usize, Option<f64>)>)> = Vec::new();
+fn read_plainly(dir: &Path) -> Vec<(String, Vec<Read>)> {
+    let mut lanes: Vec<(String, Vec<Read>)> = Vec::new();
     let bytes = fs::read(dir.join("steps.jsonl")).unwrap_or_default();
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     for (n, line) in lines.enumerate() {
