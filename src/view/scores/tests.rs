@@ -65,6 +65,7 @@ fn levels_are_short_and_a_threshold_outside_is_none() {
     let words = |range| Frame { range, ..FRAME }.levels().into_iter().map(|tick| tick.text).collect::<Vec<_>>();
     assert_eq!(words((0.0, 1.0)), ["0", "0.5", "1"]);
     assert_eq!(words((-20.0, 100.0)), ["−20", "40", "100"]);
+    assert_eq!(words((-2e307, 1e308)), ["−2e307", "4e307", "1e308"]);
     assert_eq!(FRAME.level(0.3).map(|level| (level.y, level.height, level.text)).unwrap().2, "0.30");
     assert_eq!(FRAME.level(1.5), None);
 }
