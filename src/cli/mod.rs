@@ -18,6 +18,7 @@ mod open;
 mod outline;
 #[cfg(feature = "llm")]
 mod run;
+mod scores;
 mod serve;
 mod show;
 mod state;
@@ -46,6 +47,7 @@ enum Command {
     Why(why::Args),
     #[command(name = "whatif")]
     WhatIf(whatif::Args),
+    Scores(scores::Args),
     Diff(diff::Args),
     Check(check::Args),
     Export(export::Args),
@@ -96,6 +98,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::State(args) => state::run(&args, look, out),
         Command::Why(args) => why::run(&args, look, out),
         Command::WhatIf(args) => whatif::run(&args, look, out),
+        Command::Scores(args) => scores::run(&args, look, out),
         Command::Diff(args) => diff::run(&args, look, out),
         Command::Check(args) => check::run(&args, look, out),
         Command::Export(args) => export::run(&args, look, out),

@@ -63,6 +63,8 @@ pub enum Place {
     Runs,
     /// A page of one run, below the run table.
     Run,
+    /// The scores of several runs over each other.
+    Scores,
     /// Other rules over many runs.
     WhatIf,
     /// None of them, as on an error page.
@@ -76,8 +78,13 @@ impl Place {
         match self {
             Place::Runs => Some("page"),
             Place::Run => Some("true"),
-            Place::WhatIf | Place::None => None,
+            Place::Scores | Place::WhatIf | Place::None => None,
         }
+    }
+
+    /// The value of `aria-current` on the link to the scores of several runs.
+    pub fn current_scores(self) -> Option<&'static str> {
+        (self == Place::Scores).then_some("page")
     }
 
     /// The value of `aria-current` on the link to other rules over many runs.

@@ -63,6 +63,7 @@ pub fn router(state: AppState) -> Router {
         .route("/live/runs", get(pages::runs_pulse))
         .route("/whatif", get(sweep::page))
         .route("/live/whatif", get(sweep::part))
+        .route("/scores", get(scores::several))
         .route("/runs/{key}", get(run::page))
         .route("/runs/{key}/", get(run::page))
         .route("/runs/{key}/live", get(run::pulse))

@@ -25,6 +25,7 @@ mod keys;
 mod live;
 mod looks;
 mod page;
+mod scores;
 mod site;
 mod sweep;
 mod whatif;

@@ -58,6 +58,7 @@ fn help_of_every_command() {
       show    Show a run, one of its steps, or its events
       why     Say why a run stopped, what shows it, and how every rule stood
       whatif  Say where other stop rules would have ended runs, from what is recorded
+      scores  Print critic scores by step, one column per critic
       check   Say what is wrong with the files of runs; exit code 1 where anything is
       demo    Write demo runs: agents that play, with real tools and without a model
       run     Run an agent that a file describes, and record it; exit code 1 where it did not complete
@@ -126,6 +127,19 @@ fn help_of_every_command() {
       <RUN>  The run directory
 
     Options:
+          --json  Print one JSON document
+      -h, --help  Print help
+    "#);
+    insta::assert_snapshot!(help(&["scores", "--help"]), @r#"
+    Print critic scores by step, one column per critic
+
+    Usage: board scores [OPTIONS] <RUN>...
+
+    Arguments:
+      <RUN>...  Run directories
+
+    Options:
+          --csv   Print CSV, every number as it is recorded
           --json  Print one JSON document
       -h, --help  Print help
     "#);

@@ -35,6 +35,7 @@ mod props;
 #[cfg(feature = "llm")]
 mod run;
 mod share;
+mod scores;
 mod state;
 mod sweep;
 mod tables;
