@@ -34,8 +34,8 @@ mod pages;
 mod props;
 #[cfg(feature = "llm")]
 mod run;
-mod share;
 mod scores;
+mod share;
 mod state;
 mod sweep;
 mod tables;
