@@ -9,6 +9,7 @@ pub mod health;
 pub mod life;
 pub mod number;
 pub mod query;
+pub mod replay;
 pub mod select;
 pub mod state;
 pub mod summary;
