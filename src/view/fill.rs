@@ -5,6 +5,7 @@
 mod events;
 mod files;
 mod pending;
+mod replay;
 mod run;
 mod says;
 mod step;
@@ -19,8 +20,9 @@ use jiff::tz::TimeZone;
 pub use events::{EventsQuery, events_tab};
 pub use files::{issues_tab, manifest_tab};
 pub use pending::pending_slot;
+pub use replay::{NoPlace, ReplayQuery, replay};
 pub use run::{content_title, head, tabs};
-pub use step::{StepPlace, readable, step_view, value_of};
+pub use step::{StepPlace, readable, step_line, step_view, value_of};
 pub use steps::{WINDOW, Window, end_slot, row, rows_from, steps_tab};
 pub use verdict::verdict;
 pub use whatif::{from_form, typed_rules, whatif};

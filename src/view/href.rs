@@ -77,6 +77,11 @@ pub fn whatif_with(key: &str, rules: &[String]) -> String {
     format!("{}?{query}", whatif(key))
 }
 
+/// A run, event by event.
+pub fn replay(key: &str) -> String {
+    format!("{}/replay", run(key))
+}
+
 /// The element id for a run: letters, digits and `-` stay, everything else becomes `_` and its bytes in hex,
 /// so that the id is a valid CSS identifier and two keys never share one.
 pub fn run_id(key: &str) -> String {

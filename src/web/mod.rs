@@ -9,6 +9,7 @@ mod events;
 mod extract;
 mod guard;
 mod pages;
+mod replay;
 mod run;
 mod serve;
 mod statics;
@@ -66,6 +67,9 @@ pub fn router(state: AppState) -> Router {
         .route("/runs/{key}/live", get(run::pulse))
         .route("/runs/{key}/whatif", get(whatif::page))
         .route("/runs/{key}/whatif/live", get(whatif::pulse))
+        .route("/runs/{key}/replay", get(replay::page))
+        .route("/runs/{key}/replay/part", get(replay::part))
+        .route("/runs/{key}/replay/live", get(replay::pulse))
         .route("/runs/{key}/steps/{n}", get(run::step))
         .route("/runs/{key}/steps/{n}/part", get(run::step_part))
         .route("/runs/{key}/steps/{n}/value", get(run::step_value))
