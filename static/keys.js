@@ -45,8 +45,10 @@ function press(key) {
   else if (key === "f") find("[data-follow]")?.click();
   else if (key === "v") verdict();
   else if (key === "e") nextMark();
-  else if (key === "j" && find("#stepview")) find("a[rel=next]")?.click();
-  else if (key === "k" && find("#stepview")) find("a[rel=prev]")?.click();
+  else if (key === "[") find("a[data-change=prev]")?.click();
+  else if (key === "]") find("a[data-change=next]")?.click();
+  else if (key === "j" && find("#stepview, #statetab")) find("a[rel=next]")?.click();
+  else if (key === "k" && find("#stepview, #statetab")) find("a[rel=prev]")?.click();
   else if (["j", "k", "G"].includes(key)) inList(key);
   else if (key >= "1" && key <= "7") all("nav.tabs a")[key - 1]?.click();
 }
@@ -69,8 +71,7 @@ document.addEventListener("keydown", (event) => {
     if (!twin("Space") || event.target.closest?.("button, summary")) return; // it presses what has the focus
     event.preventDefault(); // or the page would scroll
     press("Space");
-  }
-  else if (key === "/" && find("input[type=search]")) {
+  } else if (key === "/" && find("input[type=search]")) {
     event.preventDefault(); // or the slash would be typed into the field
     find("input[type=search]").select();
   } else press(key);

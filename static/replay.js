@@ -48,6 +48,8 @@ function arrive(jump) {
   shown = at;
   const slider = document.getElementById("pos");
   if (slider && !moves.length) slider.value = at;
+  // A swap changes what a box says at first, not what it says once somebody used it.
+  for (const stop of document.querySelectorAll("#stops [type=checkbox]")) stop.checked = stop.defaultChecked;
   clearTimeout(timer);
   if (!playing || busy || moves.length) return;
   if (skip) timer = setTimeout(move, Number(wait), "events", Number(skip));

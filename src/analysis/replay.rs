@@ -14,7 +14,7 @@ mod breaks;
 #[cfg(test)]
 mod tests;
 
-pub use breaks::{Breakpoint, first_hit, next_change, next_hit};
+pub use breaks::{Breakpoint, first_hit, next_hit};
 
 /// On the clock of steps each step takes this long; also what stands in for a time that is not recorded.
 const STEP_MICROS: i64 = 1_000_000;

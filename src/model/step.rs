@@ -19,7 +19,7 @@ const MAX_NOTE_BYTES: usize = 240;
 /// A change whose JSON is longer than this many bytes is not compared with the step before.
 const MAX_LINKED_BYTES: usize = 1 << 16;
 /// At most this many critics, tools or changed keys of one step are indexed; the line itself shows all.
-const MAX_INDEXED: usize = 64;
+pub const MAX_INDEXED: usize = 64;
 
 /// One line of `steps.jsonl` as the index keeps it.
 #[derive(Debug, Clone, Default, PartialEq)]

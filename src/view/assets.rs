@@ -26,6 +26,7 @@ const STYLE: &str = concat!(
     include_str!("../../static/pages/replay.css"),
     include_str!("../../static/pages/run.css"),
     include_str!("../../static/pages/whatif.css"),
+    include_str!("../../static/pages/state.css"),
 );
 
 macro_rules! asset {

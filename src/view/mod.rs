@@ -24,6 +24,7 @@ pub mod replay;
 pub mod run;
 pub mod runs;
 pub mod sign;
+pub mod state;
 pub mod state_diff;
 pub mod step;
 pub mod svg;

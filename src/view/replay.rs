@@ -12,6 +12,7 @@ use super::decision::Decision;
 use super::fold::Folded;
 use super::run::PhaseState;
 use super::sign::{Link, Phrase};
+use super::state::StatePanel;
 use super::state_diff::StateDiff;
 use super::text::Line;
 use super::{Pulse, Shell, Status};
@@ -60,8 +61,10 @@ pub struct Replay {
     pub drive: Drive,
     /// What is said where the run has nothing to go through.
     pub nothing: Line,
+    /// Of which moment the state is.
+    pub state_when: Line,
     /// The state so far.
-    pub state: StatePane,
+    pub state: StatePanel,
     /// `Step 4`, `Start`, `End`.
     pub title: Line,
     /// `event 3 of 13 · +17.442 s`.
@@ -97,13 +100,6 @@ pub struct Drive {
     pub stop: bool,
     /// Whether the run may go on.
     pub alive: bool,
-}
-
-/// The state beside the step.
-#[derive(Debug, Clone, Default)]
-pub struct StatePane {
-    /// After which step and event.
-    pub when: Line,
 }
 
 /// One phase of the step.
@@ -155,7 +151,7 @@ pub struct Stops {
     pub hidden: Vec<(&'static str, String)>,
     /// How many are on.
     pub on: usize,
-    /// The breakpoints, those that are on first.
+    /// The breakpoints that are on, and those that would find something.
     pub rows: Vec<Stop>,
 }
 

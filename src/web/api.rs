@@ -114,6 +114,12 @@ pub(super) async fn scores(State(state): State<AppState>, RunParam(run): RunPara
     answer(&state, shown.await.and_then(|shown| shown))
 }
 
+/// `GET /api/runs/{key}/state/{n}`
+pub(super) async fn state(State(state): State<AppState>, StepParam(run, n): StepParam) -> Response {
+    let shown = with_lens(&state, &run, move |lens| json(&wire::state(lens.index, lens.lines, n)));
+    answer(&state, shown.await.and_then(|shown| shown))
+}
+
 /// `GET /api/runs/{key}/why`
 pub(super) async fn why(State(state): State<AppState>, RunParam(run): RunParam) -> Response {
     let shown = with_lens(&state, &run, |lens| json(&wire::why(lens.summary, lens.index, lens.lines)));

@@ -87,6 +87,7 @@ pub fn router(state: AppState) -> Router {
         .route("/runs/{key}/steps", get(api::steps))
         .route("/runs/{key}/steps/{n}", get(api::step))
         .route("/runs/{key}/scores", get(api::scores))
+        .route("/runs/{key}/state/{n}", get(api::state))
         .route("/runs/{key}/why", get(api::why))
         .route("/runs/{key}/whatif", get(whatif::api))
         .route("/runs/{key}/raw", get(api::raw))

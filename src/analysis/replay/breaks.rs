@@ -40,17 +40,6 @@ pub fn first_hit(breaks: &[Breakpoint], n: usize) -> Option<&Breakpoint> {
     breaks.iter().find(|one| one.hits(n))
 }
 
-/// The nearest step after `n` (or before it) that changed `key` of the state.
-pub fn next_change(index: &Index, key: &str, n: Option<usize>, back: bool) -> Option<usize> {
-    let symbol = index.names().find(key)?;
-    let wrote = |at: &usize| index.steps().get(*at).is_some_and(|step| step.changed.contains(&symbol));
-    let total = index.steps().len();
-    if back {
-        return (0..n.unwrap_or_default().min(total)).rev().find(wrote);
-    }
-    (n.map_or(0, |n| n.saturating_add(1))..total).find(wrote)
-}
-
 fn nearest(steps: &[usize], n: Option<usize>, back: bool) -> Option<usize> {
     if back {
         let before = steps.partition_point(|step| n.is_some_and(|n| *step < n));

@@ -145,9 +145,6 @@ fn breakpoints_find_steps_and_say_what_they_do_not_understand() {
     assert_eq!(next_hit(&breaks, Some(3), true), Some(2));
     assert_eq!(next_hit(&breaks, Some(0), true), None);
     assert_eq!(first_hit(&breaks, 3).map(|hit| hit.text.as_str()), Some("tool:run_python"));
-    assert_eq!(next_change(index, "tool_calls", Some(3), false), Some(5));
-    assert_eq!(next_change(index, "tool_calls", Some(3), true), Some(2));
-    assert_eq!(next_change(index, "no_such_key", None, false), None);
 }
 
 #[test]

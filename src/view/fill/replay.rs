@@ -4,15 +4,14 @@
 //! happened, the current one included, so that `step=4&event=3` is event 3 of step 4. Without `event` it is the first.
 
 use super::{Lens, micros, status};
-use crate::analysis::replay::{
-    Breakpoint, Clock, Cursor, GAP_MICROS, Scene, Track, first_hit, next_change, next_hit, next_mark,
-};
-use crate::view::replay::{Choice, Drive, Jump, Replay, StatePane, Transport};
+use crate::analysis::replay::{Breakpoint, Clock, Cursor, GAP_MICROS, Scene, Track, first_hit, next_hit, next_mark};
+use crate::view::replay::{Choice, Drive, Jump, Replay, Transport};
 use crate::view::sign::{Link, Phrase};
 use crate::view::{format, href};
 
 mod phases;
 mod scrub;
+mod state;
 mod stops;
 
 /// What is played is shown for at least this long, in microseconds of the reader's time.
@@ -91,7 +90,6 @@ pub fn replay(lens: &Lens<'_>, query: &ReplayQuery) -> Result<(Replay, String), 
             .filter(|n| *n < lens.index.steps().len())
             .map(|n| Link::new(format!("Open step {}", lens.label(n)), lens.at_step(n))),
         drive: place.drive(&breaks, hit.is_some()),
-        state: StatePane { when: format!("after {}, {counted}", named.to_lowercase()).into() },
         title: named.as_str().into(),
         place: if offset.is_empty() { counted.clone() } else { format!("{counted} · {offset}") }.into(),
         hit: hit.map_or_else(Phrase::new, |hit| Phrase::new().text("at breakpoint ").code(hit.text.as_str())),
@@ -101,6 +99,7 @@ pub fn replay(lens: &Lens<'_>, query: &ReplayQuery) -> Result<(Replay, String), 
         ..Replay::default()
     };
     phases::fill(&place, &mut replay);
+    state::fill(&place, &mut replay);
     replay.transport.said = format!("{}, {counted}", named.to_lowercase()).into();
     let title = format!("Replay {}", named.to_lowercase());
     Ok((replay, title))
@@ -192,11 +191,15 @@ struct Way<'a> {
 impl Way<'_> {
     /// The replay with a speed, a clock and a place.
     fn with(&self, speed: usize, clock: usize, place: &[(&str, &str)]) -> String {
+        self.with_key(speed, clock, place, self.selected)
+    }
+
+    fn with_key(&self, speed: usize, clock: usize, place: &[(&str, &str)], key: &str) -> String {
         let name = |of: Option<&str>, default: &str| of.filter(|name| *name != default).unwrap_or_default().to_owned();
         let speed = name(SPEEDS.get(speed).map(|speed| speed.1), "1");
         let clock = name(CLOCKS.get(clock).map(|clock| clock.1), "step");
         let mut pairs = place.to_vec();
-        pairs.extend([("speed", speed.as_str()), ("clock", clock.as_str()), ("key", self.selected)]);
+        pairs.extend([("speed", speed.as_str()), ("clock", clock.as_str()), ("key", key)]);
         pairs.extend(self.breaks.iter().map(|text| ("break", text.as_str())));
         href::with_query(&href::replay(self.key), &pairs)
     }
@@ -220,8 +223,13 @@ impl Way<'_> {
 
     /// The replay at a position.
     fn to(&self, track: &Track, at: usize) -> String {
+        self.to_key(track, at, self.selected)
+    }
+
+    /// The replay at a position with a key of the state selected.
+    fn to_key(&self, track: &Track, at: usize, key: &str) -> String {
         let (step, event) = Self::names(track, at);
-        self.with(self.speed, self.clock, &[("step", &step), ("event", &event)])
+        self.with_key(self.speed, self.clock, &[("step", &step), ("event", &event)], key)
     }
 
     fn clock(&self) -> Clock {
@@ -319,24 +327,17 @@ impl Place<'_> {
     }
 
     fn jumps(&self, breaks: &[Breakpoint]) -> Vec<Jump> {
-        let (index, from, key) = (self.lens.index, self.from(), self.way.selected);
+        let (index, from) = (self.lens.index, self.from());
         let jump = |key, label: String, n: Option<usize>| Jump {
             key,
             label: label.into(),
             href: n.and_then(|n| self.to_step(n)),
         };
-        let mut jumps = vec![
+        vec![
             jump("b", "next breakpoint".to_owned(), next_hit(breaks, from, false)),
             jump("B", "previous breakpoint".to_owned(), next_hit(breaks, from, true)),
             jump("e", "next mark".to_owned(), next_mark(index, from.map(|n| n.min(index.steps().len())))),
-        ];
-        if !key.is_empty() {
-            // A value inside a key changes when the key does.
-            let top = key.split(['.', '[']).next().unwrap_or(key);
-            jumps.push(jump("[", format!("previous change of {key}"), next_change(index, top, from, true)));
-            jumps.push(jump("]", format!("next change of {key}"), next_change(index, top, from, false)));
-        }
-        jumps
+        ]
     }
 
     fn speeds(&self) -> Vec<Choice> {

@@ -6,15 +6,15 @@ use crate::view::format;
 use crate::view::href;
 use crate::view::replay::{Stop, Stops};
 
-/// How many breakpoints are offered besides those that are on.
-const OFFERED: usize = 5;
-
-/// The breakpoints, those that are on first.
+/// The breakpoints.
 pub(super) fn stops(place: &Place<'_>, breaks: &[Breakpoint]) -> Stops {
-    let mut rows: Vec<Stop> = breaks.iter().map(|one| row(one, true)).collect();
-    let offered = offers(place).into_iter().filter(|text| !breaks.iter().any(|one| one.text == *text));
-    let found = offered.map(|text| Breakpoint::new(place.lens.index, &text)).filter(|one| !one.steps.is_empty());
-    rows.extend(found.take(OFFERED).map(|one| row(&one, false)));
+    // The offers keep their places whether they are on or not; what was typed comes behind them.
+    let on = |text: &str| breaks.iter().any(|one| one.text == text);
+    let offers = offers(place);
+    let found = offers.iter().map(|text| Breakpoint::new(place.lens.index, text));
+    let offered = found.filter(|one| !one.steps.is_empty() || on(&one.text));
+    let mut rows: Vec<Stop> = offered.map(|one| row(&one, on(&one.text))).collect();
+    rows.extend(breaks.iter().filter(|one| !offers.contains(&one.text)).map(|one| row(one, true)));
     let (step, event) = Way::names(place.track, place.at);
     let hidden = [("step", step), ("event", event), ("speed", speed(place)), ("clock", clock(place))];
     // For the pulse: who is at the end follows it.
