@@ -48,6 +48,7 @@ pub static ASSETS: &[Asset] = &[
     asset!("keys.js", JS),
     asset!("follow.js", JS),
     asset!("replay.js", JS),
+    asset!("transport.js", JS),
     asset!("vendor/htmx.min.js", JS),
 ];
 

@@ -17,7 +17,7 @@ use crate::view::{Pulse, Shell, href};
 pub(super) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
     let shell = shell(&state, &run, String::new());
     let page = with_lens(&state, &run, move |lens| {
-        let (replay, title) = fill::replay(lens, &query(&params)?).map_err(|why| no_place(lens, why))?;
+        let (replay, title) = fill::replay(lens, &query(&params)?).map_err(|why| no_place(lens, &why))?;
         let name = lens.summary.key.as_str();
         html(&ReplayPage {
             pulse: next(lens, shell.revision),
@@ -32,7 +32,7 @@ pub(super) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
 /// `GET /runs/{key}/replay/part`
 pub(super) async fn part(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
     let part = with_lens(&state, &run, move |lens| {
-        let (replay, title) = fill::replay(lens, &query(&params)?).map_err(|why| no_place(lens, why))?;
+        let (replay, title) = fill::replay(lens, &query(&params)?).map_err(|why| no_place(lens, &why))?;
         html(&ReplayPart { pulse: None, title: fill::content_title(lens, &title).into(), replay })
     });
     answer(&state, part.await.and_then(|part| part))
@@ -49,7 +49,7 @@ pub(super) async fn pulse(State(state): State<AppState>, run: Result<RunParam, R
         if params.text("last") == "1" {
             (query.step, query.event) = ("end".to_owned(), None);
         }
-        let (replay, title) = fill::replay(lens, &query).map_err(|why| no_place(lens, why))?;
+        let (replay, title) = fill::replay(lens, &query).map_err(|why| no_place(lens, &why))?;
         let ended = params.text("ended") != "1" && !lens.summary.life.liveness.may_grow();
         let say = ended.then(|| format!("Run ended: {}", lens.summary.verdict.sentence));
         let pulse = Some(Pulse { say, ..next(lens, revision) });
@@ -71,13 +71,12 @@ fn query(params: &Params) -> Result<ReplayQuery, WebError> {
     breaks.extend(params.all("add").unwrap_or_default());
     breaks.retain(|text| !text.trim().is_empty());
     breaks.truncate(MAX_BREAKS);
-    let mut seen: Vec<String> = Vec::new();
-    breaks.retain(|text| {
-        !seen.contains(text) && {
-            seen.push(text.clone());
-            true
+    let given = std::mem::take(&mut breaks);
+    for text in given {
+        if !breaks.contains(&text) {
+            breaks.push(text);
         }
-    });
+    }
     Ok(ReplayQuery {
         step: params.text("step").to_owned(),
         event: params.number("event")?,
@@ -106,7 +105,7 @@ fn signed(params: &Params, name: &str) -> Result<isize, WebError> {
     }
 }
 
-fn no_place(lens: &Lens<'_>, why: NoPlace) -> WebError {
+fn no_place(lens: &Lens<'_>, why: &NoPlace) -> WebError {
     let key = lens.summary.key.as_str();
     WebError::not_found(why.what, &why.instead)
         .named(&why.named)

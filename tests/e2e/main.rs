@@ -24,6 +24,7 @@ mod keys;
 mod live;
 mod looks;
 mod page;
+mod replay;
 mod site;
 mod sweep;
 mod whatif;

@@ -67,7 +67,9 @@ fn note(place: &Place<'_>, scene: crate::analysis::replay::Scene, events: usize,
         (Some(n), None) if n >= total && place.lens.summary.life.liveness.may_grow() => {
             Phrase::from("In progress: the line of this step is written when it ends.")
         }
-        (Some(n), None) if n >= total => Phrase::from("This step has no line and never got one; its events are all."),
+        (Some(n), None) if n >= total => {
+            Phrase::from("This step has no line and never got one; its events are all there is.")
+        }
         (Some(_), None) if events == 0 => Phrase::from("No event of this step is recorded; it is shown as a whole."),
         _ => Phrase::new(),
     }

@@ -14,6 +14,8 @@ use crate::view::format;
 use crate::view::replay::{Bar, LabelAt, MarkAt, MarkKind, Scrub};
 
 const WIDTH: f64 = 1392.0;
+/// The first and the last position are so far from the edges, as the slider's are.
+const PAD: f64 = 8.0;
 /// At most so many scores, marks and hits are drawn.
 const COLUMNS: usize = 400;
 /// Up to so many steps show points and phases.
@@ -26,8 +28,8 @@ const LABELS: usize = 20;
 /// The picture of the run.
 pub(super) fn scrub(place: &Place<'_>, breaks: &[Breakpoint]) -> Scrub {
     let parts = place.track.parts();
-    let scale = WIDTH / place.track.len().max(1) as f64;
-    let middle = |part: &Part| scale * (part.at as f64 + part.positions() as f64 / 2.0);
+    let scale = (WIDTH - 2.0 * PAD) / place.track.last().max(1) as f64;
+    let middle = |part: &Part| PAD + scale * (part.at as f64 + (part.positions() - 1) as f64 / 2.0);
     let column = |x: f64| (x / WIDTH * COLUMNS as f64) as usize;
     let mut scores: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     let mut marks: BTreeMap<usize, (Mark, f64)> = BTreeMap::new();
@@ -65,7 +67,7 @@ pub(super) fn scrub(place: &Place<'_>, breaks: &[Breakpoint]) -> Scrub {
         let end = super::status(place.lens.summary).fill();
         marks.push(MarkAt { x: at(WIDTH - 9.0), kind: MarkKind::End(end) });
     }
-    let cur = (scale * (place.at as f64 + 0.5)).min(WIDTH);
+    let cur = PAD + scale * place.at as f64;
     let steps = parts.iter().filter(|part| step(part.scene).is_some()).count();
     Scrub {
         title: format!("{} with scores and marks", format::counted(steps, "step")).into(),
@@ -131,9 +133,11 @@ fn bars(place: &Place<'_>, scale: f64) -> Vec<Bar> {
     let mut bars = Vec::new();
     for part in place.track.parts().iter().filter(|part| part.events > 0) {
         for stretch in stretches(place.lens.index, &group_of(part)) {
-            let x = scale * (part.at + stretch.first - part.first) as f64;
+            // An event takes the room half way to its neighbours; a step ends with a gap.
+            let edge = |event: usize| PAD + scale * ((part.at + event - part.first) as f64 - 0.5);
             let gap = if stretch.end == part.first + part.events { 1.0 } else { 0.0 };
-            let width = (scale * (stretch.end - stretch.first) as f64 - gap).max(0.5);
+            let x = edge(stretch.first).max(0.0);
+            let width = (edge(stretch.end).min(WIDTH) - gap - x).max(0.5);
             let class = super::super::phase(place.lens.index.name(stretch.phase)).0;
             bars.push(Bar { class, x: at(x), width: at(width) });
         }
@@ -156,7 +160,7 @@ fn labels(place: &Place<'_>, scale: f64) -> Vec<LabelAt> {
     let label = |part: &&Part| {
         let n = step(part.scene).filter(|n| shown(*n))?;
         let name = place.name(part.scene);
-        let x = scale * (part.at as f64 + part.positions() as f64 / 2.0);
+        let x = PAD + scale * (part.at as f64 + (part.positions() - 1) as f64 / 2.0);
         Some(LabelAt { x: at(x), text: name.trim_start_matches("Step ").into(), current: current == Some(n) })
     };
     parts.iter().filter_map(label).collect()
