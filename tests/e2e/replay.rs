@@ -5,7 +5,7 @@ use crate::site::Site;
 use crate::wait::until;
 use crate::writer::Writer;
 
-const RUNS: &[&str] = &["q060/q060_handoff", "q060/q060_critic_retry", "q060/q060_sigkill"];
+const RUNS: &[&str] = &["q060/q060_handoff", "q060/q060_recovered_errors"];
 
 /// Opens a replay and waits until its keys work.
 fn goto(site: &Site, page: &Page, path: &str) {
@@ -74,7 +74,7 @@ fn every_key_does_what_it_says() {
 
 #[test]
 fn the_next_mark_and_the_changes_of_a_key_are_a_key_away() {
-    let (_site, page) = open("/runs/q060_critic_retry/replay?step=0");
+    let (_site, page) = open("/runs/q060_recovered_errors/replay?step=0");
     page.press("e");
     at(&page, "1", 1);
     page.click("#state .tree a.k[href*='key=tool_calls']");

@@ -48,12 +48,12 @@ fn part(board: &Board, query: &str) -> String {
     answer.text().to_owned()
 }
 
-/// Walks every run below `root` from its start to its end, and back.
-fn walked(root: &Path) -> usize {
+/// Walks every run below `root` with fewer than `most` events from its start to its end, and back.
+fn walked(root: &Path, most: u64) -> usize {
     let board = serve(root);
     let runs = board.json("/api/runs?limit=1000");
     let mut places = 0;
-    for run in runs["runs"].as_array().unwrap().iter().filter(|run| run["events"].as_u64() < Some(200)) {
+    for run in runs["runs"].as_array().unwrap().iter().filter(|run| run["events"].as_u64() < Some(most)) {
         let key = run["key"].as_str().unwrap().replace('/', "%2F");
         let start = board.get(&format!("/runs/{key}/replay?step=start"));
         assert_eq!(start.status, 200, "{key}");
@@ -86,25 +86,23 @@ fn every_place_of_the_corpus_has_an_address_of_its_own() {
         "q060/q060_sigkill",
         "q060/q060_recovered_errors",
         "q060/q060_task_validation_failed",
-        "q010/q010_sigkill",
-        "q030/q030_critic_retry",
+        "q060/q060_rerun_same_id",
+        "q060/q060_crash_final_without_result",
         "emulated/emulated_q060_events_missing",
         "emulated/emulated_q060_steps_missing",
         "emulated/emulated_q060_garbage_lines",
         "emulated/emulated_q060_jsonl_empty",
     ] {
         let from = corpus().join(run);
-        if from.exists() {
-            copy(&from, &dir.path().join(from.file_name().unwrap()));
-        }
+        copy(&from, &dir.path().join(from.file_name().unwrap()));
     }
-    assert!(walked(dir.path()) > 200);
+    assert!(walked(dir.path(), 200) > 200);
 }
 
 #[test]
 fn every_place_of_the_real_runs_has_an_address_of_its_own() {
     let Some(root) = traces() else { return };
-    assert!(walked(&root) > 3_000);
+    assert!(walked(&root, 40) > 1_000);
 }
 
 #[test]
