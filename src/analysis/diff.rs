@@ -15,9 +15,10 @@ mod pieces;
 mod tests;
 mod text;
 
-pub use compare::same;
 pub use pieces::{Kind, Piece, Pieces};
 pub use text::TextChange;
+
+pub use crate::model::json::same;
 
 /// What a trace writes in place of a value that must not be seen.
 pub const REDACTED: &str = "__redacted__";
@@ -125,7 +126,7 @@ pub fn changes_of_step<'a>(state_diff: &'a Json<'a>) -> Vec<KeyChange<'a>> {
         Json::Null => Vec::new(),
         Json::Object(_) => {
             let entry = |(key, entry)| KeyChange { key, what: what(entry) };
-            compare::members(state_diff).into_iter().map(entry).collect()
+            crate::model::json::members(state_diff).into_iter().map(entry).collect()
         }
         odd => vec![KeyChange { key: "", what: what(odd) }],
     }

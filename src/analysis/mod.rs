@@ -2,6 +2,7 @@
 //!
 //! No files, no HTML, no clock of its own.
 
+pub mod compare;
 pub mod diff;
 pub mod facts;
 pub mod format;
@@ -10,6 +11,7 @@ pub mod life;
 pub mod number;
 pub mod query;
 pub mod replay;
+pub mod scores;
 pub mod select;
 pub mod state;
 pub mod summary;

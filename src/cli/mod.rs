@@ -10,6 +10,7 @@ use crate::error::{Error, Kind, Result};
 
 mod check;
 mod demo;
+mod diff;
 mod list;
 mod look;
 mod open;
@@ -44,6 +45,7 @@ enum Command {
     Why(why::Args),
     #[command(name = "whatif")]
     WhatIf(whatif::Args),
+    Diff(diff::Args),
     Check(check::Args),
     Demo(demo::Args),
     #[cfg(feature = "llm")]
@@ -92,6 +94,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::State(args) => state::run(&args, look, out),
         Command::Why(args) => why::run(&args, look, out),
         Command::WhatIf(args) => whatif::run(&args, look, out),
+        Command::Diff(args) => diff::run(&args, look, out),
         Command::Check(args) => check::run(&args, look, out),
         Command::Demo(args) => demo::run(&args, look, out),
         #[cfg(feature = "llm")]

@@ -9,6 +9,11 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+mod same;
+
+pub use same::same;
+pub(crate) use same::{hash, members};
+
 /// Below this nesting a value stays raw text ([`Json::Deep`]), so that no input can exhaust the stack.
 pub const MAX_DEPTH: usize = 96;
 

@@ -4,6 +4,7 @@
 //! lists, charts and joins need, some hundred bytes a step) and the lines themselves, read when somebody looks.
 
 pub mod event;
+mod fingerprint;
 pub mod index;
 pub mod issue;
 pub mod json;

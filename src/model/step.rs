@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::value::RawValue;
 
+use super::fingerprint::{Kept, Print, of_line};
 use super::json::Members;
 use super::loose::{Keys, Many, Maybe, Scalar, wire};
 use super::names::capped;
@@ -38,6 +39,11 @@ pub struct StepHead {
     pub mode: Symbol,
     /// The first action as a call on one line, or the answer, or why there is none.
     pub call: Box<str>,
+    /// A hash of all that is asked for: names and arguments of all actions, else the answer or the agent handed over to;
+    /// a line that cannot be read has one of its bytes.
+    pub asked_hash: u64,
+    /// A hash of what came of it: the results of the actions but for their `metadata`.
+    pub result_hash: u64,
     /// How many actions the decision holds.
     pub actions: u32,
     /// The names of the actions, in order.
@@ -105,6 +111,8 @@ pub struct CriticMark {
     pub action: CriticAction,
     /// Its score where that is a finite number.
     pub score: Option<f64>,
+    /// Whether it wants the prompt or the state changed.
+    pub patches: bool,
 }
 
 /// What a critic asks for.
@@ -147,7 +155,8 @@ impl StepHead {
         let (read, fate, mut remarks) = read_object(line, |text| Some(object::<StepWire<'_>>(text)?.into_head(names)));
         let (head, more) = read.unwrap_or_default();
         remarks.extend(more);
-        (Self { fate, ..head }, remarks)
+        let asked_hash = if fate.is_readable() { head.asked_hash } else { of_line(line) };
+        (Self { fate, asked_hash, ..head }, remarks)
     }
 }
 
@@ -157,7 +166,7 @@ wire! {
         agent_id: Scalar<'a>,
         decision: Maybe<'a, DecisionWire<'a>>,
         actions: Many<'a, Maybe<'a, ActionWire<'a>>>,
-        action_results: Many<'a, Maybe<'a, ResultWire<'a>>>,
+        action_results: Many<'a, Kept<'a, Maybe<'a, ResultWire<'a>>>>,
         tool_invocations: Many<'a, Maybe<'a, InvocationWire<'a>>>,
         critic_outputs: Many<'a, Maybe<'a, CriticWire<'a>>>,
         state_diff: Maybe<'a, Members<'a>>,
@@ -170,7 +179,7 @@ wire! {
     struct DecisionWire<'a> {
         mode: Scalar<'a>,
         actions: Many<'a, Maybe<'a, ActionWire<'a>>>,
-        final_answer: Scalar<'a>,
+        final_answer: Kept<'a, Scalar<'a>>,
         rationale: Scalar<'a>,
         meta: Maybe<'a, MetaWire<'a>>,
     }
@@ -183,7 +192,7 @@ wire! {
     /// One action of a decision.
     pub(super) struct ActionWire<'a> {
         pub(super) name: Scalar<'a>,
-        args: Maybe<'a, Keys<'a>>,
+        args: Kept<'a, Maybe<'a, Keys<'a>>>,
     }
 
     struct ResultWire<'a> {
@@ -212,6 +221,9 @@ wire! {
         action: Scalar<'a>,
         score: Scalar<'a>,
         reason: Scalar<'a>,
+        instruction_patch: Scalar<'a>,
+        modified_prompt: Scalar<'a>,
+        state_patch: Maybe<'a, Keys<'a>>,
     }
 
     struct ContextWire<'a> {
@@ -252,6 +264,10 @@ impl StepWire<'_> {
         let tools = actions.items.iter().filter_map(|action| action.value()?.name.text());
         head.tools = tools.take(MAX_INDEXED).map(|name| names.intern(name)).collect();
         head.call = self.call(actions).into_boxed_str();
+        head.asked_hash = self.asked(actions);
+        let mut results = Print::default();
+        self.action_results.items.iter().for_each(|result| results.result(result));
+        head.result_hash = results.done();
         if let Some(Members(keys)) = self.state_diff.value() {
             head.changed = keys.iter().take(MAX_INDEXED).map(|(key, _)| names.intern(&key.0)).collect();
             let changes = head.changed.iter().zip(keys);
@@ -313,7 +329,7 @@ impl StepWire<'_> {
         let Some(decision) = self.decision.value() else { return String::new() };
         let meta = decision.meta.value();
         let target = meta.and_then(|meta| meta.handoff_target.text());
-        let answer = decision.final_answer.text();
+        let answer = decision.final_answer.value.text();
         let rationale = decision.rationale.text();
         let line = match (decision.mode.str(), target, answer) {
             (_, Some(target), _) => format!("hand off to {target}"),
@@ -328,6 +344,23 @@ impl StepWire<'_> {
             _ => String::new(),
         };
         one_line(&line, MAX_CALL_BYTES)
+    }
+
+    /// The hash of all that the step asks for. Why it does is left out: a reason is no part of what is done.
+    fn asked(&self, actions: &Many<'_, Maybe<'_, ActionWire<'_>>>) -> u64 {
+        let mut print = Print::default();
+        for action in &actions.items {
+            let Some(action) = action.value() else { continue };
+            print.word(action.name.text().unwrap_or_default());
+            print.value(&action.args);
+        }
+        if let Some(decision) = self.decision.value().filter(|_| actions.items.is_empty()) {
+            print.word(decision.mode.str().unwrap_or_default());
+            print.value(&decision.final_answer);
+            let target = decision.meta.value().and_then(|meta| meta.handoff_target.text());
+            print.word(target.unwrap_or_default());
+        }
+        print.done()
     }
 
     fn critics_into(&self, head: &mut StepHead, names: &mut Names, remarks: &mut Vec<Remark>) {
@@ -350,13 +383,16 @@ impl StepWire<'_> {
             if head.critic_reason.is_none() && matches!(action, CriticAction::Retry | CriticAction::Stop) {
                 head.critic_reason = Some(one_line(output.reason.str().unwrap_or_default(), MAX_NOTE_BYTES).into());
             }
-            marks.push(CriticMark { name: names.intern(&name), action, score: output.score.number() });
+            let prompts = [&output.instruction_patch, &output.modified_prompt];
+            let patches = prompts.into_iter().any(|prompt| prompt.str().is_some_and(|text| !text.is_empty()))
+                || output.state_patch.value().is_some_and(|Keys(keys)| !keys.is_empty());
+            marks.push(CriticMark { name: names.intern(&name), action, score: output.score.number(), patches });
         }
         head.critics = marks.into();
     }
 
     fn errors_into(&self, head: &mut StepHead) {
-        for result in self.action_results.items.iter().filter_map(Maybe::value) {
+        for result in self.action_results.items.iter().filter_map(|result| result.value.value()) {
             let failed = matches!(result.status.str(), Some("error" | "failed"));
             if head.error.is_none() && (failed || !result.error.is_nothing()) {
                 let text = result.error.text().unwrap_or("failed without a message");
@@ -406,7 +442,7 @@ impl ActionWire<'_> {
     pub(super) fn call(&self) -> String {
         let mut call = String::from(self.name.text().unwrap_or("(no name)"));
         call.push('(');
-        if let Some(Keys(args)) = self.args.value() {
+        if let Some(Keys(args)) = self.args.value.value() {
             for (index, (key, value)) in args.iter().enumerate() {
                 if call.len() > MAX_CALL_BYTES {
                     break;
@@ -436,45 +472,4 @@ pub(super) fn one_line(text: &str, max: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(line: &str) -> (StepHead, Vec<Remark>, Names) {
-        let mut names = Names::default();
-        let (head, remarks) = StepHead::read(line.as_bytes(), &mut names);
-        (head, remarks, names)
-    }
-
-    #[test]
-    fn a_step_of_qitos_0_6() {
-        let (head, remarks, names) = read(
-            r#"{"step_id": 4, "agent_id": "fixer", "decision": {"mode": "act", "actions": [{"name": "run", "args": {"path": "a.py", "n": 2}}]},
-            "action_results": [{"status": "success", "output": {"returncode": 1}, "error": null}],
-            "critic_outputs": [{"action": "retry", "reason": "no", "score": 0.2, "critic_name": "V"}, {"score": "high"}],
-            "state_diff": {"plan": {"before": 1, "after": 2}}, "context": {"input_tokens_total": 10, "output_tokens": 2, "tokens_total": 30}}"#,
-        );
-        assert_eq!(remarks, []);
-        assert_eq!(&*head.call, r#"run(path="a.py", n=2)"#);
-        assert_eq!((head.returncode, head.tokens, head.tokens_total), (Some(1), Some(12), Some(30)));
-        assert_eq!(names.get(head.critics[0].name), "V");
-        assert_eq!((names.get(head.critics[1].name), head.critics[1].score), ("critic 2", None));
-        assert!(head.asked(CriticAction::Retry) && !head.asked(CriticAction::Stop));
-    }
-
-    #[test]
-    fn wrong_types_cost_only_their_field() {
-        let (head, remarks, _) =
-            read(r#"{"step_id": null, "decision": "text", "actions": {}, "action_results": 5, "state_diff": []}"#);
-        assert_eq!(head.fate, Fate::Good);
-        assert_eq!(remarks.len(), 5);
-        assert!(remarks.iter().all(|(kind, _)| *kind == IssueKind::Field));
-    }
-
-    #[test]
-    fn nan_is_a_repair_and_no_score() {
-        let (head, remarks, _) = read(r#"{"step_id": 0, "critic_outputs": [{"score": NaN}]}"#);
-        assert_eq!(head.fate, Fate::Repaired);
-        assert_eq!(remarks[0].0, IssueKind::Repaired);
-        assert_eq!(head.critics[0].score, None);
-    }
-}
+mod tests;

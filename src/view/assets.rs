@@ -27,6 +27,7 @@ const STYLE: &str = concat!(
     include_str!("../../static/pages/run.css"),
     include_str!("../../static/pages/whatif.css"),
     include_str!("../../static/pages/state.css"),
+    include_str!("../../static/pages/scores.css"),
 );
 
 macro_rules! asset {
@@ -49,12 +50,13 @@ pub static ASSETS: &[Asset] = &[
     asset!("follow.js", JS),
     asset!("replay.js", JS),
     asset!("transport.js", JS),
+    asset!("scores.js", JS),
     asset!("vendor/htmx.min.js", JS),
 ];
 
 /// The scripts every page loads after it is drawn, in this order.
-pub const MODULES: [&str; 8] =
-    ["state.js", "live.js", "news.js", "clock.js", "keys.js", "follow.js", "replay.js", "transport.js"];
+pub const MODULES: [&str; 9] =
+    ["state.js", "live.js", "news.js", "clock.js", "keys.js", "follow.js", "replay.js", "transport.js", "scores.js"];
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     // FNV-1a over all files: one version for the set, because the files belong together.

@@ -23,6 +23,7 @@ pub mod prompt;
 pub mod replay;
 pub mod run;
 pub mod runs;
+pub mod scores;
 pub mod sign;
 pub mod state;
 pub mod state_diff;

@@ -7,6 +7,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use super::fold::Folded;
+use super::scores::ScoresBody;
 use super::sign::{Fact, Link, Phrase, Sign};
 use super::state::StateTab;
 use super::step::StepView;
@@ -81,6 +82,8 @@ pub struct RunPulse {
     pub state: Option<Box<StateTab>>,
     /// What other rules would have done, on their page.
     pub whatif: Option<RulesAnswer>,
+    /// What the critics said, on their page.
+    pub scores: Option<ScoresBody>,
 }
 
 /// The header of a run, `#runhead`.

@@ -13,6 +13,7 @@ use crate::analysis::verdict::LimitFrom;
 use crate::error::{Error, causes};
 use crate::model::Index;
 
+mod compare;
 mod line;
 mod raw;
 mod rule;
@@ -25,6 +26,7 @@ mod tests;
 mod whatif;
 mod why;
 
+pub use compare::{Compare, Side, compared, settings};
 pub use line::Line;
 pub use raw::write_raw;
 pub use rule::Rule;

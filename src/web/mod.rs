@@ -11,6 +11,7 @@ mod guard;
 mod pages;
 mod replay;
 mod run;
+mod scores;
 mod serve;
 mod statics;
 mod sweep;
@@ -70,6 +71,9 @@ pub fn router(state: AppState) -> Router {
         .route("/runs/{key}/replay", get(replay::page))
         .route("/runs/{key}/replay/part", get(replay::part))
         .route("/runs/{key}/replay/live", get(replay::pulse))
+        .route("/runs/{key}/scores", get(scores::page))
+        .route("/runs/{key}/scores/live", get(scores::pulse))
+        .route("/runs/{key}/scores.csv", get(scores::csv))
         .route("/runs/{key}/steps/{n}", get(run::step))
         .route("/runs/{key}/steps/{n}/part", get(run::step_part))
         .route("/runs/{key}/steps/{n}/value", get(run::step_value))

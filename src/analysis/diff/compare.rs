@@ -7,7 +7,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::text;
 use super::{ArrayChange, Change, Item, ObjectChange};
-use crate::model::json::Json;
+use crate::model::json::{Json, hash, members, same};
 
 /// Below this nesting values are compared whole.
 const MAX_DEPTH: usize = 32;
@@ -16,9 +16,6 @@ const MAX_DEPTH: usize = 32;
 /// that differ can be aligned; equal beginnings and ends are free. A count and no clock: the same input must give
 /// the same words.
 const BUDGET: usize = 16_000_000;
-
-/// A number with at most this many characters has a value of its own in `f64`, which holds 15 decimal digits.
-const EXACT: usize = 15;
 
 /// What is left to spend.
 pub(super) struct Budget(usize);
@@ -51,35 +48,6 @@ fn at_depth<'a>(before: &'a Json<'a>, after: &'a Json<'a>, depth: usize, budget:
         (Json::Number(before), Json::Number(after)) => Change::Number { before, after },
         _ => Change::Value { before, after },
     }
-}
-
-/// Whether two values are equal. Keys may stand in any order; of a repeated key the last counts, as Python reads it;
-/// `1` and `1.0` are equal, and longer numbers only when written alike.
-pub fn same(a: &Json<'_>, b: &Json<'_>) -> bool {
-    match (a, b) {
-        (Json::Number(a), Json::Number(b)) => a == b || value_of(a).is_some_and(|value| value_of(b) == Some(value)),
-        (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
-        (Json::Object(_), Json::Object(_)) => {
-            let (a, b) = (members(a), members(b));
-            a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && same(a.1, b.1))
-        }
-        _ => a == b,
-    }
-}
-
-/// The bits of a short number's value; bits, so that `-0.0` is not `0.0`.
-fn value_of(number: &str) -> Option<u64> {
-    let value: f64 = if number.len() <= EXACT { number.parse().ok()? } else { return None };
-    value.is_finite().then(|| value.to_bits())
-}
-
-/// The members of an object by key, without those that a later one of the same key replaces.
-pub(super) fn members<'a>(object: &'a Json<'a>) -> Vec<(&'a str, &'a Json<'a>)> {
-    let members = object.as_object().unwrap_or_default();
-    let mut members: Vec<_> = members.iter().rev().map(|(key, value)| (key.as_ref(), value)).collect();
-    members.sort_by_key(|(key, _)| *key);
-    members.dedup_by_key(|(key, _)| *key);
-    members
 }
 
 fn object<'a>(before: &'a Json<'a>, after: &'a Json<'a>, depth: usize, budget: &mut Budget) -> Change<'a> {
@@ -207,28 +175,3 @@ impl PartialEq for Hashed<'_> {
 }
 
 impl Eq for Hashed<'_> {}
-
-/// Feeds what [`same`] looks at.
-fn hash(value: &Json<'_>, state: &mut DefaultHasher) {
-    std::mem::discriminant(value).hash(state);
-    match value {
-        Json::Null => {}
-        Json::Bool(value) => value.hash(state),
-        Json::Number(text) => match value_of(text) {
-            Some(bits) => bits.hash(state),
-            None => text.hash(state),
-        },
-        Json::String(text) => text.hash(state),
-        Json::Deep(text) => text.hash(state),
-        Json::Array(items) => {
-            items.len().hash(state);
-            items.iter().for_each(|item| hash(item, state));
-        }
-        Json::Object(_) => {
-            for (key, value) in members(value) {
-                key.hash(state);
-                hash(value, state);
-            }
-        }
-    }
-}

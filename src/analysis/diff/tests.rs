@@ -314,11 +314,11 @@ fn check(change: &Change<'_>, before: &Json<'_>, after: &Json<'_>) {
     match change {
         Change::Same => assert!(same(before, after)),
         Change::Object(object) => {
-            assert_eq!(object.len_after, compare::members(after).len());
+            assert_eq!(object.len_after, crate::model::json::members(after).len());
             let added = object.members.iter().filter(|(_, change)| matches!(change, Change::Added(_))).count();
             let removed = object.members.iter().filter(|(_, change)| matches!(change, Change::Removed(_))).count();
             assert_eq!(object.same + object.members.len() - removed, object.len_after);
-            assert_eq!(object.same + object.members.len() - added, compare::members(before).len());
+            assert_eq!(object.same + object.members.len() - added, crate::model::json::members(before).len());
         }
         Change::Array(array) => {
             let count =

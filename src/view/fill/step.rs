@@ -7,7 +7,7 @@ use crate::model::json::Json;
 use crate::model::manifest::Layout;
 use crate::model::names::capped;
 use crate::model::repair::{Retreat, retreat};
-use crate::model::{CriticAction, EventHead, Fate, MAX_LINE_BYTES, Span, TraceFile};
+use crate::model::{CriticAction, EventHead, Fate, Lines, MAX_LINE_BYTES, Span, TraceFile};
 use crate::view::fold::{Fold, Part, ValueLinks};
 use crate::view::json::find;
 use crate::view::prompt::Prompt;
@@ -106,6 +106,11 @@ pub fn readable(bytes: &[u8]) -> (String, Vec<String>) {
         Retreat::Salvaged { text, lost } => (text, lost),
         Retreat::Foreign(_) | Retreat::NotJson(_) => (String::from_utf8_lossy(bytes).into_owned(), Vec::new()),
     }
+}
+
+/// The manifest as text that parses where that is possible; `None` where it cannot be read.
+pub fn manifest_text(lines: &dyn Lines) -> Option<String> {
+    lines.manifest().ok().map(|bytes| readable(&bytes).0)
 }
 
 fn read_line(lens: &Lens<'_>, n: usize, group: Option<&Group>, json: &Json<'_>, view: &mut StepView, fold: &mut Fold) {

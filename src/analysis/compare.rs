@@ -1,0 +1,184 @@
+//! Where did two runs part, and what differs between them?
+//!
+//! Runs part where what they *do* differs first: an action, its arguments, an answer, or a step that only one of them
+//! has. Where they never do, they part at the first step that was *judged* or *answered* differently: a result, an
+//! error, what a critic asked for, a score, the keys of the state that changed. Reads no line: all of it is in the index.
+
+mod align;
+mod config;
+mod metrics;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use align::{Pair, align};
+pub use config::{Config, Setting, config};
+pub use metrics::{Measure, Unit, measures};
+
+use crate::model::{CriticAction, Index, StepHead, Symbol};
+
+/// How the two steps of a row relate. Later ones weigh less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Relation {
+    /// Only run A has this step.
+    OnlyA,
+    /// Only run B has it.
+    OnlyB,
+    /// They do something else.
+    Action,
+    /// They do the same with other arguments.
+    Arguments,
+    /// Both answer, in other words.
+    Answer,
+    /// They do the same, and other results come back.
+    Result,
+    /// Another error, or an error in one of them only.
+    Error,
+    /// A critic asks for something else.
+    Critic,
+    /// A critic gives another score.
+    Score,
+    /// Other keys of the state change.
+    State,
+    /// Nothing that the index holds differs.
+    Same,
+}
+
+impl Relation {
+    /// What differs, in one word; `none` where nothing does.
+    pub fn word(self) -> &'static str {
+        match self {
+            Relation::OnlyA => "only_in_a",
+            Relation::OnlyB => "only_in_b",
+            Relation::Action => "action",
+            Relation::Arguments => "arguments",
+            Relation::Answer => "answer",
+            Relation::Result => "result",
+            Relation::Error => "error",
+            Relation::Critic => "critic",
+            Relation::Score => "score",
+            Relation::State => "state",
+            Relation::Same => "none",
+        }
+    }
+
+    /// The relation as it stands beside a row.
+    pub fn label(self) -> &'static str {
+        match self {
+            Relation::OnlyA => "only in A",
+            Relation::OnlyB => "only in B",
+            Relation::Action => "another action",
+            Relation::Arguments => "arguments differ",
+            Relation::Answer => "answer differs",
+            Relation::Result => "result differs",
+            Relation::Error => "error differs",
+            Relation::Critic => "critic differs",
+            Relation::Score => "score differs",
+            Relation::State => "state differs",
+            Relation::Same => "same",
+        }
+    }
+
+    /// Whether the runs do something else here.
+    pub fn is_parting(self) -> bool {
+        self <= Relation::Answer
+    }
+}
+
+/// One row of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// The steps.
+    pub pair: Pair,
+    /// How they relate.
+    pub relation: Relation,
+}
+
+/// Two runs, step by step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// Every step of both runs, side by side.
+    pub rows: Vec<Row>,
+    /// The row at which the runs part; `None` where nothing recorded differs.
+    pub first: Option<usize>,
+    /// The first row before it at which something differs although both do the same.
+    pub before: Option<usize>,
+    /// How many rows both do the same from the beginning on.
+    pub common: usize,
+}
+
+/// Compares two runs.
+pub fn compare(a: &Index, b: &Index) -> Comparison {
+    let row = |pair: Pair| Row { pair, relation: relation(a, b, pair) };
+    let rows: Vec<Row> = align(a, b).into_iter().map(row).collect();
+    let parts = rows.iter().position(|row| row.relation.is_parting());
+    let differs = rows.iter().position(|row| row.relation != Relation::Same);
+    let common = parts.unwrap_or(rows.len());
+    Comparison {
+        first: parts.or(differs),
+        before: differs.filter(|at| parts.is_some_and(|parts| *at < parts)),
+        common,
+        rows,
+    }
+}
+
+impl Comparison {
+    /// Where the runs part, in one or two sentences.
+    pub fn sentence(&self, a: &Index, b: &Index) -> String {
+        words::sentence(self, a, b)
+    }
+}
+
+fn relation(a: &Index, b: &Index, pair: Pair) -> Relation {
+    let one = pair.a.and_then(|n| Some((n, a.steps().get(n)?)));
+    let other = pair.b.and_then(|n| Some((n, b.steps().get(n)?)));
+    match (one, other) {
+        (None, _) => Relation::OnlyB,
+        (_, None) => Relation::OnlyA,
+        (Some(one), Some(other)) if pair.same => after(a, b, one, other),
+        (Some((_, one)), Some((_, other))) => asked(a, b, one, other),
+    }
+}
+
+/// What differs between two steps that do not do the same.
+fn asked(a: &Index, b: &Index, one: &StepHead, other: &StepHead) -> Relation {
+    let tools = |index: &Index, step: &StepHead| -> Vec<String> {
+        step.tools.iter().map(|tool| index.name(*tool).to_owned()).collect()
+    };
+    let modes = (a.name(one.mode), b.name(other.mode));
+    match (one.actions > 0, other.actions > 0) {
+        (true, true) if tools(a, one) == tools(b, other) => Relation::Arguments,
+        (false, false) if modes == ("final", "final") => Relation::Answer,
+        _ => Relation::Action,
+    }
+}
+
+/// What differs between two steps that do the same.
+fn after(a: &Index, b: &Index, (n, one): (usize, &StepHead), (m, other): (usize, &StepHead)) -> Relation {
+    let failed = |index: &Index, n: usize, step: &StepHead| {
+        let event = index.round_of(n).and_then(|round| round.error.as_ref());
+        (step.error.clone(), step.returncode, event.map(|(_, text)| text.clone()))
+    };
+    if failed(a, n, one) != failed(b, m, other) {
+        return Relation::Error;
+    }
+    if one.result_hash != other.result_hash {
+        return Relation::Result;
+    }
+    let verdicts = |step: &StepHead| [CriticAction::Retry, CriticAction::Stop].map(|action| step.asked(action));
+    if verdicts(one) != verdicts(other) {
+        return Relation::Critic;
+    }
+    let scores = |index: &Index, step: &StepHead| -> Vec<(String, Option<f64>)> {
+        step.critics.iter().map(|mark| (index.name(mark.name).to_owned(), mark.score)).collect()
+    };
+    if scores(a, one) != scores(b, other) {
+        return Relation::Score;
+    }
+    let changed = |index: &Index, step: &StepHead| {
+        let mut keys: Vec<String> = step.changed.iter().map(|key: &Symbol| index.name(*key).to_owned()).collect();
+        keys.sort_unstable();
+        keys
+    };
+    if changed(a, one) == changed(b, other) { Relation::Same } else { Relation::State }
+}

@@ -1,0 +1,166 @@
+//! Which settings differ between two runs? From their manifests, and from what the trace itself says of task and critics.
+//!
+//! What a manifest says of how the run went is no setting, nor are ids and times. A setting that is missing, `null` or
+//! `"unknown"` is not recorded, and two that are not recorded do not differ.
+
+use crate::analysis::summary::Summary;
+use crate::model::json::{Json, members, same};
+
+/// The settings of two runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Config {
+    /// Those that differ, by likely effect: task, model, prompt, tools, critics, stop rules, seed, the rest.
+    pub differs: Vec<Setting>,
+    /// The paths of those that are equal.
+    pub equal: Vec<String>,
+}
+
+/// A setting that differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Where it stands in the manifest, or what the trace calls it.
+    pub path: String,
+    /// Its value in run A as JSON text; `None` where it is not recorded.
+    pub a: Option<String>,
+    /// Its value in run B.
+    pub b: Option<String>,
+    /// What it bears on.
+    pub affects: &'static str,
+}
+
+/// Members of a manifest that say how the run went, or which run it was.
+const NO_SETTINGS: [&str; 18] = [
+    "run_id",
+    "parent_run_id",
+    "status",
+    "updated_at",
+    "started_at",
+    "created_at",
+    "event_count",
+    "step_count",
+    "token_usage",
+    "latency_seconds",
+    "cost",
+    "handoff_count",
+    "replay_mode",
+    "replay_note",
+    "pid",
+    "host",
+    "stop",
+    "resumed_from",
+];
+/// The members of `summary` that hold settings.
+const OF_SUMMARY: [&str; 2] = ["task_meta", "run_meta"];
+/// Members of `summary.run_meta` that the manifest repeats at its top.
+const REPEATED: [&str; 2] = ["run_spec", "experiment_spec"];
+/// What settings bear on, most effect first.
+const EFFECTS: [&str; 9] = [
+    "what is asked",
+    "the model",
+    "the prompt",
+    "the tools",
+    "the critics",
+    "when it stops",
+    "chance",
+    "the environment",
+    "other",
+];
+/// Deeper values are compared whole.
+const MAX_DEPTH: usize = 8;
+
+/// Compares the settings of two runs; `a` and `b` are their manifests, where they can be read.
+pub fn config(a: (&Summary, Option<&Json<'_>>), b: (&Summary, Option<&Json<'_>>)) -> Config {
+    let mut config = Config::default();
+    let text = |text: &str| serde_json::to_string(text).unwrap_or_default();
+    let task = |summary: &Summary| summary.task.as_deref().map(text);
+    config.add("task", task(a.0), task(b.0));
+    let critics = |summary: &Summary| Some(text(&summary.critics.join(", "))).filter(|_| !summary.critics.is_empty());
+    config.add("critics", critics(a.0), critics(b.0));
+    if a.1.is_none() || b.1.is_none() {
+        // Two manifests tell it better.
+        let model = |summary: &Summary| summary.model.as_deref().map(text);
+        config.add("model", model(a.0), model(b.0));
+    }
+    let object = |json: &&Json<'_>| json.as_object().is_some();
+    config.values("", a.1.filter(object), b.1.filter(object), 0);
+    config.differs.sort_by_key(|setting| EFFECTS.iter().position(|effect| *effect == setting.affects));
+    config
+}
+
+impl Config {
+    fn values<'v>(&mut self, path: &str, a: Option<&'v Json<'v>>, b: Option<&'v Json<'v>>, depth: usize) {
+        let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        if depth < MAX_DEPTH
+            && let (Some(one), Some(other)) = (a.and_then(parts), b.and_then(parts))
+        {
+            let only_b = other.iter().filter(|(name, _)| !one.iter().any(|(known, _)| known == name));
+            let names = one.iter().chain(only_b).map(|(name, _)| *name).filter(|name| is_setting(path, name));
+            for name in names {
+                let of = |parts: &Parts<'v>| parts.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+                self.values(&at(name), of(&one), of(&other), depth + 1);
+            }
+            return;
+        }
+        let (a, b) = (a.filter(|value| is_said(value)), b.filter(|value| is_said(value)));
+        match (a, b) {
+            (None, None) => {}
+            // An empty value and none at all set the same.
+            (Some(value), None) | (None, Some(value)) if value.is_empty() => {}
+            (Some(one), Some(other)) if same(one, other) => self.equal.push(path.to_owned()),
+            _ => self.add(path, a.map(ToString::to_string), b.map(ToString::to_string)),
+        }
+    }
+
+    fn add(&mut self, path: &str, a: Option<String>, b: Option<String>) {
+        let affects = affects(path);
+        if a == b {
+            self.equal.extend(a.is_some().then(|| path.to_owned()));
+        // The same pair of values under another name says nothing new.
+        } else if !self.differs.iter().any(|known| known.a == a && known.b == b && known.affects == affects) {
+            self.differs.push(Setting { path: path.to_owned(), a, b, affects });
+        }
+    }
+}
+
+type Parts<'v> = Vec<(&'v str, &'v Json<'v>)>;
+
+/// The parts of a value by name: the members of an object, or the items of a list whose items all have a name.
+fn parts<'v>(value: &'v Json<'v>) -> Option<Parts<'v>> {
+    match value {
+        Json::Object(_) => Some(members(value)),
+        Json::Array(items) if !items.is_empty() => {
+            items.iter().map(|item| Some((item.get("name")?.as_str()?, item))).collect()
+        }
+        _ => None,
+    }
+}
+
+fn is_setting(path: &str, name: &str) -> bool {
+    match path {
+        "" => !NO_SETTINGS.contains(&name),
+        "summary" => OF_SUMMARY.contains(&name),
+        "summary.run_meta" => !REPEATED.contains(&name),
+        _ => true,
+    }
+}
+
+fn is_said(value: &Json<'_>) -> bool {
+    !matches!(value, Json::Null) && value.as_str() != Some("unknown")
+}
+
+/// What a setting bears on, by its path.
+fn affects(path: &str) -> &'static str {
+    let has = |words: &[&str]| words.iter().any(|word| path.contains(word));
+    let at = match path {
+        _ if has(&["budget", "stop", "criteria", "max_", "run_defaults"]) => 5,
+        _ if has(&["tool"]) => 3,
+        _ if has(&["model"]) => 1,
+        _ if has(&["prompt", "protocol", "parser"]) => 2,
+        _ if has(&["critic", "judge"]) => 4,
+        _ if has(&["seed"]) => 6,
+        _ if has(&["env", "context"]) => 7,
+        _ if has(&["task", "benchmark", "input"]) => 0,
+        _ => 8,
+    };
+    EFFECTS.get(at).copied().unwrap_or_default()
+}

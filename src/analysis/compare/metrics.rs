@@ -1,0 +1,84 @@
+//! Which numbers are set beside each other? The same for every run; what is not recorded stays unknown.
+
+use crate::analysis::format;
+use crate::analysis::summary::Summary;
+use crate::model::{CriticAction, Index, StepHead};
+
+/// What a number counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Things.
+    Count,
+    /// Milliseconds.
+    Millis,
+    /// A critic's score.
+    Score,
+}
+
+/// One number of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measure {
+    /// What it is called in JSON.
+    pub id: &'static str,
+    /// What it is called on pages.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// The number; `None` where it is not recorded.
+    pub value: Option<f64>,
+}
+
+/// The numbers of a run, always the same ones in the same order.
+pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
+    let steps = Some(index.steps()).filter(|_| index.steps_file().exists);
+    let events = index.events_file().exists;
+    let sum = |of: fn(&StepHead) -> usize| steps.map(|steps| steps.iter().map(of).sum::<usize>() as f64);
+    let scores = || index.steps().iter().filter_map(StepHead::lowest_score);
+    let mean = || {
+        let (sum, number) = scores().fold((0.0, 0_u32), |(sum, number), score| (sum + score, number + 1));
+        (number > 0).then(|| sum / f64::from(number))
+    };
+    let measure = |id, name, unit, value| Measure { id, name, unit, value };
+    vec![
+        measure("steps", "Steps", Unit::Count, steps.map(|steps| steps.len() as f64)),
+        measure("duration_ms", "Duration", Unit::Millis, summary.duration_ms),
+        measure("events", "Events", Unit::Count, Some(summary.events as f64).filter(|_| events)),
+        measure("tool_calls", "Tool calls", Unit::Count, sum(|step| step.actions as usize)),
+        measure(
+            "critic_retries",
+            "Critic retries",
+            Unit::Count,
+            sum(|step| usize::from(step.asked(CriticAction::Retry))),
+        ),
+        measure("errors", "Steps with errors", Unit::Count, steps.map(|_| summary.errors as f64)),
+        measure("tokens", "Tokens", Unit::Count, summary.tokens.map(|tokens| tokens as f64)),
+        measure("lowest_score", "Lowest score", Unit::Score, scores().min_by(f64::total_cmp)),
+        measure("mean_score", "Mean score", Unit::Score, mean()),
+        measure("last_score", "Last score", Unit::Score, summary.last_score),
+        measure("issues", "Trace issues", Unit::Count, Some(summary.issues.0 as f64)),
+    ]
+}
+
+impl Unit {
+    /// A number in words; `not recorded` where there is none.
+    pub fn words(self, value: Option<f64>) -> String {
+        let Some(value) = value else { return "not recorded".to_owned() };
+        match self {
+            Unit::Count => format::count(value as u64),
+            Unit::Millis => format::millis(value),
+            Unit::Score => format::score(value),
+        }
+    }
+
+    /// `b` less `a` in words: `+2`, `same`, `+90 ms · 2.1×`.
+    pub fn delta(self, a: Option<f64>, b: Option<f64>) -> String {
+        let Some((a, b)) = a.zip(b) else { return format::MISSING.to_owned() };
+        let size = self.words(Some((b - a).abs()));
+        if a == b || (self == Unit::Score && size == format::score(0.0)) {
+            return "same".to_owned();
+        }
+        let sign = if b < a { format::MINUS } else { '+' };
+        let times = (self == Unit::Millis && a > 0.0).then(|| b / a).filter(|times| *times >= 1.95);
+        times.map_or_else(|| format!("{sign}{size}"), |times| format!("{sign}{size} · {times:.1}×"))
+    }
+}

@@ -1,0 +1,135 @@
+use super::align::tests::run;
+use super::*;
+use crate::analysis::life::Outside;
+use crate::analysis::summary::summary;
+use crate::model::RunKey;
+use crate::model::json::Json;
+
+const CALL: &str = r#""decision": {"mode": "act", "actions": [{"name": "read", "args": {"path": "a"}}]}"#;
+
+fn act(name: &str, argument: &str, more: &str) -> String {
+    format!(
+        r#""decision": {{"mode": "act", "actions": [{{"name": "{name}", "args": {{"path": "{argument}"}}}}]}}{more}"#
+    )
+}
+
+fn end(text: &str, critic: &str) -> String {
+    let outputs = format!(r#""critic_outputs": [{{"critic_name": "V", "action": "{critic}", "score": 0.5}}]"#);
+    format!(r#""decision": {{"mode": "final", "final_answer": "{text}"}}, {outputs}"#)
+}
+
+/// Word of the parting, the steps, and the sentence.
+fn parted(a: &[String], b: &[String]) -> (&'static str, Option<Pair>, String) {
+    let (a, b) = (run(a), run(b));
+    let comparison = compare(&a, &b);
+    let row = comparison.first.and_then(|at| comparison.rows.get(at));
+    (row.map_or("none", |row| row.relation.word()), row.map(|row| row.pair), comparison.sentence(&a, &b))
+}
+
+#[test]
+fn runs_part_where_they_do_something_else() {
+    let step = CALL.to_owned();
+    let (what, pair, says) = parted(&[step.clone(), act("run", "t", "")], &[step.clone(), act("run", "u", "")]);
+    assert_eq!((what, pair), ("arguments", Some(Pair { a: Some(1), b: Some(1), same: false })));
+    // The lines of these runs all have the id 0.
+    assert_eq!(says, "Same actions for 1 step. At step 0 both call run, with other arguments.");
+    let (what, _, says) = parted(&[step.clone()], &[act("write", "a", "")]);
+    assert_eq!((what, &*says), ("action", "No step in common at the start. At step 0 A calls read, B calls write."));
+    let (what, _, says) = parted(&[step.clone(), step.clone()], &[step.clone()]);
+    assert_eq!(what, "only_in_a");
+    assert_eq!(says, "Same actions for 1 step. At step 0 A calls read; B has no more steps.");
+}
+
+#[test]
+fn two_answers_are_judged() {
+    let (what, _, says) = parted(&[end("yes", "continue")], &[end("no", "retry")]);
+    assert_eq!(what, "answer");
+    assert!(says.ends_with("At step 0 both answer: A is accepted, B is sent back by its critic."), "{says}");
+    let (_, _, says) = parted(&[end("yes", "continue")], &[end("no", "continue")]);
+    assert!(says.ends_with("both answer, in other words."), "{says}");
+}
+
+#[test]
+fn like_actions_part_by_what_came_of_them() {
+    let result = |text: &str| act("run", "t", &format!(r#", "action_results": [{{"output": "{text}"}}]"#));
+    let (what, _, says) = parted(&[result("1")], &[result("2")]);
+    assert_eq!((what, &*says), ("result", "Same actions in the one step. At step 0 other results came back."));
+    let failed = act("run", "t", r#", "action_results": [{"status": "error", "error": "no"}]"#);
+    assert_eq!(parted(&[result("1")], &[failed]).0, "error");
+    assert_eq!(parted(&[end("y", "continue")], &[end("y", "stop")]).0, "critic");
+    let changed = |key: &str| act("run", "t", &format!(r#", "state_diff": {{"{key}": {{"before": 1, "after": 2}}}}"#));
+    assert_eq!(parted(&[changed("a")], &[changed("b")]).0, "state");
+    assert_eq!(
+        parted(&[changed("a")], &[changed("a")]),
+        ("none", None, "Same actions in the one step; nothing recorded differs.".to_owned())
+    );
+    assert_eq!(parted(&[], &[]).2, "Neither run has a step.");
+}
+
+#[test]
+fn what_differed_before_is_said() {
+    let result = |text: &str| act("run", "t", &format!(r#", "action_results": [{{"output": "{text}"}}]"#));
+    let (what, _, says) = parted(&[result("1"), act("a", "", "")], &[result("2"), act("b", "", "")]);
+    assert_eq!(what, "action");
+    assert!(says.ends_with("Before that, at step 0 other results came back for the first time."), "{says}");
+}
+
+fn settings(a: &str, b: &str) -> Config {
+    let index = run(&[]);
+    let summary = summary(&RunKey::new("r"), String::new(), &index, Outside::default());
+    config((&summary, Json::parse(a).as_ref()), (&summary, Json::parse(b).as_ref()))
+}
+
+#[test]
+fn settings_come_in_the_order_of_their_effect() {
+    let config = settings(
+        r#"{"seed": 1, "git_sha": "a", "prompt_hash": "p", "model_id": "unknown", "run_id": "x", "latency_seconds": 1,
+            "stop_rules": {"budget": {"steps": {"limit": 8}}}, "summary": {"steps": 4, "run_meta": {"tools": [{"name": "read", "d": 1}, {"name": "run", "d": 1}]}}}"#,
+        r#"{"seed": 2, "git_sha": "b", "prompt_hash": "q", "model_id": "m", "run_id": "y", "latency_seconds": 2,
+            "stop_rules": {"budget": {"steps": {"limit": 9}}}, "summary": {"steps": 5, "run_meta": {"tools": [{"name": "run", "d": 1}, {"name": "read", "d": 2}]}}}"#,
+    );
+    let paths: Vec<&str> = config.differs.iter().map(|setting| setting.path.as_str()).collect();
+    assert_eq!(
+        paths,
+        [
+            "model_id",
+            "prompt_hash",
+            "summary.run_meta.tools.read.d",
+            "stop_rules.budget.steps.limit",
+            "seed",
+            "git_sha"
+        ]
+    );
+    assert_eq!(config.differs[0].a, None);
+    assert_eq!(config.differs[2].b.as_deref(), Some("2"));
+    assert!(config.equal.iter().any(|path| path == "summary.run_meta.tools.run.d"), "{:?}", config.equal);
+}
+
+#[test]
+fn what_is_not_recorded_does_not_differ() {
+    let config = settings(r#"{"model_id": "unknown", "seed": null}"#, r#"{"official_run": false}"#);
+    assert_eq!(config.differs.len(), 1);
+    assert_eq!((config.differs[0].path.as_str(), config.differs[0].b.as_deref()), ("official_run", Some("false")));
+    assert_eq!(settings("{}", "[]").differs, []);
+}
+
+#[test]
+fn numbers_that_are_not_recorded_stay_unknown() {
+    let index = run(&[end("yes", "retry")]);
+    let summary = summary(&RunKey::new("r"), String::new(), &index, Outside::default());
+    let of = |id: &str| measures(&summary, &index).into_iter().find(|measure| measure.id == id).unwrap().value;
+    assert_eq!((of("lowest_score"), of("tokens"), of("events")), (Some(0.5), None, None));
+}
+
+#[test]
+fn differences_of_numbers_in_words() {
+    let delta = |unit: Unit, a: f64, b: f64| unit.delta(Some(a), Some(b));
+    assert_eq!(delta(Unit::Count, 6.0, 8.0), "+2");
+    assert_eq!(delta(Unit::Count, 8.0, 6.0), "−2");
+    assert_eq!(delta(Unit::Count, 8.0, 8.0), "same");
+    assert_eq!(delta(Unit::Score, 0.8, 0.7), "−0.10");
+    assert_eq!(delta(Unit::Score, 0.7, 0.1 + 0.6), "same");
+    assert_eq!(delta(Unit::Millis, 81.0, 171.0), "+90.0 ms · 2.1×");
+    assert_eq!(Unit::Count.delta(None, Some(1.0)), "–");
+    assert_eq!(Unit::Count.words(None), "not recorded");
+}

@@ -1,0 +1,125 @@
+//! Where do two runs part, said in a sentence?
+
+use super::{Comparison, Relation};
+use crate::analysis::number::counted;
+use crate::model::{CriticAction, Index, StepHead};
+
+/// The sentence of a comparison.
+pub(super) fn sentence(comparison: &Comparison, a: &Index, b: &Index) -> String {
+    let Some(row) = comparison.first.and_then(|at| comparison.rows.get(at)) else {
+        return match comparison.rows.len() {
+            0 => "Neither run has a step.".to_owned(),
+            n => format!("Same actions in {}; nothing recorded differs.", all(n)),
+        };
+    };
+    if !row.relation.is_parting() {
+        let n = comparison.rows.len();
+        return format!(
+            "Same actions in {}. {} {}.",
+            all(n),
+            place(a, b, row.pair.a, row.pair.b),
+            judged(row.relation)
+        );
+    }
+    let common = match comparison.common {
+        0 => "No step in common at the start.".to_owned(),
+        n => format!("Same actions for {}.", counted(n, "step")),
+    };
+    let one = row.pair.a.and_then(|n| a.steps().get(n));
+    let other = row.pair.b.and_then(|n| b.steps().get(n));
+    let place = place(a, b, row.pair.a, row.pair.b);
+    let parting = match (row.relation, one, other) {
+        (Relation::Answer, Some(one), Some(other)) => match (fate(one), fate(other)) {
+            (left, right) if left == right => format!("{place} both answer, in other words"),
+            (left, right) => format!("{place} both answer: A is {left}, B is {right}"),
+        },
+        (Relation::Arguments, Some(one), _) => format!("{place} both {}, with other arguments", call(a, one)),
+        (_, Some(one), Some(other)) => format!("{place} A {}, B {}", does(a, one), does(b, other)),
+        (_, Some(one), None) => format!("{place} A {}; {}", does(a, one), absent(comparison, "B", |pair| pair.b)),
+        (_, None, Some(other)) => format!("{place} B {}; {}", does(b, other), absent(comparison, "A", |pair| pair.a)),
+        (_, None, None) => place,
+    };
+    let before = comparison.before.and_then(|at| comparison.rows.get(at)).map_or_else(String::new, |row| {
+        format!(
+            " Before that, {} {} for the first time.",
+            lower(&self::place(a, b, row.pair.a, row.pair.b)),
+            judged(row.relation)
+        )
+    });
+    format!("{common} {parting}.{before}")
+}
+
+fn all(n: usize) -> String {
+    if n == 1 { "the one step".to_owned() } else { format!("all {}", counted(n, "step")) }
+}
+
+/// `At step 5`, or `At step 5 of A and step 7 of B`.
+fn place(a: &Index, b: &Index, one: Option<usize>, other: Option<usize>) -> String {
+    let labels = (one.map(|n| a.label(n)), other.map(|n| b.label(n)));
+    match labels {
+        (Some(one), Some(other)) if one == other => format!("At step {one}"),
+        (Some(one), Some(other)) => format!("At step {one} of A and step {other} of B"),
+        (Some(label), None) | (None, Some(label)) => format!("At step {label}"),
+        (None, None) => "At no step".to_owned(),
+    }
+}
+
+fn lower(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+}
+
+/// What is said of a step at which both do the same.
+fn judged(relation: Relation) -> &'static str {
+    match relation {
+        Relation::Result => "other results came back",
+        Relation::Error => "other errors came up",
+        Relation::Critic => "the critics asked for something else",
+        Relation::Score => "the critics' scores differ",
+        _ => "other keys of the state changed",
+    }
+}
+
+/// What became of an answer.
+fn fate(step: &StepHead) -> &'static str {
+    if step.asked(CriticAction::Retry) {
+        "sent back by its critic"
+    } else if step.asked(CriticAction::Stop) {
+        "stopped by its critic"
+    } else {
+        "accepted"
+    }
+}
+
+/// What a step does, as in `A calls read_file`.
+fn does(index: &Index, step: &StepHead) -> String {
+    if !step.fate.is_readable() {
+        return "has a line that cannot be read".to_owned();
+    }
+    if step.actions > 0 {
+        return call(index, step).replacen("call", "calls", 1);
+    }
+    match index.name(step.mode) {
+        "final" => "answers".to_owned(),
+        "wait" => "waits".to_owned(),
+        "handoff" => "hands over to another agent".to_owned(),
+        "" => "decides nothing".to_owned(),
+        mode => format!("decides on {mode}"),
+    }
+}
+
+/// `call read_file`, or `call read_file and 2 more tools`.
+fn call(index: &Index, step: &StepHead) -> String {
+    let tool = step.tools.first().map_or("a tool without a name", |tool| index.name(*tool));
+    match step.actions.saturating_sub(1) {
+        0 => format!("call {tool}"),
+        more => format!("call {tool} and {}", counted(more as usize, "more tool")),
+    }
+}
+
+/// What is said of the run that has no such step.
+fn absent(comparison: &Comparison, name: &str, step: impl Fn(&super::Pair) -> Option<usize>) -> String {
+    let at = comparison.first.unwrap_or_default();
+    let goes_on = comparison.rows.iter().skip(at).any(|row| step(&row.pair).is_some());
+    if goes_on { format!("{name} does not") } else { format!("{name} has no more steps") }
+}

@@ -1,0 +1,126 @@
+//! `board diff`: where did two runs part, and what differs between them?
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use super::look::{Ink, Look, ink_of};
+use super::open::Opened;
+use super::{Done, write_json};
+use crate::analysis::compare::{Comparison, Config, Row, Unit, compare, measures};
+use crate::analysis::format::{MISSING, counted, visible_line};
+use crate::view::fill::manifest_text;
+use crate::view::wire::{self, Side};
+
+/// So many rows before the parting are printed, and after it.
+const AROUND: usize = 3;
+/// A value of a setting is cut to so many characters.
+const MAX_VALUE: usize = 60;
+/// A call is cut to so many characters.
+const MAX_CALL: usize = 56;
+
+/// Say where two runs part, and what differs in settings and numbers; exit code 1 where anything does
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The run directory of A
+    #[arg(value_name = "RUN")]
+    a: PathBuf,
+    /// The run directory of B
+    #[arg(value_name = "RUN")]
+    b: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let (a, b) = (Opened::open(&args.a, look.now)?, Opened::open(&args.b, look.now)?);
+    let texts = [manifest_text(&a), manifest_text(&b)];
+    let [one, other] = &texts;
+    let sides = [side(&a, one), side(&b, other)];
+    let [one, other] = &sides;
+    if args.json {
+        let compared = wire::compared(one, other);
+        write_json(out, &compared)?;
+        return Ok(u8::from(compared.differs));
+    }
+    let comparison = compare(&a.index, &b.index);
+    let config = wire::settings(one, other);
+    let name = |run: &Opened| look.paint(Ink::Heading, &visible_line(run.summary.key.as_str()));
+    for (letter, run) in [("A", &a), ("B", &b)] {
+        let mark = look.paint(ink_of(run.summary.verdict.mark), run.summary.verdict.mark.word());
+        writeln!(out, "{letter}  {}  {mark}", name(run))?;
+        writeln!(out, "   {}.", visible_line(&run.summary.verdict.sentence))?;
+    }
+    writeln!(out, "\n{}", visible_line(&comparison.sentence(&a.index, &b.index)))?;
+    write_rows(out, &comparison, &a, &b, look)?;
+    write_metrics(out, one, other, look)?;
+    write_config(out, &config, look)?;
+    Ok(u8::from(comparison.first.is_some() || !config.differs.is_empty()))
+}
+
+fn side<'r>(run: &'r Opened, manifest: &'r Option<String>) -> Side<'r> {
+    Side { summary: &run.summary, index: &run.index, manifest: manifest.as_deref() }
+}
+
+/// The rows around the parting.
+fn write_rows(out: &mut dyn Write, comparison: &Comparison, a: &Opened, b: &Opened, look: &Look) -> io::Result<()> {
+    let Some(first) = comparison.first else { return Ok(()) };
+    let from = first.saturating_sub(AROUND);
+    writeln!(out)?;
+    if from > 0 {
+        writeln!(out, "  {}", look.paint(Ink::Dim, &format!("{} before", counted(from, "row"))))?;
+    }
+    let rows = comparison.rows.iter().enumerate().skip(from).take(first - from + 1 + AROUND);
+    let rows: Vec<(usize, &Row)> = rows.collect();
+    for (at, row) in &rows {
+        let mark = if *at == first { ">" } else { " " };
+        let cells = [cell(a, row.pair.a), cell(b, row.pair.b)];
+        let [left, right] = &cells;
+        let pad = MAX_CALL.saturating_sub(left.chars().count());
+        let line = format!("{mark} {left}{}  {right}  ", " ".repeat(pad));
+        writeln!(out, "{line}{}", look.paint(Ink::Dim, row.relation.label()))?;
+    }
+    let after = comparison.rows.len() - (from + rows.len());
+    if after > 0 {
+        writeln!(out, "  {}", look.paint(Ink::Dim, &format!("{} after", counted(after, "row"))))?;
+    }
+    Ok(())
+}
+
+/// The step on one line: its label and its call.
+fn cell(run: &Opened, n: Option<usize>) -> String {
+    let step = n.and_then(|n| Some((n, run.index.steps().get(n)?)));
+    let Some((n, step)) = step else { return MISSING.to_owned() };
+    let text = format!("{} {}", run.index.label(n), visible_line(&step.call));
+    cut(&text, MAX_CALL)
+}
+
+fn cut(text: &str, max: usize) -> String {
+    if text.chars().count() <= max { text.to_owned() } else { text.chars().take(max - 1).chain(['…']).collect() }
+}
+
+fn write_metrics(out: &mut dyn Write, a: &Side<'_>, b: &Side<'_>, look: &Look) -> io::Result<()> {
+    let title = format!("{:<18} {:>14} {:>14} {:>18}", "metrics", "A", "B", "B less A");
+    writeln!(out, "\n{}", look.paint(Ink::Heading, &title))?;
+    for (one, other) in measures(a.summary, a.index).into_iter().zip(measures(b.summary, b.index)) {
+        let unit: Unit = one.unit;
+        let (left, right) = (unit.words(one.value), unit.words(other.value));
+        writeln!(out, "{:<18} {left:>14} {right:>14} {:>18}", one.name, unit.delta(one.value, other.value))?;
+    }
+    Ok(())
+}
+
+fn write_config(out: &mut dyn Write, config: &Config, look: &Look) -> io::Result<()> {
+    let keys = counted(config.differs.len(), "setting");
+    let verb = if config.differs.len() == 1 { "differs" } else { "differ" };
+    let equal = config.equal.len();
+    writeln!(out, "\n{}  {keys} {verb}, {equal} equal", look.paint(Ink::Heading, "settings"))?;
+    for setting in &config.differs {
+        let value = |value: &Option<String>| {
+            value.as_deref().map_or_else(|| "not recorded".to_owned(), |text| cut(&visible_line(text), MAX_VALUE))
+        };
+        let path = visible_line(&setting.path);
+        writeln!(out, "  {path}  {} → {}", value(&setting.a), value(&setting.b))?;
+    }
+    Ok(())
+}

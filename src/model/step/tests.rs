@@ -1,0 +1,91 @@
+use super::*;
+
+fn read(line: &str) -> (StepHead, Vec<Remark>, Names) {
+    let mut names = Names::default();
+    let (head, remarks) = StepHead::read(line.as_bytes(), &mut names);
+    (head, remarks, names)
+}
+
+#[test]
+fn a_step_of_qitos_0_6() {
+    let (head, remarks, names) = read(
+        r#"{"step_id": 4, "agent_id": "fixer", "decision": {"mode": "act", "actions": [{"name": "run", "args": {"path": "a.py", "n": 2}}]},
+        "action_results": [{"status": "success", "output": {"returncode": 1}, "error": null}],
+        "critic_outputs": [{"action": "retry", "reason": "no", "score": 0.2, "critic_name": "V", "state_patch": {"a": 1}},
+            {"score": "high", "instruction_patch": "", "state_patch": {}}],
+        "state_diff": {"plan": {"before": 1, "after": 2}}, "context": {"input_tokens_total": 10, "output_tokens": 2, "tokens_total": 30}}"#,
+    );
+    assert_eq!(remarks, []);
+    assert_eq!(&*head.call, r#"run(path="a.py", n=2)"#);
+    assert_eq!((head.returncode, head.tokens, head.tokens_total), (Some(1), Some(12), Some(30)));
+    assert_eq!(names.get(head.critics[0].name), "V");
+    assert_eq!((names.get(head.critics[1].name), head.critics[1].score), ("critic 2", None));
+    assert!(head.asked(CriticAction::Retry) && !head.asked(CriticAction::Stop));
+    assert_eq!(head.critics.iter().map(|mark| mark.patches).collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
+fn wrong_types_cost_only_their_field() {
+    let (head, remarks, _) =
+        read(r#"{"step_id": null, "decision": "text", "actions": {}, "action_results": 5, "state_diff": []}"#);
+    assert_eq!(head.fate, Fate::Good);
+    assert_eq!(remarks.len(), 5);
+    assert!(remarks.iter().all(|(kind, _)| *kind == IssueKind::Field));
+}
+
+#[test]
+fn nan_is_a_repair_and_no_score() {
+    let (head, remarks, _) = read(r#"{"step_id": 0, "critic_outputs": [{"score": NaN}]}"#);
+    assert_eq!(head.fate, Fate::Repaired);
+    assert_eq!(remarks[0].0, IssueKind::Repaired);
+    assert_eq!(head.critics[0].score, None);
+}
+
+/// What a step asks for and gets, as hashes.
+fn prints(line: &str) -> (u64, u64) {
+    let (head, _, _) = read(line);
+    (head.asked_hash, head.result_hash)
+}
+
+#[test]
+fn a_call_is_known_by_all_of_it() {
+    let long = "x".repeat(4_000);
+    let call = |args: &str| {
+        prints(&format!(
+            r#"{{"decision": {{"mode": "act", "actions": [{{"name": "w", "args": {args}, "action_id": 7}}]}}}}"#
+        ))
+        .0
+    };
+    assert_ne!(call(&format!(r#"{{"t": "{long}a"}}"#)), call(&format!(r#"{{"t": "{long}b"}}"#)));
+    assert_ne!(call(r#"{"list": [1, 2]}"#), call(r#"{"list": [1, 3]}"#));
+    assert_eq!(call(r#"{"a": 1, "b": {"c": [1.0]}}"#), call(r#"{"b":{"c":[1]},"a":1}"#));
+    assert_eq!(call(r#"{"a": "\u00e9"}"#), call(r#"{"a": "é"}"#));
+}
+
+#[test]
+fn ids_tries_and_reasons_are_no_part_of_what_is_asked() {
+    let step = |id: &str, why: &str| {
+        let action = format!(r#"{{"name": "w", "args": {{"n": 1}}, "action_id": "{id}"}}"#);
+        prints(&format!(r#"{{"decision": {{"mode": "act", "rationale": "{why}", "actions": [{action}]}}}}"#)).0
+    };
+    assert_eq!(step("a", "because"), step("b", "so"));
+    let end = |answer: &str| prints(&format!(r#"{{"decision": {{"mode": "final", "final_answer": {answer}}}}}"#)).0;
+    assert_ne!(end(r#""yes""#), end(r#""no""#));
+    assert_ne!(end(r#"{"a": 1}"#), end(r#"{"a": 2}"#));
+}
+
+#[test]
+fn a_result_is_known_without_how_long_it_took() {
+    let step = |output: &str, took: f64| {
+        let result = format!(r#"{{"status": "success", "output": {output}, "metadata": {{"latency_ms": {took}}}}}"#);
+        prints(&format!(r#"{{"action_results": [{result}]}}"#)).1
+    };
+    assert_eq!(step(r#"{"code": 0}"#, 1.5), step(r#"{"code": 0}"#, 2.5));
+    assert_ne!(step(r#"{"code": 0}"#, 1.5), step(r#"{"code": 1}"#, 1.5));
+}
+
+#[test]
+fn a_line_that_cannot_be_read_is_like_its_copy_alone() {
+    assert_eq!(prints("garbage").0, prints("garbage").0);
+    assert_ne!(prints("garbage").0, prints("other garbage").0);
+}
