@@ -2,7 +2,7 @@
 
 const find = (selector) => document.querySelector(selector);
 const all = (selector) => [...document.querySelectorAll(selector)];
-const FIELDS = "input, select, textarea, [contenteditable]";
+const FIELDS = "input:not([type=range]), select, textarea, [contenteditable]";
 let prefix = ""; // the first key of a pair such as `g r`
 
 /** Moves the focus among the links of a list: one on, one back, or to the last. */
@@ -35,8 +35,12 @@ function verdict() {
   heading.scrollIntoView({ block: "center" });
 }
 
+/** What the page itself says a key presses. */
+const twin = (key) => find(`[data-key="${CSS.escape(key)}"]`);
+
 function press(key) {
-  if (key === "?") find("#keys")?.togglePopover();
+  if (twin(key)) twin(key).click();
+  else if (key === "?") find("#keys")?.togglePopover();
   else if (key === "t") find("[data-theme-button]")?.click();
   else if (key === "f") find("[data-follow]")?.click();
   else if (key === "v") verdict();
@@ -63,7 +67,11 @@ document.addEventListener("keydown", (event) => {
   prefix = "";
   if (pair) return find(`[data-go="${CSS.escape(key)}"]`)?.click();
   if (key === "g") prefix = key;
-  else if (key === "/" && find("input[type=search]")) {
+  else if (key === " ") {
+    if (!twin("Space") || event.target.closest?.("button, summary")) return; // it presses what has the focus
+    event.preventDefault(); // or the page would scroll
+    press("Space");
+  } else if (key === "/" && find("input[type=search]")) {
     event.preventDefault(); // or the slash would be typed into the field
     find("input[type=search]").select();
   } else press(key);

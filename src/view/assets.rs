@@ -23,6 +23,7 @@ const SVG: &str = "image/svg+xml";
 /// The one style sheet: what all pages share, then what single pages add.
 const STYLE: &str = concat!(
     include_str!("../../static/board.css"),
+    include_str!("../../static/pages/replay.css"),
     include_str!("../../static/pages/run.css"),
     include_str!("../../static/pages/whatif.css"),
     include_str!("../../static/pages/state.css"),
@@ -47,12 +48,15 @@ pub static ASSETS: &[Asset] = &[
     asset!("clock.js", JS),
     asset!("keys.js", JS),
     asset!("follow.js", JS),
+    asset!("replay.js", JS),
+    asset!("transport.js", JS),
     asset!("scores.js", JS),
     asset!("vendor/htmx.min.js", JS),
 ];
 
 /// The scripts every page loads after it is drawn, in this order.
-pub const MODULES: [&str; 7] = ["state.js", "live.js", "news.js", "clock.js", "keys.js", "follow.js", "scores.js"];
+pub const MODULES: [&str; 9] =
+    ["state.js", "live.js", "news.js", "clock.js", "keys.js", "follow.js", "replay.js", "transport.js", "scores.js"];
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     // FNV-1a over all files: one version for the set, because the files belong together.

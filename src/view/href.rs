@@ -77,6 +77,11 @@ pub fn whatif_with(key: &str, rules: &[String]) -> String {
     format!("{}?{query}", whatif(key))
 }
 
+/// A run, event by event.
+pub fn replay(key: &str) -> String {
+    format!("{}/replay", run(key))
+}
+
 /// What the critics of a run said.
 pub fn scores(key: &str) -> String {
     format!("{}/scores", run(key))

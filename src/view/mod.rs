@@ -21,6 +21,7 @@ pub mod href;
 pub mod json;
 pub mod list;
 pub mod prompt;
+pub mod replay;
 pub mod run;
 pub mod runs;
 pub mod scores;

@@ -89,6 +89,8 @@ pub struct StepView {
     pub next: Option<StepLink>,
     /// The page of its own; empty where this is it.
     pub own: String,
+    /// The replay at this step; empty for none.
+    pub replay: String,
     /// Why the line could not be read as a step.
     pub unreadable: Option<Phrase>,
     /// The error that ended the step.

@@ -10,6 +10,7 @@ mod export;
 mod extract;
 mod guard;
 mod pages;
+mod replay;
 mod run;
 mod scores;
 mod serve;
@@ -69,6 +70,9 @@ pub fn router(state: AppState) -> Router {
         .route("/runs/{key}/live", get(run::pulse))
         .route("/runs/{key}/whatif", get(whatif::page))
         .route("/runs/{key}/whatif/live", get(whatif::pulse))
+        .route("/runs/{key}/replay", get(replay::page))
+        .route("/runs/{key}/replay/part", get(replay::part))
+        .route("/runs/{key}/replay/live", get(replay::pulse))
         .route("/runs/{key}/scores", get(scores::page))
         .route("/runs/{key}/scores/live", get(scores::pulse))
         .route("/runs/{key}/scores.csv", get(scores::csv))

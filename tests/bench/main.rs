@@ -8,6 +8,7 @@
 //! | `engine` | the embedded engine: a step with the trace off and on, bytes a step | `--steps 1000` |
 //! | `why` | what is asked about one long run: its explanation, its page, other rules | `--steps 20000` |
 //! | `sweep` | other rules over many runs, and the run table meanwhile | `--runs 2000 --steps 100` |
+//! | `replay` | one long run event by event, in a real browser: first paint, jumps, size of the document | `--steps 5000` |
 //!
 //! Without a name all of them run. `--dir DIR` says where the data is made (default: the system's temporary
 //! directory); it is removed afterwards. Nothing here fails because it is slow: numbers are for people to compare.
@@ -32,6 +33,7 @@ mod many;
 #[path = "../e2e/page.rs"]
 #[expect(dead_code, reason = "shared with the browser tests, which use more of it")]
 mod page;
+mod replay;
 mod report;
 #[path = "../support/sse.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
@@ -64,7 +66,7 @@ impl Options {
                     let number = value()?.parse().map_err(|_| format!("{arg} needs a number"))?;
                     options.numbers.insert(arg, number);
                 }
-                "live" | "many" | "huge" | "engine" | "why" | "sweep" => options.names.push(arg),
+                "live" | "many" | "huge" | "engine" | "why" | "sweep" | "replay" => options.names.push(arg),
                 _ => return Err(format!("unknown: {arg}")),
             }
         }
@@ -97,6 +99,7 @@ fn main() {
         ("engine", engine::run),
         ("why", why::run),
         ("sweep", sweep::run),
+        ("replay", replay::run),
     ];
     for (name, bench) in all {
         if options.wants(name) {

@@ -26,6 +26,7 @@ mod live;
 mod looks;
 mod page;
 mod scores;
+mod replay;
 mod site;
 mod sweep;
 mod whatif;

@@ -32,6 +32,7 @@ mod killed;
 mod live;
 mod pages;
 mod props;
+mod replay;
 #[cfg(feature = "llm")]
 mod run;
 mod scores;

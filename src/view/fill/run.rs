@@ -27,6 +27,7 @@ pub fn head(lens: &Lens<'_>) -> RunHead {
         status: status(lens.summary),
         facts: facts(lens),
         acts: vec![
+            Link::new("Replay", href::replay(lens.key())),
             Link::new("Export", format!("{}/export.html", href::run(lens.key()))),
             Link::new("Raw JSON", format!("/api/runs/{}/raw", href::encode(lens.key()))),
         ],

@@ -28,9 +28,25 @@ pub enum StepPlace {
 
 /// The view of step `n`.
 pub fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepView> {
+    let (mut view, bytes, mut fold) = read_step(lens, n, place)?;
+    if let Some(group) = lens.index.round_of(n) {
+        view.prompt = prompt(lens, group, &mut fold);
+        view.events = events(lens, group);
+        view.raw_events = raw_events(lens, group);
+    }
+    view.raw = raw(lens, n, bytes.as_deref(), &mut fold).into_iter().collect();
+    Some(view)
+}
+
+/// The same without what is only there to be looked up: prompt, events, raw lines.
+pub fn step_line(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepView> {
+    read_step(lens, n, place).map(|(view, _, _)| view)
+}
+
+/// What the line of a step tells, and the bytes of the line.
+fn read_step(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<(StepView, Option<Vec<u8>>, Fold)> {
     let step = lens.index.steps().get(n)?;
-    let group_at = lens.index.group_of(n);
-    let group = group_at.and_then(|at| lens.index.groups().get(at));
+    let group = lens.index.round_of(n);
     let page = href::step(lens.key(), n);
     let links = ValueLinks { value: format!("{page}/value"), raw: format!("{page}/raw") };
     let mut fold = Fold::new(links);
@@ -42,6 +58,7 @@ pub fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepView
         previous: n.checked_sub(1).and_then(|n| neighbour(lens, n, place)),
         next: neighbour(lens, n + 1, place),
         own: if place == StepPlace::List { page.clone() } else { String::new() },
+        replay: href::with_query(&href::replay(lens.key()), &[("step", &n.to_string())]),
         error: group.and_then(|group| error(lens, n, group, &mut fold)),
         ..StepView::default()
     };
@@ -63,13 +80,7 @@ pub fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepView
             view.unreadable = Some(Phrase::from(words));
         }
     }
-    if let Some(group) = group {
-        view.prompt = prompt(lens, group, &mut fold);
-        view.events = events(lens, group);
-    }
-    view.raw = raw(lens, n, bytes.as_deref().ok(), &mut fold).into_iter().collect();
-    view.raw_events = group.map_or_else(Vec::new, |group| raw_events(lens, group));
-    Some(view)
+    Some((view, bytes.ok(), fold))
 }
 
 /// A line that is no object is quoted up to this many bytes; the raw line is below.

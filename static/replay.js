@@ -1,0 +1,81 @@
+// Where is the replay, and does it play? The server knows the run: this asks for `#replay` at another place, one request
+// at a time, and puts the place into the address. Walking replaces the address, jumping adds one to go back to.
+
+export const box = () => document.getElementById("replay");
+let moves = []; // [what, how far or where]: asked for while a request was under way
+let busy = false;
+export let playing = false;
+let timer;
+let shown; // the position whose events are in sight
+
+/** Goes on by events or by steps, or to a place; moves of one kind that wait for the server become one. */
+export function move(kind, by) {
+  const last = moves.at(-1);
+  const walks = kind === "events" || kind === "steps";
+  if (walks && last?.[0] === kind) last[1] += by;
+  else if (walks) moves.push([kind, by]);
+  else moves = [[kind, by]]; // whatever came before would only be left again
+  send();
+}
+
+async function send() {
+  if (busy || !moves.length) return;
+  const [kind, by] = moves.shift();
+  const { part, at } = box().dataset;
+  clearTimeout(timer);
+  busy = true;
+  let url = `${part}at=${at}&${kind}=${by}`;
+  if (kind === "at") url = `${part}at=${by}`;
+  else if (kind === "jump" || kind === "change") url = by;
+  try {
+    await htmx.ajax("GET", url, { source: "#replay", target: "#replay", swap: "outerMorph" });
+  } catch {
+    play(false); // the board is away; the page says so
+  }
+  busy = false;
+  if ("stop" in box().dataset && kind === "events") play(false);
+  arrive(kind === "jump");
+  send();
+}
+
+/** The page shows another place: the address, the slider and the clock follow. */
+function arrive(jump) {
+  const { at, url, skip, wait } = box().dataset;
+  if (url !== location.pathname + location.search) {
+    history[jump ? "pushState" : "replaceState"]({ htmx: true }, "", url);
+  }
+  look();
+  const slider = document.getElementById("pos");
+  if (slider && !moves.length) slider.value = at;
+  // A swap changes what a box says at first, not what it says once somebody used it.
+  for (const stop of document.querySelectorAll("#stops [type=checkbox]")) stop.checked = stop.defaultChecked;
+  clearTimeout(timer);
+  if (!playing || busy || moves.length) return;
+  if (skip) timer = setTimeout(move, Number(wait), "events", Number(skip));
+  else if (!("alive" in box().dataset)) play(false);
+}
+
+/** Brings what happens now into sight, where it is news. */
+function look() {
+  const { at } = box().dataset;
+  if (at !== shown) document.querySelector(".phase.now")?.scrollIntoView({ block: "nearest" });
+  shown = at;
+}
+
+export function play(on) {
+  playing = on;
+  document.querySelector("[data-play]")?.setAttribute("aria-pressed", String(on));
+  arrive(false);
+}
+
+if (box()) {
+  look();
+  document.addEventListener("htmx:before:swap", (event) => {
+    // News of the run that was asked for before the reader moved on would lead back; the pulse asks again.
+    const { sourceElement, request } = event.detail.ctx;
+    if (sourceElement?.id !== "pulse") return;
+    const from = new URL(request.action, location).searchParams.get("from");
+    if (busy || (from && from !== box().dataset.at)) event.preventDefault();
+  });
+  document.addEventListener("htmx:after:swap", () => busy || arrive(false));
+}

@@ -1,0 +1,38 @@
+// What does a reader press on the replay page? Links, the play button, the slider, the picture, the breakpoints; each
+// becomes a move that `replay.js` makes. Without scripts the links and the form work by themselves.
+
+import { box, move, play, playing } from "./replay.js";
+
+function seek(chart, x) {
+  const { left, width } = chart.getBoundingClientRect();
+  move("at", Math.round(((x - left) / width) * Number(box().dataset.last)));
+}
+
+function click(event) {
+  const { target } = event;
+  if (target.closest("[data-play]")) return play(!playing);
+  if (target.closest("[data-seek]")) return seek(target.closest("[data-seek]"), event.clientX);
+  const link = target.closest("#replay a");
+  if (!link || link.pathname !== location.pathname || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  const { steps, events } = link.dataset;
+  if (steps || events) move(steps ? "steps" : "events", Number(steps ?? events));
+  else move(link.closest(".seg") ? "change" : "jump", `${link.pathname}/part${link.search}`);
+}
+
+/** Other breakpoints, at the same place. */
+function choose(event) {
+  const form = event.target.closest("#stops");
+  if (!form || event.target.type === "text") return;
+  event.preventDefault();
+  const query = new URLSearchParams(new FormData(form));
+  form.elements.add.value = "";
+  move("change", `${location.pathname}/part?${query}`);
+}
+
+if (box()) {
+  document.addEventListener("click", click);
+  document.addEventListener("change", choose);
+  document.addEventListener("submit", choose);
+  document.addEventListener("input", ({ target }) => target.id === "pos" && move("at", Number(target.value)));
+}
