@@ -25,6 +25,7 @@ const STYLE: &str = concat!(
     include_str!("../../static/board.css"),
     include_str!("../../static/pages/run.css"),
     include_str!("../../static/pages/whatif.css"),
+    include_str!("../../static/pages/compare.css"),
 );
 
 macro_rules! asset {

@@ -11,6 +11,7 @@ pub mod action;
 pub mod assets;
 pub mod branch;
 pub mod chart;
+pub mod compare;
 pub mod critic;
 pub mod decision;
 pub mod error;
@@ -60,6 +61,8 @@ pub enum Place {
     Runs,
     /// A page of one run, below the run table.
     Run,
+    /// Runs beside each other.
+    Compare,
     /// Other rules over many runs.
     WhatIf,
     /// None of them, as on an error page.
@@ -73,8 +76,13 @@ impl Place {
         match self {
             Place::Runs => Some("page"),
             Place::Run => Some("true"),
-            Place::WhatIf | Place::None => None,
+            Place::Compare | Place::WhatIf | Place::None => None,
         }
+    }
+
+    /// The value of `aria-current` on the link to comparisons.
+    pub fn current_compare(self) -> Option<&'static str> {
+        (self == Place::Compare).then_some("page")
     }
 
     /// The value of `aria-current` on the link to other rules over many runs.

@@ -26,7 +26,10 @@ pub fn head(lens: &Lens<'_>) -> RunHead {
         whole_task: (!whole).then(|| Fold::new(ValueLinks::default()).text(task, "").prose()),
         status: status(lens.summary),
         facts: facts(lens),
-        acts: vec![Link::new("Raw JSON", format!("/api/runs/{}/raw", href::encode(lens.key())))],
+        acts: vec![
+            Link::new("Compare…", href::compare(lens.key(), "")),
+            Link::new("Raw JSON", format!("/api/runs/{}/raw", href::encode(lens.key()))),
+        ],
     }
 }
 
