@@ -2,7 +2,7 @@
 
 const find = (selector) => document.querySelector(selector);
 const all = (selector) => [...document.querySelectorAll(selector)];
-const FIELDS = "input, select, textarea, [contenteditable]";
+const FIELDS = "input:not([type=checkbox]), select, textarea, [contenteditable]";
 let prefix = ""; // the first key of a pair such as `g r`
 
 /** Moves the focus among the links of a list: one on, one back, or to the last. */
@@ -41,8 +41,10 @@ function press(key) {
   else if (key === "f") find("[data-follow]")?.click();
   else if (key === "v") verdict();
   else if (key === "e") nextMark();
-  else if (key === "j" && find("#stepview")) find("a[rel=next]")?.click();
-  else if (key === "k" && find("#stepview")) find("a[rel=prev]")?.click();
+  else if (key === "j" && find("#stepview, #lockstep")) find("a[rel=next]")?.click();
+  else if (key === "k" && find("#stepview, #lockstep")) find("a[rel=prev]")?.click();
+  else if (key === "x") document.activeElement?.closest("#rows tr")?.querySelector("input[name=run]")?.click();
+  else if (key === "c") find("[data-compare]")?.click();
   else if (["j", "k", "G"].includes(key)) inList(key);
   else if (key >= "1" && key <= "7") all("nav.tabs a")[key - 1]?.click();
 }

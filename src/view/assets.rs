@@ -45,12 +45,13 @@ pub static ASSETS: &[Asset] = &[
     asset!("news.js", JS),
     asset!("clock.js", JS),
     asset!("keys.js", JS),
+    asset!("marks.js", JS),
     asset!("follow.js", JS),
     asset!("vendor/htmx.min.js", JS),
 ];
 
 /// The scripts every page loads after it is drawn, in this order.
-pub const MODULES: [&str; 6] = ["state.js", "live.js", "news.js", "clock.js", "keys.js", "follow.js"];
+pub const MODULES: [&str; 7] = ["state.js", "live.js", "news.js", "clock.js", "keys.js", "marks.js", "follow.js"];
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     // FNV-1a over all files: one version for the set, because the files belong together.

@@ -28,6 +28,7 @@ fn ctx(query: &str) -> ListContext {
         revision: 17,
         boot: "b1".into(),
         since: None,
+        marks: Vec::new(),
         rows: None,
     }
 }
