@@ -41,10 +41,12 @@ function press(key) {
   else if (key === "f") find("[data-follow]")?.click();
   else if (key === "v") verdict();
   else if (key === "e") nextMark();
-  else if (key === "j" && find("#stepview, #lockstep")) find("a[rel=next]")?.click();
-  else if (key === "k" && find("#stepview, #lockstep")) find("a[rel=prev]")?.click();
+  else if (key === "[") find("a[data-change=prev]")?.click();
+  else if (key === "]") find("a[data-change=next]")?.click();
   else if (key === "x") document.activeElement?.closest("#rows tr")?.querySelector("input[name=run]")?.click();
   else if (key === "c") find("[data-compare]")?.click();
+  else if (key === "j" && find("#stepview, #statetab, #lockstep")) find("a[rel=next]")?.click();
+  else if (key === "k" && find("#stepview, #statetab, #lockstep")) find("a[rel=prev]")?.click();
   else if (["j", "k", "G"].includes(key)) inList(key);
   else if (key >= "1" && key <= "7") all("nav.tabs a")[key - 1]?.click();
 }

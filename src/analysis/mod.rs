@@ -10,6 +10,7 @@ pub mod health;
 pub mod life;
 pub mod number;
 pub mod query;
+pub mod scores;
 pub mod select;
 pub mod state;
 pub mod summary;

@@ -7,16 +7,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::json::Json;
 use crate::model::manifest::Layout;
-use crate::model::{Index, Lines, StepHead, Symbol, TraceFile};
+use crate::model::{Index, Lines, TraceFile};
 
+mod history;
 mod read;
 #[cfg(test)]
 mod tests;
 
 use super::diff::{REDACTED, same};
-use read::Line;
+pub use history::{KeyChange, KeyPath, change_of, changes_of, equal, path_of};
+use read::{Line, keys_of};
 
 /// How far back a whole state is looked for, in steps: waits and failed steps record none.
 const MAX_BACK: usize = 64;
@@ -46,6 +47,10 @@ pub struct KeyAt {
     pub value: Option<String>,
     /// The last step that is recorded to have written it, as an ordinal.
     pub written: Option<usize>,
+    /// Whether the value stands in the change of that step, and not in the whole state that this begins with.
+    pub in_change: bool,
+    /// How many steps are recorded to have changed it, up to this one.
+    pub changes: usize,
     /// Why the value is not known, or may be another; empty where it is certain.
     pub doubt: &'static str,
 }
@@ -56,8 +61,8 @@ pub enum Base {
     /// Nowhere: only changes are recorded.
     #[default]
     Nowhere,
-    /// In the INIT event.
-    Init,
+    /// In this event, the INIT of the run.
+    Init(usize),
     /// In the observation of this step, an ordinal.
     Observed(usize),
 }
@@ -80,31 +85,66 @@ const NOT_THERE: &str = "not recorded";
 /// The state after step `n`, by ordinal; `None` where there is no such step.
 pub fn state_at(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {
     index.steps().get(n)?;
-    let first = index.lap_starts().iter().copied().filter(|start| *start <= n).max().unwrap_or_default();
+    let first = lap_of(index, n);
     let (base, whole) = whole(index, lines, first, n);
     let since = if let Base::Observed(step) = base { step } else { first };
-    let changes = Changes::since(index, lines, since, n);
+    Some(fold(index, lines, (base, whole), first, since..n + 1))
+}
+
+/// The state before the reduce of step `n`: what the step itself observed where that is recorded, else the state after
+/// the step before it. `None` where there is no such step.
+pub fn state_before(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {
+    let head = index.steps().get(n)?;
+    let first = lap_of(index, n);
+    let observed = || Line::read(lines, TraceFile::Steps, head.span)?.observed();
+    if !is_ours(index)
+        && let Some(state) = observed()
+    {
+        return Some(fold(index, lines, (Base::Observed(n), state), first, n..n));
+    }
+    match n.checked_sub(1).filter(|_| n > first) {
+        Some(before) => state_at(index, lines, before),
+        None => Some(fold(index, lines, whole(index, lines, first, n), first, first..first)),
+    }
+}
+
+/// The first step of the run that step `n` belongs to, where a directory holds several.
+fn lap_of(index: &Index, n: usize) -> usize {
+    index.lap_starts().iter().copied().filter(|start| *start <= n).max().unwrap_or_default()
+}
+
+fn is_ours(index: &Index) -> bool {
+    index.manifest().get().is_some_and(|manifest| manifest.layout == Layout::Board)
+}
+
+/// A whole state and what the steps in `range` made of it; `first` is where its run begins.
+fn fold(
+    index: &Index,
+    lines: &dyn Lines,
+    (base, whole): (Base, Vec<(String, String)>),
+    first: usize,
+    range: std::ops::Range<usize>,
+) -> StateAt {
+    let changes = Changes::of(index, lines, range.clone());
     let mut state = StateAt { keys: Vec::new(), base };
-    let writers = writers(index, first, n);
     for (key, value) in whole {
-        let value = Some(value);
-        state.keys.push(KeyAt { key, value, ..KeyAt::default() });
+        state.keys.push(KeyAt { key, value: Some(value), ..KeyAt::default() });
     }
     for (key, (step, value)) in changes.last {
-        let known = state.keys.iter_mut().find(|known| known.key == key);
-        let slot = match known {
-            Some(known) => known,
-            None => {
-                state.keys.push(KeyAt { key, ..KeyAt::default() });
-                let Some(new) = state.keys.last_mut() else { continue };
-                new
-            }
-        };
-        (slot.value, slot.written) = (value, Some(step));
+        let at = state.keys.iter().position(|known| known.key == key).unwrap_or_else(|| {
+            state.keys.push(KeyAt { key, ..KeyAt::default() });
+            state.keys.len() - 1
+        });
+        if let Some(slot) = state.keys.get_mut(at) {
+            (slot.value, slot.written, slot.in_change) = (value, Some(step), true);
+        }
     }
+    let writers = writers(index, lines, first..range.end);
     for known in &mut state.keys {
-        known.written = known.written.or_else(|| writers.get(known.key.as_str()).copied());
-        let at = if changes.broken.is_some() { known.written.filter(|step| *step >= since) } else { None };
+        if let Some((last, count)) = writers.get(&known.key) {
+            (known.written, known.changes) = (Some(*last), *count);
+        }
+        let at = known.written.filter(|_| known.in_change);
         known.doubt = match (&known.value, changes.broken) {
             (None, _) => NOT_THERE,
             (Some(value), _) if value.trim_matches('"') == REDACTED => BLANKED,
@@ -112,15 +152,14 @@ pub fn state_at(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {
             _ => "",
         };
     }
-    Some(state)
+    state
 }
 
 /// What changed between step `n` and the step before it outside of reduce; nothing where it cannot be told.
 pub fn outside(index: &Index, lines: &dyn Lines, n: usize) -> Vec<Outside> {
     let starts = index.lap_starts();
     let (Some(head), Some(before)) = (index.steps().get(n), n.checked_sub(1)) else { return Vec::new() };
-    let ours = index.manifest().get().is_some_and(|manifest| manifest.layout == Layout::Board);
-    if ours || starts.contains(&n) {
+    if is_ours(index) || starts.contains(&n) {
         return Vec::new();
     }
     let Some(line) = Line::read(lines, TraceFile::Steps, head.span) else { return Vec::new() };
@@ -128,16 +167,12 @@ pub fn outside(index: &Index, lines: &dyn Lines, n: usize) -> Vec<Outside> {
     let Some(state) = state_at(index, lines, before).filter(|state| state.base != Base::Nowhere) else {
         return Vec::new();
     };
-    let differs = |before: &str, after: &str| match (Json::parse(before), Json::parse(after)) {
-        (Some(before), Some(after)) => !same(&before, &after),
-        _ => before != after,
-    };
     let mut found = Vec::new();
     for (key, after) in &observed {
         let known = state.get(key);
         let before = known.and_then(|known| known.value.clone());
         let certain = known.is_none_or(|known| known.doubt.is_empty());
-        if certain && before.as_deref().is_none_or(|before| differs(before, after)) {
+        if certain && before.as_deref().is_none_or(|before| !equal(before, after)) {
             found.push(Outside { key: key.clone(), before, after: Some(after.clone()) });
         }
     }
@@ -152,8 +187,7 @@ pub fn outside(index: &Index, lines: &dyn Lines, n: usize) -> Vec<Outside> {
 
 /// The newest whole state at or before step `n`, and where it stands.
 fn whole(index: &Index, lines: &dyn Lines, first: usize, n: usize) -> (Base, Vec<(String, String)>) {
-    let ours = index.manifest().get().is_some_and(|manifest| manifest.layout == Layout::Board);
-    if !ours {
+    if !is_ours(index) {
         for step in (first.max(n.saturating_sub(MAX_BACK))..=n).rev() {
             let span = index.steps().get(step).map(|head| head.span).unwrap_or_default();
             let line = Line::read(lines, TraceFile::Steps, span);
@@ -170,8 +204,8 @@ fn whole(index: &Index, lines: &dyn Lines, first: usize, n: usize) -> (Base, Vec
     let event = segment.or(index.segment()).and_then(|segment| segment.init.as_ref()).map(|(event, _)| *event);
     let span = event.and_then(|event| index.events().get(event)).map(|event| event.span);
     let line = span.and_then(|span| Line::read(lines, TraceFile::Events, span));
-    match line.as_ref().and_then(Line::initial) {
-        Some(state) => (Base::Init, state),
+    match line.as_ref().and_then(Line::initial).zip(event) {
+        Some((state, event)) => (Base::Init(event), state),
         None => (Base::Nowhere, Vec::new()),
     }
 }
@@ -186,16 +220,16 @@ struct Changes {
 }
 
 impl Changes {
-    fn since(index: &Index, lines: &dyn Lines, since: usize, n: usize) -> Self {
-        let steps = index.steps().get(since..=n).unwrap_or_default();
-        let broken = steps.iter().rposition(|head| !head.fate.is_readable()).map(|at| since + at);
+    fn of(index: &Index, lines: &dyn Lines, range: std::ops::Range<usize>) -> Self {
+        let steps = index.steps().get(range.clone()).unwrap_or_default();
+        let broken = steps.iter().rposition(|head| !head.fate.is_readable()).map(|at| range.start + at);
         // The last writer of each key, and so the lines worth reading.
-        let mut writers: BTreeMap<Symbol, usize> = BTreeMap::new();
-        let mut order: Vec<Symbol> = Vec::new();
-        for (head, step) in steps.iter().zip(since..) {
-            for key in &head.changed {
-                if writers.insert(*key, step).is_none() {
-                    order.push(*key);
+        let mut writers: BTreeMap<String, usize> = BTreeMap::new();
+        let mut order = Vec::new();
+        for step in range {
+            for key in keys_of(index, lines, step) {
+                if writers.insert(key.clone().into_owned(), step).is_none() {
+                    order.push(key.into_owned());
                 }
             }
         }
@@ -205,20 +239,25 @@ impl Changes {
             let Some(step) = writers.get(&key).copied() else { continue };
             let span = index.steps().get(step).map(|head| head.span).unwrap_or_default();
             let line = read.entry(step).or_insert_with(|| Line::read(lines, TraceFile::Steps, span));
-            let name = index.name(key).to_owned();
-            let value = line.as_ref().and_then(|line| line.after(&name));
-            last.push((name, (step, value)));
+            let value = line.as_ref().and_then(|line| line.side(&key, "after"));
+            last.push((key, (step, value)));
         }
         Self { last, broken }
     }
 }
 
-/// Per key the last step up to `n` that wrote it.
-fn writers(index: &Index, first: usize, n: usize) -> BTreeMap<&str, usize> {
-    let steps = index.steps().get(first..=n).unwrap_or_default();
-    let wrote = |(head, step): (&StepHead, usize)| -> Vec<(Symbol, usize)> {
-        head.changed.iter().map(|key| (*key, step)).collect()
-    };
-    let last: BTreeMap<Symbol, usize> = steps.iter().zip(first..).flat_map(wrote).collect();
-    last.into_iter().map(|(key, step)| (index.name(key), step)).collect()
+/// Per key the last step of `range` that wrote it, and how many did.
+fn writers(index: &Index, lines: &dyn Lines, range: std::ops::Range<usize>) -> BTreeMap<String, (usize, usize)> {
+    let mut last: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for step in range {
+        for key in keys_of(index, lines, step) {
+            match last.get_mut(key.as_ref()) {
+                Some(known) => *known = (step, known.1 + 1),
+                None => {
+                    last.insert(key.into_owned(), (step, 1));
+                }
+            }
+        }
+    }
+    last
 }

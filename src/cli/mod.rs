@@ -19,6 +19,7 @@ mod outline;
 mod run;
 mod serve;
 mod show;
+mod state;
 #[cfg(test)]
 mod tests;
 mod whatif;
@@ -40,6 +41,7 @@ enum Command {
     Serve(serve::Args),
     List(list::Args),
     Show(show::Args),
+    State(state::Args),
     Why(why::Args),
     #[command(name = "whatif")]
     WhatIf(whatif::Args),
@@ -89,6 +91,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Serve(args) => serve::run(&args, out).map_err(Failure::from),
         Command::List(args) => list::run(args, look, out),
         Command::Show(args) => show::run(&args, look, out),
+        Command::State(args) => state::run(&args, look, out),
         Command::Why(args) => why::run(&args, look, out),
         Command::WhatIf(args) => whatif::run(&args, look, out),
         Command::Diff(args) => diff::run(&args, look, out),

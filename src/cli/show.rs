@@ -83,7 +83,8 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     Ok(0)
 }
 
-fn check_step(run: &Opened, n: usize) -> Result<()> {
+/// Errs where the run has no step `n`.
+pub(super) fn check_step(run: &Opened, n: usize) -> Result<()> {
     let there = match run.index.steps().len() {
         total if n < total => return Ok(()),
         0 => "has no steps".to_owned(),

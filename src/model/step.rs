@@ -20,7 +20,7 @@ const MAX_NOTE_BYTES: usize = 240;
 /// A change whose JSON is longer than this many bytes is not compared with the step before.
 const MAX_LINKED_BYTES: usize = 1 << 16;
 /// At most this many critics, tools or changed keys of one step are indexed; the line itself shows all.
-const MAX_INDEXED: usize = 64;
+pub const MAX_INDEXED: usize = 64;
 
 /// One line of `steps.jsonl` as the index keeps it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -111,6 +111,8 @@ pub struct CriticMark {
     pub action: CriticAction,
     /// Its score where that is a finite number.
     pub score: Option<f64>,
+    /// Whether it wants the prompt or the state changed.
+    pub patches: bool,
 }
 
 /// What a critic asks for.
@@ -219,6 +221,9 @@ wire! {
         action: Scalar<'a>,
         score: Scalar<'a>,
         reason: Scalar<'a>,
+        instruction_patch: Scalar<'a>,
+        modified_prompt: Scalar<'a>,
+        state_patch: Maybe<'a, Keys<'a>>,
     }
 
     struct ContextWire<'a> {
@@ -378,7 +383,10 @@ impl StepWire<'_> {
             if head.critic_reason.is_none() && matches!(action, CriticAction::Retry | CriticAction::Stop) {
                 head.critic_reason = Some(one_line(output.reason.str().unwrap_or_default(), MAX_NOTE_BYTES).into());
             }
-            marks.push(CriticMark { name: names.intern(&name), action, score: output.score.number() });
+            let prompts = [&output.instruction_patch, &output.modified_prompt];
+            let patches = prompts.into_iter().any(|prompt| prompt.str().is_some_and(|text| !text.is_empty()))
+                || output.state_patch.value().is_some_and(|Keys(keys)| !keys.is_empty());
+            marks.push(CriticMark { name: names.intern(&name), action, score: output.score.number(), patches });
         }
         head.critics = marks.into();
     }

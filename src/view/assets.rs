@@ -26,6 +26,8 @@ const STYLE: &str = concat!(
     include_str!("../../static/pages/run.css"),
     include_str!("../../static/pages/whatif.css"),
     include_str!("../../static/pages/compare.css"),
+    include_str!("../../static/pages/state.css"),
+    include_str!("../../static/pages/scores.css"),
 );
 
 macro_rules! asset {
@@ -47,11 +49,13 @@ pub static ASSETS: &[Asset] = &[
     asset!("keys.js", JS),
     asset!("marks.js", JS),
     asset!("follow.js", JS),
+    asset!("scores.js", JS),
     asset!("vendor/htmx.min.js", JS),
 ];
 
 /// The scripts every page loads after it is drawn, in this order.
 pub const MODULES: [&str; 7] = ["state.js", "live.js", "news.js", "clock.js", "keys.js", "marks.js", "follow.js"];
+pub const MODULES: [&str; 7] = ["state.js", "live.js", "news.js", "clock.js", "keys.js", "follow.js", "scores.js"];
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     // FNV-1a over all files: one version for the set, because the files belong together.

@@ -98,6 +98,17 @@ pub fn whatif_with(key: &str, rules: &[String]) -> String {
     format!("{}?{query}", whatif(key))
 }
 
+/// What the critics of a run said.
+pub fn scores(key: &str) -> String {
+    format!("{}/scores", run(key))
+}
+
+/// The scores of several runs over each other; without any, how to choose them.
+pub fn overlay(keys: &[&str]) -> String {
+    let pairs: Vec<(&str, &str)> = keys.iter().map(|key| ("run", *key)).collect();
+    with_query("/scores", &pairs)
+}
+
 /// The element id for a run: letters, digits and `-` stay, everything else becomes `_` and its bytes in hex,
 /// so that the id is a valid CSS identifier and two keys never share one.
 pub fn run_id(key: &str) -> String {

@@ -7,7 +7,9 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use super::fold::Folded;
+use super::scores::ScoresBody;
 use super::sign::{Fact, Link, Phrase, Sign};
+use super::state::StateTab;
 use super::step::StepView;
 use super::svg::{Axis, PhaseBar, Pips};
 use super::tabs::{EventsTab, IssuesTab, ManifestTab};
@@ -40,6 +42,8 @@ pub struct RunPage {
 pub enum Content {
     /// The steps and the step that is read.
     Steps(Box<StepsTab>),
+    /// The state after a step; `None` where there is no step.
+    State(Option<Box<StateTab>>),
     /// The events of the run.
     Events(EventsTab),
     /// The manifest.
@@ -74,8 +78,12 @@ pub struct RunPulse {
     pub selected: Option<StepView>,
     /// The last events, on their tab.
     pub events: Option<EventsTab>,
+    /// The state after the last step, on its tab.
+    pub state: Option<Box<StateTab>>,
     /// What other rules would have done, on their page.
     pub whatif: Option<RulesAnswer>,
+    /// What the critics said, on their page.
+    pub scores: Option<ScoresBody>,
 }
 
 /// The header of a run, `#runhead`.

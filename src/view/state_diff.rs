@@ -105,7 +105,7 @@ fn row(change: &KeyChange<'_>, state_diff: &Json<'_>, fold: &mut Fold, pointer: 
 }
 
 /// The pieces of a change, and whether they leave something out.
-fn pieces(change: &KeyChange<'_>) -> (Vec<Piece>, bool) {
+pub(super) fn pieces(change: &KeyChange<'_>) -> (Vec<Piece>, bool) {
     if let What::Changed { change: Change::Number { before, after }, .. } = &change.what {
         return (vec![Piece::Same(format!("{before} → {after}").into())], false);
     }

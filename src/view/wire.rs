@@ -18,6 +18,7 @@ mod line;
 mod raw;
 mod rule;
 mod scores;
+mod state;
 mod step;
 mod sweep;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use line::Line;
 pub use raw::write_raw;
 pub use rule::Rule;
 pub use scores::{CriticScores, Point, Scores, scores};
+pub use state::{Outside, State, Value, Values, state};
 pub use step::{Critic, Event, Events, Step, StepHead, Steps, event, events_of, step, step_head, step_heads};
 pub use sweep::{Sweep, sweep};
 pub use whatif::{WhatIf, whatif};

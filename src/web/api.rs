@@ -114,6 +114,12 @@ pub(super) async fn scores(State(state): State<AppState>, RunParam(run): RunPara
     answer(&state, shown.await.and_then(|shown| shown))
 }
 
+/// `GET /api/runs/{key}/state/{n}`
+pub(super) async fn state(State(state): State<AppState>, StepParam(run, n): StepParam) -> Response {
+    let shown = with_lens(&state, &run, move |lens| json(&wire::state(lens.index, lens.lines, n)));
+    answer(&state, shown.await.and_then(|shown| shown))
+}
+
 /// `GET /api/runs/{key}/why`
 pub(super) async fn why(State(state): State<AppState>, RunParam(run): RunParam) -> Response {
     let shown = with_lens(&state, &run, |lens| json(&wire::why(lens.summary, lens.index, lens.lines)));
@@ -124,7 +130,7 @@ pub(super) async fn why(State(state): State<AppState>, RunParam(run): RunParam) 
 pub(super) async fn raw(RunParam(run): RunParam) -> Response {
     let (sender, receiver) = mpsc::channel::<Result<Bytes, io::Error>>(4);
     tokio::task::spawn_blocking(move || {
-        let mut out = io::BufWriter::with_capacity(1 << 16, Chunks { sender: sender.clone() });
+        let mut out = io::BufWriter::with_capacity(1 << 16, Chunks::new(sender.clone()));
         if let Err(error) = write_raw(&run, &mut out).and_then(|()| out.flush()) {
             // The reader sees a broken answer, not a document that only looks complete.
             let _ = sender.blocking_send(Err(error));
@@ -140,8 +146,14 @@ fn write_raw(run: &Arc<Run>, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Hands what is written to the connection, and waits while it is slow.
-struct Chunks {
+pub(super) struct Chunks {
     sender: mpsc::Sender<Result<Bytes, io::Error>>,
+}
+
+impl Chunks {
+    pub(super) fn new(sender: mpsc::Sender<Result<Bytes, io::Error>>) -> Self {
+        Self { sender }
+    }
 }
 
 impl Write for Chunks {

@@ -77,12 +77,12 @@ async fn run_page(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<R
     }
     // The form of the events tab sends only what it filters by.
     let tab = if params.has("phase") { "events" } else { params.text("tab") }.to_owned();
-    if !matches!(tab.as_str(), "" | "events" | "manifest" | "issues") {
-        let error =
-            WebError::not_found("A run page has no tab", "It has steps, events, manifest and issues.").named(&tab);
+    if !matches!(tab.as_str(), "" | "state" | "events" | "manifest" | "issues") {
+        let error = WebError::not_found("A run page has no tab", "It has steps, state, events, manifest and issues.")
+            .named(&tab);
         return Err(error.link("The run", href::run(run.key().as_str())));
     }
-    let shown = Shown { tab, phase: params.text("phase").to_owned() };
+    let shown = Shown::of(tab, params);
     let shell = shell(state, run, String::new());
     let html_page = with_lens(state, run, move |lens| {
         let part = part_title(lens, &shown.tab, step);
@@ -90,6 +90,11 @@ async fn run_page(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<R
         let total = lens.index.steps().len();
         let mut at_end = after.is_none();
         let content = match shown.tab.as_str() {
+            "state" => {
+                at_end = step.is_none();
+                let n = step.or(total.checked_sub(1));
+                Content::State(n.and_then(|n| fill::state_tab(lens, n, &shown.key)).map(Box::new))
+            }
             "events" => Content::Events(fill::events_tab(lens, &EventsQuery { phase: shown.phase.clone(), after })),
             "manifest" => Content::Manifest(fill::manifest_tab(lens)),
             "issues" => Content::Issues(fill::issues_tab(lens, after.unwrap_or_default())),
@@ -122,6 +127,8 @@ fn part_title(lens: &Lens<'_>, tab: &str, step: Option<usize>) -> String {
         ("events", _) => "Events".to_owned(),
         ("manifest", _) => "Manifest".to_owned(),
         ("issues", _) => "Issues".to_owned(),
+        ("state", Some(n)) => format!("State after step {}", lens.label(n)),
+        ("state", None) => "State".to_owned(),
         (_, Some(n)) => format!("Step {}", lens.label(n)),
         (_, None) => String::new(),
     }
@@ -130,7 +137,16 @@ fn part_title(lens: &Lens<'_>, tab: &str, step: Option<usize>) -> String {
 /// Which part of a run a page shows below its tabs.
 struct Shown {
     tab: String,
+    /// The events tab shows only this phase.
     phase: String,
+    /// The state tab shows the history of this key.
+    key: String,
+}
+
+impl Shown {
+    fn of(tab: String, params: &Params) -> Self {
+        Self { tab, phase: params.text("phase").to_owned(), key: params.text("key").to_owned() }
+    }
 }
 
 /// The pulse of a page that shows the run up to step `steps`; without it, nothing below the tabs is sent, because the
@@ -140,7 +156,14 @@ fn pulse_from(lens: &Lens<'_>, revision: u64, shown: &Shown, steps: Option<usize
     let steps = steps.map(|steps| steps.to_string()).unwrap_or_default();
     let ended = if lens.summary.life.liveness.may_grow() { "" } else { "1" };
     let since = revision.to_string();
-    let query = [("tab", &*shown.tab), ("phase", &shown.phase), ("steps", &steps), ("ended", ended), ("since", &since)];
+    let query = [
+        ("tab", &*shown.tab),
+        ("phase", &shown.phase),
+        ("key", &shown.key),
+        ("steps", &steps),
+        ("ended", ended),
+        ("since", &since),
+    ];
     Pulse { url: href::with_query(&base, &query), revision, count: 0, noun: "step", say: None }
 }
 
@@ -159,7 +182,7 @@ async fn run_pulse(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<
     let known = params.number("steps")?;
     let read = params.number("shown")?;
     let follow = params.text("follow") == "1";
-    let shown = Shown { tab: params.text("tab").to_owned(), phase: params.text("phase").to_owned() };
+    let shown = Shown::of(params.text("tab").to_owned(), params);
     // Taken before the index is read: what comes in between is asked for once more.
     let revision = run.revision_now();
     let was_alive = params.text("ended") != "1";
@@ -176,6 +199,9 @@ async fn run_pulse(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<
         if known.is_some() && shown.tab == "events" {
             let query = EventsQuery { phase: shown.phase.clone(), after: None };
             pulse.events = Some(fill::events_tab(lens, &query));
+        }
+        if known.is_some_and(|known| known < total) && shown.tab == "state" {
+            pulse.state = fill::state_tab(lens, total - 1, &shown.key).map(Box::new);
         }
         if let Some(known) = known.filter(|_| shown.tab.is_empty()) {
             pulse.pending = Some(fill::pending_slot(lens));

@@ -34,6 +34,7 @@ mod pages;
 mod props;
 #[cfg(feature = "llm")]
 mod run;
+mod state;
 mod sweep;
 mod tables;
 mod traces;

@@ -1,8 +1,26 @@
 //! Where does a line hold a state? The keys of a whole state, and the value a step left behind.
 
+use std::borrow::Cow;
+
 use crate::model::json::Json;
+use crate::model::names::OVERFLOW;
 use crate::model::repair::repair;
-use crate::model::{Lines, Span, TraceFile};
+use crate::model::step::MAX_INDEXED;
+use crate::model::{Index, Lines, Span, TraceFile};
+
+/// A name as long as this, in bytes, may have been cut by the index.
+const CUT_NAME: usize = 250;
+
+/// The keys that step `n` is recorded to have changed. The index knows them; the line is read where it left some out.
+pub(super) fn keys_of<'i>(index: &'i Index, lines: &dyn Lines, n: usize) -> Vec<Cow<'i, str>> {
+    let Some(head) = index.steps().get(n) else { return Vec::new() };
+    let names: Vec<Cow<'_, str>> = head.changed.iter().map(|key| index.name(*key).into()).collect();
+    if names.len() < MAX_INDEXED && names.iter().all(|name| name.len() < CUT_NAME && name != OVERFLOW) {
+        return names;
+    }
+    let line = Line::read(lines, TraceFile::Steps, head.span);
+    line.map(|line| line.changed().into_iter().map(Cow::Owned).collect()).unwrap_or_default()
+}
 
 /// The text of a line as JSON.
 pub(super) struct Line {
@@ -38,12 +56,18 @@ impl Line {
         self.members(&["payload", "state"])
     }
 
-    /// The value that the step left under `key`.
-    pub(super) fn after(&self, key: &str) -> Option<String> {
+    /// The keys of its state diff.
+    fn changed(&self) -> Vec<String> {
+        let keys = |members: Vec<(String, String)>| members.into_iter().map(|(key, _)| key).collect();
+        self.members(&["state_diff"]).map(keys).unwrap_or_default()
+    }
+
+    /// One side of the change of `key`: `before` or `after`.
+    pub(super) fn side(&self, key: &str, side: &str) -> Option<String> {
         let whole = Json::parse(&self.text)?;
         let change = whole.get("state_diff")?.get(key)?;
-        match change.get("after") {
-            Some(after) => Some(after.to_string()),
+        match change.get(side) {
+            Some(value) => Some(value.to_string()),
             // Blanked as a whole.
             None => Some(change.to_string()).filter(|_| change.as_str().is_some()),
         }

@@ -11,7 +11,8 @@ fn a_step_of_qitos_0_6() {
     let (head, remarks, names) = read(
         r#"{"step_id": 4, "agent_id": "fixer", "decision": {"mode": "act", "actions": [{"name": "run", "args": {"path": "a.py", "n": 2}}]},
         "action_results": [{"status": "success", "output": {"returncode": 1}, "error": null}],
-        "critic_outputs": [{"action": "retry", "reason": "no", "score": 0.2, "critic_name": "V"}, {"score": "high"}],
+        "critic_outputs": [{"action": "retry", "reason": "no", "score": 0.2, "critic_name": "V", "state_patch": {"a": 1}},
+            {"score": "high", "instruction_patch": "", "state_patch": {}}],
         "state_diff": {"plan": {"before": 1, "after": 2}}, "context": {"input_tokens_total": 10, "output_tokens": 2, "tokens_total": 30}}"#,
     );
     assert_eq!(remarks, []);
@@ -20,6 +21,7 @@ fn a_step_of_qitos_0_6() {
     assert_eq!(names.get(head.critics[0].name), "V");
     assert_eq!((names.get(head.critics[1].name), head.critics[1].score), ("critic 2", None));
     assert!(head.asked(CriticAction::Retry) && !head.asked(CriticAction::Stop));
+    assert_eq!(head.critics.iter().map(|mark| mark.patches).collect::<Vec<_>>(), [true, false]);
 }
 
 #[test]

@@ -86,7 +86,14 @@ pub fn tabs(lens: &Lens<'_>, current: &str) -> Tabs {
     Tabs {
         tabs: vec![
             tab("Steps", "", count(lens.index.steps().len())),
+            Tab {
+                name: "Scores",
+                count: count(lens.summary.critics.len()).into(),
+                href: href::scores(lens.key()),
+                current: current == "scores",
+            },
             Tab { name: "What-if", count: "".into(), href: href::whatif(lens.key()), current: current == "whatif" },
+            tab("State", "state", String::new()),
             tab("Events", "events", count(lens.index.events().len())),
             tab("Manifest", "manifest", manifest),
             tab("Issues", "issues", count(lens.summary.issues.0)),

@@ -196,6 +196,8 @@ fn a_pulse_brings_only_what_changed_and_no_blanks() {
         changed: vec![row(3, "x")],
         added: vec![Row::Segment("second run".into()), Row::Step(Box::new(StepRow { new: true, ..row(4, "x") }))],
         selected: Some(StepView::default()),
+        state: None,
+        scores: None,
         events: Some(EventsTab::default()),
         whatif: Some(RulesAnswer::default()),
     };

@@ -1,0 +1,86 @@
+//! How did one value come to be? The steps that changed it, with both sides, and where it changed between them.
+
+use super::read::{Line, keys_of};
+use super::{lap_of, same};
+use crate::model::json::Json;
+use crate::model::{Index, Lines, TraceFile};
+
+/// Where a value stands: a key of the state, and the way on from there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyPath {
+    /// The key of the state.
+    pub key: String,
+    /// Keys and places in lists below it.
+    pub below: Vec<String>,
+}
+
+/// A change of one value by one step.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KeyChange {
+    /// The step, an ordinal.
+    pub step: usize,
+    /// The value before it as JSON text; `None` where there was none.
+    pub before: Option<String>,
+    /// The value after it.
+    pub after: Option<String>,
+}
+
+/// Reads the path of a value: a key of the state as it is (`known` tells which there are), a JSON pointer
+/// (`/plan/0/status`), or names and places joined by dots and brackets (`plan[0].status`).
+pub fn path_of(text: &str, known: impl Fn(&str) -> bool) -> KeyPath {
+    if known(text) {
+        return KeyPath { key: text.to_owned(), below: Vec::new() };
+    }
+    let mut parts: Vec<String> = match text.strip_prefix('/') {
+        Some(pointer) => pointer.split('/').map(|part| part.replace("~1", "/").replace("~0", "~")).collect(),
+        None => text.split(['.', '[', ']']).filter(|part| !part.is_empty()).map(str::to_owned).collect(),
+    };
+    if parts.is_empty() {
+        return KeyPath { key: text.to_owned(), below: Vec::new() };
+    }
+    let key = parts.remove(0);
+    KeyPath { key, below: parts }
+}
+
+impl KeyPath {
+    /// The value at this path in the JSON text of its key's value; `None` where it leads nowhere.
+    pub fn find(&self, text: &str) -> Option<String> {
+        if self.below.is_empty() {
+            return Some(text.to_owned());
+        }
+        let whole = Json::parse(text)?;
+        self.below.iter().try_fold(&whole, |value, name| member(value, name)).map(Json::to_string)
+    }
+}
+
+fn member<'v, 'j>(value: &'v Json<'j>, name: &str) -> Option<&'v Json<'j>> {
+    match value.as_array() {
+        Some(items) => items.get(name.parse::<usize>().ok()?),
+        None => value.get(name),
+    }
+}
+
+/// The steps up to `n`, in the same run of the directory, that changed the key; ordinals in order. Nothing of the
+/// values is read.
+pub fn changes_of(index: &Index, lines: &dyn Lines, key: &str, n: usize) -> Vec<usize> {
+    let wrote = |step: &usize| keys_of(index, lines, *step).iter().any(|name| name == key);
+    (lap_of(index, n)..index.steps().len().min(n + 1)).filter(wrote).collect()
+}
+
+/// What step `n` made of the value; `None` where it did not change it or its line cannot be read.
+pub fn change_of(index: &Index, lines: &dyn Lines, path: &KeyPath, n: usize) -> Option<KeyChange> {
+    let line = Line::read(lines, TraceFile::Steps, index.steps().get(n)?.span)?;
+    let side = |name| line.side(&path.key, name).and_then(|value| path.find(&value));
+    let (before, after) = (side("before"), side("after"));
+    let same = match (&before, &after) {
+        (Some(before), Some(after)) => equal(before, after),
+        (before, after) => before.is_none() && after.is_none(),
+    };
+    // Below its key, a value may be what it was.
+    (!same || path.below.is_empty()).then_some(KeyChange { step: n, before, after })
+}
+
+/// Whether two JSON texts hold the same value.
+pub fn equal(a: &str, b: &str) -> bool {
+    a == b || Json::parse(a).zip(Json::parse(b)).is_some_and(|(a, b)| same(&a, &b))
+}

@@ -1,0 +1,164 @@
+//! `board state`: what was the state after a step, and how did one value come to be?
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::look::{Ink, Look};
+use super::open::Opened;
+use super::{Done, write_json};
+use crate::analysis::format::{counted, visible_line};
+use crate::analysis::state::{Base, KeyChange, KeyPath, StateAt, change_of, changes_of, outside, path_of, state_at};
+use crate::error::{Error, Kind, Result};
+use crate::view::wire;
+
+/// A value longer than this many characters is cut in a list; `--json` has all of it.
+const MAX_VALUE: usize = 300;
+/// At most this many keys are named in a hint.
+const MAX_HINT: usize = 20;
+
+/// Show the state after a step, or how one value of it came to be
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The run directory
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// The step, by its place in steps.jsonl, counted from 0; the last one if left out
+    #[arg(long, value_name = "N")]
+    step: Option<usize>,
+    /// The history of one value up to that step: a key, plan[0].status, or /plan/0/status
+    #[arg(long, value_name = "PATH")]
+    key: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// The history of one value.
+#[derive(Debug, Serialize)]
+struct History {
+    key: String,
+    path: Vec<String>,
+    changes: Vec<Change>,
+    value: wire::Value,
+}
+
+#[derive(Debug, Serialize)]
+struct Change {
+    n: usize,
+    before: wire::Value,
+    after: wire::Value,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let run = Opened::open(&args.run, look.now)?;
+    let last = run.index.steps().len().checked_sub(1);
+    let Some(n) = args.step.or(last) else {
+        return Err(Error::new(Kind::NotFound, format!("{} has no steps yet", run.summary.path)).into());
+    };
+    let Some(state) = state_at(&run.index, &run, n) else {
+        super::show::check_step(&run, n)?;
+        return Ok(0);
+    };
+    match &args.key {
+        None if args.json => write_json(out, &wire::state(&run.index, &run, n))?,
+        None => write_state(out, &run, n, &state, look)?,
+        Some(path) => {
+            let path = find(&run, &state, n, path)?;
+            let changes: Vec<KeyChange> = changes_of(&run.index, &run, &path.key, n)
+                .into_iter()
+                .filter_map(|step| change_of(&run.index, &run, &path, step))
+                .collect();
+            let value = state.get(&path.key).and_then(|known| path.find(known.value.as_deref()?));
+            if args.json {
+                let changes = changes.iter().map(|change| Change {
+                    n: change.step,
+                    before: wire::Value::of(change.before.as_deref()),
+                    after: wire::Value::of(change.after.as_deref()),
+                });
+                let changes = changes.collect();
+                write_json(
+                    out,
+                    &History { key: path.key, path: path.below, changes, value: wire::Value::of(value.as_deref()) },
+                )?;
+            } else {
+                write_history(out, &run, n, (&path, &changes, value), look)?;
+            }
+        }
+    }
+    Ok(0)
+}
+
+/// The value that `text` names.
+fn find(run: &Opened, state: &StateAt, n: usize, text: &str) -> Result<KeyPath> {
+    let path = path_of(text, |key| state.get(key).is_some());
+    let ever = || !changes_of(&run.index, run, &path.key, usize::MAX - 1).is_empty();
+    if state.get(&path.key).is_some() || ever() {
+        return Ok(path);
+    }
+    let mut names: Vec<&str> = state.keys.iter().map(|known| known.key.as_str()).collect();
+    let more = names.len().saturating_sub(MAX_HINT);
+    names.truncate(MAX_HINT);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let what = format!("the state after step {n} has no key {}", visible_line(&path.key));
+    Err(Error::new(Kind::NotFound, what).hint(format!("its keys are {}{more}", visible_line(&names.join(", ")))))
+}
+
+fn write_state(out: &mut dyn Write, run: &Opened, n: usize, state: &StateAt, look: &Look) -> io::Result<()> {
+    let title = format!("state after step {} of {}", run.index.label(n), visible_line(run.summary.key.as_str()));
+    writeln!(out, "{}", look.paint(Ink::Heading, &title))?;
+    let from = match state.base {
+        Base::Nowhere => "no whole state is recorded: only what steps are recorded to have changed".to_owned(),
+        Base::Init(event) => format!("from event {event} and the changes since"),
+        Base::Observed(step) => format!("from what step {} observed and the changes since", run.index.label(step)),
+    };
+    writeln!(out, "{}\n", look.paint(Ink::Dim, &from))?;
+    let width = state.keys.iter().map(|known| known.key.chars().count()).max().unwrap_or_default().min(32);
+    for known in &state.keys {
+        let by = match known.written {
+            Some(step) if step == n => format!("at {} *", run.index.label(step)),
+            Some(step) => format!("at {}", run.index.label(step)),
+            None => "by no step".to_owned(),
+        };
+        let value = known.value.as_deref().map_or_else(|| "unknown".to_owned(), cut);
+        let doubt = if known.doubt.is_empty() { String::new() } else { format!("  ({})", known.doubt) };
+        let by = look.paint(Ink::Dim, &format!("{by:<10}"));
+        writeln!(out, "{:<width$}  {by}  {value}{doubt}", visible_line(&known.key))?;
+    }
+    let outside = outside(&run.index, run, n);
+    if !outside.is_empty() {
+        writeln!(out, "\n{}", look.paint(Ink::Heading, "changed outside of reduce before this step"))?;
+    }
+    outside.iter().try_for_each(|found| {
+        let side = |value: &Option<String>| value.as_deref().map_or_else(|| "nothing".to_owned(), cut);
+        writeln!(out, "{:<width$}  {} -> {}", visible_line(&found.key), side(&found.before), side(&found.after))
+    })
+}
+
+fn write_history(
+    out: &mut dyn Write,
+    run: &Opened,
+    n: usize,
+    (path, changes, value): (&KeyPath, &[KeyChange], Option<String>),
+    look: &Look,
+) -> io::Result<()> {
+    let name = std::iter::once(&path.key).chain(&path.below).map(String::as_str).collect::<Vec<_>>().join(".");
+    let title = format!("{}: {}", visible_line(&name), counted(changes.len(), "change"));
+    writeln!(out, "{} up to step {}", look.paint(Ink::Heading, &title), run.index.label(n))?;
+    let side = |value: &Option<String>| value.as_deref().map_or_else(|| "nothing".to_owned(), cut);
+    for change in changes {
+        let step = look.paint(Ink::Dim, &format!("step {:<5}", run.index.label(change.step)));
+        writeln!(out, "{step} {} -> {}", side(&change.before), side(&change.after))?;
+    }
+    let value = value.as_deref().map_or_else(|| "unknown".to_owned(), cut);
+    writeln!(out, "{} {value}", look.paint(Ink::Dim, "after it  "))
+}
+
+fn cut(value: &str) -> String {
+    let shown = match value.char_indices().nth(MAX_VALUE) {
+        Some((end, _)) => format!("{}… ({} more bytes)", value.get(..end).unwrap_or(value), value.len() - end),
+        None => value.to_owned(),
+    };
+    visible_line(&shown).into_owned()
+}

@@ -1,0 +1,108 @@
+//! How do scores become a table for other programs? CSV with a row for each step that has critics, a column for each
+//! critic, and every number spelled as in the file.
+//!
+//! A critic that gave two scores in one step has two rows there. Quoting and line ends are those of RFC 4180.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use super::said::{Said, said};
+use crate::model::{CriticAction, Index, Symbol};
+
+/// A run to write.
+pub struct CsvRun<'a> {
+    /// What the run is called, in a column of its own; `None` leaves the column out.
+    pub name: Option<&'a str>,
+    /// What is known of it.
+    pub index: &'a Index,
+    /// Reads the line of a step.
+    pub line: &'a dyn Fn(usize) -> Option<Vec<u8>>,
+}
+
+impl std::fmt::Debug for CsvRun<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CsvRun").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Writes runs one after the other, with one column for each critic of any of them.
+///
+/// # Errors
+/// What `out` says.
+pub fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<()> {
+    let mut critics: Vec<String> = Vec::new();
+    let mut columns: HashMap<String, usize> = HashMap::new();
+    for run in runs {
+        for mark in run.index.steps().iter().flat_map(|step| &step.critics) {
+            let name = run.index.name(mark.name);
+            if !columns.contains_key(name) {
+                columns.insert(name.to_owned(), critics.len());
+                critics.push(name.to_owned());
+            }
+        }
+    }
+    let named = runs.iter().any(|run| run.name.is_some());
+    let lead = if named { &["run", "step", "step_id"][..] } else { &["step", "step_id"] };
+    let head = lead.iter().copied().chain(critics.iter().map(String::as_str)).chain(["asked"]);
+    write_row(out, head)?;
+    for run in runs {
+        let mut places: HashMap<Symbol, usize> = HashMap::new();
+        for (n, step) in run.index.steps().iter().enumerate().filter(|(_, step)| !step.critics.is_empty()) {
+            let line = (run.line)(n);
+            let outputs = line.as_deref().map(said).unwrap_or_default();
+            let mut rows: Vec<(Vec<String>, Vec<String>)> = Vec::new();
+            let mut rounds: HashMap<Symbol, usize> = HashMap::new();
+            for (place, mark) in step.critics.iter().enumerate() {
+                let round = rounds.entry(mark.name).and_modify(|round| *round += 1).or_default();
+                if rows.len() <= *round {
+                    rows.push((vec![String::new(); critics.len()], Vec::new()));
+                }
+                let name = run.index.name(mark.name);
+                let at = *places.entry(mark.name).or_insert_with(|| columns.get(name).copied().unwrap_or_default());
+                let Some((cells, asked)) = rows.get_mut(*round) else { continue };
+                if let Some(cell) = cells.get_mut(at) {
+                    // Where the line cannot be read any more, the index still has the number.
+                    *cell = outputs.get(place).map_or_else(|| number(mark.score), |said| said.score.clone());
+                }
+                asked.extend(word(mark.action, outputs.get(place)).map(|word| format!("{name} {word}")));
+            }
+            let (step_n, id) = (n.to_string(), step.step_id.map(|id| id.to_string()).unwrap_or_default());
+            for (cells, asked) in &rows {
+                let lead = run.name.into_iter().chain([step_n.as_str(), &id]);
+                let asked = asked.join("; ");
+                write_row(out, lead.chain(cells.iter().map(String::as_str)).chain([asked.as_str()]))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn number(score: Option<f64>) -> String {
+    score.map(|score| score.to_string()).unwrap_or_default()
+}
+
+/// What a critic asked for, in its own word; `None` where it let the run go on.
+fn word(action: CriticAction, said: Option<&Said>) -> Option<String> {
+    let known = match action {
+        CriticAction::Continue => return None,
+        CriticAction::Retry => "retry",
+        CriticAction::Stop => "stop",
+        CriticAction::Failed => "failed",
+        CriticAction::Other => "other",
+    };
+    Some(said.filter(|said| !said.action.is_empty()).map_or_else(|| known.to_owned(), |said| said.action.clone()))
+}
+
+fn write_row<'t>(out: &mut dyn Write, fields: impl Iterator<Item = &'t str>) -> io::Result<()> {
+    for (at, field) in fields.enumerate() {
+        if at > 0 {
+            out.write_all(b",")?;
+        }
+        if field.contains([',', '"', '\r', '\n']) {
+            write!(out, "\"{}\"", field.replace('"', "\"\""))?;
+        } else {
+            out.write_all(field.as_bytes())?;
+        }
+    }
+    out.write_all(b"\r\n")
+}

@@ -1,0 +1,102 @@
+//! The scores of one run, as a page and as CSV.
+
+use std::io::{self, Write as _};
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::HeaderName;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::AppState;
+use super::api::Chunks;
+use super::error::WebError;
+use super::extract::{Params, RunParam};
+use super::run::{answer, crumb, html, shell, with_lens};
+use crate::model::{Lines as _, TraceFile};
+use crate::view::fill::{self, Lens};
+use crate::view::run::RunPulse;
+use crate::view::scores::{CsvRun, Query, ScoresPage, write_csv};
+use crate::view::{Pulse, Shell, href};
+
+const TAB: &str = "scores";
+const TITLE: &str = "Scores";
+
+fn query(params: &Params) -> Result<Query, WebError> {
+    let text = |name: &str| params.text(name).to_owned();
+    Ok(Query { threshold: text("threshold"), critic: text("critic"), before: params.number("before")? })
+}
+
+/// `GET /runs/{key}/scores`
+pub(super) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
+    let shell = shell(&state, &run, String::new());
+    let page = with_lens(&state, &run, move |lens| {
+        let query = query(&params)?;
+        html(&ScoresPage {
+            pulse: next(lens, &query, shell.revision),
+            shell: Shell { title: fill::content_title(lens, TITLE), ..shell },
+            crumb: crumb(),
+            head: fill::head(lens),
+            tabs: fill::tabs(lens, TAB),
+            form: fill::scores_form(lens, &query),
+            body: fill::scores_body(lens, &query),
+        })
+    });
+    answer(&state, page.await.and_then(|page| page))
+}
+
+/// The next pulse: what the page asks for, and which scores it has.
+fn next(lens: &Lens<'_>, query: &Query, revision: u64) -> Pulse {
+    let ended = if lens.summary.life.liveness.may_grow() { "" } else { "1" };
+    let before = query.before.map(|before| before.to_string()).unwrap_or_default();
+    let (since, has) = (revision.to_string(), fill::scores_mark(lens));
+    let fields = [("threshold", query.threshold.as_str()), ("critic", &query.critic), ("before", &before)];
+    let cursor = [("ended", ended), ("has", &has), ("since", &since)];
+    let base = format!("{}/live", href::scores(lens.summary.key.as_str()));
+    Pulse { url: href::with_query(&base, &[&fields[..], &cursor].concat()), revision, ..Pulse::default() }
+}
+
+/// `GET /runs/{key}/scores/live`: all but the form, which belongs to the reader.
+pub(super) async fn pulse(State(state): State<AppState>, run: Result<RunParam, Response>, params: Params) -> Response {
+    // The run went away while somebody looked at it; its page says so when it is loaded again.
+    let Ok(RunParam(run)) = run else { return [(HeaderName::from_static("hx-refresh"), "true")].into_response() };
+    // Taken before the index is read: what comes in between is asked for once more.
+    let revision = run.revision_now();
+    let pulse = with_lens(&state, &run, move |lens| {
+        let query = query(&params)?;
+        let ended = params.text("ended") != "1" && !lens.summary.life.liveness.may_grow();
+        let say = ended.then(|| format!("Run ended: {}", lens.summary.verdict.sentence));
+        // Most news of a run are events between two steps, and change no score.
+        let stale = ended || params.text("has") != fill::scores_mark(lens);
+        html(&RunPulse {
+            pulse: Pulse { say, ..next(lens, &query, revision) },
+            title: Some(fill::content_title(lens, TITLE).into()),
+            head: Some(fill::head(lens)),
+            tabs: Some(fill::tabs(lens, TAB)),
+            scores: stale.then(|| fill::scores_body(lens, &query)),
+            ..RunPulse::default()
+        })
+    });
+    answer(&state, pulse.await.and_then(|pulse| pulse))
+}
+
+/// `GET /runs/{key}/scores.csv`: written while it is read, since every step's line is.
+pub(super) async fn csv(RunParam(run): RunParam) -> Response {
+    let name = format!("attachment; filename*=UTF-8''{}-scores.csv", href::encode(run.key().as_str()));
+    let (sender, receiver) = mpsc::channel::<Result<Bytes, io::Error>>(4);
+    tokio::task::spawn_blocking(move || {
+        let mut out = io::BufWriter::with_capacity(1 << 16, Chunks::new(sender.clone()));
+        let index = run.index();
+        let line = |n: usize| run.line(TraceFile::Steps, index.steps().get(n)?.span).ok();
+        let runs = [CsvRun { name: None, index: &index, line: &line }];
+        if let Err(error) = write_csv(&mut out, &runs).and_then(|()| out.flush()) {
+            // The reader sees a broken answer, not a table that only looks complete.
+            let _ = sender.blocking_send(Err(error));
+        }
+    });
+    let kind = "text/csv; charset=utf-8; header=present".to_owned();
+    ([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, name)], Body::from_stream(ReceiverStream::new(receiver)))
+        .into_response()
+}

@@ -1,0 +1,75 @@
+// Which score is that? Pointer and arrow keys name the nearest point of a chart; Enter and a click open its step.
+
+const links = (box) => [...box.querySelectorAll("svg a")];
+let pointer; // where the pointer last was over a chart: { box, x, y }
+
+/** The middle of a point, in the units of its picture. */
+function middle(link) {
+  const { x, y, width, height } = link.getBBox();
+  return [x + width / 2, y + height / 2];
+}
+
+/** The point under or nearest to a place of the window; how far it is along the axis counts most. */
+function nearest({ box, x, y }) {
+  const svg = box.querySelector("svg");
+  const { left, top, width } = svg.getBoundingClientRect();
+  const scale = svg.viewBox.baseVal.width / width;
+  const [atX, atY] = [(x - left) * scale, (y - top) * scale];
+  const far = (link) => {
+    const [linkX, linkY] = middle(link);
+    return Math.abs(linkX - atX) * 4 + Math.abs(linkY - atY);
+  };
+  return links(box).reduce((best, link) => (best && far(best) <= far(link) ? best : link), undefined);
+}
+
+function show(box, link) {
+  for (const shown of box.querySelectorAll("[data-at]")) shown.removeAttribute("data-at");
+  link?.setAttribute("data-at", "");
+  const words = link?.querySelector("title").textContent ?? "";
+  box.parentElement.querySelector("[data-readout]").textContent = words;
+}
+
+/** The point an arrow key leads to from the one that has the focus. */
+function step(box, key) {
+  const all = links(box);
+  const at = all.indexOf(document.activeElement);
+  if (key === "Home") return all[0];
+  if (key === "End") return all.at(-1);
+  if (at < 0) return key === "ArrowRight" ? all[0] : all.at(-1);
+  return all[Math.min(all.length - 1, Math.max(0, at + (key === "ArrowRight" ? 1 : -1)))];
+}
+
+const chart = (target) => target.closest?.("[data-points]");
+
+document.addEventListener("pointermove", ({ target, clientX, clientY }) => {
+  const box = chart(target);
+  if (pointer && pointer.box !== box) show(pointer.box, document.activeElement?.closest?.("[data-points] svg a"));
+  pointer = box ? { box, x: clientX, y: clientY } : undefined;
+  if (pointer) show(box, nearest(pointer));
+});
+
+document.addEventListener("click", ({ target, clientX, clientY }) => {
+  const box = target.closest?.("a") ? undefined : chart(target);
+  const link = box && nearest({ box, x: clientX, y: clientY });
+  if (link) location.assign(link.href.baseVal);
+});
+
+document.addEventListener("focusin", ({ target }) => {
+  const box = chart(target);
+  if (box && target !== box) show(box, target.closest("a"));
+});
+
+document.addEventListener("keydown", (event) => {
+  const box = chart(event.target);
+  if (!box || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (!["ArrowLeft", "ArrowRight", "Home", "End"].includes(event.key)) return;
+  event.preventDefault(); // or the chart would scroll away below the point
+  step(box, event.key)?.focus();
+});
+
+// New points take the place of old ones; what the reader looks at is said again.
+document.addEventListener("htmx:after:swap", () => {
+  const focused = document.activeElement?.closest?.("[data-points] svg a");
+  if (pointer?.box.isConnected) show(pointer.box, nearest(pointer));
+  else if (focused) show(chart(focused), focused);
+});
