@@ -5,6 +5,7 @@
 use askama::Template;
 use askama::filters::HtmlSafe;
 
+use super::scores::overlay::Overlay;
 use super::sign::{Fact, Link, Phrase};
 use super::state_diff::Piece;
 use super::text::Line;
@@ -53,6 +54,8 @@ pub struct CompareBody {
     pub sides: Vec<Side>,
     /// Steps beside each other; `None` where more than two runs are compared.
     pub steps: Option<Steps>,
+    /// The scores of the runs over each other, where critics gave any.
+    pub overlay: Option<Overlay>,
     /// The runs' numbers.
     pub metrics: Metrics,
     /// Settings; `None` where more than two runs are compared.

@@ -1,6 +1,7 @@
 //! What stands on a comparison? Two runs become sides, rows, numbers and settings; more of them become numbers.
 
 mod moment;
+mod overlay;
 
 use super::{Lens, manifest_text, micros, status};
 use crate::analysis::compare::{Comparison, Relation, Row, Unit, compare, measures};
@@ -20,7 +21,7 @@ const MAX_CALL: usize = 200;
 /// An answer in the facts is cut to so many characters.
 const MAX_ANSWER: usize = 160;
 /// A value of a setting is cut to so many characters.
-const MAX_VALUE: usize = 600;
+const MAX_VALUE: usize = 200;
 /// So many tools of the common steps are named.
 const MAX_TOOLS: usize = 4;
 
@@ -44,6 +45,7 @@ pub fn compare_body(a: &Lens<'_>, b: &Lens<'_>, from: Option<usize>) -> CompareB
         notes,
         sides: vec![side(0, a), side(1, b)],
         steps: Some(steps(&comparison, a, b, from)),
+        overlay: overlay::of_two(&comparison, a, b),
         metrics: metrics(a, b),
         config: Some(config(a, b)),
     }
@@ -65,6 +67,7 @@ pub fn compare_many(lenses: &[&Lens<'_>]) -> CompareBody {
             .into(),
         notes: lenses.iter().zip(&sides).filter_map(|(lens, side)| goes_on(&side.letter, lens)).collect(),
         sides,
+        overlay: overlay::of_many(lenses),
         metrics: Metrics { head, rows },
         ..CompareBody::default()
     }
@@ -102,9 +105,10 @@ fn side(place: usize, lens: &Lens<'_>) -> Side {
     facts.push(Fact::new("steps", format!("{}{limit}", format::count(lens.index.steps().len() as u64))));
     let took = if summary.life.liveness.may_grow() { "so far" } else { "took" };
     facts.extend(summary.duration_ms.map(|ms| Fact::new(took, micros((ms * 1e3) as i64))));
-    let answer = |text: &str| Fact::new("answer", format!("“{}”", one_line(text, MAX_ANSWER).0));
-    facts.extend(summary.answer.as_deref().map(answer));
-    facts.extend(summary.task.as_deref().map(|task| Fact::new("task", one_line(task, MAX_ANSWER).0)));
+    // Line ends of prose are blanks here.
+    let line = |text: &str| one_line(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_ANSWER).0;
+    facts.extend(summary.answer.as_deref().map(|answer| Fact::new("answer", format!("“{}”", line(answer)))));
+    facts.extend(summary.task.as_deref().map(|task| Fact::new("task", line(task))));
     Side {
         letter,
         class,
@@ -216,7 +220,7 @@ fn aligned(at: usize, row: &Row, a: &Lens<'_>, b: &Lens<'_>) -> AlignedRow {
         a: row.pair.a.and_then(|n| cell(a.index, n)),
         b: row.pair.b.and_then(|n| cell(b.index, n)),
         relation: row.relation.label(),
-        differs: row.relation.is_parting(),
+        differs: row.relation.is_parting() && row.pair.a.is_some() && row.pair.b.is_some(),
     }
 }
 

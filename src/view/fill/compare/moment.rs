@@ -84,8 +84,11 @@ impl Said {
 
 fn told(lens: &Lens<'_>, n: usize, said: Said, beside: Option<&[(&str, Text); 3]>, first: bool) -> Vec<Told> {
     let mut out = Vec::new();
+    // Results of different calls differ in everything; marks would say nothing.
+    let same_call = beside.is_some_and(|[_, asks, _]| asks.0 == said.asks.0 && asks.1 == said.asks.1);
     for (at, (term, text)) in said.texts().into_iter().enumerate() {
         let other = beside.and_then(|beside| beside.get(at)).filter(|(known, _)| *known == term);
+        let other = other.filter(|_| term != "Result" || same_call);
         let other = other.and_then(|(_, text)| text.as_deref().ok());
         out.push(match text {
             Ok(text) => Told { term, pieces: marked(&text, other, first), ..Told::default() },
