@@ -88,3 +88,14 @@ fn marks_work_without_scripts() {
     page.click("#tray [data-compare]");
     page.wait("location.pathname === '/compare' && document.querySelector('.diverge')");
 }
+
+#[test]
+fn a_comparison_follows_a_run_that_goes_on() {
+    let (site, mut writer, page) = Site::live(2);
+    page.goto(&site.url("/compare?a=live&b=live"));
+    let steps = "document.querySelector('.metrics tbody td').textContent";
+    page.wait(&format!("{steps} === '2'"));
+    assert!(page.text("#compare").contains("A is still going"), "{}", page.text("#compare"));
+    writer.step("more");
+    page.wait(&format!("{steps} === '3'"));
+}

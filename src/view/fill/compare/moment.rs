@@ -25,6 +25,8 @@ const MAX_REASON: usize = 400;
 
 /// A text of a step, or why there is none.
 type Text = Result<String, &'static str>;
+/// What is compared word by word, each with its name.
+type Texts = [(&'static str, Text); 3];
 
 /// What a step's line says.
 struct Said {
@@ -41,22 +43,26 @@ pub(super) fn opened(comparison: &Comparison, row: &Row, a: &Lens<'_>, b: &Lens<
     let other = row.pair.b.map(|n| (n, said(b, n)));
     let texts = |said: &Option<(usize, Said)>| said.as_ref().map(|(_, said)| said.texts());
     let (left, right) = (texts(&one), texts(&other));
-    let sides = [("A", "side-a", a, one, right, true), ("B", "side-b", b, other, left, false)];
-    let side = |(letter, class, lens, said, beside, first): (
-        _,
-        _,
-        &Lens<'_>,
-        Option<(usize, Said)>,
-        Option<[(&str, Text); 3]>,
-        bool,
-    )| {
-        let base = Moment { letter, class, ..Moment::default() };
-        match said {
-            Some((n, said)) => Moment { told: told(lens, n, said, beside.as_ref(), first), ..headed(base, lens, n) },
-            None => Moment { title: Link::new(missing(comparison, row, first, lens), ""), ..base },
-        }
-    };
-    Opened { sides: sides.map(side).into() }
+    let base = |letter, class| Moment { letter, class, ..Moment::default() };
+    let absent = |is_a: bool, lens: &Lens<'_>| missing(comparison, row, is_a, lens);
+    let first = moment(base("A", "side-a"), a, one, right.as_ref(), absent(true, a));
+    let second = moment(base("B", "side-b"), b, other, left.as_ref(), absent(false, b));
+    Opened { sides: vec![first, second] }
+}
+
+/// One side; `beside` is what the other one says, `absent` what stands here where this run has no such step.
+fn moment(
+    base: Moment,
+    lens: &Lens<'_>,
+    said: Option<(usize, Said)>,
+    beside: Option<&Texts>,
+    absent: String,
+) -> Moment {
+    let is_a = base.letter == "A";
+    match said {
+        Some((n, said)) => Moment { told: told(lens, n, said, beside, is_a), ..headed(base, lens, n) },
+        None => Moment { title: Link::new(absent, ""), ..base },
+    }
 }
 
 fn headed(moment: Moment, lens: &Lens<'_>, n: usize) -> Moment {
@@ -77,12 +83,12 @@ fn missing(comparison: &Comparison, row: &Row, is_a: bool, lens: &Lens<'_>) -> S
 
 impl Said {
     /// What is compared word by word.
-    fn texts(&self) -> [(&'static str, Text); 3] {
+    fn texts(&self) -> Texts {
         [("Thought", self.thought.clone()), (self.asks.0, self.asks.1.clone()), ("Result", self.result.clone())]
     }
 }
 
-fn told(lens: &Lens<'_>, n: usize, said: Said, beside: Option<&[(&str, Text); 3]>, first: bool) -> Vec<Told> {
+fn told(lens: &Lens<'_>, n: usize, said: Said, beside: Option<&Texts>, first: bool) -> Vec<Told> {
     let mut out = Vec::new();
     // Results of different calls differ in everything; marks would say nothing.
     let same_call = beside.is_some_and(|[_, asks, _]| asks.0 == said.asks.0 && asks.1 == said.asks.1);
