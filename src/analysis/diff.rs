@@ -20,8 +20,7 @@ pub use text::TextChange;
 
 pub use crate::model::json::same;
 
-/// What a trace writes in place of a value that must not be seen.
-pub const REDACTED: &str = "__redacted__";
+pub use crate::model::redact::BLANK as REDACTED;
 
 /// The difference of two values; unchanged parts are counted, not kept.
 #[derive(Debug, Clone, PartialEq)]

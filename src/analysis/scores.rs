@@ -4,6 +4,7 @@
 //! score (reasons, patches, scores that are no numbers) is on the lines, for whoever shows a few of them.
 
 mod agree;
+mod aligned;
 mod course;
 mod series;
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod tests;
 use std::collections::HashMap;
 
 pub use agree::{MAX_CRITICS, Pair, Rank, agreement};
+pub use aligned::aligned;
 pub use course::{course, in_words};
 pub use series::{Band, Series, bands, quartiles, series};
 
@@ -103,10 +105,11 @@ impl Scores {
         scores
     }
 
-    /// How far the critics are apart at each step: the highest score less the lowest, where two critics gave one.
+    /// How far the critics are apart at each step: the highest score less the lowest, where two critics gave one. Only
+    /// critics whose scores lie between 0 and 1 count; those on scales of their own cannot be compared.
     pub fn spread(&self) -> Vec<Option<f64>> {
         let mut ends: Vec<Option<(f64, f64, usize)>> = vec![None; self.steps];
-        for lane in &self.lanes {
+        for lane in self.lanes.iter().filter(|lane| lane.fits()) {
             for (n, score) in lane.by_step() {
                 let Some(end) = ends.get_mut(n) else { continue };
                 *end =
@@ -177,6 +180,11 @@ impl Lane {
         let mut below = self.scores().filter(|(_, score)| *score < threshold).map(|(n, _)| n);
         let first = below.next();
         (usize::from(first.is_some()) + below.count(), first)
+    }
+
+    /// Whether all its scores lie between 0 and 1.
+    pub fn fits(&self) -> bool {
+        self.range() == (0.0, 1.0)
     }
 
     /// The axis its scores fit on: from 0 to 1 where they do, else from 0 to where they reach, on round numbers.

@@ -11,12 +11,14 @@ use crate::error::{Error, Kind, Result};
 mod check;
 mod demo;
 mod diff;
+mod export;
 mod list;
 mod look;
 mod open;
 mod outline;
 #[cfg(feature = "llm")]
 mod run;
+mod scores;
 mod serve;
 mod show;
 mod state;
@@ -45,8 +47,10 @@ enum Command {
     Why(why::Args),
     #[command(name = "whatif")]
     WhatIf(whatif::Args),
+    Scores(scores::Args),
     Diff(diff::Args),
     Check(check::Args),
+    Export(export::Args),
     Demo(demo::Args),
     #[cfg(feature = "llm")]
     Run(run::Args),
@@ -94,8 +98,10 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::State(args) => state::run(&args, look, out),
         Command::Why(args) => why::run(&args, look, out),
         Command::WhatIf(args) => whatif::run(&args, look, out),
+        Command::Scores(args) => scores::run(&args, look, out),
         Command::Diff(args) => diff::run(&args, look, out),
         Command::Check(args) => check::run(&args, look, out),
+        Command::Export(args) => export::run(&args, look, out),
         Command::Demo(args) => demo::run(&args, look, out),
         #[cfg(feature = "llm")]
         Command::Run(args) => run::run(&args, look, out),

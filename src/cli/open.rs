@@ -9,7 +9,7 @@ use crate::analysis::life::Outside;
 use crate::analysis::summary::{Summary, summary};
 use crate::error::{Error, Kind, Result};
 use crate::model::{Index, Lines, RunKey, Span, TraceFile};
-use crate::trace::{RunDir, RunReader, is_running};
+use crate::trace::{RedactedRun, RunDir, RunReader, is_running};
 
 const FILES: [TraceFile; 3] = [TraceFile::Manifest, TraceFile::Steps, TraceFile::Events];
 /// A larger manifest is not printed.
@@ -21,6 +21,7 @@ pub(super) struct Opened {
     pub(super) index: Index,
     pub(super) summary: Summary,
     dir: RunDir,
+    outside: Outside,
 }
 
 impl Opened {
@@ -48,7 +49,24 @@ impl Opened {
         let process = writer.and_then(|(host, pid)| is_running(host, pid));
         let outside = Outside { now, modified, process, ..Outside::default() };
         let summary = summary(&key, path.to_string_lossy().into_owned(), &index, outside);
-        Ok(Self { index, summary, dir })
+        Ok(Self { index, summary, dir, outside })
+    }
+
+    /// A copy of the run without its secrets, and the facts of its row.
+    ///
+    /// # Errors
+    /// The copy cannot be written, or the files cannot be read any more.
+    pub(super) fn redacted(&self) -> Result<(RedactedRun, Summary)> {
+        let failed =
+            |error| Error::new(Kind::Unreadable, "the run could not be copied without its secrets").because(error);
+        let copy = RedactedRun::of(&self.dir).map_err(failed)?;
+        let summary = summary(&self.summary.key, self.summary.path.clone(), copy.index(), self.outside);
+        Ok((copy, summary))
+    }
+
+    /// A picture that a step refers to, if it lies inside the run directory.
+    pub(super) fn asset(&self, recorded: &str) -> Option<fs::File> {
+        self.dir.open_asset(recorded).ok().map(|(_, file)| file)
     }
 
     /// Reads a line from disk.

@@ -17,6 +17,7 @@ use crate::model::{Index, StepHead, TraceFile};
 use crate::view::wire;
 
 mod events;
+mod md;
 mod step;
 
 const WEEK_MICROS: u64 = 7 * 86_400 * 1_000_000;
@@ -47,6 +48,8 @@ pub(super) struct Args {
 enum Format {
     #[default]
     Text,
+    /// A compact transcript in Markdown, for pasting
+    Md,
     Json,
 }
 
@@ -62,6 +65,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let run = Opened::open(&args.run, look.now)?;
     let json = args.json || args.format == Format::Json;
     match args.step {
+        Some(n) if !json && args.format == Format::Md => {
+            check_step(&run, n)?;
+            md::write(out, &run, Some(n), look)?;
+        }
+        None if !json && args.format == Format::Md => md::write(out, &run, None, look)?,
         Some(n) => {
             check_step(&run, n)?;
             if json { step::write_json_of(out, &run, n)? } else { step::write(out, &run, n, args.events, look)? }

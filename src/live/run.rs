@@ -1,16 +1,16 @@
 //! What is known of one run, and how is it brought up to date?
 
-use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
+use std::{fs, io};
 
 use tokio::sync::watch;
 
 use crate::analysis::life::{Liveness, Outside, life};
 use crate::analysis::summary::{Summary, summary};
 use crate::model::{Delta, Index, Lines, RunKey, Span, TraceFile};
-use crate::trace::{RunDir, RunReader, is_running};
+use crate::trace::{RedactedRun, RunDir, RunReader, is_running};
 
 /// A run that the board follows.
 #[derive(Debug)]
@@ -189,6 +189,19 @@ impl Run {
         let modified =
             files.iter().filter_map(|file| micros(fs::metadata(self.dir.file(*file)).ok()?.modified().ok()?)).max();
         Outside { now: now(), grew, modified, process: process(&self.index()) }
+    }
+
+    /// A copy of the run without its secrets, for as long as the value lives.
+    ///
+    /// # Errors
+    /// The files cannot be read, or the copy cannot be written.
+    pub fn redacted(&self) -> io::Result<RedactedRun> {
+        RedactedRun::of(&self.dir)
+    }
+
+    /// What would be the facts of its row with another index, such as that of a copy.
+    pub fn summary_of(&self, index: &Index) -> Summary {
+        summary(&self.key, self.path.clone(), index, self.outside())
     }
 
     /// Tells everybody who follows this run.

@@ -12,6 +12,7 @@ mod loose;
 pub mod manifest;
 pub mod names;
 pub mod recorded;
+pub mod redact;
 pub mod repair;
 pub mod step;
 pub mod stop;

@@ -9,6 +9,8 @@ mod dir;
 mod manifest;
 mod process;
 mod read;
+#[cfg(feature = "serve")]
+mod redact;
 mod root;
 mod tail;
 mod write;
@@ -16,6 +18,8 @@ mod write;
 pub use dir::RunDir;
 pub use process::{host_name, is_running};
 pub use read::{RunReader, SETTLE};
+#[cfg(feature = "serve")]
+pub use redact::RedactedRun;
 pub use root::{Found, MAX_DEPTH, Place, RootScanner, Skipped, is_trace_file};
 pub use write::{EventLine, RESERVE_FILE, RunEnd, RunInfo, RunWriter, WriteError};
 

@@ -4,6 +4,7 @@
 
 mod compare;
 mod events;
+mod export;
 mod files;
 mod pending;
 mod run;
@@ -21,6 +22,7 @@ use jiff::tz::TimeZone;
 
 pub use compare::{compare_body, compare_many, opened};
 pub use events::{EventsQuery, events_tab};
+pub use export::{Export, write_export};
 pub use files::{issues_tab, manifest_tab};
 pub use pending::pending_slot;
 pub use run::{content_title, head, tabs};

@@ -103,10 +103,9 @@ pub fn scores(key: &str) -> String {
     format!("{}/scores", run(key))
 }
 
-/// The scores of several runs over each other; without any, how to choose them.
-pub fn overlay(keys: &[&str]) -> String {
-    let pairs: Vec<(&str, &str)> = keys.iter().map(|key| ("run", *key)).collect();
-    with_query("/scores", &pairs)
+/// The scores of several runs over each other, from this one on; of no run, how to choose them.
+pub fn overlay(key: &str) -> String {
+    with_query("/scores", &[("run", key)])
 }
 
 /// The element id for a run: letters, digits and `-` stay, everything else becomes `_` and its bytes in hex,

@@ -15,6 +15,7 @@ pub mod compare;
 pub mod critic;
 pub mod decision;
 pub mod error;
+pub mod export;
 pub mod fill;
 pub mod fold;
 pub mod href;
@@ -65,6 +66,8 @@ pub enum Place {
     Run,
     /// Runs beside each other.
     Compare,
+    /// The scores of several runs over each other.
+    Scores,
     /// Other rules over many runs.
     WhatIf,
     /// None of them, as on an error page.
@@ -78,13 +81,18 @@ impl Place {
         match self {
             Place::Runs => Some("page"),
             Place::Run => Some("true"),
-            Place::Compare | Place::WhatIf | Place::None => None,
+            Place::Compare | Place::Scores | Place::WhatIf | Place::None => None,
         }
     }
 
     /// The value of `aria-current` on the link to comparisons.
     pub fn current_compare(self) -> Option<&'static str> {
         (self == Place::Compare).then_some("page")
+    }
+
+    /// The value of `aria-current` on the link to the scores of several runs.
+    pub fn current_scores(self) -> Option<&'static str> {
+        (self == Place::Scores).then_some("page")
     }
 
     /// The value of `aria-current` on the link to other rules over many runs.

@@ -8,6 +8,9 @@ mod lane;
 pub mod overlay;
 pub mod plot;
 mod said;
+pub mod several;
+#[cfg(test)]
+mod tests;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -154,6 +157,8 @@ pub struct Table {
     pub rows: Vec<TableRow>,
     /// How far they are apart; empty with one critic.
     pub spread: Vec<Line>,
+    /// Which critics that is taken from, where not from all.
+    pub spread_of: &'static str,
     /// Other steps: first, earlier, later, last; those that exist.
     pub windows: Vec<Link>,
 }

@@ -147,7 +147,7 @@ fn write_raw(run: &Arc<Run>, out: &mut impl Write) -> io::Result<()> {
 
 /// Hands what is written to the connection, and waits while it is slow.
 pub(super) struct Chunks {
-    sender: mpsc::Sender<Result<Bytes, io::Error>>,
+    pub(super) sender: mpsc::Sender<Result<Bytes, io::Error>>,
 }
 
 impl Chunks {

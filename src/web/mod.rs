@@ -7,6 +7,7 @@ mod api;
 mod compare;
 mod error;
 mod events;
+mod export;
 mod extract;
 mod guard;
 mod pages;
@@ -66,6 +67,7 @@ pub fn router(state: AppState) -> Router {
         .route("/live/compare", get(compare::part))
         .route("/whatif", get(sweep::page))
         .route("/live/whatif", get(sweep::part))
+        .route("/scores", get(scores::several))
         .route("/runs/{key}", get(run::page))
         .route("/runs/{key}/", get(run::page))
         .route("/runs/{key}/live", get(run::pulse))
@@ -74,6 +76,7 @@ pub fn router(state: AppState) -> Router {
         .route("/runs/{key}/scores", get(scores::page))
         .route("/runs/{key}/scores/live", get(scores::pulse))
         .route("/runs/{key}/scores.csv", get(scores::csv))
+        .route("/runs/{key}/export.html", get(export::page))
         .route("/runs/{key}/steps/{n}", get(run::step))
         .route("/runs/{key}/steps/{n}/part", get(run::step_part))
         .route("/runs/{key}/steps/{n}/value", get(run::step_value))

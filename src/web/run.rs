@@ -15,6 +15,7 @@ use super::pages::{now, shown_roots};
 use crate::live::Run;
 use crate::model::json::Json;
 use crate::model::{Lines as _, MAX_LINE_BYTES, Span, TraceFile};
+use crate::view::export::picture_type;
 use crate::view::fill::{self, EventsQuery, Lens, StepPlace, Window};
 use crate::view::fold::ValueLinks;
 use crate::view::run::{Content, Row, RunPage, RunPulse};
@@ -401,7 +402,7 @@ pub(super) async fn manifest_value(State(state): State<AppState>, RunParam(run):
 }
 
 /// Pictures larger than this are not served.
-const MAX_ASSET_BYTES: u64 = 32 << 20;
+pub(super) const MAX_ASSET_BYTES: u64 = 32 << 20;
 
 /// `GET /runs/{key}/steps/{n}/assets/{asset}`: the picture at that place of the step's list, if the run holds it.
 pub(super) async fn asset(
@@ -420,7 +421,7 @@ pub(super) async fn asset(
         let missing = |why: &str| WebError::not_found("There is no such picture", why).named(&which);
         let path = path.ok_or_else(|| missing("The step names none at this place."))?;
         let (path, file) = run.dir().open_asset(path).map_err(|error| missing(&format!("It is {error}.")))?;
-        let mime = mime(&path).ok_or_else(|| missing("Its name is not that of a picture."))?;
+        let mime = path.to_str().and_then(picture_type).ok_or_else(|| missing("Its name is not that of a picture."))?;
         if file.metadata().is_ok_and(|metadata| metadata.len() > MAX_ASSET_BYTES) {
             return Err(missing("It is larger than 32 MiB."));
         }
@@ -430,15 +431,4 @@ pub(super) async fn asset(
         Ok(([(CONTENT_TYPE, mime)], bytes).into_response())
     });
     answer(&state, read.await.unwrap_or_else(|error| Err(WebError::fault(&error))))
-}
-
-/// Raster formats only: an SVG is a document that may hold scripts.
-fn mime(path: &std::path::Path) -> Option<&'static str> {
-    match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-        "png" => Some("image/png"),
-        "jpg" | "jpeg" => Some("image/jpeg"),
-        "gif" => Some("image/gif"),
-        "webp" => Some("image/webp"),
-        _ => None,
-    }
 }

@@ -1,11 +1,11 @@
-//! The scores of one run, as a page and as CSV.
+//! The scores of one run, as a page and as CSV, and of several runs over each other.
 
 use std::io::{self, Write as _};
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::HeaderName;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -14,12 +14,14 @@ use super::AppState;
 use super::api::Chunks;
 use super::error::WebError;
 use super::extract::{Params, RunParam};
+use super::pages::shown_roots;
 use super::run::{answer, crumb, html, shell, with_lens};
 use crate::model::{Lines as _, TraceFile};
 use crate::view::fill::{self, Lens};
 use crate::view::run::RunPulse;
+use crate::view::scores::several::{self as view, Found, Wanted};
 use crate::view::scores::{CsvRun, Query, ScoresPage, write_csv};
-use crate::view::{Pulse, Shell, href};
+use crate::view::{Place, Pulse, Shell, href};
 
 const TAB: &str = "scores";
 const TITLE: &str = "Scores";
@@ -99,4 +101,33 @@ pub(super) async fn csv(RunParam(run): RunParam) -> Response {
     let kind = "text/csv; charset=utf-8; header=present".to_owned();
     ([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, name)], Body::from_stream(ReceiverStream::new(receiver)))
         .into_response()
+}
+
+/// `GET /scores`: several runs over each other. A key that no run has is named, and the others are shown.
+pub(super) async fn several(State(state): State<AppState>, params: Params) -> Response {
+    let of = state.clone();
+    let made = tokio::task::spawn_blocking(move || {
+        let text = |name: &str| params.text(name).to_owned();
+        let mut runs = params.all("run").unwrap_or_default();
+        let mut seen = std::collections::HashSet::new();
+        runs.retain(|key| seen.insert(key.clone()));
+        let wanted = Wanted { runs, critic: text("critic"), axis: text("x"), threshold: text("threshold") };
+        let (mut found, mut missing) = (Vec::new(), Vec::new());
+        for key in &wanted.runs {
+            match of.library.run(key) {
+                Some(run) => found.push((run.summary(), run.index())),
+                None => missing.push(key.clone()),
+            }
+        }
+        let mut known: Vec<_> = of.library.runs().iter().map(|run| run.summary()).collect();
+        known.sort_by_key(|run| std::cmp::Reverse(run.updated));
+        let known: Vec<_> = known.iter().map(|run| &**run).collect();
+        let runs: Vec<_> = found.iter().map(|(summary, index)| Found { summary, index }).collect();
+        let shell =
+            Shell { root: shown_roots(&of), boot: of.boot.to_string(), place: Place::Scores, ..Shell::default() };
+        let page = html(&view::page(shell, &wanted, &runs, &missing, &known))?;
+        let status = if runs.is_empty() && !missing.is_empty() { StatusCode::NOT_FOUND } else { StatusCode::OK };
+        Ok((status, page).into_response())
+    });
+    answer(&state, made.await.unwrap_or_else(|error| Err(WebError::fault(&error))))
 }

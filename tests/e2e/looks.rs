@@ -46,6 +46,12 @@ const PAGES: &[&str] = &[
     "/runs/died",
     "/runs/critic_failed",
     "/runs/refused?tab=manifest",
+    "/runs/critic_failed/scores?threshold=0.5",
+    "/runs/q060_critic_odd_outputs/scores",
+    "/runs/q060_handoff/scores",
+    "/runs/q060_html_injection/scores?threshold=x",
+    "/scores",
+    "/scores?run=q060_html_injection&run=final&run=critic_failed&run=nobody&threshold=0.5",
     "/runs/critic_failed/whatif",
     "/runs/q060_critic_odd_outputs/whatif?rule=max_steps%3Dx&rule=nonsense&rule=max_rounds%3D0&rule=critic_below%3Dno%3A1",
     "/compare",
@@ -65,7 +71,7 @@ const PAGES: &[&str] = &[
 const ERROR_PAGE: &str = "/runs/no-such-run";
 
 /// What axe finds wrong, one line each.
-fn violations(page: &Page) -> Vec<String> {
+pub(crate) fn violations(page: &Page) -> Vec<String> {
     page.eval(&format!("{AXE}; void 0"));
     let script = "axe.run(document, {resultTypes: ['violations']}).then(result => result.violations.flatMap(
         rule => rule.nodes.map(node => `${rule.id}: ${node.target} ${node.failureSummary} ${node.html.slice(0, 200)}`)))";

@@ -53,6 +53,12 @@ impl Page {
         self.call("Emulation.setEmulatedMedia", &json!({"features": features}));
     }
 
+    /// Takes the network from the page.
+    pub(crate) fn without_network(&self) {
+        let nothing = json!({"offline": true, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1});
+        self.call("Network.emulateNetworkConditions", &nothing);
+    }
+
     /// Turns scripts of the page off.
     pub(crate) fn without_scripts(&self) {
         self.call("Emulation.setScriptExecutionDisabled", &json!({"value": true}));
@@ -110,12 +116,27 @@ impl Page {
         }
     }
 
+    /// Moves the pointer to the middle of the first element that matches.
+    pub(crate) fn hover(&self, selector: &str) {
+        let middle = format!(
+            "(e => {{ if (!e) return null; e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect();
+              return [r.x + r.width / 2, r.y + r.height / 2] }})(document.querySelector({}))",
+            json!(selector)
+        );
+        let at = until(&format!("{selector} is there"), || self.try_eval(&middle).ok().filter(Value::is_array));
+        self.call("Input.dispatchMouseEvent", &json!({"type": "mouseMoved", "x": at[0], "y": at[1]}));
+    }
+
     /// Presses one key: a letter, or a name such as `Enter`.
     pub(crate) fn press(&self, key: &str) {
         let (code, text) = match key {
             "Enter" => (13, "\r"),
             "Escape" => (27, ""),
             "Tab" => (9, ""),
+            "End" => (35, ""),
+            "Home" => (36, ""),
+            "ArrowLeft" => (37, ""),
+            "ArrowRight" => (39, ""),
             letter => (letter.chars().next().map_or(0, |c| u32::from(c.to_ascii_uppercase())), letter),
         };
         let kind = if text.is_empty() { "rawKeyDown" } else { "keyDown" };

@@ -35,6 +35,8 @@ mod pages;
 mod props;
 #[cfg(feature = "llm")]
 mod run;
+mod scores;
+mod share;
 mod state;
 mod sweep;
 mod tables;

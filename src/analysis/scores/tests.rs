@@ -59,6 +59,10 @@ fn a_lane_keeps_its_gaps_and_what_was_asked() {
     assert!((sums.mean.unwrap() - 1.75 / 3.0).abs() < 1e-12);
     assert_eq!(b.sums().retries, [2]);
     assert_eq!(scores.spread(), [Some(0.25), None, None, None, None]);
+    let wide = Scores::of(&index(&[
+        r#"[{"name": "a", "score": 0.5}, {"name": "b", "score": 70}, {"name": "c", "score": 1}]"#,
+    ]));
+    assert_eq!(wide.spread(), [Some(0.5)], "another scale cannot be compared");
     let asked: Vec<_> = scores.asked().iter().map(|asked| (asked.lane, asked.point.n, asked.next)).collect();
     assert_eq!(asked, [(1, 2, Some((4, 0.25))), (0, 3, Some((3, 1.0)))]);
     assert!(scores.asked()[0].point.patches);
@@ -162,9 +166,31 @@ fn without_bare_words(line: &str) -> String {
     parts.collect::<Vec<_>>().join("\"")
 }
 
+#[test]
+fn steps_that_ask_for_the_same_lie_over_each_other() {
+    let run = |calls: &[&str]| {
+        let mut names = Names::default();
+        let line = |call: &&str| {
+            format!(r#"{{"step_id": 0, "decision": {{"mode": "act", "actions": [{{"name": "{call}"}}]}}}}"#)
+        };
+        let steps = calls.iter().map(|call| StepHead::read(line(call).as_bytes(), &mut names).0).collect();
+        let mut index = Index::default();
+        index.apply(Delta { steps, names: names.since(0).to_vec(), ..Delta::default() });
+        index
+    };
+    let a = run(&["x", "y", "z"]);
+    assert_eq!(aligned(&a, &a), [0.0, 1.0, 2.0]);
+    assert_eq!(aligned(&a, &run(&["x", "n", "y", "z", "m", "o"])), [0.0, 0.5, 1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(aligned(&a, &run(&["x", "z"])), [0.0, 2.0]);
+    assert_eq!(aligned(&run(&[]), &run(&["x", "y"])), [0.0, 1.0]);
+}
+
+/// A step and its score as a file has them.
+type Read = (usize, Option<f64>);
+
 /// The scores in the steps file, without the board: name by name, as (step, score).
-fn read_plainly(dir: &Path) -> Vec<(String, Vec<(usize, Option<f64>)>)> {
-    let mut lanes: Vec<(String, Vec<(usize, Option<f64>)>)> = Vec::new();
+fn read_plainly(dir: &Path) -> Vec<(String, Vec<Read>)> {
+    let mut lanes: Vec<(String, Vec<Read>)> = Vec::new();
     let bytes = fs::read(dir.join("steps.jsonl")).unwrap_or_default();
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     for (n, line) in lines.enumerate() {

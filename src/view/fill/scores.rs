@@ -46,7 +46,7 @@ pub fn scores_form(lens: &Lens<'_>, query: &Query) -> Form {
         wrong: wrong.into(),
         critics: critics.iter().take(MAX_LANES).map(|name| (name.clone(), *name == query.critic)).collect(),
         rule: rules.map(|rules| href::whatif_with(lens.key(), &rules)),
-        overlay: href::overlay(&[lens.key()]),
+        overlay: href::overlay(lens.key()),
         csv: format!("{}.csv", href::scores(lens.key())),
     }
 }
@@ -64,7 +64,7 @@ pub fn scores_body(lens: &Lens<'_>, query: &Query) -> ScoresBody {
         steps: scores.steps,
         label: &label,
         reason: &reason,
-        starts: lens.index.lap_starts(),
+        starts: lens.index.lap_starts().get(1..).unwrap_or_default(),
         lanes: scores.lanes.len().min(MAX_LANES),
     };
     let lanes = scores.lanes.iter().take(MAX_LANES).enumerate();

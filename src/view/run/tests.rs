@@ -197,15 +197,25 @@ fn a_pulse_brings_only_what_changed_and_no_blanks() {
         added: vec![Row::Segment("second run".into()), Row::Step(Box::new(StepRow { new: true, ..row(4, "x") }))],
         selected: Some(StepView::default()),
         state: None,
-        scores: None,
         events: Some(EventsTab::default()),
         whatif: Some(RulesAnswer::default()),
+        scores: Some(crate::view::scores::ScoresBody::default()),
     };
     let html = full.render().unwrap();
     assert!(html.starts_with("<div id=\"pulse\"") && html.contains("<title>Running: a · board</title>"), "{html}");
-    for target in
-        ["runhead", "verdict-panel", "tabs", "step-3", "endslot", "pending", "stepview", "events", "lead", "answer"]
-    {
+    for target in [
+        "runhead",
+        "verdict-panel",
+        "tabs",
+        "step-3",
+        "endslot",
+        "pending",
+        "stepview",
+        "events",
+        "lead",
+        "answer",
+        "scores",
+    ] {
         let open = format!("<hx-partial hx-target=\"#{target}\" hx-swap=\"outerMorph\">");
         let part = html.split(&open).nth(1).unwrap_or_else(|| panic!("{target} in {html}"));
         let part = part.split("</hx-partial>").next().unwrap();

@@ -1,7 +1,7 @@
 //! How does one critic's lane look? Its numbers on the left, its scores over the steps on the right.
 
 use super::overlay::Dot;
-use super::plot::{Frame, Level, Mark, Spot, Tick, at, ticks, with_marks};
+use super::plot::{Frame, Level, Mark, Spot, Tick, at, bare, ticks, with_marks};
 use super::{LINKS, Query};
 use crate::analysis::scores::{Lane, Point, Sums, course, in_words};
 use crate::model::CriticAction;
@@ -16,7 +16,7 @@ const BOTTOM: f64 = 90.0;
 /// A line has two points for each of so many columns, one a pixel.
 const LINE_COLUMNS: usize = 992;
 /// So many steps are named behind a count of retries or stops.
-const NAMED: usize = 3;
+const NAMED: usize = 2;
 
 /// One critic.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +43,8 @@ pub struct LaneView {
     pub starts: Vec<String>,
     /// The threshold.
     pub threshold: Option<Level>,
+    /// Whether not all points are drawn; those that are then take less room.
+    pub thinned: bool,
     /// The line.
     pub line: String,
     /// Points that lead to their step.
@@ -84,15 +86,15 @@ impl LaneView {
             })
             .collect();
         // What was asked for without a score has no height; it stands on the lower edge.
-        let bare = unscored(lane, place.steps).take(columns);
-        dots.extend(bare.map(|spot| {
+        let without = unscored(lane, place.steps).take(columns);
+        dots.extend(without.map(|spot| {
             Dot::new(place.key, &spot, title(name, "no score", &spot, place), frame.x(spot.x), frame.bottom)
         }));
         dots.sort_by_key(|dot| dot.n);
         let threshold = query.threshold_of(name);
         let mut caption = Vec::new();
         if range != (0.0, 1.0) {
-            let ends = (in_words(range.0), in_words(range.1));
+            let ends = (bare(range.0), bare(range.1));
             caption.push(format!("scores do not fit 0 to 1; this axis is from {} to {}", ends.0, ends.1));
         }
         if drawn < spots.len() {
@@ -122,6 +124,7 @@ impl LaneView {
             ticks: ticks(place.steps, 20).into_iter().map(tick).collect(),
             starts: place.starts.iter().map(|n| at(frame.x(along(*n, place.steps)))).collect(),
             threshold: level,
+            thinned: dots.len() < spots.len(),
             line,
             dots,
             caption: caption.join("; ").into(),

@@ -143,9 +143,15 @@ impl Frame {
 }
 
 /// A number on an axis needs no zeros at its end: `0`, `0.5`, `−20`.
-fn bare(number: f64) -> String {
+pub(super) fn bare(number: f64) -> String {
     let text = format::score(number);
-    if text.contains(['e', '–']) { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
+    if text.contains('e') {
+        // There is room for one digit.
+        let sign = if number < 0.0 { String::from(format::MINUS) } else { String::new() };
+        format!("{sign}{:.0e}", number.abs())
+    } else {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
 }
 
 /// The lowest and the highest of each column, in their order; all where they fit.

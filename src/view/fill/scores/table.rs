@@ -28,12 +28,14 @@ pub(super) fn table(lens: &Lens<'_>, scores: &Scores, query: &Query) -> Table {
     let spread = scores.spread();
     let spread =
         spread.get(start..end).unwrap_or_default().iter().map(|apart| format::or_missing(*apart, format::score));
-    let several = scores.lanes.len() > 1;
+    let on_scale = scores.lanes.iter().filter(|lane| lane.fits()).count();
+    let several = on_scale > 1;
     Table {
         about: about(lens, start, end, total).into(),
         head: (start..end).map(|n| Link::new(lens.label(n), lens.at_step(n))).collect(),
         rows,
         spread: if several { spread.map(Into::into).collect() } else { Vec::new() },
+        spread_of: if on_scale < scores.lanes.len() { " of critics on 0 to 1" } else { "" },
         windows: windows(lens, query, start, end, total),
     }
 }

@@ -1,0 +1,86 @@
+//! `board export`: a run as one file that needs no network and no board.
+
+use std::io::{self, Read as _, Write};
+use std::path::{Path, PathBuf};
+
+use super::Done;
+use super::look::Look;
+use super::open::Opened;
+use crate::error::{Error, Kind, Result};
+use crate::view::fill::{Export, Lens, write_export};
+
+/// A larger picture is left out.
+const MAX_PICTURE_BYTES: u64 = 32 << 20;
+
+/// Write a run as one HTML page that needs nothing else: verdict, steps, scores and replay
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Pictures are included up to 8 MB in all, steps in full up to 64 MB of text.
+--redact blanks values by the name of their key (password, api_key, token, ...) and the same texts elsewhere; it cannot
+know secrets under other names: read the file before you send it.")]
+pub(super) struct Args {
+    /// The run directory
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// The file to write; - for the standard output
+    #[arg(long, value_name = "FILE")]
+    html: PathBuf,
+    /// Open at this step, by its place in steps.jsonl, counted from 0
+    #[arg(long, value_name = "N")]
+    step: Option<usize>,
+    /// Open at this event of the step, counted from 0
+    #[arg(long, value_name = "M", requires = "step")]
+    event: Option<usize>,
+    /// Blank the values of keys that name secrets
+    #[arg(long)]
+    redact: bool,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let run = Opened::open(&args.run, look.now)?;
+    if let Some(n) = args.step {
+        super::show::check_step(&run, n)?;
+    }
+    if args.html == Path::new("-") {
+        write(args, &run, look, out)?;
+        return Ok(0);
+    }
+    let failed = |error: io::Error| {
+        let what = format!("{} cannot be written", args.html.display());
+        Error::new(Kind::Unreadable, what)
+            .because(error)
+            .hint("name a file in a directory that exists, or - for the standard output")
+    };
+    let parent = args.html.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A file that is there is a whole one: it gets its name only when it is complete.
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666)); // less what the umask takes
+    let mut file = builder.tempfile_in(parent).map_err(failed)?;
+    let mut buffered = io::BufWriter::with_capacity(1 << 16, &mut file);
+    write(args, &run, look, &mut buffered)?;
+    buffered.flush().map_err(failed)?;
+    drop(buffered);
+    let size = file.as_file().metadata().map_err(failed)?.len();
+    file.persist(&args.html).map_err(|error| failed(error.error))?;
+    let size = crate::analysis::format::bytes(size);
+    writeln!(out, "{}: {size}, {}", args.html.display(), run.summary.verdict.sentence)?;
+    Ok(0)
+}
+
+fn write(args: &Args, run: &Opened, look: &Look, out: &mut dyn Write) -> Result<()> {
+    let failed = |error| Error::new(Kind::Unreadable, "the page could not be written").because(error);
+    let cursor = args.step.map(|step| (step, args.event.unwrap_or_default()));
+    if args.redact {
+        let (copy, summary) = run.redacted()?;
+        let lens = Lens { summary: &summary, index: copy.index(), lines: &copy, now: look.now, zone: &look.zone };
+        let export = Export { cursor, redacted: Some(copy.blanked()), picture: &|_| None };
+        return write_export(&lens, &export, out).map_err(failed);
+    }
+    let picture = |recorded: &str| {
+        let mut bytes = Vec::new();
+        run.asset(recorded)?.take(MAX_PICTURE_BYTES).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    };
+    let lens = Lens { summary: &run.summary, index: &run.index, lines: run, now: look.now, zone: &look.zone };
+    write_export(&lens, &Export { cursor, redacted: None, picture: &picture }, out).map_err(failed)
+}

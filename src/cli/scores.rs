@@ -1,0 +1,167 @@
+//! `board scores`: how did the critics judge, step by step?
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::look::{Ink, Look};
+use super::open::Opened;
+use super::{Done, write_json};
+use crate::analysis::format::{MISSING, counted, score, visible_line};
+use crate::analysis::scores::{Lane, Scores, course};
+use crate::error::Error;
+use crate::model::{CriticAction, TraceFile};
+use crate::view::scores::{CsvRun, write_csv};
+use crate::view::wire;
+
+/// A wider column would push the others off the screen.
+const MAX_WIDTH: usize = 24;
+
+/// Print critic scores by step, one column per critic
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Run directories
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<PathBuf>,
+    /// Print CSV, every number as it is recorded
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// One path of several: its scores, or why there are none.
+#[derive(Debug, Serialize)]
+struct Entry {
+    path: String,
+    #[serde(flatten)]
+    scores: Option<wire::Scores>,
+    error: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Entries {
+    runs: Vec<Entry>,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let mut runs: Vec<(String, Result<Opened, Error>)> = Vec::new();
+    for path in &args.runs {
+        runs.push((path.to_string_lossy().into_owned(), Opened::open(path, look.now)));
+    }
+    let failed = runs.iter().filter(|(_, run)| run.is_err()).count();
+    // One path that is no run must not hide what is said of the others.
+    if args.runs.len() > 1 || failed == 0 {
+        if args.json {
+            write_documents(&runs, out)?;
+        } else if args.csv {
+            csv(&runs, out)?;
+        } else {
+            for (path, run) in &runs {
+                text(path, run.as_ref(), look, out)?;
+            }
+        }
+    }
+    match runs.into_iter().find_map(|(_, run)| run.err()) {
+        Some(error) if args.runs.len() == 1 => Err(error.into()),
+        Some(error) => {
+            let what = format!("{failed} of {} could not be read", counted(args.runs.len(), "path"));
+            Err(Error::new(error.kind(), what).because(error).into())
+        }
+        None => Ok(0),
+    }
+}
+
+fn line(run: &Opened, n: usize) -> Option<Vec<u8>> {
+    run.line(TraceFile::Steps, run.index.steps().get(n)?.span).ok()
+}
+
+fn write_documents(runs: &[(String, Result<Opened, Error>)], out: &mut dyn Write) -> Result<(), super::Failure> {
+    let of = |run: &Opened| wire::scores(&run.index, |n| line(run, n));
+    if let [(_, Ok(run))] = runs {
+        return write_json(out, &of(run));
+    }
+    let entry = |(path, run): &(String, Result<Opened, Error>)| Entry {
+        path: path.clone(),
+        scores: run.as_ref().ok().map(of),
+        error: run.as_ref().err().map(ToString::to_string),
+    };
+    write_json(out, &Entries { runs: runs.iter().map(entry).collect() })
+}
+
+fn csv(runs: &[(String, Result<Opened, Error>)], out: &mut dyn Write) -> io::Result<()> {
+    let several = runs.len() > 1;
+    let good: Vec<(&str, &Opened)> =
+        runs.iter().filter_map(|(path, run)| Some((path.as_str(), run.as_ref().ok()?))).collect();
+    let lines: Vec<_> = good.iter().map(|(_, run)| move |n: usize| line(run, n)).collect();
+    let tables: Vec<CsvRun<'_>> = good
+        .iter()
+        .zip(&lines)
+        .map(|((path, run), line)| CsvRun { name: several.then_some(path), index: &run.index, line })
+        .collect();
+    write_csv(out, &tables)
+}
+
+fn text(path: &str, run: Result<&Opened, &Error>, look: &Look, out: &mut dyn Write) -> io::Result<()> {
+    let shown = look.paint(Ink::Heading, &visible_line(path.trim_end_matches('/')));
+    let run = match run {
+        Ok(run) => run,
+        Err(error) => return writeln!(out, "{shown}: not read: {}", visible_line(&error.to_string())),
+    };
+    let scores = Scores::of(&run.index);
+    if scores.lanes.is_empty() {
+        return writeln!(out, "{shown}: no critic spoke in {}", counted(scores.steps, "step"));
+    }
+    let of = format!("{} in {}", counted(scores.lanes.len(), "critic"), counted(scores.steps, "step"));
+    writeln!(out, "{shown}: {of}")?;
+    for lane in &scores.lanes {
+        writeln!(out, "  {} {}", look.paint(Ink::Dim, &format!("{}:", visible_line(&lane.name))), course(lane))?;
+    }
+    let columns: Vec<(String, Vec<String>)> = scores.lanes.iter().map(|lane| column(lane, scores.steps)).collect();
+    let widths: Vec<usize> = columns
+        .iter()
+        .map(|(name, cells)| cells.iter().chain([name]).map(|text| text.chars().count()).max().unwrap_or_default())
+        .collect();
+    let row = |step: &str, cells: &[&str]| {
+        let cells = cells.iter().zip(&widths).map(|(text, width)| format!("  {text:>width$}"));
+        format!("  {step:>6}{}", cells.collect::<String>())
+    };
+    let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
+    writeln!(out, "{}", look.paint(Ink::Dim, &row("step", &names)))?;
+    for n in 0..scores.steps {
+        let cells: Vec<&str> = columns.iter().map(|(_, cells)| cells.get(n).map_or(MISSING, String::as_str)).collect();
+        writeln!(out, "{}", row(&run.index.label(n), &cells))?;
+    }
+    Ok(())
+}
+
+/// The head and a cell for each step: the score and what was asked for.
+fn column(lane: &Lane, steps: usize) -> (String, Vec<String>) {
+    let name = visible_line(&lane.name);
+    let name = if name.chars().count() > MAX_WIDTH {
+        let start: String = name.chars().take(MAX_WIDTH - 1).collect();
+        format!("{start}…")
+    } else {
+        name.into_owned()
+    };
+    let mut cells = vec![String::new(); steps];
+    for point in &lane.points {
+        let Some(cell) = cells.get_mut(point.n) else { continue };
+        let asked = match point.action {
+            CriticAction::Continue => "",
+            CriticAction::Retry => "retry ",
+            CriticAction::Stop => "stop ",
+            CriticAction::Failed => "failed ",
+            CriticAction::Other => "other ",
+        };
+        let number = point.score.map_or_else(|| "no score".to_owned(), score);
+        let between = if cell.is_empty() { "" } else { " / " };
+        cell.push_str(&format!("{between}{asked}{number}"));
+    }
+    for cell in cells.iter_mut().filter(|cell| cell.is_empty()) {
+        MISSING.clone_into(cell);
+    }
+    (name, cells)
+}

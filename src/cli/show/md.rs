@@ -1,0 +1,196 @@
+//! A run as Markdown, to paste where people talk: what it was to do, why it stopped, and each step in short.
+
+use std::io::{self, Write};
+
+use super::super::look::Look;
+use super::super::open::Opened;
+use crate::analysis::format::{millis, visible};
+use crate::analysis::why::why;
+use crate::view::action::{Block, Pair};
+use crate::view::critic::Critic;
+use crate::view::fill::{Lens, StepPlace, step_view};
+use crate::view::fold::{Folded, More};
+use crate::view::step::StepView;
+
+/// Writes the run, or only the step `only`.
+pub(super) fn write(out: &mut dyn Write, run: &Opened, only: Option<usize>, look: &Look) -> io::Result<()> {
+    let lens = Lens { summary: &run.summary, index: &run.index, lines: run, now: look.now, zone: &look.zone };
+    let steps = match only {
+        Some(n) => n..n + 1,
+        None => {
+            write_head(out, run)?;
+            0..run.index.steps().len()
+        }
+    };
+    for n in steps {
+        if let Some(view) = step_view(&lens, n, StepPlace::Alone) {
+            write_step(out, run, &view)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_head(out: &mut dyn Write, run: &Opened) -> io::Result<()> {
+    let summary = &run.summary;
+    writeln!(out, "# {}: {}\n", escape(summary.key.as_str()), escape(&summary.verdict.sentence))?;
+    if let Some(task) = &summary.task {
+        writeln!(out, "**Task:** {}\n", escape(task))?;
+    }
+    let mut facts = vec![format!("{} steps", summary.steps)];
+    facts.extend(summary.model.as_ref().map(|model| escape(model)));
+    facts.extend(summary.duration_ms.map(millis));
+    facts.extend(summary.tokens.map(|tokens| format!("{tokens} tokens")));
+    writeln!(out, "{}\n", facts.join(" · "))?;
+    let told = why(summary, &run.index, run);
+    if !summary.verdict.second.is_empty() {
+        writeln!(out, "{}\n", escape(&summary.verdict.second))?;
+    }
+    for piece in &told.evidence {
+        writeln!(out, "- {}", escape(&piece.text))?;
+    }
+    for contradiction in &told.contradictions {
+        writeln!(out, "- Contradiction: {}", escape(contradiction))?;
+    }
+    if let Some(answer) = &summary.answer {
+        writeln!(out, "\n**Answer:**\n")?;
+        fence(out, &visible(answer))?;
+    }
+    writeln!(out)
+}
+
+fn write_step(out: &mut dyn Write, run: &Opened, view: &StepView) -> io::Result<()> {
+    let marks: Vec<&str> =
+        view.marks.iter().map(|mark| mark.meaning.as_str()).filter(|mark| !mark.is_empty()).collect();
+    let marks = if marks.is_empty() { String::new() } else { format!(" ({})", marks.join(", ")) };
+    writeln!(out, "## {}{}\n", escape(view.title.as_str()), escape(&marks))?;
+    if view.unreadable.is_some() {
+        return writeln!(out, "The line of this step cannot be read; `board check` says why.\n");
+    }
+    if let Some(error) = &view.error {
+        writeln!(out, "**Error** {} {}\n", escape(error.category.as_str()), escape(error.place.as_str()))?;
+        folded(out, &error.message)?;
+    }
+    if let Some(thought) = &view.thought {
+        for line in thought.shown.lines() {
+            writeln!(out, "> {}", escape(line))?;
+        }
+        rest(out, &thought.more)?;
+        writeln!(out)?;
+    }
+    if let Some(answer) = view.decision.as_ref().and_then(|decision| decision.answer.as_ref()) {
+        writeln!(out, "**Answer:**\n")?;
+        folded(out, answer)?;
+    }
+    view.actions.pairs.iter().try_for_each(|pair| write_pair(out, pair))?;
+    if let Some(diff) = &view.diff {
+        for row in &diff.rows {
+            writeln!(out, "- state {}: {}", code(row.key.as_str()), escape(row.change.as_str()))?;
+        }
+        writeln!(out)?;
+    }
+    view.critics.iter().try_for_each(|critic| write_critic(out, critic))?;
+    if !view.critics.is_empty() {
+        writeln!(out)?;
+    }
+    // A step with nothing in it would read as a mistake of the transcript.
+    let nothing = view.thought.is_none() && view.actions.is_empty() && view.diff.is_none() && view.critics.is_empty();
+    let call = run.index.steps().get(view.n).filter(|_| nothing).map(|head| escape(&visible(&head.call)));
+    call.filter(|call| !call.is_empty()).map_or(Ok(()), |call| writeln!(out, "{call}\n"))
+}
+
+fn write_pair(out: &mut dyn Write, pair: &Pair) -> io::Result<()> {
+    if let Some(call) = &pair.call {
+        let args: Vec<String> =
+            call.args.iter().map(|arg| format!("{}{}", arg.name.as_str(), arg.value.as_str())).collect();
+        let marks: Vec<&str> =
+            pair.marks.iter().map(|mark| mark.text.as_str()).filter(|text| !text.is_empty()).collect();
+        let marks = if marks.is_empty() { String::new() } else { format!(" → {}", marks.join(", ")) };
+        writeln!(out, "{}{}\n", code(&format!("{}({})", call.name.as_str(), args.join(", "))), escape(&marks))?;
+        call.long.iter().try_for_each(|block| write_block(out, block))?;
+    }
+    if !pair.note.is_empty() {
+        writeln!(out, "{}\n", escape(pair.note.as_str()))?;
+    }
+    if !pair.small.is_empty() {
+        writeln!(out, "{}\n", escape(pair.small.as_str()))?;
+    }
+    pair.blocks.iter().try_for_each(|block| write_block(out, block))
+}
+
+fn write_block(out: &mut dyn Write, block: &Block) -> io::Result<()> {
+    if !block.label.is_empty() {
+        writeln!(out, "{}:\n", escape(block.label.as_str()))?;
+    }
+    folded(out, &block.text)
+}
+
+fn write_critic(out: &mut dyn Write, critic: &Critic) -> io::Result<()> {
+    let score = if critic.score.is_empty() { String::new() } else { format!(" {}", critic.score.as_str()) };
+    let asked = critic.mark.text.as_str();
+    let reason = if critic.reason.is_empty() { String::new() } else { format!(": {}", critic.reason.as_str()) };
+    writeln!(out, "- critic {}{} {asked}{}", code(critic.name.as_str()), escape(&score), escape(&reason))?;
+    critic.long_reason.as_ref().map_or(Ok(()), |reason| folded(out, reason))
+}
+
+/// A text between fences, cut where the pages fold it.
+fn folded(out: &mut dyn Write, text: &Folded) -> io::Result<()> {
+    fence(out, &text.shown)?;
+    rest(out, &text.more)
+}
+
+fn rest(out: &mut dyn Write, more: &More) -> io::Result<()> {
+    match more {
+        More::Nothing => Ok(()),
+        More::Here { rest, .. } => writeln!(out, "(cut here; {} more bytes)\n", rest.len()),
+        More::Elsewhere { .. } => writeln!(out, "(cut here; `board show --step` has all of it)\n"),
+    }
+}
+
+/// Text as it is, between fences longer than any in it.
+fn fence(out: &mut dyn Write, text: &str) -> io::Result<()> {
+    let longest = text.split(|letter| letter != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(longest.max(2) + 1);
+    writeln!(out, "{fence}\n{}\n{fence}\n", text.strip_suffix('\n').unwrap_or(text))
+}
+
+/// Words on one line as code.
+fn code(text: &str) -> String {
+    let longest = text.split(|letter| letter != '`').map(str::len).max().unwrap_or_default();
+    let ticks = "`".repeat(longest + 1);
+    let pad = if longest > 0 { " " } else { "" };
+    format!("{ticks}{pad}{text}{pad}{ticks}")
+}
+
+/// Words that a trace wrote, so that none of them is markup or a link.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let text = visible(text);
+    let mut letters = text.chars().peekable();
+    let mut before = ' ';
+    while let Some(letter) = letters.next() {
+        let inside = before.is_alphanumeric() && letters.peek().is_some_and(|next| next.is_alphanumeric());
+        before = letter;
+        match letter {
+            // Inside a word it means nothing, and names are full of it.
+            '_' if inside => out.push('_'),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~' | '&' => out.extend(['\\', letter]),
+            '\n' => out.push(' '),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_trace_are_never_markup() {
+        assert_eq!(escape("a_b *c* [x](http://e) <img>\n# h"), r"a_b \*c\* \[x\](http://e) \<img\> \# h");
+        assert_eq!(code("say `hi`"), "`` say `hi` ``");
+        let mut out = Vec::new();
+        fence(&mut out, "```\nrm\n```").unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "````\n```\nrm\n```\n````\n\n");
+    }
+}

@@ -1,0 +1,76 @@
+//! A run as one file to keep or to send: `/runs/{key}/export.html`. Sent as a download: the file carries its own policy,
+//! and the board's, which forbids every inline script, would break it in place.
+
+use std::io::{self, Read as _, Write as _};
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::AppState;
+use super::api::Chunks;
+use super::extract::{Params, RunParam};
+use super::pages::now;
+use super::run::MAX_ASSET_BYTES;
+use crate::live::Run;
+use crate::view::fill::{Export, Lens, write_export};
+
+/// `GET /runs/{key}/export.html`: with `step` and `event` it opens there; with `redact=1` secrets are blanked.
+pub(super) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
+    let cursor = params.number("step").and_then(|step| Ok((step, params.number("event")?)));
+    let cursor = match cursor {
+        Ok((step, event)) => step.map(|step| (step, event.unwrap_or_default())),
+        Err(error) => return error.respond(&state, false),
+    };
+    let redact = params.text("redact") == "1";
+    let name = file_name(run.key().as_str());
+    let (sender, receiver) = mpsc::channel(4);
+    tokio::task::spawn_blocking(move || {
+        let mut out = io::BufWriter::with_capacity(1 << 16, Chunks { sender: sender.clone() });
+        if let Err(error) = write(&run, &state, cursor, redact, &mut out).and_then(|()| out.flush()) {
+            // The reader sees a broken download, not a file that only looks complete.
+            let _ = sender.blocking_send(Err(error));
+        }
+    });
+    let headers = [
+        (CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
+        (CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
+    ];
+    (headers, Body::from_stream(ReceiverStream::new(receiver))).into_response()
+}
+
+fn write(
+    run: &Arc<Run>,
+    state: &AppState,
+    cursor: Option<(usize, usize)>,
+    redact: bool,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let zone = &state.zone;
+    if redact {
+        let copy = run.redacted()?;
+        let summary = run.summary_of(copy.index());
+        let lens = Lens { summary: &summary, index: copy.index(), lines: &copy, now: now(), zone };
+        return write_export(&lens, &Export { cursor, redacted: Some(copy.blanked()), picture: &|_| None }, out);
+    }
+    let (summary, index) = (run.summary(), run.index());
+    let lens = Lens { summary: &summary, index: &index, lines: &**run, now: now(), zone };
+    let picture = |recorded: &str| {
+        let (_, file) = run.dir().open_asset(recorded).ok()?;
+        let mut bytes = Vec::new();
+        file.take(MAX_ASSET_BYTES).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    };
+    write_export(&lens, &Export { cursor, redacted: None, picture: &picture }, out)
+}
+
+/// The last part of the key as a name that every system takes.
+fn file_name(key: &str) -> String {
+    let last = key.rsplit('/').next().unwrap_or(key);
+    let safe = |letter: char| if letter.is_ascii_alphanumeric() || "-_".contains(letter) { letter } else { '_' };
+    format!("{}.html", last.chars().take(80).map(safe).collect::<String>())
+}
