@@ -2,7 +2,7 @@
 
 const find = (selector) => document.querySelector(selector);
 const all = (selector) => [...document.querySelectorAll(selector)];
-const FIELDS = "input:not([type=range]), select, textarea, [contenteditable]";
+const FIELDS = "input:not([type=range], [type=checkbox]), select, textarea, [contenteditable]";
 let prefix = ""; // the first key of a pair such as `g r`
 
 /** Moves the focus among the links of a list: one on, one back, or to the last. */
@@ -47,8 +47,10 @@ function press(key) {
   else if (key === "e") nextMark();
   else if (key === "[") find("a[data-change=prev]")?.click();
   else if (key === "]") find("a[data-change=next]")?.click();
-  else if (key === "j" && find("#stepview, #statetab")) find("a[rel=next]")?.click();
-  else if (key === "k" && find("#stepview, #statetab")) find("a[rel=prev]")?.click();
+  else if (key === "x") document.activeElement?.closest("#rows tr")?.querySelector("input[name=run]")?.click();
+  else if (key === "c") find("[data-compare]")?.click();
+  else if (key === "j" && find("#stepview, #statetab, #lockstep")) find("a[rel=next]")?.click();
+  else if (key === "k" && find("#stepview, #statetab, #lockstep")) find("a[rel=prev]")?.click();
   else if (["j", "k", "G"].includes(key)) inList(key);
   else if (key >= "1" && key <= "7") all("nav.tabs a")[key - 1]?.click();
 }

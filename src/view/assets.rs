@@ -26,6 +26,7 @@ const STYLE: &str = concat!(
     include_str!("../../static/pages/replay.css"),
     include_str!("../../static/pages/run.css"),
     include_str!("../../static/pages/whatif.css"),
+    include_str!("../../static/pages/compare.css"),
     include_str!("../../static/pages/state.css"),
     include_str!("../../static/pages/scores.css"),
 );
@@ -47,6 +48,7 @@ pub static ASSETS: &[Asset] = &[
     asset!("news.js", JS),
     asset!("clock.js", JS),
     asset!("keys.js", JS),
+    asset!("marks.js", JS),
     asset!("follow.js", JS),
     asset!("replay.js", JS),
     asset!("transport.js", JS),
@@ -57,6 +59,8 @@ pub static ASSETS: &[Asset] = &[
 /// The scripts every page loads after it is drawn, in this order.
 pub const MODULES: [&str; 9] =
     ["state.js", "live.js", "news.js", "clock.js", "keys.js", "follow.js", "replay.js", "transport.js", "scores.js"];
+pub const MODULES: [&str; 8] =
+    ["state.js", "live.js", "news.js", "clock.js", "keys.js", "marks.js", "follow.js", "scores.js"];
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     // FNV-1a over all files: one version for the set, because the files belong together.

@@ -2,6 +2,7 @@
 //!
 //! Knows the model and what `analysis` makes of it; reads lines only through [`Lines`]. No markup, no HTTP.
 
+mod compare;
 mod events;
 mod export;
 mod files;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
+pub use compare::{compare_body, compare_many, opened};
 pub use events::{EventsQuery, events_tab};
 pub use export::{Export, write_export};
 pub use files::{issues_tab, manifest_tab};

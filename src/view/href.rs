@@ -43,6 +43,27 @@ pub fn sweep(query: &str) -> String {
     with_query("/whatif", &[("q", query)])
 }
 
+/// Two runs beside each other.
+pub const COMPARE: &str = "/compare";
+/// Two runs row by row.
+pub const LOCKSTEP: &str = "/compare/replay";
+
+/// Two runs beside each other; an empty key is still to be chosen.
+pub fn compare(a: &str, b: &str) -> String {
+    with_query(COMPARE, &[("a", a), ("b", b)])
+}
+
+/// The same from row `from` on.
+pub fn compare_from(a: &str, b: &str, from: Option<usize>) -> String {
+    let from = from.map(|from| from.to_string()).unwrap_or_default();
+    with_query(COMPARE, &[("a", a), ("b", b), ("from", &from)])
+}
+
+/// Row `at` of two runs.
+pub fn lockstep(a: &str, b: &str, at: usize) -> String {
+    with_query(LOCKSTEP, &[("a", a), ("b", b), ("at", &at.to_string())])
+}
+
 /// The page of a run.
 pub fn run(key: &str) -> String {
     format!("/runs/{}", encode(key))

@@ -61,6 +61,8 @@ pub struct ListContext {
     pub boot: String,
     /// `since`: the revision the page shows. Of a pulse only.
     pub since: Option<u64>,
+    /// `mark`: keys of runs that are marked.
+    pub marks: Vec<String>,
     /// `rows`: which rows the page shows, from the pulse's own address. Of a pulse only.
     pub rows: Option<String>,
 }
@@ -142,7 +144,10 @@ impl ListContext {
 
     /// The list with another query, order or window; what is as usual is left out.
     fn url(&self, query: &str, sort: Sort, after: &str) -> String {
-        href::with_query("/", &self.pairs(query, sort, after).each_ref().map(|(name, value)| (*name, value.as_str())))
+        let pairs = self.pairs(query, sort, after);
+        let mut pairs: Vec<_> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        pairs.extend(self.marks.iter().map(|mark| ("mark", mark.as_str())));
+        href::with_query("/", &pairs)
     }
 
     fn pulse_url(&self, rows: &str) -> String {
@@ -150,6 +155,7 @@ impl ListContext {
         let pairs = self.pairs(&self.query, self.sort, after);
         let mut pairs: Vec<_> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let since = self.revision.to_string();
+        pairs.extend(self.marks.iter().map(|mark| ("mark", mark.as_str())));
         pairs.extend([("since", since.as_str()), ("rows", rows)]);
         href::with_query(PULSE, &pairs)
     }
@@ -218,6 +224,7 @@ impl<'a> List<'a> {
             columns: self.columns(),
             rows: rows.iter().map(|listed| row(self.ctx, listed, is_new(listed))).collect(),
             no_match: self.no_match(),
+            tray: self.tray(),
             foot: self.foot(rows.len()),
         }))
     }

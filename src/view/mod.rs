@@ -11,6 +11,7 @@ pub mod action;
 pub mod assets;
 pub mod branch;
 pub mod chart;
+pub mod compare;
 pub mod critic;
 pub mod decision;
 pub mod error;
@@ -64,6 +65,8 @@ pub enum Place {
     Runs,
     /// A page of one run, below the run table.
     Run,
+    /// Runs beside each other.
+    Compare,
     /// The scores of several runs over each other.
     Scores,
     /// Other rules over many runs.
@@ -79,8 +82,13 @@ impl Place {
         match self {
             Place::Runs => Some("page"),
             Place::Run => Some("true"),
-            Place::Scores | Place::WhatIf | Place::None => None,
+            Place::Compare | Place::Scores | Place::WhatIf | Place::None => None,
         }
+    }
+
+    /// The value of `aria-current` on the link to comparisons.
+    pub fn current_compare(self) -> Option<&'static str> {
+        (self == Place::Compare).then_some("page")
     }
 
     /// The value of `aria-current` on the link to the scores of several runs.

@@ -93,8 +93,27 @@ pub struct RunsTable {
     pub rows: Vec<RunRow>,
     /// Shown in place of the table where the filter matches nothing.
     pub no_match: Option<NoMatch>,
+    /// The marked runs.
+    pub tray: Tray,
     /// The line below the table.
     pub foot: RunsFoot,
+}
+
+/// The marked runs.
+#[derive(Debug, Clone, Default)]
+pub struct Tray {
+    /// Their keys.
+    pub marks: Vec<String>,
+    /// Whether there are none.
+    pub none: bool,
+    /// `2 marked`.
+    pub count: String,
+    /// Their names in a row.
+    pub names: String,
+    /// Those that have no row in this table.
+    pub elsewhere: Vec<String>,
+    /// The list without marks.
+    pub clear: String,
 }
 
 /// The title line of the run table.
@@ -234,7 +253,8 @@ impl Direction {
 /// The head cells in their order. `sorted` names the field the table is sorted by; `href` gives the address that
 /// sorts by a field. Fields: `status run verdict steps score duration tokens model updated`.
 pub fn columns(sorted: Option<(&str, Direction)>, href: impl Fn(&str) -> Option<String>) -> Vec<Column> {
-    const ALL: [(&str, &str, &str); 9] = [
+    const ALL: [(&str, &str, &str); 10] = [
+        ("mark", "c-x", "mark"),
         ("status", "c-st", "status"),
         ("run", "c-run", "run"),
         ("verdict", "c-v", "verdict"),
@@ -263,6 +283,10 @@ pub struct RunRow {
     pub id: String,
     /// The run's page.
     pub href: String,
+    /// The key as the form of the tray sends it.
+    pub mark: String,
+    /// Whether the run is marked.
+    pub marked: bool,
     /// The whole key.
     pub key: String,
     /// The key as shown; the middle of a long one is left out.

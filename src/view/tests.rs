@@ -120,6 +120,8 @@ fn row(key: &str, status: Status, verdict: &str) -> RunRow {
     RunRow {
         id: href::run_id(key),
         href: href::run(key),
+        mark: key.into(),
+        marked: false,
         key: key.into(),
         name: key.into(),
         task: Some("Fix calc.py so that test_calc.py passes, then say what you changed.".into()),
@@ -238,6 +240,7 @@ fn table() -> RunsTable {
         }),
         rows,
         no_match: None,
+        tray: Tray::default(),
         foot: RunsFoot {
             showing: "Showing 30 of 130".into(),
             first: None,

@@ -4,6 +4,7 @@
 //! here changes anything: there are GET routes only.
 
 mod api;
+mod compare;
 mod error;
 mod events;
 mod export;
@@ -62,6 +63,9 @@ pub fn router(state: AppState) -> Router {
     let pages = Router::new()
         .route("/", get(pages::runs))
         .route("/live/runs", get(pages::runs_pulse))
+        .route("/compare", get(compare::page))
+        .route("/compare/replay", get(compare::lockstep))
+        .route("/live/compare", get(compare::part))
         .route("/whatif", get(sweep::page))
         .route("/live/whatif", get(sweep::part))
         .route("/scores", get(scores::several))
@@ -89,6 +93,7 @@ pub fn router(state: AppState) -> Router {
         .fallback(pages::not_found);
     let api = Router::new()
         .route("/runs", get(api::runs))
+        .route("/compare", get(compare::api))
         .route("/whatif", get(sweep::json))
         .route("/runs/{key}", get(api::run))
         .route("/runs/{key}/steps", get(api::steps))

@@ -81,10 +81,14 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
         revision,
         boot: state.boot.to_string(),
         since: params.number("since")?.map(|since| since as u64),
+        // The form of the tray names runs as every page does that takes several.
+        marks: ["mark", "run"].iter().filter_map(|name| params.all(name)).flatten().take(MAX_MARKS).collect(),
         rows: Some(params.text("rows").to_owned()).filter(|rows| !rows.is_empty()),
     })
 }
 
+/// At most this many runs are marked.
+const MAX_MARKS: usize = 50;
 /// A page shows at most this many rows; more would be slow to draw and to read.
 const MAX_ROWS: usize = 1_000;
 

@@ -19,6 +19,7 @@ mod wait;
 mod writer;
 
 mod cdp;
+mod compare;
 mod driver;
 mod export;
 mod keys;

@@ -56,10 +56,13 @@ fn help_of_every_command() {
       serve   Serve the web board until Ctrl-C
       list    List the runs below a directory, one line each
       show    Show a run, one of its steps, or its events
+      state   Show the state after a step, or how one value of it came to be
       why     Say why a run stopped, what shows it, and how every rule stood
       whatif  Say where other stop rules would have ended runs, from what is recorded
       scores  Print critic scores by step, one column per critic
+      diff    Say where two runs part, and what differs in settings and numbers; exit code 1 where anything does
       check   Say what is wrong with the files of runs; exit code 1 where anything is
+      export  Write a run as one HTML page that needs nothing else: verdict, steps, scores and replay
       demo    Write demo runs: agents that play, with real tools and without a model
       run     Run an agent that a file describes, and record it; exit code 1 where it did not complete
       help    Print this message or the help of the given subcommand(s)
@@ -150,6 +153,19 @@ fn help_of_every_command() {
 
     Arguments:
       <RUN>...  Run directories
+
+    Options:
+          --json  Print one JSON document
+      -h, --help  Print help
+    "#);
+    insta::assert_snapshot!(help(&["diff", "--help"]), @r#"
+    Say where two runs part, and what differs in settings and numbers; exit code 1 where anything does
+
+    Usage: board diff [OPTIONS] <RUN> <RUN>
+
+    Arguments:
+      <RUN>  The run directory of A
+      <RUN>  The run directory of B
 
     Options:
           --json  Print one JSON document

@@ -25,6 +25,7 @@ mod writer;
 
 mod architecture;
 mod cli;
+mod compare;
 mod demo;
 mod engine;
 mod format;

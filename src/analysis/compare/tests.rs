@@ -33,9 +33,9 @@ fn runs_part_where_they_do_something_else() {
     assert_eq!((what, pair), ("arguments", Some(Pair { a: Some(1), b: Some(1), same: false })));
     // The lines of these runs all have the id 0.
     assert_eq!(says, "Same actions for 1 step. At step 0 both call run, with other arguments.");
-    let (what, _, says) = parted(&[step.clone()], &[act("write", "a", "")]);
+    let (what, _, says) = parted(std::slice::from_ref(&step), &[act("write", "a", "")]);
     assert_eq!((what, &*says), ("action", "No step in common at the start. At step 0 A calls read, B calls write."));
-    let (what, _, says) = parted(&[step.clone(), step.clone()], &[step.clone()]);
+    let (what, _, says) = parted(&[step.clone(), step.clone()], std::slice::from_ref(&step));
     assert_eq!(what, "only_in_a");
     assert_eq!(says, "Same actions for 1 step. At step 0 A calls read; B has no more steps.");
 }

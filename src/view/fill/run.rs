@@ -28,6 +28,7 @@ pub fn head(lens: &Lens<'_>) -> RunHead {
         facts: facts(lens),
         acts: vec![
             Link::new("Replay", href::replay(lens.key())),
+            Link::new("Compare…", href::compare(lens.key(), "")),
             Link::new("Export", format!("{}/export.html", href::run(lens.key()))),
             Link::new("Raw JSON", format!("/api/runs/{}/raw", href::encode(lens.key()))),
         ],

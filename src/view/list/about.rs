@@ -6,7 +6,7 @@ use crate::analysis::query::{Field, Needle, Query, Term, Test};
 use crate::analysis::select::{DISAGREES, End};
 use crate::analysis::verdict::Mark;
 use crate::view::chart::{Share, stack};
-use crate::view::runs::{Chip, EmptyRoot, RunsFoot, RunsHead, Strip};
+use crate::view::runs::{Chip, EmptyRoot, RunsFoot, RunsHead, Strip, Tray};
 use crate::view::{Skipped, format};
 
 /// The order of marks in the bar: from what went well to what broke.
@@ -115,6 +115,21 @@ impl List<'_> {
             looked: ctx.looked.and_then(|micros| when(ctx, micros)),
             skipped_label: directories(skipped.len(), "skipped"),
             skipped: named(skipped),
+        }
+    }
+
+    /// The marked runs.
+    pub(super) fn tray(&self) -> Tray {
+        let ctx = self.ctx;
+        let shown = |key: &String| self.selection.rows.iter().any(|row| row.summary.key.as_str() == key);
+        let unmarked = ListContext { marks: Vec::new(), ..ctx.clone() };
+        Tray {
+            none: ctx.marks.is_empty(),
+            count: format!("{} marked", format::count(ctx.marks.len() as u64)),
+            names: line(&ctx.marks.join(", ")),
+            elsewhere: ctx.marks.iter().filter(|key| !shown(key)).cloned().collect(),
+            clear: unmarked.url(&ctx.query, ctx.sort, ctx.after.as_deref().unwrap_or_default()),
+            marks: ctx.marks.clone(),
         }
     }
 

@@ -26,6 +26,8 @@ pub fn row(ctx: &ListContext, listed: &Listed, is_new: bool) -> RunRow {
     RunRow {
         id: href::run_id(key),
         href: href::run(key),
+        mark: key.to_owned(),
+        marked: ctx.marks.iter().any(|mark| mark == key),
         key: format::visible_line(key).into_owned(),
         name: middle(&format::visible_line(key)),
         task: run.task.as_deref().map(line).filter(|task| !task.is_empty()),

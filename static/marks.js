@@ -1,0 +1,60 @@
+// Which runs are marked? Keeps them in the address, on the boxes of whatever rows there are, and in the tray.
+
+const tray = () => document.getElementById("tray");
+const names = ["mark", "run"]; // as this page writes them, and as the form does
+const given = new URLSearchParams(location.search);
+const marks = new Set(names.flatMap((name) => given.getAll(name)));
+
+/** An address of the run table with these marks in it. */
+function marked(address) {
+  const url = new URL(address, location.href);
+  for (const name of names) url.searchParams.delete(name);
+  for (const key of marks) url.searchParams.append("mark", key);
+  return url;
+}
+
+function show() {
+  if (!tray()) return;
+  for (const box of document.querySelectorAll("#rows input[name=run]")) box.checked = marks.has(box.value);
+  tray().classList.toggle("none", marks.size === 0);
+  tray().querySelector("[data-count]").textContent = `${marks.size} marked`;
+  tray().querySelector("[data-names]").textContent = [...marks].join(", ");
+  tray().querySelector("[data-compare]").disabled = marks.size < 2;
+}
+
+function changed() {
+  history.replaceState(history.state, "", marked(location.href));
+  show();
+}
+
+document.addEventListener("change", ({ target }) => {
+  if (!target.matches("#rows input[name=run]")) return;
+  if (target.checked) marks.add(target.value);
+  else marks.delete(target.value);
+  changed();
+});
+
+document.addEventListener(
+  "click",
+  (event) => {
+    const link = event.target.closest?.("#runs a");
+    if (!link) return;
+    if (link.matches("[data-clear]")) {
+      event.preventDefault();
+      marks.clear();
+      changed();
+    } else if (new URL(link.href).pathname === "/") link.href = marked(link.href); // filters and orders keep the marks
+  },
+  { capture: true },
+);
+
+// What a form sends: the marks as they are now, also of runs that are not in the table at the moment.
+document.addEventListener("formdata", ({ target, formData }) => {
+  const name = target.id === "cmp" ? "run" : target.matches("#runs [role=search]") ? "mark" : "";
+  if (!name) return;
+  formData.delete(name);
+  for (const key of marks) formData.append(name, key);
+});
+
+document.addEventListener("htmx:after:swap", show);
+addEventListener("pageshow", show); // a browser may bring back boxes as they were left

@@ -1,0 +1,163 @@
+//! Do two runs part where they part: on the page, in the API and on the command line?
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use scraper::{Html, Selector};
+use serde_json::{Value, json};
+
+use crate::board::{BINARY, Board};
+use crate::disk::{copy, corpus};
+use crate::wait::until;
+
+fn ours(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(name)
+}
+
+/// A board over runs of our own engine, which part at step 1, and one that was killed.
+fn board() -> (tempfile::TempDir, Board) {
+    let dir = tempfile::tempdir().unwrap();
+    for run in ["fix_bug", "loop", "max_rounds", "task_validation_failed"] {
+        copy(&ours(run), &dir.path().join(run));
+    }
+    copy(&corpus().join("q060/q060_sigkill"), &dir.path().join("a b/q060_sigkill"));
+    let board = Board::serve(dir.path());
+    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    (dir, board)
+}
+
+fn diff(a: &Path, b: &Path, more: &[&str]) -> (Option<i32>, String) {
+    let said = Command::new(BINARY).arg("diff").args([a, b]).args(more).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&said.stderr), "");
+    (said.status.code(), String::from_utf8(said.stdout).unwrap())
+}
+
+fn texts(page: &Html, selector: &str) -> Vec<String> {
+    let selector = Selector::parse(selector).unwrap_or_else(|error| panic!("{selector}: {error}"));
+    page.select(&selector).map(|element| element.text().collect::<String>()).collect()
+}
+
+fn hrefs(page: &Html, selector: &str) -> Vec<String> {
+    let selector = Selector::parse(selector).unwrap_or_else(|error| panic!("{selector}: {error}"));
+    page.select(&selector).map(|element| element.value().attr("href").unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn the_api_tells_where_two_runs_part() {
+    let (_dir, board) = board();
+    let compared = board.json("/api/compare?a=fix_bug&b=loop");
+    assert_eq!(compared["first_divergence"], json!({"a": 1, "b": 1, "what": "action"}));
+    assert_eq!(compared["common_prefix"], 1);
+    assert_eq!(compared["aligned"][0]["same"], true);
+    assert_eq!(compared["aligned"].as_array().map(Vec::len), Some(11));
+    assert_eq!((&compared["a"]["key"], &compared["b"]["key"]), (&json!("fix_bug"), &json!("loop")));
+    let metric = |name: &str| {
+        let metrics = compared["metrics"].as_array().unwrap();
+        metrics.iter().find(|metric| metric["name"] == name).cloned().unwrap()
+    };
+    assert_eq!(metric("steps"), json!({"name": "steps", "a": 11.0, "b": 4.0, "delta": -7.0}));
+    assert_eq!(metric("tokens")["a"], Value::Null);
+    let paths: Vec<&str> =
+        compared["config"].as_array().unwrap().iter().filter_map(|setting| setting["path"].as_str()).collect();
+    assert_eq!(paths.first(), Some(&"task"));
+    assert!(!paths.iter().any(|path| path.contains("run_id") || path.contains("latency")), "{paths:?}");
+    let same = board.json("/api/compare?a=loop&b=loop");
+    assert_eq!((&same["differs"], &same["first_divergence"]), (&json!(false), &Value::Null));
+}
+
+#[test]
+fn what_cannot_be_compared_is_said() {
+    let (_dir, board) = board();
+    let response = board.get("/api/compare?a=fix_bug&b=lop");
+    assert_eq!((response.status, response.header("content-type")), (404, "application/problem+json"));
+    let page = board.get("/compare?a=fix_bug&b=lop");
+    assert_eq!(page.status, 404);
+    let page = Html::parse_document(page.text());
+    assert!(hrefs(&page, "main a").contains(&"/runs/loop".to_owned()), "a close name is offered");
+    assert_eq!(board.get("/api/compare?a=fix_bug").status, 400);
+    assert_eq!(board.get("/compare/replay?a=fix_bug&b=loop&at=99").status, 404);
+}
+
+#[test]
+fn the_page_opens_the_first_difference() {
+    let (_dir, board) = board();
+    let page = Html::parse_document(board.get("/compare?a=fix_bug&b=loop").text());
+    let says = "Same actions for 1 step. At step 1 A calls run_command, B calls read_file. Before that, at step 0 other \
+                results came back for the first time.";
+    assert_eq!(texts(&page, ".pagehead .says"), [says]);
+    assert_eq!(texts(&page, ".diverge h3 a"), ["Step 1", "Step 1"]);
+    assert_eq!(hrefs(&page, ".diverge h3 a"), ["/runs/fix_bug?step=1", "/runs/loop?step=1"]);
+    assert_eq!(texts(&page, "details.prefix tbody tr .rel"), ["result differs"]);
+    let after = texts(&page, "section > .scroll .align .rel");
+    assert_eq!(after, [vec!["another action", "arguments differ"], vec!["only in A"; 7]].concat());
+    assert_eq!(
+        hrefs(&page, ".pagehead .end a"),
+        ["/compare?a=loop&b=fix_bug", "/compare/replay?a=fix_bug&b=loop&at=1"]
+    );
+    assert_eq!(texts(&page, "[aria-current=page]"), ["Compare"]);
+}
+
+#[test]
+fn odd_pairs_have_a_page() {
+    let (_dir, board) = board();
+    let says = |query: &str| {
+        let response = board.get(&format!("/compare?{query}"));
+        assert_eq!(response.status, 200, "{query}");
+        texts(&Html::parse_document(response.text()), ".pagehead .says").concat()
+    };
+    assert_eq!(says("a=loop&b=loop"), "Same actions in all 4 steps; nothing recorded differs.");
+    assert_eq!(says("a=task_validation_failed&b=task_validation_failed"), "Neither run has a step.");
+    assert!(says("a=task_validation_failed&b=loop").contains("A has no more steps"));
+    assert!(says("run=loop&run=fix_bug&run=a%20b%2Fq060_sigkill").starts_with("3 runs side by side."));
+    let choice = Html::parse_document(board.get("/compare?a=loop").text());
+    assert_eq!(texts(&choice, "h1"), ["Compare"]);
+    assert_eq!(hrefs(&choice, ".likely a"), Vec::<String>::new(), "no other run has its task");
+}
+
+#[test]
+fn two_marked_runs_are_a_and_b() {
+    let (_dir, board) = board();
+    let response = board.get("/compare?run=loop&run=fix_bug");
+    assert_eq!((response.status, response.header("location")), (303, "/compare?a=loop&b=fix_bug"));
+    let table = Html::parse_document(board.get("/?q=steps%3E0&mark=loop&mark=fix_bug").text());
+    assert_eq!(texts(&table, "#tray strong"), ["2 marked"]);
+    let checked = Selector::parse("#rows input[checked]").unwrap();
+    assert_eq!(table.select(&checked).count(), 2);
+    assert!(hrefs(&table, "#facets a").iter().all(|href| href.ends_with("mark=loop&mark=fix_bug")));
+    // A marked run that the filter hides is still sent.
+    let other = Html::parse_document(board.get("/?q=loop&mark=fix_bug").text());
+    let hidden = Selector::parse("#cmp input[type=hidden][name=run][value=fix_bug]").unwrap();
+    assert_eq!(other.select(&hidden).count(), 1);
+}
+
+#[test]
+fn the_command_says_no_where_runs_differ() {
+    let (code, said) = diff(&ours("fix_bug"), &ours("loop"), &[]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("At step 1 A calls run_command, B calls read_file."), "{said}");
+    assert!(said.contains("> 1 run_command"), "{said}");
+    let (code, said) = diff(&ours("loop"), &ours("loop"), &["--json"]);
+    assert_eq!(code, Some(0));
+    let same: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(same["first_divergence"], Value::Null);
+    assert_eq!(same["config"], json!([]));
+}
+
+#[test]
+fn every_pair_of_the_corpus_has_an_answer() {
+    for group in ["q010", "q030", "emulated"] {
+        let runs: Vec<PathBuf> =
+            std::fs::read_dir(corpus().join(group)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let runs: Vec<PathBuf> = runs.into_iter().filter(|run| std::fs::read_dir(run).unwrap().count() > 1).collect();
+        assert!(runs.len() > 2, "{group}");
+        for a in &runs {
+            for b in &runs {
+                let (code, said) = diff(a, b, &["--json"]);
+                let compared: Value = serde_json::from_str(&said).unwrap();
+                let parted = compared["differs"] == true;
+                assert_eq!(code, Some(i32::from(parted)), "{} {}", a.display(), b.display());
+                assert!(a != b || !parted, "{} is not like itself: {}", a.display(), compared["first_divergence"]);
+            }
+        }
+    }
+}
