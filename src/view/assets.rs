@@ -57,10 +57,18 @@ pub static ASSETS: &[Asset] = &[
 ];
 
 /// The scripts every page loads after it is drawn, in this order.
-pub const MODULES: [&str; 9] =
-    ["state.js", "live.js", "news.js", "clock.js", "keys.js", "follow.js", "replay.js", "transport.js", "scores.js"];
-pub const MODULES: [&str; 8] =
-    ["state.js", "live.js", "news.js", "clock.js", "keys.js", "marks.js", "follow.js", "scores.js"];
+pub const MODULES: [&str; 10] = [
+    "state.js",
+    "live.js",
+    "news.js",
+    "clock.js",
+    "keys.js",
+    "marks.js",
+    "follow.js",
+    "replay.js",
+    "transport.js",
+    "scores.js",
+];
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     // FNV-1a over all files: one version for the set, because the files belong together.
