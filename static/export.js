@@ -14,6 +14,7 @@ for (const list of phases) {
 }
 let at = 0; // the place
 let playing = 0;
+let settling = 0;
 let on = false;
 
 const stepAt = (place) => {
@@ -79,7 +80,9 @@ function show() {
   slide.max = places - 1;
   slide.value = at;
   slide.setAttribute("aria-valuetext", where);
-  history.replaceState(null, "", `#step=${step}&event=${event}`);
+  // A browser refuses an address that changes with every key that is held down.
+  clearTimeout(settling);
+  settling = setTimeout(() => on && history.replaceState(null, "", `#step=${step}&event=${event + 1}`), 200);
 }
 
 function to(place) {
@@ -113,14 +116,19 @@ function replay(start) {
   show();
 }
 
+/** Opens the replay at a step with that many of its events told. */
+function open(step, event) {
+  at = (starts[step] ?? 0) + Math.max(0, Math.min(event, (phases[step] ?? []).length) - 1);
+  replay(true);
+}
+
 /** `#step=4&event=2` opens the replay there; `#step-4` is a link of the page. */
 function fromAddress() {
   const cursor = /^#step=(\d+)(?:&event=(\d+))?$/.exec(location.hash);
   const link = /^#step-(\d+)$/.exec(location.hash);
   if (cursor) {
     const step = Math.min(Number(cursor[1]), steps.length - 1);
-    at = starts[step] + Math.min(Number(cursor[2] ?? 0), Math.max(0, phases[step].length - 1));
-    replay(true);
+    open(step, Number(cursor[2] ?? 1));
   } else if (link && on && starts[link[1]] !== undefined) to(starts[link[1]]);
 }
 
@@ -149,7 +157,5 @@ document.addEventListener("keydown", (event) => {
 
 const { step, event } = document.body.dataset;
 if (step !== undefined && !location.hash) {
-  const first = Math.min(Number(step), steps.length - 1);
-  at = (starts[first] ?? 0) + Math.min(Number(event), Math.max(0, (phases[first] ?? []).length - 1));
-  replay(true);
+  open(Math.min(Number(step), steps.length - 1), Number(event));
 } else fromAddress();

@@ -14,10 +14,12 @@ mod history;
 mod read;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use super::diff::{REDACTED, same};
 pub use history::{KeyChange, KeyPath, change_of, changes_of, equal, path_of};
 use read::{Line, keys_of};
+pub use walk::walk;
 
 /// How far back a whole state is looked for, in steps: waits and failed steps record none.
 const MAX_BACK: usize = 64;
@@ -144,15 +146,20 @@ fn fold(
         if let Some((last, count)) = writers.get(&known.key) {
             (known.written, known.changes) = (Some(*last), *count);
         }
-        let at = known.written.filter(|_| known.in_change);
-        known.doubt = match (&known.value, changes.broken) {
-            (None, _) => NOT_THERE,
-            (Some(value), _) if value.trim_matches('"') == REDACTED => BLANKED,
-            (_, Some(broken)) if at.is_none_or(|at| at < broken) => UNREADABLE,
-            _ => "",
-        };
+        known.doubt = doubt_of(known, changes.broken);
     }
     state
+}
+
+/// Why a value is not certain; `broken` is the newest step since the whole state that cannot be read.
+fn doubt_of(known: &KeyAt, broken: Option<usize>) -> &'static str {
+    let at = known.written.filter(|_| known.in_change);
+    match (&known.value, broken) {
+        (None, _) => NOT_THERE,
+        (Some(value), _) if value.trim_matches('"') == REDACTED => BLANKED,
+        (_, Some(broken)) if at.is_none_or(|at| at < broken) => UNREADABLE,
+        _ => "",
+    }
 }
 
 /// What changed between step `n` and the step before it outside of reduce; nothing where it cannot be told.

@@ -27,7 +27,7 @@ pub(super) struct Args {
     /// Open at this step, by its place in steps.jsonl, counted from 0
     #[arg(long, value_name = "N")]
     step: Option<usize>,
-    /// Open at this event of the step, counted from 0
+    /// Open with this many events of the step told; 1 is the first
     #[arg(long, value_name = "M", requires = "step")]
     event: Option<usize>,
     /// Blank the values of keys that name secrets
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 
 fn write(args: &Args, run: &Opened, look: &Look, out: &mut dyn Write) -> Result<()> {
     let failed = |error| Error::new(Kind::Unreadable, "the page could not be written").because(error);
-    let cursor = args.step.map(|step| (step, args.event.unwrap_or_default()));
+    let cursor = args.step.map(|step| (step, args.event.unwrap_or(1)));
     if args.redact {
         let (copy, summary) = run.redacted()?;
         let lens = Lens { summary: &summary, index: copy.index(), lines: &copy, now: look.now, zone: &look.zone };

@@ -36,7 +36,7 @@ pub(super) struct Args {
     /// The events, of the run or of the step
     #[arg(long)]
     events: bool,
-    /// How to print
+    /// How to print; md is a transcript for pasting
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// Print one JSON document; the same as `--format json`
@@ -48,7 +48,6 @@ pub(super) struct Args {
 enum Format {
     #[default]
     Text,
-    /// A compact transcript in Markdown, for pasting
     Md,
     Json,
 }

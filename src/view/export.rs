@@ -41,13 +41,6 @@ pub struct ExportHead {
     pub steps: usize,
 }
 
-impl ExportHead {
-    fn style(&self) -> String {
-        let board = super::assets::find("board.css").map(|asset| String::from_utf8_lossy(asset.bytes));
-        board.unwrap_or_default().into_owned() + STYLE
-    }
-}
-
 /// One step in the file, `#step-{n}`.
 #[derive(Debug, Clone, Template)]
 #[template(path = "parts/export_step.html")]
@@ -65,9 +58,28 @@ pub struct ExportStep {
 /// # Errors
 /// What the writer says; a template that cannot be rendered.
 pub fn write_part(out: &mut dyn Write, part: &impl Template, key: &str) -> io::Result<usize> {
-    let html = offline(&part.render().map_err(io::Error::other)?, key);
+    let html = prepared(part, key)?;
     out.write_all(html.as_bytes())?;
     Ok(html.len())
+}
+
+fn prepared(part: &impl Template, key: &str) -> io::Result<String> {
+    let html = offline(&part.render().map_err(io::Error::other)?, key);
+    // On one page with all steps their scrolling parts are too many, and too alike, to be landmarks.
+    Ok(html.replace(" role=\"region\"", " role=\"group\""))
+}
+
+/// Writes the file up to its first step, with the style sheet in it.
+///
+/// # Errors
+/// What the writer says; a template that cannot be rendered.
+pub fn write_head(out: &mut dyn Write, head: &ExportHead, key: &str) -> io::Result<usize> {
+    let html = prepared(head, key)?;
+    let board = super::assets::find("board.css").map(|asset| String::from_utf8_lossy(asset.bytes)).unwrap_or_default();
+    // Words of a trace are escaped, so the first end of a head is that of the page.
+    let (before, after) = html.split_once("</head>").unwrap_or((&html, ""));
+    write!(out, "{before}<style nonce=\"{}\">{board}{STYLE}</style>\n</head>{after}", head.nonce)?;
+    Ok(html.len() + board.len() + STYLE.len())
 }
 
 /// Writes the end of the file: the states as data, and the script.

@@ -23,7 +23,7 @@ use crate::view::fill::{Export, Lens, write_export};
 pub(super) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
     let cursor = params.number("step").and_then(|step| Ok((step, params.number("event")?)));
     let cursor = match cursor {
-        Ok((step, event)) => step.map(|step| (step, event.unwrap_or_default())),
+        Ok((step, event)) => step.map(|step| (step, event.unwrap_or(1))),
         Err(error) => return error.respond(&state, false),
     };
     let redact = params.text("redact") == "1";

@@ -117,7 +117,7 @@ fn help_of_every_command() {
     Options:
           --step <N>         One step in full, by its place in steps.jsonl, counted from 0
           --events           The events, of the run or of the step
-          --format <FORMAT>  How to print [default: text] [possible values: text, json]
+          --format <FORMAT>  How to print; md is a transcript for pasting [default: text] [possible values: text, md, json]
           --json             Print one JSON document; the same as `--format json`
       -h, --help             Print help
     "#);

@@ -75,7 +75,10 @@ fn rules_are_asked_each_and_together_and_a_query_selects_the_runs() {
     let (each, all) = (&json["rules"], &json["together"]);
     let cut = |rule: &Value| rule["runs_cut"].as_u64().unwrap();
     assert!(cut(all) >= cut(&each[0]).max(cut(&each[1])), "{json}");
-    let page = Html::parse_document(board.get("/whatif?q=steps%3Cmany&rule=max_steps%3D2").text());
+    let page = until("the question is answered", || {
+        let page = Html::parse_document(board.get("/whatif?q=steps%3Cmany&rule=max_steps%3D2").text());
+        (!texts(&page, "#rule-0 th").is_empty()).then_some(page)
+    });
     assert_eq!(texts(&page, "#ignored code"), ["steps<many"]);
     assert_eq!(texts(&page, "#rule-0 th"), ["max_steps=2"]);
     assert!(texts(&page, "#rule-1 th").is_empty(), "one rule is not asked together with itself");

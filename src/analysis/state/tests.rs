@@ -11,8 +11,8 @@ fn open(run: &str) -> Files {
     Files::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join(run))
 }
 
-/// Walks a run: the keys that changed outside of reduce, and how many steps could be checked.
-fn walk(files: &Files) -> (BTreeSet<String>, usize) {
+/// Goes through a run: the keys that changed outside of reduce, and how many steps could be checked.
+fn observed_as_left(files: &Files) -> (BTreeSet<String>, usize) {
     let mut keys = BTreeSet::new();
     let mut checked = 0;
     for n in 1..files.index.steps().len() {
@@ -40,7 +40,7 @@ fn a_state_is_the_one_that_the_next_step_observes_but_for_what_changes_outside_o
     let mut checked = 0;
     for group in ["q010", "q030", "q060", "emulated"] {
         for path in runs_below(&format!("tests/corpus/{group}")) {
-            let (keys, steps) = walk(&Files::open(&path));
+            let (keys, steps) = observed_as_left(&Files::open(&path));
             checked += steps;
             // The engine counts its steps, keeps books in metadata, and sets the result and the reason without a diff.
             let own = ["current_step", "metadata", "final_result", "stop_reason"];
@@ -118,4 +118,29 @@ fn a_step_that_changes_very_many_keys_loses_none() {
     assert_eq!((state.base, state.keys.len()), (Base::Nowhere, 100));
     assert_eq!(state.get("k99").unwrap().value.as_deref(), Some("99"));
     assert_eq!(changes_of(&files.index, &files, "k99", 0), [0]);
+}
+
+#[test]
+fn a_walk_through_a_run_meets_the_state_of_every_step() {
+    let mut met = 0;
+    for group in ["sample_runs", "tests/corpus/q010", "tests/corpus/q030", "tests/corpus/q060", "tests/corpus/emulated"]
+    {
+        for path in runs_below(group) {
+            let files = Files::open(&path);
+            let mut steps = 0;
+            walk(&files.index, &files, &mut |n, keys| {
+                let by_name = |keys: &[KeyAt]| {
+                    let named = keys.iter().map(|known| (known.key.clone(), known.clone()));
+                    named.collect::<std::collections::BTreeMap<_, _>>()
+                };
+                let state = state_at(&files.index, &files, n).unwrap();
+                assert_eq!(by_name(keys), by_name(&state.keys), "{}: step {n}", path.display());
+                steps += 1;
+                true
+            });
+            assert_eq!(steps, files.index.steps().len(), "{}", path.display());
+            met += steps;
+        }
+    }
+    assert!(met > 400, "{met} steps were met");
 }

@@ -7,10 +7,10 @@ use std::io::{self, Write};
 use base64::Engine as _;
 
 use super::{Lens, StepPlace, head, phase, readable, scores_body, step_view, verdict};
-use crate::analysis::state::state_at;
+use crate::analysis::state::walk;
 use crate::model::TraceFile;
 use crate::model::json::Json;
-use crate::view::export::{ExportHead, ExportStep, picture_type, write_end, write_part};
+use crate::view::export::{ExportHead, ExportStep, picture_type, write_end, write_head, write_part};
 use crate::view::format;
 use crate::view::scores::Query;
 use crate::view::step::{StepLink, StepView};
@@ -26,7 +26,7 @@ const MAX_VALUE: usize = 2_000;
 
 /// How a run is saved.
 pub struct Export<'a> {
-    /// The step and the event of it at which the file opens; without one, at the verdict.
+    /// The step at which the file opens and how many of its events are told, as on the replay; without one, the verdict.
     pub cursor: Option<(usize, usize)>,
     /// How many secrets were blanked, where that was asked for.
     pub redacted: Option<usize>,
@@ -58,7 +58,7 @@ pub fn write_export(lens: &Lens<'_>, export: &Export<'_>, out: &mut dyn Write) -
         scores: scored.then(|| scores_body(lens, &Query::default())),
         steps: total,
     };
-    let mut written = write_part(out, &page, lens.key())?;
+    let mut written = write_head(out, &page, lens.key())?;
     let mut pictures = 0;
     for n in 0..total {
         let mut view = step_view(lens, n, StepPlace::Alone).unwrap_or_default();
@@ -71,7 +71,7 @@ pub fn write_export(lens: &Lens<'_>, export: &Export<'_>, out: &mut dyn Write) -
         let step = ExportStep { view, phases: phases(lens, n), left_out: left_out.into() };
         written += write_part(out, &step, lens.key())?;
     }
-    write_end(out, &states(lens, total), &nonce)
+    write_end(out, &states(lens), &nonce)
 }
 
 /// What the file says about itself.
@@ -139,21 +139,20 @@ fn phases(lens: &Lens<'_>, n: usize) -> String {
 
 /// For each step the keys whose value or writer is another than after the step before, as JSON:
 /// `[key, value or null, writer or null, doubt]`.
-fn states(lens: &Lens<'_>, total: usize) -> String {
+fn states(lens: &Lens<'_>) -> String {
     let mut known: BTreeMap<String, (Option<String>, Option<usize>)> = BTreeMap::new();
     let mut out = String::from("[");
-    for n in 0..total {
-        let Some(state) = state_at(lens.index, lens.lines, n).filter(|_| out.len() < MAX_STATES) else { break };
+    walk(lens.index, lens.lines, &mut |n, keys| {
         out.push_str(if n == 0 { "[" } else { ",\n[" });
         let mut first = true;
-        for key in state.keys {
-            let told = (key.value, key.written);
-            if known.get(&key.key) == Some(&told) {
+        for key in keys {
+            if known.get(&key.key).is_some_and(|(value, written)| *value == key.value && *written == key.written) {
                 continue;
             }
+            known.insert(key.key.clone(), (key.value.clone(), key.written));
             let quote = |text: &str| Json::String(text.into()).to_string();
-            let value = told.0.as_deref().map_or_else(|| "null".to_owned(), |value| quote(&cut(value)));
-            let writer = told.1.map_or_else(|| "null".to_owned(), |step| step.to_string());
+            let value = key.value.as_deref().map_or_else(|| "null".to_owned(), |value| quote(&cut(value)));
+            let writer = key.written.map_or_else(|| "null".to_owned(), |step| step.to_string());
             out.push_str(if first { "" } else { "," });
             out.push_str(&format!(
                 "[{},{value},{writer},{}]",
@@ -161,10 +160,10 @@ fn states(lens: &Lens<'_>, total: usize) -> String {
                 quote(key.doubt)
             ));
             first = false;
-            known.insert(key.key, told);
         }
         out.push(']');
-    }
+        out.len() < MAX_STATES
+    });
     out.push(']');
     out
 }

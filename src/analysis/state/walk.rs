@@ -1,0 +1,77 @@
+//! What is the state after each step, one after the other? Each line is read once, where [`state_at`](super::state_at)
+//! would begin anew for every step.
+
+use std::collections::HashMap;
+
+use super::read::{Line, keys_of};
+use super::{KeyAt, doubt_of, is_ours, whole};
+use crate::model::{Index, Lines, TraceFile};
+
+/// Tells `each` the state after every step, in order, until it says `false`. The states are those of
+/// [`state_at`](super::state_at), with keys in the order in which they first appeared.
+pub fn walk(index: &Index, lines: &dyn Lines, each: &mut dyn FnMut(usize, &[KeyAt]) -> bool) {
+    let mut state = State::default();
+    for (n, head) in index.steps().iter().enumerate() {
+        if n == 0 || index.lap_starts().contains(&n) {
+            state = State::default();
+            if is_ours(index) {
+                state.begin_with(whole(index, lines, n, n).1);
+            }
+        }
+        let line = Line::read(lines, TraceFile::Steps, head.span);
+        let observed = line.as_ref().filter(|_| !is_ours(index)).and_then(Line::observed);
+        if let Some(observed) = observed {
+            state.begin_with(observed);
+        }
+        if !head.fate.is_readable() {
+            state.broken = Some(n);
+        }
+        for key in keys_of(index, lines, n) {
+            let value = line.as_ref().and_then(|line| line.side(&key, "after"));
+            let changes = state.writers.get(key.as_ref()).map_or(0, |(_, changes)| *changes);
+            state.writers.insert(key.to_string(), (n, changes + 1));
+            state.set(key.into_owned(), value, true);
+        }
+        let broken = state.broken;
+        for known in &mut state.keys {
+            known.doubt = doubt_of(known, broken);
+        }
+        if !each(n, &state.keys) {
+            return;
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    keys: Vec<KeyAt>,
+    places: HashMap<String, usize>,
+    /// Per key the last step that wrote it, and how many did.
+    writers: HashMap<String, (usize, usize)>,
+    /// The newest step since the whole state that cannot be read.
+    broken: Option<usize>,
+}
+
+impl State {
+    /// Takes a whole state; who wrote what stays known.
+    fn begin_with(&mut self, whole: Vec<(String, String)>) {
+        self.keys.clear();
+        self.places.clear();
+        self.broken = None;
+        for (key, value) in whole {
+            self.set(key, Some(value), false);
+        }
+    }
+
+    fn set(&mut self, key: String, value: Option<String>, in_change: bool) {
+        let (written, changes) = self.writers.get(&key).map_or((None, 0), |(step, count)| (Some(*step), *count));
+        let fresh = KeyAt { key, value, written, in_change, changes, doubt: "" };
+        match self.places.get(&fresh.key).and_then(|place| self.keys.get_mut(*place)) {
+            Some(known) => *known = fresh,
+            None => {
+                self.places.insert(fresh.key.clone(), self.keys.len());
+                self.keys.push(fresh);
+            }
+        }
+    }
+}
