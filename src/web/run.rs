@@ -193,7 +193,7 @@ async fn run_pulse(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<
             pulse: pulse_from(lens, revision, &shown, known.map(|_| total)),
             title: Some(fill::content_title(lens, &part_title(lens, &shown.tab, read.filter(|_| !follow))).into()),
             head: Some(fill::head(lens)),
-            verdict: Some(fill::verdict(lens)),
+            verdict: (shown.tab != "state").then(|| fill::verdict(lens)),
             tabs: Some(fill::tabs(lens, &shown.tab)),
             ..RunPulse::default()
         };
