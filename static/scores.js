@@ -74,7 +74,7 @@ document.addEventListener("htmx:after:swap", () => {
   else if (focused) show(chart(focused), focused);
 });
 
-// An axis or a critic that is chosen is shown at once; without scripts there is the button.
+// An axis, a critic or a row that is chosen is shown at once; without scripts there is the button.
 document.addEventListener("change", ({ target }) => {
-  if (target.matches("#chartform [type=radio], #chartform select")) target.form.requestSubmit();
+  if (target.matches("#chartform [type=radio], #chartform select, #lockform [type=range]")) target.form.requestSubmit();
 });
