@@ -1,4 +1,4 @@
-//! Do two steps ask for the same, and do they get the same? Hashes of the whole of it, where the index keeps only its
+//! Do two steps ask for the same, get the same and change the state alike? Hashes of the whole of it, where the index keeps only its
 //! beginning.
 //!
 //! What differs from run to run without anybody having decided it stays out: of an action only its name and its
@@ -64,6 +64,16 @@ impl Print {
     pub(super) fn done(self) -> u64 {
         self.0.finish()
     }
+}
+
+/// The hash of what a step changed in the state: each key with what it was and became. Order and spelling do not count;
+/// no change at all is one hash, whether it is written as `{}`, as `null` or not at all.
+pub(super) fn of_state<T>(diff: &Kept<'_, T>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    if let Some(changes) = diff.raw.map(Json::from_raw).filter(|changes| !changes.is_empty()) {
+        json::hash(&changes, &mut hasher);
+    }
+    hasher.finish()
 }
 
 /// The hash of a line that nothing can be read of.

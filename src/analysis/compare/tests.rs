@@ -57,13 +57,27 @@ fn like_actions_part_by_what_came_of_them() {
     let failed = act("run", "t", r#", "action_results": [{"status": "error", "error": "no"}]"#);
     assert_eq!(parted(&[result("1")], &[failed]).0, "error");
     assert_eq!(parted(&[end("y", "continue")], &[end("y", "stop")]).0, "critic");
-    let changed = |key: &str| act("run", "t", &format!(r#", "state_diff": {{"{key}": {{"before": 1, "after": 2}}}}"#));
-    assert_eq!(parted(&[changed("a")], &[changed("b")]).0, "state");
-    assert_eq!(
-        parted(&[changed("a")], &[changed("a")]),
-        ("none", None, "Same actions in the one step; nothing recorded differs.".to_owned())
-    );
+    let failed = end("y", "failed");
+    assert_eq!(parted(&[end("y", "continue")], &[failed]).0, "critic");
+    let says = "The same actions, results, critics, scores and state changes in";
+    assert_eq!(parted(&[result("1")], &[result("1")]), ("none", None, format!("{says} the one step.")));
+    let two = [result("1"), result("2")];
+    assert_eq!(parted(&two, &two).2, format!("{says} all 2 steps."));
     assert_eq!(parted(&[], &[]).2, "Neither run has a step.");
+}
+
+#[test]
+fn states_part_by_keys_and_by_values() {
+    let changed = |diff: &str| vec![act("run", "t", &format!(r#", "state_diff": {{{diff}}}"#))];
+    let (a, b) = (r#""k": {"before": 1, "after": 2}"#, r#""l": {"before": "x", "after": "y"}"#);
+    let both = changed(&format!("{a}, {b}"));
+    for other in [a, r#""k": {"before": 1, "after": 3}"#, r#""k": {"before": 0, "after": 2}"#] {
+        let (what, _, says) = parted(&both, &changed(&format!("{other}, {}", b.replace('y', "z"))));
+        assert_eq!(what, "state", "{other}");
+        assert_eq!(says, "Same actions in the one step. At step 0 the state changed in another way.");
+    }
+    assert_eq!(parted(&both, &changed(a)).0, "state");
+    assert_eq!(parted(&both, &changed(&format!(r#"{b}, "k":{{"after":2.0,"before":1}}"#))).0, "none");
 }
 
 #[test]

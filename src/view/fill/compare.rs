@@ -199,7 +199,7 @@ fn common_words(comparison: &Comparison, common: usize, a: &Lens<'_>, b: &Lens<'
     }
     let unlike = rows.iter().filter(|row| row.relation != Relation::Same).count();
     if unlike > 0 {
-        parts.push(format!("results or scores differ in {}", format::counted(unlike, "step")));
+        parts.push(format!("results, critics, scores or states differ in {}", format::counted(unlike, "step")));
     }
     parts.retain(|part| !part.is_empty());
     parts.join(" · ")

@@ -30,7 +30,7 @@ pub struct Compare {
     pub aligned: Vec<Pair>,
     /// How many rows both do the same from the beginning on.
     pub common_prefix: usize,
-    /// Where they part; `null` where nothing recorded differs.
+    /// Where they part; `null` where nothing that is compared differs.
     pub first_divergence: Option<Divergence>,
     /// The first row before that at which something differs although both do the same.
     pub first_unlike: Option<Divergence>,
