@@ -47,6 +47,11 @@ fn two_answers_are_judged() {
     assert!(says.ends_with("At step 0 both answer: A is accepted, B is sent back by its critic."), "{says}");
     let (_, _, says) = parted(&[end("yes", "continue")], &[end("no", "continue")]);
     assert!(says.ends_with("both answer, in other words."), "{says}");
+    let alone = r#""decision": {"mode": "final", "final_answer": "no"}"#.to_owned();
+    for unjudged in [alone, end("no", "failed"), end("no", "ponder")] {
+        let (_, _, says) = parted(&[unjudged], &[end("yes", "stop")]);
+        assert!(says.ends_with("A is not judged, B is stopped by its critic."), "{says}");
+    }
 }
 
 #[test]

@@ -86,8 +86,11 @@ fn fate(step: &StepHead) -> &'static str {
         "sent back by its critic"
     } else if step.asked(CriticAction::Stop) {
         "stopped by its critic"
-    } else {
+    } else if step.critics.iter().any(|mark| mark.action == CriticAction::Continue) {
         "accepted"
+    } else {
+        // No critic spoke, or those that did failed or asked for something that nobody knows.
+        "not judged"
     }
 }
 
