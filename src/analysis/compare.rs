@@ -13,7 +13,7 @@ mod tests;
 mod words;
 
 pub use align::{Pair, align};
-pub use config::{Config, Setting, config};
+pub use config::{Config, MAX_DIFFERS, Setting, config};
 pub use metrics::{Measure, Unit, measures};
 
 use crate::model::{CriticAction, Index, StepHead};

@@ -133,6 +133,26 @@ fn what_is_not_recorded_does_not_differ() {
 }
 
 #[test]
+fn manifests_of_many_members_are_compared_and_the_rest_is_counted() {
+    let manifest = |side: u32, from: u32| {
+        let members: Vec<String> = (from..from + 100_000).map(|n| format!(r#""k{n}": "{side} {n}""#)).collect();
+        format!(r#"{{"seed": {side}, "z": 1, {}}}"#, members.join(", "))
+    };
+    let config = settings(&manifest(1, 0), &manifest(2, 50_000));
+    assert_eq!((config.differs.len(), config.count()), (MAX_DIFFERS, 150_001));
+    assert_eq!(config.differs[0].path, "seed", "what has most effect is not among those left out");
+    assert_eq!(config.equal, ["z"]);
+    assert_eq!(settings(r#"{"a": 1}"#, r#"{"a": 2}"#).more, 0);
+}
+
+#[test]
+fn items_that_share_a_name_are_compared_as_a_list() {
+    let list = |last: u32| format!(r#"{{"tools": [{{"name": "t", "d": 1}}, {{"name": "t", "d": {last}}}]}}"#);
+    let config = settings(&list(1), &list(2));
+    assert_eq!(config.differs.iter().map(|setting| setting.path.as_str()).collect::<Vec<_>>(), ["tools"]);
+}
+
+#[test]
 fn numbers_that_are_not_recorded_stay_unknown() {
     let index = run(&[end("yes", "retry")]);
     let summary = summary(&RunKey::new("r"), String::new(), &index, Outside::default());
