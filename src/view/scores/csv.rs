@@ -1,8 +1,10 @@
 //! How do scores become a table for other programs? CSV with a row for each step that has critics, a column for each
 //! critic, and every number spelled as in the file.
 //!
-//! A critic that gave two scores in one step has two rows there. Quoting and line ends are those of RFC 4180.
+//! A critic that gave two scores in one step has two rows there. Quoting and line ends are those of RFC 4180. A word
+//! that a spreadsheet would run as a formula has an apostrophe before it: traces hold what models wrote.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
@@ -91,6 +93,12 @@ fn number(score: Option<f64>) -> String {
     score.map(|score| score.to_string()).unwrap_or_default()
 }
 
+/// A field as it is, or a word that would be a formula with an apostrophe before it. A number is none, whatever its sign.
+fn harmless(field: &str) -> Cow<'_, str> {
+    let runs = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
+    if runs { Cow::Owned(format!("'{field}")) } else { Cow::Borrowed(field) }
+}
+
 /// What a critic asked for, in its own word; `None` where it let the run go on.
 fn word(action: CriticAction, said: Option<&Said>) -> Option<String> {
     let known = match action {
@@ -108,6 +116,7 @@ fn write_row<'t>(out: &mut dyn Write, fields: impl Iterator<Item = &'t str>) -> 
         if at > 0 {
             out.write_all(b",")?;
         }
+        let field = harmless(field);
         if field.contains([',', '"', '\r', '\n']) {
             write!(out, "\"{}\"", field.replace('"', "\"\""))?;
         } else {
@@ -138,6 +147,22 @@ mod tests {
 
     fn output(name: &str, score: &str) -> String {
         format!(r#"{{"critic_name": "{name}", "score": {score}}}"#)
+    }
+
+    #[test]
+    fn words_are_no_formulas_and_numbers_stay_as_recorded() {
+        let text = table(Some("@run"), &[output("=1+1", "-0.50")]);
+        assert_eq!(text, "run,step,step_id,'=1+1,asked\r\n'@run,0,0,-0.50,\r\n");
+        for number in ["-0.50", "+1", "-1e-3", "-Infinity", "1"] {
+            assert_eq!(harmless(number), number);
+        }
+        let words = [r#""=cmd|'/c calc'!A1""#, r#""+x""#, r#""-1+2""#, r#""@SUM(1)""#, r#""\t=1""#, r#""high""#];
+        let steps: Vec<String> = words.iter().map(|score| output("a", score)).collect();
+        let text = table(None, &steps);
+        let cells: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split(',').nth(2)).collect();
+        assert_eq!(cells, ["'=cmd|'/c calc'!A1", "'+x", "'-1+2", "'@SUM(1)", "'\t=1", "high"]);
+        let asked = table(None, &[r#"{"critic_name": "-x", "action": "retry"}"#.to_owned()]);
+        assert_eq!(asked, "step,step_id,'-x,asked\r\n0,0,,'-x retry\r\n");
     }
 
     #[test]
