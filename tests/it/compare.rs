@@ -116,6 +116,30 @@ fn odd_pairs_have_a_page() {
 }
 
 #[test]
+fn the_scores_of_more_than_six_runs_are_a_band() {
+    let dir = tempfile::tempdir().unwrap();
+    for n in 0..8 {
+        copy(&ours("fix_bug"), &dir.path().join(format!("r{n}")));
+    }
+    copy(&ours("loop"), &dir.path().join("silent"));
+    let board = Board::serve(dir.path());
+    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    let page = |runs: usize| {
+        let runs: Vec<String> = (0..runs).map(|n| format!("run=r{n}")).collect();
+        Html::parse_document(board.get(&format!("/compare?{}&run=silent", runs.join("&"))).text())
+    };
+    let band = page(8);
+    let quart = Selector::parse("#compare .overlay .quart").unwrap();
+    assert_eq!(band.select(&quart).count(), 1);
+    assert_eq!(texts(&band, "#compare .overlay svg > title"), ["Lowest critic score of each step, 9 runs"]);
+    assert!(texts(&band, "#compare figcaption").concat().starts_with("The band is where the middle half"));
+    assert_eq!(texts(&band, "#compare .overlay svg .strong"), ["A"], "the first alone has a line");
+    let lines = page(5);
+    assert_eq!((lines.select(&quart).count(), texts(&lines, "#compare figcaption").len()), (0, 0));
+    assert_eq!(texts(&lines, "#compare .overlay svg .strong").len(), 5, "a run without scores has no line");
+}
+
+#[test]
 fn two_marked_runs_are_a_and_b() {
     let (_dir, board) = board();
     let response = board.get("/compare?run=loop&run=fix_bug");
