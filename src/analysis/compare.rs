@@ -2,7 +2,8 @@
 //!
 //! Runs part where what they *do* differs first: an action, its arguments, an answer, or a step that only one of them
 //! has. Where they never do, they part at the first step that was *judged* or *answered* differently: a result, an
-//! error, what a critic asked for, a score, the keys of the state that changed. Reads no line: all of it is in the index.
+//! error, a critic or what it asked for, a score that is a number, the changes of the state. Reads no line: all of it is
+//! in the index, so reasons of critics, patches in full and scores that are words are not compared.
 
 mod align;
 mod config;
@@ -12,10 +13,10 @@ mod tests;
 mod words;
 
 pub use align::{Pair, align};
-pub use config::{Config, Setting, config};
+pub use config::{Config, MAX_DIFFERS, Setting, config};
 pub use metrics::{Measure, Unit, measures};
 
-use crate::model::{CriticAction, Index, StepHead, Symbol};
+use crate::model::{CriticAction, Index, StepHead};
 
 /// How the two steps of a row relate. Later ones weigh less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,13 +35,13 @@ pub enum Relation {
     Result,
     /// Another error, or an error in one of them only.
     Error,
-    /// A critic asks for something else.
+    /// Another critic speaks, or one asks for something else.
     Critic,
     /// A critic gives another score.
     Score,
-    /// Other keys of the state change.
+    /// The state changes in another way: other keys, or other values before or after.
     State,
-    /// Nothing that the index holds differs.
+    /// Nothing that is compared differs.
     Same,
 }
 
@@ -99,7 +100,7 @@ pub struct Row {
 pub struct Comparison {
     /// Every step of both runs, side by side.
     pub rows: Vec<Row>,
-    /// The row at which the runs part; `None` where nothing recorded differs.
+    /// The row at which the runs part; `None` where nothing that is compared differs.
     pub first: Option<usize>,
     /// The first row before it at which something differs although both do the same.
     pub before: Option<usize>,
@@ -165,20 +166,15 @@ fn after(a: &Index, b: &Index, (n, one): (usize, &StepHead), (m, other): (usize,
     if one.result_hash != other.result_hash {
         return Relation::Result;
     }
-    let verdicts = |step: &StepHead| [CriticAction::Retry, CriticAction::Stop].map(|action| step.asked(action));
-    if verdicts(one) != verdicts(other) {
+    let critics = |index: &Index, step: &StepHead| -> Vec<(String, CriticAction, bool)> {
+        step.critics.iter().map(|mark| (index.name(mark.name).to_owned(), mark.action, mark.patches)).collect()
+    };
+    if critics(a, one) != critics(b, other) {
         return Relation::Critic;
     }
-    let scores = |index: &Index, step: &StepHead| -> Vec<(String, Option<f64>)> {
-        step.critics.iter().map(|mark| (index.name(mark.name).to_owned(), mark.score)).collect()
-    };
-    if scores(a, one) != scores(b, other) {
+    let scores = |step: &StepHead| -> Vec<Option<f64>> { step.critics.iter().map(|mark| mark.score).collect() };
+    if scores(one) != scores(other) {
         return Relation::Score;
     }
-    let changed = |index: &Index, step: &StepHead| {
-        let mut keys: Vec<String> = step.changed.iter().map(|key: &Symbol| index.name(*key).to_owned()).collect();
-        keys.sort_unstable();
-        keys
-    };
-    if changed(a, one) == changed(b, other) { Relation::Same } else { Relation::State }
+    if one.state_hash == other.state_hash { Relation::Same } else { Relation::State }
 }

@@ -111,8 +111,8 @@ fn write_metrics(out: &mut dyn Write, a: &Side<'_>, b: &Side<'_>, look: &Look) -
 }
 
 fn write_config(out: &mut dyn Write, config: &Config, look: &Look) -> io::Result<()> {
-    let keys = counted(config.differs.len(), "setting");
-    let verb = if config.differs.len() == 1 { "differs" } else { "differ" };
+    let keys = counted(config.count(), "setting");
+    let verb = if config.count() == 1 { "differs" } else { "differ" };
     let equal = config.equal.len();
     writeln!(out, "\n{}  {keys} {verb}, {equal} equal", look.paint(Ink::Heading, "settings"))?;
     for setting in &config.differs {
@@ -121,6 +121,13 @@ fn write_config(out: &mut dyn Write, config: &Config, look: &Look) -> io::Result
         };
         let path = visible_line(&setting.path);
         writeln!(out, "  {path}  {} → {}", value(&setting.a), value(&setting.b))?;
+    }
+    if config.more > 0 {
+        writeln!(
+            out,
+            "  {}",
+            look.paint(Ink::Dim, &format!("and {} that differ", counted(config.more, "more setting")))
+        )?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::look::{Ink, Look};
 use super::open::Opened;
 use super::{Done, write_json};
 use crate::analysis::format::{MISSING, counted, score, visible_line};
-use crate::analysis::scores::{Lane, Scores, course};
+use crate::analysis::scores::{Lane, Point, Scores, course};
 use crate::error::Error;
 use crate::model::{CriticAction, TraceFile};
 use crate::view::scores::{CsvRun, write_csv};
@@ -17,6 +17,8 @@ use crate::view::wire;
 
 /// A wider column would push the others off the screen.
 const MAX_WIDTH: usize = 24;
+/// More columns than this fit on no screen.
+const MAX_CRITICS: usize = 24;
 
 /// Print critic scores by step, one column per critic
 #[derive(Debug, clap::Args)]
@@ -116,39 +118,63 @@ fn text(path: &str, run: Result<&Opened, &Error>, look: &Look, out: &mut dyn Wri
     }
     let of = format!("{} in {}", counted(scores.lanes.len(), "critic"), counted(scores.steps, "step"));
     writeln!(out, "{shown}: {of}")?;
-    for lane in &scores.lanes {
+    let shown = scores.lanes.get(..MAX_CRITICS).unwrap_or(&scores.lanes);
+    for lane in shown {
         writeln!(out, "  {} {}", look.paint(Ink::Dim, &format!("{}:", visible_line(&lane.name))), course(lane))?;
     }
-    let columns: Vec<(String, Vec<String>)> = scores.lanes.iter().map(|lane| column(lane, scores.steps)).collect();
-    let widths: Vec<usize> = columns
-        .iter()
-        .map(|(name, cells)| cells.iter().chain([name]).map(|text| text.chars().count()).max().unwrap_or_default())
-        .collect();
-    let row = |step: &str, cells: &[&str]| {
-        let cells = cells.iter().zip(&widths).map(|(text, width)| format!("  {text:>width$}"));
+    let left_out = scores.lanes.len() - shown.len();
+    if left_out > 0 {
+        let more = format!("{} left out; --csv and --json have all of them", counted(left_out, "more critic"));
+        writeln!(out, "  {}", look.paint(Ink::Dim, &more))?;
+    }
+    let mut columns: Vec<Column<'_>> = shown.iter().map(Column::of).collect();
+    let row = |step: &str, cells: &mut dyn Iterator<Item = (String, usize)>| {
+        let cells = cells.map(|(text, width)| format!("  {text:>width$}"));
         format!("  {step:>6}{}", cells.collect::<String>())
     };
-    let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
-    writeln!(out, "{}", look.paint(Ink::Dim, &row("step", &names)))?;
+    let head = row("step", &mut columns.iter().map(|column| (column.name.clone(), column.width)));
+    writeln!(out, "{}", look.paint(Ink::Dim, &head))?;
     for n in 0..scores.steps {
-        let cells: Vec<&str> = columns.iter().map(|(_, cells)| cells.get(n).map_or(MISSING, String::as_str)).collect();
-        writeln!(out, "{}", row(&run.index.label(n), &cells))?;
+        let mut cells = columns.iter_mut().map(|column| (column.cell(n), column.width));
+        writeln!(out, "{}", row(&run.index.label(n), &mut cells))?;
     }
     Ok(())
 }
 
-/// The head and a cell for each step: the score and what was asked for.
-fn column(lane: &Lane, steps: usize) -> (String, Vec<String>) {
-    let name = visible_line(&lane.name);
-    let name = if name.chars().count() > MAX_WIDTH {
-        let start: String = name.chars().take(MAX_WIDTH - 1).collect();
-        format!("{start}…")
-    } else {
-        name.into_owned()
-    };
-    let mut cells = vec![String::new(); steps];
-    for point in &lane.points {
-        let Some(cell) = cells.get_mut(point.n) else { continue };
+/// A critic's column while it is written.
+struct Column<'s> {
+    name: String,
+    width: usize,
+    /// What it said at steps that are still to be written.
+    rest: &'s [Point],
+}
+
+impl<'s> Column<'s> {
+    fn of(lane: &'s Lane) -> Self {
+        let name = visible_line(&lane.name);
+        let name = if name.chars().count() > MAX_WIDTH {
+            let start: String = name.chars().take(MAX_WIDTH - 1).collect();
+            format!("{start}…")
+        } else {
+            name.into_owned()
+        };
+        let cells = lane.points.chunk_by(|a, b| a.n == b.n).map(|points| cell(points).chars().count());
+        let width = cells.max().unwrap_or_default().max(name.chars().count());
+        Self { name, width, rest: &lane.points }
+    }
+
+    /// The cell of step `n`; steps are asked for in order.
+    fn cell(&mut self, n: usize) -> String {
+        let here = self.rest.iter().take_while(|point| point.n <= n).count();
+        let (points, rest) = self.rest.split_at(here);
+        self.rest = rest;
+        if points.is_empty() { MISSING.to_owned() } else { cell(points) }
+    }
+}
+
+/// What a critic said at one step: what it asked for and the score.
+fn cell(points: &[Point]) -> String {
+    let said = points.iter().map(|point| {
         let asked = match point.action {
             CriticAction::Continue => "",
             CriticAction::Retry => "retry ",
@@ -156,12 +182,7 @@ fn column(lane: &Lane, steps: usize) -> (String, Vec<String>) {
             CriticAction::Failed => "failed ",
             CriticAction::Other => "other ",
         };
-        let number = point.score.map_or_else(|| "no score".to_owned(), score);
-        let between = if cell.is_empty() { "" } else { " / " };
-        cell.push_str(&format!("{between}{asked}{number}"));
-    }
-    for cell in cells.iter_mut().filter(|cell| cell.is_empty()) {
-        MISSING.clone_into(cell);
-    }
-    (name, cells)
+        format!("{asked}{}", point.score.map_or_else(|| "no score".to_owned(), score))
+    });
+    said.collect::<Vec<_>>().join(" / ")
 }

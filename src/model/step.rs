@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::value::RawValue;
 
-use super::fingerprint::{Kept, Print, of_line};
+use super::fingerprint::{Kept, Print, of_line, of_state};
 use super::json::Members;
 use super::loose::{Keys, Many, Maybe, Scalar, wire};
 use super::names::capped;
@@ -47,6 +47,8 @@ pub struct StepHead {
     pub asked_hash: u64,
     /// A hash of what came of it: the results of the actions but for their `metadata`.
     pub result_hash: u64,
+    /// A hash of what changed in the state: all keys of `state_diff` with their values, before and after.
+    pub state_hash: u64,
     /// How many actions the decision holds.
     pub actions: u32,
     /// The names of the actions, in order.
@@ -172,7 +174,7 @@ wire! {
         action_results: Many<'a, Kept<'a, Maybe<'a, ResultWire<'a>>>>,
         tool_invocations: Many<'a, Maybe<'a, InvocationWire<'a>>>,
         critic_outputs: Many<'a, Maybe<'a, CriticWire<'a>>>,
-        state_diff: Maybe<'a, Members<'a>>,
+        state_diff: Kept<'a, Maybe<'a, Members<'a>>>,
         context: Maybe<'a, ContextWire<'a>>,
         model_response: Maybe<'a, ResponseWire<'a>>,
         facts: Option<&'a RawValue>,
@@ -271,7 +273,8 @@ impl StepWire<'_> {
         let mut results = Print::default();
         self.action_results.items.iter().for_each(|result| results.result(result));
         head.result_hash = results.done();
-        if let Some(Members(keys)) = self.state_diff.value() {
+        head.state_hash = of_state(&self.state_diff);
+        if let Some(Members(keys)) = self.state_diff.value.value() {
             head.changed = keys.iter().take(MAX_CHANGED).map(|(key, _)| names.intern(&key.0)).collect();
             let changes = head.changed.iter().zip(keys);
             head.links = changes.map(|(key, (_, change))| link(*key, change.get())).collect();
@@ -312,11 +315,11 @@ impl StepWire<'_> {
                 odd(field, other.type_name(), "an array");
             }
         }
-        match self.state_diff.other() {
+        match self.state_diff.value.other() {
             Some(other) if !other.is_nothing() => odd("state_diff", other.type_name(), "an object"),
             _ => {}
         }
-        let keys = self.state_diff.value().map_or(&[][..], |Members(keys)| keys);
+        let keys = self.state_diff.value.value().map_or(&[][..], |Members(keys)| keys);
         let redacted = keys.iter().filter(|(_, value)| value.get().trim_matches('"') == REDACTED).count();
         if redacted > 0 {
             remarks.push((IssueKind::Redacted, format!("{redacted} changed state values were blanked by the writer")));

@@ -189,6 +189,8 @@ pub struct ConfigTable {
     pub about: Line,
     /// The settings.
     pub rows: Vec<ConfigRow>,
+    /// What is said of settings that differ and have no row; empty for nothing.
+    pub more: Line,
     /// `19 equal settings`.
     pub equal: Line,
     /// Their names.

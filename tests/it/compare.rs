@@ -1,5 +1,6 @@
 //! Do two runs part where they part: on the page, in the API and on the command line?
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -105,13 +106,37 @@ fn odd_pairs_have_a_page() {
         assert_eq!(response.status, 200, "{query}");
         texts(&Html::parse_document(response.text()), ".pagehead .says").concat()
     };
-    assert_eq!(says("a=loop&b=loop"), "Same actions in all 4 steps; nothing recorded differs.");
+    assert_eq!(says("a=loop&b=loop"), "The same actions, results, critics, scores and state changes in all 4 steps.");
     assert_eq!(says("a=task_validation_failed&b=task_validation_failed"), "Neither run has a step.");
     assert!(says("a=task_validation_failed&b=loop").contains("A has no more steps"));
     assert!(says("run=loop&run=fix_bug&run=a%20b%2Fq060_sigkill").starts_with("3 runs side by side."));
     let choice = Html::parse_document(board.get("/compare?a=loop").text());
     assert_eq!(texts(&choice, "h1"), ["Compare"]);
     assert_eq!(hrefs(&choice, ".likely a"), Vec::<String>::new(), "no other run has its task");
+}
+
+#[test]
+fn the_scores_of_more_than_six_runs_are_a_band() {
+    let dir = tempfile::tempdir().unwrap();
+    for n in 0..8 {
+        copy(&ours("fix_bug"), &dir.path().join(format!("r{n}")));
+    }
+    copy(&ours("loop"), &dir.path().join("silent"));
+    let board = Board::serve(dir.path());
+    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    let page = |runs: usize| {
+        let runs: Vec<String> = (0..runs).map(|n| format!("run=r{n}")).collect();
+        Html::parse_document(board.get(&format!("/compare?{}&run=silent", runs.join("&"))).text())
+    };
+    let band = page(8);
+    let quart = Selector::parse("#compare .overlay .quart").unwrap();
+    assert_eq!(band.select(&quart).count(), 1);
+    assert_eq!(texts(&band, "#compare .overlay svg > title"), ["Lowest critic score of each step, 9 runs"]);
+    assert!(texts(&band, "#compare figcaption").concat().starts_with("The band is where the middle half"));
+    assert_eq!(texts(&band, "#compare .overlay svg .strong"), ["A"], "the first alone has a line");
+    let lines = page(5);
+    assert_eq!((lines.select(&quart).count(), texts(&lines, "#compare figcaption").len()), (0, 0));
+    assert_eq!(texts(&lines, "#compare .overlay svg .strong").len(), 5, "a run without scores has no line");
 }
 
 #[test]
@@ -141,6 +166,26 @@ fn the_command_says_no_where_runs_differ() {
     let same: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(same["first_divergence"], Value::Null);
     assert_eq!(same["config"], json!([]));
+}
+
+#[test]
+fn states_that_differ_are_a_difference() {
+    let dir = tempfile::tempdir().unwrap();
+    let other = dir.path().join("loop");
+    copy(&ours("loop"), &other);
+    let steps = fs::read_to_string(other.join("steps.jsonl")).unwrap();
+    let mut lines: Vec<Value> = steps.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    lines[2]["state_diff"] = json!({"left": {"before": 3, "after": 2}});
+    let written: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
+    fs::write(other.join("steps.jsonl"), written.concat()).unwrap();
+    let one = dir.path().join("same");
+    copy(&other, &one);
+    assert_eq!(diff(&one, &other, &[]).0, Some(0));
+    fs::write(other.join("steps.jsonl"), written.concat().replace(r#""after":2"#, r#""after":1"#)).unwrap();
+    let (code, said) = diff(&one, &other, &["--json"]);
+    let compared: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &compared["differs"]), (Some(1), &json!(true)));
+    assert_eq!(compared["first_divergence"], json!({"a": 2, "b": 2, "what": "state"}));
 }
 
 #[test]

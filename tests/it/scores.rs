@@ -240,6 +240,37 @@ fn the_command_prints_one_column_for_each_critic() {
     assert_eq!(command(&["scores", "sample_runs/judge", "--json", "--csv"]).0, Some(2));
 }
 
+#[test]
+fn the_command_prints_as_many_critics_as_fit_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("many");
+    copy(&ours("judge"), &run);
+    let steps: Vec<String> = (0..3)
+        .map(|n| {
+            let said = |c: usize| format!(r#"{{"critic_name": "c{c}", "action": "continue", "score": 0.{n}}}"#);
+            // One of them speaks at the last step only, one twice there.
+            let outputs = (0..30).filter(|c| n == 2 || *c != 1).chain((n == 2).then_some(0)).map(said);
+            format!("{{\"step_id\": {n}, \"critic_outputs\": [{}]}}\n", outputs.collect::<Vec<_>>().join(", "))
+        })
+        .collect();
+    fs::write(run.join("steps.jsonl"), steps.concat()).unwrap();
+    let run = run.to_str().unwrap();
+    let (code, text, _) = command(&["scores", run]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(code, Some(0));
+    assert!(lines[0].ends_with(": 30 critics in 3 steps"), "{text}");
+    assert_eq!(lines[25].trim(), "6 more critics left out; --csv and --json have all of them");
+    let words = |at: usize| lines[at].split_whitespace().collect::<Vec<_>>();
+    assert_eq!((words(26).len(), words(26)[..3].to_vec()), (25, vec!["step", "c0", "c2"]));
+    assert_eq!(words(27)[..3], ["0", "0.00", "0.00"]);
+    assert_eq!(words(29)[..5], ["2", "0.20", "/", "0.20", "0.20"]);
+    assert_eq!(lines.len(), 30);
+    let (_, csv, _) = command(&["scores", run, "--csv"]);
+    let rows: Vec<Vec<String>> = csv.lines().map(fields).collect();
+    assert_eq!(rows.iter().map(Vec::len).collect::<Vec<_>>(), [33; 5], "the second score of a step has its row");
+    assert_eq!((rows[0][31].as_str(), rows[1][31].as_str(), rows[3][31].as_str()), ("c1", "", "0.2"));
+}
+
 /// Compares page, CSV and API of every run below `root` with each other; says how many scores there were.
 fn all_agree(root: &Path) -> usize {
     let (board, runs) = serve_all(root);

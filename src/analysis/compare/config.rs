@@ -3,6 +3,8 @@
 //! What a manifest says of how the run went is no setting, nor are ids and times. A setting that is missing, `null` or
 //! `"unknown"` is not recorded, and two that are not recorded do not differ.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::analysis::summary::Summary;
 use crate::model::json::{Json, members, same};
 
@@ -11,6 +13,8 @@ use crate::model::json::{Json, members, same};
 pub struct Config {
     /// Those that differ, by likely effect: task, model, prompt, tools, critics, stop rules, seed, the rest.
     pub differs: Vec<Setting>,
+    /// How many more differ, of less effect than all of those; they are only counted.
+    pub more: usize,
     /// The paths of those that are equal.
     pub equal: Vec<String>,
 }
@@ -65,39 +69,60 @@ const EFFECTS: [&str; 9] = [
     "the environment",
     "other",
 ];
+/// So many settings that differ are told; more of them nobody reads.
+pub const MAX_DIFFERS: usize = 5_000;
 /// Deeper values are compared whole.
 const MAX_DEPTH: usize = 8;
 
 /// Compares the settings of two runs; `a` and `b` are their manifests, where they can be read.
 pub fn config(a: (&Summary, Option<&Json<'_>>), b: (&Summary, Option<&Json<'_>>)) -> Config {
-    let mut config = Config::default();
+    let mut found = Found::default();
     let text = |text: &str| serde_json::to_string(text).unwrap_or_default();
     let task = |summary: &Summary| summary.task.as_deref().map(text);
-    config.add("task", task(a.0), task(b.0));
+    found.add("task", task(a.0), task(b.0));
     let critics = |summary: &Summary| Some(text(&summary.critics.join(", "))).filter(|_| !summary.critics.is_empty());
-    config.add("critics", critics(a.0), critics(b.0));
+    found.add("critics", critics(a.0), critics(b.0));
     if a.1.is_none() || b.1.is_none() {
         // Two manifests tell it better.
         let model = |summary: &Summary| summary.model.as_deref().map(text);
-        config.add("model", model(a.0), model(b.0));
+        found.add("model", model(a.0), model(b.0));
     }
     let object = |json: &&Json<'_>| json.as_object().is_some();
-    config.values("", a.1.filter(object), b.1.filter(object), 0);
+    found.values("", a.1.filter(object), b.1.filter(object), 0);
+    let mut config = found.config;
     config.differs.sort_by_key(|setting| EFFECTS.iter().position(|effect| *effect == setting.affects));
+    config.more = config.differs.len().saturating_sub(MAX_DIFFERS);
+    config.differs.truncate(MAX_DIFFERS);
     config
 }
 
 impl Config {
+    /// How many settings differ.
+    pub fn count(&self) -> usize {
+        self.differs.len() + self.more
+    }
+}
+
+/// What differs so far.
+#[derive(Default)]
+struct Found {
+    config: Config,
+    /// Both values of each, and what they bear on.
+    known: HashSet<(Option<String>, Option<String>, &'static str)>,
+}
+
+impl Found {
     fn values<'v>(&mut self, path: &str, a: Option<&'v Json<'v>>, b: Option<&'v Json<'v>>, depth: usize) {
         let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         if depth < MAX_DEPTH
             && let (Some(one), Some(other)) = (a.and_then(parts), b.and_then(parts))
         {
-            let only_b = other.iter().filter(|(name, _)| !one.iter().any(|(known, _)| known == name));
+            let of_a: HashMap<&str, &Json<'_>> = one.iter().copied().collect();
+            let of_b: HashMap<&str, &Json<'_>> = other.iter().copied().collect();
+            let only_b = other.iter().filter(|(name, _)| !of_a.contains_key(name));
             let names = one.iter().chain(only_b).map(|(name, _)| *name).filter(|name| is_setting(path, name));
             for name in names {
-                let of = |parts: &Parts<'v>| parts.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
-                self.values(&at(name), of(&one), of(&other), depth + 1);
+                self.values(&at(name), of_a.get(name).copied(), of_b.get(name).copied(), depth + 1);
             }
             return;
         }
@@ -106,7 +131,7 @@ impl Config {
             (None, None) => {}
             // An empty value and none at all set the same.
             (Some(value), None) | (None, Some(value)) if value.is_empty() => {}
-            (Some(one), Some(other)) if same(one, other) => self.equal.push(path.to_owned()),
+            (Some(one), Some(other)) if same(one, other) => self.config.equal.push(path.to_owned()),
             _ => self.add(path, a.map(ToString::to_string), b.map(ToString::to_string)),
         }
     }
@@ -114,22 +139,28 @@ impl Config {
     fn add(&mut self, path: &str, a: Option<String>, b: Option<String>) {
         let affects = affects(path);
         if a == b {
-            self.equal.extend(a.is_some().then(|| path.to_owned()));
+            self.config.equal.extend(a.is_some().then(|| path.to_owned()));
         // The same pair of values under another name says nothing new.
-        } else if !self.differs.iter().any(|known| known.a == a && known.b == b && known.affects == affects) {
-            self.differs.push(Setting { path: path.to_owned(), a, b, affects });
+        } else if self.known.insert((a.clone(), b.clone(), affects)) {
+            self.config.differs.push(Setting { path: path.to_owned(), a, b, affects });
         }
     }
 }
 
 type Parts<'v> = Vec<(&'v str, &'v Json<'v>)>;
 
-/// The parts of a value by name: the members of an object, or the items of a list whose items all have a name.
+/// The parts of a value by name: the members of an object, or the items of a list whose items all have a name of
+/// their own.
 fn parts<'v>(value: &'v Json<'v>) -> Option<Parts<'v>> {
     match value {
         Json::Object(_) => Some(members(value)),
         Json::Array(items) if !items.is_empty() => {
-            items.iter().map(|item| Some((item.get("name")?.as_str()?, item))).collect()
+            let mut names = HashSet::new();
+            let named = |item: &'v Json<'v>| {
+                let name = item.get("name")?.as_str()?;
+                names.insert(name).then_some((name, item))
+            };
+            items.iter().map(named).collect()
         }
         _ => None,
     }

@@ -47,6 +47,11 @@ fn two_answers_are_judged() {
     assert!(says.ends_with("At step 0 both answer: A is accepted, B is sent back by its critic."), "{says}");
     let (_, _, says) = parted(&[end("yes", "continue")], &[end("no", "continue")]);
     assert!(says.ends_with("both answer, in other words."), "{says}");
+    let alone = r#""decision": {"mode": "final", "final_answer": "no"}"#.to_owned();
+    for unjudged in [alone, end("no", "failed"), end("no", "ponder")] {
+        let (_, _, says) = parted(&[unjudged], &[end("yes", "stop")]);
+        assert!(says.ends_with("A is not judged, B is stopped by its critic."), "{says}");
+    }
 }
 
 #[test]
@@ -57,13 +62,27 @@ fn like_actions_part_by_what_came_of_them() {
     let failed = act("run", "t", r#", "action_results": [{"status": "error", "error": "no"}]"#);
     assert_eq!(parted(&[result("1")], &[failed]).0, "error");
     assert_eq!(parted(&[end("y", "continue")], &[end("y", "stop")]).0, "critic");
-    let changed = |key: &str| act("run", "t", &format!(r#", "state_diff": {{"{key}": {{"before": 1, "after": 2}}}}"#));
-    assert_eq!(parted(&[changed("a")], &[changed("b")]).0, "state");
-    assert_eq!(
-        parted(&[changed("a")], &[changed("a")]),
-        ("none", None, "Same actions in the one step; nothing recorded differs.".to_owned())
-    );
+    let failed = end("y", "failed");
+    assert_eq!(parted(&[end("y", "continue")], &[failed]).0, "critic");
+    let says = "The same actions, results, critics, scores and state changes in";
+    assert_eq!(parted(&[result("1")], &[result("1")]), ("none", None, format!("{says} the one step.")));
+    let two = [result("1"), result("2")];
+    assert_eq!(parted(&two, &two).2, format!("{says} all 2 steps."));
     assert_eq!(parted(&[], &[]).2, "Neither run has a step.");
+}
+
+#[test]
+fn states_part_by_keys_and_by_values() {
+    let changed = |diff: &str| vec![act("run", "t", &format!(r#", "state_diff": {{{diff}}}"#))];
+    let (a, b) = (r#""k": {"before": 1, "after": 2}"#, r#""l": {"before": "x", "after": "y"}"#);
+    let both = changed(&format!("{a}, {b}"));
+    for other in [a, r#""k": {"before": 1, "after": 3}"#, r#""k": {"before": 0, "after": 2}"#] {
+        let (what, _, says) = parted(&both, &changed(&format!("{other}, {}", b.replace('y', "z"))));
+        assert_eq!(what, "state", "{other}");
+        assert_eq!(says, "Same actions in the one step. At step 0 the state changed in another way.");
+    }
+    assert_eq!(parted(&both, &changed(a)).0, "state");
+    assert_eq!(parted(&both, &changed(&format!(r#"{b}, "k":{{"after":2.0,"before":1}}"#))).0, "none");
 }
 
 #[test]
@@ -111,6 +130,26 @@ fn what_is_not_recorded_does_not_differ() {
     assert_eq!(config.differs.len(), 1);
     assert_eq!((config.differs[0].path.as_str(), config.differs[0].b.as_deref()), ("official_run", Some("false")));
     assert_eq!(settings("{}", "[]").differs, []);
+}
+
+#[test]
+fn manifests_of_many_members_are_compared_and_the_rest_is_counted() {
+    let manifest = |side: u32, from: u32| {
+        let members: Vec<String> = (from..from + 100_000).map(|n| format!(r#""k{n}": "{side} {n}""#)).collect();
+        format!(r#"{{"seed": {side}, "z": 1, {}}}"#, members.join(", "))
+    };
+    let config = settings(&manifest(1, 0), &manifest(2, 50_000));
+    assert_eq!((config.differs.len(), config.count()), (MAX_DIFFERS, 150_001));
+    assert_eq!(config.differs[0].path, "seed", "what has most effect is not among those left out");
+    assert_eq!(config.equal, ["z"]);
+    assert_eq!(settings(r#"{"a": 1}"#, r#"{"a": 2}"#).more, 0);
+}
+
+#[test]
+fn items_that_share_a_name_are_compared_as_a_list() {
+    let list = |last: u32| format!(r#"{{"tools": [{{"name": "t", "d": 1}}, {{"name": "t", "d": {last}}}]}}"#);
+    let config = settings(&list(1), &list(2));
+    assert_eq!(config.differs.iter().map(|setting| setting.path.as_str()).collect::<Vec<_>>(), ["tools"]);
 }
 
 #[test]

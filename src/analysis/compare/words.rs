@@ -9,7 +9,7 @@ pub(super) fn sentence(comparison: &Comparison, a: &Index, b: &Index) -> String 
     let Some(row) = comparison.first.and_then(|at| comparison.rows.get(at)) else {
         return match comparison.rows.len() {
             0 => "Neither run has a step.".to_owned(),
-            n => format!("Same actions in {}; nothing recorded differs.", all(n)),
+            n => format!("The same actions, results, critics, scores and state changes in {}.", all(n)),
         };
     };
     if !row.relation.is_parting() {
@@ -74,9 +74,9 @@ fn judged(relation: Relation) -> &'static str {
     match relation {
         Relation::Result => "other results came back",
         Relation::Error => "other errors came up",
-        Relation::Critic => "the critics asked for something else",
+        Relation::Critic => "other critics spoke, or they asked for something else",
         Relation::Score => "the critics' scores differ",
-        _ => "other keys of the state changed",
+        _ => "the state changed in another way",
     }
 }
 
@@ -86,8 +86,11 @@ fn fate(step: &StepHead) -> &'static str {
         "sent back by its critic"
     } else if step.asked(CriticAction::Stop) {
         "stopped by its critic"
-    } else {
+    } else if step.critics.iter().any(|mark| mark.action == CriticAction::Continue) {
         "accepted"
+    } else {
+        // No critic spoke, or those that did failed or asked for something that nobody knows.
+        "not judged"
     }
 }
 

@@ -85,6 +85,27 @@ fn a_result_is_known_without_how_long_it_took() {
 }
 
 #[test]
+fn a_state_is_known_by_both_sides_of_every_change() {
+    let hash = |diff: &str| read(&format!(r#"{{"step_id": 0, "state_diff": {diff}}}"#)).0.state_hash;
+    let plain = hash(r#"{"a": {"before": 1, "after": [2, {"x": 1, "y": "\u00e9"}]}, "b": {"before": 0, "after": 1}}"#);
+    assert_eq!(plain, hash(r#"{"b":{"after":1.0,"before":0}, "a": {"after": [2, {"y": "é", "x": 1}], "before": 1}}"#));
+    let others = [
+        r#"{"a": {"before": 1, "after": [2, {"x": 1, "y": "e"}]}, "b": {"before": 0, "after": 1}}"#,
+        r#"{"a": {"before": 2, "after": [2, {"x": 1, "y": "é"}]}, "b": {"before": 0, "after": 1}}"#,
+        r#"{"a": {"before": 1, "after": [2, {"x": 1, "y": "é"}]}}"#,
+        r#"["a"]"#,
+    ];
+    assert!(others.iter().all(|other| hash(other) != plain));
+    let none = read(r#"{"step_id": 0}"#).0.state_hash;
+    assert_eq!([hash("{}"), hash("null")], [none, none]);
+    let many = |last: u32| -> u64 {
+        let keys: Vec<String> = (0..100).map(|n| format!(r#""k{n}": {{"after": {}}}"#, n.min(last))).collect();
+        hash(&format!("{{{}}}", keys.join(", ")))
+    };
+    assert_ne!(many(98), many(99), "keys that the index has no room for count, too");
+}
+
+#[test]
 fn a_line_that_cannot_be_read_is_like_its_copy_alone() {
     assert_eq!(prints("garbage").0, prints("garbage").0);
     assert_ne!(prints("garbage").0, prints("other garbage").0);

@@ -4,7 +4,7 @@ mod moment;
 mod overlay;
 
 use super::{Lens, manifest_text, micros, status};
-use crate::analysis::compare::{Comparison, Relation, Row, Unit, compare, measures};
+use crate::analysis::compare::{Comparison, MAX_DIFFERS, Relation, Row, Unit, compare, measures};
 use crate::model::{CriticAction, Index, StepHead};
 use crate::view::compare::{
     AlignedRow, Cell, CompareBody, ConfigRow, ConfigTable, MetricRow, Metrics, Opened, Side, Steps,
@@ -199,7 +199,7 @@ fn common_words(comparison: &Comparison, common: usize, a: &Lens<'_>, b: &Lens<'
     }
     let unlike = rows.iter().filter(|row| row.relation != Relation::Same).count();
     if unlike > 0 {
-        parts.push(format!("results or scores differ in {}", format::counted(unlike, "step")));
+        parts.push(format!("results, critics, scores or states differ in {}", format::counted(unlike, "step")));
     }
     parts.retain(|part| !part.is_empty());
     parts.join(" · ")
@@ -272,8 +272,8 @@ fn config(a: &Lens<'_>, b: &Lens<'_>) -> ConfigTable {
             Line::from(one_line(if plain.is_empty() { "\"\"" } else { &plain }, MAX_VALUE).0)
         })
     };
-    let differ = if config.differs.len() == 1 { "setting differs" } else { "settings differ" };
-    let count = config.differs.len();
+    let differ = if config.count() == 1 { "setting differs" } else { "settings differ" };
+    let count = config.count();
     let about =
         if count == 0 { "no setting differs".to_owned() } else { format!("{} {differ}", format::count(count as u64)) };
     let equal = format::counted(config.equal.len(), "equal setting");
@@ -289,7 +289,20 @@ fn config(a: &Lens<'_>, b: &Lens<'_>) -> ConfigTable {
                 affects: setting.affects,
             })
             .collect(),
+        more: match config.more {
+            0 => Line::default(),
+            more => format!("{} that differ are not shown.", format::counted(more, "more setting")).into(),
+        },
         equal: if config.equal.is_empty() { Line::default() } else { equal.into() },
-        equal_names: config.equal.join(", ").into(),
+        equal_names: equal_names(&config.equal).into(),
+    }
+}
+
+/// The names of equal settings, as many as anybody looks through.
+fn equal_names(names: &[String]) -> String {
+    let shown = names.get(..MAX_DIFFERS).unwrap_or(names);
+    match names.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {} more", shown.join(", "), format::count(more as u64)),
     }
 }

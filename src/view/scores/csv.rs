@@ -1,9 +1,11 @@
 //! How do scores become a table for other programs? CSV with a row for each step that has critics, a column for each
 //! critic, and every number spelled as in the file.
 //!
-//! A critic that gave two scores in one step has two rows there. Quoting and line ends are those of RFC 4180.
+//! A critic that gave two scores in one step has two rows there. Quoting and line ends are those of RFC 4180. A word
+//! that a spreadsheet would run as a formula has an apostrophe before it: traces hold what models wrote.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
 use super::said::{Said, said};
@@ -45,40 +47,56 @@ pub fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<()> {
     let lead = if named { &["run", "step", "step_id"][..] } else { &["step", "step_id"] };
     let head = lead.iter().copied().chain(critics.iter().map(String::as_str)).chain(["asked"]);
     write_row(out, head)?;
+    let width = critics.len();
     for run in runs {
         let mut places: HashMap<Symbol, usize> = HashMap::new();
         for (n, step) in run.index.steps().iter().enumerate().filter(|(_, step)| !step.critics.is_empty()) {
             let line = (run.line)(n);
             let outputs = line.as_deref().map(said).unwrap_or_default();
-            let mut rows: Vec<(Vec<String>, Vec<String>)> = Vec::new();
+            let mut rows: Vec<Cells> = Vec::new();
             let mut rounds: HashMap<Symbol, usize> = HashMap::new();
             for (place, mark) in step.critics.iter().enumerate() {
                 let round = rounds.entry(mark.name).and_modify(|round| *round += 1).or_default();
                 if rows.len() <= *round {
-                    rows.push((vec![String::new(); critics.len()], Vec::new()));
+                    rows.push(Cells::default());
                 }
                 let name = run.index.name(mark.name);
                 let at = *places.entry(mark.name).or_insert_with(|| columns.get(name).copied().unwrap_or_default());
-                let Some((cells, asked)) = rows.get_mut(*round) else { continue };
-                if let Some(cell) = cells.get_mut(at) {
-                    // Where the line cannot be read any more, the index still has the number.
-                    *cell = outputs.get(place).map_or_else(|| number(mark.score), |said| said.score.clone());
-                }
-                asked.extend(word(mark.action, outputs.get(place)).map(|word| format!("{name} {word}")));
+                let Some(row) = rows.get_mut(*round) else { continue };
+                // Where the line cannot be read any more, the index still has the number.
+                let score = outputs.get(place).map_or_else(|| number(mark.score), |said| said.score.clone());
+                row.scores.insert(at, score);
+                row.asked.extend(word(mark.action, outputs.get(place)).map(|word| format!("{name} {word}")));
             }
             let (step_n, id) = (n.to_string(), step.step_id.map(|id| id.to_string()).unwrap_or_default());
-            for (cells, asked) in &rows {
+            for row in &rows {
                 let lead = run.name.into_iter().chain([step_n.as_str(), &id]);
-                let asked = asked.join("; ");
-                write_row(out, lead.chain(cells.iter().map(String::as_str)).chain([asked.as_str()]))?;
+                let scores = (0..width).map(|at| row.scores.get(&at).map_or("", String::as_str));
+                let asked = row.asked.join("; ");
+                write_row(out, lead.chain(scores).chain([asked.as_str()]))?;
             }
         }
     }
     Ok(())
 }
 
+/// One row of a step.
+#[derive(Default)]
+struct Cells {
+    /// The scores by column; most critics of a long run may be silent here.
+    scores: BTreeMap<usize, String>,
+    /// What was asked for, each with its critic.
+    asked: Vec<String>,
+}
+
 fn number(score: Option<f64>) -> String {
     score.map(|score| score.to_string()).unwrap_or_default()
+}
+
+/// A field as it is, or a word that would be a formula with an apostrophe before it. A number is none, whatever its sign.
+fn harmless(field: &str) -> Cow<'_, str> {
+    let runs = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
+    if runs { Cow::Owned(format!("'{field}")) } else { Cow::Borrowed(field) }
 }
 
 /// What a critic asked for, in its own word; `None` where it let the run go on.
@@ -98,6 +116,7 @@ fn write_row<'t>(out: &mut dyn Write, fields: impl Iterator<Item = &'t str>) -> 
         if at > 0 {
             out.write_all(b",")?;
         }
+        let field = harmless(field);
         if field.contains([',', '"', '\r', '\n']) {
             write!(out, "\"{}\"", field.replace('"', "\"\""))?;
         } else {
@@ -105,4 +124,51 @@ fn write_row<'t>(out: &mut dyn Write, fields: impl Iterator<Item = &'t str>) -> 
         }
     }
     out.write_all(b"\r\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Delta, Names, StepHead};
+
+    /// The table of a run with these critics' outputs, one list for each step.
+    fn table(name: Option<&str>, steps: &[String]) -> String {
+        let mut names = Names::default();
+        let lines: Vec<String> =
+            steps.iter().map(|outputs| format!(r#"{{"step_id": 0, "critic_outputs": [{outputs}]}}"#)).collect();
+        let heads = lines.iter().map(|line| StepHead::read(line.as_bytes(), &mut names).0).collect();
+        let mut index = Index::default();
+        index.apply(Delta { steps: heads, names: names.since(0).to_vec(), ..Delta::default() });
+        let line = |n: usize| lines.get(n).map(|line| line.as_bytes().to_vec());
+        let mut out = Vec::new();
+        write_csv(&mut out, &[CsvRun { name, index: &index, line: &line }]).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn output(name: &str, score: &str) -> String {
+        format!(r#"{{"critic_name": "{name}", "score": {score}}}"#)
+    }
+
+    #[test]
+    fn words_are_no_formulas_and_numbers_stay_as_recorded() {
+        let text = table(Some("@run"), &[output("=1+1", "-0.50")]);
+        assert_eq!(text, "run,step,step_id,'=1+1,asked\r\n'@run,0,0,-0.50,\r\n");
+        for number in ["-0.50", "+1", "-1e-3", "-Infinity", "1"] {
+            assert_eq!(harmless(number), number);
+        }
+        let words = [r#""=cmd|'/c calc'!A1""#, r#""+x""#, r#""-1+2""#, r#""@SUM(1)""#, r#""\t=1""#, r#""high""#];
+        let steps: Vec<String> = words.iter().map(|score| output("a", score)).collect();
+        let text = table(None, &steps);
+        let cells: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split(',').nth(2)).collect();
+        assert_eq!(cells, ["'=cmd|'/c calc'!A1", "'+x", "'-1+2", "'@SUM(1)", "'\t=1", "high"]);
+        let asked = table(None, &[r#"{"critic_name": "-x", "action": "retry"}"#.to_owned()]);
+        assert_eq!(asked, "step,step_id,'-x,asked\r\n0,0,,'-x retry\r\n");
+    }
+
+    #[test]
+    fn a_row_has_a_cell_for_every_critic_of_the_run() {
+        let steps = [[output("a", "1"), output("b", "0.50")].join(", "), output("c", "1e-3"), output("a", "0")];
+        let text = table(None, &[steps[0].clone(), steps[1].clone(), format!("{0}, {0}", steps[2])]);
+        assert_eq!(text, "step,step_id,a,b,c,asked\r\n0,0,1,0.50,,\r\n1,0,,,1e-3,\r\n2,0,0,,,\r\n2,0,0,,,\r\n");
+    }
 }

@@ -22,6 +22,11 @@ const LINE_COLUMNS: usize = 1314;
 const MAX_LINKS: usize = 600;
 /// More runs than this are drawn as a band.
 pub const MAX_LINES: usize = 6;
+/// So many columns stand for the runs of a band.
+pub const BAND_COLUMNS: usize = 200;
+/// What a band is.
+pub const BAND: &str = "The band is where the middle half of the runs lies, the line inside it their median; \
+                        a run's value is its lowest score in a column. The first run is drawn as a line.";
 
 /// A run to draw.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 
 use askama::Template;
 
-use super::overlay::{Axis, MAX_LINES, Overlay, Source, letter};
+use super::overlay::{Axis, BAND, BAND_COLUMNS, MAX_LINES, Overlay, Source, letter};
 use super::plot::ticks;
 use crate::analysis::scores::{Series, aligned, bands, in_words, series};
 use crate::analysis::summary::Summary;
@@ -16,8 +16,6 @@ use crate::view::{Shell, Status, fill, format, href};
 pub const MAX_RUNS: usize = 200;
 /// So many runs are offered to choose from.
 const OFFERED: usize = 30;
-/// So many columns stand for the runs of a band.
-const BAND_COLUMNS: usize = 200;
 
 /// The page of several runs' scores.
 #[derive(Debug, Clone, Default, Template)]
@@ -155,11 +153,7 @@ pub fn page(shell: Shell, wanted: &Wanted, found: &[Found<'_>], missing: &[Strin
     let overlay = (silent < shown.len()).then(|| draw(title.clone(), shown, &all, along, longest, threshold));
     let lines = if shown.len() > MAX_LINES { 1 } else { shown.len() };
     if shown.len() > MAX_LINES {
-        notes.push(
-            "The band is where the middle half of the runs lies, the line inside it their median; \
-             a run's value is its lowest score in a column. The first run is drawn as a line."
-                .into(),
-        );
+        notes.push(BAND.into());
     }
     let mut critics: Vec<&String> = found.iter().flat_map(|run| &run.summary.critics).collect();
     critics.sort();

@@ -22,6 +22,8 @@ pub struct Compare {
     pub differs: bool,
     /// The settings that differ, by likely effect.
     pub config: Vec<Setting>,
+    /// How many more differ than are listed.
+    pub config_more: usize,
     /// How many settings are equal.
     pub config_equal: usize,
     /// Numbers of both.
@@ -30,7 +32,7 @@ pub struct Compare {
     pub aligned: Vec<Pair>,
     /// How many rows both do the same from the beginning on.
     pub common_prefix: usize,
-    /// Where they part; `null` where nothing recorded differs.
+    /// Where they part; `null` where nothing that is compared differs.
     pub first_divergence: Option<Divergence>,
     /// The first row before that at which something differs although both do the same.
     pub first_unlike: Option<Divergence>,
@@ -117,6 +119,7 @@ pub fn compared(a: &Side<'_>, b: &Side<'_>) -> Compare {
         b: run_row(b.summary),
         summary: comparison.sentence(a.index, b.index),
         differs: comparison.first.is_some() || !config.differs.is_empty(),
+        config_more: config.more,
         config_equal: config.equal.len(),
         config: config.differs.into_iter().map(setting).collect(),
         metrics: metrics(a, b),

@@ -1,9 +1,10 @@
-//! How do the scores of runs lie over each other here? By aligned row where two are compared, by step where more are.
+//! How do the scores of runs lie over each other here? By aligned row where two are compared, by step where more are;
+//! more than six are a band.
 
 use crate::analysis::compare::Comparison;
-use crate::analysis::scores::series;
+use crate::analysis::scores::{Series, bands, series};
 use crate::view::fill::Lens;
-use crate::view::scores::overlay::{Axis, MAX_LINES, Overlay, Source};
+use crate::view::scores::overlay::{Axis, BAND, BAND_COLUMNS, MAX_LINES, Overlay, Source};
 
 /// So many labels fit under a picture.
 const MAX_TICKS: usize = 10;
@@ -24,20 +25,40 @@ pub(super) fn of_two(comparison: &Comparison, a: &Lens<'_>, b: &Lens<'_>) -> Opt
     };
     let label = |at: usize| {
         let row = rows.get(at)?;
-        row.pair.a.map(|n| a.label(n)).or_else(|| row.pair.b.map(|n| b.label(n)))
+        let (one, other) = (row.pair.a.map(|n| a.label(n)), row.pair.b.map(|n| b.label(n)));
+        match (one, other) {
+            (Some(one), Some(other)) if one != other => Some(format!("{one} · {other}")),
+            (one, other) => one.or(other),
+        }
     };
     let ticks = ticks(rows.len(), label);
     let sources = [source(a, &place_of(a, true)), source(b, &place_of(b, false))];
     drawn("Lowest critic score of each step, A and B", "step, as aligned", ticks, &sources)
 }
 
-/// The scores of several runs by step; `None` where no critic gave one, or for too many runs.
+/// The scores of several runs by step; `None` where no critic gave one.
 pub(super) fn of_many(lenses: &[&Lens<'_>]) -> Option<Overlay> {
-    let most = lenses.iter().map(|lens| lens.index.steps().len()).max().filter(|_| lenses.len() <= MAX_LINES)?;
+    let most = lenses.iter().map(|lens| lens.index.steps().len()).max()?;
     let last = most.saturating_sub(1).max(1) as f64;
     let places: Vec<f64> = (0..most).map(|n| n as f64 / last).collect();
+    if lenses.len() > MAX_LINES {
+        return band(lenses, most, &places);
+    }
     let sources: Vec<Source> = lenses.iter().map(|lens| source(lens, &places)).collect();
     drawn("Lowest critic score of each step", "step", ticks(most, |at| Some(at.to_string())), &sources)
+}
+
+fn band(lenses: &[&Lens<'_>], most: usize, places: &[f64]) -> Option<Overlay> {
+    let all: Vec<Series> = lenses.iter().map(|lens| series(lens.index, None)).collect();
+    if all.iter().all(|run| run.points.is_empty()) {
+        return None;
+    }
+    let share = |n: usize| n as f64 / most.max(1) as f64;
+    let bands = bands(&all, most.clamp(1, BAND_COLUMNS), |_, n| (share(n), share(n + 1)));
+    let axis = Axis { name: "step", ticks: ticks(most, |at| Some(at.to_string())) };
+    let title = format!("Lowest critic score of each step, {} runs", all.len());
+    let first = lenses.first().map(|lens| source(lens, places));
+    Some(Overlay { caption: BAND.into(), ..Overlay::band(title, &axis, first.as_ref(), &bands, None) })
 }
 
 fn drawn(title: &str, name: &'static str, ticks: Vec<(f64, String)>, sources: &[Source]) -> Option<Overlay> {
