@@ -15,8 +15,9 @@ const MAX_PICTURE_BYTES: u64 = 32 << 20;
 /// Write a run as one HTML page that needs nothing else: verdict, steps, scores and replay
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Pictures are included up to 8 MB in all, steps in full up to 64 MB of text.
---redact blanks values by the name of their key (password, api_key, token, ...) and the same texts elsewhere; it cannot
-know secrets under other names: read the file before you send it.")]
+--redact blanks values beside keys that name a secret (password, api_key, token, DB_PASS, ...), in JSON and in text such
+as key=value, and the same texts elsewhere: from 8 bytes on anywhere, from 5 as a word of its own, at most 1,000 different
+ones. Pictures are left out. It cannot know secrets under other names: read the file before you send it.")]
 pub(super) struct Args {
     /// The run directory
     #[arg(value_name = "RUN")]
@@ -30,7 +31,7 @@ pub(super) struct Args {
     /// Open with this many events of the step told; 1 is the first
     #[arg(long, value_name = "M", requires = "step")]
     event: Option<usize>,
-    /// Blank the values of keys that name secrets
+    /// Blank the values beside keys that name a secret, and the same texts elsewhere
     #[arg(long)]
     redact: bool,
 }

@@ -1,90 +1,180 @@
 //! What of a trace is a secret, and how is it blanked? By the names of keys, and wherever a value found so occurs again.
 //!
-//! Lines come and go as text; knows no files.
+//! Lines come and go as text; knows no files. A [`Search`] reads all of them first, its [`Secrets`] blank them then.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::MAX_LINE_BYTES;
 use super::json::Json;
 use super::repair::repair;
 
+mod names;
+mod text;
+
+use names::{Held, held};
+
+#[cfg(test)]
+mod tests;
+
 /// What stands in place of a blanked value; QitOS writes the same.
 pub const BLANK: &str = "__redacted__";
-/// A shorter value is blanked where it stands, and not looked for elsewhere: it may be any word.
-const MIN_SOUGHT_BYTES: usize = 8;
+/// A shorter value is blanked beside its key, and not looked for elsewhere: it may be any word.
+const MIN_SOUGHT_BYTES: usize = 5;
+/// A shorter value is looked for only as a word of its own.
+const MIN_INSIDE_BYTES: usize = 8;
 /// At most this many values are looked for elsewhere.
-const MAX_SOUGHT: usize = 1_000;
-/// Words that make a key's value a secret.
-const WORDS: [&str; 12] = [
+pub const MAX_SOUGHT: usize = 1_000;
+/// What stands beside the keys of secrets where no secret is meant; blanked elsewhere, it would take half of a trace along.
+const COMMON: [&str; 20] = [
+    "string",
+    "number",
+    "integer",
+    "boolean",
+    "object",
+    "array",
+    "false",
+    "undefined",
+    "required",
+    "optional",
+    "default",
     "password",
-    "passwd",
-    "pwd",
-    "passphrase",
     "secret",
-    "secrets",
-    "authorization",
-    "cookie",
-    "cookies",
-    "credential",
-    "credentials",
-    "apikey",
+    "token",
+    "bearer",
+    "basic",
+    "passed",
+    "failed",
+    "hidden",
+    "session",
 ];
-/// The words before `key` or `keys` that make it one.
-const KEYS: [&str; 6] = ["api", "access", "private", "secret", "signing", "encryption"];
+
+/// How much of a trace was blanked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Blanked {
+    /// How many values stand beside keys that name a secret.
+    pub found: usize,
+    /// How many different ones of them are blanked only there, because [`MAX_SOUGHT`] others are looked for already.
+    pub not_sought: usize,
+}
+
+/// Looks for the secrets of a trace.
+#[derive(Debug, Clone, Default)]
+pub struct Search {
+    values: BTreeSet<String>,
+    /// What came after [`MAX_SOUGHT`] values, as hashes: there is no end to how long they are.
+    beyond: BTreeSet<u64>,
+    found: usize,
+}
 
 /// The secrets found in a trace.
 #[derive(Debug, Clone, Default)]
 pub struct Secrets {
+    /// The longest first: one may be the beginning of another.
     sought: Vec<String>,
-    found: usize,
+    blanked: Blanked,
 }
 
-impl Secrets {
+impl Search {
     /// Looks for secrets in a line or a manifest.
-    pub fn collect(&mut self, line: &[u8]) {
+    pub fn read(&mut self, line: &[u8]) {
         if line.len() as u64 > MAX_LINE_BYTES {
             return;
         }
-        if let Some(json) = Json::parse(&repair(line).0) {
-            self.walk(&json, false);
+        let text = repair(line).0;
+        match Json::parse(&text) {
+            Some(json) => self.walk(&json, Held::Open),
+            None => self.read_text(&text),
         }
     }
 
-    /// How many values stand under keys that name a secret.
-    pub fn found(&self) -> usize {
-        self.found
+    /// The secrets, when all has been read.
+    pub fn end(self) -> Secrets {
+        let mut sought: Vec<String> = self.values.iter().flat_map(|value| spellings(value)).collect();
+        sought.retain(|value| is_sought(value));
+        sought.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        sought.dedup();
+        Secrets { sought, blanked: Blanked { found: self.found, not_sought: self.beyond.len() } }
+    }
+
+    fn walk(&mut self, json: &Json<'_>, around: Held) {
+        match json {
+            Json::String(text) => match json_inside(text) {
+                Some(inner) => self.walk(&inner, around),
+                None => {
+                    if around != Held::Open {
+                        self.find(text);
+                    }
+                    self.read_text(text);
+                }
+            },
+            Json::Number(text) if around == Held::All => self.find(text),
+            Json::Array(items) => items.iter().for_each(|item| self.walk(item, around)),
+            Json::Object(members) => {
+                members.iter().for_each(|(key, value)| self.walk(value, around.max(held(key))));
+            }
+            Json::Deep(text) => self.read_text(text),
+            Json::Null | Json::Bool(_) | Json::Number(_) => {}
+        }
+    }
+
+    fn read_text(&mut self, text: &str) {
+        for found in text::values(text) {
+            let value = text.get(found.range).unwrap_or_default();
+            // A short word without quotes may be one of the sentence, or of a program.
+            if found.bare && value.len() < MIN_INSIDE_BYTES && value.chars().all(char::is_alphabetic) {
+                self.found += 1;
+                continue;
+            }
+            self.find(value);
+            if let Some((start, _)) = value.split_once('\\').filter(|_| found.bare) {
+                self.seek(start);
+            }
+        }
+    }
+
+    fn find(&mut self, value: &str) {
+        if !value.is_empty() && value != BLANK {
+            self.found += 1;
+            self.seek(value.trim());
+        }
+    }
+
+    fn seek(&mut self, value: &str) {
+        if !is_sought(value) || self.values.contains(value) {
+            return;
+        }
+        if self.values.len() < MAX_SOUGHT {
+            self.values.insert(value.to_owned());
+        } else {
+            let mut hash = DefaultHasher::new();
+            value.hash(&mut hash);
+            self.beyond.insert(hash.finish());
+        }
+    }
+}
+
+impl Secrets {
+    /// How much is blanked.
+    pub fn blanked(&self) -> Blanked {
+        self.blanked
     }
 
     /// The line with every secret blanked. A line that is not JSON, or longer than the board parses, is blanked as a
     /// whole: nobody can tell its keys.
     pub fn blank(&self, line: &[u8]) -> String {
-        let text = if line.len() as u64 > MAX_LINE_BYTES { String::new() } else { repair(line).0 };
-        let mut out = String::with_capacity(text.len());
-        match Json::parse(&text) {
-            Some(json) => self.write(&json, &mut out),
-            None => quote(BLANK, &mut out),
-        }
-        out
+        self.blank_json(line).unwrap_or_else(|| quote(BLANK))
     }
 
-    fn walk(&mut self, json: &Json<'_>, secret: bool) {
-        match json {
-            Json::String(text) if secret => {
-                self.found += 1;
-                let new = text.len() >= MIN_SOUGHT_BYTES && text != BLANK && !self.sought.iter().any(|old| old == text);
-                if new && self.sought.len() < MAX_SOUGHT {
-                    self.sought.push(text.to_string());
-                }
-            }
-            Json::String(text) => {
-                if let Some(inner) = json_inside(text) {
-                    self.walk(&inner, false);
-                }
-            }
-            Json::Array(items) => items.iter().for_each(|item| self.walk(item, secret)),
-            Json::Object(members) => {
-                members.iter().for_each(|(key, value)| self.walk(value, secret || is_secret(key)));
-            }
-            Json::Null | Json::Bool(_) | Json::Number(_) | Json::Deep(_) => {}
+    /// The same; `None` where the line is not JSON, or longer than the board parses.
+    pub fn blank_json(&self, line: &[u8]) -> Option<String> {
+        if line.len() as u64 > MAX_LINE_BYTES {
+            return None;
         }
+        let text = repair(line).0;
+        let mut out = String::with_capacity(text.len());
+        self.write(&Json::parse(&text)?, &mut out);
+        Some(out)
     }
 
     fn write(&self, json: &Json<'_>, out: &mut String) {
@@ -94,10 +184,14 @@ impl Secrets {
                     let mut blanked = String::new();
                     self.write(&inner, &mut blanked);
                     // The text itself is kept where nothing in it was a secret, with its blanks.
-                    quote(if blanked == inner.to_string() { text } else { &blanked }, out);
+                    out.push_str(&quote(if blanked == inner.to_string() { text } else { &blanked }));
                 }
-                None => quote(&self.without(text), out),
+                None => out.push_str(&quote(&self.without(text))),
             },
+            Json::Number(text) => {
+                let blanked = self.without_sought((*text).to_owned());
+                out.push_str(&if blanked == *text { blanked } else { quote(BLANK) });
+            }
             Json::Array(items) => {
                 out.push('[');
                 for (at, item) in items.iter().enumerate() {
@@ -110,28 +204,81 @@ impl Secrets {
                 out.push('{');
                 for (at, (key, value)) in members.iter().enumerate() {
                     out.push_str(if at == 0 { "" } else { ", " });
-                    quote(&self.without(key), out);
+                    out.push_str(&quote(&self.without(key)));
                     out.push_str(": ");
-                    if is_secret(key) && may_hold(value) { quote(BLANK, out) } else { self.write(value, out) }
+                    if may_hold(held(key), value) { out.push_str(&quote(BLANK)) } else { self.write(value, out) }
                 }
                 out.push('}');
             }
             // What is nested too deep to read may hold anything.
-            Json::Deep(_) => quote(BLANK, out),
-            Json::Null | Json::Bool(_) | Json::Number(_) => out.push_str(&json.to_string()),
+            Json::Deep(_) => out.push_str(&quote(BLANK)),
+            Json::Null | Json::Bool(_) => out.push_str(&json.to_string()),
         }
     }
 
     fn without(&self, text: &str) -> String {
-        self.sought.iter().fold(text.to_owned(), |text, secret| {
-            if text.contains(secret.as_str()) { text.replace(secret.as_str(), BLANK) } else { text }
-        })
+        self.without_sought(text::without_values(text))
+    }
+
+    fn without_sought(&self, mut text: String) -> String {
+        for secret in &self.sought {
+            if !text.contains(secret.as_str()) {
+                continue;
+            }
+            let anywhere = secret.len() >= MIN_INSIDE_BYTES;
+            text = if anywhere { text.replace(secret.as_str(), BLANK) } else { without_word(&text, secret) };
+        }
+        text
     }
 }
 
-/// Whether a value can be a secret: numbers and truth values are counts and switches.
-fn may_hold(value: &Json<'_>) -> bool {
-    !matches!(value, Json::Null | Json::Bool(_) | Json::Number(_))
+/// Whether a value is looked for elsewhere.
+fn is_sought(value: &str) -> bool {
+    let common = COMMON.iter().any(|common| common.eq_ignore_ascii_case(value));
+    value.len() >= MIN_SOUGHT_BYTES && !common && !BLANK.contains(value)
+}
+
+/// What to look for: the value itself, as JSON writes it in a text, as such a text reads, and what follows its scheme.
+fn spellings(value: &str) -> Vec<String> {
+    let mut all = vec![value.to_owned()];
+    all.extend(text::after_scheme(value).map(str::to_owned));
+    if let Some(Json::String(read)) = Json::parse(&format!("\"{value}\"")) {
+        all.push(read.into_owned());
+    }
+    let inside_quotes = |value: &String| {
+        let quoted = quote(value);
+        quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
+    };
+    let escaped: Vec<String> = all.iter().map(inside_quotes).collect();
+    all.extend(escaped);
+    all
+}
+
+/// The text without `word` where it has no letter and no digit beside it.
+fn without_word(text: &str, word: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for (at, _) in text.match_indices(word) {
+        let (before, after) = (text.get(..at).unwrap_or_default(), text.get(at + word.len()..).unwrap_or_default());
+        let inside = before.chars().next_back().is_some_and(char::is_alphanumeric)
+            || after.chars().next().is_some_and(char::is_alphanumeric);
+        if !inside {
+            out.push_str(text.get(done..at).unwrap_or_default());
+            out.push_str(BLANK);
+            done = at + word.len();
+        }
+    }
+    out.push_str(text.get(done..).unwrap_or_default());
+    out
+}
+
+/// Whether a value can be a secret: truth values are switches, and some numbers are counts.
+fn may_hold(held: Held, value: &Json<'_>) -> bool {
+    match value {
+        Json::Bool(_) => false,
+        Json::Number(_) => held == Held::All,
+        value => held != Held::Open && !value.is_empty(),
+    }
 }
 
 /// JSON written into a text, such as the arguments of a call.
@@ -141,88 +288,6 @@ fn json_inside(text: &str) -> Option<Json<'_>> {
     matches!(json, Json::Array(_) | Json::Object(_)).then_some(json)
 }
 
-/// Whether a key names a secret: `password`, `API_KEY`, `accessToken`; not `tokens`, `token_budget`, `key`.
-fn is_secret(key: &str) -> bool {
-    let words = words(key);
-    let pair = |pair: &[String]| match pair {
-        [first, second] => KEYS.contains(&first.as_str()) && matches!(second.as_str(), "key" | "keys"),
-        _ => false,
-    };
-    words.iter().any(|word| WORDS.contains(&word.as_str()))
-        || words.last().is_some_and(|word| word == "token")
-        || words.windows(2).any(pair)
-}
-
-/// The words of a name, in small letters: `accessToken` and `access_token` are the same two.
-fn words(key: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut small = false;
-    for letter in key.chars() {
-        let breaks = !letter.is_alphanumeric() || (letter.is_uppercase() && small);
-        if breaks {
-            words.push(String::new());
-        }
-        if let Some(word) = words.last_mut().filter(|_| letter.is_alphanumeric()) {
-            word.extend(letter.to_lowercase());
-        }
-        small = letter.is_lowercase();
-    }
-    words.retain(|word| !word.is_empty());
-    words
-}
-
-fn quote(text: &str, out: &mut String) {
-    out.push_str(&Json::String(text.into()).to_string());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_are_secrets() {
-        for key in [
-            "password",
-            "DB_PASSWORD",
-            "api_key",
-            "apiKey",
-            "API-KEY",
-            "accessToken",
-            "token",
-            "Authorization",
-            "client_secret",
-        ] {
-            assert!(is_secret(key), "{key}");
-        }
-        for key in ["tokens", "token_budget", "input_tokens", "key", "keys", "state_key", "author", "max_tokens", ""] {
-            assert!(!is_secret(key), "{key}");
-        }
-    }
-
-    #[test]
-    fn a_secret_is_blanked_where_it_stands_and_wherever_it_is_said_again() {
-        let line = br#"{"args": {"api_key": "sk-12345678", "tokens": 5, "note": "use sk-12345678 twice"}, "raw": "{\"password\": \"x\"}", "token": 7}"#;
-        let mut secrets = Secrets::default();
-        secrets.collect(line);
-        assert_eq!(secrets.found(), 2);
-        assert_eq!(
-            secrets.blank(line),
-            r#"{"args": {"api_key": "__redacted__", "tokens": 5, "note": "use __redacted__ twice"}, "raw": "{\"password\": \"__redacted__\"}", "token": 7}"#
-        );
-        assert_eq!(secrets.blank(b"login with sk-12345678"), "\"__redacted__\"");
-    }
-
-    #[test]
-    fn what_holds_no_secret_keeps_its_text() {
-        let line = r#"{"a": [1, 2.50, null], "s": "{ \"b\":1 }"}"#;
-        assert_eq!(Secrets::default().blank(line.as_bytes()), line);
-    }
-
-    #[test]
-    fn whole_objects_and_a_changed_secret_are_blanked() {
-        let line = br#"{"state_diff": {"token": {"before": "aaaaaaaa", "after": "bbbbbbbb"}}, "said": "bbbbbbbb!"}"#;
-        let mut secrets = Secrets::default();
-        secrets.collect(line);
-        assert_eq!(secrets.blank(line), r#"{"state_diff": {"token": "__redacted__"}, "said": "__redacted__!"}"#);
-    }
+fn quote(text: &str) -> String {
+    Json::String(text.into()).to_string()
 }

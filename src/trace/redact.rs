@@ -3,23 +3,24 @@
 //! The copy goes away with the value. The run directory itself is only read.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
 use std::time::Duration;
 
 use super::{RunDir, RunReader};
-use crate::model::redact::Secrets;
-use crate::model::{Index, Lines, Span, TraceFile};
+use crate::model::redact::{Blanked, Search, Secrets};
+use crate::model::{Index, Lines, MAX_LINE_BYTES, Span, TraceFile};
 
 /// A larger manifest is left out of the copy.
 const MAX_MANIFEST_BYTES: u64 = 64 << 20;
-const LINES: [TraceFile; 2] = [TraceFile::Steps, TraceFile::Events];
+/// What is read of a line: one byte more than the longest that is parsed, so that a longer one is known as such.
+const KEPT_BYTES: usize = MAX_LINE_BYTES as usize + 1;
 
 /// A run whose secrets are blanked.
 #[derive(Debug)]
 pub struct RedactedRun {
     index: Index,
     dir: RunDir,
-    blanked: usize,
+    blanked: Blanked,
     _temp: tempfile::TempDir,
 }
 
@@ -29,25 +30,30 @@ impl RedactedRun {
     /// # Errors
     /// The files cannot be read, or the copy cannot be written.
     pub fn of(dir: &RunDir) -> io::Result<Self> {
+        // The manifest is read once, before the files: what it says of them was written by then.
         let manifest = dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES).ok();
-        let mut secrets = Secrets::default();
-        manifest.iter().for_each(|text| secrets.collect(text));
-        for file in LINES.into_iter().filter(|file| dir.stat(*file).is_ok()) {
-            for line in dir.read_lines(file)? {
-                secrets.collect(&line?);
-            }
+        let mut files = Vec::new();
+        for file in [TraceFile::Steps, TraceFile::Events] {
+            files.extend(dir.stat(file).ok().map(|metadata| (file, metadata.len())));
         }
+        // The run may be going on: what comes after these lengths is in neither pass.
+        let open = |file, len| Ok::<_, io::Error>(BufReader::new(dir.open(file)?.take(len)));
+        let mut search = Search::default();
+        manifest.iter().for_each(|text| search.read(text));
+        for (file, len) in &files {
+            each_line(&mut open(*file, *len)?, &mut |line, _| {
+                search.read(line);
+                Ok(())
+            })?;
+        }
+        let secrets = search.end();
         let temp = tempfile::tempdir()?;
         if let Some(manifest) = manifest {
             std::fs::write(temp.path().join(TraceFile::Manifest.name()), secrets.blank(&manifest))?;
         }
-        for file in LINES.into_iter().filter(|file| dir.stat(*file).is_ok()) {
+        for (file, len) in &files {
             let mut out = BufWriter::new(File::create(temp.path().join(file.name()))?);
-            for line in dir.read_lines(file)? {
-                let line = line?;
-                let blank = line.iter().all(u8::is_ascii_whitespace);
-                writeln!(out, "{}", if blank { String::new() } else { secrets.blank(&line) })?;
-            }
+            each_line(&mut open(*file, *len)?, &mut |line, ended| write_line(&secrets, line, ended, &mut out))?;
             out.flush()?;
         }
         let copy = RunDir::alone(temp.path());
@@ -59,7 +65,7 @@ impl RedactedRun {
                 break;
             }
         }
-        Ok(Self { index, dir: copy, blanked: secrets.found(), _temp: temp })
+        Ok(Self { index, dir: copy, blanked: secrets.blanked(), _temp: temp })
     }
 
     /// What is known of the copy without reading a line.
@@ -67,8 +73,8 @@ impl RedactedRun {
         &self.index
     }
 
-    /// How many values stand under keys that name a secret.
-    pub fn blanked(&self) -> usize {
+    /// How much of it is blanked.
+    pub fn blanked(&self) -> Blanked {
         self.blanked
     }
 }
@@ -84,5 +90,84 @@ impl Lines for RedactedRun {
 
     fn has_asset(&self, _: &str) -> Result<(), String> {
         Err("left out: nobody has looked for secrets in it".to_owned())
+    }
+}
+
+/// Hands out each line without its LF, and whether it had one; of a longer line no more than [`KEPT_BYTES`].
+fn each_line(input: &mut dyn BufRead, on_line: &mut dyn FnMut(&[u8], bool) -> io::Result<()>) -> io::Result<()> {
+    let mut line = Vec::new();
+    let mut begun = false;
+    loop {
+        let chunk = input.fill_buf()?;
+        if chunk.is_empty() {
+            return if begun { on_line(&line, false) } else { Ok(()) };
+        }
+        let end = memchr::memchr(b'\n', chunk);
+        let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
+        line.extend(part.iter().take(KEPT_BYTES - line.len()));
+        let taken = part.len() + usize::from(end.is_some());
+        input.consume(taken);
+        begun = end.is_none();
+        if !begun {
+            on_line(&line, true)?;
+            line.clear();
+        }
+    }
+}
+
+/// Writes the line so that the copy has as many steps and events: a piece without an end stays a piece, or a last record.
+fn write_line(secrets: &Secrets, line: &[u8], ended: bool, out: &mut dyn Write) -> io::Result<()> {
+    if !ended {
+        return write!(out, "{}", secrets.blank_json(line).as_deref().unwrap_or("{"));
+    }
+    let blank = line.iter().all(u8::is_ascii_whitespace);
+    writeln!(out, "{}", if blank { String::new() } else { secrets.blank(line) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn copied(dir: &RunDir) -> (RedactedRun, String) {
+        let run = RedactedRun::of(dir).unwrap();
+        let text = std::fs::read_to_string(run.dir.file(TraceFile::Steps)).unwrap();
+        (run, text)
+    }
+
+    #[test]
+    fn lines_are_bounded_and_a_last_piece_stays_one() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = RunDir::alone(temp.path());
+        let long = format!("{{\"step_id\": 0, \"text\": \"{}\"}}", "x".repeat(KEPT_BYTES));
+        for (last, copy) in [
+            ("", ""),
+            ("{\"step_id\": 3, \"password\": \"swordfish\"}", "{\"step_id\": 3, \"password\": \"__redacted__\"}"),
+            ("{\"step_id\": 3, \"password\": \"swordfi", "{"),
+            ("  ", "{"),
+        ] {
+            let text = format!("{{\"step_id\": 1}}\n\n{long}\nno JSON\n{last}");
+            std::fs::write(dir.file(TraceFile::Steps), &text).unwrap();
+            let (run, written) = copied(&dir);
+            assert_eq!(written, format!("{{\"step_id\": 1}}\n\n\"__redacted__\"\n\"__redacted__\"\n{copy}"));
+            let mut reader = RunReader::settling(dir.clone(), Duration::ZERO);
+            let mut index = Index::default();
+            index.apply(reader.refresh(u64::MAX));
+            assert_eq!(run.index().steps().len(), index.steps().len(), "{last}");
+        }
+    }
+
+    #[test]
+    fn each_line_keeps_the_start_of_a_long_one_across_chunks() {
+        let long = "y".repeat(2 * KEPT_BYTES);
+        let text = format!("a\n{long}\nb\n\nc");
+        let mut lines = Vec::new();
+        let mut input = BufReader::with_capacity(1 << 16, text.as_bytes());
+        each_line(&mut input, &mut |line, ended| {
+            lines.push((line.len(), line.first().copied(), ended));
+            Ok(())
+        })
+        .unwrap();
+        let (a, b, c, y) = (Some(b'a'), Some(b'b'), Some(b'c'), Some(b'y'));
+        assert_eq!(lines, [(1, a, true), (KEPT_BYTES, y, true), (1, b, true), (0, None, true), (1, c, false)]);
     }
 }

@@ -1,14 +1,14 @@
 //! Can a run be given away? The export over HTTP and from the command line, secrets blanked, and the Markdown transcript.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::board::{BINARY, Board};
 use crate::disk::{copy, corpus, walk};
 use crate::wait::until;
 
-fn sample(name: &str) -> std::path::PathBuf {
+fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(name)
 }
 
@@ -17,7 +17,7 @@ fn board(args: &[&str]) -> Output {
 }
 
 /// A run in which a secret stands under its key, in the arguments of a call, in an output, and under a harmless key.
-fn with_secrets(root: &Path) -> std::path::PathBuf {
+fn with_secrets(root: &Path) -> PathBuf {
     let run = root.join("leaky");
     copy(&sample("fix_bug"), &run);
     let steps = fs::read_to_string(run.join("steps.jsonl")).unwrap();
@@ -67,7 +67,7 @@ fn secrets_are_blanked_where_asked_for_and_the_run_is_only_read() {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let page = fs::read_to_string(&file).unwrap();
     assert!(!page.contains("sk-very-secret-1") && page.contains("__redacted__ sh test_cart.sh"));
-    assert!(page.contains("1 value is blanked") && page.contains("Answered at step 10"));
+    assert!(page.contains("3 values are blanked beside keys") && page.contains("Answered at step 10"));
     let board = Board::serve(dir.path());
     until("it is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
     assert!(!board.get("/runs/leaky/export.html?redact=1").text().contains("sk-very-secret-1"));
@@ -75,18 +75,72 @@ fn secrets_are_blanked_where_asked_for_and_the_run_is_only_read() {
     assert!(before == after, "the run directory is as it was");
 }
 
+/// The runs of the corpus.
+fn runs() -> Vec<PathBuf> {
+    let is_run = |path: &PathBuf| path.join("manifest.json").is_file() || path.join("steps.jsonl").is_file();
+    walk(&corpus()).into_iter().filter(is_run).collect()
+}
+
+/// The run as one page.
+fn exported(run: &Path, more: &[&str]) -> String {
+    let said = board(&[&["export", run.to_str().unwrap(), "--html", "-"], more].concat());
+    assert!(said.status.success(), "{}: {}", run.display(), String::from_utf8_lossy(&said.stderr));
+    String::from_utf8(said.stdout).unwrap()
+}
+
 #[test]
 fn every_run_can_be_saved_and_transcribed() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("out.html");
-    let is_run = |path: &std::path::PathBuf| path.join("manifest.json").is_file() || path.join("steps.jsonl").is_file();
-    for run in walk(&corpus()).into_iter().filter(is_run) {
-        let said = board(&["export", run.to_str().unwrap(), "--html", file.to_str().unwrap(), "--redact"]);
-        assert!(said.status.success(), "{}: {}", run.display(), String::from_utf8_lossy(&said.stderr));
-        assert!(fs::read_to_string(&file).unwrap().ends_with("</html>\n"), "{}", run.display());
+    for run in runs() {
+        assert!(exported(&run, &[]).ends_with("</html>\n"), "{}", run.display());
         let said = board(&["show", run.to_str().unwrap(), "--format", "md"]);
         assert!(said.status.success() && said.stdout.starts_with(b"# "), "{}", run.display());
     }
+}
+
+#[test]
+fn without_its_secrets_a_run_is_the_same_run() {
+    // The parts of each step's head that tell it and its events; the title tells the verdict.
+    let steps = |page: &str| {
+        let heads = page.split("<section class=\"xstep").skip(1);
+        heads.map(|head| head.split(" aria-label").next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let title = |page: &str| page.split("<title>").nth(1).unwrap().split("</title>").next().unwrap().to_owned();
+    let mut untouched = 0;
+    for run in runs() {
+        let (plain, redacted) = (exported(&run, &[]), exported(&run, &["--redact"]));
+        assert_eq!(steps(&plain), steps(&redacted), "{}", run.display());
+        if redacted.contains("<li>0 values are blanked") {
+            untouched += 1;
+            assert_eq!(title(&plain), title(&redacted), "{}", run.display());
+        }
+    }
+    assert!(untouched > 10, "most runs hold no secret: {untouched}");
+}
+
+#[test]
+fn secrets_planted_in_every_way_are_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("leaky");
+    copy(&sample("fix_bug"), &run);
+    // Beside their keys, and once more where the page shows them: in the arguments of calls.
+    let keyed = r#""password":"plant-1234","db":{"dbpassword":"plant-1234-longer"},"pwd":"plnt5","access":{"pin":7654321},"authorization":"Bearer plant-bearer","secret":"plant\n\"lines\"","args":"{\"client_secret\":\"plant-inside\"}","number":7654321,"#;
+    let said = r#"plant-1234-longer, plant-1234, plnt5. 7654321 plant-bearer plant\\n\\\"lines\\\" plant-inside plant-text DB_PASS=plant-text api_key: plant-yaml; so {\"authtoken\": \"plant in quotes\"} curl -H \"Authorization: Basic plant-basic\" -H 'Cookie: a=plant-a; b=plant-b' --passcode=plant-line"#;
+    let steps = fs::read_to_string(run.join("steps.jsonl")).unwrap();
+    let mut steps = steps.replacen("\"decision\":{", &format!("{keyed}\"decision\":{{{keyed}"), 1);
+    steps = steps.replace("\"command\":\"sh test_cart.sh\"", &format!("\"command\":\"{said}\""));
+    steps.push_str("{\"step_id\": 99, \"password\": \"plant-torn");
+    fs::write(run.join("steps.jsonl"), steps).unwrap();
+    let (plain, redacted) = (exported(&run, &[]), exported(&run, &["--redact"]));
+    let keyed = ["plant-1234-longer", "plant-1234", "plnt5", "7654321", "plant-bearer", "lines\\", "plant-inside"];
+    let texts = ["plant-text", "plant-yaml", "plant in quotes", "plant-basic", "plant-a", "plant-b", "plant-line"];
+    for secret in keyed.into_iter().chain(texts) {
+        assert!(plain.contains(secret), "{secret} is on the page");
+    }
+    for secret in ["plant", "plnt5", "7654321", "-longer", "lines\\"] {
+        let place = redacted.find(secret).and_then(|at| redacted.get(at.saturating_sub(60)..at + 20));
+        assert_eq!(place, None, "{secret}");
+    }
+    assert_eq!(plain.matches("class=\"xstep").count(), redacted.matches("class=\"xstep").count());
 }
 
 #[test]

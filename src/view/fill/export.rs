@@ -10,6 +10,7 @@ use super::{Lens, StepPlace, head, phase, readable, scores_body, step_view, verd
 use crate::analysis::state::walk;
 use crate::model::TraceFile;
 use crate::model::json::Json;
+use crate::model::redact::{Blanked, MAX_SOUGHT};
 use crate::view::export::{ExportHead, ExportStep, picture_type, write_end, write_head, write_part};
 use crate::view::format;
 use crate::view::scores::Query;
@@ -28,8 +29,8 @@ const MAX_VALUE: usize = 2_000;
 pub struct Export<'a> {
     /// The step at which the file opens and how many of its events are told, as on the replay; without one, the verdict.
     pub cursor: Option<(usize, usize)>,
-    /// How many secrets were blanked, where that was asked for.
-    pub redacted: Option<usize>,
+    /// How much was blanked, where that was asked for.
+    pub redacted: Option<Blanked>,
     /// Reads the picture of a recorded path.
     pub picture: &'a dyn Fn(&str) -> Option<Vec<u8>>,
 }
@@ -91,11 +92,20 @@ fn notes(lens: &Lens<'_>, export: &Export<'_>) -> Vec<String> {
         format::bytes(MAX_PICTURES as u64),
         format::bytes(MAX_TEXT as u64)
     ));
-    if let Some(values) = export.redacted {
+    if let Some(Blanked { found, not_sought }) = export.redacted {
+        let values =
+            if found == 1 { "1 value is".to_owned() } else { format!("{} values are", format::count(found as u64)) };
         notes.push(format!(
-            "{} blanked by the name of its key, and wherever the same text occurs; pictures are left out. Secrets under other names are not found.",
-            if values == 1 { "1 value is".to_owned() } else { format!("{} values are", format::count(values as u64)) }
+            "{values} blanked beside keys that name a secret, in JSON and in text such as key=value, and wherever the same text occurs: from 8 bytes on anywhere, from 5 as a word of its own. Shorter ones, common words and short words without quotes are blanked only beside their keys. Pictures are left out. Secrets under other names are not found."
         ));
+        if not_sought > 0 {
+            notes.push(format!(
+                "{} of the values {} blanked only beside their keys and may occur elsewhere in this file: no more than {} different ones are looked for.",
+                format::count(not_sought as u64),
+                if not_sought == 1 { "is" } else { "are" },
+                format::count(MAX_SOUGHT as u64)
+            ));
+        }
     }
     notes
 }

@@ -1,0 +1,183 @@
+use super::*;
+
+/// The lines as they are without the secrets found in all of them.
+fn blanked(lines: &[&str]) -> Vec<String> {
+    let secrets = secrets(lines);
+    lines.iter().map(|line| secrets.blank(line.as_bytes())).collect()
+}
+
+fn secrets(lines: &[&str]) -> Secrets {
+    let mut search = Search::default();
+    lines.iter().for_each(|line| search.read(line.as_bytes()));
+    search.end()
+}
+
+/// A text as it is without the secrets in it.
+fn said(text: &str) -> String {
+    match Json::parse(&blanked(&[&quote(text)])[0]) {
+        Some(Json::String(text)) => text.into_owned(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn names_that_are_secrets() {
+    for key in [
+        "password",
+        "DB_PASSWORD",
+        "dbpassword",
+        "DBPassword",
+        "DB_PASS",
+        "passcode",
+        "pin",
+        "card_pin",
+        "api_key",
+        "apiKey",
+        "API-KEY",
+        "ssh_key",
+        "bearer",
+        "Authorization",
+        "client_secret",
+        "clientsecret",
+        "myapikey",
+    ] {
+        assert_ne!(held(key), Held::Open, "{key}");
+    }
+    for key in ["token", "accessToken", "authtoken", "accesstoken", "pass", "cookies"] {
+        assert_eq!(held(key), Held::Texts, "{key}");
+    }
+    for key in [
+        "tokens",
+        "token_budget",
+        "input_tokens",
+        "max_tokens",
+        "key",
+        "keys",
+        "state_key",
+        "author",
+        "passed",
+        "pass_rate",
+        "bypass",
+        "pin_memory",
+        "spin",
+        "",
+    ] {
+        assert_eq!(held(key), Held::Open, "{key}");
+    }
+}
+
+#[test]
+fn what_is_blanked_in_json() {
+    for (line, expected) in [
+        // Where it stands, where it is said again, and in JSON inside of a text.
+        (
+            r#"{"api_key": "sk-12345678", "tokens": 5, "note": "use sk-12345678 twice", "raw": "{\"password\": \"x\"}", "token": 7}"#,
+            r#"{"api_key": "__redacted__", "tokens": 5, "note": "use __redacted__ twice", "raw": "{\"password\": \"__redacted__\"}", "token": 7}"#,
+        ),
+        // Whole objects, and what changed.
+        (
+            r#"{"state_diff": {"token": {"before": "aaaaaaaa", "after": "bbbbbbbb"}}, "said": "bbbbbbbb!"}"#,
+            r#"{"state_diff": {"token": "__redacted__"}, "said": "__redacted__!"}"#,
+        ),
+        // A secret that begins another one.
+        (
+            r#"{"password": "hunter22", "secret": "hunter22-more", "said": "hunter22-more, hunter22"}"#,
+            r#"{"password": "__redacted__", "secret": "__redacted__", "said": "__redacted__, __redacted__"}"#,
+        ),
+        // A short one only as a word, a very short one nowhere else, a common word neither.
+        (
+            r#"{"password": "hello", "pwd": "abcd", "secret": {"type": "string"}, "said": "hello, hellos abcd a string xhello _hello_"}"#,
+            r#"{"password": "__redacted__", "pwd": "__redacted__", "secret": "__redacted__", "said": "__redacted__, hellos abcd a string xhello ___redacted___"}"#,
+        ),
+        // Numbers: secrets are blanked and looked for, counts are not.
+        (
+            r#"{"password": 1234567, "pin": 42, "access_token": 20000, "same": 1234567, "said": "1234567 and 20000, 42"}"#,
+            r#"{"password": "__redacted__", "pin": "__redacted__", "access_token": 20000, "same": "__redacted__", "said": "__redacted__ and 20000, 42"}"#,
+        ),
+        (
+            r#"{"pass": true, "tests": {"pass": 12}, "secret": false}"#,
+            r#"{"pass": true, "tests": {"pass": 12}, "secret": false}"#,
+        ),
+        // What follows the scheme.
+        (
+            r#"{"authorization": "Bearer abcdef-1234", "auth": {"cookie": "Basic dXNlcjpw"}, "said": "abcdef-1234 dXNlcjpw"}"#,
+            r#"{"authorization": "__redacted__", "auth": {"cookie": "__redacted__"}, "said": "__redacted__ __redacted__"}"#,
+        ),
+        // As JSON writes it.
+        (
+            r#"{"secret": "two\n\"lines\"", "said": "print 'two\\n\\\"lines\\\"' or two\n\"lines\""}"#,
+            r#"{"secret": "__redacted__", "said": "print '__redacted__' or __redacted__"}"#,
+        ),
+        // Already blanked, and nothing there.
+        (
+            r#"{"token": "__redacted__", "secret": "", "pwd": {}}"#,
+            r#"{"token": "__redacted__", "secret": "", "pwd": {}}"#,
+        ),
+        // A key that says it.
+        (r#"{"password": "swordfish", "swordfish": 1}"#, r#"{"password": "__redacted__", "__redacted__": 1}"#),
+        // Nothing secret: the text is as it was.
+        (r#"{"a": [1, 2.50, null], "s": "{ \"b\":1 }"}"#, r#"{"a": [1, 2.50, null], "s": "{ \"b\":1 }"}"#),
+    ] {
+        assert_eq!(blanked(&[line]), [expected]);
+    }
+    assert_eq!(Secrets::default().blank(b"login with sk-12345678"), "\"__redacted__\"");
+    assert_eq!(Secrets::default().blank_json(b"login with"), None);
+}
+
+#[test]
+fn what_is_blanked_in_text() {
+    for (text, expected) in [
+        ("PASS=abc-123 sh run.sh", "PASS=__redacted__ sh run.sh"),
+        ("env: DB_PASS: abc-123", "env: DB_PASS: __redacted__"),
+        ("--password=abc-123 --user=me", "--password=__redacted__ --user=me"),
+        ("?token=abc-123&user=me", "?token=__redacted__&user=me"),
+        ("curl -H \"Authorization: Bearer abc-123\" x", "curl -H \"Authorization: __redacted__\" x"),
+        ("Authorization: Basic abc== then", "Authorization: __redacted__ then"),
+        ("Set-Cookie: a=b; c=d\nnext", "Set-Cookie: __redacted__\nnext"),
+        ("so {\"password\": \"correct horse\\\" battery\", \"n\": 1}", "so {\"password\": \"__redacted__\", \"n\": 1}"),
+        ("{\\\"password\\\": \\\"correct horse\\\"}", "{\\\"password\\\": \\\"__redacted__\\\"}"),
+        ("{'token': 'abc 123'}", "{'token': '__redacted__'}"),
+        ("os.environ['API_KEY'] = 'abc 123'", "os.environ['API_KEY'] = '__redacted__'"),
+        ("**Password:** `abc 123`, yes", "**Password:** `__redacted__`, yes"),
+        ("password = \"cut of", "password = \"__redacted__ of"),
+        ("password: abc-123). abc-123", "password: __redacted__). __redacted__"),
+        ("token=abc\\nnext=1 abc", "token=__redacted__ abc"),
+        ("pin: 12345, 12345", "pin: __redacted__, __redacted__"),
+        // The word is blanked here, and is any word there.
+        ("password: admin, the admin", "password: __redacted__, the admin"),
+        // Nothing secret.
+        ("PASS: it_works", "PASS: it_works"),
+        ("pass: 12, pass=3", "pass: 12, pass=3"),
+        ("token: 512, max_tokens=20000", "token: 512, max_tokens=20000"),
+        ("password: None, secret=true, token='' and token:", "password: None, secret=true, token='' and token:"),
+        ("credentials: {user: bob}", "credentials: {user: bob}"),
+        ("token::Token and key=value; author: me", "token::Token and key=value; author: me"),
+        ("12:30:45 https://example.org/?a=b", "12:30:45 https://example.org/?a=b"),
+        ("ünï: ß=ü, passwörd: ünï", "ünï: ß=ü, passwörd: ünï"),
+    ] {
+        assert_eq!(said(text), expected);
+    }
+}
+
+#[test]
+fn a_secret_of_a_text_or_a_torn_line_is_blanked_in_others_too() {
+    let lines =
+        ["{\"said\": \"PASS=swordfish sh\"}", "{\"said\": \"a swordfish, trout-77\"}", "{\"token\": \"trout-77"];
+    let expected =
+        ["{\"said\": \"PASS=__redacted__ sh\"}", "{\"said\": \"a __redacted__, __redacted__\"}", "\"__redacted__\""];
+    assert_eq!(blanked(&lines), expected);
+    assert_eq!(secrets(&lines).blanked(), Blanked { found: 2, not_sought: 0 });
+}
+
+#[test]
+fn values_that_are_too_many_to_look_for_are_counted() {
+    let line = |n: usize| format!("{{\"token\": \"secret-{n:04}\"}}");
+    let mut search = Search::default();
+    for n in (0..=MAX_SOUGHT).chain(0..=MAX_SOUGHT) {
+        search.read(line(n).as_bytes());
+    }
+    let secrets = search.end();
+    assert_eq!(secrets.blanked(), Blanked { found: 2 * (MAX_SOUGHT + 1), not_sought: 1 });
+    assert_eq!(secrets.blank(line(MAX_SOUGHT).as_bytes()), "{\"token\": \"__redacted__\"}");
+    assert_eq!(secrets.blank(b"\"secret-0007, secret-1000\""), "\"__redacted__, secret-1000\"");
+}

@@ -1,0 +1,129 @@
+//! Where in running text does a value stand beside a key that names a secret? `key=value`, `key: value`, `"key": "value"`.
+//!
+//! Looks from each `:` and `=` to both sides instead of matching a pattern: in `env: PASS=x` the first pair must not
+//! hide the second.
+
+use std::ops::Range;
+
+use super::BLANK;
+use super::names::{Held, held};
+
+/// A longer word is no key.
+const MAX_KEY_BYTES: usize = 40;
+/// A shorter value is no secret.
+const MIN_VALUE_BYTES: usize = 3;
+/// What comes before the secret itself.
+const SCHEMES: [&str; 4] = ["bearer", "basic", "token", "digest"];
+/// What is said instead of a value.
+const NO_VALUES: [&str; 5] = ["true", "false", "null", "none", "nil"];
+
+/// A value beside a key that names a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Value {
+    pub(super) range: Range<usize>,
+    /// It stands there without quotes: it may be a word of the sentence, or code.
+    pub(super) bare: bool,
+}
+
+/// All such values, in order.
+pub(super) fn values(text: &str) -> Vec<Value> {
+    let mut found: Vec<Value> = Vec::new();
+    for at in memchr::memchr2_iter(b':', b'=', text.as_bytes()) {
+        let free = found.last().is_none_or(|last| last.range.end <= at);
+        if let Some((before, from)) = text.split_at_checked(at).filter(|_| free)
+            && let Some(value) = value_between(before, from)
+        {
+            let range = at + value.range.start..at + value.range.end;
+            found.push(Value { range, ..value });
+        }
+    }
+    found
+}
+
+/// The text without them.
+pub(super) fn without_values(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for value in values(text) {
+        out.push_str(text.get(done..value.range.start).unwrap_or_default());
+        out.push_str(BLANK);
+        done = value.range.end;
+    }
+    out.push_str(text.get(done..).unwrap_or_default());
+    out
+}
+
+/// What follows a scheme such as `Bearer`.
+pub(super) fn after_scheme(text: &str) -> Option<&str> {
+    let (first, rest) = text.split_once(' ')?;
+    SCHEMES.iter().any(|scheme| scheme.eq_ignore_ascii_case(first)).then(|| rest.trim_start())
+}
+
+/// The value in `from`, which starts with the separator, if the key before it names a secret.
+fn value_between(before: &str, from: &str) -> Option<Value> {
+    // What may stand between a key and its separator: `headers["token"] =`, `**token**:`.
+    let named = before.trim_end_matches([' ', '\t', '"', '\'', '`', '*', '\\', ']']);
+    let in_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+    let key = named.strip_prefix(named.trim_end_matches(in_name))?;
+    let colon = from.starts_with(':');
+    // What tests print: `PASS: it_works`.
+    let passed = colon && named.len() == before.len() && key.eq_ignore_ascii_case("pass");
+    if key.len() > MAX_KEY_BYTES || from.starts_with("::") || passed {
+        return None;
+    }
+    let held = held(key);
+    if held == Held::Open {
+        return None;
+    }
+    let rest = from.trim_start_matches([':', '=', '>', ' ', '\t', '*']);
+    let cookie = colon && key.to_ascii_lowercase().ends_with("cookie");
+    let (place, bare) = quoted(rest).map_or_else(|| (bare(rest, cookie), true), |place| (place, false));
+    let value = rest.get(place.clone())?;
+    let none = NO_VALUES.iter().any(|none| none.eq_ignore_ascii_case(value)) || value.starts_with(BLANK);
+    let count = held == Held::Texts && value.parse::<f64>().is_ok();
+    // With a colon at its end it is the next key.
+    if value.len() < MIN_VALUE_BYTES || none || count || (bare && value.ends_with(':')) {
+        return None;
+    }
+    let skipped = from.len() - rest.len();
+    Some(Value { range: skipped + place.start..skipped + place.end, bare })
+}
+
+/// What stands between quotes of any kind, themselves escaped or not, that end on the same line.
+fn quoted(rest: &str) -> Option<Range<usize>> {
+    let slashes = rest.len() - rest.trim_start_matches('\\').len();
+    let quote = rest.get(slashes..)?.chars().next().filter(|letter| matches!(letter, '"' | '\'' | '`'))?;
+    let (opening, inside) = rest.split_at_checked(slashes + 1)?;
+    let line = inside.split('\n').next()?;
+    let len = if slashes > 0 { line.find(opening) } else { unescaped(line, quote) }?;
+    Some(opening.len()..opening.len() + len)
+}
+
+fn unescaped(line: &str, quote: char) -> Option<usize> {
+    let mut escaped = false;
+    for (at, letter) in line.char_indices() {
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            _ if letter == quote => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The word with which `rest` starts, or two where the first is a scheme; a cookie goes on to the end of its line.
+fn bare(rest: &str, cookie: bool) -> Range<usize> {
+    let text = rest.trim_start_matches(['\\', '"', '\'', '`', '{', '[', '(', '<']);
+    let line = text.split(['\n', '\r', '"', '\'', '`']).next().unwrap_or_default();
+    let word =
+        |text: &str| text.find(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '&')).unwrap_or(text.len());
+    let len = match after_scheme(line) {
+        _ if cookie => line.len(),
+        Some(secret) => line.len() - secret.len() + word(secret),
+        None => word(line),
+    };
+    let value = line.get(..len).unwrap_or_default().trim_end_matches([')', ']', '}', '>', '.', '\\', ' ', '\t']);
+    let start = rest.len() - text.len();
+    start..start + value.len()
+}
