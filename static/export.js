@@ -130,6 +130,11 @@ function fromAddress() {
     const step = Math.min(Number(cursor[1]), steps.length - 1);
     open(step, Number(cursor[2] ?? 1));
   } else if (link && on && starts[link[1]] !== undefined) to(starts[link[1]]);
+  else if (on && location.hash) {
+    // A part of the page that the replay hides.
+    replay(false);
+    find(`#${CSS.escape(location.hash.slice(1))}`)?.scrollIntoView();
+  }
 }
 
 for (const button of document.querySelectorAll("[data-to]"))

@@ -70,7 +70,7 @@ document.addEventListener("keydown", (event) => {
   if (pair) return find(`[data-go="${CSS.escape(key)}"]`)?.click();
   if (key === "g") prefix = key;
   else if (key === " ") {
-    if (!twin("Space") || event.target.closest?.("button, summary, [type=checkbox]")) return; // it presses what has the focus
+    if (!twin("Space") || event.target.closest?.("button, summary, [type=checkbox]:focus-visible")) return; // it presses what has the focus
     event.preventDefault(); // or the page would scroll
     press("Space");
   } else if (key === "/" && find("input[type=search]")) {

@@ -73,3 +73,8 @@ document.addEventListener("htmx:after:swap", () => {
   if (pointer?.box.isConnected) show(pointer.box, nearest(pointer));
   else if (focused) show(chart(focused), focused);
 });
+
+// An axis, a critic or a row that is chosen is shown at once; without scripts there is the button.
+document.addEventListener("change", ({ target }) => {
+  if (target.matches("#chartform [type=radio], #chartform select, #lockform [type=range]")) target.form.requestSubmit();
+});

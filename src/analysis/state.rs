@@ -1,11 +1,12 @@
 //! What was the state after a step? Put together from what the files record of it, and honest about the rest.
 //!
 //! Our own engine writes the whole state once, in INIT, and every change with its step. QitOS records with each step the
-//! state as the step observed it, before its reduce, and the changes that reduce made; what changed outside of reduce
-//! shows only in the observation of a later step ([`outside`]). Either way a key has the value that the last step wrote
-//! since the newest whole state, so that any step costs as many lines as the state has keys, however long the run.
+//! state before its reduce, as the step observed it or as the next step found it recorded, and the changes that reduce
+//! made; what changed outside of reduce shows only in the state before a later step ([`outside`]). Either way a key has
+//! the value that the last step wrote since the newest whole state.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::model::manifest::Layout;
 use crate::model::{Index, Lines, TraceFile};
@@ -17,7 +18,7 @@ mod tests;
 mod walk;
 
 use super::diff::{REDACTED, same};
-pub use history::{KeyChange, KeyPath, change_of, changes_of, equal, path_of};
+pub use history::{KeyChange, KeyPath, change_of, changed_by, changes_of, equal, path_of};
 use read::{Line, keys_of};
 pub use walk::walk;
 
@@ -65,8 +66,25 @@ pub enum Base {
     Nowhere,
     /// In this event, the INIT of the run.
     Init(usize),
-    /// In the observation of this step, an ordinal.
+    /// In the observation of this step, an ordinal: the state before its reduce.
     Observed(usize),
+    /// The same, in an event of the step after, which found it recorded.
+    Found {
+        /// The step before whose reduce the state was so.
+        step: usize,
+        /// The event that holds it.
+        event: usize,
+    },
+}
+
+impl Base {
+    /// The step before whose reduce the whole state was so.
+    fn step(self) -> Option<usize> {
+        match self {
+            Base::Observed(step) | Base::Found { step, .. } => Some(step),
+            Base::Nowhere | Base::Init(_) => None,
+        }
+    }
 }
 
 /// A value that changed between two steps without either's reduce having written it.
@@ -83,26 +101,26 @@ pub struct Outside {
 const UNREADABLE: &str = "a step since cannot be read";
 const BLANKED: &str = "blanked by the writer";
 const NOT_THERE: &str = "not recorded";
+const OLDER: &str = "as an earlier step observed it";
 
 /// The state after step `n`, by ordinal; `None` where there is no such step.
 pub fn state_at(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {
     index.steps().get(n)?;
-    let first = lap_of(index, n);
-    let (base, whole) = whole(index, lines, first, n);
-    let since = if let Base::Observed(step) = base { step } else { first };
-    Some(fold(index, lines, (base, whole), first, since..n + 1))
+    let first = lap(index, n).start;
+    let whole = whole(index, lines, first, n);
+    let since = whole.0.step().unwrap_or(first);
+    Some(fold(index, lines, whole, first, since..n + 1))
 }
 
 /// The state before the reduce of step `n`: what the step itself observed where that is recorded, else the state after
 /// the step before it. `None` where there is no such step.
 pub fn state_before(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {
-    let head = index.steps().get(n)?;
-    let first = lap_of(index, n);
-    let observed = || Line::read(lines, TraceFile::Steps, head.span)?.observed();
+    index.steps().get(n)?;
+    let first = lap(index, n).start;
     if !is_ours(index)
-        && let Some(state) = observed()
+        && let Some(whole) = before_reduce(index, lines, n)
     {
-        return Some(fold(index, lines, (Base::Observed(n), state), first, n..n));
+        return Some(fold(index, lines, whole, first, n..n));
     }
     match n.checked_sub(1).filter(|_| n > first) {
         Some(before) => state_at(index, lines, before),
@@ -110,80 +128,82 @@ pub fn state_before(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateA
     }
 }
 
-/// The first step of the run that step `n` belongs to, where a directory holds several.
-fn lap_of(index: &Index, n: usize) -> usize {
-    index.lap_starts().iter().copied().filter(|start| *start <= n).max().unwrap_or_default()
+/// The steps of the run that step `n` belongs to, where a directory holds several.
+pub fn lap(index: &Index, n: usize) -> Range<usize> {
+    let starts = index.lap_starts();
+    let start = starts.iter().copied().filter(|start| *start <= n).max().unwrap_or_default();
+    let end = starts.iter().copied().filter(|start| *start > n).min().unwrap_or(index.steps().len());
+    start..end
 }
 
 fn is_ours(index: &Index) -> bool {
     index.manifest().get().is_some_and(|manifest| manifest.layout == Layout::Board)
 }
 
+type Whole = (Base, Vec<(String, String)>);
+
 /// A whole state and what the steps in `range` made of it; `first` is where its run begins.
-fn fold(
-    index: &Index,
-    lines: &dyn Lines,
-    (base, whole): (Base, Vec<(String, String)>),
-    first: usize,
-    range: std::ops::Range<usize>,
-) -> StateAt {
+fn fold(index: &Index, lines: &dyn Lines, (base, whole): Whole, first: usize, range: Range<usize>) -> StateAt {
     let changes = Changes::of(index, lines, range.clone());
-    let mut state = StateAt { keys: Vec::new(), base };
-    for (key, value) in whole {
-        state.keys.push(KeyAt { key, value: Some(value), ..KeyAt::default() });
-    }
+    let mut keys: Vec<KeyAt> =
+        whole.into_iter().map(|(key, value)| KeyAt { key, value: Some(value), ..KeyAt::default() }).collect();
+    let mut places: HashMap<String, usize> =
+        keys.iter().enumerate().map(|(at, known)| (known.key.clone(), at)).collect();
     for (key, (step, value)) in changes.last {
-        let at = state.keys.iter().position(|known| known.key == key).unwrap_or_else(|| {
-            state.keys.push(KeyAt { key, ..KeyAt::default() });
-            state.keys.len() - 1
-        });
-        if let Some(slot) = state.keys.get_mut(at) {
-            (slot.value, slot.written, slot.in_change) = (value, Some(step), true);
+        let fresh = KeyAt { key, value, written: Some(step), in_change: true, ..KeyAt::default() };
+        match places.get(&fresh.key).and_then(|at| keys.get_mut(*at)) {
+            Some(known) => *known = fresh,
+            None => {
+                places.insert(fresh.key.clone(), keys.len());
+                keys.push(fresh);
+            }
         }
     }
-    let writers = writers(index, lines, first..range.end);
-    for known in &mut state.keys {
-        if let Some((last, count)) = writers.get(&known.key) {
-            (known.written, known.changes) = (Some(*last), *count);
-        }
-        known.doubt = doubt_of(known, changes.broken);
+    let older = base.step().is_some_and(|step| step + 1 < range.end);
+    let writers = changed_by(index, lines, first..range.end);
+    for known in &mut keys {
+        let steps = writers.get(&known.key).map_or(&[][..], Vec::as_slice);
+        (known.written, known.changes) = (steps.last().copied(), steps.len());
+        known.doubt = doubt_of(known, changes.broken, older);
     }
-    state
+    StateAt { keys, base }
 }
 
-/// Why a value is not certain; `broken` is the newest step since the whole state that cannot be read.
-fn doubt_of(known: &KeyAt, broken: Option<usize>) -> &'static str {
+/// Why a value is not certain: `broken` is the newest step since the whole state that cannot be read, and `older` tells
+/// that the whole state is that of an earlier step.
+fn doubt_of(known: &KeyAt, broken: Option<usize>, older: bool) -> &'static str {
     let at = known.written.filter(|_| known.in_change);
     match (&known.value, broken) {
         (None, _) => NOT_THERE,
         (Some(value), _) if value.trim_matches('"') == REDACTED => BLANKED,
         (_, Some(broken)) if at.is_none_or(|at| at < broken) => UNREADABLE,
+        _ if older && at.is_none() => OLDER,
         _ => "",
     }
 }
 
 /// What changed between step `n` and the step before it outside of reduce; nothing where it cannot be told.
 pub fn outside(index: &Index, lines: &dyn Lines, n: usize) -> Vec<Outside> {
-    let starts = index.lap_starts();
-    let (Some(head), Some(before)) = (index.steps().get(n), n.checked_sub(1)) else { return Vec::new() };
-    if is_ours(index) || starts.contains(&n) {
+    let Some(before) = n.checked_sub(1).filter(|_| index.steps().get(n).is_some()) else { return Vec::new() };
+    if is_ours(index) || index.lap_starts().contains(&n) {
         return Vec::new();
     }
-    let Some(line) = Line::read(lines, TraceFile::Steps, head.span) else { return Vec::new() };
-    let Some(observed) = line.observed() else { return Vec::new() };
+    let Some((_, observed)) = before_reduce(index, lines, n) else { return Vec::new() };
     let Some(state) = state_at(index, lines, before).filter(|state| state.base != Base::Nowhere) else {
         return Vec::new();
     };
+    let left: HashMap<&str, &KeyAt> = state.keys.iter().map(|known| (known.key.as_str(), known)).collect();
     let mut found = Vec::new();
     for (key, after) in &observed {
-        let known = state.get(key);
+        let known = left.get(key.as_str());
         let before = known.and_then(|known| known.value.clone());
         let certain = known.is_none_or(|known| known.doubt.is_empty());
         if certain && before.as_deref().is_none_or(|before| !equal(before, after)) {
             found.push(Outside { key: key.clone(), before, after: Some(after.clone()) });
         }
     }
-    for known in state.keys.iter().filter(|known| observed.iter().all(|(key, _)| *key != known.key)) {
+    let seen: std::collections::HashSet<&str> = observed.iter().map(|(key, _)| key.as_str()).collect();
+    for known in state.keys.iter().filter(|known| !seen.contains(known.key.as_str())) {
         // A key that reduce removed has null for its value.
         if known.value.as_deref().is_some_and(|value| value != "null") {
             found.push(Outside { key: known.key.clone(), before: known.value.clone(), after: None });
@@ -192,17 +212,36 @@ pub fn outside(index: &Index, lines: &dyn Lines, n: usize) -> Vec<Outside> {
     found
 }
 
+/// The state before the reduce of step `n` of a QitOS run, where it is recorded: in the step's observation, else in the
+/// `state_ready` event of the step after. That event holds what was observed last, which is this very state; in the
+/// first step of a run it holds the state that the run began with.
+fn before_reduce(index: &Index, lines: &dyn Lines, n: usize) -> Option<Whole> {
+    let observed = || Line::read(lines, TraceFile::Steps, index.steps().get(n)?.span)?.observed();
+    if let Some(state) = observed() {
+        return Some((Base::Observed(n), state));
+    }
+    let steps = lap(index, n);
+    let found = |asked: usize| -> Option<Whole> {
+        let group = index.round_of(asked)?;
+        let ready =
+            |event: &usize| index.events().get(*event).is_some_and(|event| index.name(event.stage) == "state_ready");
+        let event = (group.first..group.end).find(ready)?;
+        let state = Line::read(lines, TraceFile::Events, index.events().get(event)?.span)?.ready()?;
+        Some((Base::Found { step: n, event }, state))
+    };
+    // Only the very next round holds it: a line that no round belongs to was no step.
+    let own = index.group_of(n);
+    let follows = |next: &usize| steps.contains(next) && own.is_some_and(|own| index.group_of(*next) == Some(own + 1));
+    let next = Some(n + 1).filter(follows).and_then(found);
+    next.or_else(|| if n == steps.start { found(n) } else { None })
+}
+
 /// The newest whole state at or before step `n`, and where it stands.
-fn whole(index: &Index, lines: &dyn Lines, first: usize, n: usize) -> (Base, Vec<(String, String)>) {
+fn whole(index: &Index, lines: &dyn Lines, first: usize, n: usize) -> Whole {
     if !is_ours(index) {
-        for step in (first.max(n.saturating_sub(MAX_BACK))..=n).rev() {
-            let span = index.steps().get(step).map(|head| head.span).unwrap_or_default();
-            let line = Line::read(lines, TraceFile::Steps, span);
-            if let Some(state) = line.as_ref().and_then(Line::observed) {
-                return (Base::Observed(step), state);
-            }
-        }
-        return (Base::Nowhere, Vec::new());
+        let back = (first.max(n.saturating_sub(MAX_BACK))..=n).rev();
+        let mut found = back.filter_map(|step| before_reduce(index, lines, step));
+        return found.next().unwrap_or_default();
     }
     // The directory may hold several runs; the one of this lap has the INIT.
     let lap = index.lap_starts().iter().filter(|start| **start <= first).count().saturating_sub(1);
@@ -227,11 +266,11 @@ struct Changes {
 }
 
 impl Changes {
-    fn of(index: &Index, lines: &dyn Lines, range: std::ops::Range<usize>) -> Self {
+    fn of(index: &Index, lines: &dyn Lines, range: Range<usize>) -> Self {
         let steps = index.steps().get(range.clone()).unwrap_or_default();
         let broken = steps.iter().rposition(|head| !head.fate.is_readable()).map(|at| range.start + at);
         // The last writer of each key, and so the lines worth reading.
-        let mut writers: BTreeMap<String, usize> = BTreeMap::new();
+        let mut writers: HashMap<String, usize> = HashMap::new();
         let mut order = Vec::new();
         for step in range {
             for key in keys_of(index, lines, step) {
@@ -240,31 +279,17 @@ impl Changes {
                 }
             }
         }
-        let mut read: BTreeMap<usize, Option<Line>> = BTreeMap::new();
+        let mut read: HashMap<usize, HashMap<String, String>> = HashMap::new();
         let mut last = Vec::new();
         for key in order {
             let Some(step) = writers.get(&key).copied() else { continue };
-            let span = index.steps().get(step).map(|head| head.span).unwrap_or_default();
-            let line = read.entry(step).or_insert_with(|| Line::read(lines, TraceFile::Steps, span));
-            let value = line.as_ref().and_then(|line| line.side(&key, "after"));
+            let after = read.entry(step).or_insert_with(|| {
+                let span = index.steps().get(step).map(|head| head.span).unwrap_or_default();
+                Line::read(lines, TraceFile::Steps, span).map(|line| line.afters()).unwrap_or_default()
+            });
+            let value = after.remove(&key);
             last.push((key, (step, value)));
         }
         Self { last, broken }
     }
-}
-
-/// Per key the last step of `range` that wrote it, and how many did.
-fn writers(index: &Index, lines: &dyn Lines, range: std::ops::Range<usize>) -> BTreeMap<String, (usize, usize)> {
-    let mut last: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for step in range {
-        for key in keys_of(index, lines, step) {
-            match last.get_mut(key.as_ref()) {
-                Some(known) => *known = (step, known.1 + 1),
-                None => {
-                    last.insert(key.into_owned(), (step, 1));
-                }
-            }
-        }
-    }
-    last
 }

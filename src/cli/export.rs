@@ -3,10 +3,10 @@
 use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
-use super::Done;
 use super::look::Look;
 use super::open::Opened;
-use crate::error::{Error, Kind, Result};
+use super::{Done, Failure};
+use crate::error::{Error, Kind};
 use crate::view::fill::{Export, Lens, write_export};
 
 /// A larger picture is left out.
@@ -41,6 +41,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         super::show::check_step(&run, n)?;
     }
     if args.html == Path::new("-") {
+        // A reader that closed the pipe has seen enough; the caller knows that error.
         write(args, &run, look, out)?;
         return Ok(0);
     }
@@ -57,7 +58,10 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666)); // less what the umask takes
     let mut file = builder.tempfile_in(parent).map_err(failed)?;
     let mut buffered = io::BufWriter::with_capacity(1 << 16, &mut file);
-    write(args, &run, look, &mut buffered)?;
+    write(args, &run, look, &mut buffered).map_err(|error| match error {
+        Failure::Output(error) => Failure::from(failed(error)),
+        told => told,
+    })?;
     buffered.flush().map_err(failed)?;
     drop(buffered);
     let size = file.as_file().metadata().map_err(failed)?.len();
@@ -67,14 +71,13 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     Ok(0)
 }
 
-fn write(args: &Args, run: &Opened, look: &Look, out: &mut dyn Write) -> Result<()> {
-    let failed = |error| Error::new(Kind::Unreadable, "the page could not be written").because(error);
+fn write(args: &Args, run: &Opened, look: &Look, out: &mut dyn Write) -> Result<(), Failure> {
     let cursor = args.step.map(|step| (step, args.event.unwrap_or(1)));
     if args.redact {
         let (copy, summary) = run.redacted()?;
         let lens = Lens { summary: &summary, index: copy.index(), lines: &copy, now: look.now, zone: &look.zone };
         let export = Export { cursor, redacted: Some(copy.blanked()), picture: &|_| None };
-        return write_export(&lens, &export, out).map_err(failed);
+        return Ok(write_export(&lens, &export, out)?);
     }
     let picture = |recorded: &str| {
         let mut bytes = Vec::new();
@@ -82,5 +85,5 @@ fn write(args: &Args, run: &Opened, look: &Look, out: &mut dyn Write) -> Result<
         Some(bytes)
     };
     let lens = Lens { summary: &run.summary, index: &run.index, lines: run, now: look.now, zone: &look.zone };
-    write_export(&lens, &Export { cursor, redacted: None, picture: &picture }, out).map_err(failed)
+    Ok(write_export(&lens, &Export { cursor, redacted: None, picture: &picture }, out)?)
 }

@@ -9,7 +9,9 @@ use super::look::{Ink, Look};
 use super::open::Opened;
 use super::{Done, write_json};
 use crate::analysis::format::{counted, visible_line};
-use crate::analysis::state::{Base, KeyChange, KeyPath, StateAt, change_of, changes_of, outside, path_of, state_at};
+use crate::analysis::state::{
+    Base, KeyChange, KeyPath, StateAt, change_of, changes_of, lap, outside, path_of, state_at,
+};
 use crate::error::{Error, Kind, Result};
 use crate::view::wire;
 
@@ -66,7 +68,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         None => write_state(out, &run, n, &state, look)?,
         Some(path) => {
             let path = find(&run, &state, n, path)?;
-            let changes: Vec<KeyChange> = changes_of(&run.index, &run, &path.key, n)
+            let changes: Vec<KeyChange> = changes_of(&run.index, &run, &path.key, lap(&run.index, n).start..n + 1)
                 .into_iter()
                 .filter_map(|step| change_of(&run.index, &run, &path, step))
                 .collect();
@@ -93,7 +95,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 /// The value that `text` names.
 fn find(run: &Opened, state: &StateAt, n: usize, text: &str) -> Result<KeyPath> {
     let path = path_of(text, |key| state.get(key).is_some());
-    let ever = || !changes_of(&run.index, run, &path.key, usize::MAX - 1).is_empty();
+    let ever = || !changes_of(&run.index, run, &path.key, lap(&run.index, n)).is_empty();
     if state.get(&path.key).is_some() || ever() {
         return Ok(path);
     }
@@ -112,6 +114,9 @@ fn write_state(out: &mut dyn Write, run: &Opened, n: usize, state: &StateAt, loo
         Base::Nowhere => "no whole state is recorded: only what steps are recorded to have changed".to_owned(),
         Base::Init(event) => format!("from event {event} and the changes since"),
         Base::Observed(step) => format!("from what step {} observed and the changes since", run.index.label(step)),
+        Base::Found { step, event } => {
+            format!("from event {event}, which holds the state before step {} changed it", run.index.label(step))
+        }
     };
     writeln!(out, "{}\n", look.paint(Ink::Dim, &from))?;
     let width = state.keys.iter().map(|known| known.key.chars().count()).max().unwrap_or_default().min(32);

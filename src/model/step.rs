@@ -19,8 +19,11 @@ const MAX_CALL_BYTES: usize = 160;
 const MAX_NOTE_BYTES: usize = 240;
 /// A change whose JSON is longer than this many bytes is not compared with the step before.
 const MAX_LINKED_BYTES: usize = 1 << 16;
-/// At most this many critics, tools or changed keys of one step are indexed; the line itself shows all.
-pub const MAX_INDEXED: usize = 64;
+/// At most this many critics or tools of one step are indexed; the line itself shows all.
+const MAX_INDEXED: usize = 64;
+/// At most this many changed keys of one step are indexed, two bytes each; whoever asks for the state reads the line of
+/// a step that changed more.
+pub const MAX_CHANGED: usize = 1_024;
 
 /// One line of `steps.jsonl` as the index keeps it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -272,7 +275,7 @@ impl StepWire<'_> {
         head.result_hash = results.done();
         head.state_hash = of_state(&self.state_diff);
         if let Some(Members(keys)) = self.state_diff.value.value() {
-            head.changed = keys.iter().take(MAX_INDEXED).map(|(key, _)| names.intern(&key.0)).collect();
+            head.changed = keys.iter().take(MAX_CHANGED).map(|(key, _)| names.intern(&key.0)).collect();
             let changes = head.changed.iter().zip(keys);
             head.links = changes.map(|(key, (_, change))| link(*key, change.get())).collect();
         }

@@ -220,6 +220,17 @@ pub struct ComparePulse {
     pub body: CompareBody,
 }
 
+/// One of the two runs of a lockstep.
+#[derive(Debug, Clone)]
+pub struct Walked {
+    /// The letter it is shown under.
+    pub letter: &'static str,
+    /// The run.
+    pub run: Link,
+    /// How it ended.
+    pub verdict: Line,
+}
+
 /// Two runs row by row.
 #[derive(Debug, Clone, Template)]
 #[template(path = "lockstep.html")]
@@ -234,6 +245,8 @@ pub struct LockstepPage {
     pub relation: &'static str,
     /// The keys of the runs.
     pub keys: (String, String),
+    /// Which runs they are.
+    pub sides: [Walked; 2],
     /// The row shown, counted from 0, and the last one.
     pub at: (usize, usize),
     /// The row before.

@@ -33,6 +33,8 @@ pub struct ExportHead {
     pub notes: Vec<Line>,
     /// The header of the run.
     pub head: RunHead,
+    /// The verdict in a sentence, which stays in sight while the run is replayed.
+    pub sentence: Line,
     /// Why it stopped.
     pub verdict: Verdict,
     /// What the critics said.

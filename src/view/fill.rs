@@ -27,7 +27,7 @@ pub use export::{Export, write_export};
 pub use files::{issues_tab, manifest_tab};
 pub use pending::pending_slot;
 pub use replay::{NoPlace, ReplayQuery, replay};
-pub use run::{content_title, head, tabs};
+pub use run::{content_title, head, head_with_verdict, tabs};
 pub use scores::{scores_body, scores_form, scores_mark};
 pub use state::{Moment, StateLink, state_panel, state_tab};
 pub use step::{StepPlace, manifest_text, readable, step_line, step_view, value_of};

@@ -20,6 +20,8 @@ pub struct StateTab {
     pub prev: Option<Link>,
     /// The step after.
     pub next: Option<Link>,
+    /// The same step on the replay.
+    pub replay: Link,
     /// The state.
     pub panel: StatePanel,
     /// What changed before this step without a step having done it.

@@ -14,7 +14,7 @@ use super::pages::{no_such_run, now, shown_roots};
 use super::run::{answer, html};
 use crate::analysis::compare::compare;
 use crate::live::Run;
-use crate::view::compare::{Choice, CompareBody, ComparePage, ComparePulse, LockstepPage};
+use crate::view::compare::{Choice, CompareBody, ComparePage, ComparePulse, LockstepPage, Walked};
 use crate::view::fill::{self, Lens};
 use crate::view::sign::Link;
 use crate::view::wire::{self, Side};
@@ -216,6 +216,11 @@ fn lockstep_page(shell: Shell, a: &Lens<'_>, b: &Lens<'_>, at: usize) -> Result<
         title: format!("Row {} of {}", at + 1, format::count(total as u64)).into(),
         relation: row.relation.label(),
         keys: (one.to_owned(), other.to_owned()),
+        sides: [("A", a), ("B", b)].map(|(letter, lens)| Walked {
+            letter,
+            run: Link::new(lens.summary.key.as_str(), href::run(lens.summary.key.as_str())),
+            verdict: lens.summary.verdict.sentence.as_str().into(),
+        }),
         at: (at, total.saturating_sub(1)),
         previous: at.checked_sub(1).map(to),
         next: Some(at + 1).filter(|next| *next < total).map(to),

@@ -13,6 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::AppState;
 use super::api::Chunks;
+use super::error::WebError;
 use super::extract::{Params, RunParam};
 use super::pages::now;
 use super::run::MAX_ASSET_BYTES;
@@ -26,6 +27,12 @@ pub(super) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
         Ok((step, event)) => step.map(|step| (step, event.unwrap_or(1))),
         Err(error) => return error.respond(&state, false),
     };
+    if let Some((step, _)) = cursor
+        && step >= run.index().steps().len()
+    {
+        let has = super::extract::has_steps(run.index().steps().len());
+        return WebError::not_found("This run has no step", &has).named(&step.to_string()).respond(&state, false);
+    }
     let redact = params.text("redact") == "1";
     let name = file_name(run.key().as_str());
     let (sender, receiver) = mpsc::channel(4);

@@ -112,7 +112,7 @@ async fn run_page(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<R
             pulse: Some(pulse_from(lens, shell.revision, &shown, at_end.then_some(total))),
             shell: Shell { title: fill::content_title(lens, &part), ..shell },
             crumb: crumb(),
-            head: fill::head(lens),
+            head: if shown.tab == "state" { fill::head_with_verdict(lens) } else { fill::head(lens) },
             verdict: fill::verdict(lens),
             tabs: fill::tabs(lens, &shown.tab),
             content,
@@ -192,8 +192,8 @@ async fn run_pulse(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<
         let mut pulse = RunPulse {
             pulse: pulse_from(lens, revision, &shown, known.map(|_| total)),
             title: Some(fill::content_title(lens, &part_title(lens, &shown.tab, read.filter(|_| !follow))).into()),
-            head: Some(fill::head(lens)),
-            verdict: Some(fill::verdict(lens)),
+            head: Some(if shown.tab == "state" { fill::head_with_verdict(lens) } else { fill::head(lens) }),
+            verdict: (shown.tab != "state").then(|| fill::verdict(lens)),
             tabs: Some(fill::tabs(lens, &shown.tab)),
             ..RunPulse::default()
         };

@@ -40,7 +40,7 @@ pub(super) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
             pulse: next(lens, &query, shell.revision),
             shell: Shell { title: fill::content_title(lens, TITLE), ..shell },
             crumb: crumb(),
-            head: fill::head(lens),
+            head: fill::head_with_verdict(lens),
             tabs: fill::tabs(lens, TAB),
             form: fill::scores_form(lens, &query),
             body: fill::scores_body(lens, &query),
@@ -75,7 +75,7 @@ pub(super) async fn pulse(State(state): State<AppState>, run: Result<RunParam, R
         html(&RunPulse {
             pulse: Pulse { say, ..next(lens, &query, revision) },
             title: Some(fill::content_title(lens, TITLE).into()),
-            head: Some(fill::head(lens)),
+            head: Some(fill::head_with_verdict(lens)),
             tabs: Some(fill::tabs(lens, TAB)),
             scores: stale.then(|| fill::scores_body(lens, &query)),
             ..RunPulse::default()

@@ -51,7 +51,7 @@ fn burst(page: &Page, key: char, count: usize) {
 fn every_key_does_what_it_says() {
     let (_site, page) = open("/runs/q060_handoff/replay?step=1&event=1&break=tool:run_python");
     for (key, step, event) in
-        [("n", "1", 2), ("p", "1", 1), ("p", "0", 10), ("j", "1", 1), ("j", "2", 1), ("k", "1", 1), ("b", "3", 1)]
+        [("n", "1", 2), ("p", "1", 1), ("p", "0", 10), ("j", "1", 1), ("j", "2", 1), ("k", "1", 1), ("b", "3", 6)]
     {
         page.press(key);
         at(&page, step, event);
@@ -60,7 +60,7 @@ fn every_key_does_what_it_says() {
     page.press("G");
     position(&page, "box.last");
     page.press("B");
-    at(&page, "3", 1);
+    at(&page, "3", 6);
     page.press("g");
     page.press("g");
     at(&page, "start", 1);
@@ -137,7 +137,7 @@ fn playing_stops_at_a_breakpoint_and_says_so_and_then_goes_on_to_the_end() {
     let (_site, page) = open("/runs/q060_handoff/replay?step=start&speed=5&break=tool:run_python");
     page.press(" ");
     page.wait("document.querySelector('[data-play]').ariaPressed === 'true'");
-    at(&page, "3", 1);
+    at(&page, "3", 6);
     page.wait("document.querySelector('[data-play]').ariaPressed === 'false'");
     assert_eq!(page.text(".pane.mid .end[role=status]"), "at breakpoint tool:run_python");
     page.press(" ");

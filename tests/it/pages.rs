@@ -109,7 +109,10 @@ fn no_link_is_dead() {
     let mut pages = 0;
     while let Some(path) = open.pop_front() {
         let response = board.get(&path);
-        if response.status != 200 {
+        if response.status == 303 && known.insert(response.header("location").to_owned()) {
+            open.push_back(response.header("location").to_owned());
+        }
+        if response.status != 200 && response.status != 303 {
             wrong.push(format!("{} {path}", response.status));
             continue;
         }

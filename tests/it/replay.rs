@@ -157,7 +157,7 @@ fn the_state_changes_with_the_reduce_and_not_before() {
 #[test]
 fn breakpoints_are_counted_kept_and_named_where_they_are_not_understood() {
     let (_dir, board) = with("q060/q060_handoff");
-    let html = part(&board, "step=3&break=tool%3Arun_python&add=state.tool_calls+changed&add=bogus%3C");
+    let html = part(&board, "step=3&event=6&break=tool%3Arun_python&add=state.tool_calls+changed&add=bogus%3C");
     assert_eq!(texts(&html, ".mid header .end"), ["at breakpoint tool:run_python"]);
     let bad = texts(&html, ".bps .bad");
     assert!(matches!(&bad[..], [one] if one.starts_with("bogus< is not understood")), "{bad:?}");
@@ -166,9 +166,9 @@ fn breakpoints_are_counted_kept_and_named_where_they_are_not_understood() {
     let url = data(&html, "url");
     assert_eq!(
         url,
-        "/runs/run/replay?step=3&event=1&break=tool%3Arun_python&break=state.tool_calls%20changed&break=bogus%3C"
+        "/runs/run/replay?step=3&event=6&break=tool%3Arun_python&break=state.tool_calls%20changed&break=bogus%3C"
     );
-    // The first event of the step is where playing stops, no other.
+    // Playing stops where the tool has answered, nowhere else.
     assert_eq!(texts(&part(&board, "step=3&event=2&break=tool%3Arun_python"), ".mid header .end"), [""]);
 }
 

@@ -1,6 +1,7 @@
 //! Where does playing stop? Steps that a query finds, and steps that changed a key of the state.
 
-use crate::analysis::query::Query;
+use super::{Part, Scene, Track};
+use crate::analysis::query::{Field, NumberField, Query, Term, Test};
 use crate::analysis::select::matching_steps;
 use crate::model::Index;
 
@@ -29,21 +30,53 @@ impl Breakpoint {
     }
 }
 
-/// The nearest step after `n` (or before it, where `back`) that any of `breaks` finds; `None` as `n` is the start.
-pub fn next_hit(breaks: &[Breakpoint], n: Option<usize>, back: bool) -> Option<usize> {
-    let near = breaks.iter().filter_map(|one| nearest(&one.steps, n, back));
+impl Breakpoint {
+    /// The event of `part` that makes it true, counted from 0: a score is there when the critics have spoken, a changed
+    /// key after reduce, a tool and its error when it has answered; anything else holds from the first event on.
+    pub fn event(&self, index: &Index, part: &Part) -> usize {
+        let phase = |term: &Term| match &term.test {
+            Test::Number { field: NumberField::Score, .. } | Test::Word { field: Field::Critic, .. } => Some("CRITIC"),
+            Test::State { .. } | Test::Changed { .. } => Some("REDUCE"),
+            Test::Word { field: Field::Tool, .. } | Test::Err(true) => Some("ACT"),
+            _ => None,
+        };
+        let events = index.events().get(part.range()).unwrap_or_default();
+        let last = |name: &str| {
+            let phase = index.names().find(name)?;
+            events.iter().rposition(|event| event.phase == phase)
+        };
+        let terms = self.query.terms.iter().filter(|term| !term.negated);
+        terms.filter_map(phase).filter_map(last).max().unwrap_or_default()
+    }
+
+    /// The nearest position after `at`, or before it where `back`, at which it holds.
+    fn nearest(&self, index: &Index, track: &Track, at: usize, back: bool) -> Option<usize> {
+        let position = |n: &usize| {
+            let part = track.find(Scene::Step(*n))?;
+            Some(part.at + self.event(index, part))
+        };
+        let here = match track.part(at)?.0.scene {
+            Scene::Start => 0,
+            Scene::Step(n) => n,
+            Scene::End => usize::MAX,
+        };
+        if back {
+            let end = self.steps.partition_point(|step| *step <= here);
+            return self.steps.get(..end)?.iter().rev().filter_map(position).find(|found| *found < at);
+        }
+        let start = self.steps.partition_point(|step| *step < here);
+        self.steps.get(start..)?.iter().filter_map(position).find(|found| *found > at)
+    }
+}
+
+/// The nearest position after `at` (or before it, where `back`) at which any of `breaks` holds.
+pub fn next_hit(breaks: &[Breakpoint], index: &Index, track: &Track, at: usize, back: bool) -> Option<usize> {
+    let near = breaks.iter().filter_map(|one| one.nearest(index, track, at, back));
     if back { near.max() } else { near.min() }
 }
 
-/// The first of `breaks` that finds step `n`.
-pub fn first_hit(breaks: &[Breakpoint], n: usize) -> Option<&Breakpoint> {
-    breaks.iter().find(|one| one.hits(n))
-}
-
-fn nearest(steps: &[usize], n: Option<usize>, back: bool) -> Option<usize> {
-    if back {
-        let before = steps.partition_point(|step| n.is_some_and(|n| *step < n));
-        return steps.get(before.checked_sub(1)?).copied();
-    }
-    steps.get(steps.partition_point(|step| n.is_some_and(|n| *step <= n))).copied()
+/// The first of `breaks` that holds at event `event` of `part`.
+pub fn first_hit<'b>(breaks: &'b [Breakpoint], index: &Index, part: &Part, event: usize) -> Option<&'b Breakpoint> {
+    let Scene::Step(n) = part.scene else { return None };
+    breaks.iter().find(|one| one.hits(n) && one.event(index, part) == event)
 }

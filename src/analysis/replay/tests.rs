@@ -140,11 +140,22 @@ fn breakpoints_find_steps_and_say_what_they_do_not_understand() {
     assert_eq!(breaks[0].steps, [3]);
     assert!(breaks[1].steps.is_empty() && !breaks[1].query.ignored.is_empty());
     assert_eq!(breaks[2].steps, [0, 2, 3, 5]);
-    assert_eq!(next_hit(&breaks, None, false), Some(0));
-    assert_eq!(next_hit(&breaks, Some(0), false), Some(2));
-    assert_eq!(next_hit(&breaks, Some(3), true), Some(2));
-    assert_eq!(next_hit(&breaks, Some(0), true), None);
-    assert_eq!(first_hit(&breaks, 3).map(|hit| hit.text.as_str()), Some("tool:run_python"));
+    let track = Track::new(index);
+    let place = |n: usize, phase: &str| {
+        let part = track.find(Scene::Step(n)).unwrap();
+        let phase = index.names().find(phase);
+        part.at + part.range().rposition(|event| Some(index.events()[event].phase) == phase).unwrap()
+    };
+    let next = |at: usize, back: bool| next_hit(&breaks, index, &track, at, back);
+    // A changed key is there after reduce, a tool when it has answered.
+    let all = [place(0, "REDUCE"), place(2, "REDUCE"), place(3, "ACT"), place(3, "REDUCE"), place(5, "REDUCE")];
+    let walked: Vec<usize> = std::iter::successors(next(0, false), |at| next(*at, false)).collect();
+    assert_eq!(walked, all);
+    let back: Vec<usize> = std::iter::successors(next(track.last(), true), |at| next(*at, true)).collect();
+    assert_eq!(back, all.iter().rev().copied().collect::<Vec<_>>());
+    let (part, event) = track.part(all[2]).unwrap();
+    assert_eq!(first_hit(&breaks, index, part, event).map(|hit| hit.text.as_str()), Some("tool:run_python"));
+    assert_eq!(first_hit(&breaks, index, part, 0), None);
 }
 
 #[test]

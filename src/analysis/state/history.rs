@@ -1,7 +1,10 @@
 //! How did one value come to be? The steps that changed it, with both sides, and where it changed between them.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
 use super::read::{Line, keys_of};
-use super::{lap_of, same};
+use super::same;
 use crate::model::json::Json;
 use crate::model::{Index, Lines, TraceFile};
 
@@ -60,11 +63,25 @@ fn member<'v, 'j>(value: &'v Json<'j>, name: &str) -> Option<&'v Json<'j>> {
     }
 }
 
-/// The steps up to `n`, in the same run of the directory, that changed the key; ordinals in order. Nothing of the
-/// values is read.
-pub fn changes_of(index: &Index, lines: &dyn Lines, key: &str, n: usize) -> Vec<usize> {
-    let wrote = |step: &usize| keys_of(index, lines, *step).iter().any(|name| name == key);
-    (lap_of(index, n)..index.steps().len().min(n + 1)).filter(wrote).collect()
+/// The steps of `range` that changed the key; ordinals in order. Nothing of the values is read.
+pub fn changes_of(index: &Index, lines: &dyn Lines, key: &str, range: Range<usize>) -> Vec<usize> {
+    range.filter(|step| keys_of(index, lines, *step).iter().any(|name| name == key)).collect()
+}
+
+/// The same for every key at once.
+pub fn changed_by(index: &Index, lines: &dyn Lines, range: Range<usize>) -> HashMap<String, Vec<usize>> {
+    let mut steps: HashMap<String, Vec<usize>> = HashMap::new();
+    for step in range {
+        for key in keys_of(index, lines, step) {
+            match steps.get_mut(key.as_ref()) {
+                Some(known) => known.push(step),
+                None => {
+                    steps.insert(key.into_owned(), vec![step]);
+                }
+            }
+        }
+    }
+    steps
 }
 
 /// What step `n` made of the value; `None` where it did not change it or its line cannot be read.

@@ -1,11 +1,12 @@
 //! Where does a line hold a state? The keys of a whole state, and the value a step left behind.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use crate::model::json::Json;
 use crate::model::names::OVERFLOW;
 use crate::model::repair::repair;
-use crate::model::step::MAX_INDEXED;
+use crate::model::step::MAX_CHANGED;
 use crate::model::{Index, Lines, Span, TraceFile};
 
 /// A name as long as this, in bytes, may have been cut by the index.
@@ -15,7 +16,7 @@ const CUT_NAME: usize = 250;
 pub(super) fn keys_of<'i>(index: &'i Index, lines: &dyn Lines, n: usize) -> Vec<Cow<'i, str>> {
     let Some(head) = index.steps().get(n) else { return Vec::new() };
     let names: Vec<Cow<'_, str>> = head.changed.iter().map(|key| index.name(*key).into()).collect();
-    if names.len() < MAX_INDEXED && names.iter().all(|name| name.len() < CUT_NAME && name != OVERFLOW) {
+    if names.len() < MAX_CHANGED && names.iter().all(|name| name.len() < CUT_NAME && name != OVERFLOW) {
         return names;
     }
     let line = Line::read(lines, TraceFile::Steps, head.span);
@@ -54,6 +55,23 @@ impl Line {
     /// The whole state that an INIT event holds.
     pub(super) fn initial(&self) -> Option<Vec<(String, String)>> {
         self.members(&["payload", "state"])
+    }
+
+    /// The whole state that a `state_ready` event holds.
+    pub(super) fn ready(&self) -> Option<Vec<(String, String)>> {
+        self.members(&["payload", "observation", "state"])
+    }
+
+    /// The value that the step left under each key that it changed.
+    pub(super) fn afters(&self) -> HashMap<String, String> {
+        let whole = Json::parse(&self.text);
+        let changes = whole.as_ref().and_then(|whole| whole.get("state_diff")?.as_object()).unwrap_or_default();
+        let after = |change: &Json<'_>| match change.get("after") {
+            Some(value) => Some(value.to_string()),
+            // Blanked as a whole.
+            None => Some(change.to_string()).filter(|_| change.as_str().is_some()),
+        };
+        changes.iter().filter_map(|(key, change)| Some((key.to_string(), after(change)?))).collect()
     }
 
     /// The keys of its state diff.

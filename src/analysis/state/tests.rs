@@ -78,10 +78,10 @@ fn what_a_step_of_ours_found_is_what_the_steps_before_it_left() {
 #[test]
 fn a_value_has_a_history() {
     let files = open("sample_runs/fix_bug");
-    let all = changes_of(&files.index, &files, "tests", 10);
+    let all = changes_of(&files.index, &files, "tests", 0..11);
     assert_eq!(all, [1, 5, 9], "{all:?}");
-    assert_eq!(changes_of(&files.index, &files, "tests", 7), [1, 5]);
-    assert!(changes_of(&files.index, &files, "no such key", 10).is_empty());
+    assert_eq!(changes_of(&files.index, &files, "tests", 0..8), [1, 5]);
+    assert!(changes_of(&files.index, &files, "no such key", 0..11).is_empty());
     let passed = path_of("tests.passed", |key| key == "tests");
     assert_eq!((passed.key.as_str(), passed.below.as_slice()), ("tests", &["passed".to_owned()][..]));
     let told: Vec<_> = all.iter().filter_map(|n| change_of(&files.index, &files, &passed, *n)).collect();
@@ -110,14 +110,14 @@ fn paths_are_keys_pointers_or_names_with_dots() {
 fn a_step_that_changes_very_many_keys_loses_none() {
     let dir = tempfile::tempdir().unwrap();
     let key = |n: usize| format!("\"k{n}\": {{\"before\": null, \"after\": {n}}}");
-    let keys: Vec<String> = (0..100).map(key).collect();
+    let keys: Vec<String> = (0..3_000).map(key).collect();
     let line = format!("{{\"step_id\": 0, \"state_diff\": {{{}}}}}\n", keys.join(", "));
     std::fs::write(dir.path().join("steps.jsonl"), line).unwrap();
     let files = Files::open(dir.path());
     let state = state_at(&files.index, &files, 0).unwrap();
-    assert_eq!((state.base, state.keys.len()), (Base::Nowhere, 100));
-    assert_eq!(state.get("k99").unwrap().value.as_deref(), Some("99"));
-    assert_eq!(changes_of(&files.index, &files, "k99", 0), [0]);
+    assert_eq!((state.base, state.keys.len()), (Base::Nowhere, 3_000));
+    assert_eq!(state.get("k2999").unwrap().value.as_deref(), Some("2999"));
+    assert_eq!(changes_of(&files.index, &files, "k2999", 0..1), [0]);
 }
 
 #[test]
@@ -143,4 +143,19 @@ fn a_walk_through_a_run_meets_the_state_of_every_step() {
         }
     }
     assert!(met > 400, "{met} steps were met");
+}
+
+#[test]
+fn a_step_that_observed_nothing_is_known_from_what_the_next_one_found() {
+    let files = open("tests/corpus/q060/q060_wait_forever");
+    for n in [0, 1, 2] {
+        let state = state_at(&files.index, &files, n).unwrap();
+        assert!(matches!(state.base, Base::Found { step, .. } if step == n), "{n}: {:?}", state.base);
+        let steps = state.get("current_step").unwrap();
+        assert_eq!((steps.value.as_deref(), steps.doubt), (Some(&*n.to_string()), ""));
+    }
+    // Nothing tells what the last step began with but what is known of the step before it.
+    let last = files.index.steps().len() - 1;
+    let state = state_at(&files.index, &files, last).unwrap();
+    assert_eq!(state.get("current_step").unwrap().doubt, OLDER);
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::read::{Line, keys_of};
-use super::{KeyAt, doubt_of, is_ours, whole};
+use super::{KeyAt, before_reduce, doubt_of, is_ours, whole};
 use crate::model::{Index, Lines, TraceFile};
 
 /// Tells `each` the state after every step, in order, until it says `false`. The states are those of
@@ -18,23 +18,25 @@ pub fn walk(index: &Index, lines: &dyn Lines, each: &mut dyn FnMut(usize, &[KeyA
                 state.begin_with(whole(index, lines, n, n).1);
             }
         }
-        let line = Line::read(lines, TraceFile::Steps, head.span);
-        let observed = line.as_ref().filter(|_| !is_ours(index)).and_then(Line::observed);
-        if let Some(observed) = observed {
-            state.begin_with(observed);
+        if !is_ours(index)
+            && let Some((_, before)) = before_reduce(index, lines, n)
+        {
+            state.begin_with(before);
+            state.base = Some(n);
         }
         if !head.fate.is_readable() {
             state.broken = Some(n);
         }
+        let mut afters = Line::read(lines, TraceFile::Steps, head.span).map(|line| line.afters()).unwrap_or_default();
         for key in keys_of(index, lines, n) {
-            let value = line.as_ref().and_then(|line| line.side(&key, "after"));
             let changes = state.writers.get(key.as_ref()).map_or(0, |(_, changes)| *changes);
             state.writers.insert(key.to_string(), (n, changes + 1));
+            let value = afters.remove(key.as_ref());
             state.set(key.into_owned(), value, true);
         }
-        let broken = state.broken;
+        let (broken, older) = (state.broken, state.base.is_some_and(|base| base < n));
         for known in &mut state.keys {
-            known.doubt = doubt_of(known, broken);
+            known.doubt = doubt_of(known, broken, older);
         }
         if !each(n, &state.keys) {
             return;
@@ -50,6 +52,8 @@ struct State {
     writers: HashMap<String, (usize, usize)>,
     /// The newest step since the whole state that cannot be read.
     broken: Option<usize>,
+    /// The step before whose reduce the whole state was so; none where that is the beginning of the run.
+    base: Option<usize>,
 }
 
 impl State {

@@ -54,6 +54,7 @@ pub fn write_export(lens: &Lens<'_>, export: &Export<'_>, out: &mut dyn Write) -
         cursor: export.cursor.filter(|_| total > 0),
         notes: notes(lens, export).into_iter().map(Into::into).collect(),
         head: crate::view::run::RunHead { acts: Vec::new(), ..head(lens) },
+        sentence: lens.summary.verdict.sentence.as_str().into(),
         verdict: verdict(lens),
         scores: scored.then(|| scores_body(lens, &Query::default())),
         steps: total,
@@ -116,6 +117,10 @@ fn put_pictures_in(lens: &Lens<'_>, view: &mut StepView, export: &Export<'_>, sp
         let path = recorded.get(place).and_then(|asset| asset.get("path")?.as_str());
         let read = path.and_then(|path| Some((picture_type(path)?, (export.picture)(path)?)));
         match read {
+            Some((_, bytes)) if bytes.len() > MAX_PICTURES => {
+                asset.note =
+                    format!("left out: larger than the {} for all pictures", format::bytes(MAX_PICTURES as u64)).into();
+            }
             Some((kind, bytes)) if *spent + bytes.len() <= MAX_PICTURES => {
                 *spent += bytes.len();
                 let data = base64::engine::general_purpose::STANDARD.encode(&bytes);

@@ -75,7 +75,7 @@ pub fn replay(lens: &Lens<'_>, query: &ReplayQuery) -> Result<(Replay, String), 
     let place = Place { lens, track: &track, at, way: &way };
     let Some((part, event)) = track.part(at) else { return Ok((nothing(lens, &way), "Replay".to_owned())) };
     let breaks: Vec<Breakpoint> = query.breaks.iter().map(|text| Breakpoint::new(lens.index, text)).collect();
-    let hit = step(part.scene).filter(|_| event == 0).and_then(|n| first_hit(&breaks, n));
+    let hit = first_hit(&breaks, lens.index, part, event);
     let named = place.name(part.scene);
     let count = part.events;
     let counted = if count == 0 { "no events".to_owned() } else { format!("event {} of {count}", event + 1) };
@@ -282,8 +282,7 @@ impl Place<'_> {
     fn drive(&self, breaks: &[Breakpoint], stop: bool) -> Drive {
         let (track, index) = (self.track, self.lens.index);
         let speed = SPEEDS.get(self.way.speed).map_or(10, |speed| speed.0);
-        let hit = next_hit(breaks, self.from(), false);
-        let hit = hit.and_then(|n| track.position(Cursor { scene: Scene::Step(n), event: 0 }));
+        let hit = next_hit(breaks, index, track, self.at, false);
         let tick = track.tick(index, self.way.clock(), self.at, FRAME * speed / 10, hit);
         let place = self.way.with(self.way.speed, self.way.clock, &[]);
         let query = place.split_once('?').map_or("", |(_, query)| query);
@@ -320,7 +319,7 @@ impl Place<'_> {
             jumps: self.jumps(breaks),
             pos: if events == 0 { short } else { format!("{short} · event {} / {events}", event + 1) }.into(),
             said: "".into(),
-            time: format!("{time} of {}", micros(track.total(clock))).into(),
+            time: format!("plays {} of {}", time.trim_start_matches('+'), micros(track.total(clock))).into(),
             speeds: self.speeds(),
             clocks: CLOCKS.iter().enumerate().map(|(n, clock)| self.clock_choice(n, clock.2)).collect(),
         }
@@ -328,15 +327,13 @@ impl Place<'_> {
 
     fn jumps(&self, breaks: &[Breakpoint]) -> Vec<Jump> {
         let (index, from) = (self.lens.index, self.from());
-        let jump = |key, label: String, n: Option<usize>| Jump {
-            key,
-            label: label.into(),
-            href: n.and_then(|n| self.to_step(n)),
-        };
+        let jump = |key, label: String, href: Option<String>| Jump { key, label: label.into(), href };
+        let hit = |back| next_hit(breaks, index, self.track, self.at, back).map(|at| self.to(at));
+        let mark = next_mark(index, from.map(|n| n.min(index.steps().len())));
         vec![
-            jump("b", "next breakpoint".to_owned(), next_hit(breaks, from, false)),
-            jump("B", "previous breakpoint".to_owned(), next_hit(breaks, from, true)),
-            jump("e", "next mark".to_owned(), next_mark(index, from.map(|n| n.min(index.steps().len())))),
+            jump("b", "next breakpoint".to_owned(), hit(false)),
+            jump("B", "previous breakpoint".to_owned(), hit(true)),
+            jump("e", "next mark".to_owned(), mark.and_then(|n| self.to_step(n))),
         ]
     }
 

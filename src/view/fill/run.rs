@@ -35,6 +35,14 @@ pub fn head(lens: &Lens<'_>) -> RunHead {
     }
 }
 
+/// The header of a page on which no panel says why the run stopped.
+pub fn head_with_verdict(lens: &Lens<'_>) -> RunHead {
+    let mut head = head(lens);
+    let verdict = Phrase::new().link(lens.summary.verdict.sentence.as_str(), href::run(lens.key()));
+    head.facts.insert(0, Fact::new("verdict", verdict));
+    head
+}
+
 fn facts(lens: &Lens<'_>) -> Vec<Fact> {
     let summary = lens.summary;
     let manifest = lens.index.manifest().get();

@@ -3,7 +3,8 @@
 use super::Lens;
 use crate::analysis::diff::{self, KeyChange};
 use crate::analysis::state::{
-    Base, KeyAt, KeyPath, Outside, StateAt, change_of, changes_of, equal, outside, state_at, state_before,
+    Base, KeyAt, KeyPath, Outside, StateAt, change_of, changed_by, changes_of, equal, lap, outside, state_at,
+    state_before,
 };
 use crate::model::TraceFile;
 use crate::model::json::Json;
@@ -26,8 +27,10 @@ const MAX_KEYS: usize = 500;
 pub enum Moment {
     /// Before the reduce of this step, an ordinal.
     Before(usize),
-    /// After it.
+    /// After it, with what it changed marked.
     After(usize),
+    /// After it, with nothing marked: what is shown beside the state happened later.
+    Since(usize),
 }
 
 /// Where the links of a state lead: the page at a step with a key selected.
@@ -54,10 +57,11 @@ pub fn state_tab(lens: &Lens<'_>, n: usize, key: &str) -> Option<StateTab> {
             .text("after ")
             .link(format!("step {}", lens.label(n)), lens.at_step(n))
             .text(format!("{last} · {}", format::counted(state.keys.len(), "key"))),
+        replay: Link::new("Replay from here", href::with_query(&href::replay(lens.key()), &[("step", &n.to_string())])),
         prev: n.checked_sub(1).map(|before| link(before, "previous")),
         next: (n + 1 < total).then(|| link(n + 1, "next")),
         outside: outside(lens.index, lens.lines, n).iter().map(outside_row).collect(),
-        history: Some(history(lens, &key, n)).filter(|_| !key.is_empty()),
+        history: Some(history(lens, &key, n, &at)).filter(|_| !key.is_empty()),
         panel: panel(lens, &state, Moment::After(n), &key, &at),
     })
 }
@@ -66,14 +70,14 @@ pub fn state_tab(lens: &Lens<'_>, n: usize, key: &str) -> Option<StateTab> {
 pub fn state_panel(lens: &Lens<'_>, moment: Moment, key: &str, at: StateLink<'_>) -> Option<StatePanel> {
     let state = match moment {
         Moment::Before(n) => state_before(lens.index, lens.lines, n)?,
-        Moment::After(n) => state_at(lens.index, lens.lines, n)?,
+        Moment::After(n) | Moment::Since(n) => state_at(lens.index, lens.lines, n)?,
     };
     Some(panel(lens, &state, moment, key, at))
 }
 
 fn panel(lens: &Lens<'_>, state: &StateAt, moment: Moment, key: &str, at: StateLink<'_>) -> StatePanel {
     let (n, after) = match moment {
-        Moment::Before(n) => (n, false),
+        Moment::Before(n) | Moment::Since(n) => (n, false),
         Moment::After(n) => (n, true),
     };
     let text = if after { line_of(lens, n) } else { String::new() };
@@ -81,6 +85,8 @@ fn panel(lens: &Lens<'_>, state: &StateAt, moment: Moment, key: &str, at: StateL
     let changes = line.as_ref().and_then(|line| line.get("state_diff")).map(diff::changes_of_step);
     let changes = changes.unwrap_or_default();
     let mut fold = Fold::new(ValueLinks::default());
+    let writers = changed_by(lens.index, lens.lines, lap(lens.index, n));
+    let steps_of = |key: &str| writers.get(key).map_or(&[][..], Vec::as_slice);
     let row = |known: &KeyAt| {
         let change = changes.iter().find(|change| change.key == known.key);
         let selected = known.key == key;
@@ -98,8 +104,8 @@ fn panel(lens: &Lens<'_>, state: &StateAt, moment: Moment, key: &str, at: StateL
             value: value.filter(|value| pieces.is_empty() || whole(value)),
             pieces,
             doubt: known.doubt.into(),
-            by: writer(lens, known, n, at),
-            walk: selected.then(|| walk(lens, known, n, at)),
+            by: writer(lens, known, n, steps_of(&known.key), at),
+            walk: selected.then(|| walk(lens, known, n, steps_of(&known.key), at)),
         }
     };
     let left_out = state.keys.len().saturating_sub(MAX_KEYS);
@@ -128,11 +134,11 @@ fn note(lens: &Lens<'_>, state: &StateAt, n: usize) -> Phrase {
         Base::Nowhere => {
             Phrase::from("No whole state is recorded: these are only the keys that steps are recorded to have changed.")
         }
-        Base::Observed(step) if step != n => Phrase::new()
+        Base::Observed(step) | Base::Found { step, .. } if step != n => Phrase::new()
             .text("Put together from what ")
             .link(format!("step {}", lens.label(step)), lens.at_step(step))
             .text(" observed and the changes since; what changed otherwise since then is not recorded."),
-        Base::Init(_) | Base::Observed(_) => Phrase::new(),
+        Base::Init(_) | Base::Observed(_) | Base::Found { .. } => Phrase::new(),
     }
 }
 
@@ -145,6 +151,9 @@ fn value(lens: &Lens<'_>, base: Base, known: &KeyAt, fold: &mut Fold) -> Option<
         (_, _, Base::Observed(step)) => {
             (format!("{run}/steps/{step}"), format!("/observation/state/{}", token(&known.key)))
         }
+        (_, _, Base::Found { event, .. }) => {
+            (format!("{run}/events/{event}"), format!("/payload/observation/state/{}", token(&known.key)))
+        }
         (_, _, Base::Init(event)) => (format!("{run}/events/{event}"), format!("/payload/state/{}", token(&known.key))),
         _ => (String::new(), String::new()),
     };
@@ -155,25 +164,21 @@ fn value(lens: &Lens<'_>, base: Base, known: &KeyAt, fold: &mut Fold) -> Option<
 }
 
 /// Who wrote the value last; for a change of the step that is shown, who wrote it before that.
-fn writer(lens: &Lens<'_>, known: &KeyAt, n: usize, at: StateLink<'_>) -> Phrase {
+fn writer(lens: &Lens<'_>, known: &KeyAt, n: usize, steps: &[usize], at: StateLink<'_>) -> Phrase {
     let link =
         |words: &str, step: usize| Phrase::new().link(format!("{words} {}", lens.label(step)), at(step, &known.key));
     match known.written {
-        Some(step) if step == n => {
-            let before = n.checked_sub(1).map(|end| changes_of(lens.index, lens.lines, &known.key, end));
-            match before.and_then(|steps| steps.last().copied()) {
-                Some(before) => link("was at", before),
-                None => Phrase::new().dim("here first"),
-            }
-        }
+        Some(step) if step == n => match steps.iter().rev().find(|step| **step < n) {
+            Some(before) => link("was at", *before),
+            None => Phrase::new().dim("here first"),
+        },
         Some(step) => link("at", step),
         None => Phrase::new().dim("by no step"),
     }
 }
 
 /// The changes of the selected key around step `n`.
-fn walk(lens: &Lens<'_>, known: &KeyAt, n: usize, at: StateLink<'_>) -> Walk {
-    let all = changes_of(lens.index, lens.lines, &known.key, usize::MAX - 1);
+fn walk(lens: &Lens<'_>, known: &KeyAt, n: usize, all: &[usize], at: StateLink<'_>) -> Walk {
     let prev = all.iter().rev().find(|step| **step < n).copied();
     let next = all.iter().find(|step| **step > n).copied();
     let link = |step: usize| Link::new(format!("step {}", lens.label(step)), at(step, &known.key));
@@ -184,8 +189,8 @@ fn walk(lens: &Lens<'_>, known: &KeyAt, n: usize, at: StateLink<'_>) -> Walk {
     }
 }
 
-fn history(lens: &Lens<'_>, key: &str, n: usize) -> KeyHistory {
-    let all = changes_of(lens.index, lens.lines, key, usize::MAX - 1);
+fn history(lens: &Lens<'_>, key: &str, n: usize, at: StateLink<'_>) -> KeyHistory {
+    let all = changes_of(lens.index, lens.lines, key, lap(lens.index, n));
     let here = all.partition_point(|step| *step <= n);
     let start = here.saturating_sub(MAX_CHANGES / 2).min(all.len().saturating_sub(MAX_CHANGES));
     let shown = all.get(start..all.len().min(start + MAX_CHANGES)).unwrap_or_default();
@@ -198,7 +203,7 @@ fn history(lens: &Lens<'_>, key: &str, n: usize) -> KeyHistory {
         let differs = left.as_deref().is_some_and(|left| !equal(left, &before));
         let (words, pieces) = told(change.before.as_deref(), change.after.as_deref());
         rows.push(HistoryRow {
-            step: Link::new(lens.label(*step), lens.at_step(*step)),
+            step: Link::new(lens.label(*step), at(*step, key)),
             current: *step == n,
             change: words.into(),
             pieces,

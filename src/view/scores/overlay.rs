@@ -135,8 +135,14 @@ pub fn letter(place: usize) -> String {
 impl Overlay {
     /// Draws up to six runs as lines.
     pub fn lines(title: String, axis: &Axis, runs: &[Source], threshold: Option<f64>) -> Self {
-        let scores = runs.iter().flat_map(|run| run.series.points.iter().map(|(_, score)| *score));
-        let frame = Frame { range: range(scores), ..FRAME };
+        let scores = || runs.iter().flat_map(|run| run.series.points.iter().map(|(_, score)| *score));
+        let fits = |score: &f64| (0.0..=1.0).contains(score);
+        let tame =
+            |run: &Source| !run.series.points.is_empty() && run.series.points.iter().all(|(_, score)| fits(score));
+        // One run that keeps to no scale must not press the others flat.
+        let shared = if runs.iter().any(tame) { (0.0, 1.0) } else { range(scores()) };
+        let off = scores().filter(|score| !(shared.0..=shared.1).contains(score)).count();
+        let frame = Frame { range: shared, ..FRAME };
         let columns = (MAX_LINKS / 2 / runs.len().clamp(1, MAX_LINES)).max(1);
         let mut overlay = Self::empty(title, axis, frame, threshold);
         let (mut points, mut drawn) = (0, 0);
@@ -147,11 +153,16 @@ impl Overlay {
             drawn += kept;
             overlay.lines.push(line(frame, place, run, &spots, path, columns));
         }
+        let mut captions = Vec::new();
         if drawn < points {
             let (drawn, points) = (format::count(drawn as u64), format::count(points as u64));
-            overlay.caption =
-                format!("{drawn} of {points} points drawn; the lowest and highest of each pixel are kept").into();
+            captions.push(format!("{drawn} of {points} points drawn; the lowest and highest of each pixel are kept"));
         }
+        if off > 0 {
+            let points = format::counted(off, "score");
+            captions.push(format!("{points} outside 0 to 1 drawn at the edge; pointing at one says the number"));
+        }
+        overlay.caption = captions.join(" · ").into();
         overlay
     }
 

@@ -26,7 +26,7 @@ pub struct State {
     pub unknown: Vec<String>,
     /// Why a value is not known, by key.
     pub doubts: BTreeMap<String, &'static str>,
-    /// Where the whole state stands that this begins with: `init`, `observation` or `none`.
+    /// Where the whole state stands that this begins with: `init`, `observation`, `event` (the `state_ready` of the next step) or `none`.
     pub base: &'static str,
     /// What changed between the step before and this one without a step having done it.
     pub outside: Vec<Outside>,
@@ -93,6 +93,7 @@ fn of(n: usize, state: StateAt) -> State {
         Base::Nowhere => "none",
         Base::Init(_) => "init",
         Base::Observed(_) => "observation",
+        Base::Found { .. } => "event",
     };
     let mut shown = State {
         n,

@@ -14,7 +14,7 @@ pub(super) fn fill(place: &Place<'_>, replay: &mut Replay) {
         Scene::Start => last.map(|_| Moment::Before(0)),
         Scene::Step(n) if written(n) && event >= reduced(place, part) => Some(Moment::After(n)),
         Scene::Step(n) if written(n) => Some(Moment::Before(n)),
-        Scene::Step(_) | Scene::End => last.map(Moment::After),
+        Scene::Step(_) | Scene::End => last.map(Moment::Since),
     };
     let Some(moment) = moment else {
         replay.state_when = "No step has a line, so no state is known.".into();
@@ -22,7 +22,7 @@ pub(super) fn fill(place: &Place<'_>, replay: &mut Replay) {
     };
     let (words, here) = match moment {
         Moment::Before(n) => ("before", n),
-        Moment::After(n) => ("after", n),
+        Moment::After(n) | Moment::Since(n) => ("after", n),
     };
     let label = place.lens.label(here);
     replay.state_when = match (part.scene, moment) {
