@@ -2,8 +2,8 @@
 //! beginning.
 //!
 //! What differs from run to run without anybody having decided it stays out: of an action only its name and its
-//! arguments count, not its id, time limit or number of tries; of a result everything but its `metadata`, which holds
-//! how long the tool took. Nothing is left out of arguments and outputs themselves.
+//! arguments count, not its id, time limit or number of tries; of a result everything but its `metadata` and what it says
+//! of its own duration. Nothing else is left out of arguments and outputs.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -11,6 +11,9 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 use serde_json::value::RawValue;
 
 use super::json::{self, Json, Members};
+
+/// Members of an output that say how long it took.
+const TIMES: [&str; 6] = ["elapsed_ms", "elapsed", "elapsed_s", "latency_ms", "duration_ms", "duration"];
 
 /// A value as it is read, and its text.
 #[derive(Debug, Default)]
@@ -53,10 +56,23 @@ impl Print {
             Ok(Members(members)) => {
                 for (key, value) in members.iter().filter(|(key, _)| key.0 != "metadata") {
                     self.word(&key.0);
-                    self.word(value.get());
+                    self.output(value.get());
                 }
             }
             Err(_) => self.word(raw.get()),
+        }
+    }
+
+    /// Takes what a tool returned; how long it took is no part of what it says.
+    fn output(&mut self, text: &str) {
+        match serde_json::from_str(text) {
+            Ok(Members(members)) => {
+                for (key, value) in members.iter().filter(|(key, _)| !TIMES.contains(&key.0.as_ref())) {
+                    self.word(&key.0);
+                    self.word(value.get());
+                }
+            }
+            Err(_) => self.word(text),
         }
     }
 

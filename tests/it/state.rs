@@ -29,7 +29,6 @@ fn compared(root: &Path) -> (BTreeSet<String>, usize) {
             let before = lines[n - 1].as_ref();
             // Only where every line up to here is one, so that places are ordinals, and one run goes on.
             let Some((line, before)) = line.as_ref().zip(before) else { break };
-            let Some(observed) = line["observation"]["state"].as_object() else { continue };
             if line["step_id"].as_i64() <= before["step_id"].as_i64() {
                 break;
             }
@@ -37,6 +36,9 @@ fn compared(root: &Path) -> (BTreeSet<String>, usize) {
             let (state, now) = (at(n - 1), at(n));
             let listed: Vec<&str> =
                 now["outside"].as_array().unwrap().iter().filter_map(|found| found["key"].as_str()).collect();
+            outside.extend(listed.iter().filter(|name| !OWN.contains(name)).map(|name| format!("{key}: {name}")));
+            // A step that failed or waited observed nothing.
+            let Some(observed) = line["observation"]["state"].as_object() else { continue };
             for (name, value) in observed.iter().filter(|(name, _)| !listed.contains(&name.as_str())) {
                 let unknown = state["unknown"].as_array().unwrap().iter().any(|key| key == name);
                 // Where no whole state is recorded, a key that no step wrote is not claimed to be anything.
@@ -47,7 +49,6 @@ fn compared(root: &Path) -> (BTreeSet<String>, usize) {
                     n - 1
                 );
             }
-            outside.extend(listed.iter().filter(|name| !OWN.contains(name)).map(|name| format!("{key}: {name}")));
             steps += 1;
         }
     }

@@ -25,7 +25,11 @@ pub(super) fn of_two(comparison: &Comparison, a: &Lens<'_>, b: &Lens<'_>) -> Opt
     };
     let label = |at: usize| {
         let row = rows.get(at)?;
-        row.pair.a.map(|n| a.label(n)).or_else(|| row.pair.b.map(|n| b.label(n)))
+        let (one, other) = (row.pair.a.map(|n| a.label(n)), row.pair.b.map(|n| b.label(n)));
+        match (one, other) {
+            (Some(one), Some(other)) if one != other => Some(format!("{one} · {other}")),
+            (one, other) => one.or(other),
+        }
     };
     let ticks = ticks(rows.len(), label);
     let sources = [source(a, &place_of(a, true)), source(b, &place_of(b, false))];
