@@ -181,7 +181,11 @@ fn states_that_differ_are_a_difference() {
     let one = dir.path().join("same");
     copy(&other, &one);
     assert_eq!(diff(&one, &other, &[]).0, Some(0));
-    fs::write(other.join("steps.jsonl"), written.concat().replace(r#""after":2"#, r#""after":1"#)).unwrap();
+    fs::write(
+        other.join("steps.jsonl"),
+        written.concat().replace(r#"{"after":2,"before":3}"#, r#"{"after":1,"before":3}"#),
+    )
+    .unwrap();
     let (code, said) = diff(&one, &other, &["--json"]);
     let compared: Value = serde_json::from_str(&said).unwrap();
     assert_eq!((code, &compared["differs"]), (Some(1), &json!(true)));

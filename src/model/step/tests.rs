@@ -98,11 +98,11 @@ fn a_state_is_known_by_both_sides_of_every_change() {
     assert!(others.iter().all(|other| hash(other) != plain));
     let none = read(r#"{"step_id": 0}"#).0.state_hash;
     assert_eq!([hash("{}"), hash("null")], [none, none]);
-    let many = |last: u32| -> u64 {
-        let keys: Vec<String> = (0..100).map(|n| format!(r#""k{n}": {{"after": {}}}"#, n.min(last))).collect();
+    let many = |last: usize| -> u64 {
+        let keys: Vec<String> = (0..=MAX_CHANGED).map(|n| format!(r#""k{n}": {{"after": {}}}"#, n.min(last))).collect();
         hash(&format!("{{{}}}", keys.join(", ")))
     };
-    assert_ne!(many(98), many(99), "keys that the index has no room for count, too");
+    assert_ne!(many(MAX_CHANGED - 1), many(MAX_CHANGED), "keys that the index has no room for count, too");
 }
 
 #[test]
