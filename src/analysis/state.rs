@@ -145,20 +145,14 @@ type Whole = (Base, Vec<(String, String)>);
 /// A whole state and what the steps in `range` made of it; `first` is where its run begins.
 fn fold(index: &Index, lines: &dyn Lines, (base, whole): Whole, first: usize, range: Range<usize>) -> StateAt {
     let changes = Changes::of(index, lines, range.clone());
-    let mut keys: Vec<KeyAt> =
-        whole.into_iter().map(|(key, value)| KeyAt { key, value: Some(value), ..KeyAt::default() }).collect();
-    let mut places: HashMap<String, usize> =
-        keys.iter().enumerate().map(|(at, known)| (known.key.clone(), at)).collect();
-    for (key, (step, value)) in changes.last {
-        let fresh = KeyAt { key, value, written: Some(step), in_change: true, ..KeyAt::default() };
-        match places.get(&fresh.key).and_then(|at| keys.get_mut(*at)) {
-            Some(known) => *known = fresh,
-            None => {
-                places.insert(fresh.key.clone(), keys.len());
-                keys.push(fresh);
-            }
-        }
+    let mut known = Keys::default();
+    for (key, value) in whole {
+        known.set(KeyAt { key, value: Some(value), ..KeyAt::default() });
     }
+    for (key, (step, value)) in changes.last {
+        known.set(KeyAt { key, value, written: Some(step), in_change: true, ..KeyAt::default() });
+    }
+    let mut keys = known.list;
     let older = base.step().is_some_and(|step| step + 1 < range.end);
     let writers = changed_by(index, lines, first..range.end);
     for known in &mut keys {
@@ -167,6 +161,26 @@ fn fold(index: &Index, lines: &dyn Lines, (base, whole): Whole, first: usize, ra
         known.doubt = doubt_of(known, changes.broken, older);
     }
     StateAt { keys, base }
+}
+
+/// The keys of a state, each once, in the order in which they came.
+#[derive(Debug, Default)]
+struct Keys {
+    list: Vec<KeyAt>,
+    places: HashMap<String, usize>,
+}
+
+impl Keys {
+    /// Takes a key in, or anew.
+    fn set(&mut self, fresh: KeyAt) {
+        match self.places.get(&fresh.key).and_then(|at| self.list.get_mut(*at)) {
+            Some(known) => *known = fresh,
+            None => {
+                self.places.insert(fresh.key.clone(), self.list.len());
+                self.list.push(fresh);
+            }
+        }
+    }
 }
 
 /// Why a value is not certain: `broken` is the newest step since the whole state that cannot be read, and `older` tells

@@ -1,6 +1,6 @@
 //! `board export`: a run as one file that needs no network and no board.
 
-use std::io::{self, Read as _, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::look::Look;
@@ -8,9 +8,6 @@ use super::open::Opened;
 use super::{Done, Failure};
 use crate::error::{Error, Kind};
 use crate::view::fill::{Export, Lens, write_export};
-
-/// A larger picture is left out.
-const MAX_PICTURE_BYTES: u64 = 32 << 20;
 
 /// Write a run as one HTML page that needs nothing else: verdict, steps, scores and replay
 #[derive(Debug, clap::Args)]
@@ -80,11 +77,7 @@ fn write(args: &Args, run: &Opened, look: &Look, out: &mut dyn Write) -> Result<
         let export = Export { cursor, redacted: Some(copy.blanked()), picture: &|_| None };
         return Ok(write_export(&lens, &export, out)?);
     }
-    let picture = |recorded: &str| {
-        let mut bytes = Vec::new();
-        run.asset(recorded)?.take(MAX_PICTURE_BYTES).read_to_end(&mut bytes).ok()?;
-        Some(bytes)
-    };
+    let picture = |recorded: &str| run.asset(recorded);
     let lens = Lens { summary: &run.summary, index: &run.index, lines: run, now: look.now, zone: &look.zone };
     Ok(write_export(&lens, &Export { cursor, redacted: None, picture: &picture }, out)?)
 }

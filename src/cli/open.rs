@@ -3,17 +3,15 @@
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use crate::analysis::life::Outside;
 use crate::analysis::summary::{Summary, summary};
 use crate::error::{Error, Kind, Result};
 use crate::model::{Index, Lines, RunKey, Span, TraceFile};
-use crate::trace::{RedactedRun, RunDir, RunReader, is_running};
+use crate::trace::{MAX_MANIFEST_BYTES, RedactedRun, RunDir, is_running, read_index};
 
 const FILES: [TraceFile; 3] = [TraceFile::Manifest, TraceFile::Steps, TraceFile::Events];
-/// A larger manifest is not printed.
-const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 
 /// A run that was read.
 #[derive(Debug)]
@@ -32,15 +30,7 @@ impl Opened {
     pub(super) fn open(path: &Path, now: i64) -> Result<Self> {
         check(path)?;
         let dir = RunDir::alone(path);
-        // Nobody waits here for a writer to finish its line: what is there now is what there is.
-        let mut reader = RunReader::settling(dir.clone(), Duration::ZERO);
-        let mut index = Index::default();
-        loop {
-            index.apply(reader.refresh(u64::MAX));
-            if !index.is_partial() {
-                break;
-            }
-        }
+        let index = read_index(&dir);
         let changed = |file| fs::metadata(dir.file(file)).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok();
         let modified = FILES.into_iter().filter_map(changed).max();
         let modified = modified.and_then(|age| i64::try_from(age.as_micros()).ok());
@@ -65,8 +55,8 @@ impl Opened {
     }
 
     /// A picture that a step refers to, if it lies inside the run directory.
-    pub(super) fn asset(&self, recorded: &str) -> Option<fs::File> {
-        self.dir.open_asset(recorded).ok().map(|(_, file)| file)
+    pub(super) fn asset(&self, recorded: &str) -> Option<Vec<u8>> {
+        self.dir.read_asset(recorded).ok()
     }
 
     /// Reads a line from disk.

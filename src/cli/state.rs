@@ -59,14 +59,12 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let Some(n) = args.step.or(last) else {
         return Err(Error::new(Kind::NotFound, format!("{} has no steps yet", run.summary.path)).into());
     };
-    let Some(state) = state_at(&run.index, &run, n) else {
-        super::show::check_step(&run, n)?;
-        return Ok(0);
-    };
+    super::show::check_step(&run, n)?;
     match &args.key {
         None if args.json => write_json(out, &wire::state(&run.index, &run, n))?,
-        None => write_state(out, &run, n, &state, look)?,
+        None => write_state(out, &run, n, &state_at(&run.index, &run, n).unwrap_or_default(), look)?,
         Some(path) => {
+            let state = state_at(&run.index, &run, n).unwrap_or_default();
             let path = find(&run, &state, n, path)?;
             let changes: Vec<KeyChange> = changes_of(&run.index, &run, &path.key, lap(&run.index, n).start..n + 1)
                 .into_iter()

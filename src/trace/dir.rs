@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::model::{Span, TraceFile};
 
+/// No more is read of a file that a trace refers to.
+const MAX_ASSET_BYTES: u64 = 32 << 20;
+
 /// A run's directory, and the root that links inside it may not leave.
 #[derive(Debug, Clone)]
 pub struct RunDir {
@@ -117,6 +120,16 @@ impl RunDir {
             }
         }
         Err(io::Error::new(io::ErrorKind::NotFound, "not inside the run directory"))
+    }
+
+    /// Reads a file that a trace refers to, at most 32 MiB of it.
+    ///
+    /// # Errors
+    /// As for [`Self::open_asset`]; what the system says.
+    pub fn read_asset(&self, recorded: &str) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        io::Read::read_to_end(&mut io::Read::take(self.open_asset(recorded)?.1, MAX_ASSET_BYTES), &mut bytes)?;
+        Ok(bytes)
     }
 
     fn checked(&self, path: &Path) -> io::Result<(PathBuf, Metadata)> {

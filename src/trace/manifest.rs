@@ -8,7 +8,7 @@ use super::dir::RunDir;
 use crate::model::{Issue, IssueKind, Manifest, ManifestState, TraceFile};
 
 /// A larger manifest is not read. The largest real ones, with four copies of a long tool list, have some 100 KB.
-const MAX_MANIFEST_BYTES: u64 = 64 << 20;
+pub const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 
 /// Follows one manifest; keeps the last good content while the file is being rewritten.
 #[derive(Debug, Default)]

@@ -16,8 +16,9 @@ mod tail;
 mod write;
 
 pub use dir::RunDir;
+pub use manifest::MAX_MANIFEST_BYTES;
 pub use process::{host_name, is_running};
-pub use read::{RunReader, SETTLE};
+pub use read::{RunReader, SETTLE, read_index};
 #[cfg(feature = "serve")]
 pub use redact::RedactedRun;
 pub use root::{Found, MAX_DEPTH, Place, RootScanner, Skipped, is_trace_file};

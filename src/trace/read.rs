@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::dir::RunDir;
 use super::manifest::ManifestTail;
 use super::tail::{Line, Look, Tail};
-use crate::model::{Delta, EventHead, Fate, Issue, IssueKind, MAX_LINE_BYTES, Names, StepHead, TraceFile};
+use crate::model::{Delta, EventHead, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, StepHead, TraceFile};
 
 /// A last line without its end is taken for a record once the file was quiet this long. A writer's two calls for one
 /// line (text, then LF) are microseconds apart.
@@ -24,6 +24,18 @@ pub struct RunReader {
     /// The files were replaced: the next delta starts over, with an issue that says so.
     restarted: Option<TraceFile>,
     unsettled: bool,
+}
+
+/// Reads a run as it is now, completely. Nobody waits for a writer to finish its line: what is there is what there is.
+pub fn read_index(dir: &RunDir) -> Index {
+    let mut reader = RunReader::settling(dir.clone(), Duration::ZERO);
+    let mut index = Index::default();
+    loop {
+        index.apply(reader.refresh(u64::MAX));
+        if !index.is_partial() {
+            return index;
+        }
+    }
 }
 
 impl RunReader {

@@ -4,14 +4,11 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
-use std::time::Duration;
 
-use super::{RunDir, RunReader};
+use super::{MAX_MANIFEST_BYTES, RunDir, read_index};
 use crate::model::redact::{Blanked, Search, Secrets};
 use crate::model::{Index, Lines, MAX_LINE_BYTES, Span, TraceFile};
 
-/// A larger manifest is left out of the copy.
-const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 /// What is read of a line: one byte more than the longest that is parsed, so that a longer one is known as such.
 const KEPT_BYTES: usize = MAX_LINE_BYTES as usize + 1;
 
@@ -57,15 +54,7 @@ impl RedactedRun {
             out.flush()?;
         }
         let copy = RunDir::alone(temp.path());
-        let mut reader = RunReader::settling(copy.clone(), Duration::ZERO);
-        let mut index = Index::default();
-        loop {
-            index.apply(reader.refresh(u64::MAX));
-            if !index.is_partial() {
-                break;
-            }
-        }
-        Ok(Self { index, dir: copy, blanked: secrets.blanked(), _temp: temp })
+        Ok(Self { index: read_index(&copy), dir: copy, blanked: secrets.blanked(), _temp: temp })
     }
 
     /// What is known of the copy without reading a line.
@@ -149,10 +138,7 @@ mod tests {
             std::fs::write(dir.file(TraceFile::Steps), &text).unwrap();
             let (run, written) = copied(&dir);
             assert_eq!(written, format!("{{\"step_id\": 1}}\n\n\"__redacted__\"\n\"__redacted__\"\n{copy}"));
-            let mut reader = RunReader::settling(dir.clone(), Duration::ZERO);
-            let mut index = Index::default();
-            index.apply(reader.refresh(u64::MAX));
-            assert_eq!(run.index().steps().len(), index.steps().len(), "{last}");
+            assert_eq!(run.index().steps().len(), read_index(&dir).steps().len(), "{last}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! A run as one file to keep or to send: `/runs/{key}/export.html`. Sent as a download: the file carries its own policy,
 //! and the board's, which forbids every inline script, would break it in place.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -16,7 +16,6 @@ use super::api::Chunks;
 use super::error::WebError;
 use super::extract::{Params, RunParam};
 use super::pages::now;
-use super::run::MAX_ASSET_BYTES;
 use crate::live::Run;
 use crate::view::fill::{Export, Lens, write_export};
 
@@ -66,12 +65,7 @@ fn write(
     }
     let (summary, index) = (run.summary(), run.index());
     let lens = Lens { summary: &summary, index: &index, lines: &**run, now: now(), zone };
-    let picture = |recorded: &str| {
-        let (_, file) = run.dir().open_asset(recorded).ok()?;
-        let mut bytes = Vec::new();
-        file.take(MAX_ASSET_BYTES).read_to_end(&mut bytes).ok()?;
-        Some(bytes)
-    };
+    let picture = |recorded: &str| run.dir().read_asset(recorded).ok();
     write_export(&lens, &Export { cursor, redacted: None, picture: &picture }, out)
 }
 

@@ -402,7 +402,7 @@ pub(super) async fn manifest_value(State(state): State<AppState>, RunParam(run):
 }
 
 /// Pictures larger than this are not served.
-pub(super) const MAX_ASSET_BYTES: u64 = 32 << 20;
+const MAX_ASSET_BYTES: u64 = 32 << 20;
 
 /// `GET /runs/{key}/steps/{n}/assets/{asset}`: the picture at that place of the step's list, if the run holds it.
 pub(super) async fn asset(

@@ -66,12 +66,7 @@ impl Line {
     pub(super) fn afters(&self) -> HashMap<String, String> {
         let whole = Json::parse(&self.text);
         let changes = whole.as_ref().and_then(|whole| whole.get("state_diff")?.as_object()).unwrap_or_default();
-        let after = |change: &Json<'_>| match change.get("after") {
-            Some(value) => Some(value.to_string()),
-            // Blanked as a whole.
-            None => Some(change.to_string()).filter(|_| change.as_str().is_some()),
-        };
-        changes.iter().filter_map(|(key, change)| Some((key.to_string(), after(change)?))).collect()
+        changes.iter().filter_map(|(key, change)| Some((key.to_string(), side_of(change, "after")?))).collect()
     }
 
     /// The keys of its state diff.
@@ -83,11 +78,14 @@ impl Line {
     /// One side of the change of `key`: `before` or `after`.
     pub(super) fn side(&self, key: &str, side: &str) -> Option<String> {
         let whole = Json::parse(&self.text)?;
-        let change = whole.get("state_diff")?.get(key)?;
-        match change.get(side) {
-            Some(value) => Some(value.to_string()),
-            // Blanked as a whole.
-            None => Some(change.to_string()).filter(|_| change.as_str().is_some()),
-        }
+        side_of(whole.get("state_diff")?.get(key)?, side)
+    }
+}
+
+fn side_of(change: &Json<'_>, side: &str) -> Option<String> {
+    match change.get(side) {
+        Some(value) => Some(value.to_string()),
+        // Blanked as a whole.
+        None => Some(change.to_string()).filter(|_| change.as_str().is_some()),
     }
 }

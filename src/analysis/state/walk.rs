@@ -4,23 +4,22 @@
 use std::collections::HashMap;
 
 use super::read::{Line, keys_of};
-use super::{KeyAt, before_reduce, doubt_of, is_ours, whole};
+use super::{KeyAt, Keys, before_reduce, doubt_of, is_ours, whole};
 use crate::model::{Index, Lines, TraceFile};
 
 /// Tells `each` the state after every step, in order, until it says `false`. The states are those of
 /// [`state_at`](super::state_at), with keys in the order in which they first appeared.
 pub fn walk(index: &Index, lines: &dyn Lines, each: &mut dyn FnMut(usize, &[KeyAt]) -> bool) {
+    let ours = is_ours(index);
     let mut state = State::default();
     for (n, head) in index.steps().iter().enumerate() {
         if n == 0 || index.lap_starts().contains(&n) {
             state = State::default();
-            if is_ours(index) {
+            if ours {
                 state.begin_with(whole(index, lines, n, n).1);
             }
         }
-        if !is_ours(index)
-            && let Some((_, before)) = before_reduce(index, lines, n)
-        {
+        if !ours && let Some((_, before)) = before_reduce(index, lines, n) {
             state.begin_with(before);
             state.base = Some(n);
         }
@@ -35,10 +34,10 @@ pub fn walk(index: &Index, lines: &dyn Lines, each: &mut dyn FnMut(usize, &[KeyA
             state.set(key.into_owned(), value, true);
         }
         let (broken, older) = (state.broken, state.base.is_some_and(|base| base < n));
-        for known in &mut state.keys {
+        for known in &mut state.keys.list {
             known.doubt = doubt_of(known, broken, older);
         }
-        if !each(n, &state.keys) {
+        if !each(n, &state.keys.list) {
             return;
         }
     }
@@ -46,8 +45,7 @@ pub fn walk(index: &Index, lines: &dyn Lines, each: &mut dyn FnMut(usize, &[KeyA
 
 #[derive(Default)]
 struct State {
-    keys: Vec<KeyAt>,
-    places: HashMap<String, usize>,
+    keys: Keys,
     /// Per key the last step that wrote it, and how many did.
     writers: HashMap<String, (usize, usize)>,
     /// The newest step since the whole state that cannot be read.
@@ -59,8 +57,7 @@ struct State {
 impl State {
     /// Takes a whole state; who wrote what stays known.
     fn begin_with(&mut self, whole: Vec<(String, String)>) {
-        self.keys.clear();
-        self.places.clear();
+        self.keys = Keys::default();
         self.broken = None;
         for (key, value) in whole {
             self.set(key, Some(value), false);
@@ -69,13 +66,6 @@ impl State {
 
     fn set(&mut self, key: String, value: Option<String>, in_change: bool) {
         let (written, changes) = self.writers.get(&key).map_or((None, 0), |(step, count)| (Some(*step), *count));
-        let fresh = KeyAt { key, value, written, in_change, changes, doubt: "" };
-        match self.places.get(&fresh.key).and_then(|place| self.keys.get_mut(*place)) {
-            Some(known) => *known = fresh,
-            None => {
-                self.places.insert(fresh.key.clone(), self.keys.len());
-                self.keys.push(fresh);
-            }
-        }
+        self.keys.set(KeyAt { key, value, written, in_change, changes, doubt: "" });
     }
 }

@@ -85,16 +85,12 @@ fn goes_on(letter: &str, lens: &Lens<'_>) -> Option<Line> {
 
 /// The letter of the run at `place`, and its class.
 fn letter(place: usize) -> (String, &'static str) {
-    let letter = u32::try_from(place).ok().and_then(|place| char::from_u32(u32::from(b'A') + place));
-    let letter = letter.filter(char::is_ascii_uppercase).map_or_else(|| (place + 1).to_string(), String::from);
-    (
-        letter,
-        match place {
-            0 => "side-a",
-            1 => "side-b",
-            _ => "side-c",
-        },
-    )
+    let class = match place {
+        0 => "side-a",
+        1 => "side-b",
+        _ => "side-c",
+    };
+    (crate::view::scores::overlay::letter(place), class)
 }
 
 fn side(place: usize, lens: &Lens<'_>) -> Side {
@@ -210,17 +206,21 @@ fn asked(index: &Index, n: usize, action: CriticAction) -> bool {
 }
 
 fn aligned(at: usize, row: &Row, a: &Lens<'_>, b: &Lens<'_>) -> AlignedRow {
-    let label = match (row.pair.a.map(|n| a.label(n)), row.pair.b.map(|n| b.label(n))) {
-        (Some(one), Some(other)) if one != other => format!("{one} · {other}"),
-        (one, other) => one.or(other).unwrap_or_default(),
-    };
     AlignedRow {
-        label: label.into(),
+        label: label_of(row, a, b).into(),
         href: href::lockstep(a.key(), b.key(), at),
         a: row.pair.a.and_then(|n| cell(a.index, n)),
         b: row.pair.b.and_then(|n| cell(b.index, n)),
         relation: row.relation.label(),
         differs: row.relation.is_parting() && row.pair.a.is_some() && row.pair.b.is_some(),
+    }
+}
+
+/// `5`, or `5 · 7` where the steps of a row have two labels.
+pub(super) fn label_of(row: &Row, a: &Lens<'_>, b: &Lens<'_>) -> String {
+    match (row.pair.a.map(|n| a.label(n)), row.pair.b.map(|n| b.label(n))) {
+        (Some(one), Some(other)) if one != other => format!("{one} · {other}"),
+        (one, other) => one.or(other).unwrap_or_default(),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::model::redact::{Blanked, MAX_SOUGHT};
 use crate::view::export::{ExportHead, ExportStep, picture_type, write_end, write_head, write_part};
 use crate::view::format;
 use crate::view::scores::Query;
-use crate::view::step::{StepLink, StepView};
+use crate::view::step::StepView;
 
 /// Pictures are put into the file up to this many bytes in all.
 const MAX_PICTURES: usize = 8_000_000;
@@ -69,7 +69,6 @@ pub fn write_export(lens: &Lens<'_>, export: &Export<'_>, out: &mut dyn Write) -
         let call = lens.index.steps().get(n).map(|step| step.call.to_string()).unwrap_or_default();
         let left_out =
             if full { format!("{call} (the file is full; the rest of this step is left out)") } else { String::new() };
-        (view.previous, view.next) = (None::<StepLink>, None);
         let step = ExportStep { view, phases: phases(lens, n), left_out: left_out.into() };
         written += write_part(out, &step, lens.key())?;
     }

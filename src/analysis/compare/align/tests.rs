@@ -1,5 +1,3 @@
-use std::time::Instant;
-
 use proptest::prelude::*;
 
 use super::*;
@@ -100,25 +98,6 @@ fn long_runs_that_drift_apart_find_each_other_again() {
 fn runs_that_share_nothing_are_still_laid_side_by_side() {
     let calls = |word: &str| run(&(0..6_000).map(|n| call(&format!("{word}{n}"))).collect::<Vec<_>>());
     assert_eq!(drawn(&calls("a"), &calls("b")), "!".repeat(6_000));
-}
-
-/// Prints how long the worst sort of pair takes; for `--release --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement, not a test"]
-fn twenty_thousand_steps_each() {
-    for letters in [2_u64, 20, 1_000_000] {
-        let mut seed = 1_u64;
-        let mut next = || {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            call(&((seed >> 33) % letters).to_string())
-        };
-        let a: Vec<String> = (0..20_000).map(|_| next()).collect();
-        let b: Vec<String> = (0..20_000).map(|_| next()).collect();
-        let (a, b) = (run(&a), run(&b));
-        let started = Instant::now();
-        let pairs = align(&a, &b).len();
-        println!("{letters} calls, {pairs} rows: {:?}", started.elapsed());
-    }
 }
 
 proptest! {

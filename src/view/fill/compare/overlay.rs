@@ -1,6 +1,7 @@
 //! How do the scores of runs lie over each other here? By aligned row where two are compared, by step where more are;
 //! more than six are a band.
 
+use super::label_of;
 use crate::analysis::compare::Comparison;
 use crate::analysis::scores::{Series, bands, series};
 use crate::view::fill::Lens;
@@ -23,14 +24,7 @@ pub(super) fn of_two(comparison: &Comparison, a: &Lens<'_>, b: &Lens<'_>) -> Opt
         }
         places
     };
-    let label = |at: usize| {
-        let row = rows.get(at)?;
-        let (one, other) = (row.pair.a.map(|n| a.label(n)), row.pair.b.map(|n| b.label(n)));
-        match (one, other) {
-            (Some(one), Some(other)) if one != other => Some(format!("{one} · {other}")),
-            (one, other) => one.or(other),
-        }
-    };
+    let label = |at: usize| Some(label_of(rows.get(at)?, a, b));
     let ticks = ticks(rows.len(), label);
     let sources = [source(a, &place_of(a, true)), source(b, &place_of(b, false))];
     drawn("Lowest critic score of each step, A and B", "step, as aligned", ticks, &sources)
