@@ -26,6 +26,9 @@ pub(super) struct Args {
     /// Look at every file this often instead of waiting for the system to tell of changes
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     poll: Option<Duration>,
+    /// Keep no notes between starts; every run is read at the start
+    #[arg(long)]
+    no_cache: bool,
 }
 
 /// Serves until the process is asked to end. The first line on `out` is the address.
@@ -36,7 +39,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
     for root in &args.roots {
         check(root)?;
     }
-    let library = Library::open(args.roots.clone(), Options { poll: args.poll });
+    let cache = if args.no_cache { None } else { cache_dir() };
+    let library = Library::open(args.roots.clone(), Options { poll: args.poll, cache });
     let address = Address { host: args.host.clone(), port: args.port };
     serve(library, &address, |local| {
         let host = if args.host.contains(':') { format!("[{}]", args.host) } else { args.host.clone() };
@@ -71,6 +75,19 @@ fn check(root: &Path) -> Result<()> {
         // Everything else, such as missing rights, may pass and is said on the page.
         _ => Ok(()),
     }
+}
+
+/// Where the system keeps what programs may lose; `None` where it does not say.
+fn cache_dir() -> Option<PathBuf> {
+    let var = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = var("XDG_CACHE_HOME").or_else(|| {
+        if cfg!(windows) {
+            var("LOCALAPPDATA")
+        } else {
+            var("HOME").map(|home| home.join(if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" }))
+        }
+    });
+    Some(base?.join("trace-board"))
 }
 
 /// Opens the address in the person's browser, by the program that the system has for it.

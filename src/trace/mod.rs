@@ -15,7 +15,7 @@ mod root;
 mod tail;
 mod write;
 
-pub use dir::RunDir;
+pub use dir::{RunDir, Stamps};
 pub use manifest::MAX_MANIFEST_BYTES;
 pub use process::{host_name, is_running};
 pub use read::{RunReader, SETTLE, read_index};

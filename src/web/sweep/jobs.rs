@@ -255,7 +255,7 @@ impl Job {
         } else if summary.partial {
             sweep.unread += 1;
         } else {
-            let record = record(&run.index(), run, self.inquiry.depth());
+            let record = record(&run.index_once(), run, self.inquiry.depth());
             sweep.add(&self.inquiry.ask(&summary, &record));
         }
     }
