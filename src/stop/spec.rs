@@ -281,6 +281,12 @@ impl StopSpec {
 /// The short form, or JSON where there is none.
 impl fmt::Display for StopSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let json = || serde_json::to_string(self).map_err(|_| fmt::Error);
+        // A blank at the end of a text, or a name that looks like a score, would be read as something else.
+        let exact = |short: String| match short.parse::<Self>() {
+            Ok(read) if read != *self => json(),
+            _ => Ok(short),
+        };
         match self {
             StopSpec::MaxRounds { rounds } => write!(f, "max_rounds={rounds}"),
             StopSpec::MaxSteps { steps } => write!(f, "max_steps={steps}"),
@@ -288,17 +294,21 @@ impl fmt::Display for StopSpec {
             StopSpec::MaxRuntime { seconds } => write!(f, "max_runtime={seconds}"),
             StopSpec::TokenBudget { max_total } => write!(f, "token_budget={max_total}"),
             StopSpec::ConsecutiveErrors { max } => write!(f, "consecutive_errors={max}"),
-            StopSpec::StopOnTool { tool_name } => write!(f, "stop_on_tool={tool_name}"),
-            StopSpec::ContentMatch { pattern } => write!(f, "content_match={pattern}"),
+            StopSpec::StopOnTool { tool_name } => f.write_str(&exact(format!("stop_on_tool={tool_name}"))?),
+            StopSpec::ContentMatch { pattern } => f.write_str(&exact(format!("content_match={pattern}"))?),
             StopSpec::LoopDetection { window } => write!(f, "loop_detection={window}"),
             StopSpec::Stagnation { steps } => write!(f, "stagnation={steps}"),
-            StopSpec::CriticBelow { critic, score, steps: 1 } => write!(f, "critic_below={critic}:{score}"),
-            StopSpec::CriticBelow { critic, score, steps } => write!(f, "critic_below={critic}:{score}:{steps}"),
+            StopSpec::CriticBelow { critic, score, steps: 1 } => {
+                f.write_str(&exact(format!("critic_below={critic}:{score}"))?)
+            }
+            StopSpec::CriticBelow { critic, score, steps } => {
+                f.write_str(&exact(format!("critic_below={critic}:{score}:{steps}"))?)
+            }
             StopSpec::FinalResult {} => f.write_str("final_result"),
-            StopSpec::Keyword { keyword } => write!(f, "keyword={keyword}"),
+            StopSpec::Keyword { keyword } => f.write_str(&exact(format!("keyword={keyword}"))?),
             StopSpec::StructuredOutput { schema: None, fenced: false } => f.write_str("structured_output"),
             StopSpec::StructuredOutput { .. } | StopSpec::AnyOf { .. } | StopSpec::AllOf { .. } => {
-                f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+                f.write_str(&json()?)
             }
         }
     }

@@ -14,8 +14,15 @@ mod endpoint;
 mod engine_runs;
 #[path = "../support/heavy.rs"]
 mod heavy;
+#[path = "../support/hostile.rs"]
+#[expect(dead_code, reason = "the name that only a browser can look for")]
+mod hostile;
 #[path = "../support/http.rs"]
 mod http;
+#[cfg(feature = "llm")]
+#[expect(unreachable_pub, reason = "the fuzz targets call them from outside")]
+#[path = "../../fuzz/src/lib.rs"]
+mod properties;
 #[path = "../support/sse.rs"]
 mod sse;
 #[path = "../support/wait.rs"]
@@ -24,14 +31,20 @@ mod wait;
 mod writer;
 
 mod architecture;
+#[cfg(target_os = "linux")]
+mod bombs;
 mod cli;
 mod compare;
 mod demo;
 mod engine;
 mod format;
+#[cfg(feature = "llm")]
+mod fuzzed;
+mod hostile_texts;
 mod killed;
 mod live;
 mod pages;
+#[cfg(feature = "llm")]
 mod props;
 mod replay;
 #[cfg(feature = "llm")]

@@ -1,10 +1,8 @@
 //! What holds for every input? However a run's files grow, the index ends the same, and nothing in them makes the
 //! reader or the index fail.
 
-use std::fmt::Debug;
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -13,6 +11,7 @@ use trace_board::model::Index;
 use trace_board::trace::{RunDir, RunReader, SETTLE};
 
 use crate::disk::corpus;
+use crate::properties::{first_difference, follow, meaning, read_at_once};
 
 /// Runs with something odd in each: repairs, torn ends, several runs in one file, retries, events without steps.
 const RUNS: &[&str] = &[
@@ -28,64 +27,6 @@ const RUNS: &[&str] = &[
 ];
 
 const GROWING: [&str; 2] = ["steps.jsonl", "events.jsonl"];
-
-/// Looks until there is nothing more to read.
-fn follow(reader: &mut RunReader, index: &mut Index, limit: u64) {
-    loop {
-        let delta = reader.refresh(limit);
-        let more = delta.more;
-        index.apply(delta);
-        if !more {
-            return;
-        }
-    }
-}
-
-fn read_at_once(dir: &Path, settle: Duration) -> Index {
-    let mut index = Index::default();
-    follow(&mut RunReader::settling(RunDir::alone(dir), settle), &mut index, u64::MAX);
-    index
-}
-
-/// Everything an index says, with names in place of their numbers: those depend on which file was read first, and so
-/// does the order in which oddities were found.
-fn meaning(index: &Index) -> Vec<String> {
-    let said = |value: &dyn Debug| {
-        let text = format!("{value:?}");
-        let mut parts = text.split("Symbol(");
-        let mut out = parts.next().unwrap_or_default().to_owned();
-        for part in parts {
-            let (number, rest) = part.split_once(')').expect("a symbol is one number");
-            let name = number.parse::<usize>().expect("a number").checked_sub(1);
-            out.push_str(name.map_or("", |at| &index.names().since(0)[at]));
-            out.push_str(rest);
-        }
-        out
-    };
-    let mut issues: Vec<String> = index.issues().listed().iter().map(|issue| said(issue)).collect();
-    issues.sort();
-    let mut all: Vec<String> = index.steps().iter().map(|step| said(step)).collect();
-    all.extend(index.events().iter().map(|event| said(event)));
-    all.extend(index.groups().iter().map(|group| said(group)));
-    all.extend(index.segments().iter().map(|segment| said(segment)));
-    all.push(said(index.manifest()));
-    all.extend(issues);
-    all.push(said(&index.passing_issues()));
-    all.push(said(&(index.steps_file(), index.events_file(), index.steps_read(), index.events_read())));
-    all.push(said(&(index.first_ts(), index.last_ts(), index.slowest_gap(), index.back_steps())));
-    all.push(said(&(0..index.steps().len()).map(|n| index.group_of(n)).collect::<Vec<_>>()));
-    all.push(said(&(0..index.groups().len()).map(|at| index.step_of(at)).collect::<Vec<_>>()));
-    all.push(said(&(index.lap_starts(), index.groups_without_line(), index.pending_group(), index.join_is_open())));
-    all
-}
-
-/// The first thing two indexes say differently.
-fn first_difference(left: &Index, right: &Index) -> Option<(String, String)> {
-    let (left, right) = (meaning(left), meaning(right));
-    let longer = left.len().max(right.len());
-    let at = |said: &[String], n: usize| said.get(n).cloned().unwrap_or_default();
-    (0..longer).map(|n| (at(&left, n), at(&right, n))).find(|(left, right)| left != right)
-}
 
 /// One write: how much of what is left of which file.
 fn writes() -> impl Strategy<Value = Vec<(usize, Place)>> {

@@ -1,0 +1,109 @@
+//! Where does fuzzing begin? Cuts seeds from recorded runs into `fuzz/corpus/TARGET`; the arguments are directories.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// A longer seed is changed too slowly to find anything.
+const MAX_BYTES: usize = 4096;
+/// How many seeds of one run are kept for each target.
+const EACH: usize = 6;
+
+fn main() -> io::Result<()> {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut roots: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    if roots.is_empty() {
+        roots = vec![project.join("sample_runs"), project.join("tests/corpus")];
+    }
+    let seeds = Seeds(project.join("fuzz/corpus"));
+    for root in roots {
+        runs(&root, &mut |dir| seeds.of_run(dir))?;
+    }
+    Ok(())
+}
+
+/// Tells `each` every directory below `dir` that may be a run.
+fn runs(dir: &Path, each: &mut impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    each(dir)?;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            runs(&entry.path(), each)?;
+        }
+    }
+    Ok(())
+}
+
+struct Seeds(PathBuf);
+
+impl Seeds {
+    fn of_run(&self, dir: &Path) -> io::Result<()> {
+        let read = |name: &str| fs::read(dir.join(name)).unwrap_or_default();
+        let (steps, events, manifest) = (read("steps.jsonl"), read("events.jsonl"), read("manifest.json"));
+        self.keep("manifest", &manifest)?;
+        if steps.is_empty() && events.is_empty() {
+            return Ok(());
+        }
+        let (steps, events) = (lines(&steps), lines(&events));
+        let some = |lines: &[&[u8]], n: usize| lines.iter().take(n).flat_map(|line| [line, &b"\n"[..]].concat()).collect();
+        for n in 1..=3 {
+            let (head, tail): (Vec<u8>, Vec<u8>) = (some(&steps, n), some(&events, 3 * n));
+            let whole = [&head[..], b"#\n", &tail].concat();
+            self.keep("tail", &[&b"\0\x20\x41\x60\x81\xa0\xc1\xff"[..], &whole].concat())?;
+            self.keep("state", &whole)?;
+        }
+        for line in spread(&steps).chain(spread(&events)) {
+            self.keep("lines", line)?;
+            self.keep("redact", &[line, b"\n{\"note\": \"@\"}"].concat())?;
+            let Ok(json) = serde_json::from_slice::<Value>(line) else { continue };
+            let changes = json["state_diff"].as_object().into_iter().flatten().take(2);
+            for (key, change) in changes {
+                self.keep("key_path", format!("{key}[0].{key}\n{}", change["after"]).as_bytes())?;
+            }
+            self.texts(&json)?;
+        }
+        let manifest: Value = serde_json::from_slice(&manifest).unwrap_or_default();
+        let rules = ["completion", "policies"].map(|list| manifest["stop_rules"][list].as_array());
+        for rule in rules.into_iter().flatten().flatten() {
+            self.keep("rules", rule["rule"].to_string().as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Texts that may be a model's.
+    fn texts(&self, json: &Value) -> io::Result<()> {
+        match json {
+            Value::String(text) if text.len() > 20 && text.contains(['{', '<', ':']) => {
+                self.keep("model_text", text.as_bytes())
+            }
+            Value::Array(items) => items.iter().try_for_each(|item| self.texts(item)),
+            Value::Object(members) => members.values().try_for_each(|value| self.texts(value)),
+            _ => Ok(()),
+        }
+    }
+
+    fn keep(&self, target: &str, seed: &[u8]) -> io::Result<()> {
+        if seed.is_empty() || seed.len() > MAX_BYTES {
+            return Ok(());
+        }
+        let mut hash = DefaultHasher::new();
+        seed.hash(&mut hash);
+        let dir = self.0.join(target);
+        fs::create_dir_all(&dir)?;
+        fs::write(dir.join(format!("seed-{:016x}", hash.finish())), seed)
+    }
+}
+
+/// The lines that are short enough.
+fn lines(bytes: &[u8]) -> Vec<&[u8]> {
+    bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && line.len() < MAX_BYTES).collect()
+}
+
+/// A few lines from all over a file.
+fn spread<'a>(lines: &'a [&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
+    lines.iter().step_by(lines.len() / EACH + 1).copied()
+}

@@ -1,0 +1,70 @@
+//! Does what fuzzing found stay mended? Every input that is kept goes through the properties of its target again.
+
+use std::fs;
+
+use crate::disk::{corpus, walk};
+use crate::properties;
+
+const TARGETS: &[(&str, fn(&[u8]))] = &[
+    ("agent_file", properties::agent_file),
+    ("chat_wire", properties::chat_wire),
+    ("key_path", properties::key_path),
+    ("lines", properties::lines),
+    ("manifest", properties::manifest),
+    ("model_text", properties::model_text),
+    ("query", properties::query),
+    ("redact", properties::redact),
+    ("rules", properties::rules),
+    ("state", properties::state),
+    ("tail", properties::tail),
+];
+
+/// What a repository can carry.
+const MAX_KEPT_BYTES: u64 = 200 << 10;
+
+#[test]
+fn what_was_found_holds() {
+    let mut kept = 0;
+    for path in walk(&corpus().join("fuzz")).into_iter().filter(|path| path.is_file()) {
+        let target =
+            path.parent().and_then(|dir| dir.file_name()).expect("an input lies in the directory of its target");
+        let check = TARGETS.iter().find(|(name, _)| target == *name).map(|(_, check)| check);
+        let check = check.unwrap_or_else(|| panic!("{} is for no target", path.display()));
+        let bytes = fs::read(&path).expect("an input can be read");
+        kept += bytes.len() as u64;
+        println!("{}", path.display());
+        check(&bytes);
+    }
+    assert!(kept > 0 && kept <= MAX_KEPT_BYTES, "{kept} bytes are kept");
+}
+
+#[test]
+fn every_parser_has_its_target() {
+    let fuzz = corpus().join("../../fuzz");
+    let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).expect("the fuzz crate is there");
+    let names: Vec<String> = fs::read_dir(fuzz.join("fuzz_targets"))
+        .expect("the targets are there")
+        .flatten()
+        .map(|entry| entry.path().file_stem().expect("a target has a name").to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(names.len(), TARGETS.len());
+    for name in names {
+        assert!(TARGETS.iter().any(|(target, _)| *target == name), "{name} is not checked here");
+        assert!(manifest.contains(&format!("name = \"{name}\"")), "{name} is no binary of the fuzz crate");
+    }
+}
+
+#[test]
+fn real_runs_hold_in_every_target_for_files() {
+    for path in walk(&corpus()).into_iter().filter(|path| path.is_file()) {
+        let bytes = fs::read(&path).expect("the corpus can be read");
+        match path.file_name().and_then(|name| name.to_str()) {
+            Some("manifest.json") => properties::manifest(&bytes),
+            Some("steps.jsonl" | "events.jsonl") => bytes.split(|byte| *byte == b'\n').for_each(|line| {
+                properties::lines(line);
+                properties::redact(line);
+            }),
+            _ => {}
+        }
+    }
+}
