@@ -183,7 +183,7 @@ fn each_foreign_thing_has_its_room() {
 #[test]
 fn no_file_is_too_long_to_read() {
     let mut long = Vec::new();
-    for room in ["src", "templates", "static", "tests"] {
+    for room in ["src", "templates", "static", "tests", "fuzz/src", "fuzz/fuzz_targets"] {
         for path in walk(&project().join(room)) {
             let ours = ["rs", "html", "js", "css"].map(std::ffi::OsStr::new);
             let is_ours = path.extension().is_some_and(|kind| ours.contains(&kind));
@@ -210,6 +210,33 @@ fn templates_escape_everything_and_carry_no_inline_code() {
             let inline_script = line.contains("<script") && !line.contains("src=");
             if tight.contains("|safe") || line.contains(" style=") || line.contains("<style") || inline_script {
                 wrong.push(format!("{}:{}: {}", path.display(), number + 1, line.trim()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn nobody_lifts_what_is_forbidden() {
+    // A crate without the table, or an attribute that the compiler takes before it, would.
+    for (manifest, table) in [("Cargo.toml", "unsafe_code = \"forbid\""), ("fuzz/Cargo.toml", "unsafe_code = \"deny\"")]
+    {
+        let text = fs::read_to_string(project().join(manifest)).expect("it is there");
+        assert!(text.contains("[lints.rust]") && text.contains(table), "{manifest}");
+    }
+    let mut wrong = Vec::new();
+    for room in ["src", "tests", "fuzz/src", "fuzz/fuzz_targets"] {
+        for path in
+            walk(&project().join(room)).into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "rs"))
+        {
+            let text = fs::read_to_string(&path).expect("sources are UTF-8");
+            for (number, line) in text.lines().enumerate() {
+                let code = line.split("//").next().unwrap_or_default();
+                let begins = ["unsafe {", "unsafe fn ", "unsafe impl ", "unsafe extern ", "#[unsafe("];
+                // Words in quotes are this list.
+                if begins.iter().any(|word| code.contains(word) && !code.contains(&format!("\"{word}"))) {
+                    wrong.push(format!("{}:{}: {}", path.display(), number + 1, line.trim()));
+                }
             }
         }
     }
