@@ -38,5 +38,5 @@ fn report(error: &trace_board::Error) {
     error::causes(error).for_each(|cause| text.push_str(&format!("because: {cause}\n")));
     error.hints().iter().for_each(|hint| text.push_str(&format!("hint: {hint}\n")));
     // With stderr gone there is nobody left to tell.
-    let _ = io::stderr().write_all(text.as_bytes());
+    let _ = io::stderr().write_all(cli::visible(&text).as_bytes());
 }

@@ -119,7 +119,7 @@ fn counted(index: &Index) -> usize {
 }
 
 fn from_line(ordinal: usize, head: &StepHead, lines: &dyn Lines) -> Option<StepFacts> {
-    let line = lines.line(TraceFile::Steps, head.span).ok()?;
+    let line = lines.short_line(TraceFile::Steps, head.span).ok()?;
     StepFacts::from_line(ordinal as u64, &line).ok()
 }
 
@@ -180,7 +180,7 @@ fn at_the_end(index: &Index, lines: &dyn Lines) -> Option<StepFacts> {
         facts: Option<StepFacts>,
     }
     let (event, ..) = index.segment()?.end.as_ref()?;
-    let line = lines.line(TraceFile::Events, index.events().get(*event)?.span).ok()?;
+    let line = lines.short_line(TraceFile::Events, index.events().get(*event)?.span).ok()?;
     let end: End = serde_json::from_slice(&line).ok()?;
     end.payload.facts
 }

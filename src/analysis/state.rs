@@ -98,6 +98,9 @@ pub struct Outside {
     pub after: Option<String>,
 }
 
+/// The same, in bytes of their lines.
+const MAX_BACK_BYTES: u64 = 16 << 20;
+
 const UNREADABLE: &str = "a step since cannot be read";
 const BLANKED: &str = "blanked by the writer";
 const NOT_THERE: &str = "not recorded";
@@ -254,7 +257,13 @@ fn before_reduce(index: &Index, lines: &dyn Lines, n: usize) -> Option<Whole> {
 fn whole(index: &Index, lines: &dyn Lines, first: usize, n: usize) -> Whole {
     if !is_ours(index) {
         let back = (first.max(n.saturating_sub(MAX_BACK))..=n).rev();
-        let mut found = back.filter_map(|step| before_reduce(index, lines, step));
+        let mut bytes = 0;
+        let near = back.take_while(|step| {
+            let before = bytes;
+            bytes += index.steps().get(*step).map_or(0, |step| step.span.len);
+            before < MAX_BACK_BYTES
+        });
+        let mut found = near.filter_map(|step| before_reduce(index, lines, step));
         return found.next().unwrap_or_default();
     }
     // The directory may hold several runs; the one of this lap has the INIT.

@@ -27,6 +27,7 @@ mod tests;
 mod whatif;
 mod why;
 
+pub use crate::analysis::format::visible;
 pub use look::{Look, colours};
 
 /// What is typed after `board`.

@@ -17,6 +17,10 @@ pub(crate) use same::{hash, members};
 /// Below this nesting a value stays raw text ([`Json::Deep`]), so that no input can exhaust the stack.
 pub const MAX_DEPTH: usize = 96;
 
+/// A value is read level by level, each once more than the one around it. So many bytes are read for nesting, beside a
+/// few times the text; what is nested in large values beyond that stays raw text too.
+const NESTING_BYTES: usize = 4 << 20;
+
 /// A JSON value that borrows from the line it was read from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Json<'a> {
@@ -32,11 +36,16 @@ pub enum Json<'a> {
     Array(Vec<Json<'a>>),
     /// An object in file order; a key may occur twice.
     Object(Vec<(Cow<'a, str>, Json<'a>)>),
-    /// A value nested deeper than [`MAX_DEPTH`], or one that cannot be decoded: its raw text.
+    /// A value nested deeper than [`MAX_DEPTH`], or deep in a large one, or one that cannot be decoded: its raw text.
     Deep(&'a str),
 }
 
 impl<'a> Json<'a> {
+    /// Whether [`Json::parse`] reads a text, for less than it costs to read it.
+    pub fn is_json(text: &str) -> bool {
+        serde_json::from_str::<&RawValue>(text).is_ok()
+    }
+
     /// Reads one JSON text. `None` where it is not JSON at all.
     pub fn parse(text: &'a str) -> Option<Self> {
         let raw: &'a RawValue = serde_json::from_str(text).ok()?;
@@ -45,23 +54,27 @@ impl<'a> Json<'a> {
 
     /// Reads a value whose syntax was already checked.
     pub fn from_raw(raw: &'a RawValue) -> Self {
-        Self::at_depth(raw.get(), 0)
+        let mut budget = NESTING_BYTES.saturating_add(raw.get().len().saturating_mul(8));
+        Self::at_depth(raw.get(), 0, &mut budget)
     }
 
-    fn at_depth(text: &'a str, depth: usize) -> Self {
+    fn at_depth(text: &'a str, depth: usize, budget: &mut usize) -> Self {
         let text = text.trim_ascii();
+        let spent = budget.checked_sub(text.len());
+        *budget = spent.unwrap_or_default();
         let parsed = match text.as_bytes().first() {
             Some(b'n') => Some(Json::Null),
             Some(b't') => Some(Json::Bool(true)),
             Some(b'f') => Some(Json::Bool(false)),
             Some(b'"') => serde_json::from_str::<Text<'a>>(text).ok().map(|Text(text)| Json::String(text)),
-            Some(b'[' | b'{') if depth >= MAX_DEPTH => None,
+            Some(b'[' | b'{') if depth >= MAX_DEPTH || spent.is_none() => None,
             Some(b'[') => serde_json::from_str::<Items<'a>>(text).ok().map(|Items(items)| {
-                Json::Array(items.into_iter().map(|item| Self::at_depth(item.get(), depth + 1)).collect())
+                Json::Array(items.into_iter().map(|item| Self::at_depth(item.get(), depth + 1, budget)).collect())
             }),
             Some(b'{') => serde_json::from_str::<Members<'a>>(text).ok().map(|Members(members)| {
-                let member =
-                    |(Text(key), value): (Text<'a>, &'a RawValue)| (key, Self::at_depth(value.get(), depth + 1));
+                let member = |(Text(key), value): (Text<'a>, &'a RawValue)| {
+                    (key, Self::at_depth(value.get(), depth + 1, budget))
+                };
                 Json::Object(members.into_iter().map(member).collect())
             }),
             Some(_) => Some(Json::Number(text)),
@@ -240,6 +253,17 @@ mod tests {
         let text = format!("{}1{}", "[".repeat(500), "]".repeat(500));
         let json = Json::parse(&text).unwrap();
         assert_eq!(json.to_string(), text);
+    }
+
+    #[test]
+    fn a_large_value_is_not_read_once_for_each_level() {
+        let text = format!("{}{}{}", "[".repeat(90), "1, ".repeat(300_000) + "1", "]".repeat(90));
+        let mut json = &Json::parse(&text).unwrap();
+        let mut depth = 0;
+        while let Json::Array(items) = json {
+            (json, depth) = (&items[0], depth + 1);
+        }
+        assert!(matches!(json, Json::Deep(raw) if raw.len() > 900_000) && depth > 8 && depth < 40, "{depth}");
     }
 
     #[test]

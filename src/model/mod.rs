@@ -74,6 +74,17 @@ pub trait Lines {
     /// Why they cannot be read, in a sentence.
     fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String>;
 
+    /// The bytes of a line that the board parses.
+    ///
+    /// # Errors
+    /// As [`Lines::line`], and where the line is longer than [`MAX_LINE_BYTES`].
+    fn short_line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
+        if span.len > MAX_LINE_BYTES {
+            return Err(format!("it has {} bytes, more than the board parses", span.len));
+        }
+        self.line(file, span)
+    }
+
     /// The manifest's bytes.
     ///
     /// # Errors

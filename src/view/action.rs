@@ -29,6 +29,8 @@ pub struct Actions {
     pub pairs: Vec<Pair>,
     /// What the environment answered.
     pub env: Vec<Env>,
+    /// What is said of those that are not shown.
+    pub more: Line,
 }
 
 impl HtmlSafe for Actions {}
@@ -109,18 +111,31 @@ impl Actions {
         let mut results: VecDeque<Item<'_, '_>> = results.into();
         let asked = items("actions").len();
         let mut out = Self::default();
+        let mut left = asked;
         for (index, action) in items("actions") {
+            if !fold.takes(out.pairs.len()) {
+                break;
+            }
+            left -= 1;
             let name = action.get("name").and_then(Json::as_str);
             // With as many of each, order alone is right even where names differ.
             let invocation = take(&mut invocations, name, asked - index, |item| item.get("tool_name"));
             let result = take(&mut results, name, asked - index, |item| item.get("metadata")?.get("tool_name"));
             out.pairs.push(pair(Some((index, action)), invocation, result, fold));
         }
-        while !invocations.is_empty() || !results.is_empty() {
+        while left == 0 && (!invocations.is_empty() || !results.is_empty()) && fold.takes(out.pairs.len()) {
             out.pairs.push(pair(None, invocations.pop_front(), results.pop_front(), fold));
         }
         out.tell_apart();
-        out.env = env.into_iter().filter_map(|(index, result)| env_entry(index, result, fold)).collect();
+        let mut left = left.max(invocations.len()).max(results.len());
+        for (index, result) in env {
+            if fold.takes(out.env.len()) {
+                out.env.extend(env_entry(index, result, fold));
+            } else {
+                left += 1;
+            }
+        }
+        out.more = not_shown(left, "more call or result", "more calls or results");
         out
     }
 
@@ -140,6 +155,15 @@ impl Actions {
     /// Whether nothing was called and nothing came back.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty() && self.env.is_empty()
+    }
+}
+
+/// What is said of `left` items of a list that are not shown; nothing where all are.
+pub fn not_shown(left: usize, one: &str, many: &str) -> Line {
+    match left {
+        0 => Line::default(),
+        1 => format!("and 1 {one}, which the raw line has").into(),
+        _ => format!("and {} {many}, which the raw line has", format::count(left as u64)).into(),
     }
 }
 
@@ -310,7 +334,13 @@ pub fn call(action: &Json<'_>, pointer: &str, fold: &mut Fold) -> Call {
     let mut out = Call { name: name.into(), ..Call::default() };
     match action.get("args") {
         Some(Json::Object(args)) => {
-            for (key, value) in args {
+            for (shown, (key, value)) in args.iter().enumerate() {
+                if !fold.takes(shown) {
+                    let value = not_shown(args.len() - shown, "more argument", "more arguments");
+                    out.args.push(Arg { name: Line::default(), value, comma: "" });
+                    break;
+                }
+                fold.spend(key);
                 let at = format!("{pointer}/args/{}", token(key));
                 out.argument(key, value, &at, fold);
             }
@@ -389,7 +419,13 @@ impl Pair {
             .filter(|(key, text)| is_block(key, text))
             .collect();
         texts.sort_by_key(|(key, _)| rank(key).unwrap_or(OUTPUTS.len()));
+        let mut left = 0;
         for (key, text) in texts {
+            if !fold.takes(self.blocks.len()) {
+                left += 1;
+                continue;
+            }
+            fold.spend(key);
             self.block(key, text, &format!("{at}/{}", token(key)), matches!(key, "error" | "stderr"), fold);
         }
         let mut small = Vec::new();
@@ -398,14 +434,20 @@ impl Pair {
                 Json::String(text) if text.is_empty() => small.push(format!("{key} empty")),
                 Json::String(text) if is_block(key, text) => {}
                 Json::String(text) => small.push(format!("{key} {text}")),
+                Json::Array(_) | Json::Object(_) | Json::Deep(_) if !fold.takes(self.rest.len()) => left += 1,
                 Json::Array(_) | Json::Object(_) | Json::Deep(_) => {
+                    fold.spend(key);
                     let view = fold.json(value, &format!("{at}/{}", token(key)));
                     self.rest.push((key.as_ref().into(), view));
                 }
                 _ => small.push(format!("{key} {value}")),
             }
         }
+        if left > 0 {
+            small.insert(0, not_shown(left, "more value", "more values").as_str().to_owned());
+        }
         self.small = small.join(" · ").into();
+        fold.spend(self.small.as_str());
     }
 }
 

@@ -59,10 +59,16 @@ pub fn name(output: &Json<'_>, index: usize) -> String {
 }
 
 impl Critic {
-    /// Reads all outputs of a step. `previous` answers the last score a critic of that name gave before.
+    /// Reads the outputs of a step, as many as the page takes. `previous` answers the last score a critic of that name gave before.
     pub fn read_all(outputs: &Json<'_>, previous: impl Fn(&str) -> Option<f64>, fold: &mut Fold) -> Vec<Self> {
-        let outputs = outputs.as_array().unwrap_or_default().iter().enumerate();
-        outputs.map(|(index, output)| Self::read(output, index, &previous, fold)).collect()
+        let mut critics = Vec::new();
+        for (index, output) in outputs.as_array().unwrap_or_default().iter().enumerate() {
+            if !fold.takes(index) {
+                break;
+            }
+            critics.push(Self::read(output, index, &previous, fold));
+        }
+        critics
     }
 
     fn read(output: &Json<'_>, index: usize, previous: impl Fn(&str) -> Option<f64>, fold: &mut Fold) -> Self {
@@ -84,12 +90,14 @@ impl Critic {
                 let details = output.get("details").filter(|details| !details.is_empty());
                 critic.details = details.map(|details| fold.json(details, &format!("{at}/details")));
                 let others = members.iter().filter(|(key, value)| !KNOWN.contains(&key.as_ref()) && !value.is_empty());
-                critic.patches = others
-                    .map(|(key, value)| Patch {
-                        label: key.as_ref().into(),
-                        value: fold.json(value, &format!("{at}/{}", super::json::token(key))),
-                    })
-                    .collect();
+                for (shown, (key, value)) in others.enumerate() {
+                    if !fold.takes(shown) {
+                        break;
+                    }
+                    fold.spend(key);
+                    let value = fold.json(value, &format!("{at}/{}", super::json::token(key)));
+                    critic.patches.push(Patch { label: key.as_ref().into(), value });
+                }
             }
             None => critic.details = Some(fold.json(output, &at)),
         }

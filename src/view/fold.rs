@@ -50,6 +50,11 @@ impl ValueLinks {
     }
 }
 
+/// What one item of a list weighs beside its texts.
+const ITEM: usize = 250;
+/// So many items of a list are always shown.
+const FEW: usize = 20;
+
 /// Folds the values of one page: hands out links and keeps the page small.
 #[derive(Debug, Clone)]
 pub struct Fold {
@@ -96,6 +101,13 @@ impl Fold {
     /// Whether the page carries as much as it should.
     pub fn is_full(&self) -> bool {
         self.left == 0
+    }
+
+    /// Whether a list of which `shown` items stand on the page takes one more. A few it always does.
+    pub fn takes(&mut self, shown: usize) -> bool {
+        let takes = shown < FEW || !self.is_full();
+        self.left = self.left.saturating_sub(ITEM);
+        takes
     }
 
     /// Counts what is about to be shown.

@@ -58,6 +58,13 @@ pub struct Shell {
     pub place: Place,
 }
 
+impl Shell {
+    /// The title with nothing hidden in it: it may hold the name of a directory.
+    pub fn heading(&self) -> text::Line {
+        self.title.as_str().into()
+    }
+}
+
 /// A place in the main navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Place {

@@ -3,6 +3,7 @@
 use askama::Template;
 use askama::filters::HtmlSafe;
 
+use super::action::not_shown;
 use super::fold::{Fold, Folded, ValueLinks};
 use super::json::JsonView;
 use super::text::Line;
@@ -19,6 +20,8 @@ pub struct Prompt {
     pub earlier: Line,
     /// The messages in order.
     pub messages: Vec<Message>,
+    /// What is said of those that are not shown.
+    pub more: Line,
     /// What the model wrote.
     pub output: Option<Folded>,
     /// The tools it called besides.
@@ -46,24 +49,36 @@ impl Prompt {
     pub fn new(input: &Json<'_>, only_new: bool, links: ValueLinks, fold: &mut Fold) -> Self {
         let mine = fold.elsewhere(links);
         let list = input.get("payload").and_then(|payload| payload.get("messages"));
-        let messages = list.and_then(Json::as_array).unwrap_or_default().iter().enumerate();
-        let messages: Vec<_> = messages
-            .map(|(index, message)| Message::new(message, &format!("/payload/messages/{index}"), fold))
-            .collect();
+        let all = list.and_then(Json::as_array).unwrap_or_default();
+        let mut messages = Vec::new();
+        for (index, message) in all.iter().enumerate() {
+            if !fold.takes(index) {
+                break;
+            }
+            messages.push(Message::new(message, &format!("/payload/messages/{index}"), fold));
+        }
+        let more = not_shown(all.len() - messages.len(), "more message", "more messages");
         fold.elsewhere(mine);
         let size = list.map_or(0, |list| list.to_string().len());
-        let mut summary = format!("{}, {}", format::counted(messages.len(), "message"), format::bytes(size as u64));
+        let mut summary = format!("{}, {}", format::counted(all.len(), "message"), format::bytes(size as u64));
         let earlier = input.get("payload").and_then(|payload| payload.get("history_message_count")?.as_f64());
         let earlier = earlier.filter(|earlier| only_new && *earlier >= 1.0).unwrap_or_default() as usize;
         let earlier = (earlier > 0).then(|| {
-            summary = match messages.len() {
+            summary = match all.len() {
                 0 => String::new(),
                 new => format!("{}, {}", format::counted(new, "new message"), format::bytes(size as u64)),
             };
             let nothing = if messages.is_empty() { "; no new one" } else { "" };
             format!("{}, shown in the steps before{nothing}", format::counted(earlier, "earlier message")).into()
         });
-        Self { summary: summary.into(), earlier: earlier.unwrap_or_default(), messages, output: None, calls: None }
+        Self {
+            summary: summary.into(),
+            earlier: earlier.unwrap_or_default(),
+            messages,
+            more,
+            output: None,
+            calls: None,
+        }
     }
 
     /// Adds what the model wrote, from its `model_output` event.

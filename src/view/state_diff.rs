@@ -5,6 +5,7 @@
 use askama::Template;
 use askama::filters::HtmlSafe;
 
+use super::action::not_shown;
 use super::fold::Fold;
 use super::json::{JsonView, token};
 use super::text::Line;
@@ -25,6 +26,8 @@ pub struct StateDiff {
     pub caption: Line,
     /// One row per changed key, sorted by key.
     pub rows: Vec<DiffRow>,
+    /// What is said of keys that have no row.
+    pub more: Line,
     /// How many keys are unchanged.
     pub unchanged: Option<Line>,
     /// Their names.
@@ -76,13 +79,21 @@ impl StateDiff {
         if changes.is_empty() {
             return None;
         }
-        let rows = changes.iter().map(|change| row(change, state_diff, fold, pointer)).collect();
+        let mut rows = Vec::new();
+        for change in &changes {
+            if !fold.takes(rows.len()) {
+                break;
+            }
+            rows.push(row(change, state_diff, fold, pointer));
+        }
+        let more = not_shown(changes.len() - rows.len(), "more key", "more keys");
         let others = state.and_then(Json::as_object).unwrap_or_default().iter();
         let others: Vec<&str> =
             others.map(|(key, _)| key.as_ref()).filter(|key| state_diff.get(key).is_none()).collect();
         Some(Self {
             caption: "Changes made by this step".into(),
             rows,
+            more,
             unchanged: (!others.is_empty())
                 .then(|| format!("{} unchanged", format::counted(others.len(), "key")).into()),
             unchanged_keys: others.join(", ").into(),
@@ -93,6 +104,10 @@ impl StateDiff {
 fn row(change: &KeyChange<'_>, state_diff: &Json<'_>, fold: &mut Fold, pointer: &str) -> DiffRow {
     let (key, words) = change.row();
     let (pieces, cut) = pieces(change);
+    for piece in &pieces {
+        let (Piece::Same(text) | Piece::Field(text) | Piece::Del(text) | Piece::Ins(text)) = piece;
+        fold.spend(text.as_str());
+    }
     let whole = state_diff.get(change.key).filter(|_| cut).map(|entry| {
         let mut side = |name: &str| {
             entry.get(name).map(|value| fold.json(value, &format!("{pointer}/{}/{name}", token(change.key))))

@@ -6,7 +6,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use super::Shell;
-use super::action::Actions;
+use super::action::{Actions, not_shown};
 use super::critic::Critic;
 use super::decision::{self, Decision};
 use super::fold::{Fold, Folded, Part};
@@ -19,6 +19,9 @@ use super::svg::PhaseStrip;
 use super::text::Line;
 use crate::analysis::format;
 use crate::model::json::Json;
+
+/// At most so many pictures of a step are looked for.
+const MAX_ASSETS: usize = 50;
 
 /// The page of one step.
 #[derive(Debug, Clone, Template)]
@@ -105,12 +108,20 @@ pub struct StepView {
     pub diff: Option<StateDiff>,
     /// What the critics said.
     pub critics: Vec<Critic>,
+    /// What is said of critics that are not shown.
+    pub more_critics: Line,
     /// What the agent saw.
     pub observation: Option<Observation>,
     /// Screenshots.
     pub assets: Vec<Asset>,
+    /// What is said of pictures that are not shown.
+    pub more_assets: Line,
     /// What the line holds besides: key and value.
     pub rest: Vec<(Line, JsonView)>,
+    /// How many fields that are.
+    pub rest_count: Line,
+    /// What is said of those that are not shown.
+    pub more_rest: Line,
     /// What the model was asked.
     pub prompt: Option<Prompt>,
     /// The events of the step.
@@ -261,13 +272,23 @@ impl StepView {
         let outputs = step.get("critic_outputs");
         self.critics =
             outputs.map(|outputs| Critic::read_all(outputs, around.previous_score, fold)).unwrap_or_default();
-        self.assets = step.get("visual_assets").map(|list| Asset::read_all(list, around.picture)).unwrap_or_default();
+        let told = outputs.and_then(Json::as_array).map_or(0, <[_]>::len);
+        self.more_critics = not_shown(told - self.critics.len(), "more critic", "more critics");
+        let assets = step.get("visual_assets").and_then(Json::as_array).unwrap_or_default();
+        self.assets = assets.iter().take(MAX_ASSETS).map(|asset| Asset::read(asset, around.picture)).collect();
+        self.more_assets = not_shown(assets.len() - self.assets.len(), "more picture", "more pictures");
         self.observation = observation.filter(|seen| !seen.is_empty()).map(|seen| Observation::new(seen, step, fold));
         let others = step.as_object().unwrap_or_default().iter();
-        let others = others.filter(|(key, value)| !is_told(key, value) && !value.is_empty());
-        self.rest = others
-            .map(|(key, value)| (key.as_ref().into(), fold.json(value, &format!("/{}", super::json::token(key)))))
-            .collect();
+        let others: Vec<_> = others.filter(|(key, value)| !is_told(key, value) && !value.is_empty()).collect();
+        for (key, value) in &others {
+            if !fold.takes(self.rest.len()) {
+                break;
+            }
+            fold.spend(key);
+            self.rest.push((key.as_ref().into(), fold.json(value, &format!("/{}", super::json::token(key)))));
+        }
+        self.rest_count = format::counted(others.len(), "more field").into();
+        self.more_rest = not_shown(others.len() - self.rest.len(), "more field", "more fields");
     }
 }
 
@@ -298,10 +319,6 @@ impl Observation {
 }
 
 impl Asset {
-    fn read_all(list: &Json<'_>, picture: &dyn Fn(&str) -> Result<String, String>) -> Vec<Self> {
-        list.as_array().unwrap_or_default().iter().map(|asset| Self::read(asset, picture)).collect()
-    }
-
     fn read(asset: &Json<'_>, picture: &dyn Fn(&str) -> Result<String, String>) -> Self {
         let word = |key: &str| asset.get(key).and_then(Json::as_str);
         let kind = word("kind").unwrap_or("picture");

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::analysis::format::visible_line;
+use crate::analysis::format::{bytes, visible_line};
 
 /// The first `max` characters as one visible line, and whether that is all. A cut ends with an ellipsis.
 pub fn one_line(text: &str, max: usize) -> (String, bool) {
@@ -19,7 +19,15 @@ pub fn one_line(text: &str, max: usize) -> (String, bool) {
     }
 }
 
-/// One line of text in which nothing is hidden. Pages hold this type wherever a trace may have written the words,
+/// Words that a template shows and also sends back as they are.
+pub fn shown(text: &str) -> Line {
+    text.into()
+}
+
+/// A longer line is cut after so many bytes: names and summaries are short, and what is long is folded.
+const MAX_LINE_BYTES: usize = 4_000;
+
+/// One line of text in which nothing is hidden, cut where it is no line any more. Pages hold this type wherever a trace may have written the words,
 /// so that no place can forget [`visible_line`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line(String);
@@ -38,12 +46,19 @@ impl Line {
 
 impl From<&str> for Line {
     fn from(text: &str) -> Self {
-        Self(visible_line(text).into_owned())
+        if text.len() <= MAX_LINE_BYTES {
+            return Self(visible_line(text).into_owned());
+        }
+        let head = text.get(..text.floor_char_boundary(MAX_LINE_BYTES)).unwrap_or_default();
+        Self(format!("{}… ({} in all)", visible_line(head), bytes(text.len() as u64)))
     }
 }
 
 impl From<String> for Line {
     fn from(text: String) -> Self {
+        if text.len() > MAX_LINE_BYTES {
+            return Self::from(text.as_str());
+        }
         match visible_line(&text) {
             Cow::Owned(visible) => Self(visible),
             Cow::Borrowed(_) => Self(text),
@@ -65,6 +80,13 @@ mod tests {
     fn lines_hide_nothing() {
         assert_eq!(Line::from("a\r\n\tb\u{202e}\u{0}").as_str(), "a␍␊␉b⟨U+202E⟩␀");
         assert_eq!(Line::from("plain".to_owned()).as_str(), "plain");
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_cut() {
+        let line = Line::from("é".repeat(MAX_LINE_BYTES));
+        assert!(line.as_str().starts_with("éé") && line.as_str().ends_with("é… (7.8 KB in all)"), "{line}");
+        assert!(line.as_str().len() < MAX_LINE_BYTES + 40);
     }
 
     #[test]

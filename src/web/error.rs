@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::AppState;
 use crate::view::error::{CloseName, ErrorPage, Link};
+use crate::view::format::visible_line;
 use crate::view::{Pulse, Shell, href};
 
 /// A request that gets no answer of the usual kind.
@@ -83,7 +84,7 @@ impl WebError {
     }
 
     pub(super) fn named(mut self, thing: &str) -> Self {
-        self.0.thing = Some(thing.to_owned());
+        self.0.thing = Some(visible_line(thing).into_owned());
         self
     }
 

@@ -16,6 +16,9 @@ use super::extract::is_api_path;
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                    form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
+/// The longest search, as it stands in the address.
+const MAX_SEARCH_BYTES: usize = 6_000;
+
 /// Headers of every answer.
 const HEADERS: [(HeaderName, &str); 7] = [
     (header::CONTENT_SECURITY_POLICY, CSP),
@@ -70,6 +73,14 @@ fn check(state: &AppState, method: &Method, uri: &Uri, headers: &HeaderMap) -> R
             StatusCode::FORBIDDEN,
             "Another site asked",
             "The board answers only its own pages.",
+        ));
+    }
+    let is_long = |pair: &str| pair.strip_prefix("q=").is_some_and(|search| search.len() > MAX_SEARCH_BYTES);
+    if uri.query().is_some_and(|query| query.split('&').any(is_long)) {
+        return Err(WebError::new(
+            StatusCode::URI_TOO_LONG,
+            "This search is too long",
+            "A search has at most 6,000 bytes in the address: a page repeats it in each of its links.",
         ));
     }
     Ok(())

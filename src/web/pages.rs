@@ -14,6 +14,7 @@ use crate::analysis::select::is_cursor;
 use crate::analysis::summary::Summary;
 use crate::live::Mode;
 use crate::view::error::CloseName;
+use crate::view::format::visible_line;
 use crate::view::list::{self, ListContext, Listed, Root, Watch};
 use crate::view::{Skipped, href};
 
@@ -121,7 +122,7 @@ pub(super) fn now() -> i64 {
 /// The roots as the person typed them.
 pub(super) fn shown_roots(state: &AppState) -> String {
     let roots = state.library.status().roots;
-    roots.iter().map(|root| root.path.to_string_lossy().into_owned()).collect::<Vec<_>>().join(", ")
+    roots.iter().map(|root| visible_line(&root.path.to_string_lossy()).into_owned()).collect::<Vec<_>>().join(", ")
 }
 
 /// What is said where no run has the key: the ones with the most similar names, and a page that waits for the run.
@@ -131,7 +132,7 @@ pub(super) fn no_such_run(state: &AppState, key: &str) -> WebError {
     close.sort_by_key(|(difference, _)| *difference);
     let names =
         close.iter().take(3).filter(|(difference, _)| *difference <= key.len().max(8)).map(|(_, summary)| CloseName {
-            name: summary.key.to_string(),
+            name: visible_line(summary.key.as_str()).into_owned(),
             href: href::run(summary.key.as_str()),
             note: summary.verdict.sentence.clone(),
         });

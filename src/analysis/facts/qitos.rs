@@ -133,7 +133,7 @@ impl<'a> Teller<'a> {
             raw_output: String,
         }
         if facts.candidate || head.changed.iter().any(|key| self.index.name(*key) == "final_result") {
-            let line = lines.line(TraceFile::Steps, head.span)?;
+            let line = lines.short_line(TraceFile::Steps, head.span)?;
             let line: Line = serde_json::from_slice(&line).map_err(|wrong| wrong.to_string())?;
             let decided = line.decision.and_then(|decision| decision.final_answer).filter(|_| facts.candidate);
             let set = || line.state_diff?.final_result?.after;
@@ -142,7 +142,7 @@ impl<'a> Teller<'a> {
         let group = self.index.round_of(ordinal);
         let said = self.stage(group, "model_output").last();
         if let Some(event) = said {
-            let line = lines.line(TraceFile::Events, event.span)?;
+            let line = lines.short_line(TraceFile::Events, event.span)?;
             let event: Event = serde_json::from_slice(&line).map_err(|wrong| wrong.to_string())?;
             facts.text = Text::Known(event.payload.raw_output);
         }

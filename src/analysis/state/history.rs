@@ -74,6 +74,8 @@ pub fn changed_by(index: &Index, lines: &dyn Lines, range: Range<usize>) -> Hash
     for step in range {
         for key in keys_of(index, lines, step) {
             match steps.get_mut(key.as_ref()) {
+                // A line may name a key twice; it is one change.
+                Some(known) if known.last() == Some(&step) => {}
                 Some(known) => known.push(step),
                 None => {
                     steps.insert(key.into_owned(), vec![step]);

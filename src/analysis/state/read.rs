@@ -29,15 +29,15 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Reads a line; `None` where it cannot be read or is no JSON even after a repair.
+    /// Reads a line; `None` where it cannot be read, is longer than the board parses, or is no JSON even after a repair.
     pub(super) fn read(lines: &dyn Lines, file: TraceFile, span: Span) -> Option<Self> {
-        let bytes = lines.line(file, span).ok()?;
+        let bytes = lines.short_line(file, span).ok()?;
         let text = match String::from_utf8(bytes) {
-            Ok(text) if Json::parse(&text).is_some() => text,
+            Ok(text) if Json::is_json(&text) => text,
             Ok(text) => repair(text.as_bytes()).0,
             Err(wrong) => repair(wrong.as_bytes()).0,
         };
-        Json::parse(&text).is_some().then_some(Self { text })
+        Json::is_json(&text).then_some(Self { text })
     }
 
     fn members(&self, path: &[&str]) -> Option<Vec<(String, String)>> {

@@ -47,7 +47,7 @@ pub(super) struct Ids<'a, T> {
 }
 
 /// A search for an id gives up after this many laps; only a file whose ids all repeat has more.
-const MAX_LAPS: usize = 256;
+const MAX_LAPS: usize = 64;
 /// An item without an id takes the id of at most this many items before it, for the binary search.
 const MAX_WALK: usize = 64;
 

@@ -55,8 +55,11 @@ pub(super) fn without_values(text: &str) -> String {
 
 /// What follows a scheme such as `Bearer`.
 pub(super) fn after_scheme(text: &str) -> Option<&str> {
-    let (first, rest) = text.split_once(' ')?;
-    SCHEMES.iter().any(|scheme| scheme.eq_ignore_ascii_case(first)).then(|| rest.trim_start())
+    SCHEMES.iter().find_map(|scheme| {
+        let (first, rest) = text.split_at_checked(scheme.len())?;
+        let rest = rest.strip_prefix(' ').filter(|_| scheme.eq_ignore_ascii_case(first))?;
+        Some(rest.trim_start_matches(|letter: char| letter.is_whitespace() && !ends_line(letter)))
+    })
 }
 
 /// The value in `from`, which starts with the separator, if the key before it names a secret.
@@ -64,7 +67,7 @@ fn value_between(before: &str, from: &str) -> Option<Value> {
     // What may stand between a key and its separator: `headers["token"] =`, `**token**:`.
     let named = before.trim_end_matches([' ', '\t', '"', '\'', '`', '*', '\\', ']']);
     let in_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
-    let key = named.strip_prefix(named.trim_end_matches(in_name))?;
+    let key = named.get(named.trim_end_matches(in_name).len()..)?;
     let colon = from.starts_with(':');
     // What tests print: `PASS: it_works`.
     let passed = colon && named.len() == before.len() && key.eq_ignore_ascii_case("pass");
@@ -76,13 +79,16 @@ fn value_between(before: &str, from: &str) -> Option<Value> {
         return None;
     }
     let rest = from.trim_start_matches([':', '=', '>', ' ', '\t', '*']);
+    if rest.starts_with(BLANK) {
+        return None;
+    }
     let cookie = colon && key.to_ascii_lowercase().ends_with("cookie");
     let (place, bare) = quoted(rest).map_or_else(|| (bare(rest, cookie), true), |place| (place, false));
     let value = rest.get(place.clone())?;
     let none = NO_VALUES.iter().any(|none| none.eq_ignore_ascii_case(value)) || value.starts_with(BLANK);
     let count = held == Held::Texts && value.parse::<f64>().is_ok();
-    // With a colon at its end it is the next key.
-    if value.len() < MIN_VALUE_BYTES || none || count || (bare && value.ends_with(':')) {
+    let next_key = bare && value.ends_with(':') && value.len() <= MAX_KEY_BYTES + 1;
+    if value.len() < MIN_VALUE_BYTES || none || count || next_key {
         return None;
     }
     let skipped = from.len() - rest.len();
@@ -94,15 +100,16 @@ fn quoted(rest: &str) -> Option<Range<usize>> {
     let slashes = rest.len() - rest.trim_start_matches('\\').len();
     let quote = rest.get(slashes..)?.chars().next().filter(|letter| matches!(letter, '"' | '\'' | '`'))?;
     let (opening, inside) = rest.split_at_checked(slashes + 1)?;
-    let line = inside.split('\n').next()?;
-    let len = if slashes > 0 { line.find(opening) } else { unescaped(line, quote) }?;
+    let len = if slashes > 0 { inside.find(opening) } else { unescaped(inside, quote) };
+    let len = len.filter(|len| inside.get(..*len).is_some_and(|value| !value.contains('\n')))?;
     Some(opening.len()..opening.len() + len)
 }
 
-fn unescaped(line: &str, quote: char) -> Option<usize> {
+fn unescaped(text: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
-    for (at, letter) in line.char_indices() {
+    for (at, letter) in text.char_indices() {
         match letter {
+            '\n' => return None,
             _ if escaped => escaped = false,
             '\\' => escaped = true,
             _ if letter == quote => return Some(at),
@@ -112,18 +119,25 @@ fn unescaped(line: &str, quote: char) -> Option<usize> {
     None
 }
 
+/// Whether a word without quotes ends here at the latest, and a cookie too.
+fn ends_line(letter: char) -> bool {
+    matches!(letter, '\n' | '\r' | '"' | '\'' | '`')
+}
+
 /// The word with which `rest` starts, or two where the first is a scheme; a cookie goes on to the end of its line.
+///
+/// Looks no further than the word goes: in a line of a megabyte there may be a hundred thousand of them.
 fn bare(rest: &str, cookie: bool) -> Range<usize> {
     let text = rest.trim_start_matches(['\\', '"', '\'', '`', '{', '[', '(', '<']);
-    let line = text.split(['\n', '\r', '"', '\'', '`']).next().unwrap_or_default();
-    let word =
-        |text: &str| text.find(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '&')).unwrap_or(text.len());
-    let len = match after_scheme(line) {
-        _ if cookie => line.len(),
-        Some(secret) => line.len() - secret.len() + word(secret),
-        None => word(line),
+    let word = |text: &str| {
+        text.find(|c: char| ends_line(c) || c.is_whitespace() || matches!(c, ',' | ';' | '&')).unwrap_or(text.len())
     };
-    let value = line.get(..len).unwrap_or_default().trim_end_matches([')', ']', '}', '>', '.', '\\', ' ', '\t']);
+    let len = match after_scheme(text) {
+        _ if cookie => text.find(ends_line).unwrap_or(text.len()),
+        Some(secret) => text.len() - secret.len() + word(secret),
+        None => word(text),
+    };
+    let value = text.get(..len).unwrap_or_default().trim_end_matches([')', ']', '}', '>', '.', '\\', ' ', '\t']);
     let start = rest.len() - text.len();
     start..start + value.len()
 }

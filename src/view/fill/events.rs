@@ -1,5 +1,7 @@
 //! What stands in the table of events? Heads from the index, 200 at a time, by phase if asked.
 
+use std::collections::HashMap;
+
 use super::{Lens, phase};
 use crate::model::{EventHead, Symbol};
 use crate::view::sign::{Link, Phrase, Sign};
@@ -8,6 +10,9 @@ use crate::view::{format, href};
 
 /// So many events are shown at once.
 pub(super) const PER_PAGE: usize = 200;
+
+/// At most so many phases can be chosen; an engine has some twenty.
+const MAX_PHASES: usize = 100;
 
 /// Which events are asked for.
 #[derive(Debug, Clone, Default)]
@@ -59,28 +64,32 @@ pub fn events_tab(lens: &Lens<'_>, query: &EventsQuery) -> EventsTab {
 }
 
 fn phases(lens: &Lens<'_>, chosen: &str) -> Vec<PhaseChoice> {
-    let mut counts: Vec<(Symbol, usize)> = Vec::new();
+    let mut order: Vec<Symbol> = Vec::new();
+    let mut counts: HashMap<Symbol, usize> = HashMap::new();
     for event in lens.index.events() {
-        match counts.iter_mut().find(|(phase, _)| *phase == event.phase) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((event.phase, 1)),
+        let count = counts.entry(event.phase).or_default();
+        if *count == 0 {
+            order.push(event.phase);
         }
+        *count += 1;
     }
     let all = PhaseChoice {
         value: "".into(),
         label: format!("all {}", format::count(lens.index.events().len() as u64)).into(),
         chosen: chosen.is_empty(),
     };
-    let choice = |(symbol, count): (Symbol, usize)| {
+    let choice = |symbol: Symbol| {
         let name = lens.index.name(symbol);
+        let count = counts.get(&symbol).copied().unwrap_or_default();
         PhaseChoice {
             value: name.into(),
             label: format!("{name} {}", format::count(count as u64)).into(),
             chosen: name == chosen,
         }
     };
-    let named = counts.into_iter().filter(|(symbol, _)| *symbol != Symbol::default());
-    std::iter::once(all).chain(named.map(choice)).collect()
+    let named = order.into_iter().filter(|symbol| *symbol != Symbol::default()).enumerate();
+    let named = named.filter(|(at, symbol)| *at < MAX_PHASES || lens.index.name(*symbol) == chosen);
+    std::iter::once(all).chain(named.map(|(_, symbol)| choice(symbol))).collect()
 }
 
 fn row(lens: &Lens<'_>, n: usize, event: &EventHead) -> EventRow {

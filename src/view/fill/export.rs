@@ -115,7 +115,7 @@ fn put_pictures_in(lens: &Lens<'_>, view: &mut StepView, export: &Export<'_>, sp
         return;
     }
     let span = lens.index.steps().get(view.n).map(|step| step.span).unwrap_or_default();
-    let text = lens.lines.line(TraceFile::Steps, span).map(|bytes| readable(&bytes).0).unwrap_or_default();
+    let text = lens.lines.short_line(TraceFile::Steps, span).map(|bytes| readable(&bytes).0).unwrap_or_default();
     let line = Json::parse(&text);
     let recorded = line.as_ref().and_then(|line| line.get("visual_assets")?.as_array()).unwrap_or_default();
     for asset in &mut view.assets {

@@ -15,6 +15,8 @@ use crate::view::{format, href};
 
 /// At most so many lanes are drawn.
 const MAX_LANES: usize = 24;
+/// At most so many places where ids start over are marked.
+const MAX_STARTS: usize = 200;
 /// Of at most so many retries and patches the lines are read.
 const MAX_ASKED: usize = 50;
 /// With more critics than this, a map of all is worth its room.
@@ -59,12 +61,13 @@ pub fn scores_body(lens: &Lens<'_>, query: &Query) -> ScoresBody {
     }
     let label = |n: usize| lens.label(n);
     let reason = |n: usize, critic: &str| reason(lens, n, critic);
+    let starts = lens.index.lap_starts().get(1..).unwrap_or_default();
     let place = Place {
         key: lens.key(),
         steps: scores.steps,
         label: &label,
         reason: &reason,
-        starts: lens.index.lap_starts().get(1..).unwrap_or_default(),
+        starts: starts.get(..starts.len().min(MAX_STARTS)).unwrap_or_default(),
         lanes: scores.lanes.len().min(MAX_LANES),
     };
     let lanes = scores.lanes.iter().take(MAX_LANES).enumerate();
@@ -108,7 +111,7 @@ fn reason(lens: &Lens<'_>, n: usize, critic: &str) -> Option<String> {
 /// What the line of step `n` says of its critics; nothing where it cannot be read.
 fn said_at(lens: &Lens<'_>, n: usize) -> Vec<Said> {
     let span = lens.index.steps().get(n).map(|step| step.span).unwrap_or_default();
-    lens.lines.line(TraceFile::Steps, span).map(|line| said(&line)).unwrap_or_default()
+    lens.lines.short_line(TraceFile::Steps, span).map(|line| said(&line)).unwrap_or_default()
 }
 
 fn asked_list(lens: &Lens<'_>, scores: &Scores) -> AskedList {

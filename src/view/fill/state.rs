@@ -124,7 +124,7 @@ fn panel(lens: &Lens<'_>, state: &StateAt, moment: Moment, key: &str, at: StateL
 /// The line of step `n`, repaired where it has to be; empty where it cannot be read.
 fn line_of(lens: &Lens<'_>, n: usize) -> String {
     let span = lens.index.steps().get(n).map(|step| step.span).unwrap_or_default();
-    lens.lines.line(TraceFile::Steps, span).map(|bytes| repair(&bytes).0).unwrap_or_default()
+    lens.lines.short_line(TraceFile::Steps, span).map(|bytes| repair(&bytes).0).unwrap_or_default()
 }
 
 /// What the state is put together from.

@@ -97,11 +97,11 @@ fn line(lens: &Lens<'_>, span: Span) -> Result<Vec<u8>, String> {
 /// A line as text that parses where that is possible, and what was done to it.
 pub fn readable(bytes: &[u8]) -> (String, Vec<String>) {
     if let Ok(text) = std::str::from_utf8(bytes)
-        && Json::parse(text).is_some()
+        && Json::is_json(text)
     {
         return (text.to_owned(), Vec::new());
     }
-    match retreat(bytes, |text| Json::parse(text).is_some()) {
+    match retreat(bytes, Json::is_json) {
         Retreat::Repaired { text, repairs } => (text, repairs.iter().map(|what| (*what).to_owned()).collect()),
         Retreat::Salvaged { text, lost } => (text, lost),
         Retreat::Foreign(_) | Retreat::NotJson(_) => (String::from_utf8_lossy(bytes).into_owned(), Vec::new()),
@@ -146,7 +146,7 @@ fn is_ours(lens: &Lens<'_>) -> bool {
 /// The INIT event of our own engine: the one place where the state stands in full, and so the names of its fields.
 fn first_state(lens: &Lens<'_>) -> Option<String> {
     let (at, _) = lens.index.segment().filter(|_| is_ours(lens))?.init.as_ref()?;
-    let bytes = lens.lines.line(TraceFile::Events, lens.index.events().get(*at)?.span).ok()?;
+    let bytes = lens.lines.short_line(TraceFile::Events, lens.index.events().get(*at)?.span).ok()?;
     Some(readable(&bytes).0)
 }
 
@@ -171,7 +171,7 @@ fn event_text(lens: &Lens<'_>, group: &Group, stage: &str) -> Option<(usize, Str
     let symbol = lens.index.names().find(stage)?;
     let events = lens.index.events().get(group.first..group.end)?;
     let offset = events.iter().position(|event| event.stage == symbol)?;
-    let bytes = lens.lines.line(TraceFile::Events, events.get(offset)?.span).ok()?;
+    let bytes = lens.lines.short_line(TraceFile::Events, events.get(offset)?.span).ok()?;
     Some((group.first + offset, readable(&bytes).0))
 }
 
@@ -265,7 +265,8 @@ fn prompt(lens: &Lens<'_>, group: &Group, fold: &mut Fold) -> Option<Prompt> {
 
 fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {
     let stretches = stretches(lens.index, group);
-    let shown: Vec<_> = stretches.iter().map(|stretch| (phase(lens.index.name(stretch.phase)), stretch)).collect();
+    let shown: Vec<_> =
+        stretches.iter().take(MAX_STRETCHES).map(|stretch| (phase(lens.index.name(stretch.phase)), stretch)).collect();
     let times: Vec<_> = shown
         .iter()
         .filter_map(|((class, name), stretch)| Some((*class, name.as_str(), stretch.micros? as f64 / 1e3)))
@@ -291,10 +292,17 @@ fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {
             note,
         }
     });
-    let rows = rows.collect();
+    let mut rows: Vec<StepEvent> = rows.collect();
+    if let Some(next) = stretches.get(MAX_STRETCHES) {
+        let label = format!("{} more events", format::count((group.end - next.first) as u64));
+        let note = Phrase::new().link(label, lens.at_event(next.first));
+        rows.push(StepEvent { phase: "and others".into(), note, ..StepEvent::default() });
+    }
     StepEvents { count: format::count((group.end - group.first) as u64).into(), strip: PhaseStrip::new(&times), rows }
 }
 
+/// At most this many stretches of one phase have a row; a step of a normal run has six.
+const MAX_STRETCHES: usize = 100;
 /// At most this many event lines are linked one by one; a step of a normal run has some thirteen.
 const MAX_RAW_EVENTS: usize = 100;
 

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
 use super::said::{Said, said};
+use crate::analysis::format::visible;
 use crate::model::{CriticAction, Index, Symbol};
 
 /// A run to write.
@@ -37,17 +38,24 @@ pub fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<()> {
     for run in runs {
         for mark in run.index.steps().iter().flat_map(|step| &step.critics) {
             let name = run.index.name(mark.name);
-            if !columns.contains_key(name) {
-                columns.insert(name.to_owned(), critics.len());
+            if columns.contains_key(name) {
+                continue;
+            }
+            columns.insert(name.to_owned(), columns.len());
+            if critics.len() < MAX_COLUMNS {
                 critics.push(name.to_owned());
             }
         }
+    }
+    let width = critics.len();
+    if columns.len() > width {
+        critics.push(format!("and {} more critics", columns.len() - width));
     }
     let named = runs.iter().any(|run| run.name.is_some());
     let lead = if named { &["run", "step", "step_id"][..] } else { &["step", "step_id"] };
     let head = lead.iter().copied().chain(critics.iter().map(String::as_str)).chain(["asked"]);
     write_row(out, head)?;
-    let width = critics.len();
+    let others = (critics.len() > width).then_some("");
     for run in runs {
         let mut places: HashMap<Symbol, usize> = HashMap::new();
         for (n, step) in run.index.steps().iter().enumerate().filter(|(_, step)| !step.critics.is_empty()) {
@@ -73,12 +81,15 @@ pub fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<()> {
                 let lead = run.name.into_iter().chain([step_n.as_str(), &id]);
                 let scores = (0..width).map(|at| row.scores.get(&at).map_or("", String::as_str));
                 let asked = row.asked.join("; ");
-                write_row(out, lead.chain(scores).chain([asked.as_str()]))?;
+                write_row(out, lead.chain(scores).chain(others).chain([asked.as_str()]))?;
             }
         }
     }
     Ok(())
 }
+
+/// More critics than these have no column: rows times columns are no table any more.
+const MAX_COLUMNS: usize = 1_000;
 
 /// One row of a step.
 #[derive(Default)]
@@ -93,10 +104,11 @@ fn number(score: Option<f64>) -> String {
     score.map(|score| score.to_string()).unwrap_or_default()
 }
 
-/// A field as it is, or a word that would be a formula with an apostrophe before it. A number is none, whatever its sign.
+/// A field with nothing hidden in it, or a word that would be a formula with an apostrophe before it. A number is none,
+/// whatever its sign.
 fn harmless(field: &str) -> Cow<'_, str> {
     let runs = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
-    if runs { Cow::Owned(format!("'{field}")) } else { Cow::Borrowed(field) }
+    if runs { Cow::Owned(format!("'{}", visible(field))) } else { visible(field) }
 }
 
 /// What a critic asked for, in its own word; `None` where it let the run go on.
@@ -163,6 +175,17 @@ mod tests {
         assert_eq!(cells, ["'=cmd|'/c calc'!A1", "'+x", "'-1+2", "'@SUM(1)", "'\t=1", "high"]);
         let asked = table(None, &[r#"{"critic_name": "-x", "action": "retry"}"#.to_owned()]);
         assert_eq!(asked, "step,step_id,'-x,asked\r\n0,0,,'-x retry\r\n");
+    }
+
+    #[test]
+    fn nothing_is_hidden_and_the_columns_have_an_end() {
+        let text = table(None, &[output("\\u001b[31m\\u202e", "1")]);
+        assert_eq!(text, "step,step_id,␛[31m⟨U+202E⟩,asked\r\n0,0,1,\r\n");
+        let many: Vec<String> = (0..MAX_COLUMNS + 5).map(|n| output(&format!("c{n}"), "1")).collect();
+        let text = table(None, &[many.join(", ")]);
+        let widths: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
+        assert_eq!(widths, [MAX_COLUMNS + 4; 2]);
+        assert!(text.contains(",c999,and 5 more critics,asked\r\n"), "{}", &text[..40]);
     }
 
     #[test]

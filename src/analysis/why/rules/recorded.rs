@@ -30,7 +30,7 @@ fn with_texts(record: &mut Record, index: &Index, lines: &dyn Lines) {
     let last = record.facts.iter_mut().rev().find(|facts| facts.reached > Gate::BeforeStep);
     let Some(last) = last else { return };
     let span = usize::try_from(last.step).ok().and_then(|step| index.steps().get(step)).map(|head| head.span);
-    let line = span.and_then(|span| lines.line(TraceFile::Steps, span).ok());
+    let line = span.and_then(|span| lines.short_line(TraceFile::Steps, span).ok());
     if let Some(whole) = line.and_then(|line| StepFacts::from_line(last.step, &line).ok()) {
         *last = whole;
     }

@@ -140,7 +140,7 @@ const UNREAD: &str = "the line cannot be read";
 
 fn said(lens: &Lens<'_>, n: usize) -> Said {
     let span = lens.index.steps().get(n).map(|step| step.span).filter(|span| span.len <= MAX_LINE_BYTES);
-    let bytes = span.and_then(|span| lens.lines.line(TraceFile::Steps, span).ok());
+    let bytes = span.and_then(|span| lens.lines.short_line(TraceFile::Steps, span).ok());
     let text = bytes.map(|bytes| readable(&bytes).0).unwrap_or_default();
     match Json::parse(&text) {
         Some(step @ Json::Object(_)) => read(&step),

@@ -12,6 +12,8 @@ use crate::view::whatif::{Field, FieldKind, Group, RowField, RulesForm, WrongRul
 
 /// More critics than this have no field of their own.
 const MAX_CRITICS: usize = 6;
+/// At most so many tools are offered.
+const MAX_TOOLS: usize = 200;
 /// The parameter that holds rules without a field, one each line.
 const OTHER: &str = "other";
 /// A critic's field is called by this and the critic's name.
@@ -95,7 +97,7 @@ pub(super) fn form(lens: &Lens<'_>, typed: &[Typed], suggested: bool) -> RulesFo
         action: href::whatif(key),
         note: if suggested { "These are suggestions near the record." } else { "" },
         groups,
-        tools: lens.summary.tools.iter().filter(|name| is_plain(name)).cloned().collect(),
+        tools: lens.summary.tools.iter().filter(|name| is_plain(name)).take(MAX_TOOLS).cloned().collect(),
         other: left.iter().map(|typed| on_one_line(typed)).collect::<Vec<_>>().join("\n"),
         other_wrong: left.iter().filter_map(|typed| wrong(typed)).collect(),
         suggested: href::whatif(key),
