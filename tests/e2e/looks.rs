@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::page::{LAPTOP, PHONE, Page};
 use crate::site::Site;
+use crate::wait::until;
 
 const AXE: &str = include_str!("vendor/axe.min.js");
 
@@ -130,6 +131,58 @@ fn the_console_is_silent() {
     for path in PAGES {
         let page = site.open(path);
         page.wait("document.readyState === 'complete'");
+        assert_eq!(page.complaints(), Vec::<String>::new(), "{path}");
+    }
+}
+
+#[test]
+fn nothing_in_a_hostile_run_runs() {
+    use crate::hostile::{DIRECTORY, GLOBAL, Manner, write};
+    let site = Site::with(&[]);
+    for (number, (run, manner)) in
+        [("q060/q060_handoff", Manner::Beside), ("q060/q060_critic_odd_outputs", Manner::Instead)]
+            .into_iter()
+            .enumerate()
+    {
+        write(&crate::disk::corpus().join(run), &site.path(&format!("{number}{DIRECTORY}")), manner);
+    }
+    let runs = until("both runs are known", || {
+        let runs = site.board.json("/api/runs")["runs"].as_array().cloned().unwrap_or_default();
+        (runs.len() == 2 && site.board.json("/healthz")["indexing"] == 0).then_some(runs)
+    });
+    let mut pages = vec!["/".to_owned(), "/?q=%3Cscript%3E".to_owned(), "/scores".to_owned()];
+    for run in &runs {
+        let key: String = run["key"].as_str().unwrap_or_default().bytes().map(|byte| format!("%{byte:02X}")).collect();
+        for rest in [
+            "",
+            "?step=0",
+            "?tab=events",
+            "?tab=manifest",
+            "?tab=issues",
+            "?tab=state&step=0",
+            "/steps/0",
+            "/scores",
+            "/whatif",
+            "/replay?step=0",
+        ] {
+            pages.push(format!("/runs/{key}{rest}"));
+        }
+        let saved = site.board.get(&format!("/runs/{key}/export.html"));
+        let file = site.path("saved.html");
+        std::fs::write(&file, &saved.body).expect("the export can be kept");
+        let page = Page::open();
+        page.goto(&format!("file://{}", file.display()));
+        page.wait("document.readyState === 'complete'");
+        assert_eq!(
+            (page.eval(&format!("typeof window.{GLOBAL}")), page.complaints()),
+            (json!("undefined"), vec![]),
+            "export"
+        );
+    }
+    for path in pages {
+        let page = site.open(&path);
+        page.wait("document.readyState === 'complete'");
+        assert_eq!(page.eval(&format!("typeof window.{GLOBAL}")), json!("undefined"), "{path}");
         assert_eq!(page.complaints(), Vec::<String>::new(), "{path}");
     }
 }

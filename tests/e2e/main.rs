@@ -11,6 +11,9 @@ mod disk;
 mod engine_runs;
 #[path = "../support/heavy.rs"]
 mod heavy;
+#[path = "../support/hostile.rs"]
+#[expect(dead_code, reason = "only a comparison needs harmless texts")]
+mod hostile;
 #[path = "../support/http.rs"]
 #[expect(dead_code, reason = "shared with the integration tests, which use more of it")]
 mod http;

@@ -51,7 +51,7 @@ fn check_headers(path: &str, response: &Response) {
 }
 
 /// What every page has, whatever it shows.
-fn check_page(path: &str, response: &Response) -> Html {
+pub(crate) fn check_page(path: &str, response: &Response) -> Html {
     check_headers(path, response);
     assert_eq!(response.header("content-type"), "text/html; charset=utf-8", "{path}");
     let page = Html::parse_document(response.text());
@@ -79,7 +79,7 @@ fn check_page(path: &str, response: &Response) -> Html {
 }
 
 /// The addresses of this board that a page names, without their fragments.
-fn links(page: &Html) -> BTreeSet<String> {
+pub(crate) fn links(page: &Html) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (what, attribute) in [("[href]", "href"), ("[src]", "src"), ("form[action]", "action"), ("[hx-get]", "hx-get")]
     {

@@ -1,0 +1,336 @@
+//! Does one line, file or request take the board down? Each bomb through the real binary: it answers, stays in its
+//! memory, shows the good lines beside the bomb and names what is odd. How long that took is printed.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::board::{BINARY, Board};
+use crate::wait::until;
+
+/// No page is larger, whatever it shows.
+const MAX_PAGE_BYTES: usize = 400 << 10;
+/// A line of 8 MB is parsed several times for one page, and each piece of JSON costs more in memory than in its line.
+const MAX_MEMORY_MIB: u64 = 400;
+const LEVELS: usize = if SMALL { 10_000 } else { 100_000 };
+/// How many keys, names and items.
+const MANY: usize = if SMALL { 5_000 } else { 100_000 };
+/// A line that is not parsed.
+const LONG: usize = if SMALL { 10_000_000 } else { 100_000_000 };
+/// One that is.
+const BELOW: usize = if SMALL { 500_000 } else { 2_000_000 };
+/// A debug build is some ten times slower, so its bombs are smaller: what has no end shows all the same. In full:
+/// `cargo test --release --test it -- bombs --nocapture`.
+const SMALL: bool = cfg!(debug_assertions);
+
+/// A run to be built around a bomb.
+struct Bomb {
+    name: &'static str,
+    steps: Vec<u8>,
+    events: Vec<u8>,
+    manifest: Vec<u8>,
+}
+
+impl Bomb {
+    /// A good step and a good event; what is added stands behind them.
+    fn new(name: &'static str) -> Self {
+        let manifest = json!({"run_id": name, "schema_version": "v1", "status": "completed"}).to_string();
+        let mut bomb = Self { name, steps: Vec::new(), events: Vec::new(), manifest: manifest.into_bytes() };
+        bomb.steps(&step(0).to_string());
+        bomb.events(&event(0).to_string());
+        bomb
+    }
+
+    fn steps(&mut self, line: &str) -> &mut Self {
+        self.steps.extend_from_slice(line.as_bytes());
+        self.steps.push(b'\n');
+        self
+    }
+
+    fn events(&mut self, line: &str) -> &mut Self {
+        self.events.extend_from_slice(line.as_bytes());
+        self.events.push(b'\n');
+        self
+    }
+
+    /// A step with `raw` as the value of `key`.
+    fn step_with(&mut self, key: &str, raw: &str) -> &mut Self {
+        let line = with(step(1), key, raw);
+        self.steps(&line)
+    }
+
+    /// An event with `raw` as its payload.
+    fn event_with(&mut self, raw: &str) -> &mut Self {
+        let line = with(event(1), "payload", raw);
+        self.events(&line)
+    }
+
+    fn write(&self, root: &Path) {
+        let dir = root.join(self.name);
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("steps.jsonl"), &self.steps).unwrap();
+        fs::write(dir.join("events.jsonl"), &self.events).unwrap();
+        fs::write(dir.join("manifest.json"), &self.manifest).unwrap();
+    }
+}
+
+fn step(n: u64) -> Value {
+    json!({
+        "step_id": n,
+        "decision": {"mode": "act", "actions": [], "rationale": "The good line."},
+        "actions": [{"name": "count", "args": {"n": n}}],
+        "action_results": [{"status": "success", "output": "ok"}],
+        "critic_outputs": [{"critic_name": "tests", "action": "continue", "score": 0.5}],
+        "state_diff": {"c": {"before": n, "after": n + 1}},
+    })
+}
+
+fn event(n: u64) -> Value {
+    json!({"step_id": n, "phase": "DECIDE", "ok": true, "payload": {}, "ts": "2026-11-21T20:25:58.295052+00:00"})
+}
+
+fn with(mut line: Value, key: &str, raw: &str) -> String {
+    line[key] = json!("@@");
+    line.to_string().replace("\"@@\"", raw)
+}
+
+/// `open` and `close` so many times around `inside`.
+fn nested(open: &str, inside: &str, close: &str) -> String {
+    [&open.repeat(LEVELS), inside, &close.repeat(LEVELS)].concat()
+}
+
+/// An object with so many members.
+fn members(count: usize, member: impl Fn(usize) -> String) -> String {
+    let mut out = "{".to_owned();
+    for n in 0..count {
+        // Writing into a string cannot fail.
+        let _ = write!(out, "{}{}", if n == 0 { "" } else { "," }, member(n));
+    }
+    out + "}"
+}
+
+fn list(count: usize, item: impl Fn(usize) -> String) -> String {
+    let items: Vec<String> = (0..count).map(item).collect();
+    format!("[{}]", items.join(","))
+}
+
+fn memory_mib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the board runs");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux tells the peak");
+    peak.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
+}
+
+/// Serves the bombs one by one and asks for everything that shows their steps.
+fn survive(bombs: &[Bomb], max_mib: u64) {
+    for bomb in bombs {
+        let dir = tempfile::tempdir().unwrap();
+        bomb.write(dir.path());
+        let start = Instant::now();
+        let board = Board::serve(dir.path());
+        until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+        let read = start.elapsed();
+        let run = format!("/runs/{}", bomb.name);
+        assert_eq!(board.get(&format!("/api{run}")).status, 200, "{}", bomb.name);
+        let good = board.get(&format!("{run}/steps/0"));
+        assert!(good.status == 200 && good.text().contains("The good line."), "{}", bomb.name);
+        let mut slowest = (0, String::new());
+        for rest in [
+            "",
+            "?step=1",
+            "?tab=issues",
+            "?tab=events",
+            "?tab=manifest",
+            "?tab=state&step=1",
+            "?tab=state&step=1&key=c",
+            "/steps/1",
+            "/replay?step=1",
+            "/scores",
+            "/whatif?rule=max_steps%3D1",
+        ] {
+            let start = Instant::now();
+            let response = board.get(&format!("{run}{rest}"));
+            slowest = slowest.max((start.elapsed().as_millis(), rest.to_owned()));
+            assert!([200, 404].contains(&response.status), "{}{rest}: {}", bomb.name, response.status);
+            assert!(response.body.len() <= MAX_PAGE_BYTES, "{}{rest}: {} bytes", bomb.name, response.body.len());
+        }
+        for path in ["/", &format!("/compare?a={0}&b={0}", bomb.name), "/whatif?sweep=max_steps&values=1..3"] {
+            let response = board.get(path);
+            assert!(response.status == 200 && response.body.len() <= MAX_PAGE_BYTES, "{} {path}", bomb.name);
+        }
+        let memory = memory_mib(board.pid());
+        println!("{}: read {} ms, slowest page {slowest:?} ms, {memory} MiB", bomb.name, read.as_millis());
+        assert!(memory <= max_mib, "{}: {memory} MiB", bomb.name);
+    }
+}
+
+/// What the board says is odd about a bomb.
+fn issues(bomb: &Bomb) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    bomb.write(dir.path());
+    let run = dir.path().join(bomb.name);
+    let said = Command::new(BINARY).arg("check").arg(run).stdin(Stdio::null()).output().unwrap();
+    String::from_utf8(said.stdout).unwrap()
+}
+
+#[test]
+fn nesting_has_an_end() {
+    let (deep, keys) = (nested("[", "", "]"), nested("{\"a\":", "1", "}"));
+    let mut all = Vec::new();
+    let mut bomb = Bomb::new("deep_values");
+    bomb.step_with("action_results", &deep).step_with("observation", &keys).event_with(&keys);
+    all.push(bomb);
+    let mut bomb = Bomb::new("deep_lines");
+    bomb.steps(&deep).steps(&"[".repeat(LEVELS)).steps(&keys).events(&keys).events(&"{\"a\":".repeat(LEVELS));
+    assert!(issues(&bomb).contains("an array where an object is expected"), "{}", issues(&bomb));
+    all.push(bomb);
+    let mut bomb = Bomb::new("deep_state");
+    let change = format!("{{\"c\":{{\"before\":{keys},\"after\":{keys}}}}}");
+    bomb.step_with("state_diff", &change).event_with(&format!("{{\"observation\":{{\"state\":{keys}}}}}"));
+    all.push(bomb);
+    let mut bomb = Bomb::new("deep_manifest");
+    bomb.manifest = with(json!({"run_id": "deep", "status": "completed"}), "summary", &deep).into_bytes();
+    all.push(bomb);
+    survive(&all, MAX_MEMORY_MIB);
+}
+
+#[test]
+fn long_lines_are_placed_and_not_read() {
+    let mut bomb = Bomb::new("line_that_is_too_long");
+    bomb.step_with("x", &format!("\"{}\"", "x".repeat(LONG)));
+    assert!(issues(&bomb).contains("too long") || issues(&bomb).contains("more than 8388608"), "{}", issues(&bomb));
+    let mut below = Bomb::new("lines_below_the_limit");
+    for _ in 0..3 {
+        below.step_with("x", &format!("\"{}\"", "x y ".repeat(BELOW)));
+    }
+    below.event_with(&format!("\"{}\"", "\\u0000".repeat(BELOW / 2)));
+    let mut manifest = Bomb::new("manifest_that_is_too_long");
+    manifest.manifest = with(json!({"run_id": "m"}), "x", &format!("\"{}\"", "x".repeat(LONG))).into_bytes();
+    survive(&[bomb, below, manifest], MAX_MEMORY_MIB);
+}
+
+#[test]
+fn many_keys_names_and_items_have_an_end_on_a_page() {
+    let mut all = Vec::new();
+    let mut bomb = Bomb::new("keys");
+    let fields = members(2 * MANY, |n| format!("\"k{n}\":{n}"));
+    bomb.steps(&format!("{{\"step_id\":1,{}", &fields[1..])).step_with("observation", &fields).event_with(&fields);
+    all.push(bomb);
+    let mut bomb = Bomb::new("one_key");
+    bomb.step_with("state_diff", &members(MANY, |_| "\"k\":{\"before\":1,\"after\":2}".to_owned()));
+    bomb.steps(&format!("{{\"step_id\":2,{}", &members(MANY, |_| "\"decision\":{}".to_owned())[1..]));
+    all.push(bomb);
+    let mut bomb = Bomb::new("actions");
+    bomb.step_with("actions", &list(MANY, |n| format!("{{\"name\":\"t{n}\",\"args\":{{\"n\":{n}}}}}")));
+    bomb.step_with("action_results", &list(MANY / 2, |n| format!("{{\"status\":\"error\",\"error\":\"e{n}\"}}")));
+    all.push(bomb);
+    let mut bomb = Bomb::new("critics");
+    bomb.step_with("critic_outputs", &list(MANY, |n| format!("{{\"critic_name\":\"c{n}\",\"score\":0.1}}")));
+    all.push(bomb);
+    let mut bomb = Bomb::new("state");
+    bomb.step_with("state_diff", &members(MANY + MANY / 2, |n| format!("\"k{n}\":{{\"before\":{n},\"after\":0}}")));
+    all.push(bomb);
+    let mut bomb = Bomb::new("long_names");
+    let long = format!("\"{}\"", "n".repeat(1_000_000));
+    bomb.step_with("agent_id", &long).step_with("actions", &format!("[{{\"name\":{long},\"args\":{{{long}:1}}}}]"));
+    bomb.step_with("state_diff", &format!("{{{long}:{{\"before\":1,\"after\":{long}}}}}"));
+    bomb.manifest = with(json!({"status": "completed"}), "run_id", &long).into_bytes();
+    all.push(bomb);
+    survive(&all, MAX_MEMORY_MIB);
+}
+
+#[test]
+fn lines_without_meaning_cost_little() {
+    let mut empty = Bomb::new("empty_lines");
+    empty.steps.extend(vec![b'\n'; 10 * MANY]);
+    empty.steps(&step(1).to_string());
+    let mut nul = Bomb::new("nul");
+    nul.steps.extend(vec![0; BELOW]);
+    nul.events_of_nothing(MANY / 2);
+    let mut ids = Bomb::new("ids_that_fall");
+    for n in 0..MANY / 5 {
+        ids.steps(&format!("{{\"step_id\":{}}}", MANY - n))
+            .events(&format!("{{\"step_id\":{},\"phase\":\"DECIDE\"}}", n * 7919 % MANY));
+    }
+    survive(&[empty, nul, ids], MAX_MEMORY_MIB);
+}
+
+impl Bomb {
+    fn events_of_nothing(&mut self, count: usize) {
+        for _ in 0..count {
+            self.events("[]").steps("x");
+        }
+    }
+}
+
+#[test]
+fn rules_schemas_and_queries_have_an_end() {
+    let dir = tempfile::tempdir().unwrap();
+    Bomb::new("good").write(dir.path());
+    let board = Board::serve(dir.path());
+    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    let encode = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    let ask = |rule: &str| {
+        let start = Instant::now();
+        let answer = board.get(&format!("/api/runs/good/whatif?rule={}", encode(rule)));
+        println!(
+            "{} ms, {} for {}",
+            start.elapsed().as_millis(),
+            answer.status,
+            rule.chars().take(60).collect::<String>()
+        );
+        (answer.status, answer.text().to_owned())
+    };
+    for pattern in
+        ["((((((a{100}){100}){100}){100}){100}){100}", "(?:\\pL{1000}){1000}", "(((.*)*)*)*\u{1f600}{5000}{5000}"]
+    {
+        let (status, said) = ask(&format!("content_match={pattern}"));
+        assert!(status == 400 && said.contains("does not compile"), "{status} {said}");
+    }
+    let deep = |open: &str, close: &str, inside: &str| [&open.repeat(200), inside, &close.repeat(200)].concat();
+    for rule in [
+        deep("{\"type\":\"any_of\",\"of\":[", "]}", "{\"type\":\"max_steps\",\"steps\":1}"),
+        format!("{{\"type\":\"structured_output\",\"schema\":{}}}", deep("{\"not\":", "}", "{}")),
+        "{\"type\":\"structured_output\",\"schema\":{\"$ref\":\"http://127.0.0.1:1/x.json\"}}".to_owned(),
+        "{\"type\":\"structured_output\",\"schema\":{\"$ref\":\"file:///etc/passwd\"}}".to_owned(),
+        "structured_output=/etc/passwd".to_owned(),
+        "{\"type\":\"structured_output\",\"schema\":{\"pattern\":\"((a{500}){500}){500}\"}}".to_owned(),
+    ] {
+        let (status, said) = ask(&rule);
+        assert!(status == 400 && !said.contains("root:"), "{status} {said}");
+    }
+    for rule in [
+        "{\"type\":\"structured_output\",\"schema\":{\"$ref\":\"#\"}}".to_owned(),
+        "{\"type\":\"structured_output\",\"schema\":{\"$defs\":{\"a\":{\"allOf\":[{\"$ref\":\"#/$defs/a\"},{\"$ref\":\"#/$defs/a\"}]}},\"$ref\":\"#/$defs/a\"}}".to_owned(),
+        format!("{{\"type\":\"structured_output\",\"schema\":{{\"enum\":{}}}}}", list(4_000, |n| n.to_string())),
+    ] {
+        let (status, said) = ask(&rule);
+        assert!([200, 400].contains(&status), "{status} {said}");
+    }
+    for path in [
+        format!("/?q={}", "a:b%20".repeat(6_000)),
+        format!("/api/runs?q={}", "-x,".repeat(10_000)),
+        format!("/runs/good/whatif?{}", "rule=max_steps%3D1&".repeat(1_000)),
+        format!("/scores?{}", "run=good&".repeat(1_000)),
+        format!("/compare?{}", "run=good&".repeat(1_000)),
+        format!("/runs/good/replay?step=0&{}", "break=x&".repeat(1_000)),
+    ] {
+        let start = Instant::now();
+        let response = board.get(&path);
+        println!(
+            "{} ms, {}, {} bytes for {}",
+            start.elapsed().as_millis(),
+            response.status,
+            response.body.len(),
+            &path[..30]
+        );
+        assert!([200, 303, 400, 414, 431].contains(&response.status), "{}: {}", &path[..30], response.status);
+        assert!(response.body.len() <= MAX_PAGE_BYTES, "{}: {} bytes", &path[..30], response.body.len());
+    }
+    let memory = memory_mib(board.pid());
+    println!("{memory} MiB");
+    assert!(board.get("/healthz").status == 200 && memory <= MAX_MEMORY_MIB, "{memory} MiB");
+}

@@ -1,0 +1,309 @@
+//! Does hostile text stay text? In every position a trace has, on every page, in every answer, on every terminal.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use scraper::Html;
+
+use crate::board::{BINARY, Board};
+use crate::disk::{corpus, walk};
+use crate::hostile::{DIRECTORY, Manner, write};
+use crate::http::Response;
+use crate::pages::{check_page, links};
+use crate::wait::until;
+
+/// Runs that have something of everything, of every layout.
+const RUNS: &[&str] = &[
+    "tests/corpus/q060/q060_handoff",
+    "tests/corpus/q060/q060_critic_odd_outputs",
+    "tests/corpus/q060/q060_recovered_errors",
+    "tests/corpus/q060/q060_visual_desktop",
+    "tests/corpus/q010/q010_critic_stop",
+    "tests/corpus/emulated/emulated_q060_garbage_lines",
+    "sample_runs/critic_retry",
+    "sample_runs/branch",
+    "sample_runs/model_react",
+    "sample_runs/plan",
+];
+
+/// So many pages of one shape show what there is to see.
+const EACH: usize = 3;
+/// The crawl ends here.
+const MAX_PAGES: usize = 500;
+
+fn runs() -> Vec<PathBuf> {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut runs: Vec<PathBuf> = RUNS.iter().map(|run| project.join(run)).collect();
+    // Of the other recorded runs a few: their layouts are the same.
+    let more = std::env::var_os("BOARD_TRACES").map(|root| walk(Path::new(&root))).unwrap_or_default();
+    let more = more.into_iter().filter(|path| path.join("steps.jsonl").is_file());
+    runs.extend(more.step_by(12));
+    runs
+}
+
+fn make(root: &Path, manner: Manner) {
+    for (number, run) in runs().iter().enumerate() {
+        let name = if manner == Manner::Harmless { "plain".to_owned() } else { DIRECTORY.to_owned() };
+        write(run, &root.join(format!("{number}{name}")), manner);
+    }
+}
+
+/// A character that a page or a terminal obeys instead of showing it.
+fn is_obeyed(letter: char) -> bool {
+    (letter.is_control() && !matches!(letter, '\n' | '\t'))
+        || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
+}
+
+#[track_caller]
+fn nothing_is_obeyed(what: &str, text: &str) {
+    let at = text.find(is_obeyed);
+    let around =
+        at.map(|at| (text[at..].chars().next(), text[text.floor_char_boundary(at.saturating_sub(80))..at].to_owned()));
+    assert_eq!(around, None, "{what}");
+}
+
+/// Where a page holds what is obeyed, in its texts and attributes. What a form sends back is a name as it is, and is
+/// shown only inside its field.
+fn obeyed_on(page: &Html) -> Vec<String> {
+    let mut found = Vec::new();
+    for node in page.tree.nodes() {
+        match node.value() {
+            scraper::Node::Text(text) if text.contains(is_obeyed) => {
+                // Fields too: the one holds its text, the other is read as text where scripts may run.
+                let parent = node.parent().and_then(|node| node.value().as_element().map(|element| element.name()));
+                if matches!(parent, Some("textarea" | "noscript")) {
+                    continue;
+                }
+                found.push(format!("text in {:?}", node.parent().map(|node| node.value())));
+            }
+            scraper::Node::Element(element) => {
+                let sent = matches!(element.name(), "input" | "option" | "button");
+                let attributes =
+                    element.attrs().filter(|(name, value)| value.contains(is_obeyed) && !(sent && *name == "value"));
+                found.extend(attributes.map(|(name, _)| format!("{} {name}", element.name())));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The sorts of elements of a page: each tag with the names of its attributes.
+fn elements(page: &Html) -> BTreeSet<String> {
+    let all = page.root_element().descendent_elements();
+    let sort = |element: scraper::ElementRef<'_>| {
+        let mut names: Vec<&str> = element.value().attrs().map(|(name, _)| name).collect();
+        names.sort_unstable();
+        format!("{} {}", element.value().name(), names.join(" "))
+    };
+    all.map(sort).collect()
+}
+
+/// Attributes whose value is an address.
+const ADDRESSES: &[&str] =
+    &["href", "src", "action", "formaction", "hx-get", "hx-push-url", "poster", "data", "srcset"];
+
+fn check_addresses(path: &str, page: &Html) {
+    for element in page.root_element().descendent_elements() {
+        for (name, value) in element.value().attrs() {
+            assert!(!name.starts_with("on"), "{path}: {name}={value}");
+            if ADDRESSES.contains(&name) {
+                let own =
+                    value.is_empty() || (name == "hx-push-url" && value == "true") || value.starts_with(['#', '?']);
+                let own = own || (value.starts_with('/') && !value.starts_with("//"));
+                assert!(own, "{path}: {name}={value}");
+                assert!(value.chars().all(|letter| letter.is_ascii_graphic()), "{path}: {name}={value}");
+            }
+        }
+    }
+}
+
+fn check_head(path: &str, response: &Response) {
+    for (name, value) in &response.headers {
+        assert!(value.chars().all(|letter| letter == ' ' || letter.is_ascii_graphic()), "{path}: {name}: {value}");
+        assert!(name != "set-cookie", "{path}: {value}");
+    }
+    let saved = response.header("content-disposition");
+    if let Some((_, name)) = saved.split_once("filename=") {
+        let name = name.trim_matches('"');
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-');
+        assert!(!name.starts_with(['.', '-']) && name.chars().all(plain) && !name.contains(".."), "{path}: {saved}");
+    }
+}
+
+/// The fields of a CSV as a spreadsheet takes them apart.
+fn fields(text: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut quoted = false;
+    for letter in text.chars() {
+        match letter {
+            '"' => quoted = !quoted,
+            ',' | '\n' if !quoted => fields.push(String::new()),
+            _ => fields.last_mut().expect("there is one").push(letter),
+        }
+    }
+    fields
+}
+
+fn check_csv(what: &str, text: &str) {
+    let text = text.replace("\r\n", "\n");
+    nothing_is_obeyed(what, &text);
+    for field in fields(&text) {
+        let runs = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.trim().parse::<f64>().is_err();
+        assert!(!runs, "{what}: {field:?} is a formula");
+    }
+}
+
+/// An address without what tells pages of one sort apart: numbers, values, and which run it is.
+fn shape(path: &str) -> String {
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let mut parts: Vec<&str> = path.split('/').filter(|part| part.parse::<u64>().is_err()).collect();
+    parts.extend(query.split('&').map(|pair| pair.split('=').next().unwrap_or_default()));
+    parts.join("/")
+}
+
+/// Visits what can be reached; returns the sorts of elements that any page has.
+fn crawl(board: &Board) -> (BTreeSet<String>, usize) {
+    let mut open = VecDeque::from(["/".to_owned(), "/api/runs".to_owned(), "/healthz".to_owned()]);
+    let runs = board.json("/api/runs?limit=500");
+    for run in runs["runs"].as_array().expect("a list of runs") {
+        let address = run["url"].as_str().or(run["href"].as_str()).map(str::to_owned);
+        let key = run["key"].as_str().expect("a run has a key");
+        let page = address.unwrap_or_else(|| format!("/runs/{}", encoded(key)));
+        for rest in ["", "/scores", "/scores.csv", "/whatif", "/replay", "/export.html", "/export.html?redact=1"] {
+            open.push_back(format!("{page}{rest}"));
+        }
+        for rest in ["", "/steps", "/steps/0", "/scores", "/state/0", "/why", "/whatif?rule=max_steps%3D1", "/raw"] {
+            open.push_back(format!("/api{page}{rest}"));
+        }
+    }
+    let mut known: BTreeSet<String> = open.iter().cloned().collect();
+    let mut shapes: BTreeMap<String, usize> = BTreeMap::new();
+    let mut sorts = BTreeSet::new();
+    let mut visited = 0;
+    let mut wrong = BTreeSet::new();
+    while let Some(path) = open.pop_front().filter(|_| visited < MAX_PAGES) {
+        let response = board.get(&path);
+        visited += 1;
+        check_head(&path, &response);
+        assert!(response.status < 500, "{path}: {}", response.status);
+        let kind = response.header("content-type");
+        if kind.starts_with("text/csv") {
+            check_csv(&path, response.text());
+        } else if kind.starts_with("application/json") || kind.starts_with("application/problem+json") {
+            assert!(response.json().is_object(), "{path}");
+        } else if kind.starts_with("text/html") {
+            let saved = response.header("content-disposition").starts_with("attachment");
+            let page = match response.text().starts_with("<!doctype html>") && !saved {
+                true => check_page(&path, &response),
+                false => Html::parse_document(response.text()),
+            };
+            wrong.extend(obeyed_on(&page).into_iter().map(|place| format!("{}: {place}", shape(&path))));
+            if !saved {
+                check_addresses(&path, &page);
+            }
+            sorts.extend(elements(&page));
+            for link in links(&page) {
+                let seen = shapes.entry(shape(&link)).or_default();
+                *seen += 1;
+                if *seen <= EACH && known.insert(link.clone()) {
+                    open.push_back(link);
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    (sorts, visited)
+}
+
+fn encoded(key: &str) -> String {
+    key.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+/// What a crawl of all pages finds where the texts are made in this manner.
+fn pages_of(manner: Manner) -> BTreeSet<String> {
+    let dir = tempfile::tempdir().unwrap();
+    make(dir.path(), manner);
+    let board = Board::serve(dir.path());
+    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    assert_eq!(board.json("/healthz")["runs"], runs().len());
+    let (sorts, visited) = crawl(&board);
+    println!("{manner:?}: {visited} answers, {} sorts of elements", sorts.len());
+    assert!(visited > 200, "only {visited} answers");
+    sorts
+}
+
+#[test]
+fn hostile_texts_make_no_element_that_harmless_ones_do_not() {
+    let harmless = pages_of(Manner::Harmless);
+    let hostile = pages_of(Manner::Beside);
+    let new: Vec<&String> = hostile.difference(&harmless).collect();
+    assert_eq!(new, [] as [&String; 0]);
+}
+
+#[test]
+fn what_is_no_trace_any_more_is_text_too() {
+    let sorts = pages_of(Manner::Instead);
+    let scripts: Vec<&String> = sorts.iter().filter(|sort| sort.starts_with("script ")).collect();
+    println!("{scripts:?}");
+    for tag in ["b ", "svg onload", "img onerror src", "img src ", "iframe", "object", "embed", "base "] {
+        assert!(!sorts.iter().any(|sort| sort.starts_with(tag)), "{tag}: {sorts:?}");
+    }
+}
+
+#[test]
+fn a_terminal_is_told_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    make(dir.path(), Manner::Beside);
+    let other = dir.path().join("other");
+    make(&other, Manner::Instead);
+    let mut places: Vec<PathBuf> =
+        walk(dir.path()).into_iter().filter(|path| path.join("manifest.json").is_file()).collect();
+    places.sort();
+    let said = |args: &[&str]| {
+        let output = Command::new(BINARY).args(args).current_dir(dir.path()).stdin(Stdio::null()).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        let code = output.status.code();
+        assert!(matches!(code, Some(0..=3)), "{args:?}: {code:?} {}", String::from_utf8_lossy(&text));
+        String::from_utf8(text).unwrap_or_else(|error| panic!("{args:?}: {error}"))
+    };
+    nothing_is_obeyed("list", &said(&["list", "."]));
+    for place in &places {
+        let run = place.to_str().expect("a path that is UTF-8");
+        for args in [
+            &["show", run][..],
+            &["show", run, "--step", "0"],
+            &["show", run, "--events"],
+            &["show", run, "--format", "md"],
+            &["why", run],
+            &["check", run],
+            &["scores", run],
+            &["state", run],
+            &["whatif", run, "--rule", "max_steps=1", "--rule", "keyword=\u{1b}[31m"],
+        ] {
+            nothing_is_obeyed(&format!("{args:?}"), &said(args));
+        }
+        check_csv(run, &said(&["scores", run, "--csv"]));
+    }
+    for pair in places.chunks(2).filter(|pair| pair.len() == 2).take(6) {
+        let [a, b] = [&pair[0], &pair[1]].map(|path| path.to_str().expect("a path that is UTF-8"));
+        nothing_is_obeyed("diff", &said(&["diff", a, b]));
+    }
+    for args in
+        [&["show", "no\u{1b}[31m\u{202e}such"][..], &["why", "\u{9b}x\r\n"], &["list", ".", "steps<\u{1b}]0;x\u{7}"]]
+    {
+        nothing_is_obeyed(&format!("{args:?}"), &said(args));
+    }
+}
+
+#[test]
+fn the_generator_is_as_hostile_as_it_says() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&corpus().join("q060/q060_handoff"), dir.path(), Manner::Beside);
+    let steps = fs::read_to_string(dir.path().join("steps.jsonl")).unwrap();
+    for part in ["<script>window.pwned", "\\u001b[31m", "\\ud83d", "=cmd|", "\u{202e}", "\\u0000", "longlong"] {
+        assert!(steps.contains(part), "{part}");
+    }
+}

@@ -1,0 +1,123 @@
+//! What may a trace hold that is no trace? Copies of runs in which every text, key and name tries to be something else.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+/// What the payloads would set if one of them ran.
+pub(crate) const GLOBAL: &str = "pwned";
+
+/// Texts that mean something to a browser, a terminal, a spreadsheet, a path or a header.
+const TEXTS: &[&str] = &[
+    "<script>window.pwned=1</script>",
+    "\"><img src=x onerror=window.pwned=1>",
+    "' onmouseover='window.pwned=1' x='",
+    "javascript:window.pwned=1//",
+    "</style></textarea></title></script><svg onload=window.pwned=1>",
+    "<!--",
+    "]]><b>",
+    "&#60;script&#62;&amp;&lt;",
+    "{{ 7*7 }}{% raw %}",
+    "%2F..%2F..%2fetc%00",
+    "../../../../etc/passwd",
+    "\u{1b}]0;title\u{7}",
+    "\u{1b}[31mred\u{1b}[2J",
+    "\u{9b}31m\u{90}\u{7f}",
+    "one\r\nSet-Cookie: a=b\r\n\r\n",
+    "two\nlines",
+    "\u{202e}gnp.exe\u{2066}\u{200f}",
+    "\u{2028}\u{2029}\u{feff}",
+    "a\u{0}b",
+    "@@half of a pair@@",
+    "=cmd|'/c calc'!A1",
+    "+1+1",
+    "-2+3",
+    "@SUM(1)",
+    "`~|\\ $(id) ;",
+];
+
+/// Words by which a writer says what a line is; a run keeps its shape while they stay.
+const SHAPES: &[&str] = &["phase", "stage", "mode", "action", "status", "kind", "schema_version", "ts", "updated_at"];
+
+/// What is done to the texts of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Words stand behind each text and each object has one key more, all of them harmless.
+    Harmless,
+    /// The same, but nothing is harmless.
+    Beside,
+    /// Every text is replaced, those that say what a line is too, and each key has a hostile twin.
+    Instead,
+}
+
+/// The name of a directory that a path, a page and a terminal have to show.
+pub(crate) const DIRECTORY: &str = "-=<img src=x onerror=pwned=1>\"'&%2F..%00\u{1b}[31m\u{202e}\n\r;{{7}}";
+
+/// Writes the run in `from` to `to`, made hostile.
+pub(crate) fn write(from: &Path, to: &Path, manner: Manner) {
+    fs::create_dir_all(to).unwrap_or_else(|error| panic!("{}: {error}", to.display()));
+    let mut maker = Maker { manner, next: 0 };
+    for name in ["steps.jsonl", "events.jsonl"] {
+        let Ok(text) = fs::read(from.join(name)) else { continue };
+        let lines: String = String::from_utf8_lossy(&text).split('\n').map(|line| maker.line(line)).collect();
+        fs::write(to.join(name), lines).expect("a line file can be written");
+    }
+    if let Ok(text) = fs::read(from.join("manifest.json")) {
+        let line = maker.line(&String::from_utf8_lossy(&text));
+        fs::write(to.join("manifest.json"), line).expect("a manifest can be written");
+    }
+}
+
+struct Maker {
+    manner: Manner,
+    next: usize,
+}
+
+impl Maker {
+    /// A line with its end; one that is no JSON stays what it is.
+    fn line(&mut self, line: &str) -> String {
+        match serde_json::from_str::<Value>(line) {
+            Ok(value) => format!("{}\n", self.value("", value)).replace("@@half of a pair@@", "\\ud83d"),
+            Err(_) if line.is_empty() => String::new(),
+            Err(_) => format!("{line}\n"),
+        }
+    }
+
+    fn payload(&mut self) -> String {
+        self.next += 1;
+        match self.manner {
+            Manner::Harmless => "plain word".to_owned(),
+            _ if self.next % 97 == 0 => "long".repeat(2_500),
+            _ => TEXTS[self.next % TEXTS.len()].to_owned(),
+        }
+    }
+
+    fn value(&mut self, key: &str, value: Value) -> Value {
+        let keeps = self.manner != Manner::Instead && SHAPES.contains(&key);
+        match value {
+            Value::String(text) if keeps => text.into(),
+            // Every second time whatever the text begins with comes first, as formulas and options do.
+            Value::String(text) => match self.manner {
+                Manner::Instead => self.payload().into(),
+                _ if self.next % 2 == 0 => format!("{}{text}", self.payload()).into(),
+                _ => format!("{text} {}", self.payload()).into(),
+            },
+            Value::Array(items) => items.into_iter().map(|item| self.value(key, item)).collect(),
+            Value::Object(members) => {
+                let mut out = Map::new();
+                for (key, value) in members {
+                    if self.manner == Manner::Instead && self.next % 5 == 0 {
+                        out.insert(format!("{key}{}", self.payload()), value.clone());
+                    }
+                    let value = self.value(&key, value);
+                    out.insert(key, value);
+                }
+                let (key, value) = (self.payload(), self.payload());
+                out.insert(key, json!([value]));
+                out.into()
+            }
+            other => other,
+        }
+    }
+}
