@@ -233,12 +233,6 @@ fn many_keys_names_and_items_have_an_end_on_a_page() {
     let mut bomb = Bomb::new("state");
     bomb.step_with("state_diff", &members(MANY + MANY / 2, |n| format!("\"k{n}\":{{\"before\":{n},\"after\":0}}")));
     all.push(bomb);
-    let mut bomb = Bomb::new("long_names");
-    let long = format!("\"{}\"", "n".repeat(1_000_000));
-    bomb.step_with("agent_id", &long).step_with("actions", &format!("[{{\"name\":{long},\"args\":{{{long}:1}}}}]"));
-    bomb.step_with("state_diff", &format!("{{{long}:{{\"before\":1,\"after\":{long}}}}}"));
-    bomb.manifest = with(json!({"status": "completed"}), "run_id", &long).into_bytes();
-    all.push(bomb);
     survive(&all, MAX_MEMORY_MIB);
 }
 
