@@ -9,8 +9,9 @@
 //! | `why` | what is asked about one long run: its explanation, its page, other rules | `--steps 20000` |
 //! | `sweep` | other rules over many runs, and the run table meanwhile | `--runs 2000 --steps 100` |
 //! | `replay` | one long run event by event, in a real browser: first paint, jumps, size of the document | `--steps 5000` |
+//! | `soak` | mixed load for long: memory, requests that failed, the picture at the end | `--minutes 30` |
 //!
-//! Without a name all of them run. `--dir DIR` says where the data is made (default: the system's temporary
+//! Without a name all of them run but `soak`. `--dir DIR` says where the data is made (default: the system's temporary
 //! directory); it is removed afterwards. Nothing here fails because it is slow: numbers are for people to compare.
 
 #![cfg(test)] // Always so; clippy lets tests unwrap where it sees this.
@@ -19,6 +20,10 @@
 mod board;
 #[path = "../e2e/cdp.rs"]
 mod cdp;
+#[path = "../support/chance.rs"]
+mod chance;
+#[path = "../support/client.rs"]
+mod client;
 #[path = "../support/disk.rs"]
 mod disk;
 mod engine;
@@ -34,6 +39,7 @@ mod many;
 mod page;
 mod replay;
 mod report;
+mod soak;
 #[path = "../support/sse.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod sse;
@@ -61,11 +67,11 @@ impl Options {
                 // Cargo adds it.
                 "--bench" => {}
                 "--dir" => options.dir = value()?.into(),
-                "--appends" | "--idle" | "--pace" | "--runs" | "--megabytes" | "--steps" => {
+                "--appends" | "--idle" | "--pace" | "--runs" | "--megabytes" | "--steps" | "--minutes" => {
                     let number = value()?.parse().map_err(|_| format!("{arg} needs a number"))?;
                     options.numbers.insert(arg, number);
                 }
-                "live" | "many" | "huge" | "engine" | "why" | "sweep" | "replay" => options.names.push(arg),
+                "live" | "many" | "huge" | "engine" | "why" | "sweep" | "replay" | "soak" => options.names.push(arg),
                 _ => return Err(format!("unknown: {arg}")),
             }
         }
@@ -77,7 +83,7 @@ impl Options {
     }
 
     fn wants(&self, name: &str) -> bool {
-        self.names.is_empty() || self.names.iter().any(|wanted| wanted == name)
+        (self.names.is_empty() && name != "soak") || self.names.iter().any(|wanted| wanted == name)
     }
 
     /// A directory that is removed when it is dropped.
@@ -99,6 +105,7 @@ fn main() {
         ("why", why::run),
         ("sweep", sweep::run),
         ("replay", replay::run),
+        ("soak", soak::run),
     ];
     for (name, bench) in all {
         if options.wants(name) {
