@@ -46,7 +46,7 @@ impl Agent for Speaker {
     }
 
     async fn decide(&mut self, _: &State<Heard>, cx: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
-        let times = if cx.step % LONG_EVERY == 0 { 60_000 } else { 10 };
+        let times = if cx.step.is_multiple_of(LONG_EVERY) { 60_000 } else { 10 };
         Ok(Some(Decision::act([Action::new("echo").arg("text", "again ").arg("times", times)])))
     }
 

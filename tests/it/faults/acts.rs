@@ -91,9 +91,18 @@ impl Act {
         fs::create_dir_all(aside).unwrap();
         let fresh = root.join(format!("run-{}", chance.below(100_000)));
         match self {
-            Act::WriteRun => return told(&fresh, write_some(&mut Writer::start(&fresh), chance)),
-            Act::KillWriter => return told(&fresh, writers::killed(&fresh, chance)),
-            Act::FillDisk => return told(&fresh, writers::out_of_space(&fresh, chance)),
+            Act::WriteRun => {
+                write_some(&mut Writer::start(&fresh), chance);
+                return told(&fresh);
+            }
+            Act::KillWriter => {
+                writers::killed(&fresh, chance);
+                return told(&fresh);
+            }
+            Act::FillDisk => {
+                writers::out_of_space(&fresh, chance);
+                return told(&fresh);
+            }
             _ => {}
         }
         let runs = runs(root);
@@ -101,25 +110,34 @@ impl Act {
         let other = &runs[chance.place(runs.len())];
         let file = run.join(if chance.once_in(2) { "steps.jsonl" } else { "events.jsonl" });
         match self {
-            Act::DeleteRun => told(run, fs::remove_dir_all(run).unwrap()),
+            Act::DeleteRun => {
+                fs::remove_dir_all(run).unwrap();
+                told(run)
+            }
             Act::DeleteRunAndBringItBack => {
                 let kept = aside.join("kept");
                 copy(run, &kept);
                 fs::remove_dir_all(run).unwrap();
-                told(run, fs::rename(&kept, run).unwrap())
+                fs::rename(&kept, run).unwrap();
+                told(run)
             }
-            Act::RenameRun => told(run, fs::rename(run, &fresh).unwrap()),
+            Act::RenameRun => {
+                fs::rename(run, &fresh).unwrap();
+                told(run)
+            }
             // Neither may lie in the other.
             Act::SwapRuns | Act::ReplaceRunByAnother if run.starts_with(other) || other.starts_with(run) => None,
             Act::SwapRuns => {
                 let kept = aside.join("kept");
                 fs::rename(run, &kept).unwrap();
                 fs::rename(other, run).unwrap();
-                told(run, fs::rename(&kept, other).unwrap())
+                fs::rename(&kept, other).unwrap();
+                told(run)
             }
             Act::ReplaceRunByAnother => {
                 fs::remove_dir_all(run).unwrap();
-                told(run, fs::rename(other, run).unwrap())
+                fs::rename(other, run).unwrap();
+                told(run)
             }
             Act::MoveRootAwayAndBack => {
                 let away = aside.join("root");
@@ -128,7 +146,10 @@ impl Act {
                 fs::rename(&away, root).unwrap();
                 told
             }
-            Act::WriteAgain => told(run, write_some(&mut Writer::start(run), chance)),
+            Act::WriteAgain => {
+                write_some(&mut Writer::start(run), chance);
+                told(run)
+            }
             Act::ManifestInHalves | Act::ManifestOfTheSameSize => manifest(self, &run.join("manifest.json"), chance),
             _ => lines(self, &file, aside, chance),
         }
@@ -213,7 +234,7 @@ fn lines(act: Act, path: &Path, aside: &Path, chance: &mut Chance) -> Option<Str
         }
         _ => unreachable!("not for lines"),
     }
-    told(path, ())
+    told(path)
 }
 
 /// What happens to a manifest; in the end it is whole.
@@ -227,11 +248,12 @@ fn manifest(act: Act, path: &Path, chance: &mut Chance) -> Option<String> {
         if chance.once_in(2) {
             File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
         }
-        return told(path, ());
+        return told(path);
     }
     let (first, second) = text.split_at(chance.place(text.len()));
     fs::write(path, first).unwrap();
-    told(path, OpenOptions::new().append(true).open(path).unwrap().write_all(second).unwrap())
+    OpenOptions::new().append(true).open(path).unwrap().write_all(second).unwrap();
+    told(path)
 }
 
 /// A digit far from both ends, that can be another one.
@@ -264,6 +286,6 @@ fn runs(root: &Path) -> Vec<PathBuf> {
     runs
 }
 
-fn told(path: &Path, (): ()) -> Option<String> {
+fn told(path: &Path) -> Option<String> {
     Some(path.display().to_string())
 }
