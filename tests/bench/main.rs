@@ -2,8 +2,9 @@
 //!
 //! | name | measures | options |
 //! |---|---|---|
-//! | `live` | append to announced, to readable, to a changed page in a real browser | `--appends 300 --idle 200 --pace 200` (ms) |
-//! | `many` | many runs: start, list, page, memory | `--runs 2000` |
+//! | `live` | append to announced, to readable, to a changed page in a real browser, among other viewers | `--appends 300 --idle 200 --pace 200` (ms) `--viewers 1` |
+//! | `crowd` | many runs that grow at once, many streams on one run | `--writers 200 --seconds 20 --streams 200 --appends 300` |
+//! | `many` | many runs: start, list, page, memory, idle, changes, second start; QitOS's viewer beside it where `BOARD_QITOS` names a Python that has it | `--runs 2000` |
 //! | `huge` | one long run: first page, whole index, single steps, memory | `--megabytes 400` |
 //! | `engine` | the embedded engine: a step with the trace off and on, bytes a step | `--steps 1000` |
 //! | `why` | what is asked about one long run: its explanation, its page, other rules | `--steps 20000` |
@@ -19,6 +20,7 @@
 mod board;
 #[path = "../e2e/cdp.rs"]
 mod cdp;
+mod crowd;
 #[path = "../support/disk.rs"]
 mod disk;
 mod engine;
@@ -32,6 +34,8 @@ mod many;
 #[path = "../e2e/page.rs"]
 #[expect(dead_code, reason = "shared with the browser tests, which use more of it")]
 mod page;
+#[path = "../support/pulse.rs"]
+mod pulse;
 mod replay;
 mod report;
 #[path = "../support/sse.rs"]
@@ -61,11 +65,12 @@ impl Options {
                 // Cargo adds it.
                 "--bench" => {}
                 "--dir" => options.dir = value()?.into(),
-                "--appends" | "--idle" | "--pace" | "--runs" | "--megabytes" | "--steps" => {
+                "--appends" | "--idle" | "--pace" | "--viewers" | "--runs" | "--megabytes" | "--steps"
+                | "--writers" | "--seconds" | "--streams" => {
                     let number = value()?.parse().map_err(|_| format!("{arg} needs a number"))?;
                     options.numbers.insert(arg, number);
                 }
-                "live" | "many" | "huge" | "engine" | "why" | "sweep" | "replay" => options.names.push(arg),
+                "live" | "crowd" | "many" | "huge" | "engine" | "why" | "sweep" | "replay" => options.names.push(arg),
                 _ => return Err(format!("unknown: {arg}")),
             }
         }
@@ -93,6 +98,7 @@ fn main() {
     });
     let all = [
         ("live", live::run as fn(&Options)),
+        ("crowd", crowd::run),
         ("many", many::run),
         ("huge", huge::run),
         ("engine", engine::run),

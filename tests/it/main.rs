@@ -16,6 +16,8 @@ mod engine_runs;
 mod heavy;
 #[path = "../support/http.rs"]
 mod http;
+#[path = "../support/pulse.rs"]
+mod pulse;
 #[path = "../support/sse.rs"]
 mod sse;
 #[path = "../support/wait.rs"]
