@@ -10,8 +10,9 @@
 //! | `why` | what is asked about one long run: its explanation, its page, other rules | `--steps 20000` |
 //! | `sweep` | other rules over many runs, and the run table meanwhile | `--runs 2000 --steps 100` |
 //! | `replay` | one long run event by event, in a real browser: first paint, jumps, size of the document | `--steps 5000` |
+//! | `soak` | mixed load for long: memory, requests that failed, the picture at the end | `--minutes 30` |
 //!
-//! Without a name all of them run. `--dir DIR` says where the data is made (default: the system's temporary
+//! Without a name all of them run but `soak`. `--dir DIR` says where the data is made (default: the system's temporary
 //! directory); it is removed afterwards. Nothing here fails because it is slow: numbers are for people to compare.
 
 #![cfg(test)] // Always so; clippy lets tests unwrap where it sees this.
@@ -20,6 +21,10 @@
 mod board;
 #[path = "../e2e/cdp.rs"]
 mod cdp;
+#[path = "../support/chance.rs"]
+mod chance;
+#[path = "../support/client.rs"]
+mod client;
 mod crowd;
 #[path = "../support/disk.rs"]
 mod disk;
@@ -38,6 +43,7 @@ mod page;
 mod pulse;
 mod replay;
 mod report;
+mod soak;
 #[path = "../support/sse.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod sse;
@@ -47,6 +53,33 @@ mod wait;
 mod why;
 #[path = "../support/writer.rs"]
 mod writer;
+
+/// Every benchmark, in the order in which they run where none is named.
+const BENCHES: [(&str, fn(&Options)); 9] = [
+    ("live", live::run),
+    ("crowd", crowd::run),
+    ("many", many::run),
+    ("huge", huge::run),
+    ("engine", engine::run),
+    ("why", why::run),
+    ("sweep", sweep::run),
+    ("replay", replay::run),
+    ("soak", soak::run),
+];
+/// Options that take a number.
+const NUMBERS: [&str; 11] = [
+    "--appends",
+    "--idle",
+    "--pace",
+    "--viewers",
+    "--runs",
+    "--megabytes",
+    "--steps",
+    "--writers",
+    "--seconds",
+    "--streams",
+    "--minutes",
+];
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -65,12 +98,11 @@ impl Options {
                 // Cargo adds it.
                 "--bench" => {}
                 "--dir" => options.dir = value()?.into(),
-                "--appends" | "--idle" | "--pace" | "--viewers" | "--runs" | "--megabytes" | "--steps"
-                | "--writers" | "--seconds" | "--streams" => {
+                option if NUMBERS.contains(&option) => {
                     let number = value()?.parse().map_err(|_| format!("{arg} needs a number"))?;
                     options.numbers.insert(arg, number);
                 }
-                "live" | "crowd" | "many" | "huge" | "engine" | "why" | "sweep" | "replay" => options.names.push(arg),
+                name if BENCHES.iter().any(|(known, _)| *known == name) => options.names.push(arg),
                 _ => return Err(format!("unknown: {arg}")),
             }
         }
@@ -82,7 +114,7 @@ impl Options {
     }
 
     fn wants(&self, name: &str) -> bool {
-        self.names.is_empty() || self.names.iter().any(|wanted| wanted == name)
+        (self.names.is_empty() && name != "soak") || self.names.iter().any(|wanted| wanted == name)
     }
 
     /// A directory that is removed when it is dropped.
@@ -96,17 +128,7 @@ fn main() {
         eprintln!("{error}; see the head of tests/bench/main.rs");
         std::process::exit(2)
     });
-    let all = [
-        ("live", live::run as fn(&Options)),
-        ("crowd", crowd::run),
-        ("many", many::run),
-        ("huge", huge::run),
-        ("engine", engine::run),
-        ("why", why::run),
-        ("sweep", sweep::run),
-        ("replay", replay::run),
-    ];
-    for (name, bench) in all {
+    for (name, bench) in BENCHES {
         if options.wants(name) {
             println!("{name}");
             bench(&options);

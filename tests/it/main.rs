@@ -4,6 +4,10 @@
 
 #[path = "../support/board.rs"]
 mod board;
+#[path = "../support/chance.rs"]
+mod chance;
+#[path = "../support/client.rs"]
+mod client;
 #[path = "../support/disk.rs"]
 mod disk;
 #[cfg(feature = "llm")]
@@ -30,6 +34,8 @@ mod cli;
 mod compare;
 mod demo;
 mod engine;
+#[cfg(unix)]
+mod faults;
 mod format;
 mod killed;
 mod live;
