@@ -5,6 +5,7 @@
 
 mod api;
 mod compare;
+mod download;
 mod error;
 mod events;
 mod export;
@@ -17,6 +18,7 @@ mod scores;
 mod serve;
 mod statics;
 mod sweep;
+mod token;
 mod whatif;
 
 use std::sync::Arc;
@@ -25,10 +27,11 @@ use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
 use jiff::tz::TimeZone;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tower_http::compression::CompressionLayer;
 
-pub use serve::{Address, serve};
+pub use serve::{Address, Ready, serve};
+pub use token::Token;
 
 use crate::live::Library;
 
@@ -40,9 +43,13 @@ pub struct AppState {
     boot: Arc<str>,
     /// The name the server was told to listen on, beside addresses and `localhost`.
     host: Arc<str>,
+    /// What a request must bring to be let in.
+    gate: Option<Arc<guard::Gate>>,
     zone: TimeZone,
     /// Questions over many runs that are under way or were answered lately.
     sweeps: Arc<sweep::Jobs>,
+    /// One for each long answer that may be written now.
+    downloads: Arc<Semaphore>,
     /// True once the server is to stop; streams end then.
     stopping: watch::Receiver<bool>,
 }
@@ -54,7 +61,15 @@ impl AppState {
         let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let boot = format!("{:x}", started.as_nanos());
         let sweeps = Arc::new(sweep::Jobs::new(stopping.clone()));
-        Self { library, boot: boot.into(), host: host.into(), zone: TimeZone::system(), sweeps, stopping }
+        let downloads = Arc::new(Semaphore::new(download::MAX_DOWNLOADS));
+        let (boot, host, zone) = (boot.into(), host.into(), TimeZone::system());
+        Self { library, boot, host, gate: None, zone, sweeps, downloads, stopping }
+    }
+
+    /// The same behind `token`, which a board on `port` asks for.
+    #[must_use]
+    pub fn behind(self, token: Token, port: u16) -> Self {
+        Self { gate: Some(Arc::new(guard::Gate::new(token, port))), ..self }
     }
 }
 

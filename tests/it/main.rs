@@ -34,6 +34,7 @@ mod live;
 mod pages;
 mod props;
 mod replay;
+mod requests;
 #[cfg(feature = "llm")]
 mod run;
 mod scores;
