@@ -20,8 +20,7 @@ pub(super) struct Args {
     /// The port to listen on; 0 takes a free one
     #[arg(long, default_value_t = 8765)]
     port: u16,
-    /// Ask for this token, of 16 characters or more; better set BOARD_TOKEN, which the list of processes does not show.
-    /// Without either, one is made and printed where other machines can reach the address
+    /// Ask for this token, 16 characters or more; BOARD_TOKEN keeps it out of the list of processes. Made and printed where others can reach the address
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
     /// Open the board in the browser

@@ -112,7 +112,7 @@ impl WebError {
     }
 
     /// The answer goes to whoever asked, which may be another site or a stranger: it names no directory of this machine.
-    pub(super) fn to_outside(mut self) -> Self {
+    pub(super) fn for_strangers(mut self) -> Self {
         self.0.outside = true;
         self
     }

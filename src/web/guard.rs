@@ -108,7 +108,7 @@ pub(super) async fn admit(State(state): State<AppState>, request: Request, next:
     let mut response = match (checked, &state.gate) {
         (Ok(()), Some(gate)) if key == Key::InAddress => gate.welcome(uri),
         (Ok(()), _) => return next.run(request).await,
-        (Err(refusal), _) => refusal.to_outside().respond(&state, is_api_path(uri.path())),
+        (Err(refusal), _) => refusal.for_strangers().respond(&state, is_api_path(uri.path())),
     };
     add_headers(response.headers_mut());
     response
@@ -151,8 +151,8 @@ fn check(state: &AppState, key: Key, method: &Method, uri: &Uri, headers: &Heade
     }
     // Style and scripts are the same for everybody, and the page that asks for the token needs them.
     if key == Key::Missing && !uri.path().starts_with("/static/") {
-        let detail = "This board can be reached from other machines, so it asks who comes. The token stands in the \
-                      terminal that the board runs in.";
+        let detail = "It answers whoever brings its token. The terminal that the board runs in has printed one, or whoever \
+                      started the board chose it.";
         return Err(WebError::new(StatusCode::UNAUTHORIZED, "This board asks for its token", detail)
             .hint("A program sends it as Authorization: Bearer TOKEN.")
             .link("Try this page again", without_token(uri)));

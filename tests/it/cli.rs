@@ -84,6 +84,7 @@ fn help_of_every_command() {
     Options:
           --host <HOST>     The address to listen on [default: 127.0.0.1]
           --port <PORT>     The port to listen on; 0 takes a free one [default: 8765]
+          --token <TOKEN>   Ask for this token, 16 characters or more; BOARD_TOKEN keeps it out of the list of processes. Made and printed where others can reach the address
           --open            Open the board in the browser
           --poll <SECONDS>  Look at every file this often instead of waiting for the system to tell of changes
       -h, --help            Print help
