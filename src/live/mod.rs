@@ -6,6 +6,7 @@
 mod hints;
 mod run;
 mod scan;
+mod search;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 pub use run::Run;
+pub use search::{Found, Listener, Place, search};
 
 use crate::model::RunKey;
 use crate::trace::Skipped;
