@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use crate::model::TraceFile;
 use crate::model::json::Json;
 use crate::model::repair::{Retreat, retreat};
 use finder::{Finder, Sift};
@@ -57,6 +58,28 @@ pub struct InLine {
     pub found: usize,
     /// The line is no JSON, so it was searched as it stands.
     pub as_text: bool,
+}
+
+/// A line that holds the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The file.
+    pub file: TraceFile,
+    /// What the line is.
+    pub place: Place,
+    /// Where in it the text stands.
+    pub line: InLine,
+}
+
+/// What a line of a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    /// Where it begins in its file, in bytes.
+    pub offset: u64,
+    /// The event, by its place among the events.
+    pub event: Option<usize>,
+    /// The step it is or belongs to.
+    pub step: Option<usize>,
 }
 
 impl Needle {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 pub use run::Run;
-pub use search::{Found, Listener, Place, search};
+pub use search::{Listener, search};
 
 use crate::model::RunKey;
 use crate::trace::Skipped;

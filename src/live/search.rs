@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::analysis::search::{InLine, Needle};
+use crate::analysis::search::{Found, InLine, Needle, Place};
 use crate::model::{Index, MAX_LINE_BYTES, Span, TraceFile};
 use crate::trace::{MAX_MANIFEST_BYTES, RunDir};
 
@@ -16,28 +16,6 @@ pub trait Listener {
     fn found(&mut self, found: Found) -> bool;
     /// Something that could not be searched, and why.
     fn left_out(&mut self, file: TraceFile, why: String);
-}
-
-/// A line that holds the text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// The file.
-    pub file: TraceFile,
-    /// What the line is.
-    pub place: Place,
-    /// Where in it the text stands.
-    pub line: InLine,
-}
-
-/// What a line of a run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Place {
-    /// Where it begins in its file, in bytes.
-    pub offset: u64,
-    /// The event, by its place among the events.
-    pub event: Option<usize>,
-    /// The step it is or belongs to.
-    pub step: Option<usize>,
 }
 
 /// Searches a run. `index` is asked for once something is found; a line that it does not know has a place in its file.

@@ -11,10 +11,12 @@ mod events;
 mod export;
 mod extract;
 mod guard;
+mod jobs;
 mod pages;
 mod replay;
 mod run;
 mod scores;
+mod search;
 mod serve;
 mod statics;
 mod sweep;
@@ -47,7 +49,9 @@ pub struct AppState {
     gate: Option<Arc<guard::Gate>>,
     zone: TimeZone,
     /// Questions over many runs that are under way or were answered lately.
-    sweeps: Arc<sweep::Jobs>,
+    sweeps: Arc<jobs::Jobs<sweep::Question>>,
+    /// Searches that are under way or were done lately.
+    searches: Arc<jobs::Jobs<search::Search>>,
     /// One for each long answer that may be written now.
     downloads: Arc<Semaphore>,
     /// True once the server is to stop; streams end then.
@@ -60,10 +64,11 @@ impl AppState {
         // A start is told apart by its time; nobody has to guess or keep it secret.
         let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let boot = format!("{:x}", started.as_nanos());
-        let sweeps = Arc::new(sweep::Jobs::new(stopping.clone()));
+        let sweeps = Arc::new(jobs::Jobs::new(stopping.clone()));
+        let searches = Arc::new(jobs::Jobs::new(stopping.clone()));
         let downloads = Arc::new(Semaphore::new(download::MAX_DOWNLOADS));
         let (boot, host, zone) = (boot.into(), host.into(), TimeZone::system());
-        Self { library, boot, host, gate: None, zone, sweeps, downloads, stopping }
+        Self { library, boot, host, gate: None, zone, sweeps, searches, downloads, stopping }
     }
 
     /// The same behind `token`, which a board on `port` asks for.
@@ -83,6 +88,8 @@ pub fn router(state: AppState) -> Router {
         .route("/live/compare", get(compare::part))
         .route("/whatif", get(sweep::page))
         .route("/live/whatif", get(sweep::part))
+        .route("/search", get(search::page))
+        .route("/live/search", get(search::part))
         .route("/scores", get(scores::several))
         .route("/runs/{key}", get(run::page))
         .route("/runs/{key}/", get(run::page))
@@ -110,6 +117,7 @@ pub fn router(state: AppState) -> Router {
         .route("/runs", get(api::runs))
         .route("/compare", get(compare::api))
         .route("/whatif", get(sweep::json))
+        .route("/search", get(search::json))
         .route("/runs/{key}", get(api::run))
         .route("/runs/{key}/steps", get(api::steps))
         .route("/runs/{key}/steps/{n}", get(api::step))
