@@ -128,10 +128,6 @@ impl Needle {
 
     fn walk<'j>(&self, json: &'j Json<'_>, path: &mut Vec<Part<'j>>, found: &mut InLine) {
         match json {
-            Json::Null => self.take("null", path, false, found),
-            Json::Bool(value) => self.take(if *value { "true" } else { "false" }, path, false, found),
-            Json::Number(text) | Json::Deep(text) => self.take(text, path, false, found),
-            Json::String(text) => self.take(text, path, false, found),
             Json::Array(items) => {
                 for (at, item) in items.iter().enumerate() {
                     path.push(Part::Item(at));
@@ -142,11 +138,19 @@ impl Needle {
             Json::Object(members) => {
                 for (key, value) in members {
                     path.push(Part::Key(key));
+                    let before = found.hits.len();
                     self.take(key, path, true, found);
+                    // A name alone says little.
+                    if let Some(hit) = found.hits.get_mut(before)
+                        && let Some(value) = short(value)
+                    {
+                        let _ = write!(hit.after, ": {}", start(value, CHARS_AFTER));
+                    }
                     self.walk(value, path, found);
                     path.pop();
                 }
             }
+            other => self.take(short(other).unwrap_or_default(), path, false, found),
         }
     }
 
@@ -191,6 +195,17 @@ fn spelled(path: &[Part<'_>]) -> String {
         };
     }
     end(&text, MAX_PATH_CHARS).into_owned()
+}
+
+/// A value that is said in a few words.
+fn short<'a>(json: &'a Json<'_>) -> Option<&'a str> {
+    match json {
+        Json::Null => Some("null"),
+        Json::Bool(value) => Some(if *value { "true" } else { "false" }),
+        Json::Number(text) | Json::Deep(text) => Some(text),
+        Json::String(text) => Some(text),
+        Json::Array(_) | Json::Object(_) => None,
+    }
 }
 
 /// The last `chars` characters, with a mark where some are left out.

@@ -8,6 +8,7 @@
 //! | `engine` | the embedded engine: a step with the trace off and on, bytes a step | `--steps 1000` |
 //! | `why` | what is asked about one long run: its explanation, its page, other rules | `--steps 20000` |
 //! | `sweep` | other rules over many runs, and the run table meanwhile | `--runs 2000 --steps 100` |
+//! | `search` | a text in all runs: bytes a second, first hits, cancelling, the run table meanwhile | `--megabytes 2000` |
 //! | `replay` | one long run event by event, in a real browser: first paint, jumps, size of the document | `--steps 5000` |
 //!
 //! Without a name all of them run. `--dir DIR` says where the data is made (default: the system's temporary
@@ -35,6 +36,7 @@ mod many;
 mod page;
 mod replay;
 mod report;
+mod search;
 #[path = "../support/sse.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod sse;
@@ -66,7 +68,7 @@ impl Options {
                     let number = value()?.parse().map_err(|_| format!("{arg} needs a number"))?;
                     options.numbers.insert(arg, number);
                 }
-                "live" | "many" | "huge" | "engine" | "why" | "sweep" | "replay" => options.names.push(arg),
+                "live" | "many" | "huge" | "engine" | "why" | "sweep" | "search" | "replay" => options.names.push(arg),
                 _ => return Err(format!("unknown: {arg}")),
             }
         }
@@ -99,6 +101,7 @@ fn main() {
         ("engine", engine::run),
         ("why", why::run),
         ("sweep", sweep::run),
+        ("search", search::run),
         ("replay", replay::run),
     ];
     for (name, bench) in all {

@@ -38,6 +38,7 @@ mod requests;
 #[cfg(feature = "llm")]
 mod run;
 mod scores;
+mod search;
 mod share;
 mod state;
 mod sweep;

@@ -23,7 +23,8 @@ fn a_hit_names_its_field_and_shows_what_stands_around() {
     assert_eq!((hit.before.as_str(), hit.text.as_str(), hit.after.as_str()), ("Café \"", "Nord\"\nis", " open"));
     assert_eq!(paths("0.25", block), ["results[1]"]);
     assert_eq!(paths("null", block), ["[\"odd key\"]"]);
-    assert!(found("d k", block)[0].hits[0].in_key);
+    let key = &found("d k", block)[0].hits[0];
+    assert_eq!((key.in_key, key.after.as_str()), (true, "ey: null"));
     assert_eq!(paths("\": 1", block), [""; 0], "the signs between fields are not what the line says");
 }
 
