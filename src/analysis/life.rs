@@ -1,10 +1,12 @@
 //! Is the run still going? Decided from what the files and the board's own observation show, because a manifest that
 //! says `running` proves nothing and file times are new after every copy.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::Index;
 
 /// How alive a run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Liveness {
     /// It wrote something lately.
     Running,
@@ -51,7 +53,7 @@ pub struct Outside {
 }
 
 /// How alive a run is, and why the board thinks so.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Life {
     /// The judgement.
     pub liveness: Liveness,
@@ -62,7 +64,7 @@ pub struct Life {
 }
 
 /// What a judgement on liveness rests on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Basis {
     /// An END event.
     End,

@@ -1,5 +1,7 @@
 //! What does the run table say about a run? One row of facts, taken from the index alone.
 
+use serde::{Deserialize, Serialize};
+
 use super::life::{Life, Outside, life};
 use super::verdict::{Verdict, tokens, verdict};
 use super::{health, life::Liveness};
@@ -9,11 +11,13 @@ use crate::model::{Index, RunKey};
 const MAX_SPARK: usize = 48;
 
 /// What lists, search and headers need of one run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Its name on the board.
+    /// Its name on the board; not written down, since it depends on how the roots were named.
+    #[serde(skip, default = "unnamed")]
     pub key: RunKey,
-    /// The directory, as the person would type it.
+    /// The directory, as the person would type it; not written down either.
+    #[serde(skip)]
     pub path: String,
     /// The recorded run id.
     pub run_id: Option<String>,
@@ -63,6 +67,17 @@ pub struct Summary {
     pub errors: usize,
     /// The reader has bytes before it that are not in the index yet: all counts are "at least".
     pub partial: bool,
+}
+
+fn unnamed() -> RunKey {
+    RunKey::new("")
+}
+
+impl Summary {
+    /// Whether both say the same of a run, whatever it is called.
+    pub fn is_like(&self, other: &Self) -> bool {
+        *self == Self { key: self.key.clone(), path: self.path.clone(), ..other.clone() }
+    }
 }
 
 /// Sums a run up.

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::format::{self, count, counted, score};
 use super::life::{Basis, Life, Liveness, stalled_after};
 use crate::model::index::{Group, Segment};
@@ -19,7 +21,7 @@ pub use recorded::{amount, reading, recorded};
 pub use words::{Certainty, Mark, Outcome};
 
 /// The answer to "why did this run stop?".
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The answer, without a full stop.
     pub sentence: String,
@@ -40,7 +42,7 @@ pub struct Verdict {
 }
 
 /// A limit on steps, and where it comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepLimit {
     /// The most steps.
     pub steps: i64,
@@ -49,7 +51,7 @@ pub struct StepLimit {
 }
 
 /// Where a step limit comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LimitFrom {
     /// The task's budget.
     Task,

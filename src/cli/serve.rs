@@ -20,7 +20,8 @@ pub(super) struct Args {
     /// The port to listen on; 0 takes a free one
     #[arg(long, default_value_t = 8765)]
     port: u16,
-    /// Ask for this token, 16 characters or more; BOARD_TOKEN keeps it out of the list of processes. Made and printed where others can reach the address
+    /// Ask for this token, 16 characters or more; BOARD_TOKEN keeps it out of the list of processes.
+    /// Made and printed where others can reach the address
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
     /// Open the board in the browser
@@ -29,6 +30,9 @@ pub(super) struct Args {
     /// Look at every file this often instead of waiting for the system to tell of changes
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     poll: Option<Duration>,
+    /// Keep no notes between starts; every run is read at the start
+    #[arg(long)]
+    no_cache: bool,
 }
 
 /// Serves until the process is asked to end. The first line on `out` is the address.
@@ -40,7 +44,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
     for root in &args.roots {
         check(root)?;
     }
-    let library = Library::open(args.roots.clone(), Options { poll: args.poll });
+    let cache = if args.no_cache { None } else { cache_dir() };
+    let library = Library::open(args.roots.clone(), Options { poll: args.poll, cache });
     let address = Address { host: args.host.clone(), port: args.port };
     serve(library, &address, token, |ready| {
         let host = if args.host.contains(':') { format!("[{}]", args.host) } else { args.host.clone() };
@@ -88,6 +93,19 @@ fn check(root: &Path) -> Result<()> {
         // Everything else, such as missing rights, may pass and is said on the page.
         _ => Ok(()),
     }
+}
+
+/// Where the system keeps what programs may lose; `None` where it does not say.
+fn cache_dir() -> Option<PathBuf> {
+    let var = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = var("XDG_CACHE_HOME").or_else(|| {
+        if cfg!(windows) {
+            var("LOCALAPPDATA")
+        } else {
+            var("HOME").map(|home| home.join(if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" }))
+        }
+    });
+    Some(base?.join("trace-board"))
 }
 
 /// Opens the address in the person's browser, by the program that the system has for it.

@@ -3,7 +3,9 @@
 //! Knows nothing of HTTP or HTML. One number crosses to the outside, the revision: whoever is told a newer one looks
 //! again. It only rises, and a reader that is slow skips numbers without missing a state.
 
+mod cache;
 mod hints;
+mod rounds;
 mod run;
 mod scan;
 mod search;
@@ -24,10 +26,13 @@ use crate::trace::Skipped;
 use hints::Hints;
 
 /// How to watch.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Look at every file this often and take no events from the system.
     pub poll: Option<Duration>,
+    /// A directory outside of the roots where the board notes what it knows, so that the next start need not read runs
+    /// that did not change.
+    pub cache: Option<PathBuf>,
 }
 
 /// All runs below some roots, kept up to date by a thread of its own.
@@ -96,7 +101,7 @@ impl Library {
     /// Reads roots once, completely.
     pub fn load(roots: Vec<PathBuf>) -> Self {
         let shared = Arc::new(Shared::new(&roots));
-        scan::Scanner::new(Arc::clone(&shared), roots, Options { poll: Some(Duration::MAX) }).read_once();
+        scan::Scanner::new(Arc::clone(&shared), roots, Options { poll: Some(Duration::MAX), cache: None }).read_once();
         Self { shared, scanner: None }
     }
 

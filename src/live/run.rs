@@ -1,8 +1,8 @@
 //! What is known of one run, and how is it brought up to date?
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
 use tokio::sync::watch;
@@ -10,23 +10,31 @@ use tokio::sync::watch;
 use crate::analysis::life::{Liveness, Outside, life};
 use crate::analysis::summary::{Summary, summary};
 use crate::model::{Delta, Index, Lines, RunKey, Span, TraceFile};
-use crate::trace::{RedactedRun, RunDir, RunReader, is_running};
+use crate::trace::{RedactedRun, RunDir, RunReader, Stamps, is_running};
 
 /// A run that the board follows.
+///
+/// A run that ended and that nobody looks at is *parked*: of what it holds only the summary stays in memory, and the
+/// stamps of its files, which tell whether the summary still holds. Whoever asks for its index has it read again.
 #[derive(Debug)]
 pub struct Run {
     key: RunKey,
     path: String,
     dir: RunDir,
-    reader: Mutex<RunReader>,
-    index: RwLock<Arc<Index>>,
+    settle: Duration,
+    held: Mutex<Held>,
+    /// `None` while it is parked.
+    index: RwLock<Option<Arc<Index>>>,
     summary: RwLock<Arc<Summary>>,
+    /// The files were not those of the summary when the index was read again.
+    outdated: AtomicBool,
+    /// When the index was last asked for; microseconds since the epoch.
+    used: AtomicI64,
     revision: watch::Sender<u64>,
     born: AtomicU64,
     known: AtomicBool,
     gone: AtomicBool,
     grew: AtomicI64,
-    looked: AtomicU64,
 }
 
 impl Lines for Run {
@@ -46,11 +54,20 @@ impl Lines for Run {
     }
 }
 
+/// How a run is followed.
+#[derive(Debug)]
+enum Held {
+    /// By a reader that knows where each file goes on.
+    Open(Box<RunReader>),
+    /// By what its files look like from outside.
+    Parked(Stamps),
+}
+
 /// A larger manifest is offered as a file only.
 const MAX_MANIFEST_SHOWN: u64 = 16 << 20;
 
 /// What one look at a run brought.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct News {
     /// Something that people see changed.
     pub(super) changed: bool,
@@ -59,24 +76,36 @@ pub(super) struct News {
 }
 
 impl Run {
-    /// A run that is not read yet.
-    pub(super) fn new(key: RunKey, path: String, reader: RunReader) -> Self {
+    /// A run that is not read yet. Its files are taken for quiet after `settle`.
+    pub(super) fn new(key: RunKey, path: String, dir: RunDir, settle: Duration) -> Self {
         let index = Arc::<Index>::default();
         let unread = summary(&key, path.clone(), &index, Outside { now: now(), ..Outside::default() });
-        let summary = Summary { partial: true, ..unread };
+        let reader = RunReader::settling(dir.clone(), settle);
+        let run = Self::holding(dir, settle, Held::Open(Box::new(reader)), Summary { partial: true, ..unread });
+        Self { index: RwLock::new(Some(index)), ..run }
+    }
+
+    /// A run whose files are known to look like `stamps`, as they did when `summary` was made.
+    pub(super) fn parked(dir: RunDir, settle: Duration, stamps: Stamps, summary: Summary) -> Self {
+        Self { known: AtomicBool::new(true), ..Self::holding(dir, settle, Held::Parked(stamps), summary) }
+    }
+
+    fn holding(dir: RunDir, settle: Duration, held: Held, summary: Summary) -> Self {
         Self {
-            key,
-            path,
-            dir: reader.dir().clone(),
-            reader: Mutex::new(reader),
-            index: RwLock::new(index),
+            key: summary.key.clone(),
+            path: summary.path.clone(),
+            dir,
+            settle,
+            held: Mutex::new(held),
+            index: RwLock::new(None),
             summary: RwLock::new(Arc::new(summary)),
+            outdated: AtomicBool::new(false),
+            used: AtomicI64::new(0),
             revision: watch::Sender::new(0),
             born: AtomicU64::new(0),
             known: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             grew: AtomicI64::new(0),
-            looked: AtomicU64::new(0),
         }
     }
 
@@ -95,9 +124,73 @@ impl Run {
         Arc::clone(&self.summary.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The index as it is now. Whoever holds it for long keeps nobody waiting: the next change goes into a copy.
+    /// The index as it is now; reads the files of a parked run, which then stays open for a while. Whoever holds it
+    /// for long keeps nobody waiting: the next change goes into a copy.
     pub fn index(&self) -> Arc<Index> {
-        Arc::clone(&self.index.read().unwrap_or_else(PoisonError::into_inner))
+        self.used.store(now(), Ordering::Relaxed);
+        self.open_index().unwrap_or_else(|| self.wake())
+    }
+
+    /// The index as it is now; that of a parked run is read for this answer alone. For questions about many runs.
+    pub fn index_once(&self) -> Arc<Index> {
+        self.open_index().unwrap_or_else(|| Arc::new(RunReader::settling(self.dir.clone(), self.settle).read_whole()))
+    }
+
+    /// Whether [`Self::index`] has to read files first.
+    pub fn is_parked(&self) -> bool {
+        self.open_index().is_none()
+    }
+
+    fn open_index(&self) -> Option<Arc<Index>> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads a parked run again.
+    fn wake(&self) -> Arc<Index> {
+        let mut held = self.held();
+        // Somebody else may have done so while this one waited.
+        if let Some(index) = self.open_index() {
+            return index;
+        }
+        let mut reader = RunReader::settling(self.dir.clone(), self.settle);
+        let index = Arc::new(reader.read_whole());
+        if !matches!(&*held, Held::Parked(stamps) if reader.stamps().as_ref() == Some(stamps)) {
+            self.outdated.store(true, Ordering::Relaxed);
+        }
+        *held = Held::Open(Box::new(reader));
+        *self.index.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&index));
+        index
+    }
+
+    /// Lets go of the index if the run ended, its files are settled and nobody looks at it; says whether it did.
+    pub(super) fn park(&self) -> bool {
+        let summary = self.summary();
+        let in_use = self.used.load(Ordering::Relaxed) > now() - IN_USE_MICROS;
+        let outdated = self.outdated.load(Ordering::Relaxed);
+        if in_use || outdated || summary.partial || summary.life.liveness.may_grow() {
+            return false;
+        }
+        let mut held = self.held();
+        if let Held::Open(reader) = &*held
+            && let Some(stamps) = reader.stamps()
+        {
+            *held = Held::Parked(stamps);
+            *self.index.write().unwrap_or_else(PoisonError::into_inner) = None;
+            return true;
+        }
+        false
+    }
+
+    /// What its files look like while it is parked.
+    pub(super) fn stamps(&self) -> Option<Stamps> {
+        match &*self.held() {
+            Held::Parked(stamps) => Some(*stamps),
+            Held::Open(_) => None,
+        }
     }
 
     /// The library's revision at the last change of this run, and word of newer ones.
@@ -125,29 +218,44 @@ impl Run {
         self.known.load(Ordering::Relaxed)
     }
 
-    /// Looks at the files and takes in at most about `limit` bytes of each.
+    /// Looks at the files and takes in at most about `limit` bytes of each; a parked run that changed is read whole.
     pub(super) fn refresh(&self, limit: u64) -> News {
-        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        let delta = reader.refresh(limit);
-        drop(reader);
-        let (news, more) = (self.is_news(&delta), delta.more);
-        let grows =
-            self.is_known() && (!delta.steps.is_empty() || !delta.events.is_empty() || self.sizes_differ(&delta));
-        if grows && !self.index().is_partial() {
+        if let Some(stamps) = self.stamps() {
+            if Stamps::of(&self.dir) == Some(stamps) {
+                return News::default();
+            }
+            self.wake();
+            self.outdated.store(true, Ordering::Relaxed);
+        }
+        let delta = match &mut *self.held() {
+            Held::Open(reader) => reader.refresh(limit),
+            // Only the thread that calls this parks runs.
+            Held::Parked(_) => return News::default(),
+        };
+        let outdated = self.outdated.swap(false, Ordering::Relaxed);
+        let (news, more) = (outdated || self.is_news(&delta), delta.more);
+        let grows = outdated
+            || (self.is_known() && (!delta.steps.is_empty() || !delta.events.is_empty() || self.sizes_differ(&delta)));
+        if grows && !self.current().is_partial() {
             self.grew.store(now(), Ordering::Relaxed);
         }
         let first = !self.known.load(Ordering::Relaxed);
         if news || first || self.sizes_differ(&delta) {
             let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
-            Arc::make_mut(&mut index).apply(delta);
+            Arc::make_mut(index.get_or_insert_default()).apply(delta);
         }
         self.known.store(true, Ordering::Relaxed);
         let differs = (news || first || self.life_moved()) && self.sum_up();
         News { changed: news || first || differs, more }
     }
 
+    /// The index, as far as there is one in memory.
+    fn current(&self) -> Arc<Index> {
+        self.open_index().unwrap_or_default()
+    }
+
     fn is_news(&self, delta: &Delta) -> bool {
-        let index = self.index();
+        let index = self.current();
         delta.restarted
             || delta.step_confirmed
             || delta.event_confirmed
@@ -158,7 +266,7 @@ impl Run {
     }
 
     fn sizes_differ(&self, delta: &Delta) -> bool {
-        let index = self.index();
+        let index = self.current();
         delta.steps_file != index.steps_file() || delta.events_file != index.events_file()
     }
 
@@ -168,7 +276,7 @@ impl Run {
         if !before.life.liveness.may_grow() {
             return false;
         }
-        let after = life(&self.index(), self.outside());
+        let after = life(&self.current(), self.outside());
         let minutes = |silence: Option<i64>| silence.unwrap_or_default() / 60_000_000;
         after.liveness != before.life.liveness
             || (after.liveness == Liveness::Stalled && minutes(after.silence) != minutes(before.life.silence))
@@ -176,7 +284,7 @@ impl Run {
 
     /// Makes the summary anew; says whether it differs.
     pub(super) fn sum_up(&self) -> bool {
-        let fresh = summary(&self.key, self.path.clone(), &self.index(), self.outside());
+        let fresh = summary(&self.key, self.path.clone(), &self.current(), self.outside());
         let mut summary = self.summary.write().unwrap_or_else(PoisonError::into_inner);
         let differs = **summary != fresh;
         *summary = Arc::new(fresh);
@@ -188,7 +296,7 @@ impl Run {
         let files = [TraceFile::Events, TraceFile::Steps, TraceFile::Manifest];
         let modified =
             files.iter().filter_map(|file| micros(fs::metadata(self.dir.file(*file)).ok()?.modified().ok()?)).max();
-        Outside { now: now(), grew, modified, process: process(&self.index()) }
+        Outside { now: now(), grew, modified, process: process(&self.current()) }
     }
 
     /// A copy of the run without its secrets, for as long as the value lives.
@@ -222,22 +330,16 @@ impl Run {
 
     /// Whether it should be looked at every second: it may grow, or something about it is not settled.
     pub(super) fn is_lively(&self) -> bool {
-        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let recent = self.grew.load(Ordering::Relaxed) > now() - LIVELY_MICROS;
-        reader.is_unsettled() || recent || self.summary().life.liveness.may_grow()
-    }
-
-    pub(super) fn looked(&self) -> u64 {
-        self.looked.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set_looked(&self, tick: u64) {
-        self.looked.store(tick, Ordering::Relaxed);
+        let unsettled = matches!(&*self.held(), Held::Open(reader) if reader.is_unsettled());
+        unsettled || recent || self.summary().life.liveness.may_grow()
     }
 }
 
 /// A run that grew within the last two minutes is looked at every second even if it says that it ended.
 const LIVELY_MICROS: i64 = 120_000_000;
+/// A run that was asked about within the last minute stays open.
+const IN_USE_MICROS: i64 = 60_000_000;
 
 fn micros(time: SystemTime) -> Option<i64> {
     i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_micros()).ok()

@@ -1,18 +1,21 @@
 //! When is what looked at? One thread: hints at once, live runs every second, the roots every few seconds, the rest
 //! now and then, and large files in pieces between all of these.
 
-use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use notify::Watcher as _;
 
+use super::cache::{self, Entries};
 use super::hints::{Inbox, in_words};
+use super::rounds::Rounds;
 use super::run::Run;
 use super::{Mode, Options, Shared};
+use crate::analysis::summary::Summary;
 use crate::model::RunKey;
-use crate::trace::{Found, Place, RootScanner, RunReader, SETTLE, is_trace_file};
+use crate::trace::{Found, Place, RootScanner, RunDir, SETTLE, Stamps, is_trace_file};
 
 /// Bytes of each file read in one go, so that a hint never waits long behind a large file.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -26,6 +29,18 @@ const IDLE_EVERY: Duration = Duration::from_secs(60);
 const POLL_EVERY: Duration = Duration::from_secs(2);
 /// After looking at the roots, at least this many times as long passes before a hint makes the board look again.
 const ROOT_REST: u32 = 5;
+/// The same where a look takes long, and before the next look that nothing asks for: it shall cost half a percent of a
+/// core, however many directories there are. Hints tell of what comes and goes meanwhile.
+const LARGE_ROOT_REST: u32 = 200;
+/// A look at the roots that takes longer than this takes long.
+const LONG_LOOK: Duration = Duration::from_millis(20);
+/// What is known is noted at most this often, and once at the end.
+const SAVE_EVERY: Duration = Duration::from_secs(60);
+/// A new directory without a run in it is looked into every second for this long.
+const YOUNG: Duration = Duration::from_secs(10);
+/// Time in each second for runs that nothing tells of; without events of the system, they are all there is.
+const IDLE_BUDGET: Duration = Duration::from_millis(5);
+const POLL_BUDGET: Duration = Duration::from_millis(200);
 
 pub(super) struct Scanner {
     shared: Arc<Shared>,
@@ -33,10 +48,15 @@ pub(super) struct Scanner {
     options: Options,
     watcher: Option<notify::RecommendedWatcher>,
     fault: Option<String>,
-    by_dir: HashMap<PathBuf, Arc<Run>>,
+    by_dir: BTreeMap<PathBuf, Arc<Run>>,
+    /// Directories that came lately and hold no run yet: what is written before the system watches them is told by nobody.
+    young: Vec<(PathBuf, Instant)>,
     backlog: VecDeque<Arc<Run>>,
+    rounds: Rounds,
     settle: Duration,
-    tick: u64,
+    /// When the cache is written next, if anything changed since it was.
+    save_due: Instant,
+    unsaved: bool,
 }
 
 struct Root {
@@ -47,6 +67,8 @@ struct Root {
     watched: Option<Place>,
     /// Whether it could not be read at the last look.
     fault: bool,
+    /// What the last board knew of its runs; `None` before the first look at it.
+    remembered: Option<Entries>,
 }
 
 impl Scanner {
@@ -58,6 +80,7 @@ impl Scanner {
             prefix,
             watched: None,
             fault: false,
+            remembered: None,
         };
         Self {
             shared,
@@ -65,11 +88,20 @@ impl Scanner {
             options,
             watcher: None,
             fault: None,
-            by_dir: HashMap::new(),
+            by_dir: BTreeMap::new(),
+            young: Vec::new(),
             backlog: VecDeque::new(),
+            rounds: Rounds::default(),
             settle: SETTLE,
-            tick: 0,
+            save_due: Instant::now(),
+            unsaved: false,
         }
+    }
+
+    /// The runs that wait to be read.
+    #[cfg(test)]
+    pub(super) fn backlog(&self) -> impl Iterator<Item = &Arc<Run>> {
+        self.backlog.iter()
     }
 
     /// Reads everything once.
@@ -77,6 +109,7 @@ impl Scanner {
         self.settle = Duration::ZERO;
         self.look_at_roots();
         while self.read_piece() {}
+        self.save();
     }
 
     /// Follows the roots until the library is closed.
@@ -99,10 +132,14 @@ impl Scanner {
             if now >= roots_due || (wanted && now >= rest_until) {
                 self.look_at_roots();
                 wanted = false;
-                rest_until = Instant::now() + now.elapsed() * ROOT_REST;
+                let took = now.elapsed();
+                let long = took > LONG_LOOK && self.options.poll.is_none();
+                let rest = took * if long { LARGE_ROOT_REST } else { ROOT_REST };
+                rest_until = Instant::now() + rest;
                 // The system tells nothing of a root that is not there; to look for it costs next to nothing.
                 let every = if self.roots.iter().any(|root| root.fault) { LIVE_EVERY } else { ROOT_EVERY };
-                roots_due = Instant::now() + every.min(self.poll_every().unwrap_or(every));
+                let every = every.min(self.poll_every().unwrap_or(every));
+                roots_due = if long { rest_until.max(now + every) } else { Instant::now() + every };
             }
             if Instant::now() >= live_due {
                 self.look_at_runs();
@@ -112,64 +149,180 @@ impl Scanner {
             let due = if wanted { due.min(rest_until) } else { due };
             let inbox = self.shared.hints.wait(due);
             if inbox.stop {
+                self.save();
                 return;
+            }
+            if self.unsaved && self.backlog.is_empty() && Instant::now() >= self.save_due {
+                self.save();
             }
             wanted |= self.act_on(&inbox);
             self.read_piece();
         }
     }
 
-    /// Looks at the runs that the hints name; says whether the roots should be looked at too.
+    /// Looks at the runs and directories that the hints name; says whether the roots should be looked at too.
     fn act_on(&mut self, inbox: &Inbox) -> bool {
         let mut runs: Vec<Arc<Run>> = Vec::new();
+        let mut dirs: HashSet<&Path> = HashSet::new();
         let mut rescan = inbox.rescan;
         for path in &inbox.paths {
-            match path.parent().and_then(|dir| self.by_dir.get(dir)) {
+            let parent = path.parent().unwrap_or(path);
+            match self.by_dir.get(parent) {
                 Some(run) if runs.iter().any(|known| Arc::ptr_eq(known, run)) => {}
                 Some(run) => runs.push(Arc::clone(run)),
                 // The file came before its new directory was watched, so this is the first word of a run.
-                None => rescan |= is_trace_file(path),
+                None if is_trace_file(path) => {
+                    rescan = true;
+                    dirs.insert(parent);
+                }
+                None => {}
+            }
+            if inbox.rescan {
+                let below = self.by_dir.range(path.clone()..).take_while(|(dir, _)| dir.starts_with(path));
+                runs.extend(below.map(|(_, run)| Arc::clone(run)));
+                dirs.insert(path);
             }
             for root in &mut self.roots {
                 // A root that is removed and made again at once is another directory under the same name.
                 root.watched.take_if(|place| place.path == *path);
             }
         }
-        runs.iter().for_each(|run| self.refresh(run));
+        for run in runs {
+            if inbox.rescan && !run.dir().has_files() {
+                self.by_dir.remove(run.dir().path());
+                self.leave(&run);
+            } else {
+                self.refresh(&run);
+            }
+        }
+        dirs.into_iter().for_each(|dir| self.look_below(dir, Instant::now()));
         if inbox.fault.is_some() {
             self.fault.clone_from(&inbox.fault);
         }
         rescan
     }
 
+    /// Adds the runs in a directory that came, without a look at all the others.
+    fn look_below(&mut self, dir: &Path, came: Instant) {
+        if !dir.is_dir() {
+            return;
+        }
+        let mut none = true;
+        for at in 0..self.roots.len() {
+            let Some(root) = self.roots.get_mut(at) else { continue };
+            for (key, dir) in root.scanner.scan_below(dir) {
+                none = false;
+                if self.by_dir.contains_key(dir.path()) {
+                    continue;
+                }
+                let key = self.key(at, key);
+                // Two directories of one name are sorted out where all are known.
+                if self.shared.runs.read().is_ok_and(|runs| !runs.contains_key(&key)) {
+                    let path = dir.path().to_owned();
+                    let run = self.add(at, key, dir);
+                    self.by_dir.insert(path, run);
+                }
+            }
+        }
+        if none && came.elapsed() < YOUNG {
+            self.young.push((dir.to_owned(), came));
+        }
+    }
+
     pub(super) fn look_at_roots(&mut self) {
-        let mut found: HashMap<PathBuf, Arc<Run>> = HashMap::new();
+        let mut found: BTreeMap<PathBuf, Arc<Run>> = BTreeMap::new();
         for at in 0..self.roots.len() {
             // What comes between the two is then seen by one of them.
             self.watch(at);
             let Some(root) = self.roots.get_mut(at) else { continue };
             let look = root.scanner.scan();
             root.fault = look.fault.is_some();
-            self.take_in(at, look, &mut found);
-        }
-        let gone: Vec<Arc<Run>> =
-            self.by_dir.extract_if(|dir, _| !found.contains_key(dir)).map(|(_, run)| run).collect();
-        for run in gone {
-            if let Ok(mut runs) = self.shared.runs.write() {
-                // A root that is a link and leads elsewhere now may hold another run of the same name.
-                if runs.get(run.key()).is_some_and(|known| Arc::ptr_eq(known, &run)) {
-                    runs.remove(run.key());
-                }
+            if let (Some(cache), Some(place), None) = (&self.options.cache, root.scanner.place(), &root.remembered) {
+                root.remembered = Some(cache::load(cache, &place.path));
             }
-            self.shared.raise(|revision| run.leave(revision));
+            self.take_in(at, look, &mut found);
+            if let Some(remembered) = self.roots.get_mut(at).and_then(|root| root.remembered.as_mut()) {
+                // What is left is of runs that are gone.
+                *remembered = Entries::new();
+            }
         }
-        self.by_dir = found;
+        let before = std::mem::replace(&mut self.by_dir, found);
+        for (dir, run) in before {
+            if !self.by_dir.contains_key(&dir) {
+                self.leave(&run);
+            }
+        }
         self.publish();
     }
 
+    /// Takes a run from the board.
+    fn leave(&self, run: &Arc<Run>) {
+        if let Ok(mut runs) = self.shared.runs.write() {
+            // A root that is a link and leads elsewhere now may hold another run of the same name.
+            if runs.get(run.key()).is_some_and(|known| Arc::ptr_eq(known, run)) {
+                runs.remove(run.key());
+            }
+        }
+        self.shared.raise(|revision| run.leave(revision));
+    }
+
+    /// The name on the board of the run that root `at` calls `key`.
+    fn key(&self, at: usize, key: RunKey) -> RunKey {
+        match self.roots.get(at).filter(|root| !root.prefix.is_empty()) {
+            Some(root) => RunKey::new(&format!("{}/{key}", root.prefix)),
+            None => key,
+        }
+    }
+
+    /// Puts a run on the board.
+    fn add(&mut self, at: usize, key: RunKey, dir: RunDir) -> Arc<Run> {
+        let shown = self.roots.get(at).map_or_else(PathBuf::new, |root| {
+            let below = dir.path().strip_prefix(dir.root()).unwrap_or(dir.path());
+            if dir.is_root() { root.shown.clone() } else { root.shown.join(below) }
+        });
+        let shown = shown.to_string_lossy().into_owned();
+        let run = Arc::new(match self.remembered(at, &dir) {
+            Some((stamps, summary)) => {
+                Run::parked(dir, self.settle, stamps, Summary { key: key.clone(), path: shown, ..summary })
+            }
+            None => Run::new(key.clone(), shown, dir, self.settle),
+        });
+        self.shared.raise(|revision| {
+            run.begin(revision);
+            if let Ok(mut runs) = self.shared.runs.write() {
+                runs.insert(key, Arc::clone(&run));
+            }
+        });
+        if !run.is_known() {
+            self.backlog.push_back(Arc::clone(&run));
+        }
+        self.rounds.add(Arc::clone(&run));
+        run
+    }
+
+    /// What the last board knew of the run in `dir`, if it still holds.
+    fn remembered(&mut self, at: usize, dir: &RunDir) -> Option<(Stamps, Summary)> {
+        let known = self.roots.get_mut(at)?.remembered.as_mut()?.remove(dir.path())?;
+        (Stamps::of(dir).as_ref() == Some(&known.0)).then_some(known)
+    }
+
+    /// Notes what is known, for the next start.
+    fn save(&mut self) {
+        let Some(cache) = self.options.cache.clone().filter(|_| self.unsaved) else { return };
+        let start = Instant::now();
+        for root in &self.roots {
+            let Some(place) = root.scanner.place() else { continue };
+            let runs = self.by_dir.values().filter(|run| run.dir().root() == place.path);
+            if let Err(error) = cache::save(&cache, &place.path, runs) {
+                tracing::debug!("{}: {error}; the next start reads all runs", cache.display());
+            }
+        }
+        self.unsaved = false;
+        self.save_due = Instant::now() + SAVE_EVERY.max(start.elapsed() * LARGE_ROOT_REST);
+    }
+
     /// Adds the runs that were not known, in the order of their keys.
-    fn take_in(&mut self, at: usize, look: Found, found: &mut HashMap<PathBuf, Arc<Run>>) {
-        let Some(root) = self.roots.get(at) else { return };
+    fn take_in(&mut self, at: usize, look: Found, found: &mut BTreeMap<PathBuf, Arc<Run>>) {
         let (before, was_looked_at) = {
             let status = self.shared.status.read().map(|status| status.clone());
             status.map_or((None, false), |status| (status.roots.get(at).cloned(), status.first_look_done))
@@ -180,22 +333,8 @@ impl Scanner {
             if found.contains_key(&path) {
                 continue;
             }
-            if let Some(run) = self.by_dir.get(&path) {
-                found.insert(path, Arc::clone(run));
-                continue;
-            }
-            let shown = if dir.is_root() { root.shown.clone() } else { root.shown.join(key.as_str()) };
-            let shown = shown.to_string_lossy().into_owned();
-            let key = if root.prefix.is_empty() { key } else { RunKey::new(&format!("{}/{key}", root.prefix)) };
-            let reader = RunReader::settling(dir, self.settle);
-            let run = Arc::new(Run::new(key.clone(), shown, reader));
-            self.shared.raise(|revision| {
-                run.begin(revision);
-                if let Ok(mut runs) = self.shared.runs.write() {
-                    runs.insert(key, Arc::clone(&run));
-                }
-            });
-            self.backlog.push_back(Arc::clone(&run));
+            let known = self.by_dir.get(&path).cloned();
+            let run = known.unwrap_or_else(|| self.add(at, self.key(at, key), dir));
             found.insert(path, run);
         }
         let changed = before.is_none_or(|before| before.fault != look.fault || before.skipped != look.skipped);
@@ -252,17 +391,26 @@ impl Scanner {
         self.options.poll.or(self.fault.as_ref().map(|_| POLL_EVERY))
     }
 
-    /// Looks at live runs, and at a slice of the others so that each has its turn.
+    /// Looks at live runs, and at a slice of all so that each has its turn.
     fn look_at_runs(&mut self) {
-        self.tick += 1;
-        let rounds = self.poll_every().unwrap_or(IDLE_EVERY).as_secs().max(1);
-        let runs: Vec<Arc<Run>> = self.by_dir.values().cloned().collect();
-        for (at, run) in runs.iter().enumerate() {
-            let its_turn =
-                (at as u64 + self.tick).is_multiple_of(rounds) || self.tick.saturating_sub(run.looked()) >= rounds;
-            if run.is_known() && (its_turn || run.is_lively()) {
-                run.set_looked(self.tick);
-                self.refresh(run);
+        for (dir, came) in std::mem::take(&mut self.young) {
+            self.look_below(&dir, came);
+        }
+        for run in self.rounds.lively() {
+            self.refresh(&run);
+        }
+        let rounds = self.poll_every().unwrap_or(IDLE_EVERY).as_secs_f64().max(1.0);
+        let slice = (self.rounds.len() as f64 / rounds).ceil() as usize;
+        let budget = if self.poll_every().is_some() { POLL_BUDGET } else { IDLE_BUDGET };
+        let start = Instant::now();
+        for _ in 0..slice {
+            match self.rounds.next() {
+                Some(run) if run.is_known() => self.refresh(&run),
+                Some(_) => {}
+                None => break,
+            }
+            if self.options.poll.is_none() && start.elapsed() > budget {
+                break;
             }
         }
     }
@@ -272,6 +420,8 @@ impl Scanner {
         if news.changed {
             self.shared.raise(|revision| run.tell(revision));
         }
+        self.unsaved |= run.park();
+        self.rounds.note(run);
         if news.more && !self.backlog.iter().any(|waiting| Arc::ptr_eq(waiting, run)) {
             self.backlog.push_back(Arc::clone(run));
         }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::run::Run;
 use super::*;
-use crate::trace::{RunDir, RunReader};
+use crate::trace::RunDir;
 
 fn write_run(root: &std::path::Path, key: &str, manifest: &str) -> PathBuf {
     let dir = root.join(key);
@@ -39,8 +39,7 @@ fn damage_that_stays_is_told_once() {
     let root = tempfile::tempdir().unwrap();
     for manifest in ["", "{\"run_id\": ", "[1]"] {
         let dir = write_run(root.path(), "a", manifest);
-        let reader = RunReader::settling(RunDir::alone(&dir), Duration::ZERO);
-        let run = Run::new(RunKey::new("a"), "a".to_owned(), reader);
+        let run = Run::new(RunKey::new("a"), "a".to_owned(), RunDir::alone(&dir), Duration::ZERO);
         assert!(run.refresh(1 << 20).changed);
         assert!(!run.refresh(1 << 20).changed, "{manifest}");
     }
@@ -63,4 +62,105 @@ fn a_root_that_leads_elsewhere_keeps_a_run_of_the_same_name() {
     let runs = shared.runs.read().unwrap();
     let dirs: Vec<PathBuf> = runs.values().map(|run| run.dir().path().to_owned()).collect();
     assert_eq!(dirs, [fs::canonicalize(moved).unwrap()]);
+}
+
+/// Writes a run with `task` that ended an hour ago.
+fn write_old_run(root: &std::path::Path, key: &str, task: &str) -> PathBuf {
+    let manifest = format!(r#"{{"run_id": "{key}", "status": "completed", "summary": {{"stop_reason": "final"}}}}"#);
+    let dir = write_run(root, key, &manifest);
+    let events = format!("{{\"phase\": \"INIT\", \"payload\": {{\"task\": \"{task}\"}}}}\n{{\"phase\": \"END\"}}\n");
+    fs::write(dir.join("events.jsonl"), events).unwrap();
+    fs::write(dir.join("steps.jsonl"), "{\"step_id\": 0}\n").unwrap();
+    for file in ["manifest.json", "events.jsonl", "steps.jsonl"] {
+        let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+        fs::File::options().append(true).open(dir.join(file)).unwrap().set_modified(hour_ago).unwrap();
+    }
+    dir
+}
+
+/// What a board that starts now and remembers what is in `cache` knows of its runs: key, task and whether it had to
+/// read them.
+fn start(root: &std::path::Path, cache: &std::path::Path) -> Vec<(String, Option<String>, usize)> {
+    let roots = [root.to_owned()];
+    let shared = Arc::new(Shared::new(&roots));
+    let options = Options { poll: Some(Duration::MAX), cache: Some(cache.to_owned()) };
+    let mut scanner = scan::Scanner::new(Arc::clone(&shared), roots.to_vec(), options);
+    scanner.look_at_roots();
+    let read = scanner.backlog().count();
+    scanner.read_once();
+    let runs = shared.runs.read().unwrap();
+    runs.values().map(|run| (run.key().to_string(), run.summary().task.clone(), read)).collect()
+}
+
+fn cache_file(cache: &std::path::Path) -> PathBuf {
+    fs::read_dir(cache).unwrap().next().unwrap().unwrap().path()
+}
+
+#[test]
+fn a_second_start_reads_only_what_changed() {
+    let (root, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write_old_run(root.path(), "a", "count");
+    let b = write_old_run(root.path(), "b", "add");
+    let known = |a: &str, b: &str, read| {
+        vec![("a".to_owned(), Some(a.to_owned()), read), ("b".to_owned(), Some(b.to_owned()), read)]
+    };
+    assert_eq!(start(root.path(), cache.path()), known("count", "add", 2));
+    assert_eq!(start(root.path(), cache.path()), known("count", "add", 0));
+    // The same size and the same time of change, as after a copy that keeps times.
+    write_old_run(root.path(), "b", "ADD");
+    assert_eq!(start(root.path(), cache.path()), known("count", "ADD", 1));
+    fs::remove_dir_all(b).unwrap();
+    assert_eq!(start(root.path(), cache.path()), known("count", "", 0)[..1]);
+}
+
+#[test]
+fn a_cache_that_is_odd_is_as_good_as_none() {
+    let (root, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write_old_run(root.path(), "a", "count");
+    let told = |read| vec![("a".to_owned(), Some("count".to_owned()), read)];
+    assert_eq!(start(root.path(), cache.path()), told(1));
+    let good = fs::read_to_string(cache_file(cache.path())).unwrap();
+    // What it says is believed while the stamps hold, which is why everything else must make it void.
+    fs::write(cache_file(cache.path()), good.replace("count", "other")).unwrap();
+    assert_eq!(start(root.path(), cache.path())[0].1.as_deref(), Some("other"));
+    let half = &good[..good.len() / 2];
+    let (head, rest) = good.split_once('\n').unwrap();
+    let size = std::env::current_exe().unwrap().metadata().unwrap().len().to_string();
+    let another_build = format!("{}\n{rest}", head.replace(&size, "1"));
+    for odd in ["", "\n", "{}", half, &another_build, &good.replace("\"dir\"", "\"directory\"")] {
+        fs::write(cache_file(cache.path()), odd).unwrap();
+        assert_eq!(start(root.path(), cache.path()), told(1), "{odd}");
+    }
+    fs::write(cache_file(cache.path()), [0xff, 0xfe, b'\n']).unwrap();
+    assert_eq!(start(root.path(), cache.path()), told(1));
+}
+
+#[test]
+fn a_run_that_ended_is_parked_and_read_again_when_somebody_asks_or_it_changes() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = write_old_run(root.path(), "a", "count");
+    let run = Run::new(RunKey::new("a"), "a".to_owned(), RunDir::alone(&dir), Duration::ZERO);
+    assert!(run.refresh(1 << 20).changed);
+    assert!(run.park() && run.is_parked());
+    assert!(!run.refresh(1 << 20).changed, "nothing happened");
+    assert!(run.is_parked());
+    assert_eq!(run.index_once().steps().len(), 1);
+    assert!(run.is_parked(), "one answer does not keep it");
+    fs::write(dir.join("steps.jsonl"), "{\"step_id\": 0}\n{\"step_id\": 1}\n").unwrap();
+    assert!(run.refresh(1 << 20).changed);
+    assert_eq!((run.is_parked(), run.summary().steps, run.index().steps().len()), (false, 2, 2));
+    assert!(!run.park(), "it changed just now, and somebody looks at it");
+}
+
+#[test]
+fn what_a_parked_run_became_is_told_even_if_a_page_saw_it_first() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = write_old_run(root.path(), "a", "count");
+    let run = Run::new(RunKey::new("a"), "a".to_owned(), RunDir::alone(&dir), Duration::ZERO);
+    run.refresh(1 << 20);
+    assert!(run.park());
+    fs::write(dir.join("steps.jsonl"), "{\"step_id\": 0}\n{\"step_id\": 1}\n").unwrap();
+    assert_eq!((run.index().steps().len(), run.summary().steps), (2, 1));
+    assert!(run.refresh(1 << 20).changed);
+    assert_eq!(run.summary().steps, 2);
 }

@@ -3,6 +3,9 @@
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
 
 use crate::model::{Span, TraceFile};
 
@@ -17,8 +20,56 @@ pub struct RunDir {
 }
 
 /// The identity of a file on disk: another one under the same name is another file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileId(u64, u64);
+
+/// What the system says of a file without opening it. Equal stamps mean equal bytes, once the file was quiet for
+/// longer than its file system's clock ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamp {
+    pub(super) id: FileId,
+    pub(super) size: u64,
+    pub(super) modified: Option<SystemTime>,
+    /// Seconds and nanoseconds of the last change of anything about the file. Nobody can set it back, unlike
+    /// `modified`; (0, 0) where the system has none.
+    changed: (i64, i64),
+}
+
+/// The three files of a run, as they were when it was read. Files that are not there have none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamps(pub(super) [Option<Stamp>; 3]);
+
+/// A file changed more recently than this may change again within one tick of its file system's clock.
+const TICK: Duration = Duration::from_secs(2);
+
+impl Stamp {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        Self {
+            id: file_id(metadata),
+            size: metadata.len(),
+            modified: metadata.modified().ok(),
+            changed: changed(metadata),
+        }
+    }
+}
+
+impl Stamps {
+    /// What the files look like now; `None` where one of them cannot be asked.
+    pub fn of(dir: &RunDir) -> Option<Self> {
+        let stamp = |file| match dir.stat(file) {
+            Ok(metadata) => Some(Some(Stamp::of(&metadata))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Some(None),
+            Err(_) => None,
+        };
+        Some(Self([stamp(TraceFile::Manifest)?, stamp(TraceFile::Steps)?, stamp(TraceFile::Events)?]))
+    }
+
+    /// Whether any change from now on shows in the stamps. A time in the future says nothing.
+    pub fn are_settled(&self) -> bool {
+        let age = |stamp: &Stamp| stamp.modified.and_then(|modified| modified.elapsed().ok());
+        self.0.iter().flatten().all(|stamp| age(stamp).is_some_and(|age| age > TICK))
+    }
+}
 
 impl RunDir {
     /// A run directory below `root`; `root` is canonical, or links are refused altogether.
@@ -35,6 +86,17 @@ impl RunDir {
     /// The directory.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The root that links inside it may not leave.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether one of the three files is there.
+    pub fn has_files(&self) -> bool {
+        let files = [TraceFile::Manifest, TraceFile::Steps, TraceFile::Events];
+        files.iter().any(|file| fs::symlink_metadata(self.file(*file)).is_ok())
     }
 
     /// Whether the root itself is the run.
@@ -159,6 +221,17 @@ impl RunDir {
 pub(super) fn file_id(metadata: &Metadata) -> FileId {
     use std::os::unix::fs::MetadataExt as _;
     FileId(metadata.dev(), metadata.ino())
+}
+
+#[cfg(unix)]
+fn changed(metadata: &Metadata) -> (i64, i64) {
+    use std::os::unix::fs::MetadataExt as _;
+    (metadata.ctime(), metadata.ctime_nsec())
+}
+
+#[cfg(not(unix))]
+fn changed(_: &Metadata) -> (i64, i64) {
+    (0, 0)
 }
 
 #[cfg(not(unix))]

@@ -2,9 +2,9 @@
 
 use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use super::dir::RunDir;
+use super::dir::{RunDir, Stamp};
 use crate::model::{Issue, IssueKind, Manifest, ManifestState, TraceFile};
 
 /// A larger manifest is not read. The largest real ones, with four copies of a long tool list, have some 100 KB.
@@ -13,7 +13,7 @@ pub const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 /// Follows one manifest; keeps the last good content while the file is being rewritten.
 #[derive(Debug, Default)]
 pub(super) struct ManifestTail {
-    seen: Option<(u64, Option<SystemTime>)>,
+    seen: Option<Stamp>,
     good: bool,
     run_id: Option<Box<str>>,
     /// What is wrong with the file as it is now, and since when.
@@ -29,7 +29,7 @@ impl ManifestTail {
             Ok(metadata) => metadata,
             Err(error) => return self.gone(&error),
         };
-        let seen = (metadata.len(), metadata.modified().ok());
+        let seen = Stamp::of(&metadata);
         // A faulty file is looked at again even when its time did not move: clocks of file systems are coarse.
         if self.seen == Some(seen) && self.fault.is_none() {
             return None;
@@ -77,9 +77,15 @@ impl ManifestTail {
         differs.then(|| issue(IssueKind::Renamed, format!("speaks of run {id}, the directory is called {name}")))
     }
 
-    /// Whether another look is due although no file changed.
-    pub(super) fn wants_another_look(&self) -> bool {
-        self.fault.is_some()
+    /// What the last look saw of the file; `None` where it was not there.
+    pub(super) fn seen(&self) -> Option<Stamp> {
+        self.seen
+    }
+
+    /// Whether another look is due although no file changed: a fault may be a rewrite under way, and is told once it is
+    /// older than `settle`.
+    pub(super) fn wants_another_look(&self, settle: Duration) -> bool {
+        self.fault.as_ref().is_some_and(|(_, since)| since.elapsed() <= settle + Duration::from_secs(1))
     }
 }
 

@@ -17,7 +17,7 @@ mod tail;
 mod write;
 
 pub use blocks::{Block, Blocks};
-pub use dir::RunDir;
+pub use dir::{RunDir, Stamps};
 pub use manifest::MAX_MANIFEST_BYTES;
 pub use process::{host_name, is_running};
 pub use read::{RunReader, SETTLE, read_index};

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::dir::RunDir;
+use super::dir::{RunDir, Stamps};
 use super::manifest::ManifestTail;
 use super::tail::{Line, Look, Tail};
 use crate::model::{Delta, EventHead, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, StepHead, TraceFile};
@@ -28,14 +28,7 @@ pub struct RunReader {
 
 /// Reads a run as it is now, completely. Nobody waits for a writer to finish its line: what is there is what there is.
 pub fn read_index(dir: &RunDir) -> Index {
-    let mut reader = RunReader::settling(dir.clone(), Duration::ZERO);
-    let mut index = Index::default();
-    loop {
-        index.apply(reader.refresh(u64::MAX));
-        if !index.is_partial() {
-            return index;
-        }
-    }
+    RunReader::settling(dir.clone(), Duration::ZERO).read_whole()
 }
 
 impl RunReader {
@@ -66,6 +59,24 @@ impl RunReader {
     /// Whether another look may find something although no file changes: an unfinished line that may turn out whole.
     pub fn is_unsettled(&self) -> bool {
         self.unsettled
+    }
+
+    /// What the files looked like when they were last looked at; `None` where there is more to read, where another look
+    /// may find something, or where a file changed so lately that its next change need not show.
+    pub fn stamps(&self) -> Option<Stamps> {
+        let stamps = Stamps([self.manifest.seen(), self.steps.seen(), self.events.seen()]);
+        (!self.unsettled && stamps.are_settled()).then_some(stamps)
+    }
+
+    /// Reads all that is there, for a reader that has read nothing yet.
+    pub fn read_whole(&mut self) -> Index {
+        let mut index = Index::default();
+        loop {
+            index.apply(self.refresh(u64::MAX));
+            if !index.is_partial() {
+                return index;
+            }
+        }
     }
 
     /// Looks at the three files and reads at most about `limit` bytes of each; says what is new.
@@ -123,7 +134,7 @@ impl RunReader {
             }
         }
         delta.manifest = self.manifest.look(&self.dir);
-        self.unsettled = self.manifest.wants_another_look();
+        self.unsettled = self.manifest.wants_another_look(self.settle);
         delta.passing.extend(self.manifest.issues(self.settle).cloned());
         delta.passing.extend(self.manifest.renamed(self.dir.path()));
         let steps = self.settle_look(TraceFile::Steps, steps, delta);
@@ -138,8 +149,9 @@ impl RunReader {
     fn settle_look(&mut self, file: TraceFile, look: io::Result<Look>, delta: &mut Delta) -> Look {
         match look {
             Ok(look) => {
+                let tail = if file == TraceFile::Steps { &self.steps } else { &self.events };
+                self.unsettled |= tail.is_unsettled(&look);
                 if look.rest > 0 && !look.more {
-                    self.unsettled = true;
                     let reason = format!("the last {} bytes are no complete line", look.rest);
                     let offset = Some(look.state.read);
                     delta.passing.push(Issue { kind: IssueKind::Torn, file, line: None, offset, reason });

@@ -1,7 +1,7 @@
 //! Where are the runs? Finds run directories below a root, cheaply when little changed.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -74,6 +74,28 @@ impl RootScanner {
         Some(Place { path, id: file_id(&metadata) })
     }
 
+    /// Finds the runs in `dir`, a directory below the root that came or changed, and below it. Says less than a whole
+    /// look: names that are taken already, and what is skipped, are known of all runs only.
+    pub fn scan_below(&mut self, dir: &Path) -> BTreeMap<RunKey, RunDir> {
+        let mut found = Found::default();
+        let Ok(root) = fs::canonicalize(&self.root) else { return found.runs };
+        let parts: Vec<&OsStr> = dir.strip_prefix(&root).map(|below| below.iter().collect()).unwrap_or_default();
+        let hidden = parts.iter().any(|part| part.as_encoded_bytes().starts_with(b"."));
+        // Through a link, it is not below the root.
+        let linked = fs::canonicalize(dir).ok().as_deref() != Some(dir);
+        if parts.is_empty() || parts.len() > MAX_DEPTH || hidden || linked {
+            return found.runs;
+        }
+        let start = Visit { dir: root.clone(), key: String::new(), depth: 0, inside_run: false };
+        let visit = parts.iter().fold(start, |visit, part| visit.below(&(*part).to_owned(), false));
+        let before = std::mem::take(&mut self.cache);
+        // What cannot be listed now is named by the next whole look.
+        let _ = self.walk(visit, &root, &before, &mut found);
+        let fresh = std::mem::replace(&mut self.cache, before);
+        self.cache.extend(fresh);
+        found.runs
+    }
+
     /// Looks now. Costs one `stat` for each directory that did not change.
     pub fn scan(&mut self) -> Found {
         let mut found = Found::default();
@@ -86,21 +108,38 @@ impl RootScanner {
             Err(error) => return Found { fault: Some(error.to_string()), ..found },
         };
         let before = std::mem::take(&mut self.cache);
-        let mut work = vec![Visit { dir: root.clone(), key: String::new(), depth: 0, inside_run: false }];
+        let visit = Visit { dir: root.clone(), key: String::new(), depth: 0, inside_run: false };
+        if let Err(error) = self.walk(visit, &root, &before, &mut found) {
+            found.fault = Some(error.to_string());
+        }
+        found.skipped.sort_by(|a, b| a.path.cmp(&b.path));
+        found
+    }
+
+    /// Visits a directory and those below it.
+    ///
+    /// # Errors
+    /// The first one cannot be listed.
+    fn walk(
+        &mut self,
+        start: Visit,
+        root: &Path,
+        before: &HashMap<PathBuf, Listing>,
+        found: &mut Found,
+    ) -> io::Result<()> {
+        let top = start.depth;
+        let mut work = vec![start];
         while let Some(visit) = work.pop() {
             let listing = match list(&visit.dir, before.get(&visit.dir)) {
                 Ok(listing) => listing,
-                Err(error) if visit.depth == 0 => {
-                    found.fault = Some(error.to_string());
-                    continue;
-                }
+                Err(error) if visit.depth == top => return Err(error),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => {
                     found.skipped.push(Skipped { path: visit.key, reason: error.to_string() });
                     continue;
                 }
             };
-            visit.judge(&listing, &root, &mut found);
+            visit.judge(&listing, root, found);
             work.extend(
                 listing
                     .subdirs
@@ -110,8 +149,7 @@ impl RootScanner {
             );
             self.cache.insert(visit.dir, listing);
         }
-        found.skipped.sort_by(|a, b| a.path.cmp(&b.path));
-        found
+        Ok(())
     }
 }
 

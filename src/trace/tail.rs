@@ -6,9 +6,9 @@
 
 use std::fs::{File, Metadata};
 use std::io;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use super::dir::{FileId, RunDir, file_id, read_at, read_exact_at};
+use super::dir::{RunDir, Stamp, read_at, read_exact_at};
 use crate::model::index::FileState;
 use crate::model::{MAX_LINE_BYTES, Span, TraceFile};
 
@@ -22,7 +22,7 @@ const MARK_BYTES: u64 = 64;
 pub(super) struct Tail {
     file: TraceFile,
     /// What the last look saw: another value means that there is something to do.
-    seen: Option<Seen>,
+    seen: Option<Stamp>,
     /// The end of the last line handed out.
     offset: u64,
     /// No LF lies between `offset` and here.
@@ -48,13 +48,6 @@ enum News {
     Changed,
     /// Another file stands under the name.
     Replaced,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
-    id: FileId,
-    size: u64,
-    modified: Option<SystemTime>,
 }
 
 /// What one look at a file found, beside its lines.
@@ -100,6 +93,16 @@ impl Tail {
             rest_judged: false,
             more: false,
         }
+    }
+
+    /// What the last look saw of the file; `None` where it was not there.
+    pub(super) fn seen(&self) -> Option<Stamp> {
+        self.seen
+    }
+
+    /// Whether another look may find something although the file does not change.
+    pub(super) fn is_unsettled(&self, look: &Look) -> bool {
+        self.more || (look.rest > 0 && !self.rest_judged)
     }
 
     /// Hands out new lines, reading at most about `limit` bytes.
@@ -167,7 +170,7 @@ impl Tail {
 
     /// Takes note of the file's metadata.
     fn notice(&mut self, metadata: &Metadata) -> News {
-        let seen = Seen { id: file_id(metadata), size: metadata.len(), modified: metadata.modified().ok() };
+        let seen = Stamp::of(metadata);
         let before = self.seen.replace(seen);
         if before == Some(seen) {
             return News::Nothing;

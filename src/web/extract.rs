@@ -45,7 +45,14 @@ impl FromRequestParts<AppState> for RunParam {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
         let key = part(parts, state, "key").await;
         match state.library.run(&key) {
-            Some(run) => Ok(Self(run)),
+            Some(run) => {
+                if run.is_parked() {
+                    let run = Arc::clone(&run);
+                    // A large file takes its time, and handlers ask for the index where nobody may wait.
+                    let _ = tokio::task::spawn_blocking(move || run.index()).await;
+                }
+                Ok(Self(run))
+            }
             None => Err(pages::no_such_run(state, &key).respond(state, is_api(parts))),
         }
     }

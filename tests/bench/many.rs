@@ -1,31 +1,89 @@
-//! What do many runs cost? The time until all are known, the list, its page, and memory.
+//! What do many runs cost? The time until the first page and until all are known, the list, its page, memory, what an
+//! idle board uses, how soon a change is seen, and a second start.
 
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::Options;
 use crate::board::Board;
 use crate::disk::corpus;
 use crate::report::{self, Samples};
 use crate::wait::until;
+use crate::writer::{Writer, append};
 
-const TEMPLATE: &str = "q060_redaction";
+/// A recorded run of 50 KB, and a smaller one for roots that would not fit a disk.
+const TEMPLATES: [&str; 2] = ["q060_redaction", "q060_minimal"];
+/// More runs than this are made of the smaller one.
+const MANY: u64 = 20_000;
+/// How long an idle board is watched.
+const IDLE: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(options: &Options) {
     let count = options.number("--runs", 2000);
     let scratch = options.scratch();
-    let size = generate(scratch.path(), count);
+    let root = scratch.path().join("runs");
+    let size = generate(&root, count);
     report::bytes(&format!("{count} runs on disk"), size, "");
 
+    println!("  the first start");
+    let cache = scratch.path().join("cache");
+    let mut board = start(&root, &cache, count);
+    requests(&board);
+    report::memory(board.pid(), if count == 10_000 { "150 MiB" } else { "" });
+    idle(&board);
+    fresh(&board, &root, count);
+    let stop = Instant::now();
+    board.terminate("-TERM");
+    report::duration("end", stop.elapsed(), "");
+    println!("  a second start");
+    report::memory(start(&root, &cache, count + 1).pid(), "");
+}
+
+/// Starts a board; the answer knows all runs.
+fn start(root: &Path, cache: &Path, count: u64) -> Board {
     let start = Instant::now();
-    let board = Board::serve(scratch.path());
+    let board = Board::serve_with_cache(root, cache);
+    assert_eq!(board.get("/").status, 200);
+    report::duration("start to the first page", start.elapsed(), "300 ms");
     until("all runs are known", || {
         let health = board.json("/healthz");
         (health["runs"] == count && health["indexing"] == 0).then_some(())
     });
-    report::duration("start to all runs known", start.elapsed(), "3000 ms");
+    report::duration("start to all runs known", start.elapsed(), if count == 10_000 { "5000 ms" } else { "" });
+    board
+}
 
+/// What the board costs while nothing happens, and what it watches.
+fn idle(board: &Board) {
+    let before = report::cpu(board.pid());
+    std::thread::sleep(IDLE);
+    let used = report::cpu(board.pid()) - before;
+    report::number("idle: percent of one core", used.as_secs_f64() / IDLE.as_secs_f64() * 100.0, "1");
+    let fds = fs::read_dir(format!("/proc/{}/fdinfo", board.pid())).into_iter().flatten().flatten();
+    let watches = |fd: fs::DirEntry| {
+        let text = fs::read_to_string(fd.path()).unwrap_or_default();
+        text.lines().filter(|line| line.starts_with("inotify ")).count()
+    };
+    report::number("directories that the system watches", fds.map(watches).sum::<usize>() as f64, "");
+}
+
+/// How soon a new run is listed, and a finished one that is written once more.
+fn fresh(board: &Board, root: &Path, count: u64) {
+    let start = Instant::now();
+    Writer::start(&root.join("new")).step("one");
+    until("the new run is known", || (board.get("/api/runs/new").status == 200).then_some(()));
+    report::duration("a new run to its page", start.elapsed(), "");
+    let old = format!("run_{:06}", count / 2);
+    let events = |board: &Board| board.json(&format!("/api/runs?limit=1&q={old}"))["runs"][0]["events"].clone();
+    let before = events(board);
+    let start = Instant::now();
+    append(&root.join(&old).join("events.jsonl"), "{\"phase\": \"MORE\"}");
+    until("the old run is read again", || (events(board) != before).then_some(()));
+    report::duration("a line in an old run to the list", start.elapsed(), "");
+}
+
+fn requests(board: &Board) {
     for (what, path, goal) in [
         ("list of 100 runs", "/api/runs?limit=100", "p50 10 ms"),
         ("list with a query", "/api/runs?limit=100&q=stop:final+steps%3E1", ""),
@@ -40,12 +98,13 @@ pub(crate) fn run(options: &Options) {
         }
         took.print(&format!("{what} ({} KiB)", size / 1024), goal);
     }
-    report::memory(board.pid(), "80 MiB");
 }
 
 /// Writes `count` copies of a recorded run under ids of their own; the answer is their size in bytes.
 fn generate(root: &Path, count: u64) -> u64 {
-    let template = corpus().join("q060").join(TEMPLATE);
+    let name = TEMPLATES[usize::from(count > MANY)];
+    let template = corpus().join("q060").join(name);
+    fs::create_dir(root).expect("the root can be made");
     let files = ["manifest.json", "steps.jsonl", "events.jsonl"];
     let texts = files.map(|file| (file, fs::read_to_string(template.join(file)).expect("the template is readable")));
     let mut size = 0;
@@ -54,7 +113,7 @@ fn generate(root: &Path, count: u64) -> u64 {
         let dir = root.join(&id);
         fs::create_dir(&dir).expect("the run directory can be made");
         for (file, text) in &texts {
-            let text = text.replace(TEMPLATE, &id);
+            let text = text.replace(name, &id);
             size += text.len() as u64;
             fs::write(dir.join(file), text).expect("the run can be written");
         }

@@ -76,6 +76,15 @@ pub(crate) fn memory(pid: u32, goal: &str) {
     }
 }
 
+/// The processor time that process `pid` has used.
+pub(crate) fn cpu(pid: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // Fields 14 and 15, counted behind the name, which may hold anything, in ticks of 10 ms.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or_default();
+    Duration::from_millis((ticks(11) + ticks(12)) * 10)
+}
+
 fn line(what: &str, numbers: &str, goal: &str) {
     let goal = if goal.is_empty() { String::new() } else { format!("   goal {goal}") };
     println!("  {what:<44} {numbers}{goal}");

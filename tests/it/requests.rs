@@ -276,8 +276,12 @@ fn a_board_with_few_descriptors_goes_on() {
     let (dir, _) = guarded();
     let root = dir.path().join("runs");
     let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -n 40 && exec \"$@\"", "sh", BINARY, "serve"]).arg(&root).args(["--port", "0"]);
-    let board = Board::start(command, &root);
+    command.args(["-c", "ulimit -n 40 && exec \"$@\"", "sh", BINARY, "serve"]).arg(&root).args([
+        "--no-cache",
+        "--port",
+        "0",
+    ]);
+    let board = Board::spawn(command, &root);
     until("the run is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
     for _ in 0..3 {
         let held: Vec<_> = (0..100).map(|_| TcpStream::connect(board.address).unwrap()).collect();
@@ -323,11 +327,11 @@ fn readers_that_never_read_hold_little_memory() {
 /// A board on all addresses of this machine, which makes a token; `more` goes to the command.
 fn open_to_all(root: &Path, more: &[&str], token: Option<&str>) -> Board {
     let mut command = Command::new(BINARY);
-    command.arg("serve").arg(root).args(["--port", "0"]).args(more).env_remove("BOARD_TOKEN");
+    command.arg("serve").arg(root).args(["--no-cache", "--port", "0"]).args(more).env_remove("BOARD_TOKEN");
     if let Some(token) = token {
         command.env("BOARD_TOKEN", token);
     }
-    let mut board = Board::start(command, root);
+    let mut board = Board::spawn(command, root);
     board.address = SocketAddr::from(([127, 0, 0, 1], board.address.port()));
     board
 }
@@ -377,7 +381,7 @@ fn a_given_token_is_asked_for_and_never_printed() {
     // On this machine alone none is asked for, however its address is spelled.
     for host in ["127.0.0.1", "localhost", "127.0.0.2"] {
         let mut command = Command::new(BINARY);
-        command.arg("serve").arg(&root).args(["--port", "0", "--host", host]).env_remove("BOARD_TOKEN");
+        command.arg("serve").arg(&root).args(["--no-cache", "--port", "0", "--host", host]).env_remove("BOARD_TOKEN");
         let output = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null()).spawn();
         let mut child = output.unwrap();
         let mut first = [0; 64];

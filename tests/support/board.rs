@@ -34,13 +34,26 @@ impl Board {
 
     /// Serves `root` on `port`.
     pub(crate) fn serve_on(root: &Path, port: u16) -> Self {
+        let mut command = Self::command(root);
+        command.args(["--no-cache", "--port", &port.to_string()]);
+        Self::spawn(command, root)
+    }
+
+    /// Serves `root` on a free port and remembers what it knows in `cache`.
+    pub(crate) fn serve_with_cache(root: &Path, cache: &Path) -> Self {
+        let mut command = Self::command(root);
+        command.env("XDG_CACHE_HOME", cache).args(["--port", "0"]);
+        Self::spawn(command, root)
+    }
+
+    fn command(root: &Path) -> Command {
         let mut command = Command::new(BINARY);
-        command.arg("serve").arg(root).args(["--port", &port.to_string()]);
-        Self::start(command, root)
+        command.arg("serve").arg(root);
+        command
     }
 
     /// Runs `command`, which serves `root`.
-    pub(crate) fn start(mut command: Command, root: &Path) -> Self {
+    pub(crate) fn spawn(mut command: Command, root: &Path) -> Self {
         let shown = format!("{command:?}");
         let mut child = command
             .env("NO_COLOR", "1")
@@ -134,10 +147,12 @@ fn follow(
     });
 }
 
-/// Every path below `root` with its size, for the report of a failure.
+/// Paths below `root` with their sizes, for the report of a failure.
 fn listing(root: &Path) -> String {
     let mut text = String::new();
-    for path in crate::disk::walk(root) {
+    let paths = crate::disk::walk(root);
+    let _ = writeln!(text, "{} paths, the first of them:", paths.len());
+    for path in paths.into_iter().take(100) {
         let size = path.symlink_metadata().map_or(0, |meta| meta.len());
         let _ = writeln!(text, "{size:>9} {}", path.display());
     }

@@ -1,7 +1,9 @@
 //! In which words is a run's end classed? Fixed ones, for columns, queries and JSON.
 
+use serde::{Deserialize, Serialize};
+
 /// How a run came out, independent of the words its writer uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Outcome {
     /// It did what it set out to do, as far as its own rules tell.
     Completed,
@@ -42,7 +44,7 @@ impl Outcome {
 }
 
 /// The mark in the status column: what ended the run, or how alive it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Mark {
     /// May still write, and did lately.
     Running,
@@ -103,7 +105,7 @@ impl Mark {
 }
 
 /// What a sentence rests on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Certainty {
     /// The files say it.
     Recorded,

@@ -24,11 +24,8 @@ impl Search {
     /// A search of `over`, the newest runs first.
     pub(super) fn new(needle: Needle, mut over: Over) -> Self {
         over.runs.sort_by_cached_key(|run| std::cmp::Reverse(run.summary().updated));
-        let size = |run: &Arc<crate::live::Run>| {
-            let index = run.index();
-            index.steps_file().size + index.events_file().size
-        };
-        let tally = Tally { bytes: over.runs.iter().map(size).sum(), runs: over.runs.len(), ..Tally::default() };
+        let bytes = over.runs.iter().map(|run| run.dir().bytes()).sum();
+        let tally = Tally { bytes, runs: over.runs.len(), ..Tally::default() };
         Self { needle, over, tally: Mutex::new(tally) }
     }
 
@@ -49,7 +46,10 @@ impl Task for Search {
         let began = Instant::now();
         for run in &self.over.runs {
             let mut heard = Heard { search: self, key: run.key().as_str(), turn, began, in_run: 0 };
-            let goes_on = search(run.dir(), &self.needle, &mut || run.index(), &mut heard);
+            // A run that is not held in memory is read for its own hits alone.
+            let mut index = None;
+            let mut index = || Arc::clone(index.get_or_insert_with(|| run.index_once()));
+            let goes_on = search(run.dir(), &self.needle, &mut index, &mut heard);
             let found_in_run = heard.in_run > 0;
             let mut tally = self.lock();
             tally.took = began.elapsed();
@@ -59,7 +59,7 @@ impl Task for Search {
             tally.runs_done += 1;
             tally.runs_with += usize::from(found_in_run);
         }
-        // The manifests were not counted beforehand.
+        // Files may have grown since they were measured.
         let mut tally = self.lock();
         if tally.runs_done == tally.runs {
             tally.bytes = tally.bytes_done;

@@ -47,7 +47,7 @@ impl Question {
         } else if summary.partial {
             sweep.unread += 1;
         } else {
-            let record = record(&run.index(), run, self.inquiry.depth());
+            let record = record(&run.index_once(), run, self.inquiry.depth());
             sweep.add(&self.inquiry.ask(&summary, &record));
         }
     }

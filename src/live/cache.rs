@@ -1,0 +1,92 @@
+//! What was known of the runs when the board last ran? One file for each root, outside of all run directories.
+//!
+//! An entry is a summary, and the stamps of the files it was made of: it counts only while they still look the same.
+//! The file may be deleted at any time. Another build of the board, a torn line, anything odd in it: runs are read again,
+//! and nothing else happens. It holds tasks and answers, so only its owner may read it.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::run::Run;
+use crate::analysis::summary::Summary;
+use crate::trace::Stamps;
+
+/// What a file holds, by run directory.
+pub(super) type Entries = HashMap<PathBuf, (Stamps, Summary)>;
+
+/// The first line of a file.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Head {
+    board: String,
+    root: PathBuf,
+}
+
+/// Every other line.
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    dir: PathBuf,
+    stamps: Stamps,
+    summary: Summary,
+}
+
+/// What was known of the runs below `root`, a path without links; nothing where there is no file that fits.
+pub(super) fn load(cache: &Path, root: &Path) -> Entries {
+    let read = || -> Option<Entries> {
+        let mut lines = BufReader::new(File::open(file(cache, root)).ok()?).lines().map_while(Result::ok);
+        let head: Head = serde_json::from_str(&lines.next()?).ok()?;
+        if head != (Head { board: build()?, root: root.to_owned() }) {
+            return None;
+        }
+        let entry = |line: String| serde_json::from_str::<Entry>(&line).ok();
+        Some(lines.filter_map(entry).map(|entry| (entry.dir, (entry.stamps, entry.summary))).collect())
+    };
+    read().unwrap_or_default()
+}
+
+/// Writes down what is known of those `runs` that are parked.
+///
+/// # Errors
+/// What the system says; a file that was there before stays as it was.
+pub(super) fn save<'a>(cache: &Path, root: &Path, runs: impl Iterator<Item = &'a Arc<Run>>) -> io::Result<()> {
+    let board = build().ok_or_else(|| io::Error::other("this program cannot tell which build it is"))?;
+    fs::create_dir_all(cache)?;
+    // Its owner alone may read a temporary file.
+    let file_beside = tempfile::NamedTempFile::new_in(cache)?;
+    let mut out = BufWriter::new(file_beside);
+    let mut line = |text: String| out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n"));
+    line(serde_json::to_string(&Head { board, root: root.to_owned() })?)?;
+    for run in runs {
+        let summary = run.summary();
+        // How long a run is silent is another answer tomorrow.
+        let Some(stamps) = run.stamps().filter(|_| summary.life.silence.is_none()) else { continue };
+        let entry = Entry { dir: run.dir().path().to_owned(), stamps, summary: Summary::clone(&summary) };
+        // A path that is no text cannot be written as JSON; its run is read again.
+        let Ok(text) = serde_json::to_string(&entry) else { continue };
+        if serde_json::from_str::<Entry>(&text).is_ok_and(|read| read.summary.is_like(&summary)) {
+            line(text)?;
+        }
+    }
+    let file_beside = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file_beside.persist(file(cache, root)).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// The file for `root`. Two roots of one name would only drive out each other: the head says whose it is.
+fn file(cache: &Path, root: &Path) -> PathBuf {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+    let mut hasher = DefaultHasher::new();
+    root.hash(&mut hasher);
+    cache.join(format!("{:016x}.jsonl", hasher.finish()))
+}
+
+/// This very program: another build may sum runs up in other words.
+fn build() -> Option<String> {
+    let program = fs::metadata(std::env::current_exe().ok()?).ok()?;
+    let made = program.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(format!("{} {} {}", env!("CARGO_PKG_VERSION"), program.len(), made.as_nanos()))
+}

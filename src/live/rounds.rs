@@ -1,0 +1,54 @@
+//! Whose turn is it? Runs that may change are looked at every second, the others one after the other.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::run::Run;
+use crate::model::RunKey;
+
+/// All runs, in the order in which they are looked at.
+#[derive(Debug, Default)]
+pub(super) struct Rounds {
+    /// Those that may grow, or of which something is not settled.
+    lively: BTreeMap<RunKey, Arc<Run>>,
+    /// All, the one that waited longest first.
+    ring: VecDeque<Arc<Run>>,
+}
+
+impl Rounds {
+    /// Adds a run that was not known.
+    pub(super) fn add(&mut self, run: Arc<Run>) {
+        self.ring.push_back(run);
+    }
+
+    /// Notes how lively a run is after a look at it.
+    pub(super) fn note(&mut self, run: &Arc<Run>) {
+        if run.is_lively() && !run.is_gone() {
+            self.lively.entry(run.key().clone()).or_insert_with(|| Arc::clone(run));
+        } else if self.lively.get(run.key()).is_some_and(|known| Arc::ptr_eq(known, run)) {
+            self.lively.remove(run.key());
+        }
+    }
+
+    /// The runs that may change.
+    pub(super) fn lively(&self) -> Vec<Arc<Run>> {
+        self.lively.values().cloned().collect()
+    }
+
+    /// How many runs there are, gone ones that had no turn since among them.
+    pub(super) fn len(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// The run that waited longest; gone ones leave here.
+    pub(super) fn next(&mut self) -> Option<Arc<Run>> {
+        while let Some(run) = self.ring.pop_front() {
+            if !run.is_gone() {
+                self.ring.push_back(Arc::clone(&run));
+                return Some(run);
+            }
+            self.note(&run);
+        }
+        None
+    }
+}
