@@ -88,6 +88,7 @@ fn help_of_every_command() {
           --token <TOKEN>   Ask for this token, 16 characters or more; BOARD_TOKEN keeps it out of the list of processes. Made and printed where others can reach the address
           --open            Open the board in the browser
           --poll <SECONDS>  Look at every file this often instead of waiting for the system to tell of changes
+          --no-cache        Keep no notes between starts; every run is read at the start
       -h, --help            Print help
     "#);
     insta::assert_snapshot!(help(&["list", "--help"]), @r#"

@@ -44,12 +44,13 @@ fn page_json_and_command_find_the_same() {
     let found = json["found"].as_u64().unwrap();
     assert!(found > 3 && json["runs"] == 3 && json["bytes_done"] == json["bytes"], "{json}");
     let hits = json["hits"].as_array().unwrap();
-    assert_eq!(hits.len() as u64, found);
+    // Of a line with very many, not all are kept.
+    assert!(hits.len() > 3 && hits.len() as u64 <= found);
 
     let page = Html::parse_document(board.get("/search?q=SCRIPT&limit=1000").text());
     let marks = texts(&page, "#found mark");
     assert_eq!(marks, hits.iter().map(|hit| hit["text"].as_str().unwrap()).collect::<Vec<_>>());
-    assert!(texts(&page, "#found [role=status]")[0].starts_with(&format!("{found} hits in ")), "{marks:?}");
+    assert!(texts(&page, "#found [role=status]")[0].contains(&format!("{found} hits in ")), "{marks:?}");
     let selector = Selector::parse("#found li > p > a").unwrap();
     for link in page.select(&selector).filter_map(|link| link.attr("href")) {
         assert_eq!(board.get(link).status, 200, "{link}");
@@ -67,7 +68,8 @@ fn page_json_and_command_find_the_same() {
     let text = search(&[&root, "script"]);
     assert_eq!(text.status.code(), Some(0));
     let lines = String::from_utf8(text.stdout).unwrap();
-    assert_eq!(lines.lines().count() as u64, found + 1, "{lines}");
+    let (hits_said, foot) = (lines.lines().filter(|line| line.contains(": ")).count(), lines.lines().last());
+    assert!(hits_said >= hits.len() && foot.is_some_and(|foot| foot.starts_with(&format!("{found} hits in "))), "{lines}");
     assert!(lines.lines().any(|line| line.starts_with("q060_html_injection  step ")), "{lines}");
 }
 

@@ -35,7 +35,7 @@ fn standing(state: State, found_in: Vec<InRun>, hits: usize, all: usize) -> Stan
 fn context(limit: usize) -> Context {
     Context {
         text: "needle".to_owned(),
-        typed: HOSTILE.to_owned(),
+        typed: "<script>alert(1)</script>".to_owned(),
         ignored: Vec::new(),
         limit,
         fault: None,
