@@ -54,24 +54,29 @@ pub fn select<'a, T: AsRef<Summary>>(
     limit: usize,
     after: Option<&str>,
 ) -> Selection<'a, T> {
-    let mut matching: Vec<Ranked<'a, T>> = all.iter().filter_map(|run| Ranked::new(run, query, sort)).collect();
-    matching.sort_unstable_by(|a, b| order(sort, (a.place, a.key), (b.place, b.key)));
+    let mut rows: Vec<Ranked<'a, T>> = all.iter().filter_map(|run| Ranked::new(run, query, sort)).collect();
+    let matched = rows.len();
     let cursor = after.map(|text| Cursor::parse(text, sort.by));
-    let before = match &cursor {
-        Some(Some(cursor)) => {
-            let at = (cursor.place(), cursor.key.as_str());
-            matching.partition_point(|row| order(sort, (row.place, row.key), at) != Ordering::Greater)
-        }
-        _ => 0,
-    };
-    let window = || matching.iter().skip(before).take(limit.max(1));
-    let last = window().next_back().filter(|_| before + limit.max(1) < matching.len());
+    if let Some(Some(cursor)) = &cursor {
+        let at = (cursor.place(), cursor.key.as_str());
+        rows.retain(|row| order(sort, (row.place, row.key), at) == Ordering::Greater);
+    }
+    let before = matched - rows.len();
+    // Only the window is put into order: it is small, and the list may not be.
+    let in_order = |a: &Ranked<'a, T>, b: &Ranked<'a, T>| order(sort, (a.place, a.key), (b.place, b.key));
+    let limit = limit.max(1);
+    let more = rows.len() > limit;
+    if more {
+        rows.select_nth_unstable_by(limit, in_order);
+        rows.truncate(limit);
+    }
+    rows.sort_unstable_by(in_order);
     Selection {
         total: all.len(),
-        matched: matching.len(),
+        matched,
         before,
-        rows: window().map(|row| row.run).collect(),
-        next: last.map(|row| cursor::write(row.place, row.key)),
+        rows: rows.iter().map(|row| row.run).collect(),
+        next: rows.last().filter(|_| more).map(|row| cursor::write(row.place, row.key)),
         after_ignored: cursor == Some(None),
     }
 }

@@ -77,9 +77,9 @@ pub(super) struct News {
 
 impl Run {
     /// A run that is not read yet. Its files are taken for quiet after `settle`.
-    pub(super) fn new(key: RunKey, path: String, dir: RunDir, settle: Duration) -> Self {
+    pub(super) fn new(key: &RunKey, path: String, dir: RunDir, settle: Duration) -> Self {
         let index = Arc::<Index>::default();
-        let unread = summary(&key, path.clone(), &index, Outside { now: now(), ..Outside::default() });
+        let unread = summary(key, path, &index, Outside { now: now(), ..Outside::default() });
         let reader = RunReader::settling(dir.clone(), settle);
         let run = Self::holding(dir, settle, Held::Open(Box::new(reader)), Summary { partial: true, ..unread });
         Self { index: RwLock::new(Some(index)), ..run }

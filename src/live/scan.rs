@@ -2,6 +2,8 @@
 //! now and then, and large files in pieces between all of these.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,7 +50,8 @@ pub(super) struct Scanner {
     options: Options,
     watcher: Option<notify::RecommendedWatcher>,
     fault: Option<String>,
-    by_dir: BTreeMap<PathBuf, Arc<Run>>,
+    /// Runs by the bytes of their directories' paths, so that those below a directory follow each other.
+    by_dir: BTreeMap<OsString, Arc<Run>>,
     /// Directories that came lately and hold no run yet: what is written before the system watches them is told by nobody.
     young: Vec<(PathBuf, Instant)>,
     backlog: VecDeque<Arc<Run>>,
@@ -57,6 +60,8 @@ pub(super) struct Scanner {
     /// When the cache is written next, if anything changed since it was.
     save_due: Instant,
     unsaved: bool,
+    /// Whether the roots were looked at.
+    looked: bool,
 }
 
 struct Root {
@@ -95,6 +100,7 @@ impl Scanner {
             settle: SETTLE,
             save_due: Instant::now(),
             unsaved: false,
+            looked: false,
         }
     }
 
@@ -130,6 +136,7 @@ impl Scanner {
         loop {
             let now = Instant::now();
             if now >= roots_due || (wanted && now >= rest_until) {
+                let again = !self.looked;
                 self.look_at_roots();
                 wanted = false;
                 let took = now.elapsed();
@@ -140,6 +147,9 @@ impl Scanner {
                 let every = if self.roots.iter().any(|root| root.fault) { LIVE_EVERY } else { ROOT_EVERY };
                 let every = every.min(self.poll_every().unwrap_or(every));
                 roots_due = if long { rest_until.max(now + every) } else { Instant::now() + every };
+                if again {
+                    roots_due = now;
+                }
             }
             if Instant::now() >= live_due {
                 self.look_at_runs();
@@ -167,7 +177,7 @@ impl Scanner {
         let mut rescan = inbox.rescan;
         for path in &inbox.paths {
             let parent = path.parent().unwrap_or(path);
-            match self.by_dir.get(parent) {
+            match self.by_dir.get(parent.as_os_str()) {
                 Some(run) if runs.iter().any(|known| Arc::ptr_eq(known, run)) => {}
                 Some(run) => runs.push(Arc::clone(run)),
                 // The file came before its new directory was watched, so this is the first word of a run.
@@ -178,7 +188,11 @@ impl Scanner {
                 None => {}
             }
             if inbox.rescan {
-                let below = self.by_dir.range(path.clone()..).take_while(|(dir, _)| dir.starts_with(path));
+                let bytes = path.as_os_str().as_encoded_bytes();
+                let from = (Bound::Included(path.as_os_str()), Bound::Unbounded);
+                let alike = self.by_dir.range::<OsStr, _>(from);
+                let alike = alike.take_while(|(dir, _)| dir.as_encoded_bytes().starts_with(bytes));
+                let below = alike.filter(|(dir, _)| Path::new(dir).starts_with(path));
                 runs.extend(below.map(|(_, run)| Arc::clone(run)));
                 dirs.insert(path);
             }
@@ -189,7 +203,7 @@ impl Scanner {
         }
         for run in runs {
             if inbox.rescan && !run.dir().has_files() {
-                self.by_dir.remove(run.dir().path());
+                self.by_dir.remove(run.dir().path().as_os_str());
                 self.leave(&run);
             } else {
                 self.refresh(&run);
@@ -212,14 +226,15 @@ impl Scanner {
             let Some(root) = self.roots.get_mut(at) else { continue };
             for (key, dir) in root.scanner.scan_below(dir) {
                 none = false;
-                if self.by_dir.contains_key(dir.path()) {
+                if self.by_dir.contains_key(dir.path().as_os_str()) {
                     continue;
                 }
                 let key = self.key(at, key);
                 // Two directories of one name are sorted out where all are known.
                 if self.shared.runs.read().is_ok_and(|runs| !runs.contains_key(&key)) {
-                    let path = dir.path().to_owned();
-                    let run = self.add(at, key, dir);
+                    let path = dir.path().as_os_str().to_owned();
+                    let run = self.follow_run(at, key, dir);
+                    self.show(std::slice::from_ref(&run));
                     self.by_dir.insert(path, run);
                 }
             }
@@ -230,10 +245,14 @@ impl Scanner {
     }
 
     pub(super) fn look_at_roots(&mut self) {
-        let mut found: BTreeMap<PathBuf, Arc<Run>> = BTreeMap::new();
+        let looked = std::mem::replace(&mut self.looked, true);
+        let mut found: BTreeMap<OsString, Arc<Run>> = BTreeMap::new();
         for at in 0..self.roots.len() {
-            // What comes between the two is then seen by one of them.
-            self.watch(at);
+            // What comes between the two is then seen by one of them. Only the first look comes before: people wait for it,
+            // and in a large root the watching takes longer than the look. The second one follows at once.
+            if looked {
+                self.watch(at);
+            }
             let Some(root) = self.roots.get_mut(at) else { continue };
             let look = root.scanner.scan();
             root.fault = look.fault.is_some();
@@ -274,30 +293,32 @@ impl Scanner {
         }
     }
 
-    /// Puts a run on the board.
-    fn add(&mut self, at: usize, key: RunKey, dir: RunDir) -> Arc<Run> {
+    /// Begins to follow a run that was not known.
+    fn follow_run(&mut self, at: usize, key: RunKey, dir: RunDir) -> Arc<Run> {
         let shown = self.roots.get(at).map_or_else(PathBuf::new, |root| {
             let below = dir.path().strip_prefix(dir.root()).unwrap_or(dir.path());
             if dir.is_root() { root.shown.clone() } else { root.shown.join(below) }
         });
         let shown = shown.to_string_lossy().into_owned();
         let run = Arc::new(match self.remembered(at, &dir) {
-            Some((stamps, summary)) => {
-                Run::parked(dir, self.settle, stamps, Summary { key: key.clone(), path: shown, ..summary })
-            }
-            None => Run::new(key.clone(), shown, dir, self.settle),
-        });
-        self.shared.raise(|revision| {
-            run.begin(revision);
-            if let Ok(mut runs) = self.shared.runs.write() {
-                runs.insert(key, Arc::clone(&run));
-            }
+            Some((stamps, summary)) => Run::parked(dir, self.settle, stamps, Summary { key, path: shown, ..summary }),
+            None => Run::new(&key, shown, dir, self.settle),
         });
         if !run.is_known() {
             self.backlog.push_back(Arc::clone(&run));
         }
         self.rounds.add(Arc::clone(&run));
         run
+    }
+
+    /// Puts runs on the board, all at once.
+    fn show(&self, fresh: &[Arc<Run>]) {
+        self.shared.raise(|revision| {
+            fresh.iter().for_each(|run| run.begin(revision));
+            if let Ok(mut runs) = self.shared.runs.write() {
+                runs.extend(fresh.iter().map(|run| (run.key().clone(), Arc::clone(run))));
+            }
+        });
     }
 
     /// What the last board knew of the run in `dir`, if it still holds.
@@ -322,20 +343,28 @@ impl Scanner {
     }
 
     /// Adds the runs that were not known, in the order of their keys.
-    fn take_in(&mut self, at: usize, look: Found, found: &mut BTreeMap<PathBuf, Arc<Run>>) {
+    fn take_in(&mut self, at: usize, look: Found, found: &mut BTreeMap<OsString, Arc<Run>>) {
         let (before, was_looked_at) = {
             let status = self.shared.status.read().map(|status| status.clone());
             status.map_or((None, false), |status| (status.roots.get(at).cloned(), status.first_look_done))
         };
+        let mut fresh = Vec::new();
         for (key, dir) in look.runs {
-            let path = dir.path().to_owned();
+            let path = dir.path().as_os_str().to_owned();
             // Where roots overlap, the first one has the run.
             if found.contains_key(&path) {
                 continue;
             }
             let known = self.by_dir.get(&path).cloned();
-            let run = known.unwrap_or_else(|| self.add(at, self.key(at, key), dir));
+            let run = known.unwrap_or_else(|| {
+                let run = self.follow_run(at, self.key(at, key), dir);
+                fresh.push(Arc::clone(&run));
+                run
+            });
             found.insert(path, run);
+        }
+        if !fresh.is_empty() {
+            self.show(&fresh);
         }
         let changed = before.is_none_or(|before| before.fault != look.fault || before.skipped != look.skipped);
         self.shared.set_status(|status| {

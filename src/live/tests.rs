@@ -39,7 +39,7 @@ fn damage_that_stays_is_told_once() {
     let root = tempfile::tempdir().unwrap();
     for manifest in ["", "{\"run_id\": ", "[1]"] {
         let dir = write_run(root.path(), "a", manifest);
-        let run = Run::new(RunKey::new("a"), "a".to_owned(), RunDir::alone(&dir), Duration::ZERO);
+        let run = Run::new(&RunKey::new("a"), "a".to_owned(), RunDir::alone(&dir), Duration::ZERO);
         assert!(run.refresh(1 << 20).changed);
         assert!(!run.refresh(1 << 20).changed, "{manifest}");
     }
@@ -139,7 +139,7 @@ fn a_cache_that_is_odd_is_as_good_as_none() {
 fn a_run_that_ended_is_parked_and_read_again_when_somebody_asks_or_it_changes() {
     let root = tempfile::tempdir().unwrap();
     let dir = write_old_run(root.path(), "a", "count");
-    let run = Run::new(RunKey::new("a"), "a".to_owned(), RunDir::alone(&dir), Duration::ZERO);
+    let run = Run::new(&RunKey::new("a"), "a".to_owned(), RunDir::alone(&dir), Duration::ZERO);
     assert!(run.refresh(1 << 20).changed);
     assert!(run.park() && run.is_parked());
     assert!(!run.refresh(1 << 20).changed, "nothing happened");
@@ -156,7 +156,7 @@ fn a_run_that_ended_is_parked_and_read_again_when_somebody_asks_or_it_changes() 
 fn what_a_parked_run_became_is_told_even_if_a_page_saw_it_first() {
     let root = tempfile::tempdir().unwrap();
     let dir = write_old_run(root.path(), "a", "count");
-    let run = Run::new(RunKey::new("a"), "a".to_owned(), RunDir::alone(&dir), Duration::ZERO);
+    let run = Run::new(&RunKey::new("a"), "a".to_owned(), RunDir::alone(&dir), Duration::ZERO);
     run.refresh(1 << 20);
     assert!(run.park());
     fs::write(dir.join("steps.jsonl"), "{\"step_id\": 0}\n{\"step_id\": 1}\n").unwrap();

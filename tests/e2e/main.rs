@@ -4,6 +4,7 @@
 
 #[path = "../support/board.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
+#[expect(dead_code, reason = "shared with the integration tests, which use more of it")]
 mod board;
 #[path = "../support/disk.rs"]
 mod disk;

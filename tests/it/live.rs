@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::board::Board;
-use crate::disk::{copy, corpus};
+use crate::disk::{copy, corpus, walk};
 use crate::sse::Stream;
 use crate::wait::{DEADLINE, until};
 use crate::writer::{Writer, append};
@@ -311,4 +311,32 @@ fn the_end_of_a_run_is_said_once() {
     assert!(first.contains("Run ended"), "{first}");
     assert!(!get(&pulse_of(&first)).contains("Run ended"), "the next news does not repeat it");
     assert!(!get(&pulse_of(&get("/runs/run"))).contains("Run ended"), "a page opened after the end does not say it");
+}
+
+#[test]
+fn a_second_start_with_a_cache_says_the_same() {
+    let (dir, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = dir.path().join("runs");
+    copy(&corpus(), &root);
+    for file in walk(&root).iter().filter(|path| path.is_file()) {
+        let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+        fs::File::options().append(true).open(file).unwrap().set_modified(hour_ago).unwrap();
+    }
+    let says = || {
+        let mut board = Board::serve_with_cache(&root, cache.path());
+        until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+        let list = lines(board.json("/api/runs?limit=1000"));
+        let runs: Vec<_> = listed(&board)
+            .into_iter()
+            .map(|(key, _)| lines(board.json(&format!("/api/runs/{}", key.replace('/', "%2F")))))
+            .collect();
+        assert_eq!(board.terminate("-TERM").code(), Some(0));
+        (list, runs)
+    };
+    let first = says();
+    assert!(walk(cache.path()).iter().any(|path| path.extension().is_some_and(|kind| kind == "jsonl")));
+    let revision =
+        |lines: &[String]| lines.iter().filter(|line| !line.contains("\"revision\"")).cloned().collect::<Vec<_>>();
+    let second = says();
+    assert_eq!((revision(&second.0), second.1), (revision(&first.0), first.1));
 }
