@@ -54,7 +54,7 @@ fn lines(
         Err(error) => return missing(file, &error, listener),
     };
     loop {
-        let block = match blocks.next() {
+        let block = match blocks.read() {
             Ok(Some(block)) => block,
             Ok(None) => break,
             Err(error) => return missing(file, &error, listener),

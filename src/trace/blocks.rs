@@ -62,7 +62,7 @@ impl Blocks {
     ///
     /// # Errors
     /// What the system says.
-    pub fn next(&mut self) -> io::Result<Option<Block<'_>>> {
+    pub fn read(&mut self) -> io::Result<Option<Block<'_>>> {
         self.forget(self.given);
         loop {
             if self.filled == self.buffer.len() && !self.make_room() {

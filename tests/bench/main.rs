@@ -17,6 +17,7 @@
 #![cfg(test)] // Always so; clippy lets tests unwrap where it sees this.
 
 #[path = "../support/board.rs"]
+#[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod board;
 #[path = "../e2e/cdp.rs"]
 mod cdp;

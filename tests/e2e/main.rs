@@ -3,7 +3,6 @@
 #![cfg(test)] // Always so; clippy lets tests unwrap where it sees this.
 
 #[path = "../support/board.rs"]
-#[expect(dead_code, reason = "shared with the tests, which use more of it")]
 #[expect(dead_code, reason = "shared with the integration tests, which use more of it")]
 mod board;
 #[path = "../support/disk.rs"]

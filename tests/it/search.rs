@@ -69,7 +69,10 @@ fn page_json_and_command_find_the_same() {
     assert_eq!(text.status.code(), Some(0));
     let lines = String::from_utf8(text.stdout).unwrap();
     let (hits_said, foot) = (lines.lines().filter(|line| line.contains(": ")).count(), lines.lines().last());
-    assert!(hits_said >= hits.len() && foot.is_some_and(|foot| foot.starts_with(&format!("{found} hits in "))), "{lines}");
+    assert!(
+        hits_said >= hits.len() && foot.is_some_and(|foot| foot.starts_with(&format!("{found} hits in "))),
+        "{lines}"
+    );
     assert!(lines.lines().any(|line| line.starts_with("q060_html_injection  step ")), "{lines}");
 }
 
