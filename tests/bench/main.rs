@@ -9,6 +9,7 @@
 //! | `engine` | the embedded engine: a step with the trace off and on, bytes a step | `--steps 1000` |
 //! | `why` | what is asked about one long run: its explanation, its page, other rules | `--steps 20000` |
 //! | `sweep` | other rules over many runs, and the run table meanwhile | `--runs 2000 --steps 100` |
+//! | `search` | a text in all runs: bytes a second, first hits, cancelling, the run table meanwhile | `--megabytes 2000` |
 //! | `replay` | one long run event by event, in a real browser: first paint, jumps, size of the document | `--steps 5000` |
 //! | `soak` | mixed load for long: memory, requests that failed, the picture at the end | `--minutes 30` |
 //!
@@ -18,6 +19,7 @@
 #![cfg(test)] // Always so; clippy lets tests unwrap where it sees this.
 
 #[path = "../support/board.rs"]
+#[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod board;
 #[path = "../e2e/cdp.rs"]
 mod cdp;
@@ -43,6 +45,7 @@ mod page;
 mod pulse;
 mod replay;
 mod report;
+mod search;
 mod soak;
 #[path = "../support/sse.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
@@ -55,7 +58,7 @@ mod why;
 mod writer;
 
 /// Every benchmark, in the order in which they run where none is named.
-const BENCHES: [(&str, fn(&Options)); 9] = [
+const BENCHES: [(&str, fn(&Options)); 10] = [
     ("live", live::run),
     ("crowd", crowd::run),
     ("many", many::run),
@@ -63,6 +66,7 @@ const BENCHES: [(&str, fn(&Options)); 9] = [
     ("engine", engine::run),
     ("why", why::run),
     ("sweep", sweep::run),
+    ("search", search::run),
     ("replay", replay::run),
     ("soak", soak::run),
 ];

@@ -42,9 +42,11 @@ mod live;
 mod pages;
 mod props;
 mod replay;
+mod requests;
 #[cfg(feature = "llm")]
 mod run;
 mod scores;
+mod search;
 mod share;
 mod state;
 mod sweep;
