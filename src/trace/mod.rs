@@ -5,6 +5,7 @@
 //! [`crate::model::Issue`]s. The writing half, [`RunWriter`], never reads, and refuses what a reader would stumble over.
 //! [`mod@format`] says what both agree on.
 
+mod blocks;
 mod dir;
 mod manifest;
 mod process;
@@ -16,6 +17,7 @@ mod sums;
 mod tail;
 mod write;
 
+pub use blocks::{Block, Blocks};
 pub use dir::{RunDir, Stamps};
 pub use manifest::MAX_MANIFEST_BYTES;
 pub use process::{host_name, is_running};

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::board::Board;
 use crate::client::{Client, differences_after};
 use crate::disk::{copy, corpus, walk};
+use crate::pulse::pulse_of;
 use crate::sse::Stream;
 use crate::wait::{DEADLINE, until};
 use crate::writer::{Writer, append};
@@ -292,14 +293,6 @@ fn a_signal_ends_streams_and_the_board() {
         watched.stream.ended();
         assert_eq!(status.code(), Some(0), "{signal}");
     }
-}
-
-/// The address that the pulse of a page asks next.
-fn pulse_of(page: &str) -> String {
-    let pulse = page.split("id=\"pulse\"").nth(1).expect("the page has a pulse");
-    let url =
-        pulse.split("hx-get=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("the pulse has an address");
-    url.replace("&#38;", "&").replace("&amp;", "&")
 }
 
 #[test]

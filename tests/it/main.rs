@@ -20,6 +20,8 @@ mod engine_runs;
 mod heavy;
 #[path = "../support/http.rs"]
 mod http;
+#[path = "../support/pulse.rs"]
+mod pulse;
 #[path = "../support/sse.rs"]
 mod sse;
 #[path = "../support/wait.rs"]
@@ -40,9 +42,11 @@ mod live;
 mod pages;
 mod props;
 mod replay;
+mod requests;
 #[cfg(feature = "llm")]
 mod run;
 mod scores;
+mod search;
 mod share;
 mod state;
 mod sweep;

@@ -57,7 +57,8 @@ impl Board {
         command
     }
 
-    fn spawn(mut command: Command, root: &Path) -> Self {
+    /// Runs `command`, which serves `root`.
+    pub(crate) fn spawn(mut command: Command, root: &Path) -> Self {
         let shown = format!("{command:?}");
         let mut child = command
             .env("NO_COLOR", "1")
@@ -90,6 +91,19 @@ impl Board {
         let response = self.get(path);
         assert_eq!(response.status, 200, "{path}: {}", response.text());
         response.json()
+    }
+
+    /// What it said so far, a line each with the name of the stream before it.
+    pub(crate) fn said(&self) -> String {
+        self.output.lock().map(|text| text.clone()).unwrap_or_default()
+    }
+
+    /// The memory it holds now, in bytes.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the board runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
     }
 
     /// The process id.
