@@ -83,7 +83,9 @@ fn streams(options: &Options) {
         })
         .collect();
     let open: Vec<Stream> = (0..count).map(|_| Stream::open(board.address, "/runs/live/events")).collect();
-    open.iter().for_each(|stream| drop(stream.next()));
+    for stream in &open {
+        stream.next();
+    }
     let (mut first, mut last) = (Samples::default(), Samples::default());
     for n in 0..appends {
         std::thread::sleep(PACE);

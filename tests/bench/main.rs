@@ -57,8 +57,10 @@ mod why;
 #[path = "../support/writer.rs"]
 mod writer;
 
+type Bench = fn(&Options);
+
 /// Every benchmark, in the order in which they run where none is named.
-const BENCHES: [(&str, fn(&Options)); 10] = [
+const BENCHES: [(&str, Bench); 10] = [
     ("live", live::run),
     ("crowd", crowd::run),
     ("many", many::run),
