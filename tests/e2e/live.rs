@@ -134,10 +134,10 @@ fn a_page_survives_a_restart_of_the_board() {
     assert!(fresh.eval(PICTURE).as_str().is_some_and(|picture| picture.contains("while the board was away")));
 }
 
-/// What a reader sees of a run, without what counts the seconds; captions of tables are not brought up to date.
+/// What a reader sees of a run, without what counts the seconds.
 const PICTURE: &str = "['#runhead', '#verdict-panel', '#tabs', '#steps', '#pending', '#stepview'].map(part => {
     const copy = document.querySelector(part).cloneNode(true);
-    for (const age of copy.querySelectorAll('[data-age], [data-since], .js, caption')) age.remove();
+    for (const age of copy.querySelectorAll('[data-age], [data-since], .js')) age.remove();
     return copy.textContent.replace(/\\s+/g, ' ').trim();
 }).join(' | ')";
 
