@@ -13,6 +13,7 @@ mod read;
 #[cfg(feature = "serve")]
 mod redact;
 mod root;
+mod sums;
 mod tail;
 mod write;
 

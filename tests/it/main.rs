@@ -4,6 +4,10 @@
 
 #[path = "../support/board.rs"]
 mod board;
+#[path = "../support/chance.rs"]
+mod chance;
+#[path = "../support/client.rs"]
+mod client;
 #[path = "../support/disk.rs"]
 mod disk;
 #[cfg(feature = "llm")]
@@ -16,6 +20,8 @@ mod engine_runs;
 mod heavy;
 #[path = "../support/http.rs"]
 mod http;
+#[path = "../support/pulse.rs"]
+mod pulse;
 #[path = "../support/sse.rs"]
 mod sse;
 #[path = "../support/wait.rs"]
@@ -28,6 +34,8 @@ mod cli;
 mod compare;
 mod demo;
 mod engine;
+#[cfg(unix)]
+mod faults;
 mod format;
 mod killed;
 mod live;

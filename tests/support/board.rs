@@ -34,8 +34,13 @@ impl Board {
 
     /// Serves `root` on `port`.
     pub(crate) fn serve_on(root: &Path, port: u16) -> Self {
+        Self::serve_with(root, port, &[])
+    }
+
+    /// Serves `root` on `port` with more arguments.
+    pub(crate) fn serve_with(root: &Path, port: u16, args: &[&str]) -> Self {
         let mut command = Self::command(root);
-        command.args(["--no-cache", "--port", &port.to_string()]);
+        command.args(["--no-cache", "--port", &port.to_string()]).args(args);
         Self::spawn(command, root)
     }
 
