@@ -12,6 +12,7 @@ pub mod number;
 pub mod query;
 pub mod replay;
 pub mod scores;
+pub mod search;
 pub mod select;
 pub mod state;
 pub mod summary;

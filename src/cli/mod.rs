@@ -19,6 +19,7 @@ mod outline;
 #[cfg(feature = "llm")]
 mod run;
 mod scores;
+mod search;
 mod serve;
 mod show;
 mod state;
@@ -43,6 +44,7 @@ pub struct Args {
 enum Command {
     Serve(serve::Args),
     List(list::Args),
+    Search(search::Args),
     Show(show::Args),
     State(state::Args),
     Why(why::Args),
@@ -95,6 +97,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
     let done = match args.command {
         Command::Serve(args) => serve::run(&args, out).map_err(Failure::from),
         Command::List(args) => list::run(args, look, out),
+        Command::Search(args) => search::run(&args, look, out),
         Command::Show(args) => show::run(&args, look, out),
         Command::State(args) => state::run(&args, look, out),
         Command::Why(args) => why::run(&args, look, out),

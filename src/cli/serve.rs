@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Kind, Result};
 use crate::live::{Library, Options};
-use crate::web::{Address, serve};
+use crate::web::{Address, Token, serve};
 
 /// Serve the web board until Ctrl-C
 #[derive(Debug, clap::Args)]
@@ -20,6 +20,10 @@ pub(super) struct Args {
     /// The port to listen on; 0 takes a free one
     #[arg(long, default_value_t = 8765)]
     port: u16,
+    /// Ask for this token, 16 characters or more; BOARD_TOKEN keeps it out of the list of processes.
+    /// Made and printed where others can reach the address
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<String>,
     /// Open the board in the browser
     #[arg(long)]
     open: bool,
@@ -36,29 +40,43 @@ pub(super) struct Args {
 /// # Errors
 /// A root that is a file; an address that cannot be used.
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
+    let token = token(args)?;
     for root in &args.roots {
         check(root)?;
     }
     let cache = if args.no_cache { None } else { cache_dir() };
     let library = Library::open(args.roots.clone(), Options { poll: args.poll, cache });
     let address = Address { host: args.host.clone(), port: args.port };
-    serve(library, &address, |local| {
+    serve(library, &address, token, |ready| {
         let host = if args.host.contains(':') { format!("[{}]", args.host) } else { args.host.clone() };
-        let url = format!("http://{host}:{}/", local.port());
-        writeln!(out, "board: listening on {url}")
-            .and_then(|()| out.flush())
-            .map_err(|error| Error::new(Kind::Unreadable, "cannot write the address to stdout").because(error))?;
-        if !local.ip().is_loopback() {
+        let url = format!("http://{host}:{}/", ready.local.port());
+        let key = ready.made.map(|made| format!("{url}?token={}", made.reveal()));
+        let said = writeln!(out, "board: listening on {url}")
+            .and_then(|()| key.as_ref().map_or(Ok(()), |key| writeln!(out, "board: open {key}")))
+            .and_then(|()| out.flush());
+        said.map_err(|error| Error::new(Kind::Unreadable, "cannot write the address to stdout").because(error))?;
+        if !ready.local.ip().to_canonical().is_loopback() {
             tracing::warn!(
-                "everybody who can reach this machine can read the traces; leave out --host to keep them to yourself"
+                "other machines can reach this address; the token keeps strangers out, but traces and token cross the \
+                 network as they are; leave out --host to keep them on this machine"
             );
         }
         if args.open {
-            open(&url);
+            open(key.as_deref().unwrap_or(&url));
         }
         Ok(())
     })?;
     Ok(0)
+}
+
+/// The token that was asked for; the option counts before the environment.
+fn token(args: &Args) -> Result<Option<Token>> {
+    let given = match &args.token {
+        Some(token) => Some(token.clone()),
+        None => std::env::var_os("BOARD_TOKEN").map(|token| token.to_string_lossy().into_owned()),
+    };
+    let token = given.as_deref().map(Token::new).transpose();
+    token.map_err(|error| error.hint("leave out --token and BOARD_TOKEN to have one made where one is needed"))
 }
 
 /// A root that is not there yet is waited for; one that can never hold runs is a mistake.

@@ -8,6 +8,7 @@ mod hints;
 mod rounds;
 mod run;
 mod scan;
+mod search;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 pub use run::Run;
+pub use search::{Listener, search};
 
 use crate::model::RunKey;
 use crate::trace::Skipped;

@@ -259,7 +259,8 @@ impl Run {
         delta.restarted
             || delta.step_confirmed
             || delta.event_confirmed
-            || delta.manifest.as_ref().is_some_and(|manifest| manifest != index.manifest())
+            // Of a manifest that was read anew, something else is there to be shown.
+            || delta.manifest.as_ref().is_some_and(|manifest| manifest.get().is_some() || manifest != index.manifest())
             || !(delta.steps.is_empty() && delta.events.is_empty() && delta.issues.is_empty())
             || delta.passing != index.passing_issues()
             || delta.more != index.is_partial()

@@ -40,7 +40,7 @@ pub(super) struct Stamp {
 pub struct Stamps(pub(super) [Option<Stamp>; 3]);
 
 /// A file changed more recently than this may change again within one tick of its file system's clock.
-const TICK: Duration = Duration::from_secs(2);
+pub(super) const TICK: Duration = Duration::from_secs(2);
 
 impl Stamp {
     pub(super) fn of(metadata: &Metadata) -> Self {
@@ -50,6 +50,11 @@ impl Stamp {
             modified: metadata.modified().ok(),
             changed: changed(metadata),
         }
+    }
+
+    /// For how long the file has been as it is, by its own word; a time in the future says nothing.
+    pub(super) fn age(&self) -> Option<Duration> {
+        self.modified?.elapsed().ok()
     }
 }
 
@@ -64,10 +69,9 @@ impl Stamps {
         Some(Self([stamp(TraceFile::Manifest)?, stamp(TraceFile::Steps)?, stamp(TraceFile::Events)?]))
     }
 
-    /// Whether any change from now on shows in the stamps. A time in the future says nothing.
+    /// Whether any change from now on shows in the stamps.
     pub fn are_settled(&self) -> bool {
-        let age = |stamp: &Stamp| stamp.modified.and_then(|modified| modified.elapsed().ok());
-        self.0.iter().flatten().all(|stamp| age(stamp).is_some_and(|age| age > TICK))
+        self.0.iter().flatten().all(|stamp| stamp.age().is_some_and(|age| age > TICK))
     }
 }
 

@@ -1,10 +1,11 @@
 //! What does `manifest.json` say now? It is rewritten in place, so a look may meet an empty or a cut file.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::dir::{RunDir, Stamp};
+use super::dir::{RunDir, Stamp, TICK};
 use crate::model::{Issue, IssueKind, Manifest, ManifestState, TraceFile};
 
 /// A larger manifest is not read. The largest real ones, with four copies of a long tool list, have some 100 KB.
@@ -14,7 +15,11 @@ pub const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 #[derive(Debug, Default)]
 pub(super) struct ManifestTail {
     seen: Option<Stamp>,
+    /// When another stamp was seen last, until the file was read once more after that.
+    fresh: Option<Instant>,
     good: bool,
+    /// The hash of the last good content: pages show all of it, also what is not read out of it.
+    text: u64,
     run_id: Option<Box<str>>,
     /// What is wrong with the file as it is now, and since when.
     fault: Option<(Issue, Instant)>,
@@ -30,15 +35,23 @@ impl ManifestTail {
             Err(error) => return self.gone(&error),
         };
         let seen = Stamp::of(&metadata);
-        // A faulty file is looked at again even when its time did not move: clocks of file systems are coarse.
-        if self.seen == Some(seen) && self.fault.is_none() {
+        // A file that was rewritten a moment ago is read once more although its stamp did not move: clocks of file
+        // systems are coarse. A faulty one is read at each look.
+        let due = self.fresh.is_some_and(|since| since.elapsed() >= TICK);
+        if self.seen == Some(seen) && self.fault.is_none() && !due {
             return None;
         }
+        self.fresh = (self.seen != Some(seen) && seen.age().is_none_or(|age| age < TICK)).then(Instant::now);
         self.seen = Some(seen);
         let read = dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES);
-        match read.map_err(|error| (IssueKind::Unreadable, error.to_string())).and_then(|text| Manifest::read(&text)) {
-            Ok((manifest, remarks)) => {
-                self.good = true;
+        let read = read.map_err(|error| (IssueKind::Unreadable, error.to_string()));
+        match read.and_then(|text| Manifest::read(&text).map(|read| (hash(&text), read))) {
+            Ok((text, _)) if self.good && self.text == text => {
+                self.fault = None;
+                None
+            }
+            Ok((text, (manifest, remarks))) => {
+                (self.good, self.text) = (true, text);
                 self.run_id = manifest.run_id.clone();
                 self.fault = None;
                 self.notes = remarks.into_iter().map(|(kind, reason)| issue(kind, reason)).collect();
@@ -85,8 +98,15 @@ impl ManifestTail {
     /// Whether another look is due although no file changed: a fault may be a rewrite under way, and is told once it is
     /// older than `settle`.
     pub(super) fn wants_another_look(&self, settle: Duration) -> bool {
-        self.fault.as_ref().is_some_and(|(_, since)| since.elapsed() <= settle + Duration::from_secs(1))
+        let fault = self.fault.as_ref().is_some_and(|(_, since)| since.elapsed() <= settle + Duration::from_secs(1));
+        fault || self.fresh.is_some()
     }
+}
+
+fn hash(text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn issue(kind: IssueKind, reason: String) -> Issue {

@@ -5,6 +5,7 @@
 //! [`crate::model::Issue`]s. The writing half, [`RunWriter`], never reads, and refuses what a reader would stumble over.
 //! [`mod@format`] says what both agree on.
 
+mod blocks;
 mod dir;
 mod manifest;
 mod process;
@@ -12,9 +13,11 @@ mod read;
 #[cfg(feature = "serve")]
 mod redact;
 mod root;
+mod sums;
 mod tail;
 mod write;
 
+pub use blocks::{Block, Blocks};
 pub use dir::{RunDir, Stamps};
 pub use manifest::MAX_MANIFEST_BYTES;
 pub use process::{host_name, is_running};

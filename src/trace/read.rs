@@ -56,7 +56,8 @@ impl RunReader {
         &self.dir
     }
 
-    /// Whether another look may find something although no file changes: an unfinished line that may turn out whole.
+    /// Whether another look may find something although no file changes: an unfinished line that may turn out whole, or
+    /// bytes that are to be compared once more.
     pub fn is_unsettled(&self) -> bool {
         self.unsettled
     }

@@ -8,7 +8,8 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::dir::{RunDir, Stamp, read_at, read_exact_at};
+use super::dir::{RunDir, Stamp, TICK, read_at, read_exact_at};
+use super::sums::{BLOCK_BYTES, Sums};
 use crate::model::index::FileState;
 use crate::model::{MAX_LINE_BYTES, Span, TraceFile};
 
@@ -16,6 +17,8 @@ use crate::model::{MAX_LINE_BYTES, Span, TraceFile};
 const CHUNK_BYTES: usize = 1 << 20;
 /// How many bytes before the offset, and at the start of the file, are compared to notice a rewritten file.
 const MARK_BYTES: u64 = 64;
+/// So many blocks that were read before are compared while the file is quiet, each time somebody looks.
+const QUIET_BLOCKS: usize = 4;
 
 /// A position in a growing file.
 #[derive(Debug)]
@@ -32,6 +35,10 @@ pub(super) struct Tail {
     /// Copies of bytes that must still be there: at the start, and before `offset`.
     head: Vec<u8>,
     mark: Vec<u8>,
+    /// What stands for the bytes between the two.
+    sums: Sums,
+    /// How many blocks must still be compared, because the file changed and nothing says that it only grew.
+    doubted: usize,
     /// When the file was last seen to change.
     changed: Instant,
     /// Where the last line begins, if it was handed out without its LF.
@@ -45,7 +52,10 @@ pub(super) struct Tail {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum News {
     Nothing,
-    Changed,
+    /// It is seen for the first time, or there is more of it.
+    Grown,
+    /// Something changed, and there is no more of it than before.
+    Touched,
     /// Another file stands under the name.
     Replaced,
 }
@@ -88,6 +98,8 @@ impl Tail {
             lines: 0,
             head: Vec::new(),
             mark: Vec::new(),
+            sums: Sums::default(),
+            doubted: 0,
             changed: Instant::now(),
             provisional: None,
             rest_judged: false,
@@ -102,7 +114,7 @@ impl Tail {
 
     /// Whether another look may find something although the file does not change.
     pub(super) fn is_unsettled(&self, look: &Look) -> bool {
-        self.more || (look.rest > 0 && !self.rest_judged)
+        self.more || self.doubted > 0 || (look.rest > 0 && !self.rest_judged)
     }
 
     /// Hands out new lines, reading at most about `limit` bytes.
@@ -128,14 +140,15 @@ impl Tail {
         };
         let news = self.notice(&metadata);
         let judged = self.offset >= metadata.len() || self.provisional.is_some() || self.rest_judged;
-        if news == News::Nothing && !self.more && judged {
+        if news == News::Nothing && !self.more && judged && !self.may_compare() {
             return Ok(self.state(metadata.len(), Look::default()));
         }
         if self.offset > 0 && (news == News::Replaced || metadata.len() < self.offset) {
             return Ok(Look { restarted: true, ..Look::default() });
         }
+        let in_pieces = self.more;
         let file = dir.open(self.file)?;
-        if !self.still_the_same(&file)? {
+        if !self.still_the_same(&file)? || !self.compare(&file, news, limit)? {
             return Ok(Look { restarted: true, ..Look::default() });
         }
         // No mark guards what stands after the last line: it is searched anew, unless it is long and only grew.
@@ -153,6 +166,9 @@ impl Tail {
         let size = self.read_lines(&file, metadata.len(), limit, &mut on_line)?.max(metadata.len());
         if !self.more && size > self.offset && self.changed.elapsed() >= settle {
             self.hand_out_rest(&file, size, is_record, on_line)?;
+        }
+        if (news != News::Nothing || in_pieces) && self.changed.elapsed() < settle.max(TICK) {
+            self.doubted = self.sums.len();
         }
         if self.head.is_empty() {
             self.head = bytes_at(&file, 0, self.offset.min(MARK_BYTES))?;
@@ -178,12 +194,39 @@ impl Tail {
         self.rest_judged = false;
         self.changed = Instant::now();
         if before.is_none()
-            && let Some(age) = seen.modified.and_then(|modified| modified.elapsed().ok())
+            && let Some(age) = seen.age()
         {
             // A file that was quiet before the board came need not be quiet once more.
             self.changed = self.changed.checked_sub(age).unwrap_or(self.changed);
         }
-        if before.is_some_and(|before| before.id != seen.id) { News::Replaced } else { News::Changed }
+        match before {
+            Some(before) if before.id != seen.id => News::Replaced,
+            Some(before) if before.size >= seen.size => News::Touched,
+            _ => News::Grown,
+        }
+    }
+
+    /// Whether there is something to compare, and the file is quiet: what changes within one tick of the file system
+    /// after the look would have the same stamp.
+    fn may_compare(&self) -> bool {
+        self.doubted > 0 && !self.more && self.changed.elapsed() >= TICK
+    }
+
+    /// Compares what was read before with the file; says whether it is the same.
+    ///
+    /// Where the file grew, one block is enough for now: the rest is compared once it is quiet, so that a run that
+    /// appends for hours is not read over and over.
+    fn compare(&mut self, file: &File, news: News, limit: u64) -> io::Result<bool> {
+        let count = match news {
+            News::Nothing if self.may_compare() => QUIET_BLOCKS,
+            News::Nothing | News::Replaced => 0,
+            News::Grown => 1,
+            News::Touched => usize::try_from(limit / BLOCK_BYTES).unwrap_or(usize::MAX),
+        };
+        if news == News::Nothing {
+            self.doubted = self.doubted.saturating_sub(count);
+        }
+        self.sums.agree(file, count)
     }
 
     fn still_the_same(&self, file: &File) -> io::Result<bool> {
@@ -199,6 +242,7 @@ impl Tail {
             return Ok(None);
         }
         if next == *b"\n" {
+            self.sums.add(self.offset, &next);
             self.offset += 1;
             self.scanned = self.offset;
             self.provisional = None;
@@ -258,6 +302,12 @@ impl Tail {
 
     fn hand_out(&mut self, span: Span, bytes: Option<&[u8]>, provisional: bool, on_line: &mut impl FnMut(Line<'_>)) {
         self.lines += 1;
+        if let Some(bytes) = bytes {
+            self.sums.add(span.offset, bytes);
+        }
+        if !provisional {
+            self.sums.add(span.offset + span.len, b"\n");
+        }
         on_line(Line { span, number: self.lines, bytes, provisional });
     }
 

@@ -53,6 +53,99 @@ fn an_unfinished_line_may_be_rewritten() {
     }
 }
 
+fn phases(index: &Index, name: &str) -> usize {
+    index.events().iter().filter(|event| index.name(event.phase) == name).count()
+}
+
+fn restarted(index: &Index) -> usize {
+    index.issues().count(IssueKind::Restarted)
+}
+
+/// Writes `lines` events, reads them and changes the letter at `at`.
+fn changed_inside(lines: usize, at: usize) -> (tempfile::TempDir, RunReader, Index) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("events.jsonl");
+    let mut text: String = (0..lines).map(|n| event(n) + "\n").collect();
+    fs::write(&path, &text).unwrap();
+    let (mut reader, mut index) = (reader(&dir, Duration::from_secs(3600)), Index::default());
+    index.apply(reader.refresh(ALL));
+    let at = at + text[at..].find("ACT").unwrap();
+    text.replace_range(at..at + 3, "END");
+    fs::write(&path, text).unwrap();
+    (dir, reader, index)
+}
+
+#[test]
+fn what_changes_between_both_ends_of_a_file_is_read_again() {
+    let (_dir, mut reader, mut index) = changed_inside(100, 3_000);
+    assert_eq!(phases(&index, "END"), 0);
+    index.apply(reader.refresh(ALL));
+    assert_eq!(phases(&index, "END"), 1);
+    assert_eq!((restarted(&index), index.events().len()), (1, 100));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_time_set_back_hides_no_change() {
+    let (dir, mut reader, mut index) = changed_inside(100, 3_000);
+    let path = dir.path().join("events.jsonl");
+    index.apply(reader.refresh(ALL));
+    assert_eq!(phases(&index, "END"), 1);
+    let time = fs::metadata(&path).unwrap().modified().unwrap();
+    let text = fs::read_to_string(&path).unwrap().replace("END", "ACT");
+    fs::write(&path, text).unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    index.apply(reader.refresh(ALL));
+    assert_eq!(phases(&index, "END"), 0);
+}
+
+#[test]
+fn a_file_that_is_only_touched_is_not_read_again() {
+    let (dir, mut reader, mut index) = changed_inside(100, 3_000);
+    index.apply(reader.refresh(ALL));
+    let hour = std::time::SystemTime::now() + Duration::from_secs(3600);
+    fs::File::options().write(true).open(dir.path().join("events.jsonl")).unwrap().set_modified(hour).unwrap();
+    let delta = reader.refresh(ALL);
+    assert!(!delta.restarted && delta.events.is_empty());
+}
+
+#[test]
+fn what_changes_while_a_file_grows_is_found_once_it_is_quiet() {
+    use std::io::Write as _;
+    let (dir, mut reader, mut index) = changed_inside(9_000, 400_000);
+    let mut file = fs::OpenOptions::new().append(true).open(dir.path().join("events.jsonl")).unwrap();
+    writeln!(file, "{}", event(9_000)).unwrap();
+    index.apply(reader.refresh(ALL));
+    assert_eq!((restarted(&index), index.events().len()), (0, 9_001), "one block is compared, and it is another one");
+    let start = std::time::Instant::now();
+    while restarted(&index) == 0 {
+        assert!(reader.is_unsettled() && start.elapsed() < Duration::from_secs(20));
+        index.apply(reader.refresh(ALL));
+    }
+    assert_eq!(phases(&index, "END"), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_manifest_of_the_same_size_and_time_is_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("manifest.json");
+    fs::write(&path, r#"{"run_id": "one"}"#).unwrap();
+    let time = std::time::SystemTime::now() - Duration::from_secs(3600);
+    let set_back = || fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    set_back();
+    let (mut reader, mut index) = (reader(&dir, Duration::ZERO), Index::default());
+    index.apply(reader.refresh(ALL));
+    fs::write(&path, r#"{"run_id": "two"}"#).unwrap();
+    set_back();
+    index.apply(reader.refresh(ALL));
+    assert_eq!(index.manifest().get().unwrap().run_id.as_deref(), Some("two"));
+    fs::write(&path, r#"{"run_id": "two"}"#).unwrap();
+    assert!(reader.refresh(ALL).manifest.is_none(), "the same again is nothing new");
+    fs::write(&path, r#"{"run_id": "two", "what nobody reads": 1}"#).unwrap();
+    assert!(reader.refresh(ALL).manifest.is_some());
+}
+
 /// A step as the engine writes it, with every key that readers know.
 fn step(step_id: u64) -> Value {
     json!({

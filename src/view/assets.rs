@@ -29,6 +29,7 @@ const STYLE: &str = concat!(
     include_str!("../../static/pages/compare.css"),
     include_str!("../../static/pages/state.css"),
     include_str!("../../static/pages/scores.css"),
+    include_str!("../../static/pages/search.css"),
 );
 
 macro_rules! asset {

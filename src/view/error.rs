@@ -25,6 +25,8 @@ pub struct ErrorPage {
     pub detail: String,
     /// Advice, one sentence each.
     pub hints: Vec<String>,
+    /// Whether it asks for the board's token.
+    pub asks_token: bool,
     /// Things that are there and have a similar name.
     pub close: Vec<CloseName>,
     /// Ways on; the first is the main one. Never empty.

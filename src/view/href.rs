@@ -43,6 +43,11 @@ pub fn sweep(query: &str) -> String {
     with_query("/whatif", &[("q", query)])
 }
 
+/// A text in the runs that a query selects.
+pub fn search(text: &str, query: &str) -> String {
+    with_query("/search", &[("q", text), ("in", query)])
+}
+
 /// Two runs beside each other.
 pub const COMPARE: &str = "/compare";
 /// Two runs row by row.

@@ -26,6 +26,7 @@ pub mod replay;
 pub mod run;
 pub mod runs;
 pub mod scores;
+pub mod search;
 pub mod sign;
 pub mod state;
 pub mod state_diff;
@@ -78,6 +79,8 @@ pub enum Place {
     Scores,
     /// Other rules over many runs.
     WhatIf,
+    /// A text in all runs.
+    Search,
     /// None of them, as on an error page.
     #[default]
     None,
@@ -89,7 +92,7 @@ impl Place {
         match self {
             Place::Runs => Some("page"),
             Place::Run => Some("true"),
-            Place::Compare | Place::Scores | Place::WhatIf | Place::None => None,
+            Place::Compare | Place::Scores | Place::WhatIf | Place::Search | Place::None => None,
         }
     }
 
@@ -106,6 +109,11 @@ impl Place {
     /// The value of `aria-current` on the link to other rules over many runs.
     pub fn current_whatif(self) -> Option<&'static str> {
         (self == Place::WhatIf).then_some("page")
+    }
+
+    /// The value of `aria-current` on the link to the search of all runs.
+    pub fn current_search(self) -> Option<&'static str> {
+        (self == Place::Search).then_some("page")
     }
 }
 

@@ -429,19 +429,19 @@ fn hostile_text_stays_text() {
     let pages =
         [RunsBody::Table(Box::new(hostile())), RunsBody::Table(Box::new(no_match)), RunsBody::Empty(Box::new(empty))]
             .map(|body| RunsPage { shell: shell(), pulse: pulse(), body }.render().unwrap());
-    let close = CloseName { name: text(), href: href::run(HOSTILE), note: text() };
     let error = ErrorPage {
         shell: shell(),
         pulse: Some(pulse()),
-        status: 404,
+        asks_token: true,
         title: text(),
         thing: Some(text()),
         detail: text(),
         hints: vec![text()],
-        close: vec![close],
+        close: vec![CloseName { name: text(), href: href::run(HOSTILE), note: text() }],
         links: vec![Link { text: text(), href: href::runs(HOSTILE) }],
         checked: vec![(text(), text())],
         incident: Some(text()),
+        ..ErrorPage::default()
     };
     for html in pages.into_iter().chain([error.render().unwrap()]) {
         let tags = check_page(&html);

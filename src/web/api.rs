@@ -3,13 +3,10 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
 use axum::extract::{OriginalUri, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 
 use super::AppState;
 use super::error::WebError;
@@ -127,44 +124,15 @@ pub(super) async fn why(State(state): State<AppState>, RunParam(run): RunParam) 
 }
 
 /// `GET /api/runs/{key}/raw`: written while it is read, since the files may be larger than the memory.
-pub(super) async fn raw(RunParam(run): RunParam) -> Response {
-    let (sender, receiver) = mpsc::channel::<Result<Bytes, io::Error>>(4);
-    tokio::task::spawn_blocking(move || {
-        let mut out = io::BufWriter::with_capacity(1 << 16, Chunks::new(sender.clone()));
-        if let Err(error) = write_raw(&run, &mut out).and_then(|()| out.flush()) {
-            // The reader sees a broken answer, not a document that only looks complete.
-            let _ = sender.blocking_send(Err(error));
-        }
-    });
-    ([(CONTENT_TYPE, "application/json")], Body::from_stream(ReceiverStream::new(receiver))).into_response()
+pub(super) async fn raw(State(state): State<AppState>, RunParam(run): RunParam) -> Response {
+    let body = super::download::body(&state, move |out| write_raw(&run, out)).await;
+    answer(&state, body.map(|body| ([(CONTENT_TYPE, "application/json")], body).into_response()))
 }
 
-fn write_raw(run: &Arc<Run>, out: &mut impl Write) -> io::Result<()> {
+fn write_raw(run: &Arc<Run>, mut out: &mut dyn Write) -> io::Result<()> {
     let manifest = run.manifest().ok();
     let lines = |file| run.dir().read_lines(file).ok();
-    wire::write_raw(out, manifest.as_deref(), lines(TraceFile::Steps), lines(TraceFile::Events))
-}
-
-/// Hands what is written to the connection, and waits while it is slow.
-pub(super) struct Chunks {
-    pub(super) sender: mpsc::Sender<Result<Bytes, io::Error>>,
-}
-
-impl Chunks {
-    pub(super) fn new(sender: mpsc::Sender<Result<Bytes, io::Error>>) -> Self {
-        Self { sender }
-    }
-}
-
-impl Write for Chunks {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let sent = self.sender.blocking_send(Ok(Bytes::copy_from_slice(bytes)));
-        sent.map(|()| bytes.len()).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    wire::write_raw(&mut out, manifest.as_deref(), lines(TraceFile::Steps), lines(TraceFile::Events))
 }
 
 #[derive(Debug, Serialize)]

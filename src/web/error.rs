@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use askama::Template as _;
-use axum::http::header::{CONTENT_TYPE, HeaderValue};
+use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use axum::http::{Response as HttpResponse, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 use serde::Serialize;
@@ -31,6 +31,8 @@ struct Refusal {
     links: Vec<Link>,
     /// The run that may appear later.
     awaited: Option<String>,
+    /// Whether it goes to somebody who may know nothing of this machine.
+    outside: bool,
     incident: Option<String>,
 }
 
@@ -57,6 +59,7 @@ impl WebError {
             close: Vec::new(),
             links: Vec::new(),
             awaited: None,
+            outside: false,
             incident: None,
         }))
     }
@@ -109,12 +112,24 @@ impl WebError {
         self
     }
 
+    /// The answer goes to whoever asked, which may be another site or a stranger: it names no directory of this machine.
+    pub(super) fn for_strangers(mut self) -> Self {
+        self.0.outside = true;
+        self
+    }
+
     /// The answer: a problem document for the API, else a page.
     pub(super) fn respond(self, state: &AppState, api: bool) -> Response {
         let mut response = if api { self.0.problem() } else { self.0.page(state) };
         *response.status_mut() = self.0.status;
-        if self.0.status == StatusCode::METHOD_NOT_ALLOWED {
-            response.headers_mut().insert("allow", HeaderValue::from_static("GET, HEAD"));
+        let more = match self.0.status {
+            StatusCode::METHOD_NOT_ALLOWED => Some((ALLOW, "GET, HEAD")),
+            // The name tells a second board that this is one.
+            StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer realm=\"board\"")),
+            _ => None,
+        };
+        if let Some((name, value)) = more {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
         response
     }
@@ -150,7 +165,7 @@ impl Refusal {
         let page = ErrorPage {
             shell: Shell {
                 title: format!("{} {}", self.status.as_u16(), self.named_title()),
-                root: super::pages::shown_roots(state),
+                root: if self.outside { String::new() } else { super::pages::shown_roots(state) },
                 stream: pulse.as_ref().map(|_| "/events".to_owned()),
                 revision,
                 boot: state.boot.to_string(),
@@ -162,6 +177,7 @@ impl Refusal {
             thing: self.thing.clone(),
             detail: self.detail.clone(),
             hints: self.hints.clone(),
+            asks_token: self.status == StatusCode::UNAUTHORIZED,
             close: self.close.clone(),
             links,
             checked: Vec::new(),

@@ -55,6 +55,10 @@ async fn feed(
             sent = sender.send(Ok(Event::default().event("rev").data(message))) => if sent.is_err() { return },
             _ = stopping.wait_for(|stop| *stop) => break,
         }
+        // Where the directory comes back it is another run: whoever listens has to ask for it anew.
+        if run.as_deref().is_some_and(Run::is_gone) {
+            break;
+        }
         tokio::select! {
             changed = revision.changed() => if changed.is_err() { break },
             _ = stopping.wait_for(|stop| *stop) => break,

@@ -1,18 +1,14 @@
 //! A run as one file to keep or to send: `/runs/{key}/export.html`. Sent as a download: the file carries its own policy,
 //! and the board's, which forbids every inline script, would break it in place.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 
 use super::AppState;
-use super::api::Chunks;
 use super::error::WebError;
 use super::extract::{Params, RunParam};
 use super::pages::now;
@@ -34,19 +30,17 @@ pub(super) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
     }
     let redact = params.text("redact") == "1";
     let name = file_name(run.key().as_str());
-    let (sender, receiver) = mpsc::channel(4);
-    tokio::task::spawn_blocking(move || {
-        let mut out = io::BufWriter::with_capacity(1 << 16, Chunks { sender: sender.clone() });
-        if let Err(error) = write(&run, &state, cursor, redact, &mut out).and_then(|()| out.flush()) {
-            // The reader sees a broken download, not a file that only looks complete.
-            let _ = sender.blocking_send(Err(error));
-        }
-    });
+    let of = state.clone();
+    let body = super::download::body(&state, move |out| write(&run, &of, cursor, redact, out)).await;
+    let body = match body {
+        Ok(body) => body,
+        Err(error) => return error.respond(&state, false),
+    };
     let headers = [
         (CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
         (CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
     ];
-    (headers, Body::from_stream(ReceiverStream::new(receiver))).into_response()
+    (headers, body).into_response()
 }
 
 fn write(

@@ -7,11 +7,15 @@ use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 
 use super::AppState;
 use super::error::WebError;
 use super::extract::is_api_path;
+use super::token::Token;
+
+/// A longer address is refused (414): the longest form of the board names fifty runs.
+const MAX_ADDRESS_BYTES: usize = 32 << 10;
 
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                    form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -30,20 +34,90 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()"),
 ];
 
-/// Lets a request in, or answers why not.
-pub(super) async fn admit(State(state): State<AppState>, request: Request, next: Next) -> Response {
-    let api = is_api_path(request.uri().path());
-    match check(&state, request.method(), request.uri(), request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(refusal) => {
-            let mut response = refusal.respond(&state, api);
-            add_headers(response.headers_mut());
-            response
+/// What a request must bring where the board asks for a token.
+#[derive(Debug)]
+pub(super) struct Gate {
+    token: Token,
+    /// The cookie's name. Cookies know no ports, and two boards on one machine have two tokens.
+    cookie: String,
+}
+
+/// How a request shows that it may come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    /// No token is asked for.
+    NotAsked,
+    /// It brings the token in a header.
+    Held,
+    /// The token stands in its address, from where it goes into a cookie.
+    InAddress,
+    Missing,
+}
+
+impl Gate {
+    pub(super) fn new(token: Token, port: u16) -> Self {
+        Self { token, cookie: format!("board_token_{port}") }
+    }
+
+    fn key(&self, uri: &Uri, headers: &HeaderMap) -> Key {
+        if !is_api_path(uri.path()) && pairs(uri).any(|pair| self.is_named(pair, "token")) {
+            return Key::InAddress;
         }
+        let texts = |name| headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        let bearer = texts(header::AUTHORIZATION)
+            .filter_map(|text| text.split_once(' '))
+            .any(|(scheme, token)| scheme.eq_ignore_ascii_case("bearer") && self.token.is(token.trim()));
+        let mut cookies = texts(header::COOKIE).flat_map(|text| text.split(';'));
+        let held = bearer || cookies.any(|cookie| self.is_named(cookie.trim(), &self.cookie));
+        if held { Key::Held } else { Key::Missing }
+    }
+
+    /// Whether `pair` is `name` with the token.
+    fn is_named(&self, pair: &str, name: &str) -> bool {
+        pair.split_once('=').is_some_and(|(known, token)| known == name && self.token.is(token))
+    }
+
+    /// Sends the browser to the same address without the token, which it keeps from now on.
+    fn welcome(&self, uri: &Uri) -> Response {
+        let cookie = format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie, self.token.reveal());
+        let headers = [
+            (header::LOCATION, without_token(uri)),
+            (header::SET_COOKIE, cookie),
+            (header::CACHE_CONTROL, "no-store".to_owned()),
+        ];
+        (StatusCode::SEE_OTHER, headers).into_response()
     }
 }
 
-fn check(state: &AppState, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), WebError> {
+/// The parameters of an address as they stand there.
+fn pairs(uri: &Uri) -> impl Iterator<Item = &str> {
+    uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty())
+}
+
+/// The same address on this board without a token.
+fn without_token(uri: &Uri) -> String {
+    // Two slashes at its start would name another host.
+    let path = uri.path().trim_start_matches(['/', '\\']);
+    let rest: Vec<&str> = pairs(uri).filter(|pair| *pair != "token" && !pair.starts_with("token=")).collect();
+    let mark = if rest.is_empty() { "" } else { "?" };
+    format!("/{path}{mark}{}", rest.join("&"))
+}
+
+/// Lets a request in, or answers why not.
+pub(super) async fn admit(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let uri = request.uri();
+    let key = state.gate.as_ref().map_or(Key::NotAsked, |gate| gate.key(uri, request.headers()));
+    let checked = check(&state, key, request.method(), uri, request.headers());
+    let mut response = match (checked, &state.gate) {
+        (Ok(()), Some(gate)) if key == Key::InAddress => gate.welcome(uri),
+        (Ok(()), _) => return next.run(request).await,
+        (Err(refusal), _) => refusal.for_strangers().respond(&state, is_api_path(uri.path())),
+    };
+    add_headers(response.headers_mut());
+    response
+}
+
+fn check(state: &AppState, key: Key, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), WebError> {
     if !matches!(*method, Method::GET | Method::HEAD) {
         return Err(WebError::new(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -51,29 +125,40 @@ fn check(state: &AppState, method: &Method, uri: &Uri, headers: &HeaderMap) -> R
             "It changes nothing, so it answers GET and HEAD.",
         ));
     }
-    let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("?"));
-    let host = uri.authority().map(|authority| authority.as_str()).or(text(header::HOST)).unwrap_or_default();
-    if !is_own_name(host_name(host), &state.host) {
-        return Err(WebError::new(
-            StatusCode::MISDIRECTED_REQUEST,
-            "This name is not the board's",
-            "The request names a host that the board does not serve. Another site may have pointed its name at this machine.",
-        )
-        .named(host)
-        .hint("Open the board by the address it printed, or start it with --host and the name you use."));
+    if uri.path_and_query().is_some_and(|text| text.as_str().len() > MAX_ADDRESS_BYTES) {
+        let detail = format!("The board takes addresses of up to {MAX_ADDRESS_BYTES} bytes.");
+        return Err(WebError::new(StatusCode::URI_TOO_LONG, "The address is too long", &detail));
     }
+    // Where a body ends is what servers disagree about; what is never read need not be agreed on.
+    let has_body = headers.contains_key(header::TRANSFER_ENCODING)
+        || headers.get_all(header::CONTENT_LENGTH).iter().any(|length| length != "0");
+    if has_body {
+        let detail = "Everything that the board needs to know stands in the address.";
+        return Err(WebError::bad_request("The board takes no request bodies", detail));
+    }
+    let host = own_host(state, key, uri, headers)?;
+    let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("?"));
     let foreign_origin =
         text(header::ORIGIN).is_some_and(|origin| origin.split_once("://").map(|(_, rest)| rest) != Some(host));
-    // A link from another site may lead here; another site's script or image tag may not read from here.
+    // A link from another site may lead here; another site's script or image tag may not read from here. Another port
+    // of this machine is the same site to a browser, and cookies come with it.
     let site = text(HeaderName::from_static("sec-fetch-site"));
     let mode = text(HeaderName::from_static("sec-fetch-mode"));
-    let foreign_fetch = site == Some("cross-site") && mode != Some("navigate");
+    let foreign_fetch = matches!(site, Some("cross-site" | "same-site")) && mode != Some("navigate");
     if foreign_origin || foreign_fetch {
         return Err(WebError::new(
             StatusCode::FORBIDDEN,
             "Another site asked",
             "The board answers only its own pages.",
         ));
+    }
+    // Style and scripts are the same for everybody, and the page that asks for the token needs them.
+    if key == Key::Missing && !uri.path().starts_with("/static/") {
+        let detail = "It answers whoever brings its token. The terminal that the board runs in has printed one, or whoever \
+                      started the board chose it.";
+        return Err(WebError::new(StatusCode::UNAUTHORIZED, "This board asks for its token", detail)
+            .hint("A program sends it as Authorization: Bearer TOKEN.")
+            .link("Try this page again", without_token(uri)));
     }
     let is_long = |pair: &str| pair.strip_prefix("q=").is_some_and(|search| search.len() > MAX_SEARCH_BYTES);
     if uri.query().is_some_and(|query| query.split('&').any(is_long)) {
@@ -84,6 +169,32 @@ fn check(state: &AppState, method: &Method, uri: &Uri, headers: &HeaderMap) -> R
         ));
     }
     Ok(())
+}
+
+/// The host that the request names, which must be the board.
+fn own_host<'a>(state: &AppState, key: Key, uri: &'a Uri, headers: &'a HeaderMap) -> Result<&'a str, WebError> {
+    let mut hosts = headers.get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or("?"));
+    let (given, second) = (hosts.next(), hosts.next());
+    if second.is_some() {
+        let detail = "The board and whatever passed the request on may take different ones for meant.";
+        return Err(WebError::bad_request("The request names two hosts", detail));
+    }
+    let authority = uri.authority().map(axum::http::uri::Authority::as_str);
+    let host = authority.or(given).unwrap_or_default();
+    // A page of another site cannot know the token: whoever brings it was given it, and means this board by any name.
+    let known = matches!(key, Key::Held | Key::InAddress);
+    let foreign = |host: &&str| !is_own_name(host_name(host), &state.host);
+    let named = [Some(host), given].into_iter().flatten().find(foreign);
+    match named {
+        Some(name) if !known => Err(WebError::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "This name is not the board's",
+            "The request names a host that the board does not serve. Another site may have pointed its name at this machine.",
+        )
+        .named(name)
+        .hint("Open the board by the address it printed, or start it with --host and the name you use.")),
+        _ => Ok(host),
+    }
 }
 
 /// The name in a `Host` value, without port and brackets.
@@ -116,16 +227,4 @@ fn add_headers(headers: &mut HeaderMap) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_own_names() {
-        for host in ["127.0.0.1:8765", "localhost:1", "LOCALHOST", "[::1]:80", "192.168.1.5", "box:80"] {
-            assert!(is_own_name(host_name(host), "box"), "{host}");
-        }
-        for host in ["evil.example", "127.0.0.1.evil.example:80", "localhost.evil.example", "", ":80", "[evil]"] {
-            assert!(!is_own_name(host_name(host), "box"), "{host}");
-        }
-    }
-}
+mod tests;

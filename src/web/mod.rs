@@ -5,18 +5,22 @@
 
 mod api;
 mod compare;
+mod download;
 mod error;
 mod events;
 mod export;
 mod extract;
 mod guard;
+mod jobs;
 mod pages;
 mod replay;
 mod run;
 mod scores;
+mod search;
 mod serve;
 mod statics;
 mod sweep;
+mod token;
 mod whatif;
 
 use std::sync::Arc;
@@ -25,10 +29,11 @@ use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
 use jiff::tz::TimeZone;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tower_http::compression::CompressionLayer;
 
-pub use serve::{Address, serve};
+pub use serve::{Address, Ready, serve};
+pub use token::Token;
 
 use crate::live::Library;
 
@@ -40,9 +45,15 @@ pub struct AppState {
     boot: Arc<str>,
     /// The name the server was told to listen on, beside addresses and `localhost`.
     host: Arc<str>,
+    /// What a request must bring to be let in.
+    gate: Option<Arc<guard::Gate>>,
     zone: TimeZone,
     /// Questions over many runs that are under way or were answered lately.
-    sweeps: Arc<sweep::Jobs>,
+    sweeps: Arc<jobs::Jobs<sweep::Question>>,
+    /// Searches that are under way or were done lately.
+    searches: Arc<jobs::Jobs<search::Search>>,
+    /// One for each long answer that may be written now.
+    downloads: Arc<Semaphore>,
     /// True once the server is to stop; streams end then.
     stopping: watch::Receiver<bool>,
 }
@@ -53,8 +64,17 @@ impl AppState {
         // A start is told apart by its time; nobody has to guess or keep it secret.
         let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let boot = format!("{:x}", started.as_nanos());
-        let sweeps = Arc::new(sweep::Jobs::new(stopping.clone()));
-        Self { library, boot: boot.into(), host: host.into(), zone: TimeZone::system(), sweeps, stopping }
+        let sweeps = Arc::new(jobs::Jobs::new(stopping.clone()));
+        let searches = Arc::new(jobs::Jobs::new(stopping.clone()));
+        let downloads = Arc::new(Semaphore::new(download::MAX_DOWNLOADS));
+        let (boot, host, zone) = (boot.into(), host.into(), TimeZone::system());
+        Self { library, boot, host, gate: None, zone, sweeps, searches, downloads, stopping }
+    }
+
+    /// The same behind `token`, which a board on `port` asks for.
+    #[must_use]
+    pub fn behind(self, token: Token, port: u16) -> Self {
+        Self { gate: Some(Arc::new(guard::Gate::new(token, port))), ..self }
     }
 }
 
@@ -68,6 +88,8 @@ pub fn router(state: AppState) -> Router {
         .route("/live/compare", get(compare::part))
         .route("/whatif", get(sweep::page))
         .route("/live/whatif", get(sweep::part))
+        .route("/search", get(search::page))
+        .route("/live/search", get(search::part))
         .route("/scores", get(scores::several))
         .route("/runs/{key}", get(run::page))
         .route("/runs/{key}/", get(run::page))
@@ -95,6 +117,7 @@ pub fn router(state: AppState) -> Router {
         .route("/runs", get(api::runs))
         .route("/compare", get(compare::api))
         .route("/whatif", get(sweep::json))
+        .route("/search", get(search::json))
         .route("/runs/{key}", get(api::run))
         .route("/runs/{key}/steps", get(api::steps))
         .route("/runs/{key}/steps/{n}", get(api::step))

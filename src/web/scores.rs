@@ -1,17 +1,11 @@
 //! The scores of one run, as a page and as CSV, and of several runs over each other.
 
-use std::io::{self, Write as _};
-
-use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 
 use super::AppState;
-use super::api::Chunks;
 use super::error::WebError;
 use super::extract::{Params, RunParam};
 use super::pages::shown_roots;
@@ -85,22 +79,16 @@ pub(super) async fn pulse(State(state): State<AppState>, run: Result<RunParam, R
 }
 
 /// `GET /runs/{key}/scores.csv`: written while it is read, since every step's line is.
-pub(super) async fn csv(RunParam(run): RunParam) -> Response {
+pub(super) async fn csv(State(state): State<AppState>, RunParam(run): RunParam) -> Response {
     let name = format!("attachment; filename*=UTF-8''{}-scores.csv", href::encode(run.key().as_str()));
-    let (sender, receiver) = mpsc::channel::<Result<Bytes, io::Error>>(4);
-    tokio::task::spawn_blocking(move || {
-        let mut out = io::BufWriter::with_capacity(1 << 16, Chunks::new(sender.clone()));
+    let body = super::download::body(&state, move |out| {
         let index = run.index();
         let line = |n: usize| run.line(TraceFile::Steps, index.steps().get(n)?.span).ok();
-        let runs = [CsvRun { name: None, index: &index, line: &line }];
-        if let Err(error) = write_csv(&mut out, &runs).and_then(|()| out.flush()) {
-            // The reader sees a broken answer, not a table that only looks complete.
-            let _ = sender.blocking_send(Err(error));
-        }
+        write_csv(out, &[CsvRun { name: None, index: &index, line: &line }])
     });
     let kind = "text/csv; charset=utf-8; header=present".to_owned();
-    ([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, name)], Body::from_stream(ReceiverStream::new(receiver)))
-        .into_response()
+    let headers = [(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, name)];
+    answer(&state, body.await.map(|body| (headers, body).into_response()))
 }
 
 /// `GET /scores`: several runs over each other. A key that no run has is named, and the others are shown.

@@ -1,16 +1,18 @@
 //! How does the server start and stop?
 
-use std::future::IntoFuture as _;
+mod connections;
+mod patience;
+
 use std::io::{self, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use super::{AppState, router};
+use self::connections::{Limits, accept};
+use super::{AppState, Token, router};
 use crate::live::Library;
 use crate::{Error, Kind, Result};
 
@@ -26,11 +28,26 @@ pub struct Address {
 /// How long open answers may take to finish once the server stops.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Serves `library` until Ctrl-C or SIGTERM. `ready` is called with the address once requests are taken.
+/// What whoever started the server may tell.
+#[derive(Debug)]
+pub struct Ready<'a> {
+    /// Where requests are taken.
+    pub local: SocketAddr,
+    /// The token that was made because none was given and others can reach the address.
+    pub made: Option<&'a Token>,
+}
+
+/// Serves `library` until Ctrl-C or SIGTERM, behind `token` or, where other machines can reach the address, behind one
+/// that is made. `ready` is called once requests are taken.
 ///
 /// # Errors
 /// The address cannot be used, or the system refuses what a server needs.
-pub fn serve(library: Library, address: &Address, ready: impl FnOnce(SocketAddr) -> Result<()>) -> Result<()> {
+pub fn serve(
+    library: Library,
+    address: &Address,
+    token: Option<Token>,
+    ready: impl FnOnce(&Ready<'_>) -> Result<()>,
+) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -39,19 +56,19 @@ pub fn serve(library: Library, address: &Address, ready: impl FnOnce(SocketAddr)
         let listener = bind(address).await?;
         let local = listener.local_addr().map_err(|error| unusable(address).because(error))?;
         let (stop, stopping) = watch::channel(false);
-        let app = router(AppState::new(Arc::new(library), &address.host, stopping.clone()));
-        // Small answers to one reader: waiting to fill a packet only adds delay.
-        let listener = listener.tap_io(|stream| {
-            let _ = stream.set_nodelay(true);
-        });
-        ready(local)?;
-        let mut ended = stopping.clone();
-        let server = axum::serve(listener, app).with_graceful_shutdown(async move {
-            let _ = ended.wait_for(|stop| *stop).await;
-        });
-        tokio::pin! { let server = server.into_future(); }
+        let state = AppState::new(Arc::new(library), &address.host, stopping.clone());
+        // Asked of what was bound: a name may mean any address.
+        let is_private = local.ip().to_canonical().is_loopback();
+        let made = if token.is_none() && !is_private { Some(Token::random()?) } else { None };
+        let state = match token.or_else(|| made.clone()) {
+            Some(token) => state.behind(token, local.port()),
+            None => state,
+        };
+        ready(&Ready { local, made: made.as_ref() })?;
+        let server = accept(listener, router(state), Limits::default(), stopping);
+        tokio::pin!(server);
         tokio::select! {
-            served = &mut server => return served.map_err(|error| Error::new(Kind::Bug, "the server ended").because(error)),
+            () = &mut server => return Err(Error::new(Kind::Bug, "the server ended")),
             () = asked_to_stop() => {}
         }
         let _ = stop.send(true);
@@ -98,7 +115,8 @@ fn is_board(address: &Address) -> bool {
         stream.take(4096).read_to_string(&mut answer)?;
         Ok(answer)
     };
-    ask().is_ok_and(|answer| answer.contains("\"scan_age_ms\""))
+    // One that asks for a token says no more than that it is a board.
+    ask().is_ok_and(|answer| answer.contains("\"scan_age_ms\"") || answer.contains("realm=\"board\""))
 }
 
 /// Ends at Ctrl-C, and at SIGTERM where there is one.

@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use super::AppState;
 use super::error::WebError;
 use super::extract::Params;
+use super::jobs::{Job, Over, State as JobState};
 use super::pages::{now, shown_roots};
 use super::run::html;
 use crate::analysis::query::Query;
@@ -22,10 +23,9 @@ use crate::analysis::sweep::{Asking, Typed};
 use crate::view::sweep::{self as view, Context, Form, Standing};
 use crate::view::wire;
 
-mod jobs;
+mod task;
 
-pub(super) use jobs::Jobs;
-use jobs::{Begin, Job, State as JobState};
+pub(super) use task::Question;
 
 /// An answer waits so long for the result, so that few runs need no second request.
 const WAIT: Duration = Duration::from_millis(250);
@@ -108,7 +108,7 @@ fn form(params: &Params) -> Form {
 }
 
 /// Finds the job that answers the question, or begins it.
-async fn ask(state: &AppState, form: &Form, params: &Params) -> Result<Arc<Job>, Refused> {
+async fn ask(state: &AppState, form: &Form, params: &Params) -> Result<Arc<Job<Question>>, Refused> {
     let typed = Typed {
         sweep: &form.sweep,
         values: &form.values,
@@ -132,30 +132,30 @@ async fn ask(state: &AppState, form: &Form, params: &Params) -> Result<Arc<Job>,
     Ok(job)
 }
 
-async fn begin(state: &AppState, id: String, than: i64, asking: Asking, query: Query) -> Result<Arc<Job>, Refused> {
+async fn begin(
+    state: &AppState,
+    id: String,
+    than: i64,
+    asking: Asking,
+    query: Query,
+) -> Result<Arc<Job<Question>>, Refused> {
     let of = state.clone();
     let made = tokio::task::spawn_blocking(move || {
-        // The revision comes before the runs: what changes in between is then told as a change.
-        let revision = *of.library.revision().borrow();
-        let mut runs = of.library.runs();
-        runs.retain(|run| query.matches(&*run.summary()));
-        let summaries: Vec<Arc<Summary>> = runs.iter().map(|run| run.summary()).collect();
+        let over = Over::of(&of.library, query);
+        let summaries: Vec<Arc<Summary>> = over.runs.iter().map(|run| run.summary()).collect();
         let inquiry = asking.ready(summaries.iter().map(|summary| &**summary));
-        inquiry.map(|inquiry| Begin { inquiry, runs, query, revision, now: now() })
+        inquiry.map(|inquiry| Question::new(inquiry, over))
     });
-    let begin = made.await.map_err(|error| WebError::fault(&error))?;
-    let begin = begin.map_err(|wrong| Refused::Rule(wrong.to_string()))?;
-    state.sweeps.begin(id, than, begin).ok_or_else(|| {
-        let detail = "Each asks many runs, and they take turns. Look again when one of them has ended.";
-        Refused::Other(WebError::new(StatusCode::SERVICE_UNAVAILABLE, "Too many questions are under way", detail))
-    })
+    let question = made.await.map_err(|error| WebError::fault(&error))?;
+    let question = question.map_err(|wrong| Refused::Rule(wrong.to_string()))?;
+    Ok(state.sweeps.begin(id, than, now(), question)?)
 }
 
 /// Gives the view what it needs of the board and of the job, off the async threads.
 async fn show<T: Send + 'static>(
     state: &AppState,
     form: Form,
-    job: Result<Arc<Job>, String>,
+    job: Result<Arc<Job<Question>>, String>,
     make: impl FnOnce(&Context, Option<Standing<'_>>) -> T + Send + 'static,
 ) -> Result<T, WebError> {
     let state = state.clone();
@@ -178,23 +178,29 @@ async fn show<T: Send + 'static>(
             fault,
         };
         let Some(job) = job else { return make(&context, None) };
-        let progress = job.progress();
+        // The state comes first: what has ended holds its sums.
+        let (stands, progress) = (job.state(), job.task.progress());
         let standing = Standing {
-            state: match progress.state {
-                // Whoever looks again begins it again.
-                JobState::Running | JobState::Left => view::State::Running,
-                JobState::Done => view::State::Done,
-                JobState::Cancelled => view::State::Cancelled,
-                JobState::Failed => view::State::Failed,
-            },
+            state: shown_state(stands),
             number: job.number,
             done: progress.done,
-            total: job.total(),
-            changed: job.changed(&state.library),
-            inquiry: &job.inquiry,
+            total: job.task.over.runs.len(),
+            changed: job.task.over.changed(&state.library),
+            inquiry: &job.task.inquiry,
             sweep: progress.sweep.as_deref(),
         };
         make(&context, Some(standing))
     });
     shown.await.map_err(|error| WebError::fault(&error))
+}
+
+/// How a job stands, for those who look at it.
+pub(super) fn shown_state(state: JobState) -> view::State {
+    match state {
+        // Whoever looks again begins it again.
+        JobState::Running | JobState::Left => view::State::Running,
+        JobState::Done => view::State::Done,
+        JobState::Cancelled => view::State::Cancelled,
+        JobState::Failed => view::State::Failed,
+    }
 }

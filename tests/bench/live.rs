@@ -1,6 +1,9 @@
 //! How soon does a reader see an appended step? From before the write to the revision on the stream, to the step
 //! through the API, and to a changed page in a browser, with idle runs beside it.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
@@ -8,7 +11,9 @@ use serde_json::Value;
 use crate::Options;
 use crate::board::Board;
 use crate::disk::{copy, corpus};
+use crate::http;
 use crate::page::Page;
+use crate::pulse::pulse_of;
 use crate::report::Samples;
 use crate::sse::Stream;
 use crate::wait::until;
@@ -39,8 +44,9 @@ pub(crate) fn run(options: &Options) {
         let mut writer = Writer::start(&scratch.path().join("live"));
         let board = Board::serve(scratch.path());
         until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
-        through_the_api(&board, &mut writer, &Load { size, payload: "x".repeat(len), appends, pace });
-        in_a_browser(&board, &mut writer, &Load { size, payload: "x".repeat(len), appends, pace });
+        let load = Load { size, payload: "x".repeat(len), appends, pace, viewers: options.number("--viewers", 1) };
+        through_the_api(&board, &mut writer, &load);
+        in_a_browser(&board, &mut writer, &load);
     }
 }
 
@@ -50,6 +56,7 @@ struct Load {
     payload: String,
     appends: u64,
     pace: Duration,
+    viewers: u64,
 }
 
 fn through_the_api(board: &Board, writer: &mut Writer, load: &Load) {
@@ -76,6 +83,8 @@ fn through_the_api(board: &Board, writer: &mut Writer, load: &Load) {
 }
 
 fn in_a_browser(board: &Board, writer: &mut Writer, load: &Load) {
+    let over = Arc::new(AtomicBool::new(false));
+    let others: Vec<_> = (1..load.viewers).map(|_| viewer(board.address, Arc::clone(&over))).collect();
     let page = Page::open();
     page.goto(&format!("http://{}/runs/live", board.address));
     page.eval(OBSERVE);
@@ -96,10 +105,28 @@ fn in_a_browser(board: &Board, writer: &mut Writer, load: &Load) {
             None => missed += 1,
         }
     }
-    changed.print(&format!("append of {} to a changed page", load.size), "p50 20, p99 80 ms");
+    let what = format!("append of {} to a changed page, {} viewers", load.size, load.viewers);
+    changed.print(&what, "p50 20, p99 80 ms");
     if missed > 0 {
         println!("  {missed} steps never appeared as rows");
     }
+    over.store(true, Ordering::Relaxed);
+    // The last word that they wait for.
+    writer.append_step(&load.payload);
+    others.into_iter().for_each(|viewer| viewer.join().expect("a viewer ends"));
+}
+
+/// Does what an open page does: hears of each change, and asks for what changed.
+fn viewer(address: SocketAddr, over: Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        let get = |path: &str| http::request(address, "GET", path, &[]).text().to_owned();
+        let stream = Stream::open(address, "/runs/live/events");
+        let mut ask = pulse_of(&get("/runs/live"));
+        while !over.load(Ordering::Relaxed) {
+            stream.next();
+            ask = pulse_of(&get(&ask));
+        }
+    })
 }
 
 fn epoch_ms() -> f64 {

@@ -2,23 +2,32 @@
 //!
 //! | name | measures | options |
 //! |---|---|---|
-//! | `live` | append to announced, to readable, to a changed page in a real browser | `--appends 300 --idle 200 --pace 200` (ms) |
-//! | `many` | many runs: start, list, page, memory | `--runs 2000` |
+//! | `live` | append to announced, to readable, to a changed page in a real browser, among other viewers | `--appends 300 --idle 200 --pace 200` (ms) `--viewers 1` |
+//! | `crowd` | many runs that grow at once, many streams on one run | `--writers 200 --seconds 20 --streams 200 --appends 300` |
+//! | `many` | many runs: start, list, page, memory, idle, changes, second start; QitOS's viewer beside it where `BOARD_QITOS` names a Python that has it | `--runs 2000` |
 //! | `huge` | one long run: first page, whole index, single steps, memory | `--megabytes 400` |
 //! | `engine` | the embedded engine: a step with the trace off and on, bytes a step | `--steps 1000` |
 //! | `why` | what is asked about one long run: its explanation, its page, other rules | `--steps 20000` |
 //! | `sweep` | other rules over many runs, and the run table meanwhile | `--runs 2000 --steps 100` |
+//! | `search` | a text in all runs: bytes a second, first hits, cancelling, the run table meanwhile | `--megabytes 2000` |
 //! | `replay` | one long run event by event, in a real browser: first paint, jumps, size of the document | `--steps 5000` |
+//! | `soak` | mixed load for long: memory, requests that failed, the picture at the end | `--minutes 30` |
 //!
-//! Without a name all of them run. `--dir DIR` says where the data is made (default: the system's temporary
+//! Without a name all of them run but `soak`. `--dir DIR` says where the data is made (default: the system's temporary
 //! directory); it is removed afterwards. Nothing here fails because it is slow: numbers are for people to compare.
 
 #![cfg(test)] // Always so; clippy lets tests unwrap where it sees this.
 
 #[path = "../support/board.rs"]
+#[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod board;
 #[path = "../e2e/cdp.rs"]
 mod cdp;
+#[path = "../support/chance.rs"]
+mod chance;
+#[path = "../support/client.rs"]
+mod client;
+mod crowd;
 #[path = "../support/disk.rs"]
 mod disk;
 mod engine;
@@ -32,8 +41,12 @@ mod many;
 #[path = "../e2e/page.rs"]
 #[expect(dead_code, reason = "shared with the browser tests, which use more of it")]
 mod page;
+#[path = "../support/pulse.rs"]
+mod pulse;
 mod replay;
 mod report;
+mod search;
+mod soak;
 #[path = "../support/sse.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod sse;
@@ -43,6 +56,36 @@ mod wait;
 mod why;
 #[path = "../support/writer.rs"]
 mod writer;
+
+type Bench = fn(&Options);
+
+/// Every benchmark, in the order in which they run where none is named.
+const BENCHES: [(&str, Bench); 10] = [
+    ("live", live::run),
+    ("crowd", crowd::run),
+    ("many", many::run),
+    ("huge", huge::run),
+    ("engine", engine::run),
+    ("why", why::run),
+    ("sweep", sweep::run),
+    ("search", search::run),
+    ("replay", replay::run),
+    ("soak", soak::run),
+];
+/// Options that take a number.
+const NUMBERS: [&str; 11] = [
+    "--appends",
+    "--idle",
+    "--pace",
+    "--viewers",
+    "--runs",
+    "--megabytes",
+    "--steps",
+    "--writers",
+    "--seconds",
+    "--streams",
+    "--minutes",
+];
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -61,11 +104,11 @@ impl Options {
                 // Cargo adds it.
                 "--bench" => {}
                 "--dir" => options.dir = value()?.into(),
-                "--appends" | "--idle" | "--pace" | "--runs" | "--megabytes" | "--steps" => {
+                option if NUMBERS.contains(&option) => {
                     let number = value()?.parse().map_err(|_| format!("{arg} needs a number"))?;
                     options.numbers.insert(arg, number);
                 }
-                "live" | "many" | "huge" | "engine" | "why" | "sweep" | "replay" => options.names.push(arg),
+                name if BENCHES.iter().any(|(known, _)| *known == name) => options.names.push(arg),
                 _ => return Err(format!("unknown: {arg}")),
             }
         }
@@ -77,7 +120,7 @@ impl Options {
     }
 
     fn wants(&self, name: &str) -> bool {
-        self.names.is_empty() || self.names.iter().any(|wanted| wanted == name)
+        (self.names.is_empty() && name != "soak") || self.names.iter().any(|wanted| wanted == name)
     }
 
     /// A directory that is removed when it is dropped.
@@ -91,16 +134,7 @@ fn main() {
         eprintln!("{error}; see the head of tests/bench/main.rs");
         std::process::exit(2)
     });
-    let all = [
-        ("live", live::run as fn(&Options)),
-        ("many", many::run),
-        ("huge", huge::run),
-        ("engine", engine::run),
-        ("why", why::run),
-        ("sweep", sweep::run),
-        ("replay", replay::run),
-    ];
-    for (name, bench) in all {
+    for (name, bench) in BENCHES {
         if options.wants(name) {
             println!("{name}");
             bench(&options);

@@ -2,12 +2,15 @@
 //! idle board uses, how soon a change is seen, and a second start.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::Options;
 use crate::board::Board;
 use crate::disk::corpus;
+use crate::http;
 use crate::report::{self, Samples};
 use crate::wait::until;
 use crate::writer::{Writer, append};
@@ -40,6 +43,7 @@ pub(crate) fn run(options: &Options) {
     report::duration("end", stop.elapsed(), "");
     println!("  a second start");
     report::memory(start(&root, &cache, count + 1).pid(), "");
+    qitos(&root);
 }
 
 /// Starts a board; the answer knows all runs.
@@ -104,6 +108,40 @@ fn requests(board: &Board) {
         }
         took.print(&format!("{what} ({} KiB)", size / 1024), goal);
     }
+}
+
+/// The same directory in QitOS's own viewer, where its Python package is at hand: `BOARD_QITOS` names the interpreter.
+fn qitos(root: &Path) {
+    let Some(qita) = std::env::var_os("BOARD_QITOS").map(|python| Path::new(&python).with_file_name("qita")) else {
+        println!("  qitos: not measured; BOARD_QITOS=/path/to/python with qitos==0.3.0 installed would");
+        return;
+    };
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let mut command = Command::new(&qita);
+    command.args(["board", "--port", &port.to_string(), "--logdir"]).arg(root);
+    let mut viewer = match command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() {
+        Ok(viewer) => viewer,
+        Err(error) => return println!("  qitos: {}: {error}", qita.display()),
+    };
+    let start = Instant::now();
+    until("its viewer listens", || std::net::TcpStream::connect(address).ok());
+    report::duration("qitos: start to listening", start.elapsed(), "");
+    for path in ["/", "/api/runs"] {
+        let start = Instant::now();
+        // It reads every run for each answer.
+        let size = http::open(address, "GET", path, &[]).and_then(|(_, mut reader)| {
+            reader.get_ref().set_read_timeout(Some(PATIENCE))?;
+            std::io::copy(&mut reader, &mut std::io::sink())
+        });
+        match size {
+            Ok(size) => report::duration(&format!("qitos: {path} ({} KiB)", size / 1024), start.elapsed(), ""),
+            Err(error) => println!("  qitos: {path}: no answer after {:.0?}: {error}", start.elapsed()),
+        }
+    }
+    report::memory(viewer.id(), "");
+    viewer.kill().and_then(|()| viewer.wait()).expect("its viewer ends");
 }
 
 /// Writes `count` copies of a recorded run under ids of their own; the answer is their size in bytes.

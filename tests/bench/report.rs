@@ -57,6 +57,13 @@ pub(crate) fn bytes(what: &str, bytes: u64, goal: &str) {
     line(what, &format!("{:12.1} KiB", bytes as f64 / 1024.0), goal);
 }
 
+/// The memory that process `pid` holds now, in KiB; 0 where the system does not say.
+pub(crate) fn memory_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or_default()
+}
+
 /// Prints the memory that process `pid` holds, and the most it ever held.
 pub(crate) fn memory(pid: u32, goal: &str) {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

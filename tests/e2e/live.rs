@@ -123,4 +123,32 @@ fn a_page_survives_a_restart_of_the_board() {
     page.wait("/live/i.test(document.querySelector('[data-live-word]').innerText)");
     writer.step("after it came back");
     page.wait("document.querySelector('#step-2')");
+    writer.finish("final");
+    page.wait("/answered/i.test(document.querySelector('#verdict').innerText)");
+    let fresh = site.open("/runs/live");
+    let (start, seen) = (std::time::Instant::now(), || (page.eval(PICTURE), fresh.eval(PICTURE)));
+    while seen().0 != seen().1 && start.elapsed() < crate::wait::DEADLINE {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(seen().0, seen().1, "the page that went on | a fresh one");
+    assert!(fresh.eval(PICTURE).as_str().is_some_and(|picture| picture.contains("while the board was away")));
+}
+
+/// What a reader sees of a run, without what counts the seconds.
+const PICTURE: &str = "['#runhead', '#verdict-panel', '#tabs', '#steps', '#pending', '#stepview'].map(part => {
+    const copy = document.querySelector(part).cloneNode(true);
+    for (const age of copy.querySelectorAll('[data-age], [data-since], .js')) age.remove();
+    return copy.textContent.replace(/\\s+/g, ' ').trim();
+}).join(' | ')";
+
+#[test]
+fn a_page_goes_on_when_its_run_was_deleted_and_is_back() {
+    let (site, mut writer, page) = Site::live(2);
+    let (dir, kept) = (site.path("live"), site.path(".kept"));
+    std::fs::rename(&dir, &kept).unwrap();
+    page.wait("/reconnecting/i.test(document.querySelector('[data-live-word]').innerText)");
+    std::fs::rename(&kept, &dir).unwrap();
+    page.wait("/live/i.test(document.querySelector('[data-live-word]').innerText)");
+    writer.step("after it came back");
+    page.wait("document.querySelector('#step-2')");
 }

@@ -71,6 +71,9 @@ const PAGES: &[&str] = &[
     "/whatif?sweep=critic_below&critic=ProgressCritic&streak=2",
     "/whatif?q=steps%3Cmany&rule=max_steps%3D2&rule=stop_on_tool%3Drun_python",
     "/whatif?q=nothing-is-called-so",
+    "/search",
+    "/search?q=script&in=steps%3Cmany",
+    "/search?q=nothing-says-so",
 ];
 
 /// A page that is not there; the browser itself reports the status to the console.

@@ -55,6 +55,7 @@ fn help_of_every_command() {
     Commands:
       serve   Serve the web board until Ctrl-C
       list    List the runs below a directory, one line each
+      search  Search the text of all runs
       show    Show a run, one of its steps, or its events
       state   Show the state after a step, or how one value of it came to be
       why     Say why a run stopped, what shows it, and how every rule stood
@@ -84,8 +85,10 @@ fn help_of_every_command() {
     Options:
           --host <HOST>     The address to listen on [default: 127.0.0.1]
           --port <PORT>     The port to listen on; 0 takes a free one [default: 8765]
+          --token <TOKEN>   Ask for this token, 16 characters or more; BOARD_TOKEN keeps it out of the list of processes. Made and printed where others can reach the address
           --open            Open the board in the browser
           --poll <SECONDS>  Look at every file this often instead of waiting for the system to tell of changes
+          --no-cache        Keep no notes between starts; every run is read at the start
       -h, --help            Print help
     "#);
     insta::assert_snapshot!(help(&["list", "--help"]), @r#"
@@ -105,6 +108,23 @@ fn help_of_every_command() {
     A query is words and terms, all of which must match:
       stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
       steps>5  score<0.5  duration>2m  tokens:1k..20k  issues>0  err:true  -term  "two words"
+    "#);
+    insta::assert_snapshot!(help(&["search", "--help"]), @r#"
+    Search the text of all runs
+
+    Usage: board search [OPTIONS] [ROOT] <TEXT>
+
+    Arguments:
+      [ROOT]  The directory to look in, at any depth up to 4 [default: ./runs]
+      <TEXT>  The text
+
+    Options:
+          --in <QUERY>  Only runs that match, as for `board list`: 'steps>5 -stop:final'
+          --json        Print one JSON document
+      -h, --help        Print help
+
+    Looks into every text, key and number of manifest.json, steps.jsonl and events.jsonl, escapes resolved.
+    Letters from a to z match in either case. Exit code 1 where nothing is found.
     "#);
     insta::assert_snapshot!(help(&["show", "--help"]), @r#"
     Show a run, one of its steps, or its events

@@ -1,59 +1,165 @@
-//! What is left when the engine's process is killed? Every complete line, and a manifest that can be read.
+//! What is left when the engine's process is killed? Every line that it said it had written, and a manifest that can be
+//! read. `BOARD_KILLS=COUNT` kills so many writers, each at a moment of its own.
 
+use std::collections::VecDeque;
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use trace_board::engine::{
+    Action, Agent, AgentError, Decision, Done, Engine, Hook, Moment, State, StepCx, Task, ToolResult,
+};
+use trace_board::trace::RunWriter;
 
 use crate::board::BINARY;
-use crate::wait::DEADLINE;
+use crate::chance::Chance;
+use crate::engine_runs::Echo;
 
-/// Plays the long scenario, kills it once `steps.jsonl` has `bytes`, and looks at what is there; whether it was killed
-/// before its end.
-fn killed_at(bytes: u64) -> bool {
+const STEPS: u64 = 120;
+/// Every so many steps a line is so long that the system writes it in several pieces.
+const LONG_EVERY: u64 = 8;
+
+/// Where the writer shall write that is to be killed.
+const PLACE: &str = "BOARD_KILLED_RUNS";
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Heard {
+    bytes: usize,
+}
+
+/// Says something again and again, now and then for long.
+struct Speaker;
+
+impl Agent for Speaker {
+    type Data = Heard;
+
+    fn name(&self) -> &str {
+        "speaker"
+    }
+
+    fn init_state(&mut self, task: &Task) -> Result<State<Heard>, AgentError> {
+        Ok(State::new(&*task.objective, Heard::default()))
+    }
+
+    async fn decide(&mut self, _: &State<Heard>, cx: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+        let times = if cx.step.is_multiple_of(LONG_EVERY) { 60_000 } else { 10 };
+        Ok(Some(Decision::act([Action::new("echo").arg("text", "again ").arg("times", times)])))
+    }
+
+    fn reduce(&mut self, state: &mut State<Heard>, step: &Done<'_>) -> Result<(), AgentError> {
+        state.data.bytes += step.results.iter().map(|result| ToolResult::text(result).len()).sum::<usize>();
+        Ok(())
+    }
+}
+
+/// Says on stdout how much is written, each time that the engine says so.
+#[derive(Default)]
+struct Says {
+    events: u64,
+    steps: u64,
+}
+
+impl Hook<Heard> for Says {
+    fn name(&self) -> &str {
+        "says"
+    }
+
+    fn on(&mut self, moment: &Moment<'_, Heard>) -> Result<(), String> {
+        match moment {
+            Moment::Phase { .. } => self.events += 1,
+            Moment::AfterStep { .. } => self.steps += 1,
+            _ => {}
+        }
+        writeln!(std::io::stdout(), "written: {} {}", self.steps, self.events).map_err(|error| error.to_string())
+    }
+}
+
+/// The writer: another process runs this test alone, and is killed. Without anybody to kill it, it comes to its end.
+#[test]
+fn the_writer() {
+    let scratch = tempfile::tempdir().unwrap();
+    let root = std::env::var_os(PLACE).map_or_else(|| scratch.path().to_owned(), PathBuf::from);
+    let writer = RunWriter::create(&root, "run").unwrap();
+    let engine = Engine::builder(Speaker).tool(Echo).hook(Says::default()).max_steps(STEPS).record(writer);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let result = runtime.block_on(engine.build().unwrap().run("Say it."));
+    assert_eq!((result.steps.len() as u64, result.trace_error), (STEPS, None));
+    assert_eq!(lines(&root.join("run/steps.jsonl")).0.len() as u64, STEPS);
+}
+
+/// The complete lines of a file, and what stands after them.
+fn lines(path: &Path) -> (Vec<Value>, Vec<u8>) {
+    let text = fs::read(path).unwrap_or_default();
+    let mut lines: VecDeque<&[u8]> = text.split(|byte| *byte == b'\n').collect();
+    let rest = lines.pop_back().unwrap_or_default().to_vec();
+    let read = |line: &[u8]| serde_json::from_slice(line).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    (lines.into_iter().map(read).collect(), rest)
+}
+
+/// Kills a writer some time after it said `after` times that it wrote; says whether that was before its end, and whether
+/// it left a torn line.
+fn killed(after: u64, and_then: Duration) -> (bool, bool) {
     let root = tempfile::tempdir().unwrap();
-    let mut child = Command::new(BINARY)
-        .args(["demo", "--scenario", "long"])
-        .arg(root.path())
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "killed::the_writer", "--nocapture"])
+        .env(PLACE, root.path())
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let run = root.path().join("long");
-    let steps = run.join("steps.jsonl");
-    let start = Instant::now();
-    // Without a pause: the run takes some milliseconds, and it is to be met in the middle.
-    while fs::metadata(&steps).map_or(0, |file| file.len()) < bytes && child.try_wait().unwrap().is_none() {
-        assert!(start.elapsed() < DEADLINE, "no {bytes} bytes were written");
-        std::thread::yield_now();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let count = |line: String| line.strip_prefix("written: ").map(str::to_owned);
+    let mut last = said.by_ref().filter_map(count).take(after as usize).last();
+    let heard = Instant::now();
+    while heard.elapsed() < and_then {
+        // The moment is to be anywhere in a step, which takes less than the shortest sleep.
+        std::hint::spin_loop();
     }
     child.kill().unwrap();
     child.wait().unwrap();
+    // What it said before it was killed counts, heard or not.
+    last = said.filter_map(count).last().or(last);
+    let last = last.expect("it said something");
+    let (steps, events) = last.split_once(' ').unwrap();
 
+    let run = root.path().join("run");
     let manifest: Value = serde_json::from_slice(&fs::read(run.join("manifest.json")).unwrap()).unwrap();
-    for (file, key) in [("steps.jsonl", "step_count"), ("events.jsonl", "event_count")] {
-        let text = fs::read(run.join(file)).unwrap();
-        let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
-        let (torn, whole) = lines.split_last().unwrap();
-        let whole: Vec<Value> = whole.iter().map(|line| serde_json::from_slice(line).unwrap()).collect();
-        assert!(whole.len() as u64 >= manifest[key].as_u64().unwrap(), "no line that was counted is lost");
+    for (file, said, counted) in [("steps.jsonl", steps, "step_count"), ("events.jsonl", events, "event_count")] {
+        let (whole, rest) = lines(&run.join(file));
+        let said: usize = said.parse().unwrap();
+        assert!(whole.len() >= said, "{file}: it said {said} lines, {} are there", whole.len());
+        assert!(whole.len() as u64 >= manifest[counted].as_u64().unwrap(), "{file}: fewer lines than counted");
         if file == "steps.jsonl" {
-            assert!(whole.iter().enumerate().all(|(at, line)| line["step_id"] == at));
+            assert!(whole.iter().enumerate().all(|(at, line)| line["step_id"] == at), "the steps are in their order");
         }
-        // One write a line: what is torn is the line that was being written, and most often nothing is.
-        assert!(serde_json::from_slice::<Value>(torn).is_err());
+        // A line and its end are one write: what is torn is the line that was being written.
+        assert!(serde_json::from_slice::<Value>(&rest).is_err(), "{file}: a whole line without its end");
     }
     let check = Command::new(BINARY).arg("check").arg("--json").arg(&run).output().unwrap();
-    let said: Value = serde_json::from_slice(&check.stdout).unwrap();
-    let killed = manifest["status"] == "running";
-    let issues = said["runs"][0]["issues_list"].as_array().unwrap();
-    assert!(issues.len() <= usize::from(killed), "a torn last line at most: {issues:?}");
-    killed
+    let found: Value = serde_json::from_slice(&check.stdout).unwrap();
+    let issues = found["runs"][0]["issues_list"].as_array().unwrap();
+    let met = manifest["status"] == "running";
+    assert!(issues.len() <= usize::from(met), "a torn last line at most: {issues:?}");
+    assert!(issues.iter().all(|issue| issue["kind"] == "torn"), "{issues:?}");
+    (met, !issues.is_empty())
 }
 
 #[test]
-fn no_complete_line_is_lost_and_the_manifest_can_be_read() {
-    let killed = (0..12).filter(|place| killed_at(1 + place * 15_000)).count();
-    assert!(killed >= 6, "only {killed} of 12 were met in the middle");
+fn nothing_is_lost_that_was_written() {
+    let count: u64 = std::env::var("BOARD_KILLS").map_or(12, |count| count.parse().expect("BOARD_KILLS is a number"));
+    let (mut met, mut torn) = (0, 0);
+    for seed in 0..count {
+        let mut chance = Chance::new(seed);
+        let (after, micros) = (1 + chance.below(STEPS * 6), chance.below(1500));
+        eprintln!("seed {seed}: killed {micros} us after it spoke {after} times");
+        let (before_its_end, tore) = killed(after, Duration::from_micros(micros));
+        (met, torn) = (met + u64::from(before_its_end), torn + u64::from(tore));
+    }
+    eprintln!("{met} of {count} were met before their end, {torn} left a torn last line; nothing was lost");
+    assert!(met * 2 > count, "only {met} of {count} were met before their end");
 }

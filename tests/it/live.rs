@@ -4,12 +4,14 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::board::Board;
+use crate::client::{Client, differences_after};
 use crate::disk::{copy, corpus, walk};
+use crate::pulse::pulse_of;
 use crate::sse::Stream;
 use crate::wait::{DEADLINE, until};
 use crate::writer::{Writer, append};
@@ -18,6 +20,7 @@ use crate::writer::{Writer, append};
 struct Watched {
     dir: tempfile::TempDir,
     board: Board,
+    client: Client,
     stream: Stream,
     heard: u64,
 }
@@ -33,7 +36,8 @@ impl Watched {
         until("the first scan is done", || (board.json("/healthz")["indexing"] == 0).then_some(()));
         let stream = Stream::open(board.address, "/events");
         let heard = stream.next();
-        Self { dir, board, stream, heard }
+        let client = Client::new(board.address, true);
+        Self { dir, board, client, stream, heard }
     }
 
     fn root(&self) -> std::path::PathBuf {
@@ -49,38 +53,12 @@ impl Watched {
         self.agrees_with_a_fresh_board();
     }
 
-    /// Everything a page is made of is the same as on a board that has seen nothing happen.
-    fn agrees_with_a_fresh_board(&self) {
+    /// Whoever listened sees what somebody sees who comes now to a board that has seen nothing happen.
+    fn agrees_with_a_fresh_board(&mut self) {
         let fresh = Board::serve(&self.root());
-        until("the fresh board has read everything", || {
-            (fresh.json("/healthz")["indexing"] == 0 && listed(&fresh) == listed(&self.board)).then_some(())
-        });
-        for (key, steps) in listed(&fresh) {
-            let key = key.replace('/', "%2F");
-            let mut paths = vec![format!("/api/runs/{key}"), format!("/api/runs/{key}/steps")];
-            paths.extend((0..steps).map(|n| format!("/api/runs/{key}/steps/{n}")));
-            for path in paths {
-                let both = || (lines(fresh.json(&path)), lines(self.board.json(&path)));
-                let (fresh, watched) = eventually(both, |(fresh, watched)| fresh == watched);
-                let only = |these: &[String], those: &[String]| {
-                    these.iter().filter(|line| !those.contains(line)).cloned().collect::<Vec<_>>()
-                };
-                let differences = (only(&fresh, &watched), only(&watched, &fresh));
-                assert_eq!(differences, (vec![], vec![]), "{path}: a fresh board, the one that watched");
-            }
-        }
-    }
-}
-
-/// Asks `probe` until its answer is `good`, and gives the last answer at the deadline, good or not.
-fn eventually<T>(mut probe: impl FnMut() -> T, good: impl Fn(&T) -> bool) -> T {
-    let start = Instant::now();
-    loop {
-        let answer = probe();
-        if good(&answer) || start.elapsed() > DEADLINE {
-            return answer;
-        }
-        std::thread::sleep(Duration::from_millis(5));
+        until("the fresh board has read everything", || (fresh.json("/healthz")["indexing"] == 0).then_some(()));
+        let differences = differences_after(DEADLINE, &mut self.client, &mut Client::new(fresh.address, true));
+        assert_eq!(differences, Vec::<String>::new(), "who listened | who came now");
     }
 }
 
@@ -208,6 +186,55 @@ fn directories_that_come_go_and_change_their_name() {
 }
 
 #[test]
+fn two_runs_that_swap_their_names() {
+    let mut watched = Watched::start(|root| {
+        copy(&corpus().join("q060/q060_minimal"), &root.join("one"));
+        copy(&corpus().join("q060/q060_wait_forever"), &root.join("two"));
+    });
+    watched.agrees_with_a_fresh_board();
+    let (one, two, aside) = (watched.root().join("one"), watched.root().join("two"), watched.dir.path().join("aside"));
+    fs::rename(&one, &aside).unwrap();
+    fs::rename(&two, &one).unwrap();
+    fs::rename(&aside, &two).unwrap();
+    watched.shows(&[("one", 5), ("two", 1)]);
+}
+
+#[test]
+fn what_of_a_manifest_nobody_reads_but_pages_show() {
+    let mut watched = Watched::start(|root| copy(&corpus().join("q060/q060_minimal"), &root.join("a")));
+    watched.agrees_with_a_fresh_board();
+    let path = watched.root().join("a/manifest.json");
+    let text = fs::read_to_string(&path).unwrap().replace("\"warning_ratio\": 0.8", "\"warning_ratio\": 0.7");
+    fs::write(&path, text).unwrap();
+    watched.shows(&[("a", 1)]);
+}
+
+#[test]
+fn bytes_that_change_far_from_both_ends_of_a_file() {
+    let mut watched = Watched::start(|root| {
+        let mut writer = Writer::start(&root.join("a"));
+        (0..20).for_each(|_| writer.step("old"));
+    });
+    watched.agrees_with_a_fresh_board();
+    let steps = watched.root().join("a/steps.jsonl");
+    let text = fs::read_to_string(&steps).unwrap();
+    let time = fs::metadata(&steps).unwrap().modified().unwrap();
+    let (before, after) = text.split_at(text.len() / 2);
+    fs::write(&steps, format!("{before}{}", after.replacen("old", "new", 1))).unwrap();
+    fs::File::options().write(true).open(&steps).unwrap().set_modified(time).unwrap();
+    watched.shows(&[("a", 20)]);
+}
+
+#[test]
+fn the_stream_of_a_run_that_is_gone_ends() {
+    let watched = Watched::start(|root| Writer::start(&root.join("a")).step("one"));
+    let stream = Stream::open(watched.board.address, "/runs/a/events");
+    stream.next();
+    fs::remove_dir_all(watched.root().join("a")).unwrap();
+    stream.ended();
+}
+
+#[test]
 fn many_directories_made_at_once() {
     let mut watched = Watched::start(|_| {});
     let names: Vec<String> = (0..50).map(|n| format!("run-{n:02}")).collect();
@@ -266,14 +293,6 @@ fn a_signal_ends_streams_and_the_board() {
         watched.stream.ended();
         assert_eq!(status.code(), Some(0), "{signal}");
     }
-}
-
-/// The address that the pulse of a page asks next.
-fn pulse_of(page: &str) -> String {
-    let pulse = page.split("id=\"pulse\"").nth(1).expect("the page has a pulse");
-    let url =
-        pulse.split("hx-get=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("the pulse has an address");
-    url.replace("&#38;", "&").replace("&amp;", "&")
 }
 
 #[test]

@@ -4,6 +4,10 @@
 
 #[path = "../support/board.rs"]
 mod board;
+#[path = "../support/chance.rs"]
+mod chance;
+#[path = "../support/client.rs"]
+mod client;
 #[path = "../support/disk.rs"]
 mod disk;
 #[cfg(feature = "llm")]
@@ -23,6 +27,8 @@ mod http;
 #[expect(unreachable_pub, reason = "the fuzz targets call them from outside")]
 #[path = "../../fuzz/src/lib.rs"]
 mod properties;
+#[path = "../support/pulse.rs"]
+mod pulse;
 #[path = "../support/sse.rs"]
 mod sse;
 #[path = "../support/wait.rs"]
@@ -37,6 +43,8 @@ mod cli;
 mod compare;
 mod demo;
 mod engine;
+#[cfg(unix)]
+mod faults;
 mod format;
 #[cfg(feature = "llm")]
 mod fuzzed;
@@ -47,9 +55,11 @@ mod pages;
 #[cfg(feature = "llm")]
 mod props;
 mod replay;
+mod requests;
 #[cfg(feature = "llm")]
 mod run;
 mod scores;
+mod search;
 mod share;
 mod state;
 mod sweep;

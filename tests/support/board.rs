@@ -34,8 +34,13 @@ impl Board {
 
     /// Serves `root` on `port`.
     pub(crate) fn serve_on(root: &Path, port: u16) -> Self {
+        Self::serve_with(root, port, &[])
+    }
+
+    /// Serves `root` on `port` with more arguments.
+    pub(crate) fn serve_with(root: &Path, port: u16, args: &[&str]) -> Self {
         let mut command = Self::command(root);
-        command.args(["--no-cache", "--port", &port.to_string()]);
+        command.args(["--no-cache", "--port", &port.to_string()]).args(args);
         Self::spawn(command, root)
     }
 
@@ -52,7 +57,8 @@ impl Board {
         command
     }
 
-    fn spawn(mut command: Command, root: &Path) -> Self {
+    /// Runs `command`, which serves `root`.
+    pub(crate) fn spawn(mut command: Command, root: &Path) -> Self {
         let shown = format!("{command:?}");
         let mut child = command
             .env("NO_COLOR", "1")
@@ -85,6 +91,19 @@ impl Board {
         let response = self.get(path);
         assert_eq!(response.status, 200, "{path}: {}", response.text());
         response.json()
+    }
+
+    /// What it said so far, a line each with the name of the stream before it.
+    pub(crate) fn said(&self) -> String {
+        self.output.lock().map(|text| text.clone()).unwrap_or_default()
+    }
+
+    /// The memory it holds now, in bytes.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the board runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
     }
 
     /// The process id.

@@ -64,9 +64,17 @@ pub(crate) fn open(
 
 /// Sends one request and reads the whole answer.
 pub(crate) fn request(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> Response {
-    let answer = open(address, method, path, headers).and_then(|(mut response, mut reader)| {
-        reader.read_to_end(&mut response.body)?;
-        Ok(response)
-    });
-    answer.unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+    try_request(address, method, path, headers).unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+}
+
+/// Sends one request and reads the whole answer, where somebody answers.
+pub(crate) fn try_request(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> std::io::Result<Response> {
+    let (mut response, mut reader) = open(address, method, path, headers)?;
+    reader.read_to_end(&mut response.body)?;
+    Ok(response)
 }

@@ -15,12 +15,27 @@ pub(crate) struct Stream {
     revs: mpsc::Receiver<u64>,
 }
 
+/// What there was to hear.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// A new revision.
+    News,
+    /// The stream is silent.
+    Nothing,
+    /// The stream ended.
+    End,
+}
+
 impl Stream {
     /// Opens `path`, which must answer with an event stream.
     pub(crate) fn open(address: SocketAddr, path: &str) -> Self {
+        Self::try_open(address, path).unwrap_or_else(|| panic!("no stream opens at {path}"))
+    }
+
+    /// Opens `path`, if there is a stream.
+    pub(crate) fn try_open(address: SocketAddr, path: &str) -> Option<Self> {
         let headers = [("Accept", "text/event-stream")];
-        let (head, reader) = http::open(address, "GET", path, &headers).expect("the stream opens");
-        assert_eq!(head.status, 200, "{path}");
+        let (head, reader) = http::open(address, "GET", path, &headers).ok().filter(|(head, _)| head.status == 200)?;
         assert!(head.header("content-type").starts_with("text/event-stream"), "{head:?}");
         // A quiet stream is not a failed one; whoever waits has the deadline.
         reader.get_ref().set_read_timeout(None).expect("the socket takes the option");
@@ -40,7 +55,16 @@ impl Stream {
                 }
             }
         });
-        Self { revs }
+        Some(Self { revs })
+    }
+
+    /// What came since the last time, one by one, without waiting.
+    pub(crate) fn heard(&self) -> Heard {
+        match self.revs.try_recv() {
+            Ok(_) => Heard::News,
+            Err(mpsc::TryRecvError::Empty) => Heard::Nothing,
+            Err(mpsc::TryRecvError::Disconnected) => Heard::End,
+        }
     }
 
     /// The next revision; panics at the deadline or when the stream has ended.

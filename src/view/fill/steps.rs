@@ -8,6 +8,7 @@ use crate::view::run::{Did, EndLine, EndSlot, Row, StepRow, StepsTab};
 use crate::view::sign::{Link, Phrase, Sign};
 use crate::view::step::StepView;
 use crate::view::svg::{PhaseBar, Pips};
+use crate::view::text::Line;
 use crate::view::{Status, format, href};
 
 /// So many rows are shown at once.
@@ -65,7 +66,7 @@ pub fn steps_tab(
         (false, false) => "No step has a line; what is known of them is in their events.",
     };
     StepsTab {
-        caption: format!("Steps {} to {} of {total}", window.first, window.end.saturating_sub(1)).into(),
+        caption: caption(window, total),
         critics: lens.summary.critics.join(", ").into(),
         earlier,
         later,
@@ -75,6 +76,15 @@ pub fn steps_tab(
         selected: selected.map(|(_, view)| view),
         nothing: Phrase::from(nothing),
         follow,
+    }
+}
+
+/// Says nothing that a new row would make wrong, since rows are added without it.
+fn caption(window: Window, total: usize) -> Line {
+    match window {
+        Window { first: 0, end } if end == total => "All steps".into(),
+        Window { first, end } if end == total => format!("Steps from {first} to the last").into(),
+        Window { first, end } => format!("Steps {first} to {}", end.saturating_sub(1)).into(),
     }
 }
 

@@ -1,0 +1,195 @@
+//! `board search`: where does a text stand in the runs?
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::look::{Ink, Look};
+use super::{Done, write_json};
+use crate::analysis::format::{bytes, counted, visible_line};
+use crate::analysis::query::Query;
+use crate::analysis::search::{Found, Needle};
+use crate::error::{Error, Kind, Result};
+use crate::live::{Library, Listener, search};
+use crate::model::{Index, RunKey, TraceFile};
+use crate::trace::{RootScanner, RunDir, read_index};
+use crate::view::search::{LeftOut, place};
+use crate::view::wire;
+
+/// Search the text of all runs
+#[derive(Debug, clap::Args)]
+#[command(allow_missing_positional = true)]
+#[command(
+    after_help = "Looks into every text, key and number of manifest.json, steps.jsonl and events.jsonl, escapes resolved.
+Letters from a to z match in either case. Exit code 1 where nothing is found."
+)]
+pub(super) struct Args {
+    /// The directory to look in, at any depth up to 4
+    #[arg(default_value = "./runs")]
+    root: PathBuf,
+    /// The text
+    #[arg(required = true, allow_hyphen_values = true)]
+    text: String,
+    /// Only runs that match, as for `board list`: 'steps>5 -stop:final'
+    #[arg(long = "in", value_name = "QUERY", allow_hyphen_values = true)]
+    query: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let needle = Needle::new(&args.text).map_err(|why| Error::new(Kind::Usage, why.trim_end_matches('.')))?;
+    let runs = runs(args)?;
+    let mut heard = Heard { look, out, key: String::new(), json: args.json, failed: None, seen: Seen::default() };
+    let (began, mut runs_with) = (Instant::now(), 0);
+    for (key, dir) in &runs {
+        let (before, mut index) = (heard.seen.found, None);
+        heard.key = key.to_string();
+        // Only where something is found is it worth reading what the lines are.
+        let mut index = || Arc::clone(index.get_or_insert_with(|| Arc::<Index>::new(read_index(dir))));
+        search(dir, &needle, &mut index, &mut heard);
+        if let Some(error) = heard.failed.take() {
+            return Err(error.into());
+        }
+        runs_with += usize::from(heard.seen.found > before);
+    }
+    let (seen, took) = (heard.seen, began.elapsed());
+    let found = seen.found > 0;
+    if args.json {
+        write_json(out, &document(args, seen, (runs.len(), runs_with), took))?;
+    } else {
+        foot(out, look, &seen, (runs.len(), runs_with), took)?;
+    }
+    Ok(u8::from(!found))
+}
+
+/// The runs to search.
+fn runs(args: &Args) -> Result<BTreeMap<RunKey, RunDir>> {
+    let Some(query) = &args.query else {
+        let found = RootScanner::new(args.root.clone()).scan();
+        return match found.fault {
+            Some(fault) => Err(Error::new(Kind::NotFound, format!("no runs in {}: {fault}", args.root.display()))
+                .hint("the directory comes before the text: board search ./runs 'text'")),
+            None => Ok(found.runs),
+        };
+    };
+    let query = Query::parse(query);
+    if let Some(term) = query.ignored.first() {
+        return Err(Error::new(Kind::Usage, format!("--in does not understand {}: {}", term.text, term.why)));
+    }
+    let library = Library::load(vec![args.root.clone()]);
+    let runs = library.runs().into_iter().filter(|run| query.matches(&*run.summary()));
+    Ok(runs.map(|run| (run.key().clone(), run.dir().clone())).collect())
+}
+
+/// What was seen of all runs.
+#[derive(Default)]
+struct Seen {
+    found: usize,
+    bytes: u64,
+    hits: Vec<wire::Hit>,
+    left_out: Vec<LeftOut>,
+}
+
+/// Prints hits as they come, or keeps them for the document.
+struct Heard<'a> {
+    look: &'a Look,
+    out: &'a mut dyn Write,
+    key: String,
+    json: bool,
+    failed: Option<std::io::Error>,
+    seen: Seen,
+}
+
+impl Heard<'_> {
+    fn print(&mut self, found: &Found) -> std::io::Result<()> {
+        let place = place(found);
+        for hit in &found.line.hits {
+            let field = if hit.path.is_empty() { String::new() } else { format!("  {}", visible_line(&hit.path)) };
+            let around = |text: &str| visible_line(text).into_owned();
+            writeln!(
+                self.out,
+                "{}  {place}{field}: {}{}{}",
+                self.look.paint(Ink::Heading, &around(&self.key)),
+                around(&hit.before),
+                self.look.paint(Ink::Bad, &around(&hit.text)),
+                around(&hit.after),
+            )?;
+        }
+        let more = found.line.found - found.line.hits.len();
+        if more > 0 {
+            let more = format!("{}  {place}: {} more", visible_line(&self.key), counted(more, "hit"));
+            writeln!(self.out, "{}", self.look.paint(Ink::Dim, &more))?;
+        }
+        Ok(())
+    }
+}
+
+impl Listener for Heard<'_> {
+    fn read(&mut self, bytes: u64) -> bool {
+        self.seen.bytes += bytes;
+        true
+    }
+
+    fn found(&mut self, found: Found) -> bool {
+        self.seen.found += found.line.found;
+        if self.json {
+            self.seen.hits.extend(found.line.hits.iter().map(|hit| wire::hit(&self.key, &found, hit)));
+            return true;
+        }
+        self.failed = self.print(&found).err();
+        self.failed.is_none()
+    }
+
+    fn left_out(&mut self, file: TraceFile, why: String) {
+        self.seen.left_out.push(LeftOut { key: self.key.clone(), file, why });
+    }
+}
+
+fn document(args: &Args, seen: Seen, (runs, with): (usize, usize), took: Duration) -> wire::Search {
+    wire::Search {
+        state: Some("done"),
+        number: None,
+        text: args.text.clone(),
+        query: args.query.clone().unwrap_or_default(),
+        ignored: Vec::new(),
+        as_of: None,
+        changed: 0,
+        tally: wire::Tally {
+            runs,
+            runs_done: runs,
+            runs_with_hits: with,
+            bytes: seen.bytes,
+            bytes_done: seen.bytes,
+            elapsed_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            found: seen.found,
+            left_out_count: seen.left_out.len(),
+            left_out: seen.left_out.iter().map(wire::left).collect(),
+        },
+        hits: seen.hits,
+    }
+}
+
+fn foot(
+    out: &mut dyn Write,
+    look: &Look,
+    seen: &Seen,
+    (runs, with): (usize, usize),
+    took: Duration,
+) -> std::io::Result<()> {
+    let hits =
+        if seen.found == 0 { "no hit".to_owned() } else { format!("{} in {with} of", counted(seen.found, "hit")) };
+    let hits = if seen.found == 0 { format!("{hits} in") } else { hits };
+    let speed =
+        format!("{hits} {}; searched {} in {:.1} s", counted(runs, "run"), bytes(seen.bytes), took.as_secs_f64());
+    writeln!(out, "{}", look.paint(Ink::Dim, &speed))?;
+    for left in &seen.left_out {
+        let (word, key, why) =
+            (look.paint(Ink::Warning, "not searched"), visible_line(&left.key), visible_line(&left.why));
+        writeln!(out, "{word}: {key}, {}: {why}", left.file.name())?;
+    }
+    Ok(())
+}

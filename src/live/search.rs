@@ -1,0 +1,105 @@
+//! Where in the files of a run does a text stand?
+//!
+//! Reads all of the three files, since an index holds no texts. The index only tells which step or event a line is.
+
+use std::sync::Arc;
+
+use crate::analysis::search::{Found, InLine, Needle, Place};
+use crate::model::{Index, MAX_LINE_BYTES, Span, TraceFile};
+use crate::trace::{MAX_MANIFEST_BYTES, RunDir};
+
+/// Who hears of a search while it goes on.
+pub trait Listener {
+    /// So many more bytes were looked through. False ends the search.
+    fn read(&mut self, bytes: u64) -> bool;
+    /// A line that holds the text. False ends the search.
+    fn found(&mut self, found: Found) -> bool;
+    /// Something that could not be searched, and why.
+    fn left_out(&mut self, file: TraceFile, why: String);
+}
+
+/// Searches a run. `index` is asked for once something is found; a line that it does not know has a place in its file.
+/// False where the listener ended it.
+pub fn search(
+    dir: &RunDir,
+    needle: &Needle,
+    index: &mut dyn FnMut() -> Arc<Index>,
+    listener: &mut dyn Listener,
+) -> bool {
+    manifest(dir, needle, listener)
+        && [TraceFile::Steps, TraceFile::Events].iter().all(|file| lines(dir, *file, needle, index, listener))
+}
+
+/// The manifest is one document over many lines.
+fn manifest(dir: &RunDir, needle: &Needle, listener: &mut dyn Listener) -> bool {
+    let file = TraceFile::Manifest;
+    let bytes = match dir.read_all(file, MAX_MANIFEST_BYTES) {
+        Ok(bytes) => bytes,
+        Err(error) => return missing(file, &error, listener),
+    };
+    let line = if needle.candidates(&bytes).next().is_some() { needle.look(&bytes) } else { InLine::default() };
+    let goes_on = line.found == 0 || listener.found(Found { file, place: Place::default(), line });
+    goes_on && listener.read(bytes.len() as u64)
+}
+
+fn lines(
+    dir: &RunDir,
+    file: TraceFile,
+    needle: &Needle,
+    index: &mut dyn FnMut() -> Arc<Index>,
+    listener: &mut dyn Listener,
+) -> bool {
+    let mut blocks = match dir.blocks(file) {
+        Ok(blocks) => blocks,
+        Err(error) => return missing(file, &error, listener),
+    };
+    loop {
+        let block = match blocks.read() {
+            Ok(Some(block)) => block,
+            Ok(None) => break,
+            Err(error) => return missing(file, &error, listener),
+        };
+        for range in needle.candidates(block.bytes) {
+            let offset = block.offset + range.start as u64;
+            let line = needle.look(block.bytes.get(range).unwrap_or_default());
+            if line.found > 0 && !listener.found(Found { file, place: place(&index(), file, offset), line }) {
+                return false;
+            }
+        }
+        if !listener.read(block.bytes.len() as u64) {
+            return false;
+        }
+    }
+    if blocks.too_long() > 0 {
+        listener.left_out(file, format!("{} lines longer than {MAX_LINE_BYTES} bytes", blocks.too_long()));
+    }
+    true
+}
+
+/// A file that is not there holds nothing; any other that cannot be read is told.
+fn missing(file: TraceFile, error: &std::io::Error, listener: &mut dyn Listener) -> bool {
+    if error.kind() != std::io::ErrorKind::NotFound {
+        listener.left_out(file, error.to_string());
+    }
+    true
+}
+
+/// What the line at `offset` is.
+fn place(index: &Index, file: TraceFile, offset: u64) -> Place {
+    fn at<T>(items: &[T], span: impl Fn(&T) -> Span, offset: u64) -> Option<usize> {
+        let at = items.partition_point(|item| span(item).offset < offset);
+        items.get(at).filter(|item| span(item).offset == offset).map(|_| at)
+    }
+    match file {
+        TraceFile::Manifest => Place::default(),
+        TraceFile::Steps => Place { offset, event: None, step: at(index.steps(), |step| step.span, offset) },
+        TraceFile::Events => {
+            let event = at(index.events(), |event| event.span, offset);
+            let step = event.and_then(|event| index.group_at(event)).and_then(|group| index.step_of(group));
+            Place { offset, event, step }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+//! What does it look like to search the text of all runs? The page at `/search`, and the part that shows hits as they come.
+//!
+//! The answer comes first, in a sentence; then how far it is, then the hits, run by run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+use jiff::tz::TimeZone;
+
+use super::sweep::State;
+use super::text::Line;
+use super::{Place, Shell, format, href};
+use crate::analysis::query::Ignored;
+use crate::analysis::search::{Found, Hit};
+use crate::model::TraceFile;
+use crate::model::time::Stamp;
+
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use words::place;
+
+/// So many hits are kept; more are counted.
+pub const MAX_HITS: usize = 1_000;
+/// So many hits are shown unless more are asked for.
+pub const SHOWN: usize = 200;
+
+/// What was asked, and what is around the page.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// `q`: the text.
+    pub text: String,
+    /// `in`: which runs, as typed.
+    pub typed: String,
+    /// Terms of it that were not understood.
+    pub ignored: Vec<Ignored>,
+    /// How many hits to show.
+    pub limit: usize,
+    /// Why nothing is searched.
+    pub fault: Option<String>,
+    /// How many runs the board knows.
+    pub known: usize,
+    /// The watched roots.
+    pub root: String,
+    /// Which start of the server this is.
+    pub boot: String,
+    /// The reader's zone.
+    pub zone: TimeZone,
+}
+
+/// How far a search is.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// Whether it has ended.
+    pub state: State,
+    /// When it began, in microseconds since the epoch; also its name in addresses.
+    pub number: i64,
+    /// Runs that changed, came or went since.
+    pub changed: usize,
+    /// What was found.
+    pub tally: Tally,
+}
+
+/// What was found so far.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// Runs to search, runs that were searched, and those of them that hold the text.
+    pub runs: usize,
+    /// Runs that were searched.
+    pub runs_done: usize,
+    /// Those of them that hold the text.
+    pub runs_with: usize,
+    /// Bytes to search, by the sizes of the files when it began.
+    pub bytes: u64,
+    /// Bytes that were searched.
+    pub bytes_done: u64,
+    /// How long that took.
+    pub took: Duration,
+    /// All hits.
+    pub found: usize,
+    /// Those that are kept.
+    pub kept: usize,
+    /// The hits that are kept, run by run.
+    pub found_in: Vec<InRun>,
+    /// What could not be searched.
+    pub left_out: Vec<LeftOut>,
+    /// How much could not be searched, also what is not named.
+    pub left_out_count: usize,
+}
+
+/// The hits in a run.
+#[derive(Debug, Clone)]
+pub struct InRun {
+    /// The run.
+    pub key: Arc<str>,
+    /// Its lines that hold the text.
+    pub lines: Arc<Vec<Found>>,
+}
+
+/// Something that could not be searched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The run.
+    pub key: String,
+    /// The file.
+    pub file: TraceFile,
+    /// Why.
+    pub why: String,
+}
+
+/// The page at `/search`.
+#[derive(Debug, Clone, Template)]
+#[template(path = "search.html")]
+pub struct SearchPage {
+    /// What is around it.
+    pub shell: Shell,
+    /// The address that fills the page while the search goes on.
+    pub poll: Option<String>,
+    /// The text.
+    pub text: String,
+    /// Which runs.
+    pub typed: String,
+    /// Terms that were not understood, with what was expected.
+    pub ignored: Vec<(String, String)>,
+    /// Why nothing is searched.
+    pub fault: Option<String>,
+    /// What is found.
+    pub body: Body,
+}
+
+/// The answer to the page's poll.
+#[derive(Debug, Clone, Template)]
+#[template(path = "parts/search_poll.html")]
+pub struct SearchPart {
+    /// The next poll; `None` ends it.
+    pub poll: Option<String>,
+    /// What is found.
+    pub body: Body,
+}
+
+/// What is found.
+#[derive(Debug, Clone, Default, Template)]
+#[template(path = "parts/search_body.html")]
+pub struct Body {
+    /// The answer, or that it is under way.
+    pub answer: Line,
+    /// What it is over.
+    pub second: Line,
+    /// When it was asked.
+    pub as_of: Option<format::Clock>,
+    /// `3 runs changed since`.
+    pub changed: Option<String>,
+    /// Asks the same of the runs as they are now.
+    pub again: Option<String>,
+    /// How far it is, while it is under way.
+    pub progress: Option<Progress>,
+    /// The hits.
+    pub runs: Vec<RunHits>,
+    /// Shows all hits that are kept: text and address.
+    pub more: Option<(String, String)>,
+    /// What could not be searched, one sentence each.
+    pub left_out: Vec<Line>,
+}
+
+impl HtmlSafe for Body {}
+
+/// How far a search is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes searched.
+    pub done: u64,
+    /// Bytes to search.
+    pub total: u64,
+    /// `120 of 300 MB`.
+    pub words: String,
+    /// Ends it.
+    pub cancel: String,
+    /// The page itself, to load it again.
+    pub reload: String,
+}
+
+/// The hits of a run, as shown.
+#[derive(Debug, Clone, Default)]
+pub struct RunHits {
+    /// The run's name.
+    pub name: Line,
+    /// Its page.
+    pub href: String,
+    /// The hits.
+    pub hits: Vec<ShownHit>,
+}
+
+/// A hit, as shown.
+#[derive(Debug, Clone, Default)]
+pub struct ShownHit {
+    /// `step 3`, `step 3, event 12`, `manifest`.
+    pub place: String,
+    /// Where that is shown.
+    pub href: String,
+    /// The field.
+    pub field: Line,
+    /// What is said of the hit: that a name holds the text, or that the line is no JSON.
+    pub note: Option<&'static str>,
+    /// What stands before the text, the text, and what stands behind it.
+    pub before: Line,
+    /// The text as it stands there.
+    pub text: Line,
+    /// What stands behind it.
+    pub after: Line,
+}
+
+/// The page at `/search`.
+pub fn page(context: &Context, standing: Option<&Standing>) -> SearchPage {
+    let named = |text: &str| format!("Search: {}", super::text::one_line(text, 40).0);
+    SearchPage {
+        shell: Shell {
+            title: if context.text.is_empty() { "Search".to_owned() } else { named(&context.text) },
+            root: format::visible_line(&context.root).into_owned(),
+            boot: context.boot.clone(),
+            place: Place::Search,
+            ..Shell::default()
+        },
+        poll: poll(context, standing),
+        text: context.text.clone(),
+        typed: context.typed.clone(),
+        ignored: context.ignored.iter().map(|term| (term.text.clone(), term.why.clone())).collect(),
+        fault: context.fault.clone(),
+        body: body(context, standing),
+    }
+}
+
+/// The answer to the page's poll.
+pub fn part(context: &Context, standing: Option<&Standing>) -> SearchPart {
+    SearchPart { poll: poll(context, standing), body: body(context, standing) }
+}
+
+fn poll(context: &Context, standing: Option<&Standing>) -> Option<String> {
+    standing.filter(|standing| standing.state == State::Running).map(|_| url(context, "/live/search", &[]))
+}
+
+/// An address that asks the same, with more parameters behind.
+fn url(context: &Context, path: &str, more: &[(&str, &str)]) -> String {
+    let limit = if context.limit == SHOWN { String::new() } else { context.limit.to_string() };
+    let pairs = [("q", context.text.as_str()), ("in", &context.typed), ("limit", &limit)];
+    href::with_query(path, &[&pairs[..], more].concat())
+}
+
+fn body(context: &Context, standing: Option<&Standing>) -> Body {
+    let Some(standing) = standing else {
+        return Body { answer: words::nothing_asked(context).into(), ..Body::default() };
+    };
+    let (tally, number) = (&standing.tally, standing.number.to_string());
+    let running = standing.state == State::Running;
+    let shown = tally.kept.min(context.limit);
+    let all = Context { limit: MAX_HITS, ..context.clone() };
+    Body {
+        answer: words::answer(standing, shown).into(),
+        second: words::second(tally).into(),
+        as_of: format::clock(Stamp { micros: standing.number, zoned: true }, &context.zone),
+        changed: (!running && standing.changed > 0)
+            .then(|| format!("{} changed since", format::counted(standing.changed, "run"))),
+        again: (!running).then(|| url(context, "/search", &[("again", &number)])),
+        progress: running.then(|| Progress {
+            done: tally.bytes_done.min(tally.bytes),
+            total: tally.bytes.max(1),
+            words: format!(
+                "{} of {}",
+                format::bytes(tally.bytes_done),
+                format::bytes(tally.bytes.max(tally.bytes_done))
+            ),
+            cancel: url(context, "/search", &[("cancel", &number)]),
+            reload: url(context, "/search", &[]),
+        }),
+        runs: shown_hits(tally, context.limit),
+        more: (shown < tally.kept)
+            .then(|| (format!("Show {}", format::count(tally.kept as u64)), url(&all, "/search", &[]))),
+        left_out: words::left_out(tally).into_iter().map(Line::from).collect(),
+    }
+}
+
+fn shown_hits(tally: &Tally, limit: usize) -> Vec<RunHits> {
+    let (mut runs, mut left): (Vec<RunHits>, usize) = (Vec::new(), limit);
+    for run in &tally.found_in {
+        let hits = run.lines.iter().flat_map(|found| found.line.hits.iter().map(move |hit| (found, hit)));
+        let hits: Vec<ShownHit> = hits.take(left).map(|(found, hit)| shown_hit(&run.key, found, hit)).collect();
+        left -= hits.len();
+        if hits.is_empty() {
+            break;
+        }
+        runs.push(RunHits { name: (&*run.key).into(), href: href::run(&run.key), hits });
+    }
+    runs
+}
+
+fn shown_hit(key: &str, found: &Found, hit: &Hit) -> ShownHit {
+    ShownHit {
+        place: words::place(found),
+        href: match (found.file, found.place.step) {
+            (_, Some(step)) => href::run_at(key, step),
+            (TraceFile::Events, None) => href::tab(key, "events"),
+            (TraceFile::Manifest, None) => href::tab(key, "manifest"),
+            (TraceFile::Steps, None) => href::run(key),
+        },
+        field: hit.path.as_str().into(),
+        note: match (found.line.as_text, hit.in_key) {
+            (true, _) => Some("no JSON, searched as it stands"),
+            (false, true) => Some("the field's name"),
+            (false, false) => None,
+        },
+        before: hit.before.as_str().into(),
+        text: hit.text.as_str().into(),
+        after: hit.after.as_str().into(),
+    }
+}

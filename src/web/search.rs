@@ -1,0 +1,118 @@
+//! A text in all runs: the page, the part that shows hits as they come, and the JSON.
+//!
+//! Asking starts a search and changes nothing else; whoever asks the same again finds the same one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use super::AppState;
+use super::error::WebError;
+use super::extract::Params;
+use super::jobs::{Job, Over};
+use super::pages::{now, shown_roots};
+use super::run::html;
+use super::sweep::shown_state;
+use crate::analysis::query::Query;
+use crate::analysis::search::Needle;
+use crate::view::search::{self as view, Context, Standing};
+use crate::view::wire;
+
+mod task;
+
+pub(super) use task::Search;
+
+/// An answer waits so long for the end, so that few bytes need no second request.
+const WAIT: Duration = Duration::from_millis(250);
+
+/// `GET /search`
+pub(super) async fn page(State(state): State<AppState>, params: Params) -> Response {
+    match ask(&state, &params).await {
+        Ok((context, job)) => {
+            let status = if context.fault.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+            let page = show(&state, job, move |standing| html(&view::page(&context, standing))).await;
+            page.map_or_else(|error| error.respond(&state, false), |page| (status, page).into_response())
+        }
+        Err(error) => error.respond(&state, false),
+    }
+}
+
+/// `GET /live/search`
+pub(super) async fn part(State(state): State<AppState>, params: Params) -> Response {
+    let made = match ask(&state, &params).await {
+        Ok((context, job)) => show(&state, job, move |standing| html(&view::part(&context, standing))).await,
+        Err(error) => Err(error),
+    };
+    made.unwrap_or_else(|error| error.respond(&state, false))
+}
+
+/// `GET /api/search`
+pub(super) async fn json(State(state): State<AppState>, params: Params) -> Response {
+    let made = match ask(&state, &params).await {
+        Ok((Context { fault: Some(why), .. }, _)) => Err(WebError::bad_request("This cannot be searched for", &why)),
+        Ok((context, job)) => {
+            show(&state, job, move |standing| super::api::json(&wire::search(&context, standing))).await
+        }
+        Err(error) => Err(error),
+    };
+    made.unwrap_or_else(|error| error.respond(&state, true))
+}
+
+/// What is asked, and the search that answers it, where there is something to search for.
+async fn ask(state: &AppState, params: &Params) -> Result<(Context, Option<Arc<Job<Search>>>), WebError> {
+    let text = params.text("q").to_owned();
+    let query = Query::parse(params.text("in"));
+    let needle = Needle::new(&text);
+    let context = Context {
+        typed: params.text("in").to_owned(),
+        limit: params.number("limit")?.unwrap_or(view::SHOWN).clamp(1, view::MAX_HITS),
+        ignored: query.ignored.clone(),
+        fault: needle.as_ref().err().filter(|_| params.has("q") && !text.is_empty()).cloned(),
+        known: state.library.runs().len(),
+        root: shown_roots(state),
+        boot: state.boot.to_string(),
+        zone: state.zone.clone(),
+        text,
+    };
+    let Ok(needle) = needle else { return Ok((context, None)) };
+    let id = format!("{query}\n{}", needle.text());
+    let than = params.number("again")?.and_then(|number| i64::try_from(number).ok()).unwrap_or(i64::MIN);
+    let job = match state.searches.find(&id, than) {
+        Some(job) => job,
+        None => {
+            let of = state.clone();
+            let made = tokio::task::spawn_blocking(move || Search::new(needle, Over::of(&of.library, query)));
+            let search = made.await.map_err(|error| WebError::fault(&error))?;
+            state.searches.begin(id, than, now(), search)?
+        }
+    };
+    if params.number("cancel")?.and_then(|number| i64::try_from(number).ok()) == Some(job.number) {
+        job.cancel();
+    }
+    job.ended(WAIT).await;
+    Ok((context, Some(job)))
+}
+
+/// Gives the view what it needs of the search, off the async threads.
+async fn show(
+    state: &AppState,
+    job: Option<Arc<Job<Search>>>,
+    make: impl FnOnce(Option<&Standing>) -> Result<Response, WebError> + Send + 'static,
+) -> Result<Response, WebError> {
+    let state = state.clone();
+    let shown = tokio::task::spawn_blocking(move || {
+        let Some(job) = job else { return make(None) };
+        // The state comes first: what has ended holds all its hits.
+        let stands = shown_state(job.state());
+        make(Some(&Standing {
+            state: stands,
+            number: job.number,
+            changed: job.task.over.changed(&state.library),
+            tally: job.task.tally(),
+        }))
+    });
+    shown.await.map_err(|error| WebError::fault(&error))?
+}

@@ -1,0 +1,138 @@
+//! Does a client end on the right picture whatever happens to the files, the watching, the server and the writers?
+//!
+//! By a seed, faults are played on the directory of a real board while a client listens. After each few of them the
+//! client, which asks again only where its streams speak, must see what a client of a fresh board on the same directory
+//! sees. `BOARD_FAULTS=SEED:COUNT` plays COUNT seeds from SEED on; what fails says its seed and what was played.
+
+mod acts;
+mod writers;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::board::Board;
+use crate::chance::Chance;
+use crate::client::{Client, differences_after};
+use crate::disk::{copy, corpus};
+use crate::wait::until;
+use crate::writer::Writer;
+use acts::Act;
+
+/// So often the picture is compared with that of a fresh board, for one seed.
+const ROUNDS: u64 = 6;
+/// A board looks at what nothing spoke of once a minute while the system tells of changes, and at its roots less often
+/// the longer a look takes.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// How the board hears of changes.
+#[derive(Debug, Clone, Copy)]
+enum Watch {
+    Native,
+    Poll,
+}
+
+/// A directory, a board that watches it and a client that listens.
+struct Play {
+    dir: tempfile::TempDir,
+    watch: Watch,
+    board: Board,
+    client: Client,
+    chance: Chance,
+    played: Vec<String>,
+}
+
+impl Play {
+    fn start(watch: Watch, seed: u64) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("runs");
+        copy(&corpus().join("q060/q060_redaction"), &root.join("copied"));
+        for (name, steps) in [("short", 3), ("deep/er", 12), ("long", 150)] {
+            let mut writer = Writer::start(&root.join(name));
+            (0..steps).for_each(|n| writer.step(&format!("result {n} {}", "of many ".repeat(n % 40))));
+            writer.finish("final");
+        }
+        Writer::start(&root.join("growing")).step("one");
+        let board = serve(&root, 0, watch);
+        let client = Client::new(board.address, true);
+        Self { dir, watch, board, client, chance: Chance::new(seed), played: Vec::new() }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().join("runs")
+    }
+
+    /// Plays a few acts. Between them the board is sometimes given time to see each on its own.
+    fn play(&mut self) {
+        for _ in 0..=self.chance.below(3) {
+            if self.chance.once_in(12) {
+                self.played.push("the board is killed and started again".to_owned());
+                self.restart();
+            }
+            let act = Act::any(&mut self.chance);
+            self.played.push(format!("{act:?}"));
+            if let Some(told) = act.play(&self.root(), &self.dir.path().join("aside"), &mut self.chance) {
+                self.played.push(format!("    {told}"));
+            }
+            if self.chance.once_in(2) {
+                self.client.catch_up();
+            }
+        }
+    }
+
+    fn restart(&mut self) {
+        self.board.terminate("-KILL");
+        self.board = serve(&self.root(), self.board.address.port(), self.watch);
+    }
+
+    /// Waits until the client sees what a client of a fresh board sees; says what differs at the end of all patience.
+    fn compare(&mut self) -> Vec<String> {
+        let fresh = serve(&self.root(), 0, self.watch);
+        until("the fresh board has read everything", || (fresh.json("/healthz")["indexing"] == 0).then_some(()));
+        differences_after(PATIENCE, &mut self.client, &mut Client::new(fresh.address, true))
+    }
+}
+
+fn serve(root: &std::path::Path, port: u16, watch: Watch) -> Board {
+    let args: &[&str] = match watch {
+        Watch::Native => &[],
+        Watch::Poll => &["--poll", "0.3"],
+    };
+    Board::serve_with(root, port, args)
+}
+
+/// Plays seeds: those that the environment names, or a few.
+fn play(watch: Watch, seed: u64) {
+    let named = std::env::var("BOARD_FAULTS").ok();
+    let named = named.as_deref().map(|named| named.split_once(':').expect("BOARD_FAULTS is SEED:COUNT"));
+    let (first, count): (u64, u64) = named.map_or((seed, 2), |(first, count)| {
+        (first.parse().expect("a seed is a number"), count.parse().expect("a count is a number"))
+    });
+    for seed in first..first + count {
+        let mut play = Play::start(watch, seed);
+        for round in 0..ROUNDS {
+            let start = Instant::now();
+            play.play();
+            let differences = play.compare();
+            assert!(
+                differences.is_empty(),
+                "seed {seed}, round {round}, {watch:?}; the listening client | a fresh one:\n{}\nplayed:\n{}",
+                differences.join("\n"),
+                play.played.join("\n")
+            );
+            if named.is_some() {
+                eprintln!("{watch:?} seed {seed} round {round}: {:?}", start.elapsed());
+            }
+            play.played.push("--- the pictures were the same".to_owned());
+        }
+    }
+}
+
+#[test]
+fn with_events_of_the_system() {
+    play(Watch::Native, 1);
+}
+
+#[test]
+fn by_looking_again_and_again() {
+    play(Watch::Poll, 1001);
+}

@@ -1,0 +1,32 @@
+//! What becomes of a real writer: killed at some moment, or out of space.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::board::BINARY;
+use crate::chance::Chance;
+use crate::wait::until;
+
+/// A demo run is written below `dir` and its writer is killed once it wrote some bytes.
+pub(super) fn killed(dir: &Path, chance: &mut Chance) {
+    let bytes = chance.below(13_000);
+    let mut child = demo(&mut Command::new(BINARY), "plan", dir);
+    until("the writer wrote so much", || {
+        let size = std::fs::metadata(dir.join("plan/steps.jsonl")).map_or(0, |file| file.len());
+        (size >= bytes || child.try_wait().unwrap().is_some()).then_some(())
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// The same where no file may become larger than some KiB, which is what a full disk looks like.
+pub(super) fn out_of_space(dir: &Path, chance: &mut Chance) {
+    // The signal would end the process before it could write a verdict.
+    let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$@\"", 66 + chance.below(70));
+    demo(Command::new("bash").args(["-c", &script, "bash", BINARY]), "long", dir).wait().unwrap();
+}
+
+fn demo(command: &mut Command, scenario: &str, dir: &Path) -> Child {
+    let command = command.args(["demo", "--scenario", scenario]).arg(dir);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}

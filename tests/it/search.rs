@@ -1,0 +1,135 @@
+//! Can a text be found in all runs? The page, the JSON and the command, and what ends a search early.
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+use scraper::{Html, Selector};
+use serde_json::Value;
+
+use crate::board::{BINARY, Board};
+use crate::disk::{copy, corpus};
+use crate::heavy::many_long;
+use crate::wait::until;
+
+/// A board over some recorded runs, read to the end.
+fn some_runs() -> (tempfile::TempDir, Board) {
+    let dir = tempfile::tempdir().unwrap();
+    for run in ["q060_handoff", "q060_html_injection", "q060_sigkill"] {
+        copy(&corpus().join("q060").join(run), &dir.path().join("runs").join(run));
+    }
+    let board = Board::serve(&dir.path().join("runs"));
+    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    (dir, board)
+}
+
+/// The answer, once nothing is searched any more.
+fn answered(board: &Board, path: &str) -> Value {
+    until(&format!("{path} is answered"), || Some(board.json(path)).filter(|answer| answer["state"] != "running"))
+}
+
+fn texts(page: &Html, what: &str) -> Vec<String> {
+    let selector = Selector::parse(what).unwrap();
+    page.select(&selector).map(|element| element.text().collect::<String>()).collect()
+}
+
+fn search(args: &[&str]) -> Output {
+    Command::new(BINARY).arg("search").args(args).env("NO_COLOR", "1").stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn page_json_and_command_find_the_same() {
+    let (dir, board) = some_runs();
+    let root = dir.path().join("runs").display().to_string();
+    let json = answered(&board, "/api/search?q=SCRIPT&limit=1000");
+    let found = json["found"].as_u64().unwrap();
+    assert!(found > 3 && json["runs"] == 3 && json["bytes_done"] == json["bytes"], "{json}");
+    let hits = json["hits"].as_array().unwrap();
+    // Of a line with very many, not all are kept.
+    assert!(hits.len() > 3 && hits.len() as u64 <= found);
+
+    let page = Html::parse_document(board.get("/search?q=SCRIPT&limit=1000").text());
+    let marks = texts(&page, "#found mark");
+    assert_eq!(marks, hits.iter().map(|hit| hit["text"].as_str().unwrap()).collect::<Vec<_>>());
+    assert!(texts(&page, "#found [role=status]")[0].contains(&format!("{found} hits in ")), "{marks:?}");
+    let selector = Selector::parse("#found li > p > a").unwrap();
+    for link in page.select(&selector).filter_map(|link| link.attr("href")) {
+        assert_eq!(board.get(link).status, 200, "{link}");
+    }
+
+    let said: Value = serde_json::from_slice(&search(&[&root, "script", "--json"]).stdout).unwrap();
+    let places = |hits: &Value| {
+        let place =
+            |hit: &Value| format!("{} {} {} {} {}", hit["run"], hit["file"], hit["offset"], hit["step"], hit["field"]);
+        let mut places: Vec<_> = hits.as_array().unwrap().iter().map(place).collect();
+        places.sort();
+        places
+    };
+    assert_eq!(places(&said["hits"]), places(&json["hits"]));
+    let text = search(&[&root, "script"]);
+    assert_eq!(text.status.code(), Some(0));
+    let lines = String::from_utf8(text.stdout).unwrap();
+    let (hits_said, foot) = (lines.lines().filter(|line| line.contains(": ")).count(), lines.lines().last());
+    assert!(
+        hits_said >= hits.len() && foot.is_some_and(|foot| foot.starts_with(&format!("{found} hits in "))),
+        "{lines}"
+    );
+    assert!(lines.lines().any(|line| line.starts_with("q060_html_injection  step ")), "{lines}");
+}
+
+#[test]
+fn a_query_narrows_the_runs_and_nothing_found_is_the_answer_no() {
+    let (dir, board) = some_runs();
+    let root = dir.path().join("runs").display().to_string();
+    let json = answered(&board, "/api/search?q=run_id&in=handoff%20bogus%3C");
+    assert_eq!((&json["runs"], json["ignored"].as_array().unwrap().len()), (&Value::from(1), 1), "{json}");
+    assert_eq!(answered(&board, "/api/search?q=nothing-says-so")["found"], 0);
+    assert_eq!(board.json("/api/search")["state"], Value::Null);
+    let long = "x".repeat(501);
+    assert_eq!(board.get(&format!("/api/search?q={long}")).status, 400);
+    assert_eq!(board.get(&format!("/search?q={long}")).status, 400);
+
+    let none = search(&[&root, "nothing-says-so"]);
+    assert_eq!((none.status.code(), none.stderr.as_slice()), (Some(1), &b""[..]));
+    assert_eq!(search(&[&root, "run_id", "--in", "handoff"]).status.code(), Some(0));
+    assert_eq!(search(&[&root, "run_id", "--in", "bogus<"]).status.code(), Some(2));
+    assert_eq!(search(&["/no/such/root", "x"]).status.code(), Some(3));
+    assert_eq!(search(&[&root, ""]).status.code(), Some(2));
+}
+
+#[test]
+fn what_cannot_be_searched_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("odd");
+    fs::create_dir(&run).unwrap();
+    let long = format!("{{\"x\": \"needle{}\"}}\n", "y".repeat(9 << 20));
+    fs::write(run.join("steps.jsonl"), format!("{long}torn: needle")).unwrap();
+    let board = Board::serve(dir.path());
+    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    let json = answered(&board, "/api/search?q=needle");
+    assert_eq!((&json["found"], &json["left_out_count"]), (&Value::from(1), &Value::from(1)), "{json}");
+    assert_eq!((&json["hits"][0]["field"], &json["hits"][0]["before"]), (&Value::Null, &Value::from("torn: ")));
+    let page = Html::parse_document(board.get("/search?q=needle").text());
+    assert!(texts(&page, "#found .swp-n li")[0].starts_with("odd, steps.jsonl: 1 lines longer"));
+}
+
+#[test]
+fn a_search_goes_on_until_it_is_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    many_long(dir.path(), 400, 100);
+    let board = Board::serve(dir.path());
+    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    let path = "/api/search?q=count&limit=50";
+    let first = board.json(path);
+    assert_eq!(first["state"], "running", "it takes longer than an answer waits");
+    let page = Html::parse_document(board.get("/search?q=count").text());
+    assert_eq!(texts(&page, "progress").len(), 1);
+    let stop = Selector::parse("a#cancel").unwrap();
+    let stop = page.select(&stop).next().and_then(|link| link.attr("href")).expect("a link that stops it").to_owned();
+    assert_eq!(board.get(&stop).status, 200);
+    let last = answered(&board, path);
+    assert_eq!(last["state"], "cancelled");
+    assert!(last["runs_done"].as_u64() < last["runs"].as_u64() && last["found"].as_u64() >= first["found"].as_u64());
+    assert_eq!(last["hits"].as_array().unwrap().len(), 50);
+    let page = Html::parse_document(board.get("/search?q=count").text());
+    assert!(texts(&page, "#found [role=status]")[0].starts_with("Stopped: "));
+}

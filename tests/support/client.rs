@@ -1,0 +1,268 @@
+//! What does somebody see who listens to a board? A client that asks again only when its streams speak, as a page does;
+//! and its picture, without what depends on who watched since when.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::http::{self, Response};
+use crate::sse::{Heard, Stream};
+
+/// Of a long run, so many steps are asked for one by one: some at each end.
+const STEPS_ASKED: u64 = 4;
+
+/// What was answered, in lines, for each address that was asked.
+type Shown = BTreeMap<String, Vec<String>>;
+
+/// Lets two clients listen until they see the same, `fresh` having read all there is; what differs when patience ends.
+pub(crate) fn differences_after(patience: Duration, client: &mut Client, fresh: &mut Client) -> Vec<String> {
+    let start = Instant::now();
+    loop {
+        client.catch_up();
+        fresh.catch_up();
+        let differences = client.differences(fresh);
+        if (differences.is_empty() && fresh.has_read()) || start.elapsed() > patience {
+            return differences;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A client with one stream for the list and one for each run.
+#[derive(Debug)]
+pub(crate) struct Client {
+    address: SocketAddr,
+    list: Part,
+    keys: Vec<String>,
+    runs: BTreeMap<String, Part>,
+    pages: bool,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    stream: Option<Stream>,
+    /// News came that was not asked for with success.
+    stale: bool,
+    shown: Shown,
+}
+
+impl Client {
+    /// A client of the board at `address`, which has heard nothing yet. `pages` says whether it reads the pages too.
+    pub(crate) fn new(address: SocketAddr, pages: bool) -> Self {
+        Self { address, list: Part::default(), keys: Vec::new(), runs: BTreeMap::new(), pages }
+    }
+
+    /// Asks for everything that the streams spoke of since the last time.
+    pub(crate) fn catch_up(&mut self) {
+        self.list.listen(self.address, "/events");
+        if self.list.stale
+            && let Some((keys, shown)) = list(self.address, self.pages)
+        {
+            (self.keys, self.list.shown, self.list.stale) = (keys, shown, false);
+        }
+        self.runs.retain(|key, _| self.keys.contains(key));
+        for key in &self.keys {
+            let part = self.runs.entry(key.clone()).or_default();
+            part.listen(self.address, &format!("/runs/{}/events", segment(key)));
+            if part.stale
+                && let Some(shown) = run(self.address, key, self.pages)
+            {
+                (part.shown, part.stale) = (shown, false);
+            }
+        }
+    }
+
+    /// What differs from what `other` sees: on one line each, mine before the other's.
+    fn differences(&self, other: &Self) -> Vec<String> {
+        let mut told = differences(&self.list.shown, &other.list.shown);
+        let nothing = Shown::new();
+        for key in self.keys.iter().chain(&other.keys).collect::<std::collections::BTreeSet<_>>() {
+            let shown = |of: &'_ Self| of.runs.get(key).map_or_else(|| nothing.clone(), |part| part.shown.clone());
+            told.extend(differences(&shown(self), &shown(other)));
+        }
+        told
+    }
+
+    /// Whether it knows of no run, or has read something of each.
+    fn has_read(&self) -> bool {
+        !self.list.shown.is_empty() && self.runs.values().all(|part| !part.shown.is_empty() && !part.stale)
+    }
+}
+
+impl Part {
+    /// Hears whether there is news; a stream that ended is opened again, and its first word is news.
+    fn listen(&mut self, address: SocketAddr, path: &str) {
+        if self.stream.is_none() {
+            self.stream = Stream::try_open(address, path);
+        }
+        while let Some(stream) = &self.stream {
+            match stream.heard() {
+                Heard::News => self.stale = true,
+                Heard::Nothing => break,
+                Heard::End => self.stream = None,
+            }
+        }
+    }
+}
+
+fn differences(mine: &Shown, others: &Shown) -> Vec<String> {
+    let mut told = Vec::new();
+    let nothing = Vec::new();
+    for path in mine.keys().chain(others.keys()).collect::<std::collections::BTreeSet<_>>() {
+        let (mine, others) = (mine.get(path).unwrap_or(&nothing), others.get(path).unwrap_or(&nothing));
+        if mine != others {
+            let at = mine.iter().zip(others).take_while(|(mine, other)| mine == other).count();
+            let line = |lines: &[String]| lines.get(at).map_or_else(|| "nothing".to_owned(), |line| cut(line));
+            told.push(format!("{path} line {at}: {} | {}", line(mine), line(others)));
+        }
+    }
+    told
+}
+
+fn cut(line: &str) -> String {
+    line.chars().take(200).collect()
+}
+
+/// A run's key as one segment of a path.
+pub(crate) fn segment(key: &str) -> String {
+    key.replace('/', "%2F")
+}
+
+fn get(address: SocketAddr, path: &str) -> Option<Response> {
+    http::try_request(address, "GET", path, &[]).ok()
+}
+
+fn list(address: SocketAddr, pages: bool) -> Option<(Vec<String>, Shown)> {
+    let path = "/api/runs?limit=1000&sort=run";
+    let mut answer = get(address, path).filter(|answer| answer.status == 200)?.json();
+    let rows = answer["runs"].as_array_mut()?;
+    rows.sort_by_key(|row| row["key"].to_string());
+    let keys = rows.iter().map(|row| row["key"].as_str().unwrap_or_default().to_owned()).collect();
+    let finished = rows.iter().all(is_finished);
+    // Which oddities a run has, its own answer says; here they are a number, and a fresh board counts fewer.
+    rows.iter_mut().for_each(|row| strip(row, &["issues", "problems"]));
+    let mut shown = Shown::from([(path.to_owned(), lines(answer))]);
+    if pages {
+        let page = get(address, "/").filter(|page| page.status == 200)?;
+        let mut tags = tags(page.text());
+        if !finished {
+            // The sums over all runs, and their order, depend on what is said of those that are not finished.
+            tags.clear();
+        }
+        shown.insert("/".to_owned(), tags);
+    }
+    Some((keys, shown))
+}
+
+fn run(address: SocketAddr, key: &str, pages: bool) -> Option<Shown> {
+    let key = segment(key);
+    let api = format!("/api/runs/{key}");
+    let answer = get(address, &api)?;
+    if answer.status == 404 {
+        return Some(Shown::from([(api, vec!["not there".to_owned()])]));
+    }
+    let mut answer = Some(answer).filter(|answer| answer.status == 200)?.json();
+    let (steps, finished) = (answer["steps"].as_u64().unwrap_or(0), is_finished(&answer));
+    if let Some(issues) = answer["issues_list"].as_array_mut() {
+        // Only who was there saw it happen.
+        issues.retain(|issue| issue["kind"] != "replaced file");
+    }
+    strip(&mut answer, &["issues", "problems"]);
+    let mut shown = Shown::from([(api.clone(), lines(answer))]);
+    let mut paths = vec![format!("{api}/steps?limit=10000"), format!("{api}/scores"), format!("{api}/raw")];
+    let ends = (0..steps).filter(|n| *n < STEPS_ASKED || n + STEPS_ASKED >= steps);
+    paths.extend(ends.map(|n| format!("{api}/steps/{n}")));
+    paths.extend(steps.checked_sub(1).map(|last| format!("{api}/state/{last}")));
+    if finished {
+        paths.push(format!("{api}/why"));
+    }
+    for path in paths {
+        let answer = get(address, &path)?;
+        let shown_lines = match answer.header("content-type") {
+            "application/json" if answer.status == 200 => lines(answer.json()),
+            // Which of the board's own numbers an error names is no part of the picture.
+            _ if answer.status != 200 => vec![answer.status.to_string()],
+            _ => answer.text().lines().map(str::to_owned).collect(),
+        };
+        shown.insert(path, shown_lines);
+    }
+    if pages {
+        let run = format!("/runs/{key}");
+        let last = steps.saturating_sub(1);
+        let tabs = ["", "?tab=events", &format!("?tab=state&step={last}"), "/scores"];
+        for path in tabs.iter().map(|tab| format!("{run}{tab}")).take(if finished { 4 } else { 3 }) {
+            let page = get(address, &path).filter(|page| page.status == 200)?;
+            let mut tags = tags(page.text());
+            if !finished {
+                // What is said of a run that may go on depends on who saw it grow; its steps do not.
+                let place = |what: &str| tags.iter().position(|tag| tag.contains(what));
+                let end = place("id=\"endslot\"").zip(place("id=\"stepview\""));
+                if let Some((from, to)) = end {
+                    tags.drain(from..to);
+                }
+                let place = |what: &str| tags.iter().position(|tag| tag.contains(what)).unwrap_or(tags.len());
+                let (from, to) = (place("id=\"tabs\""), place("class=\"pill\""));
+                tags = tags.drain(from.min(to)..to).filter(|tag| !tag.starts_with("<p>No step has a line")).collect();
+                // How many ends follow depends on what stood between.
+                while tags.last().is_some_and(|tag| tag.starts_with("</")) {
+                    tags.pop();
+                }
+            }
+            shown.insert(path, tags);
+        }
+    }
+    Some(shown)
+}
+
+fn is_finished(row: &Value) -> bool {
+    row["liveness"] == "finished"
+}
+
+/// Removes what depends on who watched since when: a fresh board has not seen the run grow.
+fn strip(answer: &mut Value, also: &[&str]) {
+    let finished = is_finished(answer);
+    let Some(members) = answer.as_object_mut() else { return };
+    for watched in ["liveness", "outcome", "mark", "verdict", "verdict_second", "certainty", "updated_at"] {
+        if !finished {
+            members.remove(watched);
+        }
+    }
+    for member in also {
+        members.remove(*member);
+    }
+}
+
+fn lines(mut answer: Value) -> Vec<String> {
+    strip_revision(&mut answer);
+    format!("{answer:#}").lines().map(str::to_owned).collect()
+}
+
+fn strip_revision(answer: &mut Value) {
+    if let Some(members) = answer.as_object_mut() {
+        members.remove("revision");
+    }
+}
+
+/// The main part of a page, a line for each tag, without ages, revisions and how many oddities there are.
+fn tags(page: &str) -> Vec<String> {
+    let main = page.split_once("<main").and_then(|(_, rest)| rest.split_once("</main>")).map_or(page, |(main, _)| main);
+    let text = main.replace('<', "\n<");
+    let mut tags: Vec<String> = Vec::new();
+    let (mut number_of_issues, mut files, mut verdict_of_row) = (false, false, false);
+    for tag in text.lines().filter(|tag| !tag.trim().is_empty()) {
+        verdict_of_row &= !tag.starts_with("</td");
+        files &= !tag.starts_with("</dd");
+        let passing = ["id=\"pulse\"", "data-age", "data-since", "?tab=issues\">"];
+        if !passing.iter().any(|part| tag.contains(part)) && !number_of_issues && !files && !verdict_of_row {
+            // The title of a row's verdict says the same as its text, which the number of oddities may precede.
+            let title = tag.split_once("\">").filter(|_| tag.contains("verdict c-v"));
+            tags.push(title.map_or(tag, |(title, _)| title).to_owned());
+        }
+        number_of_issues = tag.contains("tab=issues");
+        files |= tag.starts_with("<dt>Trace health");
+        verdict_of_row |= tag.contains("verdict c-v");
+    }
+    tags
+}

@@ -1,0 +1,9 @@
+//! What does a page ask next? The address that its pulse holds.
+
+/// The address that the pulse of `page` asks next.
+pub(crate) fn pulse_of(page: &str) -> String {
+    let pulse = page.split("id=\"pulse\"").nth(1).expect("the page has a pulse");
+    let url =
+        pulse.split("hx-get=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("the pulse has an address");
+    url.replace("&#38;", "&").replace("&amp;", "&")
+}
