@@ -88,7 +88,7 @@ impl Maker {
         self.next += 1;
         match self.manner {
             Manner::Harmless => "plain word".to_owned(),
-            _ if self.next % 97 == 0 => "long".repeat(2_500),
+            _ if self.next.is_multiple_of(97) => "long".repeat(2_500),
             _ => TEXTS[self.next % TEXTS.len()].to_owned(),
         }
     }
@@ -100,14 +100,14 @@ impl Maker {
             // Every second time whatever the text begins with comes first, as formulas and options do.
             Value::String(text) => match self.manner {
                 Manner::Instead => self.payload().into(),
-                _ if self.next % 2 == 0 => format!("{}{text}", self.payload()).into(),
+                _ if self.next.is_multiple_of(2) => format!("{}{text}", self.payload()).into(),
                 _ => format!("{text} {}", self.payload()).into(),
             },
             Value::Array(items) => items.into_iter().map(|item| self.value(key, item)).collect(),
             Value::Object(members) => {
                 let mut out = Map::new();
                 for (key, value) in members {
-                    if self.manner == Manner::Instead && self.next % 5 == 0 {
+                    if self.manner == Manner::Instead && self.next.is_multiple_of(5) {
                         out.insert(format!("{key}{}", self.payload()), value.clone());
                     }
                     let value = self.value(&key, value);
