@@ -12,7 +12,6 @@ use crate::disk::{corpus, walk};
 use crate::hostile::{DIRECTORY, Manner, write};
 use crate::http::Response;
 use crate::pages::{check_page, links};
-use crate::wait::until;
 
 /// Runs that have something of everything, of every layout.
 const RUNS: &[&str] = &[
@@ -227,7 +226,7 @@ fn pages_of(manner: Manner) -> BTreeSet<String> {
     let dir = tempfile::tempdir().unwrap();
     make(dir.path(), manner);
     let board = Board::serve(dir.path());
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     assert_eq!(board.json("/healthz")["runs"], runs().len());
     let (sorts, visited) = crawl(&board);
     println!("{manner:?}: {visited} answers, {} sorts of elements", sorts.len());

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::path::Path;
 
-use scraper::{Html, Selector};
+use scraper::Html;
 
 use crate::board::Board;
 use crate::disk::{copy, corpus};
+use crate::html::selector;
 use crate::http::{Response, request};
-use crate::wait::until;
 
 const POLICY: &str = "default-src 'none'";
 
@@ -30,12 +30,8 @@ fn some_runs() -> (tempfile::TempDir, Board) {
     }
     copy(&corpus().join("q030/q030_sigkill"), &dir.path().join("a b/c&d/e%2F\"<é>"));
     let board = Board::serve(dir.path());
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     (dir, board)
-}
-
-fn selector(text: &str) -> Selector {
-    Selector::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 /// The headers that every answer carries.
