@@ -1,4 +1,6 @@
 //! Does hostile text stay text? In every position a trace has, on every page, in every answer, on every terminal.
+//!
+//! Of pages that differ in numbers and values only, one is asked for; `BOARD_PAGES_EACH=3` asks for three.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -27,8 +29,6 @@ const RUNS: &[&str] = &[
     "sample_runs/plan",
 ];
 
-/// So many pages of one shape show what there is to see.
-const EACH: usize = 3;
 /// The crawl ends here.
 const MAX_PAGES: usize = 500;
 
@@ -165,6 +165,7 @@ fn shape(path: &str) -> String {
 
 /// Visits what can be reached; returns the sorts of elements that any page has.
 fn crawl(board: &Board) -> (BTreeSet<String>, usize) {
+    let each = std::env::var("BOARD_PAGES_EACH").map_or(1, |each| each.parse().expect("BOARD_PAGES_EACH is a number"));
     let mut open = VecDeque::from(["/".to_owned(), "/api/runs".to_owned(), "/healthz".to_owned()]);
     let runs = board.json("/api/runs?limit=500");
     for run in runs["runs"].as_array().expect("a list of runs") {
@@ -207,7 +208,7 @@ fn crawl(board: &Board) -> (BTreeSet<String>, usize) {
             for link in links(&page) {
                 let seen = shapes.entry(shape(&link)).or_default();
                 *seen += 1;
-                if *seen <= EACH && known.insert(link.clone()) {
+                if *seen <= each && known.insert(link.clone()) {
                     open.push_back(link);
                 }
             }
