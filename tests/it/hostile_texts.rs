@@ -1,6 +1,7 @@
 //! Does hostile text stay text? In every position a trace has, on every page, in every answer, on every terminal.
 //!
-//! Of pages that differ in numbers and values only, one is asked for; `BOARD_PAGES_EACH=3` asks for three.
+//! Of pages that differ in their run, in numbers and in values only, a few are followed to; `BOARD_PAGES_EACH=40` follows
+//! to forty.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -30,7 +31,7 @@ const RUNS: &[&str] = &[
 ];
 
 /// The crawl ends here.
-const MAX_PAGES: usize = 500;
+const MAX_PAGES: usize = 2_000;
 
 fn runs() -> Vec<PathBuf> {
     let project = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -158,14 +159,20 @@ fn check_csv(what: &str, text: &str) {
 /// An address without what tells pages of one sort apart: numbers, values, and which run it is.
 fn shape(path: &str) -> String {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    let mut parts: Vec<&str> = path.split('/').filter(|part| part.parse::<u64>().is_err()).collect();
+    let (mut parts, mut before) = (Vec::new(), "");
+    for part in path.split('/') {
+        if before != "runs" && part.parse::<u64>().is_err() {
+            parts.push(part);
+        }
+        before = part;
+    }
     parts.extend(query.split('&').map(|pair| pair.split('=').next().unwrap_or_default()));
     parts.join("/")
 }
 
 /// Visits what can be reached; returns the sorts of elements that any page has.
 fn crawl(board: &Board) -> (BTreeSet<String>, usize) {
-    let each = std::env::var("BOARD_PAGES_EACH").map_or(1, |each| each.parse().expect("BOARD_PAGES_EACH is a number"));
+    let each = std::env::var("BOARD_PAGES_EACH").map_or(2, |each| each.parse().expect("BOARD_PAGES_EACH is a number"));
     let mut open = VecDeque::from(["/".to_owned(), "/api/runs".to_owned(), "/healthz".to_owned()]);
     let runs = board.json("/api/runs?limit=500");
     for run in runs["runs"].as_array().expect("a list of runs") {
