@@ -205,7 +205,7 @@ impl Scanner {
     }
 
     /// Adds the runs in a directory that came, without a look at all the others.
-    fn look_below(&mut self, dir: &Path, came: Instant) {
+    pub(super) fn look_below(&mut self, dir: &Path, came: Instant) {
         if !dir.is_dir() {
             return;
         }
@@ -283,6 +283,8 @@ impl Scanner {
 
     /// Puts runs on the board, all at once.
     fn show(&self, fresh: &[Arc<Run>]) {
+        // Whoever sees them is to see as well that they are not read yet.
+        self.shared.set_status(|status| status.indexing = self.backlog.len());
         self.shared.raise(|revision| {
             fresh.iter().for_each(|run| run.begin(revision));
             if let Ok(mut runs) = self.shared.runs.write() {

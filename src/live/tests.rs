@@ -64,6 +64,18 @@ fn a_root_that_leads_elsewhere_keeps_a_run_of_the_same_name() {
     assert_eq!(dirs, [fs::canonicalize(moved).unwrap()]);
 }
 
+#[test]
+fn a_run_that_comes_is_at_once_among_those_to_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(dir.path()).unwrap();
+    let shared = Arc::new(Shared::new(std::slice::from_ref(&root)));
+    let mut scanner = scan::Scanner::new(Arc::clone(&shared), vec![root.clone()], Options::default());
+    scanner.look_at_roots();
+    let run = write_run(&root, "a", "{}");
+    scanner.look_below(&run, std::time::Instant::now());
+    assert_eq!((shared.runs.read().unwrap().len(), shared.status.read().unwrap().indexing), (1, 1));
+}
+
 /// Writes a run with `task` that ended an hour ago.
 fn write_old_run(root: &std::path::Path, key: &str, task: &str) -> PathBuf {
     let manifest = format!(r#"{{"run_id": "{key}", "status": "completed", "summary": {{"stop_reason": "final"}}}}"#);

@@ -72,7 +72,7 @@ fn streams(options: &Options) {
     let mut writer = Writer::start(&scratch.path().join("live"));
     (0..1_000).for_each(|n| writer.append_step(&format!("{n}{}", "x".repeat(1_000))));
     let board = Board::serve(scratch.path());
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     report::memory(board.pid(), "");
     let deaf: Vec<TcpStream> = (0..DEAF)
         .map(|n| {

@@ -16,7 +16,6 @@ use crate::page::Page;
 use crate::pulse::pulse_of;
 use crate::report::Samples;
 use crate::sse::Stream;
-use crate::wait::until;
 use crate::writer::Writer;
 
 /// Milliseconds between two appends: long enough that each is seen on its own, short enough to be a busy run. Appends
@@ -43,7 +42,7 @@ pub(crate) fn run(options: &Options) {
         }
         let mut writer = Writer::start(&scratch.path().join("live"));
         let board = Board::serve(scratch.path());
-        until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+        board.until_read();
         let load = Load { size, payload: "x".repeat(len), appends, pace, viewers: options.number("--viewers", 1) };
         through_the_api(&board, &mut writer, &load);
         in_a_browser(&board, &mut writer, &load);

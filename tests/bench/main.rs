@@ -26,6 +26,7 @@ mod cdp;
 #[path = "../support/chance.rs"]
 mod chance;
 #[path = "../support/client.rs"]
+#[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod client;
 mod crowd;
 #[path = "../support/disk.rs"]
@@ -38,6 +39,8 @@ mod http;
 mod huge;
 mod live;
 mod many;
+#[path = "../support/memory.rs"]
+mod memory;
 #[path = "../e2e/page.rs"]
 #[expect(dead_code, reason = "shared with the browser tests, which use more of it")]
 mod page;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::memory;
+
 /// Many measurements of one thing.
 #[derive(Debug, Default)]
 pub(crate) struct Samples(Vec<f64>);
@@ -57,29 +59,13 @@ pub(crate) fn bytes(what: &str, bytes: u64, goal: &str) {
     line(what, &format!("{:12.1} KiB", bytes as f64 / 1024.0), goal);
 }
 
-/// The memory that process `pid` holds now, in KiB; 0 where the system does not say.
-pub(crate) fn memory_kib(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or_default()
-}
-
 /// Prints the memory that process `pid` holds, and the most it ever held.
 pub(crate) fn memory(pid: u32, goal: &str) {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let kib = |name: &str| -> Option<f64> {
-        status
-            .lines()
-            .find_map(|line| line.strip_prefix(name))
-            .and_then(|rest| rest.split_whitespace().next())?
-            .parse()
-            .ok()
-    };
-    match (kib("VmRSS:"), kib("VmHWM:")) {
-        (Some(now), Some(most)) => {
-            line("memory", &format!("{:12.1} MiB, at most {:.1}", now / 1024.0, most / 1024.0), goal)
+    match memory::now_kib(pid).zip(memory::most_kib(pid)) {
+        Some((now, most)) => {
+            line("memory", &format!("{:12.1} MiB, at most {:.1}", now as f64 / 1024.0, most as f64 / 1024.0), goal)
         }
-        _ => line("memory", "not known on this system", goal),
+        None => line("memory", "not known on this system", goal),
     }
 }
 

@@ -15,8 +15,8 @@ use crate::chance::Chance;
 use crate::client::{Client, differences_after, segment};
 use crate::heavy::many_long;
 use crate::http;
+use crate::memory;
 use crate::report;
-use crate::wait::until;
 use crate::writer::Writer;
 
 /// Runs that nobody writes.
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options) {
     let root = scratch.path().join("runs");
     many_long(&root.join("idle"), IDLE, 50);
     let board = Board::serve(&root);
-    until("the idle runs are known", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     let (counts, address, pid) = (Counts::default(), board.address, board.pid());
     let start = Instant::now();
     let mut memory = Vec::new();
@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Options) {
         let (mut told, mut before) = (0, Seen::of(pid, counts));
         while start.elapsed() < Duration::from_secs(60 * minutes) {
             std::thread::sleep(SAMPLE_EVERY);
-            memory.push(report::memory_kib(pid));
+            memory.push(memory::now_kib(pid).unwrap_or_default());
             if start.elapsed().as_secs() / 60 > told {
                 told += 1;
                 let now = Seen::of(pid, counts);
@@ -208,7 +208,7 @@ fn listen(address: SocketAddr, listener: u64, counts: &Counts) {
 /// What a listening client sees at the end beside what a client of a fresh board sees.
 fn differences(board: &Board, root: &Path) -> Vec<String> {
     let fresh = Board::serve(root);
-    until("the fresh board has read everything", || (fresh.json("/healthz")["indexing"] == 0).then_some(()));
+    fresh.until_read();
     let (mut client, mut other) = (Client::new(board.address, true), Client::new(fresh.address, true));
     differences_after(Duration::from_secs(90), &mut client, &mut other)
 }
@@ -255,7 +255,7 @@ impl Seen {
             streams: counts.streams.load(Relaxed),
             steps: counts.steps.load(Relaxed),
             cpu: report::cpu(pid),
-            memory_kib: report::memory_kib(pid),
+            memory_kib: memory::now_kib(pid).unwrap_or_default(),
             at: Some(Instant::now()),
         }
     }

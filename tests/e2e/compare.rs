@@ -14,7 +14,7 @@ fn site() -> Site {
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(run), &site.path(run));
     }
     until("all runs are known", || (site.board.json("/api/runs")["total"] == 4).then_some(()));
-    until("they are read", || (site.board.json("/healthz")["indexing"] == 0).then_some(()));
+    site.board.until_read();
     site
 }
 

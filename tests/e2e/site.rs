@@ -35,7 +35,7 @@ impl Site {
             copy(&corpus().join(run), &dir.path().join(name));
         }
         let board = Board::serve(dir.path());
-        until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+        board.until_read();
         Self { board, dir }
     }
 

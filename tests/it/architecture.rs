@@ -85,21 +85,37 @@ fn code(path: &Path) -> String {
 
 /// Every room named by a `crate::` path in `code`, with the line it stands on.
 fn uses(code: &str) -> Vec<(usize, String)> {
+    // `Error`, `Kind` and `Result` are the names under which the crate root shows its error type.
+    let as_room = |name: String| match name.as_str() {
+        "Error" | "Kind" | "Result" => "error".to_owned(),
+        _ => name,
+    };
+    let found = named_in(code, "crate").into_iter().chain(named_in(code, "trace_board"));
+    found.map(|(line, name)| (line, as_room(name))).collect()
+}
+
+/// The lines on which `code` names a foreign thing: a crate, or one thing `in::it`.
+fn lines_naming(code: &str, thing: &str) -> Vec<usize> {
+    let (home, item) = thing.split_once("::").map_or((thing, None), |(home, item)| (home, Some(item)));
+    let named = named_in(code, home).into_iter().filter(|(_, name)| item.is_none_or(|item| item == name));
+    named.map(|(line, _)| line).collect()
+}
+
+/// What `code` names below `home::`, alone or in a group, with the line on which the path begins.
+fn named_in(code: &str, home: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    let starts = code.match_indices("crate::").chain(code.match_indices("trace_board::"));
-    for (at, path) in starts {
+    for (at, path) in code.match_indices(&format!("{home}::")) {
+        // Part of a longer name, or of a word in a sentence.
+        if code[..at].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_' || letter == '-') {
+            continue;
+        }
         let line = code[..at].matches('\n').count() + 1;
         let rest = &code[at + path.len()..];
         let names = match rest.strip_prefix('{') {
             Some(group) => top_names(group),
             None => vec![ident(rest)],
         };
-        // `Error`, `Kind` and `Result` are the names under which the crate root shows its error type.
-        let as_room = |name: String| match name.as_str() {
-            "Error" | "Kind" | "Result" => "error".to_owned(),
-            _ => name,
-        };
-        found.extend(names.into_iter().map(|name| (line, as_room(name))));
+        found.extend(names.into_iter().map(|name| (line, name)));
     }
     found
 }
@@ -138,6 +154,10 @@ fn a_path_is_found_however_it_is_spelled() {
     let code = "use crate::model::{Run, Step};\nuse crate::{\n    Error,\n    live::{self, Library},\n};\nfn f() -> crate::Result<()> {}\n";
     let found: Vec<_> = uses(code).into_iter().map(|(line, name)| format!("{line} {name}")).collect();
     assert_eq!(found, ["1 model", "2 error", "2 live", "6 error"]);
+    let code = "use std::fs;\nuse std::{\n    fs::{self, File},\n    io,\n};\nuse std::{fs, io};\nuse std::{io, collections::{BTreeMap, fs}};\nstd::fs::read(path);\nmy_std::fs();\n";
+    assert_eq!(lines_naming(code, "std::fs"), [1, 2, 6, 8]);
+    assert_eq!(lines_naming("use axum::Router;\nlet axum = hyper_util::rt;\n", "axum"), [1]);
+    assert_eq!(lines_naming("let now = std::time::SystemTime::now();\n", "SystemTime::now"), [1]);
 }
 
 #[test]
@@ -162,19 +182,10 @@ fn each_foreign_thing_has_its_room() {
     let mut wrong = Vec::new();
     for path in sources() {
         let here = room(&path);
-        for (number, line) in code(&path).lines().enumerate() {
-            for (thing, rooms) in KEYS {
-                let named = line.match_indices(thing).any(|(at, _)| {
-                    let before = line[..at].chars().next_back();
-                    let after = line[at + thing.len()..].chars().next();
-                    let edge =
-                        |letter: Option<char>| letter.is_none_or(|c| !c.is_alphanumeric() && c != '_' && c != '-');
-                    // A crate is used through a path or a derive; a word in a sentence is not a use.
-                    edge(before) && edge(after) && (thing.contains(':') || line[at + thing.len()..].starts_with("::"))
-                });
-                if named && !rooms.contains(&here.as_str()) {
-                    wrong.push(format!("{}:{}: {here} may not use {thing}", path.display(), number + 1));
-                }
+        let code = code(&path);
+        for (thing, _) in KEYS.iter().filter(|(_, rooms)| !rooms.contains(&here.as_str())) {
+            for line in lines_naming(&code, thing) {
+                wrong.push(format!("{}:{line}: {here} may not use {thing}", path.display()));
             }
         }
     }

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use scraper::{Html, Selector};
+use scraper::Html;
 use serde_json::{Value, json};
 
 use crate::board::{BINARY, Board};
 use crate::disk::{copy, corpus};
-use crate::wait::until;
+use crate::html::{hrefs, selector, texts};
 
 fn ours(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(name)
@@ -23,7 +23,7 @@ fn board() -> (tempfile::TempDir, Board) {
     }
     copy(&corpus().join("q060/q060_sigkill"), &dir.path().join("a b/q060_sigkill"));
     let board = Board::serve(dir.path());
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     (dir, board)
 }
 
@@ -31,16 +31,6 @@ fn diff(a: &Path, b: &Path, more: &[&str]) -> (Option<i32>, String) {
     let said = Command::new(BINARY).arg("diff").args([a, b]).args(more).stdin(Stdio::null()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&said.stderr), "");
     (said.status.code(), String::from_utf8(said.stdout).unwrap())
-}
-
-fn texts(page: &Html, selector: &str) -> Vec<String> {
-    let selector = Selector::parse(selector).unwrap_or_else(|error| panic!("{selector}: {error}"));
-    page.select(&selector).map(|element| element.text().collect::<String>()).collect()
-}
-
-fn hrefs(page: &Html, selector: &str) -> Vec<String> {
-    let selector = Selector::parse(selector).unwrap_or_else(|error| panic!("{selector}: {error}"));
-    page.select(&selector).map(|element| element.value().attr("href").unwrap_or_default().to_owned()).collect()
 }
 
 #[test]
@@ -123,13 +113,13 @@ fn the_scores_of_more_than_six_runs_are_a_band() {
     }
     copy(&ours("loop"), &dir.path().join("silent"));
     let board = Board::serve(dir.path());
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     let page = |runs: usize| {
         let runs: Vec<String> = (0..runs).map(|n| format!("run=r{n}")).collect();
         Html::parse_document(board.get(&format!("/compare?{}&run=silent", runs.join("&"))).text())
     };
     let band = page(8);
-    let quart = Selector::parse("#compare .overlay .quart").unwrap();
+    let quart = selector("#compare .overlay .quart");
     assert_eq!(band.select(&quart).count(), 1);
     assert_eq!(texts(&band, "#compare .overlay svg > title"), ["Lowest critic score of each step, 9 runs"]);
     assert!(texts(&band, "#compare figcaption").concat().starts_with("The band is where the middle half"));
@@ -146,12 +136,12 @@ fn two_marked_runs_are_a_and_b() {
     assert_eq!((response.status, response.header("location")), (303, "/compare?a=loop&b=fix_bug"));
     let table = Html::parse_document(board.get("/?q=steps%3E0&mark=loop&mark=fix_bug").text());
     assert_eq!(texts(&table, "#tray strong"), ["2 marked"]);
-    let checked = Selector::parse("#rows input[checked]").unwrap();
+    let checked = selector("#rows input[checked]");
     assert_eq!(table.select(&checked).count(), 2);
     assert!(hrefs(&table, "#facets a").iter().all(|href| href.ends_with("mark=loop&mark=fix_bug")));
     // A marked run that the filter hides is still sent.
     let other = Html::parse_document(board.get("/?q=loop&mark=fix_bug").text());
-    let hidden = Selector::parse("#cmp input[type=hidden][name=run][value=fix_bug]").unwrap();
+    let hidden = selector("#cmp input[type=hidden][name=run][value=fix_bug]");
     assert_eq!(other.select(&hidden).count(), 1);
 }
 

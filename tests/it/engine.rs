@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
-use scraper::{Html, Selector};
+use scraper::Html;
 use serde_json::Value;
 
 use crate::board::{BINARY, Board};
 use crate::engine_runs;
-use crate::wait::until;
+use crate::html::texts;
 
 /// The number of a process that ended.
 fn gone() -> u32 {
@@ -26,7 +26,7 @@ fn runs() -> tempfile::TempDir {
 
 fn served(dir: &Path) -> Board {
     let board = Board::serve(dir);
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     board
 }
 
@@ -106,10 +106,7 @@ fn a_step_shows_what_only_our_engine_writes() {
     let dir = runs();
     let board = served(dir.path());
     let page = |path: &str| Html::parse_document(board.get(path).text());
-    let words = |page: &Html, what: &str| {
-        let what = Selector::parse(what).unwrap();
-        page.select(&what).map(|part| part.text().collect::<String>()).collect::<Vec<_>>().join("|")
-    };
+    let words = |page: &Html, what: &str| texts(page, what).join("|");
     let branch = page("/runs/final/steps/0");
     assert_eq!(words(&branch, ".cands .won th code"), "echo(text=\"two\") +1 more");
     assert_eq!(words(&branch, ".cands td.r"), "0.25|0.75|0.5");

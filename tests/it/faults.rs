@@ -14,7 +14,6 @@ use crate::board::Board;
 use crate::chance::Chance;
 use crate::client::{Client, differences_after};
 use crate::disk::{copy, corpus};
-use crate::wait::until;
 use crate::writer::Writer;
 use acts::Act;
 
@@ -87,7 +86,7 @@ impl Play {
     /// Waits until the client sees what a client of a fresh board sees; says what differs at the end of all patience.
     fn compare(&mut self) -> Vec<String> {
         let fresh = serve(&self.root(), 0, self.watch);
-        until("the fresh board has read everything", || (fresh.json("/healthz")["indexing"] == 0).then_some(()));
+        fresh.until_read();
         differences_after(PATIENCE, &mut self.client, &mut Client::new(fresh.address, true))
     }
 }

@@ -12,12 +12,11 @@ use serde_json::Value;
 use crate::board::{BINARY, Board};
 use crate::disk::{corpus, walk};
 use crate::tables::{self, Row, Stop};
-use crate::wait::until;
 
 /// A board over recorded runs that has read them all, and what it lists, by directory name.
 pub(crate) fn serve_all(root: &Path) -> (Board, BTreeMap<String, Value>) {
     let board = Board::serve(root);
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     let answer = board.json("/api/runs?limit=1000");
     let runs = answer["runs"].as_array().expect("a list of runs").clone();
     let name = |run: &Value| {

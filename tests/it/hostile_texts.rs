@@ -1,4 +1,7 @@
 //! Does hostile text stay text? In every position a trace has, on every page, in every answer, on every terminal.
+//!
+//! Of pages that differ in their run, in numbers and in values only, a few are followed to; `BOARD_PAGES_EACH=40` follows
+//! to forty.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -12,7 +15,6 @@ use crate::disk::{corpus, walk};
 use crate::hostile::{DIRECTORY, Manner, write};
 use crate::http::Response;
 use crate::pages::{check_page, links};
-use crate::wait::until;
 
 /// Runs that have something of everything, of every layout.
 const RUNS: &[&str] = &[
@@ -28,10 +30,8 @@ const RUNS: &[&str] = &[
     "sample_runs/plan",
 ];
 
-/// So many pages of one shape show what there is to see.
-const EACH: usize = 3;
 /// The crawl ends here.
-const MAX_PAGES: usize = 500;
+const MAX_PAGES: usize = 2_000;
 
 fn runs() -> Vec<PathBuf> {
     let project = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -159,13 +159,20 @@ fn check_csv(what: &str, text: &str) {
 /// An address without what tells pages of one sort apart: numbers, values, and which run it is.
 fn shape(path: &str) -> String {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    let mut parts: Vec<&str> = path.split('/').filter(|part| part.parse::<u64>().is_err()).collect();
+    let (mut parts, mut before) = (Vec::new(), "");
+    for part in path.split('/') {
+        if before != "runs" && part.parse::<u64>().is_err() {
+            parts.push(part);
+        }
+        before = part;
+    }
     parts.extend(query.split('&').map(|pair| pair.split('=').next().unwrap_or_default()));
     parts.join("/")
 }
 
 /// Visits what can be reached; returns the sorts of elements that any page has.
 fn crawl(board: &Board) -> (BTreeSet<String>, usize) {
+    let each = std::env::var("BOARD_PAGES_EACH").map_or(2, |each| each.parse().expect("BOARD_PAGES_EACH is a number"));
     let mut open = VecDeque::from(["/".to_owned(), "/api/runs".to_owned(), "/healthz".to_owned()]);
     let runs = board.json("/api/runs?limit=500");
     for run in runs["runs"].as_array().expect("a list of runs") {
@@ -208,7 +215,7 @@ fn crawl(board: &Board) -> (BTreeSet<String>, usize) {
             for link in links(&page) {
                 let seen = shapes.entry(shape(&link)).or_default();
                 *seen += 1;
-                if *seen <= EACH && known.insert(link.clone()) {
+                if *seen <= each && known.insert(link.clone()) {
                     open.push_back(link);
                 }
             }
@@ -227,7 +234,7 @@ fn pages_of(manner: Manner) -> BTreeSet<String> {
     let dir = tempfile::tempdir().unwrap();
     make(dir.path(), manner);
     let board = Board::serve(dir.path());
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     assert_eq!(board.json("/healthz")["runs"], runs().len());
     let (sorts, visited) = crawl(&board);
     println!("{manner:?}: {visited} answers, {} sorts of elements", sorts.len());

@@ -21,8 +21,13 @@ mod heavy;
 #[path = "../support/hostile.rs"]
 #[expect(dead_code, reason = "the name that only a browser can look for")]
 mod hostile;
+#[path = "../support/html.rs"]
+mod html;
 #[path = "../support/http.rs"]
 mod http;
+#[cfg(target_os = "linux")]
+#[path = "../support/memory.rs"]
+mod memory;
 #[cfg(feature = "llm")]
 #[expect(unreachable_pub, reason = "the fuzz targets call them from outside")]
 #[path = "../../fuzz/src/lib.rs"]

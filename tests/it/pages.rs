@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::path::Path;
 
-use scraper::{Html, Selector};
+use scraper::Html;
 
 use crate::board::Board;
 use crate::disk::{copy, corpus};
+use crate::html::selector;
 use crate::http::{Response, request};
-use crate::wait::until;
 
 const POLICY: &str = "default-src 'none'";
 
@@ -30,12 +30,8 @@ fn some_runs() -> (tempfile::TempDir, Board) {
     }
     copy(&corpus().join("q030/q030_sigkill"), &dir.path().join("a b/c&d/e%2F\"<é>"));
     let board = Board::serve(dir.path());
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     (dir, board)
-}
-
-fn selector(text: &str) -> Selector {
-    Selector::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 /// The headers that every answer carries.
@@ -314,4 +310,27 @@ fn static_files_may_be_kept_for_ever() {
         assert!(response.header("cache-control").contains("immutable"), "{file}");
         check_headers(&file, &response);
     }
+}
+
+#[test]
+fn every_address_stands_in_the_readme() {
+    let home = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let router = fs::read_to_string(home.join("src/web/mod.rs")).unwrap();
+    let readme = fs::read_to_string(home.join("README.md")).unwrap();
+    let routes = |part: &str| -> Vec<String> {
+        let routes = part.split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next());
+        routes.map(str::to_owned).collect()
+    };
+    let (pages, rest) = router.split_once("let api = Router::new()").unwrap();
+    let (api, rest) = rest.split_once(".fallback(").unwrap();
+    let mut addresses: Vec<_> = routes(api).into_iter().map(|route| format!("/api{route}")).collect();
+    // What a page fetches for itself is no address to know.
+    let by_hand = |route: &String| {
+        !route.split('/').any(|part| ["live", "part", "value", "raw", "assets", "static"].contains(&part))
+            && (route == "/" || !route.ends_with('/'))
+    };
+    addresses.extend(routes(pages).into_iter().chain(routes(rest)).filter(by_hand));
+    assert!(["/api/runs/{key}/why", "/healthz", "/compare"].iter().all(|known| addresses.iter().any(|a| a == known)));
+    addresses.retain(|route| !readme.contains(&format!("`{route}`")) && !readme.contains(&format!("`{route}?")));
+    assert_eq!(addresses, Vec::<String>::new());
 }

@@ -2,17 +2,18 @@
 
 use std::path::Path;
 
-use scraper::{Html, Selector};
+use scraper::Html;
 
 use crate::board::Board;
 use crate::disk::{copy, corpus};
+use crate::html;
 use crate::traces::traces;
 use crate::wait::until;
 use crate::writer::Writer;
 
 fn serve(root: &Path) -> Board {
     let board = Board::serve(root);
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     board
 }
 
@@ -24,22 +25,13 @@ fn with(run: &str) -> (tempfile::TempDir, Board) {
     (dir, board)
 }
 
-/// What the first element that matches says in an attribute.
-fn attribute(html: &str, selector: &str, name: &str) -> String {
-    let page = Html::parse_document(html);
-    let selector = Selector::parse(selector).unwrap_or_else(|error| panic!("{selector}: {error}"));
-    let found = page.select(&selector).next().unwrap_or_else(|| panic!("nothing matches {selector:?}"));
-    found.value().attr(name).unwrap_or_default().to_owned()
-}
-
 /// The value of a data attribute of `#replay`.
-fn data(html: &str, name: &str) -> String {
-    attribute(html, "#replay", &format!("data-{name}"))
+fn data(page: &str, name: &str) -> String {
+    html::attribute(&Html::parse_document(page), "#replay", &format!("data-{name}"))
 }
 
-fn texts(html: &str, selector: &str) -> Vec<String> {
-    let selector = Selector::parse(selector).unwrap_or_else(|error| panic!("{selector}: {error}"));
-    Html::parse_document(html).select(&selector).map(|found| found.text().collect()).collect()
+fn texts(page: &str, what: &str) -> Vec<String> {
+    html::texts(&Html::parse_document(page), what)
 }
 
 fn part(board: &Board, query: &str) -> String {

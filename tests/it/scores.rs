@@ -5,14 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use scraper::{Html, Selector};
+use scraper::Html;
 use serde_json::Value;
 
 use crate::board::{BINARY, Board};
 use crate::disk::{copy, corpus};
 use crate::format::serve_all;
+use crate::html::{attributes, texts};
 use crate::traces::traces;
-use crate::wait::until;
 
 fn ours(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(name)
@@ -28,7 +28,7 @@ fn board() -> (tempfile::TempDir, Board) {
         copy(&corpus().join("q060").join(run), &dir.path().join(run));
     }
     let board = Board::serve(dir.path());
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     (dir, board)
 }
 
@@ -36,16 +36,6 @@ fn page(board: &Board, path: &str) -> Html {
     let response = board.get(path);
     assert_eq!(response.status, 200, "{path}");
     Html::parse_document(response.text())
-}
-
-fn texts(page: &Html, selector: &str) -> Vec<String> {
-    let selector = Selector::parse(selector).unwrap_or_else(|error| panic!("{selector}: {error}"));
-    page.select(&selector).map(|element| element.text().collect::<String>()).collect()
-}
-
-fn attributes(page: &Html, selector: &str, name: &str) -> Vec<String> {
-    let selector = Selector::parse(selector).unwrap_or_else(|error| panic!("{selector}: {error}"));
-    page.select(&selector).filter_map(|element| element.value().attr(name)).map(str::to_owned).collect()
 }
 
 /// What `board` prints for these arguments: the exit code, and both streams.
@@ -208,7 +198,7 @@ fn more_than_six_runs_are_a_band() {
         copy(&ours("fix_bug"), &dir.path().join(format!("r{n}")));
     }
     let board = Board::serve(dir.path());
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     let runs: Vec<String> = (0..8).map(|n| format!("run=r{n}")).collect();
     for axis in ["step", "progress"] {
         let page = page(&board, &format!("/scores?{}&x={axis}", runs.join("&")));

@@ -3,13 +3,13 @@
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
-use scraper::{Html, Selector};
+use scraper::Html;
 use serde_json::Value;
 
 use crate::board::{BINARY, Board};
 use crate::disk::{copy, corpus};
 use crate::heavy::many_long;
-use crate::wait::until;
+use crate::html::{attribute, hrefs, texts};
 
 /// A board over some recorded runs, read to the end.
 fn some_runs() -> (tempfile::TempDir, Board) {
@@ -18,18 +18,8 @@ fn some_runs() -> (tempfile::TempDir, Board) {
         copy(&corpus().join("q060").join(run), &dir.path().join("runs").join(run));
     }
     let board = Board::serve(&dir.path().join("runs"));
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     (dir, board)
-}
-
-/// The answer, once nothing is searched any more.
-fn answered(board: &Board, path: &str) -> Value {
-    until(&format!("{path} is answered"), || Some(board.json(path)).filter(|answer| answer["state"] != "running"))
-}
-
-fn texts(page: &Html, what: &str) -> Vec<String> {
-    let selector = Selector::parse(what).unwrap();
-    page.select(&selector).map(|element| element.text().collect::<String>()).collect()
 }
 
 fn search(args: &[&str]) -> Output {
@@ -40,7 +30,7 @@ fn search(args: &[&str]) -> Output {
 fn page_json_and_command_find_the_same() {
     let (dir, board) = some_runs();
     let root = dir.path().join("runs").display().to_string();
-    let json = answered(&board, "/api/search?q=SCRIPT&limit=1000");
+    let json = board.answered("/api/search?q=SCRIPT&limit=1000");
     let found = json["found"].as_u64().unwrap();
     assert!(found > 3 && json["runs"] == 3 && json["bytes_done"] == json["bytes"], "{json}");
     let hits = json["hits"].as_array().unwrap();
@@ -51,9 +41,8 @@ fn page_json_and_command_find_the_same() {
     let marks = texts(&page, "#found mark");
     assert_eq!(marks, hits.iter().map(|hit| hit["text"].as_str().unwrap()).collect::<Vec<_>>());
     assert!(texts(&page, "#found [role=status]")[0].contains(&format!("{found} hits in ")), "{marks:?}");
-    let selector = Selector::parse("#found li > p > a").unwrap();
-    for link in page.select(&selector).filter_map(|link| link.attr("href")) {
-        assert_eq!(board.get(link).status, 200, "{link}");
+    for link in hrefs(&page, "#found li > p > a") {
+        assert_eq!(board.get(&link).status, 200, "{link}");
     }
 
     let said: Value = serde_json::from_slice(&search(&[&root, "script", "--json"]).stdout).unwrap();
@@ -80,9 +69,9 @@ fn page_json_and_command_find_the_same() {
 fn a_query_narrows_the_runs_and_nothing_found_is_the_answer_no() {
     let (dir, board) = some_runs();
     let root = dir.path().join("runs").display().to_string();
-    let json = answered(&board, "/api/search?q=run_id&in=handoff%20bogus%3C");
+    let json = board.answered("/api/search?q=run_id&in=handoff%20bogus%3C");
     assert_eq!((&json["runs"], json["ignored"].as_array().unwrap().len()), (&Value::from(1), 1), "{json}");
-    assert_eq!(answered(&board, "/api/search?q=nothing-says-so")["found"], 0);
+    assert_eq!(board.answered("/api/search?q=nothing-says-so")["found"], 0);
     assert_eq!(board.json("/api/search")["state"], Value::Null);
     let long = "x".repeat(501);
     assert_eq!(board.get(&format!("/api/search?q={long}")).status, 400);
@@ -104,8 +93,8 @@ fn what_cannot_be_searched_is_named() {
     let long = format!("{{\"x\": \"needle{}\"}}\n", "y".repeat(9 << 20));
     fs::write(run.join("steps.jsonl"), format!("{long}torn: needle")).unwrap();
     let board = Board::serve(dir.path());
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
-    let json = answered(&board, "/api/search?q=needle");
+    board.until_read();
+    let json = board.answered("/api/search?q=needle");
     assert_eq!((&json["found"], &json["left_out_count"]), (&Value::from(1), &Value::from(1)), "{json}");
     assert_eq!((&json["hits"][0]["field"], &json["hits"][0]["before"]), (&Value::Null, &Value::from("torn: ")));
     let page = Html::parse_document(board.get("/search?q=needle").text());
@@ -117,16 +106,14 @@ fn a_search_goes_on_until_it_is_stopped() {
     let dir = tempfile::tempdir().unwrap();
     many_long(dir.path(), 400, 100);
     let board = Board::serve(dir.path());
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     let path = "/api/search?q=count&limit=50";
     let first = board.json(path);
     assert_eq!(first["state"], "running", "it takes longer than an answer waits");
     let page = Html::parse_document(board.get("/search?q=count").text());
     assert_eq!(texts(&page, "progress").len(), 1);
-    let stop = Selector::parse("a#cancel").unwrap();
-    let stop = page.select(&stop).next().and_then(|link| link.attr("href")).expect("a link that stops it").to_owned();
-    assert_eq!(board.get(&stop).status, 200);
-    let last = answered(&board, path);
+    assert_eq!(board.get(&attribute(&page, "a#cancel", "href")).status, 200);
+    let last = board.answered(path);
     assert_eq!(last["state"], "cancelled");
     assert!(last["runs_done"].as_u64() < last["runs"].as_u64() && last["found"].as_u64() >= first["found"].as_u64());
     assert_eq!(last["hits"].as_array().unwrap().len(), 50);

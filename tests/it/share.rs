@@ -6,7 +6,6 @@ use std::process::{Command, Output};
 
 use crate::board::{BINARY, Board};
 use crate::disk::{copy, corpus, walk};
-use crate::wait::until;
 
 fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(name)
@@ -37,7 +36,7 @@ fn the_export_is_a_download_that_carries_its_own_policy() {
     let dir = tempfile::tempdir().unwrap();
     copy(&corpus().join("q060/q060_html_injection"), &dir.path().join("a b"));
     let board = Board::serve(dir.path());
-    until("it is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     let response = board.get("/runs/a%20b/export.html?step=1&event=2");
     assert_eq!((response.status, response.header("content-type")), (200, "text/html; charset=utf-8"));
     assert_eq!(response.header("content-disposition"), "attachment; filename=\"a_b.html\"");
@@ -69,7 +68,7 @@ fn secrets_are_blanked_where_asked_for_and_the_run_is_only_read() {
     assert!(!page.contains("sk-very-secret-1") && page.contains("__redacted__ sh test_cart.sh"));
     assert!(page.contains("3 values are blanked beside keys") && page.contains("Answered at step 10"));
     let board = Board::serve(dir.path());
-    until("it is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     assert!(!board.get("/runs/leaky/export.html?redact=1").text().contains("sk-very-secret-1"));
     let after: Vec<_> = walk(&run).into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect();
     assert!(before == after, "the run directory is as it was");

@@ -9,7 +9,6 @@ use serde_json::Value;
 use crate::board::Board;
 use crate::disk::{copy, corpus};
 use crate::traces::traces;
-use crate::wait::until;
 
 /// What the engine of QitOS sets without a diff: its count of steps, its books, the result and the reason.
 const OWN: [&str; 4] = ["current_step", "metadata", "final_result", "stop_reason"];
@@ -17,7 +16,7 @@ const OWN: [&str; 4] = ["current_step", "metadata", "final_result", "stop_reason
 /// Checks every run below `root`; what else changed outside of reduce, as `run: key`, and how many steps were compared.
 fn compared(root: &Path) -> (BTreeSet<String>, usize) {
     let board = Board::serve(root);
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     let runs = board.json("/api/runs?limit=1000");
     let (mut outside, mut steps) = (BTreeSet::new(), 0);
     for run in runs["runs"].as_array().unwrap() {
@@ -77,7 +76,7 @@ fn a_key_tells_its_history_on_the_tab_and_in_the_command() {
     let dir = tempfile::tempdir().unwrap();
     copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/fix_bug"), &dir.path().join("fix_bug"));
     let board = Board::serve(dir.path());
-    until("it is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     let state = board.json("/api/runs/fix_bug/state/5");
     assert_eq!((&state["last_changed"]["edits"], &state["state"]["suspect"]), (&4.into(), &"discount".into()));
     assert_eq!(state["changed"], serde_json::json!(["current_step", "suspect", "tests", "todo"]));

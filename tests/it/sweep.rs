@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use scraper::{Html, Selector};
+use scraper::Html;
 use serde_json::Value;
 
 use crate::board::Board;
 use crate::disk::copy;
 use crate::heavy::many_long;
+use crate::html::{hrefs, texts};
 use crate::wait::until;
 
 /// A board over the runs of this repository's own engine, read to the end.
@@ -16,30 +17,15 @@ fn sample_runs() -> (tempfile::TempDir, Board) {
     let dir = tempfile::tempdir().unwrap();
     copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs"), &dir.path().join("runs"));
     let board = Board::serve(&dir.path().join("runs"));
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     (dir, board)
-}
-
-/// The answer to a question, once it is there.
-fn answered(board: &Board, path: &str) -> Value {
-    until(&format!("{path} is answered"), || Some(board.json(path)).filter(|answer| answer["state"] != "running"))
-}
-
-fn texts(page: &Html, what: &str) -> Vec<String> {
-    let selector = Selector::parse(what).unwrap();
-    page.select(&selector).map(|element| element.text().collect::<String>().trim().to_owned()).collect()
-}
-
-fn hrefs(page: &Html, what: &str) -> Vec<String> {
-    let selector = Selector::parse(what).unwrap();
-    page.select(&selector).filter_map(|element| element.attr("href").map(str::to_owned)).collect()
 }
 
 #[test]
 fn the_page_and_the_json_say_the_same() {
     let (_dir, board) = sample_runs();
     let query = "sweep=max_steps&values=1..12&q=";
-    let json = answered(&board, &format!("/api/whatif?{query}"));
+    let json = board.answered(&format!("/api/whatif?{query}"));
     assert_eq!(json["state"], "done", "{json}");
     assert_eq!((&json["done"], &json["runs"]["asked"]), (&json["total"], &json["total"]));
     let limits = json["limits"].as_array().unwrap();
@@ -66,7 +52,7 @@ fn the_page_and_the_json_say_the_same() {
 fn rules_are_asked_each_and_together_and_a_query_selects_the_runs() {
     let (_dir, board) = sample_runs();
     let path = "/api/whatif?q=stop:final+steps%3Cmany&rule=max_steps%3D2&rule=token_budget%3D500";
-    let json = answered(&board, path);
+    let json = board.answered(path);
     let rules: Vec<_> = json["rules"].as_array().unwrap().iter().map(|rule| rule["rule"].clone()).collect();
     assert_eq!(rules, ["max_steps=2", "token_budget=500"]);
     assert_eq!(json["ignored"][0]["term"], "steps<many", "{json}");
@@ -87,7 +73,7 @@ fn rules_are_asked_each_and_together_and_a_query_selects_the_runs() {
 #[test]
 fn where_no_run_matches_nothing_is_asked() {
     let (_dir, board) = sample_runs();
-    let json = answered(&board, "/api/whatif?q=nothing-is-called-so");
+    let json = board.answered("/api/whatif?q=nothing-is-called-so");
     assert_eq!((&json["state"], &json["total"], &json["best"]), (&"done".into(), &0.into(), &Value::Null));
     let page = Html::parse_document(board.get("/whatif?q=nothing-is-called-so").text());
     assert_eq!(texts(&page, "#answer [role=status]"), ["No run matches, so there is nothing to ask."]);
@@ -121,7 +107,7 @@ fn what_cannot_be_asked_is_named_with_a_right_one() {
 fn what_changes_afterwards_is_counted_and_asking_again_asks_anew() {
     let (dir, board) = sample_runs();
     let path = "/api/whatif?sweep=max_steps&values=3";
-    let first = answered(&board, path);
+    let first = board.answered(path);
     assert_eq!(first["changed"], 0, "{first}");
     for gone in ["final", "success"] {
         fs::remove_dir_all(dir.path().join("runs").join(gone)).unwrap();
@@ -132,10 +118,10 @@ fn what_changes_afterwards_is_counted_and_asking_again_asks_anew() {
     let page = Html::parse_document(board.get("/whatif?sweep=max_steps&values=3").text());
     assert!(texts(&page, "#answer")[0].contains("3 runs changed since"));
 
-    let again = answered(&board, &format!("{path}&again={}", first["number"]));
+    let again = board.answered(&format!("{path}&again={}", first["number"]));
     assert_ne!(again["number"], first["number"]);
     assert_eq!(again["total"].as_u64(), first["total"].as_u64().map(|total| total - 1));
-    assert_eq!(answered(&board, &format!("{path}&again={}", first["number"]))["number"], again["number"]);
+    assert_eq!(board.answered(&format!("{path}&again={}", first["number"]))["number"], again["number"]);
 }
 
 #[test]
@@ -143,7 +129,7 @@ fn a_question_under_way_says_how_far_it_is_and_can_be_ended() {
     let dir = tempfile::tempdir().unwrap();
     many_long(dir.path(), 60, 1000);
     let board = Board::serve(dir.path());
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     let query = "sweep=max_steps&values=1..1000/50";
     let asked = board.json(&format!("/api/whatif?{query}"));
     assert_eq!((&asked["state"], &asked["total"]), (&"running".into(), &60.into()), "{asked}");

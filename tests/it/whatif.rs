@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use scraper::{Html, Selector};
+use scraper::Html;
 use serde_json::Value;
 
 use crate::board::{BINARY, Board};
 use crate::disk::{copy, corpus};
-use crate::wait::until;
+use crate::html::{attribute, texts};
 
 /// Three rules that ask for a count, a text and a score.
 const RULES: &str = "rule=max_steps%3D2&rule=keyword%3Ddone&rule=critic_below%3Dtests%3A0.5";
@@ -26,19 +26,8 @@ fn board() -> (tempfile::TempDir, Board) {
     }
     copy(&corpus().join("q060/q060_sigkill"), &dir.path().join("a b/q060_sigkill"));
     let board = Board::serve(dir.path());
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     (dir, board)
-}
-
-fn texts(page: &Html, selector: &str) -> Vec<String> {
-    let selector = Selector::parse(selector).unwrap_or_else(|error| panic!("{selector}: {error}"));
-    page.select(&selector).map(|element| element.text().collect::<String>()).collect()
-}
-
-fn attribute(page: &Html, selector: &str, name: &str) -> String {
-    let selector = Selector::parse(selector).unwrap_or_else(|error| panic!("{selector}: {error}"));
-    let found = page.select(&selector).next().unwrap_or_else(|| panic!("nothing matches {selector:?}"));
-    found.value().attr(name).unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -142,7 +131,7 @@ fn the_api_tells_the_same() {
 /// Every run below a root answers three rules, and says a word for each.
 pub(crate) fn every_run_answers(root: &Path) -> usize {
     let board = Board::serve(root);
-    until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     let runs = board.json("/api/runs?limit=1000")["runs"].as_array().unwrap().clone();
     for run in &runs {
         let key = run["key"].as_str().unwrap().replace('/', "%2F");

@@ -94,7 +94,7 @@ fn our_own_runs_are_explained_by_their_recorded_verdict() {
 #[test]
 fn the_command_and_the_server_say_the_same() {
     let board = Board::serve(&samples());
-    crate::wait::until("everything is read", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    board.until_read();
     for name in ["budget_tokens", "crash", "critic_stop", "refused_answer", "task_validation_failed"] {
         let told = document(&samples().join(name));
         assert_eq!(told, board.json(&format!("/api/runs/{name}/why")), "{name}");

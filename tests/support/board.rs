@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use serde_json::Value;
 
 use crate::http::{self, Response};
-use crate::wait::DEADLINE;
+use crate::wait::{DEADLINE, until};
 
 /// The binary under test.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_board");
@@ -98,12 +98,14 @@ impl Board {
         self.output.lock().map(|text| text.clone()).unwrap_or_default()
     }
 
-    /// The memory it holds now, in bytes.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the board runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
-        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+    /// Waits until it has read all there is.
+    pub(crate) fn until_read(&self) {
+        until("everything is read", || (self.json("/healthz")["indexing"] == 0).then_some(()));
+    }
+
+    /// The JSON at `path` that answers a question over many runs, once that is no longer under way.
+    pub(crate) fn answered(&self, path: &str) -> Value {
+        until(&format!("{path} is answered"), || Some(self.json(path)).filter(|answer| answer["state"] != "running"))
     }
 
     /// The process id.

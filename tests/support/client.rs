@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::http::{self, Response};
 use crate::sse::{Heard, Stream};
+use crate::wait::until;
 
 /// Of a long run, so many steps are asked for one by one: some at each end.
 const STEPS_ASKED: u64 = 4;
@@ -52,6 +53,16 @@ impl Client {
     /// A client of the board at `address`, which has heard nothing yet. `pages` says whether it reads the pages too.
     pub(crate) fn new(address: SocketAddr, pages: bool) -> Self {
         Self { address, list: Part::default(), keys: Vec::new(), runs: BTreeMap::new(), pages }
+    }
+
+    /// A client that has read all that the board at `address` shows.
+    pub(crate) fn that_has_read(address: SocketAddr) -> Self {
+        let mut client = Self::new(address, true);
+        until("the client has read everything", || {
+            client.catch_up();
+            client.has_read().then_some(())
+        });
+        client
     }
 
     /// Asks for everything that the streams spoke of since the last time.

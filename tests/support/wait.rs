@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// Generous, because a loaded build machine is slow; a passing test does not wait for it.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Asks `probe` until it answers, and panics with `what` when it has not by the deadline.
 pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {

@@ -1,5 +1,4 @@
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::sample::{many, run};
 use super::*;
@@ -316,18 +315,4 @@ fn a_query_sees_a_step() {
         assert_eq!(found.join(" "), steps, "{query}");
     }
     assert!(StepSubject::new(&index, 2).is_none());
-}
-
-#[test]
-fn ten_thousand_runs() {
-    let all = shared(many(10_000));
-    for text in ["", "calc -attempt", "status:died model:model steps>5", "stop:final,none \"what you changed\""] {
-        let query = Query::parse(text);
-        let begun = Instant::now();
-        let window = select(&all, &query, Sort::default(), 200, None);
-        let selected = begun.elapsed();
-        let survey = survey(&all, &query);
-        assert_eq!(window.matched, survey.matched);
-        println!("{text:50} select {selected:?}, survey {:?}", begun.elapsed() - selected);
-    }
 }
