@@ -17,7 +17,11 @@ use tokio::sync::watch;
 pub(super) use over::Over;
 
 use super::error::WebError;
+use super::extract::Params;
+use super::pages::now;
 
+/// An answer waits so long for the end of its job, so that little work needs no second request.
+const WAIT: Duration = Duration::from_millis(250);
 /// A job ends by itself when nobody has looked at it for so long.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// So many jobs may be under way or wait for their turn.
@@ -56,7 +60,7 @@ struct Queue<T> {
 #[derive(Debug)]
 pub(super) struct Job<T> {
     /// What is asked, in its one spelling.
-    pub(super) id: String,
+    id: String,
     /// Tells this job from an earlier one about the same: when it began, in microseconds since the epoch.
     pub(super) number: i64,
     /// What is asked.
@@ -122,8 +126,37 @@ impl<T: Task> Jobs<T> {
         Self { queue, patience: PATIENCE, stopping }
     }
 
+    /// The job about `id`, as `params` ask for it: the one there is, or one that begins now with the task that `make`
+    /// gives; `again` names the one that is not wanted any more, `cancel` the one that is to end. Gives it a moment.
+    ///
+    /// # Errors
+    /// A number is none, the task cannot be made, or too many others are under way.
+    pub(super) async fn ask<E: From<WebError> + Send + 'static>(
+        self: &Arc<Self>,
+        params: &Params,
+        id: String,
+        make: impl FnOnce() -> Result<T, E> + Send + 'static,
+    ) -> Result<Arc<Job<T>>, E> {
+        let number = |name: &str| Ok::<_, WebError>(params.number(name)?.and_then(|number| i64::try_from(number).ok()));
+        // A link that asks again names a job, so that following it twice asks once.
+        let (than, cancel) = (number("again")?.unwrap_or(i64::MIN), number("cancel")?);
+        let job = match self.find(&id, than) {
+            Some(job) => job,
+            None => {
+                let made = tokio::task::spawn_blocking(make);
+                let task = made.await.map_err(|error| WebError::fault(&error))??;
+                self.begin(id, than, now(), task)?
+            }
+        };
+        if cancel == Some(job.number) {
+            job.cancel();
+        }
+        job.ended(WAIT).await;
+        Ok(job)
+    }
+
     /// The job about `id`, if there is one younger than `than` that still says something.
-    pub(super) fn find(&self, id: &str, than: i64) -> Option<Arc<Job<T>>> {
+    fn find(&self, id: &str, than: i64) -> Option<Arc<Job<T>>> {
         Self::find_in(&self.lock(), id, than)
     }
 
@@ -138,7 +171,7 @@ impl<T: Task> Jobs<T> {
     ///
     /// # Errors
     /// Too many others are under way.
-    pub(super) fn begin(self: &Arc<Self>, id: String, than: i64, now: i64, task: T) -> Result<Arc<Job<T>>, WebError> {
+    fn begin(self: &Arc<Self>, id: String, than: i64, now: i64, task: T) -> Result<Arc<Job<T>>, WebError> {
         let mut queue = self.lock();
         if let Some(job) = Self::find_in(&queue, &id, than) {
             return Ok(job);
@@ -204,12 +237,12 @@ impl<T: Task> Job<T> {
         *self.life.state.borrow()
     }
 
-    pub(super) fn cancel(&self) {
+    fn cancel(&self) {
         self.life.cancelled.store(true, Ordering::Relaxed);
     }
 
     /// Waits until it has ended, at most for `time`.
-    pub(super) async fn ended(&self, time: Duration) {
+    async fn ended(&self, time: Duration) {
         let mut news = self.life.state.subscribe();
         // Whether it ended in time is read from its state.
         let _ = tokio::time::timeout(time, news.wait_for(|state| *state != State::Running)).await;

@@ -3,7 +3,6 @@
 //! Asking starts a search and changes nothing else; whoever asks the same again finds the same one.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -13,7 +12,7 @@ use super::AppState;
 use super::error::WebError;
 use super::extract::Params;
 use super::jobs::{Job, Over};
-use super::pages::{now, shown_roots};
+use super::pages::shown_roots;
 use super::run::html;
 use super::sweep::shown_state;
 use crate::analysis::query::Query;
@@ -24,9 +23,6 @@ use crate::view::wire;
 mod task;
 
 pub(super) use task::Search;
-
-/// An answer waits so long for the end, so that few bytes need no second request.
-const WAIT: Duration = Duration::from_millis(250);
 
 /// `GET /search`
 pub(super) async fn page(State(state): State<AppState>, params: Params) -> Response {
@@ -79,20 +75,9 @@ async fn ask(state: &AppState, params: &Params) -> Result<(Context, Option<Arc<J
     };
     let Ok(needle) = needle else { return Ok((context, None)) };
     let id = format!("{query}\n{}", needle.text());
-    let than = params.number("again")?.and_then(|number| i64::try_from(number).ok()).unwrap_or(i64::MIN);
-    let job = match state.searches.find(&id, than) {
-        Some(job) => job,
-        None => {
-            let of = state.clone();
-            let made = tokio::task::spawn_blocking(move || Search::new(needle, Over::of(&of.library, query)));
-            let search = made.await.map_err(|error| WebError::fault(&error))?;
-            state.searches.begin(id, than, now(), search)?
-        }
-    };
-    if params.number("cancel")?.and_then(|number| i64::try_from(number).ok()) == Some(job.number) {
-        job.cancel();
-    }
-    job.ended(WAIT).await;
+    let library = Arc::clone(&state.library);
+    let make = move || Ok::<_, WebError>(Search::new(needle, Over::of(&library, query)));
+    let job = state.searches.ask(params, id, make).await?;
     Ok((context, Some(job)))
 }
 

@@ -4,18 +4,16 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
 use super::AppState;
 use super::error::WebError;
 use super::extract::Params;
 use super::jobs::{Job, Over, State as JobState};
-use super::pages::{now, shown_roots};
+use super::pages::shown_roots;
 use super::run::html;
 use crate::analysis::query::Query;
 use crate::analysis::summary::Summary;
@@ -27,8 +25,6 @@ mod task;
 
 pub(super) use task::Question;
 
-/// An answer waits so long for the result, so that few runs need no second request.
-const WAIT: Duration = Duration::from_millis(250);
 /// So many critics are offered to choose from.
 const MAX_CRITICS: usize = 100;
 
@@ -62,9 +58,7 @@ pub(super) async fn part(State(state): State<AppState>, params: Params) -> Respo
 pub(super) async fn json(State(state): State<AppState>, params: Params) -> Response {
     let form = form(&params);
     let document = |context: &Context, standing: Option<Standing<'_>>| {
-        let document = standing.map(|standing| wire::sweep(context, &standing));
-        let body = serde_json::to_string(&document).map_err(|error| WebError::fault(&error))?;
-        Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+        super::api::json(&standing.map(|standing| wire::sweep(context, &standing)))
     };
     let made = match ask(&state, &form, &params).await {
         Ok(job) => show(&state, form, Ok(job), document).await,
@@ -119,36 +113,14 @@ async fn ask(state: &AppState, form: &Form, params: &Params) -> Result<Arc<Job<Q
     let asking = Asking::parse(&typed).map_err(|wrong| Refused::Rule(wrong.to_string()))?;
     let query = Query::parse(&form.query);
     let id = format!("{query}\n{asking}");
-    // A link that asks again names the job that is not wanted any more, so that following it twice asks once.
-    let than = params.number("again")?.and_then(|number| i64::try_from(number).ok()).unwrap_or(i64::MIN);
-    let job = match state.sweeps.find(&id, than) {
-        Some(job) => job,
-        None => begin(state, id, than, asking, query).await?,
-    };
-    if params.number("cancel")?.and_then(|number| i64::try_from(number).ok()) == Some(job.number) {
-        job.cancel();
-    }
-    job.ended(WAIT).await;
-    Ok(job)
-}
-
-async fn begin(
-    state: &AppState,
-    id: String,
-    than: i64,
-    asking: Asking,
-    query: Query,
-) -> Result<Arc<Job<Question>>, Refused> {
-    let of = state.clone();
-    let made = tokio::task::spawn_blocking(move || {
-        let over = Over::of(&of.library, query);
+    let library = Arc::clone(&state.library);
+    let make = move || {
+        let over = Over::of(&library, query);
         let summaries: Vec<Arc<Summary>> = over.runs.iter().map(|run| run.summary()).collect();
         let inquiry = asking.ready(summaries.iter().map(|summary| &**summary));
-        inquiry.map(|inquiry| Question::new(inquiry, over))
-    });
-    let question = made.await.map_err(|error| WebError::fault(&error))?;
-    let question = question.map_err(|wrong| Refused::Rule(wrong.to_string()))?;
-    Ok(state.sweeps.begin(id, than, now(), question)?)
+        inquiry.map(|inquiry| Question::new(inquiry, over)).map_err(|wrong| Refused::Rule(wrong.to_string()))
+    };
+    state.sweeps.ask(params, id, make).await
 }
 
 /// Gives the view what it needs of the board and of the job, off the async threads.
