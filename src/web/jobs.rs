@@ -19,6 +19,7 @@ pub(super) use over::Over;
 use super::error::WebError;
 use super::extract::Params;
 use super::pages::now;
+use crate::view::job;
 
 /// An answer waits so long for the end of its job, so that little work needs no second request.
 const WAIT: Duration = Duration::from_millis(250);
@@ -89,6 +90,19 @@ pub(super) enum State {
     Left,
     /// A fault of ours ended it.
     Failed,
+}
+
+impl State {
+    /// How it stands for those who look at it.
+    pub(super) fn shown(self) -> job::State {
+        match self {
+            // Whoever looks again begins it again.
+            State::Running | State::Left => job::State::Running,
+            State::Done => job::State::Done,
+            State::Cancelled => job::State::Cancelled,
+            State::Failed => job::State::Failed,
+        }
+    }
 }
 
 /// A job's time on the thread.

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use super::AppState;
 use super::error::WebError;
 use super::extract::{Params, RunParam};
-use super::pages::shown_roots;
+use super::pages;
 use super::run::{answer, crumb, html, shell, with_lens};
 use crate::model::{Lines as _, TraceFile};
 use crate::view::fill::{self, Lens};
@@ -111,9 +111,7 @@ pub(super) async fn several(State(state): State<AppState>, params: Params) -> Re
         known.sort_by_key(|run| std::cmp::Reverse(run.updated));
         let known: Vec<_> = known.iter().map(|run| &**run).collect();
         let runs: Vec<_> = found.iter().map(|(summary, index)| Found { summary, index }).collect();
-        let shell =
-            Shell { root: shown_roots(&of), boot: of.boot.to_string(), place: Place::Scores, ..Shell::default() };
-        let page = html(&view::page(shell, &wanted, &runs, &missing, &known))?;
+        let page = html(&view::page(pages::shell(&of, Place::Scores), &wanted, &runs, &missing, &known))?;
         let status = if runs.is_empty() && !missing.is_empty() { StatusCode::NOT_FOUND } else { StatusCode::OK };
         Ok((status, page).into_response())
     });

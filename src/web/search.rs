@@ -12,11 +12,11 @@ use super::AppState;
 use super::error::WebError;
 use super::extract::Params;
 use super::jobs::{Job, Over};
-use super::pages::shown_roots;
+use super::pages::shell;
 use super::run::html;
-use super::sweep::shown_state;
 use crate::analysis::query::Query;
 use crate::analysis::search::Needle;
+use crate::view::Place;
 use crate::view::search::{self as view, Context, Standing};
 use crate::view::wire;
 
@@ -68,8 +68,7 @@ async fn ask(state: &AppState, params: &Params) -> Result<(Context, Option<Arc<J
         ignored: query.ignored.clone(),
         fault: needle.as_ref().err().filter(|_| params.has("q") && !text.is_empty()).cloned(),
         known: state.library.runs().len(),
-        root: shown_roots(state),
-        boot: state.boot.to_string(),
+        shell: shell(state, Place::Search),
         zone: state.zone.clone(),
         text,
     };
@@ -91,7 +90,7 @@ async fn show(
     let shown = tokio::task::spawn_blocking(move || {
         let Some(job) = job else { return make(None) };
         // The state comes first: what has ended holds all its hits.
-        let stands = shown_state(job.state());
+        let stands = job.state().shown();
         make(Some(&Standing {
             state: stands,
             number: job.number,

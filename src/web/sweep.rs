@@ -12,12 +12,13 @@ use axum::response::{IntoResponse, Response};
 use super::AppState;
 use super::error::WebError;
 use super::extract::Params;
-use super::jobs::{Job, Over, State as JobState};
-use super::pages::shown_roots;
+use super::jobs::{Job, Over};
+use super::pages::shell;
 use super::run::html;
 use crate::analysis::query::Query;
 use crate::analysis::summary::Summary;
 use crate::analysis::sweep::{Asking, Typed};
+use crate::view::Place;
 use crate::view::sweep::{self as view, Context, Form, Standing};
 use crate::view::wire;
 
@@ -142,8 +143,7 @@ async fn show<T: Send + 'static>(
         let context = Context {
             critics: critics.into_iter().take(MAX_CRITICS).map(str::to_owned).collect(),
             known: summaries.len(),
-            root: shown_roots(&state),
-            boot: state.boot.to_string(),
+            shell: shell(&state, Place::WhatIf),
             zone: state.zone.clone(),
             query: Query::parse(&form.query),
             form,
@@ -153,7 +153,7 @@ async fn show<T: Send + 'static>(
         // The state comes first: what has ended holds its sums.
         let (stands, progress) = (job.state(), job.task.progress());
         let standing = Standing {
-            state: shown_state(stands),
+            state: stands.shown(),
             number: job.number,
             done: progress.done,
             total: job.task.over.runs.len(),
@@ -164,15 +164,4 @@ async fn show<T: Send + 'static>(
         make(&context, Some(standing))
     });
     shown.await.map_err(|error| WebError::fault(&error))
-}
-
-/// How a job stands, for those who look at it.
-pub(super) fn shown_state(state: JobState) -> view::State {
-    match state {
-        // Whoever looks again begins it again.
-        JobState::Running | JobState::Left => view::State::Running,
-        JobState::Done => view::State::Done,
-        JobState::Cancelled => view::State::Cancelled,
-        JobState::Failed => view::State::Failed,
-    }
 }

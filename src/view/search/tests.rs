@@ -40,8 +40,7 @@ fn context(limit: usize) -> Context {
         limit,
         fault: None,
         known: 110,
-        root: "./runs".to_owned(),
-        boot: String::new(),
+        shell: Shell::default(),
         zone: TimeZone::UTC,
     }
 }

@@ -16,8 +16,7 @@ fn context(form: Form) -> Context {
         fault: None,
         critics: vec!["tests <b>".to_owned()],
         known: 40,
-        root: "runs".to_owned(),
-        boot: "b".to_owned(),
+        shell: Shell::default(),
         zone: TimeZone::UTC,
     }
 }

@@ -1,8 +1,9 @@
 //! What does a sweep say in a sentence?
 
-use super::{Standing, State};
+use super::Standing;
 use crate::analysis::sweep::{Dial, Effect, Measure, Sweep, reasons};
 use crate::view::format;
+use crate::view::job::State;
 
 /// The limit that spares most without losing an answer: its rule as written, and what it does.
 pub fn best<'s>(standing: &Standing<'s>) -> Option<(String, &'s Effect)> {
