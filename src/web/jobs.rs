@@ -22,7 +22,9 @@ use super::pages::now;
 use crate::view::job;
 
 /// An answer waits so long for the end of its job, so that little work needs no second request.
-const WAIT: Duration = Duration::from_millis(250);
+const WAIT: Duration = Duration::from_millis(100);
+/// And then so long for anything to show.
+const WAIT_MORE: Duration = Duration::from_millis(150);
 /// A job ends by itself when nobody has looked at it for so long.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// So many jobs may be under way or wait for their turn.
@@ -80,8 +82,12 @@ struct Life {
 /// How a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// Under way, or waiting for its turn.
+    /// Waits for its turn.
+    Waiting,
+    /// Under way.
     Running,
+    /// Under way, with something to show.
+    Telling,
     /// All runs were asked.
     Done,
     /// Somebody ended it.
@@ -93,11 +99,16 @@ pub(super) enum State {
 }
 
 impl State {
+    /// Whether it has not ended.
+    fn is_open(self) -> bool {
+        matches!(self, State::Waiting | State::Running | State::Telling)
+    }
+
     /// How it stands for those who look at it.
     pub(super) fn shown(self) -> job::State {
         match self {
             // Whoever looks again begins it again.
-            State::Running | State::Left => job::State::Running,
+            State::Waiting | State::Running | State::Telling | State::Left => job::State::Running,
             State::Done => job::State::Done,
             State::Cancelled => job::State::Cancelled,
             State::Failed => job::State::Failed,
@@ -121,6 +132,11 @@ impl Turn<'_> {
             return Some(State::Cancelled);
         }
         (!self.life.is_looked_at(self.patience) || *self.stopping.borrow()).then_some(State::Left)
+    }
+
+    /// Says that there is something to show.
+    pub(super) fn tell(&self) {
+        self.life.pass(State::Running, State::Telling);
     }
 
     /// Lets others have the processor, now and then; true where it did, which is the time to say how far the job is.
@@ -165,7 +181,8 @@ impl<T: Task> Jobs<T> {
         if cancel == Some(job.number) {
             job.cancel();
         }
-        job.ended(WAIT).await;
+        job.wait(WAIT, |state| !state.is_open()).await;
+        job.wait(WAIT_MORE, |state| !state.is_open() || state == State::Telling).await;
         Ok(job)
     }
 
@@ -202,11 +219,11 @@ impl<T: Task> Jobs<T> {
             return Err(WebError::new(StatusCode::SERVICE_UNAVAILABLE, "Too many questions are under way", detail));
         }
         while queue.jobs.len() >= MAX_KEPT {
-            let oldest = queue.jobs.iter().position(|job| job.state() != State::Running).unwrap_or_default();
+            let oldest = queue.jobs.iter().position(|job| !job.state().is_open()).unwrap_or_default();
             queue.jobs.remove(oldest);
         }
         let life = Life {
-            state: watch::Sender::new(State::Running),
+            state: watch::Sender::new(State::Waiting),
             looked: Mutex::new(Instant::now()),
             cancelled: AtomicBool::new(false),
         };
@@ -234,7 +251,7 @@ impl<T: Task> Jobs<T> {
     fn work(&self) {
         loop {
             let mut queue = self.lock();
-            let open = queue.jobs.iter().find(|job| job.state() == State::Running).cloned();
+            let open = queue.jobs.iter().find(|job| job.state() == State::Waiting).cloned();
             let Some(job) = open else {
                 queue.busy = false;
                 return;
@@ -246,27 +263,32 @@ impl<T: Task> Jobs<T> {
 }
 
 impl<T: Task> Job<T> {
-    /// How it stands. Once it is not running any more, the task holds all it will ever hold.
+    /// How it stands. Once it is not open any more, the task holds all it will ever hold.
     pub(super) fn state(&self) -> State {
         *self.life.state.borrow()
     }
 
+    /// Ends it: at once where it waits for its turn, else as soon as the task asks.
     fn cancel(&self) {
         self.life.cancelled.store(true, Ordering::Relaxed);
+        self.life.pass(State::Waiting, State::Cancelled);
     }
 
-    /// Waits until it has ended, at most for `time`.
-    async fn ended(&self, time: Duration) {
+    /// Waits until it stands as wanted, at most for `time`.
+    async fn wait(&self, time: Duration, is_wanted: impl Fn(State) -> bool) {
         let mut news = self.life.state.subscribe();
-        // Whether it ended in time is read from its state.
-        let _ = tokio::time::timeout(time, news.wait_for(|state| *state != State::Running)).await;
+        // Whether it came in time is read from its state.
+        let _ = tokio::time::timeout(time, news.wait_for(|state| is_wanted(*state))).await;
     }
 
     fn is_open(&self, patience: Duration) -> bool {
-        self.state() == State::Running && self.life.is_looked_at(patience)
+        self.state().is_open() && self.life.is_looked_at(patience)
     }
 
     fn work(&self, patience: Duration, stopping: &watch::Receiver<bool>) {
+        if !self.life.pass(State::Waiting, State::Running) {
+            return;
+        }
         let mut turn = Turn { life: &self.life, patience, stopping, slice: Instant::now() };
         let ended = catch_unwind(AssertUnwindSafe(|| match turn.ended() {
             Some(ended) => ended,
@@ -286,6 +308,17 @@ impl Life {
 
     fn is_looked_at(&self, patience: Duration) -> bool {
         self.looked.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < patience
+    }
+
+    /// From one state to the next; false where it is not in the first.
+    fn pass(&self, from: State, to: State) -> bool {
+        self.state.send_if_modified(|state| {
+            let is_due = *state == from;
+            if is_due {
+                *state = to;
+            }
+            is_due
+        })
     }
 
     fn end(&self, state: State) {

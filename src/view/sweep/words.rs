@@ -18,7 +18,8 @@ pub fn answer(standing: &Standing<'_>) -> String {
     let Some(sweep) = standing.sweep else {
         return match standing.state {
             State::Failed => "This could not be answered; the log of the board has more".to_owned(),
-            _ => format!("Asking {runs} {}", what(standing)),
+            State::Cancelled => format!("Stopped before any of {runs} was asked"),
+            State::Running | State::Done => format!("Asking {runs} {}", what(standing)),
         };
     };
     if standing.total == 0 {

@@ -106,6 +106,7 @@ impl Listener for Heard<'_, '_> {
             }
         }
         drop(tally);
+        self.turn.tell();
         // A block may hold many lines, and each is parsed.
         self.turn.rest();
         self.turn.ended().is_none()
