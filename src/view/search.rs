@@ -2,9 +2,6 @@
 //!
 //! The answer comes first, in a sentence; then how far it is, then the hits, run by run.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use askama::Template;
 use askama::filters::HtmlSafe;
 use jiff::tz::TimeZone;
@@ -13,7 +10,7 @@ use super::job::{Progress, State, Told};
 use super::text::Line;
 use super::{Shell, format, href};
 use crate::analysis::query::Ignored;
-use crate::analysis::search::{Found, Hit};
+use crate::analysis::search::{Found, Hit, MAX_HITS, Tally};
 use crate::model::TraceFile;
 
 #[cfg(test)]
@@ -22,8 +19,6 @@ mod words;
 
 pub use words::place;
 
-/// So many hits are kept; more are counted.
-pub const MAX_HITS: usize = 1_000;
 /// So many hits are shown unless more are asked for.
 pub const SHOWN: usize = 200;
 
@@ -59,53 +54,6 @@ pub struct Standing {
     pub changed: usize,
     /// What was found.
     pub tally: Tally,
-}
-
-/// What was found so far.
-#[derive(Debug, Clone, Default)]
-pub struct Tally {
-    /// Runs to search, runs that were searched, and those of them that hold the text.
-    pub runs: usize,
-    /// Runs that were searched.
-    pub runs_done: usize,
-    /// Those of them that hold the text.
-    pub runs_with: usize,
-    /// Bytes to search, by the sizes of the files when it began.
-    pub bytes: u64,
-    /// Bytes that were searched.
-    pub bytes_done: u64,
-    /// How long that took.
-    pub took: Duration,
-    /// All hits.
-    pub found: usize,
-    /// Those that are kept.
-    pub kept: usize,
-    /// The hits that are kept, run by run.
-    pub found_in: Vec<InRun>,
-    /// What could not be searched.
-    pub left_out: Vec<LeftOut>,
-    /// How much could not be searched, also what is not named.
-    pub left_out_count: usize,
-}
-
-/// The hits in a run.
-#[derive(Debug, Clone)]
-pub struct InRun {
-    /// The run.
-    pub key: Arc<str>,
-    /// Its lines that hold the text.
-    pub lines: Arc<Vec<Found>>,
-}
-
-/// Something that could not be searched.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
-    /// The run.
-    pub key: String,
-    /// The file.
-    pub file: TraceFile,
-    /// Why.
-    pub why: String,
 }
 
 /// The page at `/search`.
@@ -182,7 +130,7 @@ pub struct ShownHit {
     pub field: Line,
     /// What is said of the hit: that a name holds the text, or that the line is no JSON.
     pub note: Option<&'static str>,
-    /// What stands before the text, the text, and what stands behind it.
+    /// What stands before the text.
     pub before: Line,
     /// The text as it stands there.
     pub text: Line,

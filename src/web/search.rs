@@ -15,7 +15,7 @@ use super::jobs::{Job, Over};
 use super::pages::shell;
 use super::run::html;
 use crate::analysis::query::Query;
-use crate::analysis::search::Needle;
+use crate::analysis::search::{MAX_HITS, Needle};
 use crate::view::Place;
 use crate::view::search::{self as view, Context, Standing};
 use crate::view::wire;
@@ -64,7 +64,7 @@ async fn ask(state: &AppState, params: &Params) -> Result<(Context, Option<Arc<J
     let needle = Needle::new(&text);
     let context = Context {
         typed: params.text("in").to_owned(),
-        limit: params.number("limit")?.unwrap_or(view::SHOWN).clamp(1, view::MAX_HITS),
+        limit: params.number("limit")?.unwrap_or(view::SHOWN).clamp(1, MAX_HITS),
         ignored: query.ignored.clone(),
         fault: needle.as_ref().err().filter(|_| params.has("q") && !text.is_empty()).cloned(),
         known: state.library.runs().len(),

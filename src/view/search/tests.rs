@@ -1,5 +1,8 @@
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::*;
-use crate::analysis::search::{InLine, Place as At};
+use crate::analysis::search::{InLine, InRun, LeftOut, Place as At};
 
 const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[31m\u{202e}";
 
