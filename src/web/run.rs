@@ -413,9 +413,6 @@ pub(super) async fn manifest_value(State(state): State<AppState>, RunParam(run):
     Source::manifest(run).value(state, params).await
 }
 
-/// Pictures larger than this are not served.
-const MAX_ASSET_BYTES: u64 = 32 << 20;
-
 /// `GET /runs/{key}/steps/{n}/assets/{asset}`: the picture at that place of the step's list, if the run holds it.
 pub(super) async fn asset(
     State(state): State<AppState>,
@@ -432,14 +429,8 @@ pub(super) async fn asset(
         });
         let missing = |why: &str| WebError::not_found("There is no such picture", why).named(&which);
         let path = path.ok_or_else(|| missing("The step names none at this place."))?;
-        let (path, file) = run.dir().open_asset(path).map_err(|error| missing(&format!("It is {error}.")))?;
+        let (path, bytes) = run.dir().read_asset(path).map_err(|error| missing(&format!("It is {error}.")))?;
         let mime = path.to_str().and_then(picture_type).ok_or_else(|| missing("Its name is not that of a picture."))?;
-        if file.metadata().is_ok_and(|metadata| metadata.len() > MAX_ASSET_BYTES) {
-            return Err(missing("It is larger than 32 MiB."));
-        }
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX_ASSET_BYTES), &mut bytes)
-            .map_err(|error| missing(&error.to_string()))?;
         Ok(([(CONTENT_TYPE, mime)], bytes).into_response())
     });
     answer(&state, read.await.unwrap_or_else(|error| Err(WebError::fault(&error))))
