@@ -62,7 +62,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
             );
         }
         if args.open {
-            open(key.as_deref().unwrap_or(&url));
+            // Without the token, which others on this machine would see among the processes; the page asks for it.
+            open(&url);
         }
         Ok(())
     })?;
@@ -117,7 +118,7 @@ fn open(url: &str) {
     } else {
         "xdg-open"
     };
-    if let Err(error) = std::process::Command::new(program).arg(url).spawn() {
+    if let Err(error) = std::process::Command::new(program).arg(url).env_remove("BOARD_TOKEN").spawn() {
         tracing::warn!("cannot open a browser with {program}: {error}");
     }
 }

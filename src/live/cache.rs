@@ -34,54 +34,71 @@ struct Entry {
     summary: Summary,
 }
 
-/// What was known of the runs below `root`, a path without links; nothing where there is no file that fits.
-pub(super) fn load(cache: &Path, root: &Path) -> Entries {
-    let read = || -> Option<Entries> {
-        let mut lines = BufReader::new(File::open(file(cache, root)).ok()?).lines().map_while(Result::ok);
-        let head: Head = serde_json::from_str(&lines.next()?).ok()?;
-        if head != (Head { board: build()?, root: root.to_owned() }) {
-            return None;
-        }
-        let entry = |line: String| serde_json::from_str::<Entry>(&line).ok();
-        Some(lines.filter_map(entry).map(|entry| (entry.dir, (entry.stamps, entry.summary))).collect())
-    };
-    read().unwrap_or_default()
+/// Where the files lie, and which program's words they hold.
+#[derive(Debug)]
+pub(super) struct Cache {
+    dir: PathBuf,
+    build: String,
 }
 
-/// Writes down what is known of those `runs` that are parked.
-///
-/// # Errors
-/// What the system says; a file that was there before stays as it was.
-pub(super) fn save<'a>(cache: &Path, root: &Path, runs: impl Iterator<Item = &'a Arc<Run>>) -> io::Result<()> {
-    let board = build().ok_or_else(|| io::Error::other("this program cannot tell which build it is"))?;
-    fs::create_dir_all(cache)?;
-    // Its owner alone may read a temporary file.
-    let file_beside = tempfile::NamedTempFile::new_in(cache)?;
-    let mut out = BufWriter::new(file_beside);
-    let mut line = |text: String| out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n"));
-    line(serde_json::to_string(&Head { board, root: root.to_owned() })?)?;
-    for run in runs {
-        let summary = run.summary();
-        // How long a run is silent is another answer tomorrow.
-        let Some(stamps) = run.stamps().filter(|_| summary.life.silence.is_none()) else { continue };
-        let entry = Entry { dir: run.dir().path().to_owned(), stamps, summary: Summary::clone(&summary) };
-        // A path that is no text cannot be written as JSON; its run is read again.
-        let Ok(text) = serde_json::to_string(&entry) else { continue };
-        if serde_json::from_str::<Entry>(&text).is_ok_and(|read| read.summary.is_like(&summary)) {
-            line(text)?;
-        }
+impl Cache {
+    /// The cache in `dir`; `None` where this program cannot tell which build it is.
+    pub(super) fn open(dir: &Path) -> Option<Self> {
+        Some(Self { dir: dir.to_owned(), build: build()? })
     }
-    let file_beside = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    file_beside.persist(file(cache, root)).map_err(|error| error.error)?;
-    Ok(())
-}
 
-/// The file for `root`. Two roots of one name would only drive out each other: the head says whose it is.
-fn file(cache: &Path, root: &Path) -> PathBuf {
-    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-    let mut hasher = DefaultHasher::new();
-    root.hash(&mut hasher);
-    cache.join(format!("{:016x}.jsonl", hasher.finish()))
+    /// What was known of the runs below `root`, a path without links; nothing where there is no file that fits.
+    pub(super) fn load(&self, root: &Path) -> Entries {
+        let read = || -> Option<Entries> {
+            let mut lines = BufReader::new(File::open(self.file(root)).ok()?).lines().map_while(Result::ok);
+            let head: Head = serde_json::from_str(&lines.next()?).ok()?;
+            if head != self.head(root) {
+                return None;
+            }
+            let entry = |line: String| serde_json::from_str::<Entry>(&line).ok();
+            Some(lines.filter_map(entry).map(|entry| (entry.dir, (entry.stamps, entry.summary))).collect())
+        };
+        read().unwrap_or_default()
+    }
+
+    /// Writes down what is known of those `runs` that are parked.
+    ///
+    /// # Errors
+    /// What the system says; a file that was there before stays as it was.
+    pub(super) fn save(&self, root: &Path, runs: &[Arc<Run>]) -> io::Result<()> {
+        fs::create_dir_all(&self.dir)?;
+        // Its owner alone may read a temporary file.
+        let file_beside = tempfile::NamedTempFile::new_in(&self.dir)?;
+        let mut out = BufWriter::new(file_beside);
+        let mut line = |text: String| out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n"));
+        line(serde_json::to_string(&self.head(root))?)?;
+        for run in runs {
+            let summary = run.summary();
+            // How long a run is silent is another answer tomorrow.
+            let Some(stamps) = run.stamps().filter(|_| summary.life.silence.is_none()) else { continue };
+            let entry = Entry { dir: run.dir().path().to_owned(), stamps, summary: Summary::clone(&summary) };
+            // A path that is no text cannot be written as JSON; its run is read again.
+            let Ok(text) = serde_json::to_string(&entry) else { continue };
+            if serde_json::from_str::<Entry>(&text).is_ok_and(|read| read.summary.is_like(&summary)) {
+                line(text)?;
+            }
+        }
+        let file_beside = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file_beside.persist(self.file(root)).map_err(|error| error.error)?;
+        Ok(())
+    }
+
+    fn head(&self, root: &Path) -> Head {
+        Head { board: self.build.clone(), root: root.to_owned() }
+    }
+
+    /// The file for `root`. Two roots of one name would only drive out each other: the head says whose it is.
+    fn file(&self, root: &Path) -> PathBuf {
+        use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+        let mut hasher = DefaultHasher::new();
+        root.hash(&mut hasher);
+        self.dir.join(format!("{:016x}.jsonl", hasher.finish()))
+    }
 }
 
 /// This very program: another build may sum runs up in other words.

@@ -5,6 +5,7 @@
 
 mod cache;
 mod hints;
+mod roots;
 mod rounds;
 mod run;
 mod scan;
@@ -12,7 +13,7 @@ mod search;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -39,7 +40,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Library {
     shared: Arc<Shared>,
-    scanner: Option<JoinHandle<()>>,
+    scanner: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
@@ -95,14 +96,14 @@ impl Library {
         if let Err(error) = &spawned {
             shared.set_status(|status| status.mode = Mode::Poll(format!("the watching thread did not start: {error}")));
         }
-        Self { shared, scanner: spawned.ok() }
+        Self { shared, scanner: Mutex::new(spawned.ok()) }
     }
 
     /// Reads roots once, completely.
     pub fn load(roots: Vec<PathBuf>) -> Self {
         let shared = Arc::new(Shared::new(&roots));
         scan::Scanner::new(Arc::clone(&shared), roots, Options { poll: Some(Duration::MAX), cache: None }).read_once();
-        Self { shared, scanner: None }
+        Self { shared, scanner: Mutex::default() }
     }
 
     /// All runs, in order of their keys.
@@ -113,6 +114,14 @@ impl Library {
     /// The run with a key.
     pub fn run(&self, key: &str) -> Option<Arc<Run>> {
         self.shared.runs.read().ok()?.get(&RunKey::new(key)).cloned()
+    }
+
+    /// Follows the roots no longer, and returns once what is known is noted. What it holds can still be read.
+    pub fn close(&self) {
+        self.shared.hints.stop();
+        let scanner = self.scanner.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        // A panic in the thread was reported when it happened.
+        let _ = scanner.map(JoinHandle::join);
     }
 
     /// The newest revision, and word of newer ones.
@@ -131,11 +140,7 @@ impl Library {
 
 impl Drop for Library {
     fn drop(&mut self) {
-        self.shared.hints.stop();
-        if let Some(scanner) = self.scanner.take() {
-            // A panic in the thread was reported when it happened.
-            let _ = scanner.join();
-        }
+        self.close();
     }
 }
 

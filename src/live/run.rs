@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::analysis::life::{Liveness, Outside, life};
 use crate::analysis::summary::{Summary, summary};
 use crate::model::{Delta, Index, Lines, RunKey, Span, TraceFile};
-use crate::trace::{RedactedRun, RunDir, RunReader, Stamps, is_running};
+use crate::trace::{MAX_MANIFEST_BYTES, RedactedRun, RunDir, RunReader, Stamps, is_running};
 
 /// A run that the board follows.
 ///
@@ -63,7 +63,7 @@ enum Held {
     Parked(Stamps),
 }
 
-/// A larger manifest is offered as a file only.
+/// A larger manifest is not shown on a page; its raw text can be had.
 const MAX_MANIFEST_SHOWN: u64 = 16 << 20;
 
 /// What one look at a run brought.
@@ -124,6 +124,17 @@ impl Run {
         Arc::clone(&self.summary.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The manifest's bytes, as far as one is read at all; `None` where there is no such file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is larger than any manifest.
+    pub fn whole_manifest(&self) -> io::Result<Option<Vec<u8>>> {
+        match self.dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
     /// The index as it is now; reads the files of a parked run, which then stays open for a while. Whoever holds it
     /// for long keeps nobody waiting: the next change goes into a copy.
     pub fn index(&self) -> Arc<Index> {
@@ -158,18 +169,27 @@ impl Run {
         }
         let mut reader = RunReader::settling(self.dir.clone(), self.settle);
         let index = Arc::new(reader.read_whole());
-        if !matches!(&*held, Held::Parked(stamps) if reader.stamps().as_ref() == Some(stamps)) {
+        if let Held::Parked(stamps) = &*held
+            && reader.seen() != *stamps
+        {
             self.outdated.store(true, Ordering::Relaxed);
+            // Other rights or another time alone are no sign of life.
+            if reader.seen().sizes() != stamps.sizes() {
+                self.grew.store(now(), Ordering::Relaxed);
+            }
         }
+        self.used.store(now(), Ordering::Relaxed);
         *held = Held::Open(Box::new(reader));
         *self.index.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&index));
         index
     }
 
-    /// Lets go of the index if the run ended, its files are settled and nobody looks at it; says whether it did.
+    /// Lets go of the index if the run ended, its files are settled and nobody looks at it or has a page of it open; says
+    /// whether it did.
     pub(super) fn park(&self) -> bool {
         let summary = self.summary();
-        let in_use = self.used.load(Ordering::Relaxed) > now() - IN_USE_MICROS;
+        let read = self.used.load(Ordering::Relaxed) > now() - IN_USE_MICROS;
+        let in_use = read || self.revision.receiver_count() > 0 || self.grew_lately();
         let outdated = self.outdated.load(Ordering::Relaxed);
         if in_use || outdated || summary.partial || summary.life.liveness.may_grow() {
             return false;
@@ -185,9 +205,10 @@ impl Run {
         false
     }
 
-    /// What its files look like while it is parked.
+    /// What its files look like while it is parked; `None` also while somebody has it read, which takes long for a large
+    /// one.
     pub(super) fn stamps(&self) -> Option<Stamps> {
-        match &*self.held() {
+        match &*self.held.try_lock().ok()? {
             Held::Parked(stamps) => Some(*stamps),
             Held::Open(_) => None,
         }
@@ -225,17 +246,19 @@ impl Run {
                 return News::default();
             }
             self.wake();
-            self.outdated.store(true, Ordering::Relaxed);
         }
-        let delta = match &mut *self.held() {
+        // Nobody waits for a page that has a large run read; it is looked at again within a second.
+        let Ok(mut held) = self.held.try_lock() else { return News::default() };
+        let delta = match &mut *held {
             Held::Open(reader) => reader.refresh(limit),
             // Only the thread that calls this parks runs.
             Held::Parked(_) => return News::default(),
         };
+        drop(held);
         let outdated = self.outdated.swap(false, Ordering::Relaxed);
         let (news, more) = (outdated || self.is_news(&delta), delta.more);
-        let grows = outdated
-            || (self.is_known() && (!delta.steps.is_empty() || !delta.events.is_empty() || self.sizes_differ(&delta)));
+        let grows =
+            self.is_known() && (!delta.steps.is_empty() || !delta.events.is_empty() || self.sizes_differ(&delta));
         if grows && !self.current().is_partial() {
             self.grew.store(now(), Ordering::Relaxed);
         }
@@ -331,9 +354,16 @@ impl Run {
 
     /// Whether it should be looked at every second: it may grow, or something about it is not settled.
     pub(super) fn is_lively(&self) -> bool {
-        let recent = self.grew.load(Ordering::Relaxed) > now() - LIVELY_MICROS;
-        let unsettled = matches!(&*self.held(), Held::Open(reader) if reader.is_unsettled());
-        unsettled || recent || self.summary().life.liveness.may_grow()
+        let unsettled = match self.held.try_lock() {
+            Ok(held) => matches!(&*held, Held::Open(reader) if reader.is_unsettled()),
+            // Somebody has it read.
+            Err(_) => true,
+        };
+        unsettled || self.grew_lately() || self.summary().life.liveness.may_grow()
+    }
+
+    fn grew_lately(&self) -> bool {
+        self.grew.load(Ordering::Relaxed) > now() - LIVELY_MICROS
     }
 }
 

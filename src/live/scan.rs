@@ -6,18 +6,20 @@ use std::ffi::{OsStr, OsString};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use notify::Watcher as _;
 
-use super::cache::{self, Entries};
+use super::cache::Cache;
 use super::hints::{Inbox, in_words};
+use super::roots::Root;
 use super::rounds::Rounds;
 use super::run::Run;
 use super::{Mode, Options, Shared};
 use crate::analysis::summary::Summary;
 use crate::model::RunKey;
-use crate::trace::{Found, Place, RootScanner, RunDir, SETTLE, Stamps, is_trace_file};
+use crate::trace::{Found, RunDir, SETTLE, is_trace_file};
 
 /// Bytes of each file read in one go, so that a hint never waits long behind a large file.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -38,6 +40,8 @@ const LARGE_ROOT_REST: u32 = 200;
 const LONG_LOOK: Duration = Duration::from_millis(20);
 /// What is known is noted at most this often, and once at the end.
 const SAVE_EVERY: Duration = Duration::from_secs(60);
+/// More seldom where there are more runs, since all of them are: half a percent of a core.
+const SAVE_REST: Duration = Duration::from_millis(2);
 /// A new directory without a run in it is looked into every second for this long.
 const YOUNG: Duration = Duration::from_secs(10);
 /// Time in each second for runs that nothing tells of; without events of the system, they are all there is.
@@ -48,6 +52,8 @@ pub(super) struct Scanner {
     shared: Arc<Shared>,
     roots: Vec<Root>,
     options: Options,
+    cache: Option<Arc<Cache>>,
+    saver: Option<JoinHandle<()>>,
     watcher: Option<notify::RecommendedWatcher>,
     fault: Option<String>,
     /// Runs by the bytes of their directories' paths, so that those below a directory follow each other.
@@ -64,32 +70,14 @@ pub(super) struct Scanner {
     looked: bool,
 }
 
-struct Root {
-    shown: PathBuf,
-    prefix: String,
-    scanner: RootScanner,
-    /// What the system watches for it.
-    watched: Option<Place>,
-    /// Whether it could not be read at the last look.
-    fault: bool,
-    /// What the last board knew of its runs; `None` before the first look at it.
-    remembered: Option<Entries>,
-}
-
 impl Scanner {
     pub(super) fn new(shared: Arc<Shared>, roots: Vec<PathBuf>, options: Options) -> Self {
-        let prefixes = prefixes(&roots);
-        let root = |(shown, prefix): (PathBuf, String)| Root {
-            scanner: RootScanner::new(shown.clone()),
-            shown,
-            prefix,
-            watched: None,
-            fault: false,
-            remembered: None,
-        };
         Self {
             shared,
-            roots: roots.into_iter().zip(prefixes).map(root).collect(),
+            roots: Root::all(roots),
+            // Without inodes and times that nobody can set, a file that was changed may look the same.
+            cache: options.cache.as_deref().filter(|_| cfg!(unix)).and_then(Cache::open).map(Arc::new),
+            saver: None,
             options,
             watcher: None,
             fault: None,
@@ -115,7 +103,7 @@ impl Scanner {
         self.settle = Duration::ZERO;
         self.look_at_roots();
         while self.read_piece() {}
-        self.save();
+        self.save_and_wait();
     }
 
     /// Follows the roots until the library is closed.
@@ -136,7 +124,7 @@ impl Scanner {
         loop {
             let now = Instant::now();
             if now >= roots_due || (wanted && now >= rest_until) {
-                let again = !self.looked;
+                let first = !self.looked;
                 self.look_at_roots();
                 wanted = false;
                 let took = now.elapsed();
@@ -147,7 +135,7 @@ impl Scanner {
                 let every = if self.roots.iter().any(|root| root.fault) { LIVE_EVERY } else { ROOT_EVERY };
                 let every = every.min(self.poll_every().unwrap_or(every));
                 roots_due = if long { rest_until.max(now + every) } else { Instant::now() + every };
-                if again {
+                if first {
                     roots_due = now;
                 }
             }
@@ -159,7 +147,7 @@ impl Scanner {
             let due = if wanted { due.min(rest_until) } else { due };
             let inbox = self.shared.hints.wait(due);
             if inbox.stop {
-                self.save();
+                self.save_and_wait();
                 return;
             }
             if self.unsaved && self.backlog.is_empty() && Instant::now() >= self.save_due {
@@ -229,11 +217,11 @@ impl Scanner {
                 if self.by_dir.contains_key(dir.path().as_os_str()) {
                     continue;
                 }
-                let key = self.key(at, key);
                 // Two directories of one name are sorted out where all are known.
-                if self.shared.runs.read().is_ok_and(|runs| !runs.contains_key(&key)) {
-                    let path = dir.path().as_os_str().to_owned();
-                    let run = self.follow_run(at, key, dir);
+                let shown = self.roots.get(at).map(|root| root.key(key.clone()));
+                let taken = shown.is_none_or(|key| self.shared.runs.read().is_ok_and(|runs| runs.contains_key(&key)));
+                let path = dir.path().as_os_str().to_owned();
+                if !taken && let Some(run) = self.follow_run(at, key, dir) {
                     self.show(std::slice::from_ref(&run));
                     self.by_dir.insert(path, run);
                 }
@@ -254,16 +242,9 @@ impl Scanner {
                 self.watch(at);
             }
             let Some(root) = self.roots.get_mut(at) else { continue };
-            let look = root.scanner.scan();
-            root.fault = look.fault.is_some();
-            if let (Some(cache), Some(place), None) = (&self.options.cache, root.scanner.place(), &root.remembered) {
-                root.remembered = Some(cache::load(cache, &place.path));
-            }
+            let look = root.look(self.cache.as_deref());
             self.take_in(at, look, &mut found);
-            if let Some(remembered) = self.roots.get_mut(at).and_then(|root| root.remembered.as_mut()) {
-                // What is left is of runs that are gone.
-                *remembered = Entries::new();
-            }
+            self.roots.iter_mut().skip(at).take(1).for_each(Root::forget);
         }
         let before = std::mem::replace(&mut self.by_dir, found);
         for (dir, run) in before {
@@ -285,30 +266,19 @@ impl Scanner {
         self.shared.raise(|revision| run.leave(revision));
     }
 
-    /// The name on the board of the run that root `at` calls `key`.
-    fn key(&self, at: usize, key: RunKey) -> RunKey {
-        match self.roots.get(at).filter(|root| !root.prefix.is_empty()) {
-            Some(root) => RunKey::new(&format!("{}/{key}", root.prefix)),
-            None => key,
-        }
-    }
-
     /// Begins to follow a run that was not known.
-    fn follow_run(&mut self, at: usize, key: RunKey, dir: RunDir) -> Arc<Run> {
-        let shown = self.roots.get(at).map_or_else(PathBuf::new, |root| {
-            let below = dir.path().strip_prefix(dir.root()).unwrap_or(dir.path());
-            if dir.is_root() { root.shown.clone() } else { root.shown.join(below) }
-        });
-        let shown = shown.to_string_lossy().into_owned();
-        let run = Arc::new(match self.remembered(at, &dir) {
-            Some((stamps, summary)) => Run::parked(dir, self.settle, stamps, Summary { key, path: shown, ..summary }),
-            None => Run::new(&key, shown, dir, self.settle),
+    fn follow_run(&mut self, at: usize, key: RunKey, dir: RunDir) -> Option<Arc<Run>> {
+        let root = self.roots.get_mut(at)?;
+        let (key, path) = (root.key(key), root.shown(&dir));
+        let run = Arc::new(match root.recall(&dir) {
+            Some((stamps, summary)) => Run::parked(dir, self.settle, stamps, Summary { key, path, ..summary }),
+            None => Run::new(&key, path, dir, self.settle),
         });
         if !run.is_known() {
             self.backlog.push_back(Arc::clone(&run));
         }
         self.rounds.add(Arc::clone(&run));
-        run
+        Some(run)
     }
 
     /// Puts runs on the board, all at once.
@@ -321,25 +291,40 @@ impl Scanner {
         });
     }
 
-    /// What the last board knew of the run in `dir`, if it still holds.
-    fn remembered(&mut self, at: usize, dir: &RunDir) -> Option<(Stamps, Summary)> {
-        let known = self.roots.get_mut(at)?.remembered.as_mut()?.remove(dir.path())?;
-        (Stamps::of(dir).as_ref() == Some(&known.0)).then_some(known)
+    /// Notes what is known, for the next start, on a thread of its own: of many runs it takes a second.
+    fn save(&mut self) {
+        let Some(cache) = self.cache.clone().filter(|_| self.unsaved) else { return };
+        if self.saver.as_ref().is_some_and(|saver| !saver.is_finished()) {
+            return;
+        }
+        let below = |root: &Root| {
+            let place = root.scanner.place()?.path;
+            let runs = self.by_dir.values().filter(|run| run.dir().root() == place).cloned().collect::<Vec<_>>();
+            Some((place, runs))
+        };
+        let all: Vec<_> = self.roots.iter().filter_map(below).collect();
+        let save = move || {
+            for (root, runs) in all {
+                if let Err(error) = cache.save(&root, &runs) {
+                    tracing::debug!("{}: {error}; the next start reads all runs", root.display());
+                }
+            }
+        };
+        // Where no thread can be had, nothing is noted, and the next start takes longer.
+        self.saver = std::thread::Builder::new().name("board-notes".to_owned()).spawn(save).ok();
+        self.unsaved = false;
+        self.save_due =
+            Instant::now() + SAVE_EVERY.max(SAVE_REST * u32::try_from(self.by_dir.len()).unwrap_or(u32::MAX));
     }
 
-    /// Notes what is known, for the next start.
-    fn save(&mut self) {
-        let Some(cache) = self.options.cache.clone().filter(|_| self.unsaved) else { return };
-        let start = Instant::now();
-        for root in &self.roots {
-            let Some(place) = root.scanner.place() else { continue };
-            let runs = self.by_dir.values().filter(|run| run.dir().root() == place.path);
-            if let Err(error) = cache::save(&cache, &place.path, runs) {
-                tracing::debug!("{}: {error}; the next start reads all runs", cache.display());
-            }
+    /// Notes what is known, and waits until it is written.
+    fn save_and_wait(&mut self) {
+        for _ in 0..2 {
+            // A panic in the thread was reported when it happened.
+            let _ = self.saver.take().map(JoinHandle::join);
+            self.save();
         }
-        self.unsaved = false;
-        self.save_due = Instant::now() + SAVE_EVERY.max(start.elapsed() * LARGE_ROOT_REST);
+        let _ = self.saver.take().map(JoinHandle::join);
     }
 
     /// Adds the runs that were not known, in the order of their keys.
@@ -356,12 +341,12 @@ impl Scanner {
                 continue;
             }
             let known = self.by_dir.get(&path).cloned();
-            let run = known.unwrap_or_else(|| {
-                let run = self.follow_run(at, self.key(at, key), dir);
+            let run = known.or_else(|| {
+                let run = self.follow_run(at, key, dir)?;
                 fresh.push(Arc::clone(&run));
-                run
+                Some(run)
             });
-            found.insert(path, run);
+            found.extend(run.map(|run| (path, run)));
         }
         if !fresh.is_empty() {
             self.show(&fresh);
@@ -377,27 +362,11 @@ impl Scanner {
         }
     }
 
-    /// Asks the system for events below a root that came, or that is another directory than before.
     fn watch(&mut self, at: usize) {
-        let (Some(root), Some(watcher)) = (self.roots.get_mut(at), self.watcher.as_mut()) else { return };
-        let place = root.scanner.place();
-        if root.watched == place {
-            return;
-        }
-        if let Some(before) = root.watched.take() {
-            // The directory may be gone, and its watch with it.
-            let _ = watcher.unwatch(&before.path);
-        }
-        let Some(place) = place else { return };
-        match watcher.watch(&place.path, notify::RecursiveMode::Recursive) {
-            Ok(()) => root.watched = Some(place),
-            // A directory went away on the way down; the next look tries again.
-            Err(error) if matches!(error.kind, notify::ErrorKind::PathNotFound) => {}
-            Err(error) => {
-                // Events for the directories that fit still come, but nobody can rely on them.
-                self.fault = Some(in_words(&error));
-                root.watched = Some(place);
-            }
+        if let (Some(root), Some(watcher)) = (self.roots.get_mut(at), self.watcher.as_mut())
+            && let Some(fault) = root.watch(watcher)
+        {
+            self.fault = Some(fault);
         }
     }
 
@@ -470,23 +439,4 @@ impl Scanner {
         }
         !self.backlog.is_empty()
     }
-}
-
-/// What goes before the keys of each root: nothing for a single one, else its name, made distinct.
-fn prefixes(roots: &[PathBuf]) -> Vec<String> {
-    if roots.len() < 2 {
-        return roots.iter().map(|_| String::new()).collect();
-    }
-    let mut taken: Vec<String> = Vec::new();
-    for root in roots {
-        let name = root.file_name().map_or_else(|| "root".into(), |name| name.to_string_lossy()).into_owned();
-        let mut candidate = name.clone();
-        let mut number = 2;
-        while taken.contains(&candidate) {
-            candidate = format!("{name}-{number}");
-            number += 1;
-        }
-        taken.push(candidate);
-    }
-    taken
 }

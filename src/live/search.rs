@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use crate::analysis::search::{Found, InLine, Needle, Place};
 use crate::model::{Index, MAX_LINE_BYTES, Span, TraceFile};
-use crate::trace::{MAX_MANIFEST_BYTES, RunDir};
+use crate::trace::RunDir;
+
+/// A larger manifest is not searched: to say where in it a text stands takes some twenty times its size.
+const MAX_MANIFEST_SEARCHED: u64 = 16 << 20;
 
 /// Who hears of a search while it goes on.
 pub trait Listener {
@@ -33,7 +36,7 @@ pub fn search(
 /// The manifest is one document over many lines.
 fn manifest(dir: &RunDir, needle: &Needle, listener: &mut dyn Listener) -> bool {
     let file = TraceFile::Manifest;
-    let bytes = match dir.read_all(file, MAX_MANIFEST_BYTES) {
+    let bytes = match dir.read_all(file, MAX_MANIFEST_SEARCHED) {
         Ok(bytes) => bytes,
         Err(error) => return missing(file, &error, listener),
     };

@@ -164,3 +164,44 @@ fn what_a_parked_run_became_is_told_even_if_a_page_saw_it_first() {
     assert!(run.refresh(1 << 20).changed);
     assert_eq!(run.summary().steps, 2);
 }
+
+#[test]
+fn a_run_with_a_file_that_cannot_be_read_stays_open_and_is_told_of_once() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = write_old_run(root.path(), "a", "count");
+    fs::remove_file(dir.join("events.jsonl")).unwrap();
+    fs::create_dir(dir.join("events.jsonl")).unwrap();
+    let run = Run::new(&RunKey::new("a"), "a".to_owned(), RunDir::alone(&dir), Duration::ZERO);
+    assert!(run.refresh(1 << 20).changed);
+    assert!(!run.park(), "a reader that starts later may find it readable");
+    for _ in 0..3 {
+        assert!(!run.refresh(1 << 20).changed);
+    }
+    fs::remove_dir(dir.join("events.jsonl")).unwrap();
+    fs::write(dir.join("events.jsonl"), "{\"phase\": \"END\"}\n").unwrap();
+    assert!(run.refresh(1 << 20).changed);
+    assert_eq!(run.summary().events, 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn other_rights_on_its_files_do_not_revive_a_run() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let root = tempfile::tempdir().unwrap();
+    let dir = write_old_run(root.path(), "a", "count");
+    fs::write(dir.join("manifest.json"), "{\"run_id\": \"a\", \"status\": \"running\"}").unwrap();
+    let started = "{\"phase\": \"INIT\", \"ts\": \"2020-01-01T00:00:00+00:00\"}\n";
+    fs::write(dir.join("events.jsonl"), started).unwrap();
+    for file in ["manifest.json", "events.jsonl"] {
+        let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+        fs::File::options().append(true).open(dir.join(file)).unwrap().set_modified(hour_ago).unwrap();
+    }
+    let run = Run::new(&RunKey::new("a"), "a".to_owned(), RunDir::alone(&dir), Duration::ZERO);
+    run.refresh(1 << 20);
+    assert_eq!((run.summary().life.liveness.word(), run.park()), ("died", true));
+    fs::set_permissions(dir.join("steps.jsonl"), fs::Permissions::from_mode(0o600)).unwrap();
+    run.refresh(1 << 20);
+    assert!(!run.is_parked(), "the change was noticed");
+    run.refresh(1 << 20);
+    assert_eq!(run.summary().life.liveness.word(), "died");
+}

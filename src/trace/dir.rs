@@ -69,6 +69,11 @@ impl Stamps {
         Some(Self([stamp(TraceFile::Manifest)?, stamp(TraceFile::Steps)?, stamp(TraceFile::Events)?]))
     }
 
+    /// How long the three files are.
+    pub fn sizes(&self) -> [Option<u64>; 3] {
+        self.0.map(|stamp| Some(stamp?.size))
+    }
+
     /// Whether any change from now on shows in the stamps.
     pub fn are_settled(&self) -> bool {
         self.0.iter().flatten().all(|stamp| stamp.age().is_some_and(|age| age > TICK))

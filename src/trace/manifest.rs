@@ -95,6 +95,11 @@ impl ManifestTail {
         self.seen
     }
 
+    /// Whether what is known is not what the file says now.
+    pub(super) fn is_faulty(&self) -> bool {
+        self.fault.is_some()
+    }
+
     /// Whether another look is due although no file changed: a fault may be a rewrite under way, and is told once it is
     /// older than `settle`.
     pub(super) fn wants_another_look(&self, settle: Duration) -> bool {

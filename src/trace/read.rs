@@ -24,6 +24,10 @@ pub struct RunReader {
     /// The files were replaced: the next delta starts over, with an issue that says so.
     restarted: Option<TraceFile>,
     unsettled: bool,
+    /// A file could not be read at the last look.
+    failed: bool,
+    /// The files were replaced once, which an issue tells.
+    started_over: bool,
 }
 
 /// Reads a run as it is now, completely. Nobody waits for a writer to finish its line: what is there is what there is.
@@ -48,6 +52,8 @@ impl RunReader {
             settle,
             restarted: None,
             unsettled: false,
+            failed: false,
+            started_over: false,
         }
     }
 
@@ -64,9 +70,18 @@ impl RunReader {
 
     /// What the files looked like when they were last looked at; `None` where there is more to read, where another look
     /// may find something, or where a file changed so lately that its next change need not show.
+    ///
+    /// `None` too where a reader that starts now would say something else: after a file could not be read or was replaced,
+    /// and while the manifest is damaged.
     pub fn stamps(&self) -> Option<Stamps> {
-        let stamps = Stamps([self.manifest.seen(), self.steps.seen(), self.events.seen()]);
-        (!self.unsettled && stamps.are_settled()).then_some(stamps)
+        let stamps = self.seen();
+        let special = self.unsettled || self.failed || self.started_over || self.manifest.is_faulty();
+        (!special && stamps.are_settled()).then_some(stamps)
+    }
+
+    /// What the files looked like when they were last looked at.
+    pub fn seen(&self) -> Stamps {
+        Stamps([self.manifest.seen(), self.steps.seen(), self.events.seen()])
     }
 
     /// Reads all that is there, for a reader that has read nothing yet.
@@ -96,6 +111,7 @@ impl RunReader {
     fn read_into(&mut self, delta: &mut Delta, limit: u64) -> bool {
         if let Some(file) = self.restarted.take() {
             delta.restarted = true;
+            self.started_over = true;
             let reason = "became shorter, was rewritten or replaced; read again from the start".to_owned();
             delta.issues.push(Issue { kind: IssueKind::Restarted, file, line: None, offset: None, reason });
         }
@@ -136,6 +152,7 @@ impl RunReader {
         }
         delta.manifest = self.manifest.look(&self.dir);
         self.unsettled = self.manifest.wants_another_look(self.settle);
+        self.failed = steps.is_err() || events.is_err();
         delta.passing.extend(self.manifest.issues(self.settle).cloned());
         delta.passing.extend(self.manifest.renamed(self.dir.path()));
         let steps = self.settle_look(TraceFile::Steps, steps, delta);
@@ -164,6 +181,8 @@ impl RunReader {
                 look
             }
             Err(error) => {
+                let tail = if file == TraceFile::Steps { &mut self.steps } else { &mut self.events };
+                tail.forget_look();
                 let reason = error.to_string();
                 delta.passing.push(Issue { kind: IssueKind::Unreadable, file, line: None, offset: None, reason });
                 Look::default()

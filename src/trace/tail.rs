@@ -112,6 +112,11 @@ impl Tail {
         self.seen
     }
 
+    /// Takes the last look back: it failed, and the next one shall try again although the file may not have changed.
+    pub(super) fn forget_look(&mut self) {
+        self.seen = None;
+    }
+
     /// Whether another look may find something although the file does not change.
     pub(super) fn is_unsettled(&self, look: &Look) -> bool {
         self.more || self.doubted > 0 || (look.rest > 0 && !self.rest_judged)

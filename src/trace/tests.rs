@@ -257,3 +257,32 @@ fn a_picture_that_is_too_large_is_refused_and_not_cut() {
     large.set_len(32 << 20).unwrap();
     assert_eq!(run.read_asset("assets/large.png").unwrap().1.len(), 32 << 20);
 }
+
+#[test]
+fn stamps_stand_only_for_what_another_reader_would_say_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |file: &str, text: &str| {
+        let path = dir.path().join(file);
+        std::fs::write(&path, text).unwrap();
+        let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+        std::fs::File::options().append(true).open(path).unwrap().set_modified(hour_ago).unwrap();
+    };
+    let manifest = r#"{"run_id": "a", "status": "completed"}"#;
+    write("manifest.json", manifest);
+    write("steps.jsonl", "{\"step_id\": 0}\n");
+    let mut reader = reader_of(dir.path());
+    reader.refresh(ALL);
+    let stamps = reader.stamps();
+    assert!(stamps.is_some() && stamps == crate::trace::Stamps::of(reader.dir()));
+    // The last good manifest is shown, which is in no file any more.
+    write("manifest.json", "{");
+    reader.refresh(ALL);
+    assert_eq!(reader.stamps(), None);
+    write("manifest.json", manifest);
+    reader.refresh(ALL);
+    assert_eq!(reader.stamps(), crate::trace::Stamps::of(reader.dir()));
+    // That a file was replaced is known to this reader alone.
+    write("steps.jsonl", "{\"step_id\": 7, \"agent_id\": \"other\"}\n");
+    assert!(reader.refresh(ALL).restarted);
+    assert_eq!(reader.stamps(), None);
+}

@@ -16,7 +16,7 @@ use super::run::with_lens;
 use crate::analysis::query::Query;
 use crate::analysis::select::select;
 use crate::live::{Mode, Run};
-use crate::model::{Lines as _, TraceFile};
+use crate::model::TraceFile;
 use crate::view::wire;
 
 /// So many rows, steps or events are given unless the request says otherwise, and at most.
@@ -123,14 +123,14 @@ pub(super) async fn why(State(state): State<AppState>, RunParam(run): RunParam) 
     answer(&state, shown.await.and_then(|shown| shown))
 }
 
-/// `GET /api/runs/{key}/raw`: written while it is read, since the files may be larger than the memory.
+/// `GET /api/runs/{key}/raw`: written while it is read, a line at a time, since the files may be larger than the memory.
 pub(super) async fn raw(State(state): State<AppState>, RunParam(run): RunParam) -> Response {
     let body = super::download::body(&state, move |out| write_raw(&run, out)).await;
     answer(&state, body.map(|body| ([(CONTENT_TYPE, "application/json")], body).into_response()))
 }
 
 fn write_raw(run: &Arc<Run>, mut out: &mut dyn Write) -> io::Result<()> {
-    let manifest = run.manifest().ok();
+    let manifest = run.whole_manifest().ok().flatten();
     let lines = |file| run.dir().read_lines(file).ok();
     wire::write_raw(&mut out, manifest.as_deref(), lines(TraceFile::Steps), lines(TraceFile::Events))
 }

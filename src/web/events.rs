@@ -49,6 +49,8 @@ async fn feed(
 ) {
     let mut stopping = state.stopping.clone();
     loop {
+        // Asked before the message is made, which then says so too.
+        let gone = run.as_deref().is_some_and(Run::is_gone);
         let now = *revision.borrow_and_update();
         let message = message(now, &state.boot, run.as_deref());
         tokio::select! {
@@ -56,7 +58,7 @@ async fn feed(
             _ = stopping.wait_for(|stop| *stop) => break,
         }
         // Where the directory comes back it is another run: whoever listens has to ask for it anew.
-        if run.as_deref().is_some_and(Run::is_gone) {
+        if gone {
             break;
         }
         tokio::select! {

@@ -38,7 +38,7 @@ const HEADERS: [(HeaderName, &str); 7] = [
 #[derive(Debug)]
 pub(super) struct Gate {
     token: Token,
-    /// The cookie's name. Cookies know no ports, and two boards on one machine have two tokens.
+    /// The cookie's name. Cookies know no ports, and two boards on one machine, or behind two tunnels, have two tokens.
     cookie: String,
 }
 
@@ -55,8 +55,11 @@ enum Key {
 }
 
 impl Gate {
-    pub(super) fn new(token: Token, port: u16) -> Self {
-        Self { token, cookie: format!("board_token_{port}") }
+    pub(super) fn new(token: Token) -> Self {
+        // FNV-1a. Who sees the name sees the token beside it.
+        let add = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let name = token.reveal().bytes().fold(0xcbf2_9ce4_8422_2325, add);
+        Self { token, cookie: format!("board_{name:016x}") }
     }
 
     fn key(&self, uri: &Uri, headers: &HeaderMap) -> Key {
@@ -144,7 +147,10 @@ fn check(state: &AppState, key: Key, method: &Method, uri: &Uri, headers: &Heade
     // of this machine is the same site to a browser, and cookies come with it.
     let site = text(HeaderName::from_static("sec-fetch-site"));
     let mode = text(HeaderName::from_static("sec-fetch-mode"));
-    let foreign_fetch = matches!(site, Some("cross-site" | "same-site")) && mode != Some("navigate");
+    // A frame is a navigation too, and nobody sees it.
+    let dest = text(HeaderName::from_static("sec-fetch-dest"));
+    let seen = mode == Some("navigate") && matches!(dest, None | Some("document"));
+    let foreign_fetch = matches!(site, Some("cross-site" | "same-site")) && !seen;
     if foreign_origin || foreign_fetch {
         return Err(WebError::new(
             StatusCode::FORBIDDEN,

@@ -73,8 +73,8 @@ impl AppState {
 
     /// The same behind `token`, which a board on `port` asks for.
     #[must_use]
-    pub fn behind(self, token: Token, port: u16) -> Self {
-        Self { gate: Some(Arc::new(guard::Gate::new(token, port))), ..self }
+    pub fn behind(self, token: Token) -> Self {
+        Self { gate: Some(Arc::new(guard::Gate::new(token))), ..self }
     }
 }
 

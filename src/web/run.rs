@@ -336,7 +336,11 @@ impl Source {
 
     async fn raw(self, state: AppState) -> Response {
         let read = tokio::task::spawn_blocking(move || {
-            let bytes = self.read()?;
+            let bytes = match self.span {
+                // A manifest that is too large for a page can still be had.
+                None => self.run.whole_manifest().ok().flatten().map_or_else(|| self.read(), Ok)?,
+                Some(_) => self.read()?,
+            };
             let name = format!("inline; filename=\"{}\"", self.name);
             Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()), (CONTENT_DISPOSITION, name)], bytes)
                 .into_response())

@@ -52,16 +52,17 @@ pub fn serve(
         .enable_all()
         .build()
         .map_err(|error| Error::new(Kind::Unreadable, "the server cannot start").because(error))?;
-    runtime.block_on(async {
+    let library = Arc::new(library);
+    let served = runtime.block_on(async {
         let listener = bind(address).await?;
         let local = listener.local_addr().map_err(|error| unusable(address).because(error))?;
         let (stop, stopping) = watch::channel(false);
-        let state = AppState::new(Arc::new(library), &address.host, stopping.clone());
+        let state = AppState::new(Arc::clone(&library), &address.host, stopping.clone());
         // Asked of what was bound: a name may mean any address.
         let is_private = local.ip().to_canonical().is_loopback();
         let made = if token.is_none() && !is_private { Some(Token::random()?) } else { None };
         let state = match token.or_else(|| made.clone()) {
-            Some(token) => state.behind(token, local.port()),
+            Some(token) => state.behind(token),
             None => state,
         };
         ready(&Ready { local, made: made.as_ref() })?;
@@ -75,7 +76,11 @@ pub fn serve(
         // A reader that does not read must not keep the process.
         let _ = tokio::time::timeout(GRACE, server).await;
         Ok(())
-    })
+    });
+    library.close();
+    // An answer that is being made for somebody must not keep the process either.
+    runtime.shutdown_background();
+    served
 }
 
 async fn bind(address: &Address) -> Result<TcpListener> {

@@ -87,7 +87,7 @@ fn agrees(dir: &RunDir, number: usize) {
         lines.extend(read.filter(|line| line.len() as u64 <= MAX_LINE_BYTES).map(|line| (file, says(&line))));
     }
     lines.extend(
-        dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES).ok().map(|all| (TraceFile::Manifest, says(&all))),
+        dir.read_all(TraceFile::Manifest, MAX_MANIFEST_SEARCHED).ok().map(|all| (TraceFile::Manifest, says(&all))),
     );
     let sorted = |mut counts: Vec<(TraceFile, usize)>| {
         counts.sort();

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 
-/// Writes `{"manifest": text, "steps": [line, ...], "events": [line, ...]}`; a file that is not there is `null`.
+/// Writes `{"manifest": text, "steps": [line, ...], "events": [line, ...]}`; a file that is not there or
+/// cannot be read is `null`, and the issues of the run tell them apart.
 ///
 /// Lines come without their line ends, as [`io::BufRead::split`] gives them, and are strings byte for byte. What is not
 /// UTF-8 is `{"base64": text}` instead.

@@ -10,7 +10,7 @@ use super::*;
 use crate::live::Library;
 
 const TOKEN: &str = "a-token-of-a-test";
-const COOKIE: (&str, &str) = ("cookie", "theme=dark; board_token_8765=a-token-of-a-test");
+const COOKIE: (&str, &str) = ("cookie", "theme=dark; board_7182361de7d9b817=a-token-of-a-test");
 const BEARER: (&str, &str) = ("authorization", "Bearer a-token-of-a-test");
 const BOX: (&str, &str) = ("host", "box:8765");
 
@@ -19,7 +19,7 @@ async fn ask(path: &str, headers: &[(&str, &str)]) -> Response {
     let root = tempfile::tempdir().unwrap();
     let library = Library::load(vec![root.path().to_owned()]);
     let (_stop, stopping) = watch::channel(false);
-    let state = AppState::new(Arc::new(library), "box", stopping).behind(Token::new(TOKEN).unwrap(), 8765);
+    let state = AppState::new(Arc::new(library), "box", stopping).behind(Token::new(TOKEN).unwrap());
     let mut request = HttpRequest::get(path);
     if !headers.iter().any(|(name, _)| *name == "host") {
         request = request.header(BOX.0, BOX.1);
@@ -71,9 +71,9 @@ async fn the_token_opens_by_cookie_and_by_header() {
         }
     }
     let wrong = [
-        ("cookie", "board_token_8765=a-token-of-a-tesT"),
-        ("cookie", "board_token_8766=a-token-of-a-test"),
-        ("cookie", "board_token_8765="),
+        ("cookie", "board_7182361de7d9b817=a-token-of-a-tesT"),
+        ("cookie", "board_0123456789abcdef=a-token-of-a-test"),
+        ("cookie", "board_7182361de7d9b817="),
         ("authorization", "Bearer a-token-of-a-tes"),
         ("authorization", "Bearer"),
         ("authorization", "Basic a-token-of-a-test"),
@@ -98,7 +98,7 @@ async fn a_token_in_an_address_moves_into_a_cookie() {
             let response = ask(path, headers).await;
             assert_eq!(response.status(), 303, "{path}");
             assert_eq!(response.headers()["location"], place);
-            let cookie = "board_token_8765=a-token-of-a-test; HttpOnly; SameSite=Strict; Path=/";
+            let cookie = "board_7182361de7d9b817=a-token-of-a-test; HttpOnly; SameSite=Strict; Path=/";
             assert_eq!(response.headers()["set-cookie"], cookie);
             assert_eq!(response.headers()["cache-control"], "no-store");
             assert_eq!(response.headers()["referrer-policy"], "no-referrer");

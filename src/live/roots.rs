@@ -1,0 +1,121 @@
+//! What is kept of one root: its name on the board, where its runs are looked for, and what is known from before.
+
+use std::path::PathBuf;
+
+use notify::Watcher as _;
+
+use super::cache::{Cache, Entries};
+use super::hints::in_words;
+use crate::analysis::summary::Summary;
+use crate::model::RunKey;
+use crate::trace::{Found, Place, RootScanner, RunDir, Stamps};
+
+#[derive(Debug)]
+pub(super) struct Root {
+    /// The root as the person typed it.
+    shown: PathBuf,
+    /// What goes before the keys of its runs, where there are several roots.
+    prefix: String,
+    pub(super) scanner: RootScanner,
+    /// What the system watches for it.
+    pub(super) watched: Option<Place>,
+    /// Whether it could not be read at the last look.
+    pub(super) fault: bool,
+    /// What the last board knew of its runs; `None` before the first look at it.
+    remembered: Option<Entries>,
+}
+
+impl Root {
+    /// All roots, with distinct prefixes.
+    pub(super) fn all(roots: Vec<PathBuf>) -> Vec<Self> {
+        let prefixes = prefixes(&roots);
+        let root = |(shown, prefix): (PathBuf, String)| Self {
+            scanner: RootScanner::new(shown.clone()),
+            shown,
+            prefix,
+            watched: None,
+            fault: false,
+            remembered: None,
+        };
+        roots.into_iter().zip(prefixes).map(root).collect()
+    }
+
+    /// The name on the board of the run that this root calls `key`.
+    pub(super) fn key(&self, key: RunKey) -> RunKey {
+        if self.prefix.is_empty() { key } else { RunKey::new(&format!("{}/{key}", self.prefix)) }
+    }
+
+    /// A run's directory as the person would type it.
+    pub(super) fn shown(&self, dir: &RunDir) -> String {
+        let below = dir.path().strip_prefix(dir.root()).unwrap_or(dir.path());
+        let shown = if dir.is_root() { self.shown.clone() } else { self.shown.join(below) };
+        shown.to_string_lossy().into_owned()
+    }
+
+    /// Looks for runs now; the first time the root is there, recalls what the last board knew of them.
+    pub(super) fn look(&mut self, cache: Option<&Cache>) -> Found {
+        let found = self.scanner.scan();
+        self.fault = found.fault.is_some();
+        if let (Some(cache), Some(place), None) = (cache, self.scanner.place(), &self.remembered) {
+            self.remembered = Some(cache.load(&place.path));
+        }
+        found
+    }
+
+    /// What the last board knew of the run in `dir`, if it still holds.
+    pub(super) fn recall(&mut self, dir: &RunDir) -> Option<(Stamps, Summary)> {
+        let known = self.remembered.as_mut()?.remove(dir.path())?;
+        (Stamps::of(dir).as_ref() == Some(&known.0)).then_some(known)
+    }
+
+    /// Lets go of what nobody recalled: those runs are gone.
+    pub(super) fn forget(&mut self) {
+        if let Some(remembered) = self.remembered.as_mut() {
+            *remembered = Entries::new();
+        }
+    }
+
+    /// Asks the system for events below the root where it came, or is another directory than before; says why the
+    /// events that come cannot be relied on.
+    pub(super) fn watch(&mut self, watcher: &mut notify::RecommendedWatcher) -> Option<String> {
+        let place = self.scanner.place();
+        if self.watched == place {
+            return None;
+        }
+        if let Some(before) = self.watched.take() {
+            // The directory may be gone, and its watch with it.
+            let _ = watcher.unwatch(&before.path);
+        }
+        let place = place?;
+        match watcher.watch(&place.path, notify::RecursiveMode::Recursive) {
+            Ok(()) => self.watched = Some(place),
+            // A directory went away on the way down; the next look tries again.
+            Err(error) if matches!(error.kind, notify::ErrorKind::PathNotFound) => {}
+            Err(error) => {
+                // Events for the directories that fit still come.
+                self.watched = Some(place);
+                return Some(in_words(&error));
+            }
+        }
+        None
+    }
+}
+
+/// What goes before the keys of each root: nothing for a single one, else its name, made distinct.
+fn prefixes(roots: &[PathBuf]) -> Vec<String> {
+    if roots.len() < 2 {
+        return roots.iter().map(|_| String::new()).collect();
+    }
+    let mut taken: Vec<String> = Vec::new();
+    for root in roots {
+        let name = root.file_name().map_or_else(|| "root".into(), |name| name.to_string_lossy()).into_owned();
+        let mut candidate = name.clone();
+        let mut number = 2;
+        while taken.contains(&candidate) {
+            candidate = format!("{name}-{number}");
+            number += 1;
+        }
+        taken.push(candidate);
+    }
+    taken
+}
