@@ -124,7 +124,9 @@ impl Grower<'_> {
                 break;
             }
             let at = format!("{pointer}/{}", token(&key));
-            self.fold.spend(&key);
+            if key.len() > LONG_STRING {
+                self.fold.spend(&key);
+            }
             members.push(Member { key: key.into(), index, value: self.grow(item, &at, depth + 1) });
         }
         let left = len - members.len();

@@ -85,7 +85,10 @@ mod tests {
     #[test]
     fn a_line_that_is_none_is_cut() {
         let line = Line::from("é".repeat(MAX_LINE_BYTES));
-        assert!(line.as_str().starts_with("éé") && line.as_str().ends_with("é… (7.8 KB in all)"), "{line}");
+        assert!(
+            line.as_str().starts_with("éé") && line.as_str().contains("é… (") && line.as_str().ends_with(" in all)"),
+            "{line}"
+        );
         assert!(line.as_str().len() < MAX_LINE_BYTES + 40);
     }
 

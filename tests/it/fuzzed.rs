@@ -5,10 +5,10 @@ use std::fs;
 use crate::disk::{corpus, walk};
 use crate::properties;
 
-/// A target: its name, and what it does with bytes.
-type Target = (&'static str, fn(&[u8]));
+/// What is checked of an input.
+type Property = fn(&[u8]);
 
-const TARGETS: &[Target] = &[
+const TARGETS: &[(&str, Property)] = &[
     ("agent_file", properties::agent_file),
     ("chat_wire", properties::chat_wire),
     ("key_path", properties::key_path),

@@ -182,9 +182,9 @@ mod tests {
         let text = table(None, &[output("\\u001b[31m\\u202e", "1")]);
         assert_eq!(text, "step,step_id,␛[31m⟨U+202E⟩,asked\r\n0,0,1,\r\n");
         let many: Vec<String> = (0..MAX_COLUMNS + 5).map(|n| output(&format!("c{n}"), "1")).collect();
-        let text = table(None, &[many.join(", ")]);
-        let widths: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
-        assert_eq!(widths, [MAX_COLUMNS + 4; 2]);
+        let steps: Vec<String> = many.chunks(50).map(|critics| critics.join(", ")).collect();
+        let text = table(None, &steps);
+        assert!(text.lines().all(|line| line.split(',').count() == MAX_COLUMNS + 4));
         assert!(text.contains(",c999,and 5 more critics,asked\r\n"), "{}", &text[..40]);
     }
 
