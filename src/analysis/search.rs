@@ -4,6 +4,7 @@
 //! hold it is parsed, and the text is looked for in what the line says, escapes resolved.
 
 mod finder;
+mod tally;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,6 +14,7 @@ use crate::model::TraceFile;
 use crate::model::json::Json;
 use crate::model::repair::{Retreat, retreat};
 use finder::{Finder, Sift};
+pub use tally::{InRun, LeftOut, MAX_HITS, Tally};
 
 /// A longer text is refused.
 pub const MAX_TEXT_CHARS: usize = 500;

@@ -56,7 +56,7 @@ impl Opened {
 
     /// A picture that a step refers to, if it lies inside the run directory.
     pub(super) fn asset(&self, recorded: &str) -> Option<Vec<u8>> {
-        self.dir.read_asset(recorded).ok()
+        self.dir.read_asset(recorded).ok().map(|(_, bytes)| bytes)
     }
 
     /// Reads a line from disk.

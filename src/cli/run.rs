@@ -17,6 +17,7 @@ use crate::error::{Error, Kind, Result};
 use crate::llm::{AgentFile, EXAMPLE, FileAgent, Secret, Surroundings, Work};
 use crate::stop::Outcome;
 use crate::trace::RunWriter;
+use crate::web::asked_to_stop;
 
 mod progress;
 
@@ -178,19 +179,6 @@ fn drive(engine: Builder<FileAgent>, task: String, progress: &Arc<Progress>) -> 
     // A tool that blocks, such as a search, is not waited for.
     runtime.shutdown_background();
     Ok(result)
-}
-
-/// Returns at Ctrl-C, and at SIGTERM where there is one.
-async fn asked_to_stop() {
-    #[cfg(unix)]
-    if let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = term.recv() => {}
-        }
-        return;
-    }
-    let _ = tokio::signal::ctrl_c().await;
 }
 
 /// Why the run stopped: what `board list` will say of it, or what the engine said where the trace cannot be read.

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::look::{Ink, Look};
 use super::{Done, write_json};
 use crate::analysis::format::{bytes, counted, visible_line};
 use crate::analysis::query::Query;
-use crate::analysis::search::{Found, Needle};
+use crate::analysis::search::{Found, LeftOut, Needle, Tally};
 use crate::error::{Error, Kind, Result};
 use crate::live::{Library, Listener, search};
 use crate::model::{Index, RunKey, TraceFile};
 use crate::trace::{RootScanner, RunDir, read_index};
-use crate::view::search::{LeftOut, place};
+use crate::view::search::place;
 use crate::view::wire;
 
 /// Search the text of all runs
@@ -43,10 +43,12 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let needle = Needle::new(&args.text).map_err(|why| Error::new(Kind::Usage, why.trim_end_matches('.')))?;
     let runs = runs(args)?;
-    let mut heard = Heard { look, out, key: String::new(), json: args.json, failed: None, seen: Seen::default() };
-    let (began, mut runs_with) = (Instant::now(), 0);
+    let tally = Tally { runs: runs.len(), ..Tally::default() };
+    let (key, hits) = (String::new(), Vec::new());
+    let mut heard = Heard { look, out, key, json: args.json, failed: None, tally, hits };
+    let began = Instant::now();
     for (key, dir) in &runs {
-        let (before, mut index) = (heard.seen.found, None);
+        let (before, mut index) = (heard.tally.found, None);
         heard.key = key.to_string();
         // Only where something is found is it worth reading what the lines are.
         let mut index = || Arc::clone(index.get_or_insert_with(|| Arc::<Index>::new(read_index(dir))));
@@ -54,16 +56,17 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         if let Some(error) = heard.failed.take() {
             return Err(error.into());
         }
-        runs_with += usize::from(heard.seen.found > before);
+        heard.tally.runs_done += 1;
+        heard.tally.runs_with += usize::from(heard.tally.found > before);
     }
-    let (seen, took) = (heard.seen, began.elapsed());
-    let found = seen.found > 0;
+    let (mut tally, hits) = (heard.tally, heard.hits);
+    (tally.bytes, tally.took) = (tally.bytes_done, began.elapsed());
     if args.json {
-        write_json(out, &document(args, seen, (runs.len(), runs_with), took))?;
+        write_json(out, &document(args, &tally, hits))?;
     } else {
-        foot(out, look, &seen, (runs.len(), runs_with), took)?;
+        foot(out, look, &tally)?;
     }
-    Ok(u8::from(!found))
+    Ok(u8::from(tally.found == 0))
 }
 
 /// The runs to search.
@@ -85,15 +88,6 @@ fn runs(args: &Args) -> Result<BTreeMap<RunKey, RunDir>> {
     Ok(runs.map(|run| (run.key().clone(), run.dir().clone())).collect())
 }
 
-/// What was seen of all runs.
-#[derive(Default)]
-struct Seen {
-    found: usize,
-    bytes: u64,
-    hits: Vec<wire::Hit>,
-    left_out: Vec<LeftOut>,
-}
-
 /// Prints hits as they come, or keeps them for the document.
 struct Heard<'a> {
     look: &'a Look,
@@ -101,7 +95,9 @@ struct Heard<'a> {
     key: String,
     json: bool,
     failed: Option<std::io::Error>,
-    seen: Seen,
+    tally: Tally,
+    /// For the document.
+    hits: Vec<wire::Hit>,
 }
 
 impl Heard<'_> {
@@ -130,14 +126,14 @@ impl Heard<'_> {
 
 impl Listener for Heard<'_> {
     fn read(&mut self, bytes: u64) -> bool {
-        self.seen.bytes += bytes;
+        self.tally.bytes_done += bytes;
         true
     }
 
     fn found(&mut self, found: Found) -> bool {
-        self.seen.found += found.line.found;
+        self.tally.found += found.line.found;
         if self.json {
-            self.seen.hits.extend(found.line.hits.iter().map(|hit| wire::hit(&self.key, &found, hit)));
+            self.hits.extend(found.line.hits.iter().map(|hit| wire::hit(&self.key, &found, hit)));
             return true;
         }
         self.failed = self.print(&found).err();
@@ -145,11 +141,11 @@ impl Listener for Heard<'_> {
     }
 
     fn left_out(&mut self, file: TraceFile, why: String) {
-        self.seen.left_out.push(LeftOut { key: self.key.clone(), file, why });
+        self.tally.leave_out(usize::MAX, LeftOut { key: self.key.clone(), file, why });
     }
 }
 
-fn document(args: &Args, seen: Seen, (runs, with): (usize, usize), took: Duration) -> wire::Search {
+fn document(args: &Args, tally: &Tally, hits: Vec<wire::Hit>) -> wire::Search {
     wire::Search {
         state: Some("done"),
         number: None,
@@ -158,35 +154,20 @@ fn document(args: &Args, seen: Seen, (runs, with): (usize, usize), took: Duratio
         ignored: Vec::new(),
         as_of: None,
         changed: 0,
-        tally: wire::Tally {
-            runs,
-            runs_done: runs,
-            runs_with_hits: with,
-            bytes: seen.bytes,
-            bytes_done: seen.bytes,
-            elapsed_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-            found: seen.found,
-            left_out_count: seen.left_out.len(),
-            left_out: seen.left_out.iter().map(wire::left).collect(),
-        },
-        hits: seen.hits,
+        tally: tally.into(),
+        hits,
     }
 }
 
-fn foot(
-    out: &mut dyn Write,
-    look: &Look,
-    seen: &Seen,
-    (runs, with): (usize, usize),
-    took: Duration,
-) -> std::io::Result<()> {
-    let hits =
-        if seen.found == 0 { "no hit".to_owned() } else { format!("{} in {with} of", counted(seen.found, "hit")) };
-    let hits = if seen.found == 0 { format!("{hits} in") } else { hits };
-    let speed =
-        format!("{hits} {}; searched {} in {:.1} s", counted(runs, "run"), bytes(seen.bytes), took.as_secs_f64());
+fn foot(out: &mut dyn Write, look: &Look, tally: &Tally) -> std::io::Result<()> {
+    let hits = match tally.found {
+        0 => "no hit in".to_owned(),
+        found => format!("{} in {} of", counted(found, "hit"), tally.runs_with),
+    };
+    let (runs, seconds) = (counted(tally.runs, "run"), tally.took.as_secs_f64());
+    let speed = format!("{hits} {runs}; searched {} in {seconds:.1} s", bytes(tally.bytes_done));
     writeln!(out, "{}", look.paint(Ink::Dim, &speed))?;
-    for left in &seen.left_out {
+    for left in &tally.left_out {
         let (word, key, why) =
             (look.paint(Ink::Warning, "not searched"), visible_line(&left.key), visible_line(&left.why));
         writeln!(out, "{word}: {key}, {}: {why}", left.file.name())?;

@@ -193,14 +193,18 @@ impl RunDir {
         Err(io::Error::new(io::ErrorKind::NotFound, "not inside the run directory"))
     }
 
-    /// Reads a file that a trace refers to, at most 32 MiB of it.
+    /// Reads a file that a trace refers to, and says where it lies.
     ///
     /// # Errors
-    /// As for [`Self::open_asset`]; what the system says.
-    pub fn read_asset(&self, recorded: &str) -> io::Result<Vec<u8>> {
+    /// As for [`Self::open_asset`]; larger than 32 MiB; what the system says.
+    pub fn read_asset(&self, recorded: &str) -> io::Result<(PathBuf, Vec<u8>)> {
+        let (path, file) = self.open_asset(recorded)?;
+        if file.metadata()?.len() > MAX_ASSET_BYTES {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "larger than 32 MiB"));
+        }
         let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut io::Read::take(self.open_asset(recorded)?.1, MAX_ASSET_BYTES), &mut bytes)?;
-        Ok(bytes)
+        io::Read::read_to_end(&mut io::Read::take(file, MAX_ASSET_BYTES), &mut bytes)?;
+        Ok((path, bytes))
     }
 
     fn checked(&self, path: &Path) -> io::Result<(PathBuf, Metadata)> {

@@ -243,6 +243,22 @@ fn reader_of(dir: &std::path::Path) -> RunReader {
 }
 
 #[test]
+fn a_picture_that_is_too_large_is_refused_and_not_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let assets = dir.path().join("assets");
+    fs::create_dir(&assets).unwrap();
+    fs::write(assets.join("small.png"), b"png").unwrap();
+    let large = fs::File::create(assets.join("large.png")).unwrap();
+    large.set_len((32 << 20) + 1).unwrap();
+    let run = RunDir::alone(dir.path());
+    let (path, bytes) = run.read_asset("/moved/elsewhere/small.png").unwrap();
+    assert!(path.ends_with("assets/small.png") && bytes == b"png", "{}", path.display());
+    assert_eq!(run.read_asset("assets/large.png").unwrap_err().to_string(), "larger than 32 MiB");
+    large.set_len(32 << 20).unwrap();
+    assert_eq!(run.read_asset("assets/large.png").unwrap().1.len(), 32 << 20);
+}
+
+#[test]
 fn stamps_stand_only_for_what_another_reader_would_say_too() {
     let dir = tempfile::tempdir().unwrap();
     let write = |file: &str, text: &str| {

@@ -31,8 +31,6 @@ pub struct ErrorPage {
     pub close: Vec<CloseName>,
     /// Ways on; the first is the main one. Never empty.
     pub links: Vec<Link>,
-    /// What was looked at, as term and finding.
-    pub checked: Vec<(String, String)>,
     /// The id under which the log has more, for faults of ours.
     pub incident: Option<String>,
 }

@@ -19,6 +19,7 @@ pub mod export;
 pub mod fill;
 pub mod fold;
 pub mod href;
+pub mod job;
 pub mod json;
 pub mod list;
 pub mod prompt;

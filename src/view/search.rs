@@ -2,20 +2,16 @@
 //!
 //! The answer comes first, in a sentence; then how far it is, then the hits, run by run.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use askama::Template;
 use askama::filters::HtmlSafe;
 use jiff::tz::TimeZone;
 
-use super::sweep::State;
+use super::job::{Progress, State, Told};
 use super::text::Line;
-use super::{Place, Shell, format, href};
+use super::{Shell, format, href};
 use crate::analysis::query::Ignored;
-use crate::analysis::search::{Found, Hit};
+use crate::analysis::search::{Found, Hit, MAX_HITS, Tally};
 use crate::model::TraceFile;
-use crate::model::time::Stamp;
 
 #[cfg(test)]
 mod tests;
@@ -23,8 +19,6 @@ mod words;
 
 pub use words::place;
 
-/// So many hits are kept; more are counted.
-pub const MAX_HITS: usize = 1_000;
 /// So many hits are shown unless more are asked for.
 pub const SHOWN: usize = 200;
 
@@ -43,10 +37,8 @@ pub struct Context {
     pub fault: Option<String>,
     /// How many runs the board knows.
     pub known: usize,
-    /// The watched roots.
-    pub root: String,
-    /// Which start of the server this is.
-    pub boot: String,
+    /// What is around every page; the title is still to come.
+    pub shell: Shell,
     /// The reader's zone.
     pub zone: TimeZone,
 }
@@ -62,53 +54,6 @@ pub struct Standing {
     pub changed: usize,
     /// What was found.
     pub tally: Tally,
-}
-
-/// What was found so far.
-#[derive(Debug, Clone, Default)]
-pub struct Tally {
-    /// Runs to search, runs that were searched, and those of them that hold the text.
-    pub runs: usize,
-    /// Runs that were searched.
-    pub runs_done: usize,
-    /// Those of them that hold the text.
-    pub runs_with: usize,
-    /// Bytes to search, by the sizes of the files when it began.
-    pub bytes: u64,
-    /// Bytes that were searched.
-    pub bytes_done: u64,
-    /// How long that took.
-    pub took: Duration,
-    /// All hits.
-    pub found: usize,
-    /// Those that are kept.
-    pub kept: usize,
-    /// The hits that are kept, run by run.
-    pub found_in: Vec<InRun>,
-    /// What could not be searched.
-    pub left_out: Vec<LeftOut>,
-    /// How much could not be searched, also what is not named.
-    pub left_out_count: usize,
-}
-
-/// The hits in a run.
-#[derive(Debug, Clone)]
-pub struct InRun {
-    /// The run.
-    pub key: Arc<str>,
-    /// Its lines that hold the text.
-    pub lines: Arc<Vec<Found>>,
-}
-
-/// Something that could not be searched.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
-    /// The run.
-    pub key: String,
-    /// The file.
-    pub file: TraceFile,
-    /// Why.
-    pub why: String,
 }
 
 /// The page at `/search`.
@@ -149,12 +94,8 @@ pub struct Body {
     pub answer: Line,
     /// What it is over.
     pub second: Line,
-    /// When it was asked.
-    pub as_of: Option<format::Clock>,
-    /// `3 runs changed since`.
-    pub changed: Option<String>,
-    /// Asks the same of the runs as they are now.
-    pub again: Option<String>,
+    /// Of which moment it is.
+    pub told: Told,
     /// How far it is, while it is under way.
     pub progress: Option<Progress>,
     /// The hits.
@@ -166,21 +107,6 @@ pub struct Body {
 }
 
 impl HtmlSafe for Body {}
-
-/// How far a search is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes searched.
-    pub done: u64,
-    /// Bytes to search.
-    pub total: u64,
-    /// `120 of 300 MB`.
-    pub words: String,
-    /// Ends it.
-    pub cancel: String,
-    /// The page itself, to load it again.
-    pub reload: String,
-}
 
 /// The hits of a run, as shown.
 #[derive(Debug, Clone, Default)]
@@ -204,7 +130,7 @@ pub struct ShownHit {
     pub field: Line,
     /// What is said of the hit: that a name holds the text, or that the line is no JSON.
     pub note: Option<&'static str>,
-    /// What stands before the text, the text, and what stands behind it.
+    /// What stands before the text.
     pub before: Line,
     /// The text as it stands there.
     pub text: Line,
@@ -218,10 +144,7 @@ pub fn page(context: &Context, standing: Option<&Standing>) -> SearchPage {
     SearchPage {
         shell: Shell {
             title: if context.text.is_empty() { "Search".to_owned() } else { named(&context.text) },
-            root: format::visible_line(&context.root).into_owned(),
-            boot: context.boot.clone(),
-            place: Place::Search,
-            ..Shell::default()
+            ..context.shell.clone()
         },
         poll: poll(context, standing),
         text: context.text.clone(),
@@ -238,7 +161,7 @@ pub fn part(context: &Context, standing: Option<&Standing>) -> SearchPart {
 }
 
 fn poll(context: &Context, standing: Option<&Standing>) -> Option<String> {
-    standing.filter(|standing| standing.state == State::Running).map(|_| url(context, "/live/search", &[]))
+    standing.filter(|standing| standing.state.is_running()).map(|_| url(context, "/live/search", &[]))
 }
 
 /// An address that asks the same, with more parameters behind.
@@ -253,17 +176,15 @@ fn body(context: &Context, standing: Option<&Standing>) -> Body {
         return Body { answer: words::nothing_asked(context).into(), ..Body::default() };
     };
     let (tally, number) = (&standing.tally, standing.number.to_string());
-    let running = standing.state == State::Running;
+    let again = ("Search again", url(context, "/search", &[("again", &number)]));
     let shown = tally.kept.min(context.limit);
     let all = Context { limit: MAX_HITS, ..context.clone() };
     Body {
         answer: words::answer(standing, shown).into(),
         second: words::second(tally).into(),
-        as_of: format::clock(Stamp { micros: standing.number, zoned: true }, &context.zone),
-        changed: (!running && standing.changed > 0)
-            .then(|| format!("{} changed since", format::counted(standing.changed, "run"))),
-        again: (!running).then(|| url(context, "/search", &[("again", &number)])),
-        progress: running.then(|| Progress {
+        told: Told::of(standing.state, standing.number, standing.changed, &context.zone, again),
+        progress: standing.state.is_running().then(|| Progress {
+            counts: "Bytes searched",
             done: tally.bytes_done.min(tally.bytes),
             total: tally.bytes.max(1),
             words: format!(

@@ -6,6 +6,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 use jiff::tz::TimeZone;
 
+use super::job::{Progress, State, Told};
 use super::text::Line;
 use super::{Shell, href};
 use crate::analysis::query::Query;
@@ -69,10 +70,8 @@ pub struct Context {
     pub critics: Vec<String>,
     /// How many runs the board knows.
     pub known: usize,
-    /// The watched roots.
-    pub root: String,
-    /// Which start of the server this is.
-    pub boot: String,
+    /// What is around every page; the title is still to come.
+    pub shell: Shell,
     /// The reader's zone.
     pub zone: TimeZone,
 }
@@ -94,31 +93,6 @@ pub struct Standing<'a> {
     pub inquiry: &'a Inquiry,
     /// The sums, once there are any.
     pub sweep: Option<&'a Sweep>,
-}
-
-/// Whether a question over many runs is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// Not yet.
-    Running,
-    /// Yes.
-    Done,
-    /// For some runs; somebody ended it.
-    Cancelled,
-    /// A fault of the board ended it.
-    Failed,
-}
-
-impl State {
-    /// The word of the JSON contract.
-    pub fn word(self) -> &'static str {
-        match self {
-            State::Running => "running",
-            State::Done => "done",
-            State::Cancelled => "cancelled",
-            State::Failed => "failed",
-        }
-    }
 }
 
 /// The page at `/whatif`.
@@ -157,12 +131,8 @@ pub struct Head {
     pub answer: Line,
     /// What else belongs to it: what it is over, what cannot be told.
     pub second: Line,
-    /// When the runs were looked at: text, title and machine-readable.
-    pub as_of: Option<super::format::Clock>,
-    /// `14 runs changed since`.
-    pub changed: Option<String>,
-    /// Asks the same of the runs as they are now.
-    pub again: Option<String>,
+    /// Of which moment it is.
+    pub told: Told,
 }
 
 impl HtmlSafe for Head {}
@@ -203,18 +173,3 @@ pub struct Body {
 }
 
 impl HtmlSafe for Body {}
-
-/// How far a question is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Progress {
-    /// Runs asked.
-    pub done: usize,
-    /// Runs to ask.
-    pub total: usize,
-    /// `1,200 of 10,000 runs`.
-    pub words: String,
-    /// Ends it.
-    pub cancel: String,
-    /// The page itself, to load it again.
-    pub reload: String,
-}

@@ -285,7 +285,6 @@ fn not_found() -> ErrorPage {
             Link { text: "All runs".into(), href: href::runs("") },
             Link { text: "Search for “critic_retri”".into(), href: href::runs("critic_retri") },
         ],
-        checked: vec![("Asked for".into(), "/runs/q060_critic_retri?step=4".into())],
         ..ErrorPage::default()
     }
 }
@@ -439,7 +438,6 @@ fn hostile_text_stays_text() {
         hints: vec![text()],
         close: vec![CloseName { name: text(), href: href::run(HOSTILE), note: text() }],
         links: vec![Link { text: text(), href: href::runs(HOSTILE) }],
-        checked: vec![(text(), text())],
         incident: Some(text()),
         ..ErrorPage::default()
     };

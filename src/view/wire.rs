@@ -32,7 +32,7 @@ pub use line::Line;
 pub use raw::write_raw;
 pub use rule::Rule;
 pub use scores::{CriticScores, Point, Scores, scores};
-pub use search::{Hit, Left, Search, Tally, hit, left, search};
+pub use search::{Hit, Left, Search, Tally, hit, search};
 pub use state::{Outside, State, Value, Values, state};
 pub use step::{Critic, Event, Events, Step, StepHead, Steps, event, events_of, step, step_head, step_heads};
 pub use sweep::{Sweep, sweep};

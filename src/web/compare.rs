@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::HeaderName;
 use axum::response::{IntoResponse, Redirect, Response};
 
 use super::AppState;
@@ -11,7 +10,7 @@ use super::api::json;
 use super::error::WebError;
 use super::extract::Params;
 use super::pages::{no_such_run, now, shown_roots};
-use super::run::{answer, html};
+use super::run::{answer, html, load_again};
 use crate::analysis::compare::compare;
 use crate::live::Run;
 use crate::view::compare::{Choice, CompareBody, ComparePage, ComparePulse, LockstepPage, Walked};
@@ -160,7 +159,7 @@ pub(super) async fn part(State(state): State<AppState>, params: Params) -> Respo
     let revision = *state.library.revision().borrow();
     // A run went away while somebody looked at it; the page says so when it is loaded again.
     let Ok(asked) = asked(&state, &params) else {
-        return [(HeaderName::from_static("hx-refresh"), "true")].into_response();
+        return load_again();
     };
     let since = params.number("since").ok().flatten().unwrap_or_default() as u64;
     let next = pulse(&asked, revision);

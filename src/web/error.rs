@@ -180,7 +180,6 @@ impl Refusal {
             asks_token: self.status == StatusCode::UNAUTHORIZED,
             close: self.close.clone(),
             links,
-            checked: Vec::new(),
             incident: self.incident.clone(),
         };
         match page.render() {

@@ -59,7 +59,7 @@ fn write(
     }
     let (summary, index) = (run.summary(), run.index());
     let lens = Lens { summary: &summary, index: &index, lines: &**run, now: now(), zone };
-    let picture = |recorded: &str| run.dir().read_asset(recorded).ok();
+    let picture = |recorded: &str| run.dir().read_asset(recorded).ok().map(|(_, bytes)| bytes);
     write_export(&lens, &Export { cursor, redacted: None, picture: &picture }, out)
 }
 

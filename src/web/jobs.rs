@@ -17,7 +17,14 @@ use tokio::sync::watch;
 pub(super) use over::Over;
 
 use super::error::WebError;
+use super::extract::Params;
+use super::pages::now;
+use crate::view::job;
 
+/// An answer waits so long for the end of its job, so that little work needs no second request.
+const WAIT: Duration = Duration::from_millis(100);
+/// And then so long for anything to show.
+const WAIT_MORE: Duration = Duration::from_millis(150);
 /// A job ends by itself when nobody has looked at it for so long.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// So many jobs may be under way or wait for their turn.
@@ -56,7 +63,7 @@ struct Queue<T> {
 #[derive(Debug)]
 pub(super) struct Job<T> {
     /// What is asked, in its one spelling.
-    pub(super) id: String,
+    id: String,
     /// Tells this job from an earlier one about the same: when it began, in microseconds since the epoch.
     pub(super) number: i64,
     /// What is asked.
@@ -75,8 +82,12 @@ struct Life {
 /// How a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// Under way, or waiting for its turn.
+    /// Waits for its turn.
+    Waiting,
+    /// Under way.
     Running,
+    /// Under way, with something to show.
+    Telling,
     /// All runs were asked.
     Done,
     /// Somebody ended it.
@@ -85,6 +96,24 @@ pub(super) enum State {
     Left,
     /// A fault of ours ended it.
     Failed,
+}
+
+impl State {
+    /// Whether it has not ended.
+    fn is_open(self) -> bool {
+        matches!(self, State::Waiting | State::Running | State::Telling)
+    }
+
+    /// How it stands for those who look at it.
+    pub(super) fn shown(self) -> job::State {
+        match self {
+            // Whoever looks again begins it again.
+            State::Waiting | State::Running | State::Telling | State::Left => job::State::Running,
+            State::Done => job::State::Done,
+            State::Cancelled => job::State::Cancelled,
+            State::Failed => job::State::Failed,
+        }
+    }
 }
 
 /// A job's time on the thread.
@@ -105,6 +134,11 @@ impl Turn<'_> {
         (!self.life.is_looked_at(self.patience) || *self.stopping.borrow()).then_some(State::Left)
     }
 
+    /// Says that there is something to show.
+    pub(super) fn tell(&self) {
+        self.life.pass(State::Running, State::Telling);
+    }
+
     /// Lets others have the processor, now and then; true where it did, which is the time to say how far the job is.
     pub(super) fn rest(&mut self) -> bool {
         let due = self.slice.elapsed() > SLICE;
@@ -122,8 +156,38 @@ impl<T: Task> Jobs<T> {
         Self { queue, patience: PATIENCE, stopping }
     }
 
+    /// The job about `id`, as `params` ask for it: the one there is, or one that begins now with the task that `make`
+    /// gives; `again` names the one that is not wanted any more, `cancel` the one that is to end. Gives it a moment.
+    ///
+    /// # Errors
+    /// A number is none, the task cannot be made, or too many others are under way.
+    pub(super) async fn ask<E: From<WebError> + Send + 'static>(
+        self: &Arc<Self>,
+        params: &Params,
+        id: String,
+        make: impl FnOnce() -> Result<T, E> + Send + 'static,
+    ) -> Result<Arc<Job<T>>, E> {
+        let number = |name: &str| Ok::<_, WebError>(params.number(name)?.and_then(|number| i64::try_from(number).ok()));
+        // A link that asks again names a job, so that following it twice asks once.
+        let (than, cancel) = (number("again")?.unwrap_or(i64::MIN), number("cancel")?);
+        let job = match self.find(&id, than) {
+            Some(job) => job,
+            None => {
+                let made = tokio::task::spawn_blocking(make);
+                let task = made.await.map_err(|error| WebError::fault(&error))??;
+                self.begin(id, than, now(), task)?
+            }
+        };
+        if cancel == Some(job.number) {
+            job.cancel();
+        }
+        job.wait(WAIT, |state| !state.is_open()).await;
+        job.wait(WAIT_MORE, |state| !state.is_open() || state == State::Telling).await;
+        Ok(job)
+    }
+
     /// The job about `id`, if there is one younger than `than` that still says something.
-    pub(super) fn find(&self, id: &str, than: i64) -> Option<Arc<Job<T>>> {
+    fn find(&self, id: &str, than: i64) -> Option<Arc<Job<T>>> {
         Self::find_in(&self.lock(), id, than)
     }
 
@@ -138,7 +202,7 @@ impl<T: Task> Jobs<T> {
     ///
     /// # Errors
     /// Too many others are under way.
-    pub(super) fn begin(self: &Arc<Self>, id: String, than: i64, now: i64, task: T) -> Result<Arc<Job<T>>, WebError> {
+    fn begin(self: &Arc<Self>, id: String, than: i64, now: i64, task: T) -> Result<Arc<Job<T>>, WebError> {
         let mut queue = self.lock();
         if let Some(job) = Self::find_in(&queue, &id, than) {
             return Ok(job);
@@ -155,11 +219,11 @@ impl<T: Task> Jobs<T> {
             return Err(WebError::new(StatusCode::SERVICE_UNAVAILABLE, "Too many questions are under way", detail));
         }
         while queue.jobs.len() >= MAX_KEPT {
-            let oldest = queue.jobs.iter().position(|job| job.state() != State::Running).unwrap_or_default();
+            let oldest = queue.jobs.iter().position(|job| !job.state().is_open()).unwrap_or_default();
             queue.jobs.remove(oldest);
         }
         let life = Life {
-            state: watch::Sender::new(State::Running),
+            state: watch::Sender::new(State::Waiting),
             looked: Mutex::new(Instant::now()),
             cancelled: AtomicBool::new(false),
         };
@@ -187,7 +251,7 @@ impl<T: Task> Jobs<T> {
     fn work(&self) {
         loop {
             let mut queue = self.lock();
-            let open = queue.jobs.iter().find(|job| job.state() == State::Running).cloned();
+            let open = queue.jobs.iter().find(|job| job.state() == State::Waiting).cloned();
             let Some(job) = open else {
                 queue.busy = false;
                 return;
@@ -199,27 +263,32 @@ impl<T: Task> Jobs<T> {
 }
 
 impl<T: Task> Job<T> {
-    /// How it stands. Once it is not running any more, the task holds all it will ever hold.
+    /// How it stands. Once it is not open any more, the task holds all it will ever hold.
     pub(super) fn state(&self) -> State {
         *self.life.state.borrow()
     }
 
-    pub(super) fn cancel(&self) {
+    /// Ends it: at once where it waits for its turn, else as soon as the task asks.
+    fn cancel(&self) {
         self.life.cancelled.store(true, Ordering::Relaxed);
+        self.life.pass(State::Waiting, State::Cancelled);
     }
 
-    /// Waits until it has ended, at most for `time`.
-    pub(super) async fn ended(&self, time: Duration) {
+    /// Waits until it stands as wanted, at most for `time`.
+    async fn wait(&self, time: Duration, is_wanted: impl Fn(State) -> bool) {
         let mut news = self.life.state.subscribe();
-        // Whether it ended in time is read from its state.
-        let _ = tokio::time::timeout(time, news.wait_for(|state| *state != State::Running)).await;
+        // Whether it came in time is read from its state.
+        let _ = tokio::time::timeout(time, news.wait_for(|state| is_wanted(*state))).await;
     }
 
     fn is_open(&self, patience: Duration) -> bool {
-        self.state() == State::Running && self.life.is_looked_at(patience)
+        self.state().is_open() && self.life.is_looked_at(patience)
     }
 
     fn work(&self, patience: Duration, stopping: &watch::Receiver<bool>) {
+        if !self.life.pass(State::Waiting, State::Running) {
+            return;
+        }
         let mut turn = Turn { life: &self.life, patience, stopping, slice: Instant::now() };
         let ended = catch_unwind(AssertUnwindSafe(|| match turn.ended() {
             Some(ended) => ended,
@@ -239,6 +308,17 @@ impl Life {
 
     fn is_looked_at(&self, patience: Duration) -> bool {
         self.looked.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < patience
+    }
+
+    /// From one state to the next; false where it is not in the first.
+    fn pass(&self, from: State, to: State) -> bool {
+        self.state.send_if_modified(|state| {
+            let is_due = *state == from;
+            if is_due {
+                *state = to;
+            }
+            is_due
+        })
     }
 
     fn end(&self, state: State) {

@@ -32,7 +32,7 @@ use jiff::tz::TimeZone;
 use tokio::sync::{Semaphore, watch};
 use tower_http::compression::CompressionLayer;
 
-pub use serve::{Address, Ready, serve};
+pub use serve::{Address, Ready, asked_to_stop, serve};
 pub use token::Token;
 
 use crate::live::Library;

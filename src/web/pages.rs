@@ -16,7 +16,7 @@ use crate::live::Mode;
 use crate::view::error::CloseName;
 use crate::view::format::visible_line;
 use crate::view::list::{self, ListContext, Listed, Root, Watch};
-use crate::view::{Skipped, href};
+use crate::view::{Place, Shell, Skipped, href};
 
 /// `GET /`
 pub(super) async fn runs(State(state): State<AppState>, params: Params) -> Response {
@@ -123,6 +123,11 @@ pub(super) fn now() -> i64 {
 pub(super) fn shown_roots(state: &AppState) -> String {
     let roots = state.library.status().roots;
     roots.iter().map(|root| visible_line(&root.path.to_string_lossy()).into_owned()).collect::<Vec<_>>().join(", ")
+}
+
+/// What is around a page that is of no run and no stream.
+pub(super) fn shell(state: &AppState, place: Place) -> Shell {
+    Shell { root: shown_roots(state), boot: state.boot.to_string(), place, ..Shell::default() }
 }
 
 /// What is said where no run has the key: the ones with the most similar names, and a page that waits for the run.

@@ -1,13 +1,12 @@
 //! A run, event by event: the page, the part of it that another cursor changes, and what a live run changes.
 
 use axum::extract::State;
-use axum::http::HeaderName;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 
 use super::AppState;
 use super::error::WebError;
 use super::extract::{Params, RunParam};
-use super::run::{answer, crumb, html, shell, with_lens};
+use super::run::{answer, crumb, ended, html, load_again, run_ended, shell, with_lens};
 use crate::view::fill::{self, Lens, NoPlace, ReplayQuery};
 use crate::view::replay::{ReplayPage, ReplayPart};
 use crate::view::sign::Link;
@@ -41,7 +40,7 @@ pub(super) async fn part(State(state): State<AppState>, RunParam(run): RunParam,
 /// `GET /runs/{key}/replay/live`: the same place in what the run is by now, or its new end for who was at the end.
 pub(super) async fn pulse(State(state): State<AppState>, run: Result<RunParam, Response>, params: Params) -> Response {
     // The run went away while somebody looked at it; its page says so when it is loaded again.
-    let Ok(RunParam(run)) = run else { return [(HeaderName::from_static("hx-refresh"), "true")].into_response() };
+    let Ok(RunParam(run)) = run else { return load_again() };
     // Taken before the index is read: what comes in between is asked for once more.
     let revision = run.revision_now();
     let pulse = with_lens(&state, &run, move |lens| {
@@ -50,8 +49,7 @@ pub(super) async fn pulse(State(state): State<AppState>, run: Result<RunParam, R
             (query.step, query.event) = ("end".to_owned(), None);
         }
         let (replay, title) = fill::replay(lens, &query).map_err(|why| no_place(lens, &why))?;
-        let ended = params.text("ended") != "1" && !lens.summary.life.liveness.may_grow();
-        let say = ended.then(|| format!("Run ended: {}", lens.summary.verdict.sentence));
+        let say = run_ended(lens, params.text("ended"));
         let pulse = Some(Pulse { say, ..next(lens, revision) });
         html(&ReplayPart { pulse, title: fill::content_title(lens, &title).into(), replay })
     });
@@ -60,9 +58,8 @@ pub(super) async fn pulse(State(state): State<AppState>, run: Result<RunParam, R
 
 /// The next pulse; the cursor goes with it, in the fields beside the breakpoints.
 fn next(lens: &Lens<'_>, revision: u64) -> Pulse {
-    let ended = if lens.summary.life.liveness.may_grow() { "" } else { "1" };
     let base = format!("{}/live", href::replay(lens.summary.key.as_str()));
-    let url = href::with_query(&base, &[("ended", ended), ("since", &revision.to_string())]);
+    let url = href::with_query(&base, &[("ended", ended(lens)), ("since", &revision.to_string())]);
     Pulse { url, revision, ..Pulse::default() }
 }
 

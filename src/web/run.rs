@@ -63,6 +63,21 @@ pub(super) fn crumb() -> Vec<Link> {
     vec![Link::new("Runs", "/")]
 }
 
+/// The answer to a pulse that nothing can be put into: the page loads itself again.
+pub(super) fn load_again() -> Response {
+    [(HeaderName::from_static("hx-refresh"), "true")].into_response()
+}
+
+/// Whether the run has ended, for the address of the next pulse, so that its end is told once.
+pub(super) fn ended(lens: &Lens<'_>) -> &'static str {
+    if lens.summary.life.liveness.may_grow() { "" } else { "1" }
+}
+
+/// What is said where the run ended since the pulse whose address holds `told`.
+pub(super) fn run_ended(lens: &Lens<'_>, told: &str) -> Option<String> {
+    (told != "1" && !ended(lens).is_empty()).then(|| format!("Run ended: {}", lens.summary.verdict.sentence))
+}
+
 /// `GET /runs/{key}`
 pub(super) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
     answer(&state, run_page(&state, &run, &params).await)
@@ -155,14 +170,13 @@ impl Shown {
 fn pulse_from(lens: &Lens<'_>, revision: u64, shown: &Shown, steps: Option<usize>) -> Pulse {
     let base = format!("{}/live", href::run(lens.summary.key.as_str()));
     let steps = steps.map(|steps| steps.to_string()).unwrap_or_default();
-    let ended = if lens.summary.life.liveness.may_grow() { "" } else { "1" };
     let since = revision.to_string();
     let query = [
         ("tab", &*shown.tab),
         ("phase", &shown.phase),
         ("key", &shown.key),
         ("steps", &steps),
-        ("ended", ended),
+        ("ended", ended(lens)),
         ("since", &since),
     ];
     Pulse { url: href::with_query(&base, &query), revision, count: 0, noun: "step", say: None }
@@ -172,10 +186,10 @@ fn pulse_from(lens: &Lens<'_>, revision: u64, shown: &Shown, steps: Option<usize
 pub(super) async fn pulse(State(state): State<AppState>, run: Result<RunParam, Response>, params: Params) -> Response {
     match (run, params.has("awaited")) {
         (Ok(RunParam(run)), false) => answer(&state, run_pulse(&state, &run, &params).await),
-        (Ok(_), true) => [(HeaderName::from_static("hx-refresh"), "true")].into_response(),
+        (Ok(_), true) => load_again(),
         (Err(_), true) => StatusCode::NO_CONTENT.into_response(),
         // The run went away while somebody looked at it; its page says so when it is loaded again.
-        (Err(_), false) => [(HeaderName::from_static("hx-refresh"), "true")].into_response(),
+        (Err(_), false) => load_again(),
     }
 }
 
@@ -186,7 +200,7 @@ async fn run_pulse(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<
     let shown = Shown::of(params.text("tab").to_owned(), params);
     // Taken before the index is read: what comes in between is asked for once more.
     let revision = run.revision_now();
-    let was_alive = params.text("ended") != "1";
+    let told = params.text("ended").to_owned();
     let pulse = with_lens(state, run, move |lens| {
         let total = lens.index.steps().len();
         let mut pulse = RunPulse {
@@ -220,9 +234,7 @@ async fn run_pulse(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<
                 pulse.selected = read.and_then(|n| fill::step_view(lens, n, StepPlace::List));
             }
         }
-        if was_alive && !lens.summary.life.liveness.may_grow() {
-            pulse.pulse.say = Some(format!("Run ended: {}", lens.summary.verdict.sentence));
-        }
+        pulse.pulse.say = run_ended(lens, &told);
         pulse
     })
     .await?;
@@ -405,9 +417,6 @@ pub(super) async fn manifest_value(State(state): State<AppState>, RunParam(run):
     Source::manifest(run).value(state, params).await
 }
 
-/// Pictures larger than this are not served.
-const MAX_ASSET_BYTES: u64 = 32 << 20;
-
 /// `GET /runs/{key}/steps/{n}/assets/{asset}`: the picture at that place of the step's list, if the run holds it.
 pub(super) async fn asset(
     State(state): State<AppState>,
@@ -424,14 +433,8 @@ pub(super) async fn asset(
         });
         let missing = |why: &str| WebError::not_found("There is no such picture", why).named(&which);
         let path = path.ok_or_else(|| missing("The step names none at this place."))?;
-        let (path, file) = run.dir().open_asset(path).map_err(|error| missing(&format!("It is {error}.")))?;
+        let (path, bytes) = run.dir().read_asset(path).map_err(|error| missing(&format!("It is {error}.")))?;
         let mime = path.to_str().and_then(picture_type).ok_or_else(|| missing("Its name is not that of a picture."))?;
-        if file.metadata().is_ok_and(|metadata| metadata.len() > MAX_ASSET_BYTES) {
-            return Err(missing("It is larger than 32 MiB."));
-        }
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX_ASSET_BYTES), &mut bytes)
-            .map_err(|error| missing(&error.to_string()))?;
         Ok(([(CONTENT_TYPE, mime)], bytes).into_response())
     });
     answer(&state, read.await.unwrap_or_else(|error| Err(WebError::fault(&error))))

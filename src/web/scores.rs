@@ -1,15 +1,15 @@
 //! The scores of one run, as a page and as CSV, and of several runs over each other.
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use super::AppState;
 use super::error::WebError;
 use super::extract::{Params, RunParam};
-use super::pages::shown_roots;
-use super::run::{answer, crumb, html, shell, with_lens};
+use super::pages;
+use super::run::{answer, crumb, ended, html, load_again, run_ended, shell, with_lens};
 use crate::model::{Lines as _, TraceFile};
 use crate::view::fill::{self, Lens};
 use crate::view::run::RunPulse;
@@ -45,11 +45,10 @@ pub(super) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
 
 /// The next pulse: what the page asks for, and which scores it has.
 fn next(lens: &Lens<'_>, query: &Query, revision: u64) -> Pulse {
-    let ended = if lens.summary.life.liveness.may_grow() { "" } else { "1" };
     let before = query.before.map(|before| before.to_string()).unwrap_or_default();
     let (since, has) = (revision.to_string(), fill::scores_mark(lens));
     let fields = [("threshold", query.threshold.as_str()), ("critic", &query.critic), ("before", &before)];
-    let cursor = [("ended", ended), ("has", &has), ("since", &since)];
+    let cursor = [("ended", ended(lens)), ("has", &has), ("since", &since)];
     let base = format!("{}/live", href::scores(lens.summary.key.as_str()));
     Pulse { url: href::with_query(&base, &[&fields[..], &cursor].concat()), revision, ..Pulse::default() }
 }
@@ -57,15 +56,14 @@ fn next(lens: &Lens<'_>, query: &Query, revision: u64) -> Pulse {
 /// `GET /runs/{key}/scores/live`: all but the form, which belongs to the reader.
 pub(super) async fn pulse(State(state): State<AppState>, run: Result<RunParam, Response>, params: Params) -> Response {
     // The run went away while somebody looked at it; its page says so when it is loaded again.
-    let Ok(RunParam(run)) = run else { return [(HeaderName::from_static("hx-refresh"), "true")].into_response() };
+    let Ok(RunParam(run)) = run else { return load_again() };
     // Taken before the index is read: what comes in between is asked for once more.
     let revision = run.revision_now();
     let pulse = with_lens(&state, &run, move |lens| {
         let query = query(&params)?;
-        let ended = params.text("ended") != "1" && !lens.summary.life.liveness.may_grow();
-        let say = ended.then(|| format!("Run ended: {}", lens.summary.verdict.sentence));
+        let say = run_ended(lens, params.text("ended"));
         // Most news of a run are events between two steps, and change no score.
-        let stale = ended || params.text("has") != fill::scores_mark(lens);
+        let stale = say.is_some() || params.text("has") != fill::scores_mark(lens);
         html(&RunPulse {
             pulse: Pulse { say, ..next(lens, &query, revision) },
             title: Some(fill::content_title(lens, TITLE).into()),
@@ -111,9 +109,7 @@ pub(super) async fn several(State(state): State<AppState>, params: Params) -> Re
         known.sort_by_key(|run| std::cmp::Reverse(run.updated));
         let known: Vec<_> = known.iter().map(|run| &**run).collect();
         let runs: Vec<_> = found.iter().map(|(summary, index)| Found { summary, index }).collect();
-        let shell =
-            Shell { root: shown_roots(&of), boot: of.boot.to_string(), place: Place::Scores, ..Shell::default() };
-        let page = html(&view::page(shell, &wanted, &runs, &missing, &known))?;
+        let page = html(&view::page(pages::shell(&of, Place::Scores), &wanted, &runs, &missing, &known))?;
         let status = if runs.is_empty() && !missing.is_empty() { StatusCode::NOT_FOUND } else { StatusCode::OK };
         Ok((status, page).into_response())
     });

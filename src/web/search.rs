@@ -3,7 +3,6 @@
 //! Asking starts a search and changes nothing else; whoever asks the same again finds the same one.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -13,20 +12,17 @@ use super::AppState;
 use super::error::WebError;
 use super::extract::Params;
 use super::jobs::{Job, Over};
-use super::pages::{now, shown_roots};
+use super::pages::shell;
 use super::run::html;
-use super::sweep::shown_state;
 use crate::analysis::query::Query;
-use crate::analysis::search::Needle;
+use crate::analysis::search::{MAX_HITS, Needle};
+use crate::view::Place;
 use crate::view::search::{self as view, Context, Standing};
 use crate::view::wire;
 
 mod task;
 
 pub(super) use task::Search;
-
-/// An answer waits so long for the end, so that few bytes need no second request.
-const WAIT: Duration = Duration::from_millis(250);
 
 /// `GET /search`
 pub(super) async fn page(State(state): State<AppState>, params: Params) -> Response {
@@ -68,31 +64,19 @@ async fn ask(state: &AppState, params: &Params) -> Result<(Context, Option<Arc<J
     let needle = Needle::new(&text);
     let context = Context {
         typed: params.text("in").to_owned(),
-        limit: params.number("limit")?.unwrap_or(view::SHOWN).clamp(1, view::MAX_HITS),
+        limit: params.number("limit")?.unwrap_or(view::SHOWN).clamp(1, MAX_HITS),
         ignored: query.ignored.clone(),
         fault: needle.as_ref().err().filter(|_| params.has("q") && !text.is_empty()).cloned(),
         known: state.library.runs().len(),
-        root: shown_roots(state),
-        boot: state.boot.to_string(),
+        shell: shell(state, Place::Search),
         zone: state.zone.clone(),
         text,
     };
     let Ok(needle) = needle else { return Ok((context, None)) };
     let id = format!("{query}\n{}", needle.text());
-    let than = params.number("again")?.and_then(|number| i64::try_from(number).ok()).unwrap_or(i64::MIN);
-    let job = match state.searches.find(&id, than) {
-        Some(job) => job,
-        None => {
-            let of = state.clone();
-            let made = tokio::task::spawn_blocking(move || Search::new(needle, Over::of(&of.library, query)));
-            let search = made.await.map_err(|error| WebError::fault(&error))?;
-            state.searches.begin(id, than, now(), search)?
-        }
-    };
-    if params.number("cancel")?.and_then(|number| i64::try_from(number).ok()) == Some(job.number) {
-        job.cancel();
-    }
-    job.ended(WAIT).await;
+    let library = Arc::clone(&state.library);
+    let make = move || Ok::<_, WebError>(Search::new(needle, Over::of(&library, query)));
+    let job = state.searches.ask(params, id, make).await?;
     Ok((context, Some(job)))
 }
 
@@ -106,7 +90,7 @@ async fn show(
     let shown = tokio::task::spawn_blocking(move || {
         let Some(job) = job else { return make(None) };
         // The state comes first: what has ended holds all its hits.
-        let stands = shown_state(job.state());
+        let stands = job.state().shown();
         make(Some(&Standing {
             state: stands,
             number: job.number,

@@ -125,7 +125,7 @@ fn is_board(address: &Address) -> bool {
 }
 
 /// Ends at Ctrl-C, and at SIGTERM where there is one.
-async fn asked_to_stop() {
+pub async fn asked_to_stop() {
     #[cfg(unix)]
     if let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
         tokio::select! {

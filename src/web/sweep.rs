@@ -4,22 +4,21 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
 use super::AppState;
 use super::error::WebError;
 use super::extract::Params;
-use super::jobs::{Job, Over, State as JobState};
-use super::pages::{now, shown_roots};
+use super::jobs::{Job, Over};
+use super::pages::shell;
 use super::run::html;
 use crate::analysis::query::Query;
 use crate::analysis::summary::Summary;
 use crate::analysis::sweep::{Asking, Typed};
+use crate::view::Place;
 use crate::view::sweep::{self as view, Context, Form, Standing};
 use crate::view::wire;
 
@@ -27,8 +26,6 @@ mod task;
 
 pub(super) use task::Question;
 
-/// An answer waits so long for the result, so that few runs need no second request.
-const WAIT: Duration = Duration::from_millis(250);
 /// So many critics are offered to choose from.
 const MAX_CRITICS: usize = 100;
 
@@ -62,9 +59,7 @@ pub(super) async fn part(State(state): State<AppState>, params: Params) -> Respo
 pub(super) async fn json(State(state): State<AppState>, params: Params) -> Response {
     let form = form(&params);
     let document = |context: &Context, standing: Option<Standing<'_>>| {
-        let document = standing.map(|standing| wire::sweep(context, &standing));
-        let body = serde_json::to_string(&document).map_err(|error| WebError::fault(&error))?;
-        Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+        super::api::json(&standing.map(|standing| wire::sweep(context, &standing)))
     };
     let made = match ask(&state, &form, &params).await {
         Ok(job) => show(&state, form, Ok(job), document).await,
@@ -119,36 +114,14 @@ async fn ask(state: &AppState, form: &Form, params: &Params) -> Result<Arc<Job<Q
     let asking = Asking::parse(&typed).map_err(|wrong| Refused::Rule(wrong.to_string()))?;
     let query = Query::parse(&form.query);
     let id = format!("{query}\n{asking}");
-    // A link that asks again names the job that is not wanted any more, so that following it twice asks once.
-    let than = params.number("again")?.and_then(|number| i64::try_from(number).ok()).unwrap_or(i64::MIN);
-    let job = match state.sweeps.find(&id, than) {
-        Some(job) => job,
-        None => begin(state, id, than, asking, query).await?,
-    };
-    if params.number("cancel")?.and_then(|number| i64::try_from(number).ok()) == Some(job.number) {
-        job.cancel();
-    }
-    job.ended(WAIT).await;
-    Ok(job)
-}
-
-async fn begin(
-    state: &AppState,
-    id: String,
-    than: i64,
-    asking: Asking,
-    query: Query,
-) -> Result<Arc<Job<Question>>, Refused> {
-    let of = state.clone();
-    let made = tokio::task::spawn_blocking(move || {
-        let over = Over::of(&of.library, query);
+    let library = Arc::clone(&state.library);
+    let make = move || {
+        let over = Over::of(&library, query);
         let summaries: Vec<Arc<Summary>> = over.runs.iter().map(|run| run.summary()).collect();
         let inquiry = asking.ready(summaries.iter().map(|summary| &**summary));
-        inquiry.map(|inquiry| Question::new(inquiry, over))
-    });
-    let question = made.await.map_err(|error| WebError::fault(&error))?;
-    let question = question.map_err(|wrong| Refused::Rule(wrong.to_string()))?;
-    Ok(state.sweeps.begin(id, than, now(), question)?)
+        inquiry.map(|inquiry| Question::new(inquiry, over)).map_err(|wrong| Refused::Rule(wrong.to_string()))
+    };
+    state.sweeps.ask(params, id, make).await
 }
 
 /// Gives the view what it needs of the board and of the job, off the async threads.
@@ -170,8 +143,7 @@ async fn show<T: Send + 'static>(
         let context = Context {
             critics: critics.into_iter().take(MAX_CRITICS).map(str::to_owned).collect(),
             known: summaries.len(),
-            root: shown_roots(&state),
-            boot: state.boot.to_string(),
+            shell: shell(&state, Place::WhatIf),
             zone: state.zone.clone(),
             query: Query::parse(&form.query),
             form,
@@ -181,7 +153,7 @@ async fn show<T: Send + 'static>(
         // The state comes first: what has ended holds its sums.
         let (stands, progress) = (job.state(), job.task.progress());
         let standing = Standing {
-            state: shown_state(stands),
+            state: stands.shown(),
             number: job.number,
             done: progress.done,
             total: job.task.over.runs.len(),
@@ -192,15 +164,4 @@ async fn show<T: Send + 'static>(
         make(&context, Some(standing))
     });
     shown.await.map_err(|error| WebError::fault(&error))
-}
-
-/// How a job stands, for those who look at it.
-pub(super) fn shown_state(state: JobState) -> view::State {
-    match state {
-        // Whoever looks again begins it again.
-        JobState::Running | JobState::Left => view::State::Running,
-        JobState::Done => view::State::Done,
-        JobState::Cancelled => view::State::Cancelled,
-        JobState::Failed => view::State::Failed,
-    }
 }

@@ -1,14 +1,13 @@
 //! Other stop rules asked about one run, as a page and as JSON.
 
 use axum::extract::State;
-use axum::http::HeaderName;
 use axum::response::{IntoResponse, Redirect, Response};
 
 use super::AppState;
 use super::api::json;
 use super::error::WebError;
 use super::extract::{Params, RunParam};
-use super::run::{answer, crumb, html, shell, with_lens};
+use super::run::{answer, crumb, ended, html, load_again, run_ended, shell, with_lens};
 use crate::analysis::whatif::{answers, question};
 use crate::view::fill::{self, Lens};
 use crate::view::run::RunPulse;
@@ -45,21 +44,19 @@ fn body(lens: &Lens<'_>, rules: Option<Vec<String>>) -> Result<WhatIfBody, WebEr
 
 /// The next pulse; the form's fields go with it, so that the answer is to the rules that the reader sees.
 fn next(lens: &Lens<'_>, revision: u64) -> Pulse {
-    let ended = if lens.summary.life.liveness.may_grow() { "" } else { "1" };
     let base = format!("{}/live", href::whatif(lens.summary.key.as_str()));
-    let url = href::with_query(&base, &[("ended", ended), ("since", &revision.to_string())]);
+    let url = href::with_query(&base, &[("ended", ended(lens)), ("since", &revision.to_string())]);
     Pulse { url, revision, ..Pulse::default() }
 }
 
 /// `GET /runs/{key}/whatif/live`: all but the form, which belongs to the reader.
 pub(super) async fn pulse(State(state): State<AppState>, run: Result<RunParam, Response>, params: Params) -> Response {
     // The run went away while somebody looked at it; its page says so when it is loaded again.
-    let Ok(RunParam(run)) = run else { return [(HeaderName::from_static("hx-refresh"), "true")].into_response() };
+    let Ok(RunParam(run)) = run else { return load_again() };
     // Taken before the index is read: what comes in between is asked for once more.
     let revision = run.revision_now();
     let pulse = with_lens(&state, &run, move |lens| {
-        let ended = params.text("ended") != "1" && !lens.summary.life.liveness.may_grow();
-        let say = ended.then(|| format!("Run ended: {}", lens.summary.verdict.sentence));
+        let say = run_ended(lens, params.text("ended"));
         html(&RunPulse {
             pulse: Pulse { say, ..next(lens, revision) },
             title: Some(fill::content_title(lens, TITLE).into()),

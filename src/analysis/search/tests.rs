@@ -118,3 +118,29 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn hits_are_kept_run_by_run_up_to_a_number_and_all_are_counted() {
+    let line = |hits: usize| {
+        let line = Needle::new("x").unwrap().look(format!("[{}\"x\"]", "\"x\",".repeat(hits - 1)).as_bytes());
+        Found { file: TraceFile::Steps, place: Place::default(), line }
+    };
+    let mut tally = Tally::default();
+    tally.keep("a", line(2));
+    tally.keep("a", line(1));
+    tally.keep("b", line(MAX_HITS_IN_LINE + 5));
+    let runs: Vec<_> = tally.found_in.iter().map(|run| (&*run.key, run.lines.len())).collect();
+    assert_eq!(runs, [("a", 2), ("b", 1)]);
+    assert_eq!((tally.found, tally.kept), (8 + MAX_HITS_IN_LINE, 3 + MAX_HITS_IN_LINE));
+    for _ in 0..=MAX_HITS / MAX_HITS_IN_LINE {
+        tally.keep("b", line(MAX_HITS_IN_LINE));
+    }
+    assert_eq!((tally.kept, tally.found > MAX_HITS), (MAX_HITS, true));
+    let lines = tally.found_in.iter().flat_map(|run| run.lines.iter());
+    assert_eq!(lines.map(|found| found.line.hits.len()).sum::<usize>(), MAX_HITS);
+
+    for n in 0..3 {
+        tally.leave_out(2, LeftOut { key: n.to_string(), file: TraceFile::Events, why: String::new() });
+    }
+    assert_eq!((tally.left_out.len(), tally.left_out_count), (2, 3));
+}

@@ -139,7 +139,7 @@ fn put_pictures_in(lens: &Lens<'_>, view: &mut StepView, export: &Export<'_>, sp
                 asset.note =
                     format!("left out: the pictures of this file are {} already", format::bytes(*spent as u64)).into()
             }
-            None => asset.note = "the picture cannot be read".into(),
+            None => asset.note = "the picture cannot be read, or is too large".into(),
         }
     }
 }

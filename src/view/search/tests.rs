@@ -1,5 +1,8 @@
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::*;
-use crate::analysis::search::{InLine, Place as At};
+use crate::analysis::search::{InLine, InRun, LeftOut, Place as At};
 
 const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[31m\u{202e}";
 
@@ -40,8 +43,7 @@ fn context(limit: usize) -> Context {
         limit,
         fault: None,
         known: 110,
-        root: "./runs".to_owned(),
-        boot: String::new(),
+        shell: Shell::default(),
         zone: TimeZone::UTC,
     }
 }

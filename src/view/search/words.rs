@@ -1,8 +1,8 @@
 //! What is said of a search, in sentences.
 
-use super::{Context, Standing, State, Tally};
+use super::{Context, Standing, State};
 use crate::analysis::format::{bytes, count, counted};
-use crate::analysis::search::Found;
+use crate::analysis::search::{Found, Tally};
 use crate::model::TraceFile;
 
 /// `step 3`, `step 3, event 12`, `event 12`, `manifest`; of a line that the index does not know, its place in the file.

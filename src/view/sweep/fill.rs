@@ -1,22 +1,16 @@
 //! How do sums become the page at `/whatif` and the answers to its poll?
 
 use super::curve::curve;
-use super::{Body, Context, Fields, Head, Progress, Standing, State, SweepPage, SweepPart, table, words};
+use super::{Body, Context, Fields, Head, Standing, SweepPage, SweepPart, table, words};
 use crate::analysis::sweep::DIALS;
-use crate::model::time::Stamp;
-use crate::view::{Place, Shell, format};
+use crate::view::job::{Progress, Told};
+use crate::view::{Shell, format};
 
 /// The page at `/whatif`.
 pub fn page(context: &Context, standing: Option<&Standing<'_>>) -> SweepPage {
     let name = standing.and_then(|standing| standing.inquiry.dial()).map(|dial| format!(": {}", dial.name()));
     SweepPage {
-        shell: Shell {
-            title: format!("What if{}", name.unwrap_or_default()),
-            root: format::visible_line(&context.root).into_owned(),
-            boot: context.boot.clone(),
-            place: Place::WhatIf,
-            ..Shell::default()
-        },
+        shell: Shell { title: format!("What if{}", name.unwrap_or_default()), ..context.shell.clone() },
         poll: poll(context, standing),
         head: head(context, standing),
         fields: fields(context, standing),
@@ -30,7 +24,7 @@ pub fn part(context: &Context, standing: Option<&Standing<'_>>) -> SweepPart {
 }
 
 fn poll(context: &Context, standing: Option<&Standing<'_>>) -> Option<String> {
-    standing.filter(|standing| standing.state == State::Running).map(|_| context.form.url("/live/whatif", &[]))
+    standing.filter(|standing| standing.state.is_running()).map(|_| context.form.url("/live/whatif", &[]))
 }
 
 fn head(context: &Context, standing: Option<&Standing<'_>>) -> Head {
@@ -40,15 +34,11 @@ fn head(context: &Context, standing: Option<&Standing<'_>>) -> Head {
             ..Head::default()
         };
     };
-    let over = standing.state != State::Running;
-    let number = standing.number.to_string();
+    let again = ("Ask again", context.form.url("/whatif", &[("again", &standing.number.to_string())]));
     Head {
         answer: format!("{}.", words::answer(standing)).into(),
         second: standing.sweep.map(|sweep| second(standing, sweep)).unwrap_or_default().into(),
-        as_of: format::clock(Stamp { micros: standing.number, zoned: true }, &context.zone),
-        changed: (over && standing.changed > 0)
-            .then(|| format!("{} changed since", format::counted(standing.changed, "run"))),
-        again: over.then(|| context.form.url("/whatif", &[("again", &number)])),
+        told: Told::of(standing.state, standing.number, standing.changed, &context.zone, again),
     }
 }
 
@@ -82,11 +72,11 @@ fn fields(context: &Context, standing: Option<&Standing<'_>>) -> Fields {
 fn body(context: &Context, standing: Option<&Standing<'_>>) -> Body {
     let Some(standing) = standing else { return Body::default() };
     let number = standing.number.to_string();
-    let words = |done: usize| format!("{} of {}", format::count(done as u64), format::counted(standing.total, "run"));
-    let progress = (standing.state == State::Running).then(|| Progress {
-        done: standing.done,
-        total: standing.total,
-        words: words(standing.done),
+    let progress = standing.state.is_running().then(|| Progress {
+        counts: "Runs asked",
+        done: standing.done as u64,
+        total: standing.total as u64,
+        words: format!("{} of {}", format::count(standing.done as u64), format::counted(standing.total, "run")),
         cancel: context.form.url("/whatif", &[("cancel", &number)]),
         reload: context.form.url("/whatif", &[]),
     });

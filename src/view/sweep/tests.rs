@@ -16,8 +16,7 @@ fn context(form: Form) -> Context {
         fault: None,
         critics: vec!["tests <b>".to_owned()],
         known: 40,
-        root: "runs".to_owned(),
-        boot: "b".to_owned(),
+        shell: Shell::default(),
         zone: TimeZone::UTC,
     }
 }
@@ -99,4 +98,13 @@ fn a_fault_stands_beside_what_was_typed() {
     context.fault = Some("no rule is called \"max_step\"".to_owned());
     let html = page(&context, None).render().unwrap();
     assert!(html.contains("value=\"max_step=&#60;3&#62;\"") && html.contains("role=\"alert\">no rule"), "{html}");
+}
+
+#[test]
+fn what_ended_before_its_turn_says_so() {
+    let asking = Asking::parse(&Typed { sweep: "max_steps", values: "3", ..Typed::default() }).unwrap();
+    let inquiry = asking.ready(std::iter::empty()).unwrap();
+    let standing =
+        Standing { state: State::Cancelled, number: 5, done: 0, total: 12, changed: 0, inquiry: &inquiry, sweep: None };
+    assert_eq!(answer(&standing), "Stopped before any of 12 runs was asked");
 }

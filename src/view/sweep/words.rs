@@ -1,8 +1,9 @@
 //! What does a sweep say in a sentence?
 
-use super::{Standing, State};
+use super::Standing;
 use crate::analysis::sweep::{Dial, Effect, Measure, Sweep, reasons};
 use crate::view::format;
+use crate::view::job::State;
 
 /// The limit that spares most without losing an answer: its rule as written, and what it does.
 pub fn best<'s>(standing: &Standing<'s>) -> Option<(String, &'s Effect)> {
@@ -17,7 +18,8 @@ pub fn answer(standing: &Standing<'_>) -> String {
     let Some(sweep) = standing.sweep else {
         return match standing.state {
             State::Failed => "This could not be answered; the log of the board has more".to_owned(),
-            _ => format!("Asking {runs} {}", what(standing)),
+            State::Cancelled => format!("Stopped before any of {runs} was asked"),
+            State::Running | State::Done => format!("Asking {runs} {}", what(standing)),
         };
     };
     if standing.total == 0 {

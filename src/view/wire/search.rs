@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::{Ignored, time};
-use crate::analysis::search::{Found, Hit as Shown};
-use crate::view::search::{Context, LeftOut, Standing};
+use crate::analysis::search::{Found, Hit as Shown, LeftOut, Tally as Taken};
+use crate::view::search::{Context, Standing};
 
 /// A search of many runs.
 #[derive(Debug, Serialize)]
@@ -94,9 +94,24 @@ pub fn hit(key: &str, found: &Found, hit: &Shown) -> Hit {
     }
 }
 
-/// Something that could not be searched.
-pub fn left(left: &LeftOut) -> Left {
+fn left(left: &LeftOut) -> Left {
     Left { run: left.key.clone(), file: left.file.name(), why: left.why.clone() }
+}
+
+impl From<&Taken> for Tally {
+    fn from(tally: &Taken) -> Self {
+        Self {
+            runs: tally.runs,
+            runs_done: tally.runs_done,
+            runs_with_hits: tally.runs_with,
+            bytes: tally.bytes,
+            bytes_done: tally.bytes_done,
+            elapsed_ms: u64::try_from(tally.took.as_millis()).unwrap_or(u64::MAX),
+            found: tally.found,
+            left_out_count: tally.left_out_count,
+            left_out: tally.left_out.iter().map(left).collect(),
+        }
+    }
 }
 
 /// A search as it stands; `None` where nothing is searched for.
@@ -113,17 +128,7 @@ pub fn search(context: &Context, standing: Option<&Standing>) -> Search {
         ignored: context.ignored.iter().map(Into::into).collect(),
         as_of: standing.and_then(|standing| time(standing.number)),
         changed: standing.map_or(0, |standing| standing.changed),
-        tally: tally.map_or_else(Tally::default, |tally| Tally {
-            runs: tally.runs,
-            runs_done: tally.runs_done,
-            runs_with_hits: tally.runs_with,
-            bytes: tally.bytes,
-            bytes_done: tally.bytes_done,
-            elapsed_ms: u64::try_from(tally.took.as_millis()).unwrap_or(u64::MAX),
-            found: tally.found,
-            left_out_count: tally.left_out_count,
-            left_out: tally.left_out.iter().map(left).collect(),
-        }),
+        tally: tally.map(Tally::from).unwrap_or_default(),
         hits: hits.take(context.limit).collect(),
     }
 }

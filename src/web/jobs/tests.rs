@@ -48,11 +48,15 @@ fn begin(jobs: &Arc<Jobs<Count>>, id: &str, than: i64) -> Result<Arc<Job<Count>>
     jobs.begin(id.to_owned(), than, 5, Count::default())
 }
 
+async fn ended<T: Task>(job: &Job<T>) {
+    job.wait(PATIENCE, |state| !state.is_open()).await;
+}
+
 #[tokio::test]
 async fn the_same_question_is_one_job_until_it_is_asked_again() {
     let jobs = jobs(PATIENCE);
     let first = begin(&jobs, "a", i64::MIN).unwrap();
-    first.ended(PATIENCE).await;
+    ended(&first).await;
     assert_eq!((first.state(), first.task.0.load(Ordering::Relaxed)), (State::Done, 5));
     let again = begin(&jobs, "a", i64::MIN).unwrap();
     assert!(Arc::ptr_eq(&first, &again));
@@ -85,8 +89,17 @@ fn a_job_ends_when_it_is_cancelled_or_nobody_looks() {
     held(&jobs);
     let job = begin(&jobs, "a", i64::MIN).unwrap();
     job.cancel();
+    assert_eq!(job.state(), State::Cancelled, "it does not wait for its turn to end");
     job.work(PATIENCE, &stopping);
     assert_eq!((job.state(), job.task.0.load(Ordering::Relaxed)), (State::Cancelled, 0));
+
+    let job = begin(&jobs, "under way", i64::MIN).unwrap();
+    assert!(job.life.pass(State::Waiting, State::Running));
+    job.cancel();
+    let turn = Turn { life: &job.life, patience: PATIENCE, stopping: &stopping, slice: Instant::now() };
+    assert_eq!((job.state(), turn.ended()), (State::Running, Some(State::Cancelled)), "the task has the last word");
+    turn.tell();
+    assert_eq!(job.state(), State::Telling);
 
     let job = begin(&jobs, "b", i64::MIN).unwrap();
     job.work(Duration::ZERO, &stopping);
@@ -103,7 +116,7 @@ async fn a_fault_ends_its_own_job_and_not_the_thread() {
     let jobs = jobs(PATIENCE);
     for id in ["a", "b"] {
         let job = jobs.begin(id.to_owned(), i64::MIN, 5, Fails).unwrap();
-        job.ended(PATIENCE).await;
+        ended(&job).await;
         assert_eq!(job.state(), State::Failed);
     }
 }

@@ -3,10 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::analysis::search::{Found, Needle};
+use crate::analysis::search::{Found, LeftOut, Needle, Tally};
 use crate::live::{Listener, search};
 use crate::model::TraceFile;
-use crate::view::search::{InRun, LeftOut, MAX_HITS, Tally};
 use crate::web::jobs::{Over, State, Task, Turn};
 
 /// So many files that could not be searched are named; more are counted.
@@ -90,32 +89,16 @@ impl Listener for Heard<'_, '_> {
         self.turn.ended().is_none()
     }
 
-    fn found(&mut self, mut found: Found) -> bool {
-        let mut tally = self.search.lock();
-        tally.found += found.line.found;
+    fn found(&mut self, found: Found) -> bool {
         self.in_run += found.line.found;
-        found.line.hits.truncate(MAX_HITS.saturating_sub(tally.kept));
-        if !found.line.hits.is_empty() {
-            tally.kept += found.line.hits.len();
-            match tally.found_in.last_mut().filter(|run| *run.key == *self.key) {
-                Some(run) => Arc::make_mut(&mut run.lines).push(found),
-                None => {
-                    let run = InRun { key: self.key.into(), lines: Arc::new(vec![found]) };
-                    tally.found_in.push(run);
-                }
-            }
-        }
-        drop(tally);
+        self.search.lock().keep(self.key, found);
+        self.turn.tell();
         // A block may hold many lines, and each is parsed.
         self.turn.rest();
         self.turn.ended().is_none()
     }
 
     fn left_out(&mut self, file: TraceFile, why: String) {
-        let mut tally = self.search.lock();
-        tally.left_out_count += 1;
-        if tally.left_out.len() < MAX_LEFT_OUT {
-            tally.left_out.push(LeftOut { key: self.key.to_owned(), file, why });
-        }
+        self.search.lock().leave_out(MAX_LEFT_OUT, LeftOut { key: self.key.to_owned(), file, why });
     }
 }

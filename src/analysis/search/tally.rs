@@ -1,0 +1,83 @@
+//! What was found so far? A search of many runs, taken down as it goes.
+//!
+//! Knows no threads and no files: whoever searches tells it what was read and what was found.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Found;
+use crate::model::TraceFile;
+
+/// So many hits are kept; more are counted.
+pub const MAX_HITS: usize = 1_000;
+
+/// What was found so far.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// Runs to search.
+    pub runs: usize,
+    /// Runs that were searched.
+    pub runs_done: usize,
+    /// Those of them that hold the text.
+    pub runs_with: usize,
+    /// Bytes to search, by the sizes of the files when it began.
+    pub bytes: u64,
+    /// Bytes that were searched.
+    pub bytes_done: u64,
+    /// How long that took.
+    pub took: Duration,
+    /// All hits.
+    pub found: usize,
+    /// Those that are kept.
+    pub kept: usize,
+    /// The hits that are kept, run by run.
+    pub found_in: Vec<InRun>,
+    /// What could not be searched.
+    pub left_out: Vec<LeftOut>,
+    /// How much could not be searched, also what is not named.
+    pub left_out_count: usize,
+}
+
+/// The hits in a run.
+#[derive(Debug, Clone)]
+pub struct InRun {
+    /// The run.
+    pub key: Arc<str>,
+    /// Its lines that hold the text.
+    pub lines: Arc<Vec<Found>>,
+}
+
+/// Something that could not be searched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The run.
+    pub key: String,
+    /// The file.
+    pub file: TraceFile,
+    /// Why.
+    pub why: String,
+}
+
+impl Tally {
+    /// Counts the hits of a line of the run `key`, and keeps them while there are fewer than [`MAX_HITS`].
+    pub fn keep(&mut self, key: &str, mut found: Found) {
+        self.found += found.line.found;
+        found.line.hits.truncate(MAX_HITS.saturating_sub(self.kept));
+        if found.line.hits.is_empty() {
+            return;
+        }
+        self.kept += found.line.hits.len();
+        match self.found_in.last_mut().filter(|run| *run.key == *key) {
+            Some(run) => Arc::make_mut(&mut run.lines).push(found),
+            None => self.found_in.push(InRun { key: key.into(), lines: Arc::new(vec![found]) }),
+        }
+    }
+
+    /// Counts what could not be searched, and names it while there are fewer than `max` of them.
+    pub fn leave_out(&mut self, max: usize, left: LeftOut) {
+        self.left_out_count += 1;
+        if self.left_out.len() < max {
+            self.left_out.push(left);
+        }
+    }
+}
