@@ -58,7 +58,9 @@ impl ManifestTail {
                 Some(ManifestState::Read(Box::new(manifest)))
             }
             Err((kind, reason)) => {
-                let since = self.fault.take().map_or_else(Instant::now, |(_, since)| since);
+                // A file that was quiet before the board came is not being rewritten now.
+                let quiet = || seen.age().and_then(|age| Instant::now().checked_sub(age)).unwrap_or_else(Instant::now);
+                let since = self.fault.take().map_or_else(quiet, |(_, since)| since);
                 let reason = if self.good { format!("{reason}; the last good one is shown") } else { reason };
                 self.fault = Some((issue(kind, reason), since));
                 (!self.good).then_some(ManifestState::Unreadable)
