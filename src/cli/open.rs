@@ -3,15 +3,12 @@
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::time::UNIX_EPOCH;
 
 use crate::analysis::life::Outside;
 use crate::analysis::summary::{Summary, summary};
 use crate::error::{Error, Kind, Result};
 use crate::model::{Index, Lines, RunKey, Span, TraceFile};
 use crate::trace::{MAX_MANIFEST_BYTES, RedactedRun, RunDir, is_running, read_index};
-
-const FILES: [TraceFile; 3] = [TraceFile::Manifest, TraceFile::Steps, TraceFile::Events];
 
 /// A run that was read.
 #[derive(Debug)]
@@ -31,13 +28,10 @@ impl Opened {
         check(path)?;
         let dir = RunDir::alone(path);
         let index = read_index(&dir);
-        let changed = |file| fs::metadata(dir.file(file)).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok();
-        let modified = FILES.into_iter().filter_map(changed).max();
-        let modified = modified.and_then(|age| i64::try_from(age.as_micros()).ok());
         let key = RunKey::new(&name(path));
         let writer = index.manifest().get().and_then(|manifest| Some((manifest.host.as_deref()?, manifest.pid?)));
         let process = writer.and_then(|(host, pid)| is_running(host, pid));
-        let outside = Outside { now, modified, process, ..Outside::default() };
+        let outside = Outside { now, modified: dir.modified(), process, ..Outside::default() };
         let summary = summary(&key, path.to_string_lossy().into_owned(), &index, outside);
         Ok(Self { index, summary, dir, outside })
     }
@@ -106,7 +100,7 @@ fn check(path: &Path) -> Result<()> {
     };
     if !metadata.is_dir() {
         let error = Error::new(Kind::NotFound, format!("{shown} is not a run directory but a file"));
-        return Err(match path.parent().filter(|parent| has_trace_file(parent)) {
+        return Err(match path.parent().filter(|parent| RunDir::alone(parent).has_files()) {
             Some(parent) => error.hint(format!("the run is the directory it lies in: {}", parent.display())),
             None => error.hint("`board list` lists the runs below a directory"),
         });
@@ -115,16 +109,12 @@ fn check(path: &Path) -> Result<()> {
     if let Err(error) = fs::read_dir(path) {
         return Err(Error::new(Kind::Unreadable, format!("{shown} cannot be read")).because(error));
     }
-    if has_trace_file(path) {
+    if RunDir::alone(path).has_files() {
         return Ok(());
     }
-    let names = FILES.map(TraceFile::name).join(", ");
+    let names = TraceFile::ALL.map(TraceFile::name).join(", ");
     let what = format!("{shown} is not a run directory: it has none of {names}");
     Err(Error::new(Kind::NotFound, what).hint(format!("`board list {shown}` lists the runs below it")))
-}
-
-fn has_trace_file(dir: &Path) -> bool {
-    FILES.iter().any(|file| dir.join(file.name()).symlink_metadata().is_ok())
 }
 
 fn not_there(path: &Path) -> Error {

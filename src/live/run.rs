@@ -1,9 +1,9 @@
 //! What is known of one run, and how is it brought up to date?
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use std::{fs, io};
 
 use tokio::sync::watch;
 
@@ -317,10 +317,7 @@ impl Run {
 
     fn outside(&self) -> Outside {
         let grew = Some(self.grew.load(Ordering::Relaxed)).filter(|grew| *grew > 0);
-        let files = [TraceFile::Events, TraceFile::Steps, TraceFile::Manifest];
-        let modified =
-            files.iter().filter_map(|file| micros(fs::metadata(self.dir.file(*file)).ok()?.modified().ok()?)).max();
-        Outside { now: now(), grew, modified, process: process(&self.current()) }
+        Outside { now: now(), grew, modified: self.dir.modified(), process: process(&self.current()) }
     }
 
     /// A copy of the run without its secrets, for as long as the value lives.
@@ -372,10 +369,6 @@ const LIVELY_MICROS: i64 = 120_000_000;
 /// A run that was asked about within the last minute stays open.
 const IN_USE_MICROS: i64 = 60_000_000;
 
-fn micros(time: SystemTime) -> Option<i64> {
-    i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_micros()).ok()
-}
-
 /// Whether the recorded process exists; QitOS records none. Only asked while it matters.
 fn process(index: &Index) -> Option<bool> {
     let manifest = index.manifest().get().filter(|manifest| !manifest.is_final())?;
@@ -384,5 +377,6 @@ fn process(index: &Index) -> Option<bool> {
 
 /// The time now, in microseconds since the Unix epoch.
 pub(super) fn now() -> i64 {
-    micros(SystemTime::now()).unwrap_or_default()
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or_default()
 }

@@ -110,6 +110,9 @@ pub enum TraceFile {
 }
 
 impl TraceFile {
+    /// All three.
+    pub const ALL: [Self; 3] = [Self::Manifest, Self::Steps, Self::Events];
+
     /// The file's name inside a run directory.
     pub fn name(self) -> &'static str {
         match self {

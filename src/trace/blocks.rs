@@ -38,8 +38,7 @@ pub struct Block<'a> {
 impl RunDir {
     /// How many bytes the three files have together, as far as they can be read.
     pub fn bytes(&self) -> u64 {
-        let files = [TraceFile::Manifest, TraceFile::Steps, TraceFile::Events];
-        files.iter().filter_map(|file| self.stat(*file).ok()).map(|metadata| metadata.len()).sum()
+        TraceFile::ALL.iter().filter_map(|file| self.stat(*file).ok()).map(|metadata| metadata.len()).sum()
     }
 
     /// Opens one of the three files to read all of it.

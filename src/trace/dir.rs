@@ -3,7 +3,7 @@
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -104,8 +104,16 @@ impl RunDir {
 
     /// Whether one of the three files is there.
     pub fn has_files(&self) -> bool {
-        let files = [TraceFile::Manifest, TraceFile::Steps, TraceFile::Events];
-        files.iter().any(|file| fs::symlink_metadata(self.file(*file)).is_ok())
+        TraceFile::ALL.iter().any(|file| fs::symlink_metadata(self.file(*file)).is_ok())
+    }
+
+    /// When one of the three files last changed, by its own word; microseconds since the Unix epoch.
+    pub fn modified(&self) -> Option<i64> {
+        let changed = |file| {
+            let modified = fs::metadata(self.file(file)).ok()?.modified().ok()?;
+            i64::try_from(modified.duration_since(UNIX_EPOCH).ok()?.as_micros()).ok()
+        };
+        TraceFile::ALL.into_iter().filter_map(changed).max()
     }
 
     /// Whether the root itself is the run.

@@ -220,7 +220,7 @@ fn list(dir: &Path, before: Option<&Listing>) -> io::Result<Listing> {
 
 /// Whether a path ends in the name of one of the three files.
 pub fn is_trace_file(path: &Path) -> bool {
-    [TraceFile::Manifest, TraceFile::Steps, TraceFile::Events].iter().any(|file| path.ends_with(file.name()))
+    TraceFile::ALL.iter().any(|file| path.ends_with(file.name()))
 }
 
 #[cfg(test)]

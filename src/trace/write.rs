@@ -135,7 +135,7 @@ impl RunWriter {
             Error::new(Kind::Unreadable, format!("cannot create the run directory {}", dir.display())).because(error)
         })?;
         let taken = |file: &TraceFile| std::fs::symlink_metadata(dir.join(file.name())).is_ok();
-        if [TraceFile::Manifest, TraceFile::Steps, TraceFile::Events].iter().any(taken) {
+        if TraceFile::ALL.iter().any(taken) {
             let message = format!("{} already holds a trace", dir.display());
             return Err(Error::new(Kind::Unreadable, message).hint("give the run another name"));
         }
