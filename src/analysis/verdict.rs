@@ -68,6 +68,18 @@ pub enum LimitFrom {
 }
 
 impl LimitFrom {
+    /// The word used in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            LimitFrom::Task => "task",
+            LimitFrom::Engine => "engine",
+            LimitFrom::Cli => "cli",
+            LimitFrom::Default => "default",
+            LimitFrom::Inferred => "inferred",
+            LimitFrom::State => "state",
+        }
+    }
+
     /// Whether it is recorded that the run ends at this limit.
     pub fn is_budget(self) -> bool {
         !matches!(self, LimitFrom::Inferred | LimitFrom::State)

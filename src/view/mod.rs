@@ -13,6 +13,7 @@ pub mod branch;
 pub mod chart;
 pub mod compare;
 pub mod critic;
+mod csv;
 pub mod decision;
 pub mod error;
 pub mod export;

@@ -83,6 +83,7 @@ pub fn router(state: AppState) -> Router {
     let pages = Router::new()
         .route("/", get(pages::runs))
         .route("/live/runs", get(pages::runs_pulse))
+        .route("/runs.csv", get(pages::runs_csv))
         .route("/compare", get(compare::page))
         .route("/compare/replay", get(compare::lockstep))
         .route("/live/compare", get(compare::part))
