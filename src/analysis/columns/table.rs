@@ -2,7 +2,8 @@
 
 use super::Kind::{Count, Flag, List, Millis, Score, Text, Time, Word};
 use super::{Cell, Column, Kind, OfStep, Summary, Width, Words, step};
-use crate::analysis::verdict::{Mark, Outcome};
+use crate::analysis::verdict::Mark;
+use crate::model::Outcome;
 
 /// The status word of a run that is not read to its end yet; what it has shown so far is no verdict.
 pub const INDEXING: &str = "indexing";
@@ -19,7 +20,9 @@ pub static COLUMNS: &[Column] = &[
     // The manifest's own word; `status` is the board's.
     row("manifest_status", "status", "manifest's status", Text(|run| run.status.as_deref())),
     row("liveness", "liveness", "liveness", Word(|run| Some(run.life.liveness.word()))),
-    row("outcome", "outcome", "outcome", Word(|run| Some(run.verdict.outcome.word()))).alias("class").also(mark_words),
+    row("outcome", "outcome", "outcome", Word(|run| Some(run.verdict.outcome.as_str())))
+        .alias("class")
+        .also(mark_words),
     // A manifest that says `running` proves nothing, so its word is found only where it is none of the board's.
     row("status", "mark", "status", Word(|run| Some(status_word(run))))
         .cell(10, "status", Width::Status)
@@ -35,7 +38,7 @@ pub static COLUMNS: &[Column] = &[
         .in_list()
         .long(),
     row("verdict_second", "verdict_second", "second sentence", Text(|run| not_empty(&run.verdict.second))).long(),
-    row("certainty", "certainty", "certainty", Word(|run| Some(run.verdict.certainty.word()))),
+    row("certainty", "certainty", "certainty", Word(|run| Some(run.verdict.certainty.as_str()))),
     row("steps", "steps", "steps", Count(|run| whole(run.steps)))
         .cell(40, "steps / limit", Width::Chart)
         .in_list()
@@ -43,7 +46,12 @@ pub static COLUMNS: &[Column] = &[
     row("events", "events", "events", Count(|run| whole(run.events))).of_step(OfStep::Numbers(step::events)),
     row("errors", "errors", "errors", Count(|run| whole(run.errors))),
     row("max_steps", "max_steps", "step limit", Count(|run| run.verdict.limit.map(|limit| limit.steps))),
-    row("max_steps_from", "max_steps_from", "who set it", Word(|run| run.verdict.limit.map(|limit| limit.from.word()))),
+    row(
+        "max_steps_from",
+        "max_steps_from",
+        "who set it",
+        Word(|run| run.verdict.limit.map(|limit| limit.from.as_str())),
+    ),
     row("tokens", "tokens", "tokens", Count(|run| whole(run.tokens?)))
         .cell(70, "tokens", Width::Number)
         .of_step(OfStep::Numbers(step::tokens)),
