@@ -13,7 +13,7 @@ use crate::analysis::select::select;
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
 use crate::live::Library;
-use crate::view::wire;
+use crate::page::json;
 
 /// More directories that are not shown are counted, not listed.
 const MAX_SKIPPED: usize = 5;
@@ -72,10 +72,10 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     let all: Vec<_> = library.runs().iter().map(|run| run.summary()).collect();
     let found = select(&all, &query, args.sort, all.len(), None);
     if args.csv {
-        wire::write_csv(out, found.rows.into_iter().map(AsRef::as_ref))?;
+        json::write_csv(out, found.rows.into_iter().map(AsRef::as_ref))?;
         return Ok(0);
     }
-    let list = wire::Runs {
+    let list = json::Runs {
         revision: *library.revision().borrow(),
         total: found.total,
         matched: found.matched,
@@ -84,12 +84,12 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         ignored: query.ignored.iter().map(Into::into).collect(),
         skipped: skipped
             .into_iter()
-            .map(|skipped| wire::Skipped { path: skipped.path, reason: skipped.reason })
+            .map(|skipped| json::Skipped { path: skipped.path, reason: skipped.reason })
             .collect(),
     };
     if args.json {
-        let runs = found.rows.into_iter().map(|run| wire::RunRow(run)).collect();
-        write_json(out, &wire::Runs { runs, ..list })?;
+        let runs = found.rows.into_iter().map(|run| json::RunRow(run)).collect();
+        write_json(out, &json::Runs { runs, ..list })?;
     } else {
         write_text(out, &found.rows, &list, look)?;
     }
@@ -122,7 +122,7 @@ fn columns(runs: &[&Arc<Summary>]) -> Vec<&'static Column> {
     others.into_iter().chain(rest).map(|(column, _)| column).collect()
 }
 
-fn write_text(out: &mut dyn Write, runs: &[&Arc<Summary>], list: &wire::Runs<'_>, look: &Look) -> io::Result<()> {
+fn write_text(out: &mut dyn Write, runs: &[&Arc<Summary>], list: &json::Runs<'_>, look: &Look) -> io::Result<()> {
     let columns = columns(runs);
     let rows: Vec<Vec<String>> =
         runs.iter().map(|run| columns.iter().map(|column| cell(run, column, look)).collect()).collect();
