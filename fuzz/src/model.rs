@@ -30,13 +30,13 @@ fn line(data: &[u8]) {
     }
     let strict = serde_json::from_slice::<Value>(data).ok();
     let mut names = Names::default();
-    let (step, remarks) = StepHead::read(data, &mut names);
-    assert_eq!((&step, &remarks), (&StepHead::read(data, &mut Names::default()).0, &remarks));
+    let (step, remarks) = trace_board::format::step_head(data, &mut names);
+    assert_eq!((&step, &remarks), (&trace_board::format::step_head(data, &mut Names::default()).0, &remarks));
     agrees(step.fate, strict.as_ref(), remarks.len());
     assert!(step.critics.iter().filter_map(|mark| mark.score).all(f64::is_finite), "{:?}", step.critics);
     let texts = [&step.critic_reason, &step.error].into_iter().flatten().chain([&step.call]);
     assert!(texts.into_iter().all(|text| text.len() <= MAX_HEAD_TEXT));
-    let (event, _, remarks) = EventHead::read(data, &mut Names::default());
+    let (event, _, remarks) = trace_board::format::event_head(data, &mut Names::default());
     agrees(event.fate, strict.as_ref(), remarks.len());
 }
 

@@ -190,7 +190,7 @@ mod tests {
     fn found(steps: &[&str], seconds: &[i64]) -> Vec<(IssueKind, Option<u64>, String)> {
         let mut names = Names::default();
         let read = |(at, line): (usize, &&str)| {
-            let head = StepHead::read(line.as_bytes(), &mut names).0;
+            let head = crate::format::step_head(line.as_bytes(), &mut names).0;
             StepHead { line: at as u64 + 1, ..head }
         };
         let steps = steps.iter().enumerate().map(read).collect();

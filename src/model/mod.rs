@@ -5,10 +5,11 @@
 
 pub mod event;
 mod fingerprint;
+pub mod head;
 pub mod index;
 pub mod issue;
 pub mod json;
-mod loose;
+pub(crate) mod loose;
 pub mod manifest;
 pub mod names;
 pub mod recorded;
@@ -22,12 +23,13 @@ pub mod time;
 use std::fmt;
 
 pub use event::{EventHead, EventNote};
+pub use head::{CriticMark, Fate, StepHead};
 pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};
 pub use manifest::{Manifest, ManifestState};
 pub use names::{Names, Symbol};
 pub use recorded::{RecordedBudget, RecordedFacts, RecordedLimit, RecordedStop};
-pub use step::{CriticAction, CriticMark, Fate, StepHead};
+pub use step::{CriticAction, Step};
 pub use stop::StopReason;
 
 /// A run's name on the board: its directory relative to the root, `/` between parts.

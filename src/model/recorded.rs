@@ -3,8 +3,6 @@
 //! Words are kept as written and every field but the code may be missing, since a reader must not refuse what a newer
 //! writer says. What the words mean is known to [`crate::analysis`].
 
-use serde_json::value::RawValue;
-
 use super::loose::{Many, Maybe, Scalar, wire};
 use super::names::capped;
 
@@ -69,13 +67,11 @@ pub struct RecordedFacts {
 const MAX_FACTS_BYTES: usize = 4_096;
 
 impl RecordedFacts {
-    /// Takes in what a line holds; `None` where `facts` is no object.
-    pub(super) fn of(facts: Option<&RawValue>, error: Option<&RawValue>, said: &str) -> Option<Box<Self>> {
-        let is_object = |raw: &&RawValue| raw.get().starts_with('{');
-        let facts = facts.filter(is_object)?.get();
-        let error = error.filter(is_object).map(|error| error.get().into());
+    /// Takes in the `facts` and the `error` of a step, and the model's text.
+    pub(super) fn new(facts: &str, error: Option<&str>, text: &str) -> Self {
+        let error = error.filter(|error| error.starts_with('{')).map(Into::into);
         let json = (facts.len() <= MAX_FACTS_BYTES).then(|| facts.into());
-        Some(Box::new(Self { json, error, said: (text_hash(said), said.len() as u64) }))
+        Self { json, error, said: (text_hash(text), text.len() as u64) }
     }
 }
 
@@ -100,7 +96,7 @@ pub struct RecordedLimit {
 }
 
 wire! {
-    pub(super) struct StopWire<'a> {
+    pub(crate) struct StopWire<'a> {
         criterion: Scalar<'a>,
         source: Scalar<'a>,
         gate: Scalar<'a>,
@@ -146,7 +142,7 @@ fn kept(scalar: &Scalar<'_>) -> Option<Box<str>> {
 
 impl StopWire<'_> {
     /// The verdict; `None` where it does not name its code.
-    pub(super) fn read(&self) -> Option<Box<RecordedStop>> {
+    pub(crate) fn read(&self) -> Option<Box<RecordedStop>> {
         let steps = self.evidence.items.iter().filter_map(Maybe::value);
         let steps = steps.flat_map(|found| [&found.step, &found.from_step, &found.to_step]).filter_map(Scalar::int);
         let rests_on = steps.fold(None, |range: Option<(i64, i64)>, step| {

@@ -12,7 +12,9 @@ use crate::disk::walk;
 const ARROWS: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("model", &[]),
-    ("trace", &["error", "model"]),
+    // Bytes in, model out.
+    ("format", &["model"]),
+    ("trace", &["error", "model", "format"]),
     // What-if, the live engine and the tests ask the same rules; they may know nothing that only one of them has.
     ("stop", &["model"]),
     ("engine", &["error", "model", "stop", "trace"]),
@@ -32,8 +34,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "lib",
         &[
-            "error", "model", "trace", "stop", "engine", "tools", "demo", "llm", "analysis", "live", "view", "web",
-            "cli",
+            "error", "model", "format", "trace", "stop", "engine", "tools", "demo", "llm", "analysis", "live", "view",
+            "web", "cli",
         ],
     ),
 ];

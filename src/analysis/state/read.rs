@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use crate::model::head::MAX_CHANGED;
 use crate::model::json::Json;
 use crate::model::names::OVERFLOW;
 use crate::model::repair::repair;
-use crate::model::step::MAX_CHANGED;
 use crate::model::{Index, Lines, Span, TraceFile};
 
 /// A name as long as this, in bytes, may have been cut by the index.

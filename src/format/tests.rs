@@ -1,8 +1,10 @@
 use super::*;
+use crate::model::head::MAX_CHANGED;
+use crate::model::{CriticAction, Fate, IssueKind};
 
 fn read(line: &str) -> (StepHead, Vec<Remark>, Names) {
     let mut names = Names::default();
-    let (head, remarks) = StepHead::read(line.as_bytes(), &mut names);
+    let (head, remarks) = step_head(line.as_bytes(), &mut names);
     (head, remarks, names)
 }
 
