@@ -53,13 +53,16 @@ fn agrees(fate: Fate, strict: Option<&Value>, remarks: usize) {
 /// A manifest.
 pub fn manifest(data: &[u8]) {
     let object = matches!(serde_json::from_slice(data), Ok(Value::Object(_)));
-    match Manifest::read(data) {
+    match trace_board::format::manifest(data) {
         Ok((manifest, _)) => {
             assert!(manifest.latency_s.is_none_or(f64::is_finite));
             assert!(manifest.tokens != Some(0) && manifest.failures.len() <= 32);
             let texts = [&manifest.run_id, &manifest.status, &manifest.final_result, &manifest.model, &manifest.agent];
             assert!(texts.into_iter().flatten().all(|text| text.len() <= MAX_HEAD_TEXT));
-            assert_eq!(format!("{:?}", Manifest::read(data).expect("it was read").0), format!("{manifest:?}"));
+            assert_eq!(
+                format!("{:?}", trace_board::format::manifest(data).expect("it was read").0),
+                format!("{manifest:?}")
+            );
         }
         Err((_, why)) => assert!(!object && !why.is_empty(), "{why}"),
     }

@@ -1,6 +1,7 @@
 //! What is kept of an event line? The place of the line, its phase and time, and the few facts that explain a run.
 
 use super::recorded::RecordedStop;
+use super::step::Value;
 use super::{Fate, Span, Symbol};
 
 /// One line of `events.jsonl` as the index keeps it.
@@ -12,6 +13,8 @@ pub struct EventHead {
     pub line: u64,
     /// How well the line could be read.
     pub fate: Fate,
+    /// What it is to the run.
+    pub kind: EventKind,
     /// Whether the event says that it went well; true where it says nothing.
     pub ok: bool,
     /// The step the event names. Life cycle events all name step 0.
@@ -22,6 +25,67 @@ pub struct EventHead {
     pub stage: Symbol,
     /// Microseconds since the Unix epoch.
     pub ts: Option<i64>,
+}
+
+/// What an event is to the run it belongs to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EventKind {
+    /// Tools are set up.
+    Setup,
+    /// Tools are torn down.
+    Teardown,
+    /// The run begins; it may hold the state it begins with.
+    RunStart,
+    /// The run ends.
+    RunEnd,
+    /// A step begins.
+    StepStart,
+    /// A step begins; holds the state before it.
+    StateBefore,
+    /// Something else on the way to a decision.
+    Deciding,
+    /// What the model is asked.
+    Prompt,
+    /// What the model wrote.
+    Output,
+    /// What was decided.
+    Decided,
+    /// Tools are called.
+    Acting,
+    /// A critic asked for a stop.
+    CriticStop,
+    /// The stop rules were asked, and the run goes on.
+    Checked,
+    /// The stop rules were asked, and end the run.
+    Stopped,
+    /// The engine recovers from an error, or gives up.
+    Recovery,
+    /// Anything else inside a step.
+    Inside,
+    /// Nothing the board knows.
+    #[default]
+    Other,
+}
+
+/// What a line of events says, beyond what the index keeps; borrowed from its text.
+#[derive(Debug, Clone, Default)]
+pub struct Event<'a> {
+    /// The error.
+    pub error: Option<Value<'a>>,
+    /// The messages of a prompt.
+    pub messages: Option<Value<'a>>,
+    /// How many messages stand before these.
+    pub messages_before: Option<f64>,
+    /// What the model wrote.
+    pub output: Option<Value<'a>>,
+    /// The calls it made besides.
+    pub tool_calls: Option<Value<'a>>,
+    /// The state that the run begins with, or that before a step.
+    pub state: Option<Value<'a>>,
+    /// Why the run stops.
+    pub stop_reason: Option<Value<'a>>,
+    /// What the stop rules looked at in a step that has no line.
+    pub facts: Option<Value<'a>>,
 }
 
 /// What an event tells about the run, beyond its head.

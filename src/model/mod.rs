@@ -5,6 +5,7 @@
 
 pub mod event;
 mod fingerprint;
+mod format;
 pub mod head;
 pub mod index;
 pub mod issue;
@@ -22,13 +23,15 @@ pub mod time;
 
 use std::fmt;
 
-pub use event::{EventHead, EventNote};
+pub use event::{EventHead, EventKind, EventNote};
+pub use format::{Can, Capabilities, Format, StateRecord};
 pub use head::{CriticMark, Fate, StepHead};
 pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};
 pub use manifest::{Manifest, ManifestState};
 pub use names::{Names, Symbol};
 pub use recorded::{RecordedBudget, RecordedFacts, RecordedLimit, RecordedStop};
+pub use repair::Record;
 pub use step::{CriticAction, Step};
 pub use stop::StopReason;
 
@@ -85,6 +88,14 @@ pub trait Lines {
             return Err(format!("it has {} bytes, more than the board parses", span.len));
         }
         self.line(file, span)
+    }
+
+    /// A line that the board parses, as text.
+    ///
+    /// # Errors
+    /// As [`Lines::short_line`].
+    fn record(&self, file: TraceFile, span: Span) -> Result<Record<'static>, String> {
+        self.short_line(file, span).map(Record::read)
     }
 
     /// The manifest's bytes.

@@ -120,7 +120,7 @@ wire! {
         to_step: Scalar<'a>,
     }
 
-    pub(super) struct RulesWire<'a> {
+    pub(crate) struct RulesWire<'a> {
         budget: Maybe<'a, BudgetWire<'a>>,
     }
 
@@ -170,7 +170,7 @@ impl StopWire<'_> {
 
 impl RulesWire<'_> {
     /// The budget; `None` where it has no limit.
-    pub(super) fn budget(&self) -> Option<Box<RecordedBudget>> {
+    pub(crate) fn budget(&self) -> Option<Box<RecordedBudget>> {
         let budget = self.budget.value()?;
         let limit = |limit: &Maybe<'_, LimitWire<'_>>| match limit {
             Maybe::Value(full) => {

@@ -73,6 +73,17 @@ impl<'a> Record<'a> {
         Self { text: String::from_utf8_lossy(line), fate, remarks }
     }
 
+    /// Reads a line and keeps its text.
+    pub fn read(line: Vec<u8>) -> Record<'static> {
+        let Record { text, fate, remarks } = Record::of(&line);
+        let text = match text {
+            Cow::Owned(text) => text,
+            // A borrowed text is the whole line.
+            Cow::Borrowed(_) => String::from_utf8(line).unwrap_or_default(),
+        };
+        Record { text: Cow::Owned(text), fate, remarks }
+    }
+
     /// What was done to the line, in words; nothing where it is as written.
     pub fn repairs(&self) -> impl Iterator<Item = &str> {
         let repaired = |remark: &&Remark| remark.0 == IssueKind::Repaired;

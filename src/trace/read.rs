@@ -7,8 +7,9 @@ use super::dir::{RunDir, Stamps};
 use super::manifest::ManifestTail;
 use super::tail::{Line, Look, Tail};
 use crate::format;
-use crate::model::repair::Record;
-use crate::model::{Delta, EventHead, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, StepHead, TraceFile};
+use crate::model::{
+    Delta, EventHead, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, StepHead, TraceFile,
+};
 
 /// A last line without its end is taken for a record once the file was quiet this long. A writer's two calls for one
 /// line (text, then LF) are microseconds apart.

@@ -22,14 +22,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Scenarios are small programs that use the library as a user would.
     ("demo", &["error", "stop", "trace", "engine", "tools"]),
     // What a recorded code means is known where codes are made; a what-if asks the rules themselves.
-    ("analysis", &["error", "model", "stop"]),
+    // What a record says is read at one door, whoever wrote it.
+    ("analysis", &["error", "model", "format", "stop"]),
     ("llm", &["error", "stop", "engine", "tools"]),
     // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
     ("live", &["error", "model", "trace", "analysis"]),
     // Rules are named and explained in the words of the page; what they do is asked of `analysis`.
-    ("view", &["error", "model", "stop", "analysis"]),
-    ("web", &["error", "model", "analysis", "live", "view"]),
-    ("cli", &["error", "model", "trace", "stop", "engine", "demo", "llm", "analysis", "live", "view", "web"]),
+    ("view", &["error", "model", "format", "stop", "analysis"]),
+    ("web", &["error", "model", "format", "analysis", "live", "view"]),
+    ("cli", &["error", "model", "format", "trace", "stop", "engine", "demo", "llm", "analysis", "live", "view", "web"]),
     ("main", &["error", "cli"]),
     (
         "lib",

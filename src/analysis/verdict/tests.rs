@@ -16,7 +16,8 @@ fn judged(steps: &[&str], events: &[&str], manifest: Option<&str>) -> Verdict {
         let (head, note, _) = crate::format::event_head(line.as_bytes(), &mut names);
         delta.events.push((head, note));
     }
-    delta.manifest = manifest.map(|text| ManifestState::Read(Box::new(Manifest::read(text.as_bytes()).unwrap().0)));
+    delta.manifest =
+        manifest.map(|text| ManifestState::Read(Box::new(crate::format::manifest(text.as_bytes()).unwrap().0)));
     delta.names = names.since(0).to_vec();
     let mut index = Index::default();
     index.apply(delta);

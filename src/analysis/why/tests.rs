@@ -3,7 +3,7 @@ use super::*;
 use crate::analysis::life::{Outside, life};
 use crate::analysis::summary::summary;
 use crate::analysis::verdict::Mark;
-use crate::model::{Delta, Manifest, ManifestState, Names, RunKey, Span, StepHead, TraceFile};
+use crate::model::{Delta, ManifestState, Names, RunKey, Span, StepHead, TraceFile};
 
 mod table;
 
@@ -78,7 +78,7 @@ impl Run {
             delta.events.push((head, note));
         }
         if !self.manifest.is_empty() {
-            let manifest = Manifest::read(self.manifest.as_bytes()).unwrap().0;
+            let manifest = crate::format::manifest(self.manifest.as_bytes()).unwrap().0;
             delta.manifest = Some(ManifestState::Read(Box::new(manifest)));
         }
         delta.names = names.since(0).to_vec();

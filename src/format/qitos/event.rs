@@ -1,7 +1,7 @@
 //! Which event does a line of `events.jsonl` hold? All layouts of QitOS, and our own.
 
 use super::step::call as call_of;
-use crate::model::event::{EndNote, InitNote, StopNote};
+use crate::model::event::{EndNote, Event, EventKind, InitNote, StopNote};
 use crate::model::head::one_line;
 use crate::model::json::walk;
 use crate::model::loose::{Many, Maybe, Scalar, wire};
@@ -21,6 +21,59 @@ pub(crate) fn read(line: &[u8], names: &mut Names) -> (EventHead, Option<EventNo
     let (head, note, more) = read.unwrap_or((EventHead { ok: true, ..EventHead::default() }, None, Vec::new()));
     remarks.extend(more);
     (EventHead { fate, ..head }, note, remarks)
+}
+
+/// What an event with this phase and stage is to its run.
+pub(crate) fn kind(phase: &str, stage: &str) -> EventKind {
+    match (phase, stage) {
+        ("toolset_setup_start" | "toolset_setup_end" | "toolset_setup_error", _) => EventKind::Setup,
+        ("toolset_teardown_start" | "toolset_teardown_end" | "toolset_teardown_error", _) => EventKind::Teardown,
+        // QitOS 0.6 writes a second INIT when model and protocol do not fit.
+        ("INIT", "harness_mismatch") | ("", _) => EventKind::Other,
+        ("INIT", _) => EventKind::RunStart,
+        ("END", _) => EventKind::RunEnd,
+        // The first event of a step in the oldest layout; state_ready is since.
+        ("OBSERVE", "start") => EventKind::StepStart,
+        ("DECIDE", "state_ready") => EventKind::StateBefore,
+        ("DECIDE", "model_input") => EventKind::Prompt,
+        ("DECIDE", "model_output") => EventKind::Output,
+        ("DECIDE", "decision_ready") => EventKind::Decided,
+        ("OBSERVE" | "DECIDE", _) => EventKind::Deciding,
+        ("ACT", "start") => EventKind::Acting,
+        ("CRITIC", "stop") => EventKind::CriticStop,
+        ("CHECK_STOP", "continue") => EventKind::Checked,
+        ("CHECK_STOP", "stop") => EventKind::Stopped,
+        ("RECOVER", _) => EventKind::Recovery,
+        _ => EventKind::Inside,
+    }
+}
+
+fields! {
+    struct Line { error, payload }
+    struct Payload {
+        messages, history_message_count, raw_output, tool_calls, observation, state, stop_reason, facts,
+    }
+    struct Observed { state }
+}
+
+/// What the text of a line says beyond its head.
+pub(crate) fn event(text: &str) -> Event<'_> {
+    let at = Pointer::new;
+    let some = |text: Option<&'_ str>, at| text.filter(|text| *text != "null").map(|text| Value { text, at });
+    let line = Line::of(text);
+    let payload = line.payload.map(Payload::of).unwrap_or_default();
+    let observed = payload.observation.map(Observed::of).unwrap_or_default();
+    let state = some(payload.state, at("/payload/state")).or(some(observed.state, at("/payload/observation/state")));
+    Event {
+        error: some(line.error, at("/error")),
+        messages: some(payload.messages, at("/payload/messages")),
+        messages_before: payload.history_message_count.and_then(|count| Scalar::of(count)?.number()),
+        output: some(payload.raw_output, at("/payload/raw_output")),
+        tool_calls: some(payload.tool_calls, at("/payload/tool_calls")),
+        state: state.filter(|state| state.is_object()),
+        stop_reason: some(payload.stop_reason, at("/payload/stop_reason")),
+        facts: some(payload.facts, at("/payload/facts")),
+    }
 }
 
 wire! {
@@ -113,6 +166,10 @@ impl EventWire<'_> {
         let head = EventHead {
             ok: self.ok.bool().unwrap_or(true),
             step_id: self.step_id.int(),
+            kind: kind(
+                self.phase.str().unwrap_or_default(),
+                payload.and_then(|payload| payload.stage.str()).unwrap_or_default(),
+            ),
             phase: names.intern(self.phase.str().unwrap_or_default()),
             stage: names.intern(payload.and_then(|payload| payload.stage.str()).unwrap_or_default()),
             ts: stamp.map(|stamp| stamp.micros),
