@@ -1,6 +1,6 @@
 //! What is kept of an event line? The place of the line, its phase and time, and the few facts that explain a run.
 
-use super::recorded::RecordedStop;
+use super::end::StopVerdict;
 use super::step::Value;
 use super::{Fate, Span, Symbol};
 
@@ -145,5 +145,5 @@ pub struct EndNote {
     /// The first preflight issue: code and message.
     pub issue: Option<Box<str>>,
     /// The verdict, where it is recorded.
-    pub stop: Option<Box<RecordedStop>>,
+    pub stop: Option<Box<StopVerdict>>,
 }

@@ -1,7 +1,7 @@
 //! What does a manifest say? The few fields lists and verdicts need; the file itself shows the rest.
 
 use super::Format;
-use super::recorded::{RecordedBudget, RecordedStop};
+use super::end::{Budget, StopVerdict};
 
 /// The manifest of a run, or why there is none.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -53,9 +53,9 @@ pub struct Manifest {
     /// The step budget of the task.
     pub max_steps: Option<i64>,
     /// The budget that held, where it is recorded.
-    pub budget: Option<Box<RecordedBudget>>,
+    pub budget: Option<Budget>,
     /// The verdict that ended the run, where it is recorded.
-    pub stop: Option<Box<RecordedStop>>,
+    pub stop: Option<Box<StopVerdict>>,
     /// After how many steps of an earlier run this one went on.
     pub resumed_after: Option<i64>,
     /// Failures that reached the recovery policy.

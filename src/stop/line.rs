@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::code::Code;
-use super::facts::{CriticFact, CriticWish, Forced, Gate, OpaqueAnswer, StepError, StepFacts, Text, Usage};
-use crate::model::step::{CriticAction, CriticOutput, Step, Value};
+use super::facts::{CriticFact, CriticWish, Forced, OpaqueAnswer, StepError, StepFacts, Text, Usage};
+use crate::model::step::{CriticAction, CriticOutput, Value};
+use crate::model::{Code, Gate, Source, Step};
 
 /// The facts of a step that stand nowhere else on its line: its `facts` key.
 ///
@@ -148,7 +148,7 @@ impl StepFacts {
     }
 
     /// Ends the step from outside the rules at `gate`, unless something else already does.
-    pub fn force(&mut self, gate: Gate, source: super::Source, code: Code, detail: impl Into<String>) {
+    pub fn force(&mut self, gate: Gate, source: Source, code: Code, detail: impl Into<String>) {
         self.forced.get_or_insert_with(|| Forced { gate, source, code, detail: detail.into() });
     }
 }

@@ -1,12 +1,14 @@
 //! Which event does a line of `events.jsonl` hold? All layouts of QitOS, and our own.
 
-use super::step::call as call_of;
+use serde_json::value::RawValue;
+
+use super::step::{call as call_of, some};
+use crate::model::end::StopVerdict;
 use crate::model::event::{EndNote, Event, EventKind, InitNote, StopNote};
 use crate::model::head::one_line;
 use crate::model::json::walk;
 use crate::model::loose::{Many, Maybe, Scalar, wire};
 use crate::model::names::capped;
-use crate::model::recorded::StopWire;
 use crate::model::repair::{Remark, object, read_object};
 use crate::model::step::{Pointer, Value};
 use crate::model::time::parse_ts;
@@ -59,7 +61,6 @@ fields! {
 /// What the text of a line says beyond its head.
 pub(crate) fn event(text: &str) -> Event<'_> {
     let at = Pointer::new;
-    let some = |text: Option<&'_ str>, at| text.filter(|text| *text != "null").map(|text| Value { text, at });
     let line = Line::of(text);
     let payload = line.payload.map(Payload::of).unwrap_or_default();
     let observed = payload.observation.map(Observed::of).unwrap_or_default();
@@ -93,14 +94,14 @@ wire! {
         run_meta: Maybe<'a, RunMetaWire<'a>>,
         observation: Maybe<'a, ObservationWire<'a>>,
         mode: Scalar<'a>,
-        actions: Option<&'a serde_json::value::RawValue>,
+        actions: Option<&'a RawValue>,
         reason: Scalar<'a>,
         stop_reason: Scalar<'a>,
         stop_detail: Scalar<'a>,
         env_terminal: Scalar<'a>,
         final_result: Scalar<'a>,
         issues: Many<'a, Maybe<'a, IssueWire<'a>>>,
-        stop: Maybe<'a, StopWire<'a>>,
+        stop: Option<&'a RawValue>,
         context: Maybe<'a, ContextWire<'a>>,
     }
 
@@ -192,7 +193,7 @@ impl EventWire<'_> {
                     let words = [&issue.code, &issue.message].map(|part| part.str().unwrap_or_default());
                     capped(words.join(": ").trim_matches([':', ' ']), MAX_NOTE_BYTES)
                 }),
-                stop: payload.stop.value().and_then(StopWire::read),
+                stop: StopVerdict::read(payload.stop),
             }))),
             ("DECIDE", "state_ready") | ("OBSERVE", "observation_ready") => {
                 let observation = payload.observation.value()?;

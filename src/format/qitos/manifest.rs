@@ -1,9 +1,11 @@
 //! What does a `manifest.json` say? The few fields lists and verdicts need, of all layouts of QitOS, and of our own.
 
+use serde_json::value::RawValue;
+
+use crate::model::end::{Budget, StopVerdict};
 use crate::model::loose::{Many, Maybe, Scalar, wire};
 use crate::model::manifest::Failure;
 use crate::model::names::capped;
-use crate::model::recorded::{RulesWire, StopWire};
 use crate::model::repair::{Remark, object, read_object};
 use crate::model::time::parse_ts;
 use crate::model::{Format, IssueKind, Manifest};
@@ -53,8 +55,8 @@ wire! {
         seed: Scalar<'a>,
         prompt_hash: Scalar<'a>,
         run_config_hash: Scalar<'a>,
-        stop_rules: Maybe<'a, RulesWire<'a>>,
-        stop: Maybe<'a, StopWire<'a>>,
+        stop_rules: Option<&'a RawValue>,
+        stop: Option<&'a RawValue>,
         resumed_from: Maybe<'a, ResumedWire<'a>>,
     }
 
@@ -149,8 +151,8 @@ impl ManifestWire<'_> {
             agent: text(&self.agent_name),
             parent: text(&self.parent_run_id),
             max_steps: budget.and_then(|budget| budget.max_steps.int()),
-            budget: self.stop_rules.value().and_then(RulesWire::budget),
-            stop: self.stop.value().and_then(StopWire::read),
+            budget: Budget::read(self.stop_rules),
+            stop: StopVerdict::read(self.stop),
             resumed_after: self.resumed_from.value().and_then(|resumed| resumed.steps.int()),
             failures: failures.iter().filter_map(Maybe::value).take(MAX_FAILURES).map(failure).collect(),
             seed: self.seed.int(),

@@ -93,7 +93,7 @@ fn count(value: Option<&str>) -> Option<u64> {
 }
 
 /// A value that is not null.
-fn some<'a>(text: Option<&'a str>, at: Pointer) -> Option<Value<'a>> {
+pub(super) fn some<'a>(text: Option<&'a str>, at: Pointer) -> Option<Value<'a>> {
     text.filter(|text| *text != "null").map(|text| Value { text, at })
 }
 
@@ -183,7 +183,7 @@ impl<'a> Line<'a> {
             value.is_some_and(|text| text != "null" && !text.starts_with(opening))
         };
         if is_not(&self.decision, '{') {
-            odd("decision", self.decision, "an object");
+            odd("decision", self.decision, "an object or null");
         }
         let lists = [
             ("actions", self.actions),
