@@ -54,7 +54,7 @@ pub(crate) fn compare_body(a: &Lens<'_>, b: &Lens<'_>, from: Option<usize>) -> C
 }
 
 /// More than two runs: outcomes and numbers.
-pub(crate) fn compare_many(lenses: &[&Lens<'_>]) -> CompareBody {
+pub(crate) fn compare_many(lenses: &[Lens<'_>]) -> CompareBody {
     let sides: Vec<Side> = lenses.iter().enumerate().map(|(place, lens)| side(place, lens)).collect();
     let mut head: Vec<Line> = Vec::new();
     let mut rows = Vec::new();

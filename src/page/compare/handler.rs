@@ -53,7 +53,7 @@ fn asked(state: &AppState, params: &Params) -> Result<Asked, WebError> {
 }
 
 /// Runs `show` off the async threads on the runs as they are now.
-async fn with_lenses<T: Send + 'static>(
+pub(crate) async fn with_lenses<T: Send + 'static>(
     state: &AppState,
     runs: Vec<Arc<Run>>,
     show: impl FnOnce(&[Lens<'_>]) -> T + Send + 'static,
@@ -73,7 +73,7 @@ async fn with_lenses<T: Send + 'static>(
 fn body(lenses: &[Lens<'_>], from: Option<usize>) -> CompareBody {
     match lenses {
         [a, b] => crate::page::compare::fill::compare_body(a, b, from),
-        _ => crate::page::compare::fill::compare_many(&lenses.iter().collect::<Vec<_>>()),
+        _ => crate::page::compare::fill::compare_many(lenses),
     }
 }
 

@@ -2,10 +2,10 @@
 //! more than six are a band.
 
 use crate::analysis::compare::Comparison;
-use crate::analysis::scores::{Series, bands, series};
+use crate::analysis::scores::{Series, series};
 use crate::page::compare::fill::label_of;
 use crate::page::lens::Lens;
-use crate::page::scores::overlay::{Axis, BAND, BAND_COLUMNS, MAX_LINES, Overlay, Source};
+use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source};
 
 /// So many labels fit under a picture.
 const MAX_TICKS: usize = 10;
@@ -13,64 +13,47 @@ const MAX_TICKS: usize = 10;
 /// The scores of two runs by the rows of their alignment; `None` where no critic gave one.
 pub(crate) fn of_two(comparison: &Comparison, a: &Lens<'_>, b: &Lens<'_>) -> Option<Overlay> {
     let rows = &comparison.rows;
-    let last = rows.len().saturating_sub(1).max(1) as f64;
     let place_of = |lens: &Lens<'_>, of_a: bool| {
         let mut places = vec![0.0; lens.index.steps().len()];
         for (at, row) in rows.iter().enumerate() {
             let n = if of_a { row.pair.a } else { row.pair.b };
             if let Some(place) = n.and_then(|n| places.get_mut(n)) {
-                *place = at as f64 / last;
+                *place = share(at, rows.len());
             }
         }
-        places
+        move |n: usize| places.get(n).copied().unwrap_or_default()
     };
-    let label = |at: usize| Some(label_of(rows.get(at)?, a, b));
-    let ticks = ticks(rows.len(), label);
-    let sources = [source(a, &place_of(a, true)), source(b, &place_of(b, false))];
-    drawn("Lowest critic score of each step, A and B", "step, as aligned", ticks, &sources)
+    let all = [series(a.index, None), series(b.index, None)];
+    let [one, other] = &all;
+    let sources = [Source::new(a, one, place_of(a, true)), Source::new(b, other, place_of(b, false))];
+    let ticks = ticks(rows.len(), |at| Some(label_of(rows.get(at)?, a, b)));
+    let title = "Lowest critic score of each step, A and B".to_owned();
+    let some = all.iter().any(|series| !series.points.is_empty());
+    some.then(|| Overlay::lines(title, Axis { name: "step, as aligned", ticks }, &sources, None))
 }
 
 /// The scores of several runs by step; `None` where no critic gave one.
-pub(crate) fn of_many(lenses: &[&Lens<'_>]) -> Option<Overlay> {
-    let most = lenses.iter().map(|lens| lens.index.steps().len()).max()?;
-    let last = most.saturating_sub(1).max(1) as f64;
-    let places: Vec<f64> = (0..most).map(|n| n as f64 / last).collect();
-    if lenses.len() > MAX_LINES {
-        return band(lenses, most, &places);
-    }
-    let sources: Vec<Source> = lenses.iter().map(|lens| source(lens, &places)).collect();
-    drawn("Lowest critic score of each step", "step", ticks(most, |at| Some(at.to_string())), &sources)
-}
-
-fn band(lenses: &[&Lens<'_>], most: usize, places: &[f64]) -> Option<Overlay> {
+pub(crate) fn of_many(lenses: &[Lens<'_>]) -> Option<Overlay> {
     let all: Vec<Series> = lenses.iter().map(|lens| series(lens.index, None)).collect();
-    if all.iter().all(|run| run.points.is_empty()) {
-        return None;
+    all.iter().find(|series| !series.points.is_empty())?;
+    let longest = all.iter().map(|series| series.steps).max()?;
+    let axis = Axis { name: "step", ticks: ticks(longest, |at| Some(at.to_string())) };
+    let title = "Lowest critic score of each step";
+    let mut sources = lenses.iter().zip(&all).map(|(lens, series)| Source::new(lens, series, |n| share(n, longest)));
+    if lenses.len() <= MAX_LINES {
+        return Some(Overlay::lines(title.to_owned(), axis, &sources.collect::<Vec<_>>(), None));
     }
-    let share = |n: usize| n as f64 / most.max(1) as f64;
-    let bands = bands(&all, most.clamp(1, BAND_COLUMNS), |_, n| (share(n), share(n + 1)));
-    let axis = Axis { name: "step", ticks: ticks(most, |at| Some(at.to_string())) };
-    let title = format!("Lowest critic score of each step, {} runs", all.len());
-    let first = lenses.first().map(|lens| source(lens, places));
-    Some(Overlay { caption: BAND.into(), ..Overlay::band(title, &axis, first.as_ref(), &bands, None) })
+    let title = format!("{title}, {} runs", all.len());
+    let band = Overlay::band(title, axis, sources.next().as_ref(), &all, false, None);
+    Some(Overlay { caption: BAND.to_owned(), ..band })
 }
 
-fn drawn(title: &str, name: &'static str, ticks: Vec<(f64, String)>, sources: &[Source]) -> Option<Overlay> {
-    let some = sources.iter().any(|source| !source.series.points.is_empty());
-    some.then(|| Overlay::lines(title.to_owned(), &Axis { name, ticks }, sources, None))
-}
-
-/// A run with the place of each of its steps.
-fn source(lens: &Lens<'_>, places: &[f64]) -> Source {
-    let series = series(lens.index, None);
-    let points = series.points.iter();
-    let labels = points.clone().map(|(n, _)| lens.label(*n)).collect();
-    let places = points.map(|(n, _)| places.get(*n).copied().unwrap_or_default()).collect();
-    Source { key: lens.key().to_owned(), series, labels, places }
+/// Where row `at` of `rows` stands.
+fn share(at: usize, rows: usize) -> f64 {
+    at as f64 / rows.saturating_sub(1).max(1) as f64
 }
 
 fn ticks(rows: usize, label: impl Fn(usize) -> Option<String>) -> Vec<(f64, String)> {
     let every = rows.div_ceil(MAX_TICKS).max(1);
-    let last = rows.saturating_sub(1).max(1) as f64;
-    (0..rows).step_by(every).filter_map(|at| Some((at as f64 / last, label(at)?))).collect()
+    (0..rows).step_by(every).filter_map(|at| Some((share(at, rows), label(at)?))).collect()
 }
