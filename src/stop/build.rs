@@ -7,12 +7,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::StopSet;
-use super::code::Origin;
 use super::custom::{SchemaCheck, SchemaCompiler, StopCriterion, StopCx, When};
-use super::facts::{Gate, GateSet};
-use super::record::{Budget, EntryRule, RuleEntry, StopRules};
+use super::facts::GateSet;
+use super::record::{EntryRule, RuleEntry, StopRules};
 use super::rules::Rule;
 use super::spec::SpecError;
+use crate::model::{Budget, Gate, Origin};
 
 /// A rule in its place.
 pub(super) struct Entry<S> {

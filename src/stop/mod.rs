@@ -23,7 +23,7 @@
 //! The table is [`rules_table`]'s, made from the code.
 
 mod build;
-mod code;
+mod check;
 mod custom;
 mod facts;
 mod first;
@@ -37,26 +37,25 @@ mod spec;
 mod stats;
 mod table;
 mod text;
-mod verdict;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub use crate::model::end::{
+    Budget, Code, Evidence, Gate, Limit, Op, Origin, Outcome, Phase, Reading, Source, StopVerdict,
+};
 pub use crate::model::recorded::text_hash;
 pub use build::StopSetBuilder;
-pub use code::{Code, Origin, Outcome, Source};
+pub use check::Check;
 pub use custom::{CriterionError, SchemaCheck, SchemaCompiler, SchemaMiss, StopCriterion, StopCx};
-pub use facts::{
-    CriticFact, CriticWish, Forced, Gate, GateSet, OpaqueAnswer, Phase, StepError, StepFacts, Text, Usage,
-};
+pub use facts::{CriticFact, CriticWish, Forced, GateSet, OpaqueAnswer, StepError, StepFacts, Text, Usage};
 pub use first::{FirstStop, Firsts, Stopped, Tally};
 pub use line::LineFacts;
-pub use record::{Budget, EntryRule, Limit, RuleEntry, StopRules};
+pub use record::{EntryRule, RuleEntry, StopRules};
 pub use replay::{RuleReading, WhatIf};
 pub use spec::{SpecError, StopSpec};
 pub use stats::{Below, Pause, Stats, Streak};
 pub use table::{example, rules_table};
-pub use verdict::{Check, Evidence, Op, Reading, StopVerdict};
 
 use build::{Ask, Entry};
 
@@ -256,7 +255,7 @@ impl<S> Hearing<'_, S> {
     fn forced(&mut self, wanted: impl FnOnce(&Forced) -> bool) {
         let gate = self.gate;
         if let Some(end) = self.facts.forced.as_ref().filter(|end| end.gate == gate && wanted(end)) {
-            self.hit(end.code.as_str(), end.source, end.code.clone(), Reading::said(end.detail.clone()));
+            self.hit(end.code.as_str(), end.source.clone(), end.code.clone(), Reading::said(end.detail.clone()));
         }
     }
 
@@ -371,14 +370,14 @@ impl<S> Hearing<'_, S> {
         let mut hits = self.hits.into_iter();
         self.ruling.verdict = hits.next().map(|Hit { criterion, source, code, reading, from }| StopVerdict {
             criterion,
-            source,
             gate: Some(self.gate),
             step: self.stats.last_step,
-            stop_reason: code.stop_reason(source).to_owned(),
-            outcome: code.outcome(source),
+            stop_reason: code.stop_reason(&source).to_owned(),
+            outcome: code.outcome(&source),
+            limit_from: from.filter(|_| matches!(source, Source::Budget | Source::Policy)),
+            source,
             code,
             reading,
-            limit_from: from.filter(|_| source == Source::Budget || source == Source::Policy),
             also: hits.map(|hit| hit.criterion).collect(),
         });
         (self.ruling, self.answers)

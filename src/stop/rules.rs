@@ -6,12 +6,12 @@ use std::sync::Arc;
 use regex::Regex;
 use serde_json::{Number, Value};
 
-use super::code::Code;
+use super::check::Check;
 use super::custom::SchemaCheck;
-use super::facts::{Gate, GateSet, StepFacts, Text};
+use super::facts::{GateSet, StepFacts, Text};
 use super::stats::Stats;
 use super::text::fenced;
-use super::verdict::{Check, Evidence, Op, Reading};
+use crate::model::{Code, Evidence, Gate, Op, Reading};
 
 /// A rule ready to be asked: patterns and schemas compiled, units converted.
 #[derive(Clone)]

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::code::{Code, Source};
 use super::spec::StopSpec;
+use crate::model::{Code, Source};
 
 /// What the code cannot say about a rule by itself.
 pub(super) struct Doc {
@@ -78,7 +78,7 @@ pub fn rules_table() -> String {
         } else {
             let gates = spec.compile(None).map(|rule| rule.gates()).unwrap_or_default();
             let gates: Vec<_> = gates.iter().map(super::Gate::as_str).collect();
-            (gates.join(", "), code.outcome(source).as_str(), code.stop_reason(source))
+            (gates.join(", "), code.outcome(&source).as_str(), code.stop_reason(&source))
         };
         let short = if is_group { doc.name } else { doc.example };
         let off = doc.off.map_or_else(|| "never".to_owned(), |off| format!("`{off}`"));
