@@ -4,6 +4,7 @@
 
 pub mod compare;
 pub mod diff;
+mod edits;
 pub mod facts;
 pub mod format;
 pub mod health;
