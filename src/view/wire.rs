@@ -36,7 +36,7 @@ pub use state::{Outside, State, Value, Values, state};
 pub use step::{Critic, Event, Events, Step, StepHead, Steps, event, events_of, step, step_head, step_heads};
 pub use sweep::{Sweep, sweep};
 pub use whatif::{WhatIf, whatif};
-pub use why::{Evidence, Trouble, Why, why};
+pub use why::{Why, why};
 
 /// One run in a list.
 #[derive(Debug, Clone, Serialize)]
