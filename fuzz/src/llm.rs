@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Map;
 use trace_board::engine::{ChatModel, Message, Request};
-use trace_board::llm::{AgentFile, Client, Endpoint, Timeouts, Retry, Secret};
+use trace_board::llm::{AgentFile, Client, Endpoint, Retry, Secret, Timeouts};
 
 /// The TOML file of an agent. Files that it names are the user's own; they are not read here.
 pub fn agent_file(data: &[u8]) {
