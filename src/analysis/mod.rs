@@ -2,6 +2,7 @@
 //!
 //! No files, no HTML, no clock of its own.
 
+pub mod columns;
 pub mod compare;
 pub mod diff;
 pub mod facts;
