@@ -207,6 +207,6 @@ fn the_beginning_of_a_long_argument_is_enough() {
     for text in ["x".repeat(5_000), "\n\"".repeat(3_000), "😀".repeat(2_000), format!("a{}", "😀é".repeat(2_000))]
     {
         let call = call(&text);
-        assert!(call.starts_with("w(t=\"") && call.ends_with('…') && call.len() > 150, "{call}");
+        assert!(call.starts_with("w(t=\"") && (150..=163).contains(&call.len()), "{call}");
     }
 }

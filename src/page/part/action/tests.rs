@@ -3,7 +3,7 @@ use crate::page::part::fold::{More, ValueLinks};
 
 fn read(step: &str) -> Actions {
     Actions::new(
-        &crate::format::step_in(step).unwrap(),
+        &crate::format::step_in(step).unwrap_or_default(),
         &mut Fold::new(ValueLinks { value: "/v".into(), raw: "/r".into() }),
     )
 }
