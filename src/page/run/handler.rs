@@ -9,8 +9,7 @@ use axum::http::{HeaderName, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 
 use crate::live::Run;
-use crate::model::json::Json;
-use crate::model::{Lines as _, MAX_LINE_BYTES, Span, TraceFile};
+use crate::model::{Lines as _, MAX_LINE_BYTES, Record, Span, TraceFile};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::WebError;
@@ -447,12 +446,10 @@ pub(crate) async fn asset(
 ) -> Response {
     let read = blocking(move || {
         let source = Source::step(Arc::clone(&run), n);
-        let (text, _) = crate::page::step::fill::readable(&source.read()?);
-        let json = Json::parse(&text);
-        let path = json.as_ref().and_then(|json| {
-            let assets = json.get("visual_assets")?.as_array()?;
-            assets.get(which.parse::<usize>().ok()?)?.get("path")?.as_str()
-        });
+        let record = Record::read(source.read()?);
+        let step = crate::format::step(&record).unwrap_or_default();
+        let picture = which.parse::<usize>().ok().and_then(|at| step.pictures.get(at));
+        let path = picture.and_then(|picture| picture.path.as_deref());
         let missing = |why: &str| WebError::not_found("There is no such picture", why).named(&which);
         let path = path.ok_or_else(|| missing("The step names none at this place."))?;
         let (path, bytes) = run.dir().read_asset(path).map_err(|error| missing(&format!("It is {error}.")))?;
