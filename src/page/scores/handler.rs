@@ -123,5 +123,5 @@ pub(crate) async fn several(State(state): State<AppState>, params: Params) -> Re
         let page = SeveralPage::new(shell, query, params.text("x"), lenses, missing, known);
         Ok((status, html(&page)?).into_response())
     });
-    answer(&state, made.await.and_then(|page| page))
+    answer(&state, made.await.flatten())
 }
