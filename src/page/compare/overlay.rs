@@ -3,7 +3,7 @@
 
 use crate::analysis::compare::Comparison;
 use crate::analysis::scores::{Series, series};
-use crate::page::compare::fill::label_of;
+use crate::page::compare::label;
 use crate::page::lens::Lens;
 use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source};
 
@@ -26,7 +26,7 @@ pub(crate) fn of_two(comparison: &Comparison, a: &Lens<'_>, b: &Lens<'_>) -> Opt
     let all = [series(a.index, None), series(b.index, None)];
     let [one, other] = &all;
     let sources = [Source::new(a, one, place_of(a, true)), Source::new(b, other, place_of(b, false))];
-    let ticks = ticks(rows.len(), |at| Some(label_of(rows.get(at)?, a, b)));
+    let ticks = ticks(rows.len(), |at| Some(label(rows.get(at)?, a, b)));
     let title = "Lowest critic score of each step, A and B".to_owned();
     let some = all.iter().any(|series| !series.points.is_empty());
     some.then(|| Overlay::lines(title, Axis { name: "step, as aligned", ticks }, &sources, None))
