@@ -17,7 +17,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-pub use dial::{DIALS, Dial, MAX_VALUES};
+pub use dial::{Dial, MAX_VALUES, dials};
 pub use sums::{Effect, Lost, MAX_LOST, Measure, Sum, Sweep};
 
 /// At most this many rules are asked beside the varied one.

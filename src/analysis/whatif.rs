@@ -6,8 +6,8 @@ use super::facts::{Depth, Lost, Record};
 use super::format::counted;
 use super::verdict::amount;
 use crate::stop::{
-    Check, Code, EntryRule, FirstStop, Firsts, Gate, Outcome, Reading, RuleEntry, SpecError, Stats, StepFacts, StopSet,
-    StopSpec, Stopped, Tally, example,
+    Check, Code, EntryRule, FirstStop, Firsts, Gate, Outcome, Reading, Reads, RuleEntry, SpecError, Stats, StepFacts,
+    StopSet, StopSpec, Stopped, Tally,
 };
 
 mod answers;
@@ -185,19 +185,18 @@ fn ready(spec: &StopSpec) -> Result<StopSpec, SpecError> {
     match fault(spec) {
         None => Ok(spec.clone()),
         Some(why) => {
-            let example = example(spec.name()).unwrap_or_default();
-            Err(SpecError::new(format!("the rule {} cannot be used: {why}. A right one: {example}", spec.name())))
+            let (name, example) = (spec.name(), spec.row().example);
+            Err(SpecError::new(format!("the rule {name} cannot be used: {why}. A right one: {example}")))
         }
     }
 }
 
 /// How much of a run a rule needs to know.
 fn depth(spec: &StopSpec) -> Depth {
-    match spec {
-        StopSpec::ContentMatch { .. } | StopSpec::Keyword { .. } | StopSpec::StructuredOutput { .. } => Depth::Texts,
-        StopSpec::LoopDetection { .. } | StopSpec::FinalResult {} => Depth::Hashes,
-        StopSpec::AnyOf { of } | StopSpec::AllOf { of } => of.iter().map(depth).max().unwrap_or(Depth::Heads),
-        _ => Depth::Heads,
+    match spec.reads() {
+        Reads::Numbers => Depth::Heads,
+        Reads::Hashes => Depth::Hashes,
+        Reads::Texts => Depth::Texts,
     }
 }
 

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::StopSet;
+use super::budget::Budget;
 use super::code::Origin;
 use super::custom::{SchemaCheck, SchemaCompiler, StopCriterion, StopCx, When};
 use super::facts::{Gate, GateSet};
-use super::record::{Budget, EntryRule, RuleEntry, StopRules};
-use super::rules::Rule;
+use super::record::{EntryRule, RuleEntry, StopRules};
+use super::rules::Condition;
 use super::spec::SpecError;
 
 /// A rule in its place.
@@ -26,7 +27,7 @@ pub(super) struct Entry<S> {
 
 /// Whom to ask.
 pub(super) enum Ask<S> {
-    Built(Rule),
+    Built(Box<dyn Condition>),
     Live(Box<dyn StopCriterion<S>>),
     /// A rule in code whose code is not here: only its recorded answers are.
     Recorded,

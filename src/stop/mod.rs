@@ -22,6 +22,7 @@
 //!
 //! The table is [`rules_table`]'s, made from the code.
 
+mod budget;
 mod build;
 mod code;
 mod custom;
@@ -43,6 +44,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use crate::model::recorded::text_hash;
+pub(crate) use budget::{BUDGETS, counts, label};
+pub use budget::{Budget, BudgetRow, Limit};
 pub use build::StopSetBuilder;
 pub use code::{Code, Origin, Outcome, Source};
 pub use custom::{CriterionError, SchemaCheck, SchemaCompiler, SchemaMiss, StopCriterion, StopCx};
@@ -51,11 +54,12 @@ pub use facts::{
 };
 pub use first::{FirstStop, Firsts, Stopped, Tally};
 pub use line::LineFacts;
-pub use record::{Budget, EntryRule, Limit, RuleEntry, StopRules};
+pub use record::{EntryRule, RuleEntry, StopRules};
 pub use replay::{RuleReading, WhatIf};
-pub use spec::{SpecError, StopSpec};
+pub use rules::*;
+pub use spec::SpecError;
 pub use stats::{Below, Pause, Stats, Streak};
-pub use table::{example, rules_table};
+pub use table::rules_table;
 pub use verdict::{Check, Evidence, Op, Reading, StopVerdict};
 
 use build::{Ask, Entry};
@@ -202,30 +206,10 @@ impl<S> StopSet<S> {
     }
 
     fn budget_checks<'a>(&'a self, stats: &'a Stats) -> impl Iterator<Item = (&'static str, Origin, Check)> + 'a {
-        let Budget { steps, time_ms, tokens } = &self.budget;
-        let steps = steps.map(|limit| {
-            let reading = Reading::compare(stats.steps, Op::AtLeast, limit.limit, "steps");
-            let check = Check::of(Code::BudgetSteps, reading, stats.steps >= limit.limit, || {
-                format!("{} steps >= {}", stats.steps, limit.limit)
-            });
-            ("budget.steps", limit.from, check)
-        });
-        let time = time_ms.map(|limit| {
-            // No time at all is used up from the start, whatever the clock says.
-            let check = match limit.limit {
-                0 => Check::Stop {
-                    code: Code::BudgetTime,
-                    reading: Reading::compare(stats.elapsed_ms.unwrap_or(0), Op::AtLeast, 0, "ms")
-                        .detail("a budget of 0 ms lets nothing run"),
-                },
-                limit => rules::time(Code::BudgetTime, stats, Op::Above, limit),
-            };
-            ("budget.time", limit.from, check)
-        });
-        let tokens = tokens.map(|limit| {
-            ("budget.tokens", limit.from, rules::tokens(Code::BudgetTokens, stats, Op::AtLeast, limit.limit))
-        });
-        steps.into_iter().chain(time).chain(tokens)
+        BUDGETS.iter().filter_map(|row| {
+            let limit = (row.limit)(&self.budget)?;
+            Some((row.id, limit.from, (row.check)(stats, limit.limit)))
+        })
     }
 }
 

@@ -10,6 +10,7 @@ use super::run::{RunHead, Tabs};
 use super::sign::{Link, Phrase, Sign};
 use super::text::Line;
 use super::{Pulse, Shell};
+use crate::stop::Input;
 
 /// The page of one run's what-if.
 #[derive(Debug, Clone, Template)]
@@ -84,7 +85,7 @@ pub struct Field {
     /// What stands before it.
     pub label: Line,
     /// What it takes.
-    pub kind: FieldKind,
+    pub kind: Input,
     /// What it holds, as typed.
     pub value: String,
     /// An example.
@@ -106,20 +107,6 @@ pub struct RowField {
     pub name: String,
     /// What it holds, as typed.
     pub value: String,
-}
-
-/// What a field takes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum FieldKind {
-    /// A number. Whatever is typed comes to the server, which says what is wrong with it.
-    #[default]
-    Number,
-    /// Words.
-    Text,
-    /// The name of a tool.
-    Tool,
-    /// Nothing but on and off.
-    Check,
 }
 
 /// Why a rule is not asked.

@@ -51,7 +51,7 @@ fn case_1_time_at_one_below_and_one_above() {
 
 #[test]
 fn case_2_zero_is_off_for_policies_and_nothing_for_a_budget() {
-    let off = super::super::table::DOCS.iter().filter_map(|doc| doc.off);
+    let off = RULES.iter().filter_map(|row| row.off);
     for rule in off.chain(["loop_detection=0"]) {
         let set = set(&[rule]);
         assert_eq!(live(&set, &(), Stats::default(), &steps(3)).code(), "none", "{rule}");
@@ -148,9 +148,9 @@ fn case_20_everything_that_was_true_is_listed() {
     };
     let set = StopSet::builder()
         .budget(Budget::default().steps(1, Origin::Task))
-        .rule(StopSpec::MaxRounds { rounds: 1 })
-        .rule(StopSpec::MaxSteps { steps: 1 })
-        .rule(StopSpec::Keyword { keyword: "4".into() })
+        .rule(MaxRounds { rounds: 1 })
+        .rule(MaxSteps { steps: 1 })
+        .rule(Keyword { keyword: "4".into() })
         .build();
     let run = live(&set.expect("sound"), &(), Stats::default(), &[last]);
     assert_eq!(run.verdict().criterion, "critic[0]");
@@ -205,7 +205,7 @@ fn case_23_cancelled_before_the_first_step_in_a_step_and_after_the_answer() {
 #[test]
 fn case_27_no_list_of_rules_takes_the_budget_away() {
     let budget = Budget::default().steps(2, Origin::Engine);
-    let rules = StopRules { completion: vec![StopSpec::FinalResult {}.into()], ..StopRules::default() };
+    let rules = StopRules { completion: vec![StopSpec::from(FinalResult {}).into()], ..StopRules::default() };
     let set = StopSet::builder().budget(budget).rules(rules).budget(Budget::default()).build().expect("sound");
     assert_eq!(live(&set, &(), Stats::default(), &steps(5)).code(), "budget_steps");
     let tighter = budget.tokens(9, Origin::Engine).overridden_by(Budget::default().steps(1, Origin::Task));

@@ -5,7 +5,7 @@ mod table;
 use super::Lens;
 use crate::analysis::scores::{Asked, MAX_CRITICS, Rank, Scores, agreement};
 use crate::model::{CriticAction, StepHead, TraceFile};
-use crate::stop::StopSpec;
+use crate::stop::{CriticBelow, StopSpec};
 use crate::view::scores::{
     Agreement, AgreementRow, AskedList, AskedRow, Form, Heat, LaneView, Place, Query, Said, ScoresBody, address, said,
 };
@@ -36,8 +36,9 @@ pub fn scores_mark(lens: &Lens<'_>) -> String {
 pub fn scores_form(lens: &Lens<'_>, query: &Query) -> Form {
     let critics = &lens.summary.critics;
     let names = || critics.iter().filter(|name| query.critic.is_empty() || **name == query.critic);
-    let rule =
-        |(score, critic): (f64, &String)| StopSpec::CriticBelow { critic: critic.clone(), score, steps: 1 }.to_string();
+    let rule = |(score, critic): (f64, &String)| {
+        StopSpec::from(CriticBelow { critic: critic.clone(), score, steps: 1 }).to_string()
+    };
     let rules =
         query.threshold().map(|score| names().take(MAX_LANES).map(|name| rule((score, name))).collect::<Vec<_>>());
     let rules = rules.filter(|rules| !rules.is_empty());

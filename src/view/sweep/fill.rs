@@ -2,7 +2,7 @@
 
 use super::curve::curve;
 use super::{Body, Context, Fields, Head, Standing, SweepPage, SweepPart, table, words};
-use crate::analysis::sweep::DIALS;
+use crate::analysis::sweep::dials;
 use crate::view::job::{Progress, Told};
 use crate::view::{Shell, format};
 
@@ -62,7 +62,7 @@ fn fields(context: &Context, standing: Option<&Standing<'_>>) -> Fields {
     Fields {
         form: context.form.clone(),
         ignored: ignored.collect(),
-        dials: DIALS.into_iter().map(|(name, counts)| (name, counts, name == chosen)).collect(),
+        dials: dials().map(|(name, counts)| (name, counts, name == chosen)).collect(),
         critics: context.critics.clone(),
         fault: context.fault.clone(),
         runs: table::selected(&context.form, standing.map_or(0, |standing| standing.total), context.known),

@@ -12,6 +12,7 @@ use crate::analysis::verdict::{LimitFrom, newest_run};
 use crate::model::event::InitNote;
 use crate::model::manifest::Layout;
 use crate::model::{CriticAction, Index, StopReason};
+use crate::stop;
 
 /// QitOS up to 0.3 recovers from this many errors; the next one ends the run.
 const RECOVERIES: f64 = 3.0;
@@ -247,13 +248,7 @@ impl<'a> Asked<'a> {
         let rule = plain("criteria", kind, Standing::Fired, note);
         let Some((measured, limit, seconds)) = said else { return rule };
         let scale = if seconds { 1e3 } else { 1.0 };
-        let unit = match kind {
-            "max_runtime" => "ms",
-            "token_budget" => "tokens",
-            "stagnation" => "steps without change",
-            "max_steps" => "steps",
-            _ => "",
-        };
+        let unit = stop::row(kind).map_or("", |row| row.unit);
         Rule {
             measured: Some(measured * scale),
             // A criterion that counts one by one stops at its limit.

@@ -5,7 +5,9 @@ use super::{Rule, Standing, plain};
 use crate::analysis::facts::{Depth, Record, record};
 use crate::analysis::verdict::recorded;
 use crate::model::{Index, Lines, RecordedStop, TraceFile};
-use crate::stop::{Check, CriticWish, EntryRule, Gate, RuleReading, Source, StepFacts, StopRules, StopSet, WhatIf};
+use crate::stop::{
+    BUDGETS, Check, Counts, CriticWish, EntryRule, Gate, RuleReading, Source, StepFacts, StopRules, StopSet, WhatIf,
+};
 
 /// The rules of a run that records them.
 pub(super) fn rules(index: &Index, lines: &dyn Lines) -> Vec<Rule> {
@@ -57,16 +59,14 @@ fn surveyed(rules: StopRules, record: &Record) -> Vec<Rule> {
         }
     };
     let mut rows: Vec<Rule> = end.readings.iter().map(|reading| row(reading, kind(reading))).collect();
-    let limits = &rules.budget;
-    let spent = [
-        ("budget.steps", limits.steps.is_none(), Some(end.stats.steps as f64), "steps"),
-        ("budget.time", limits.time_ms.is_none(), end.stats.elapsed_ms.map(|ms| ms as f64), "ms"),
-        ("budget.tokens", limits.tokens.is_none(), tokens(&end), "tokens"),
-    ];
-    let off = spent.into_iter().filter(|(_, is_off, ..)| *is_off).map(|(id, _, measured, unit)| Rule {
-        measured,
-        unit: unit.to_owned(),
-        ..plain(id, &id.replace('.', "_"), Standing::Off, "no limit was set")
+    let off = BUDGETS.iter().filter(|row| (row.limit)(&rules.budget).is_none()).map(|row| Rule {
+        measured: match row.rule.counts {
+            Counts::Steps => Some(end.stats.steps as f64),
+            Counts::Tokens => tokens(&end),
+            _ => end.stats.elapsed_ms.map(|ms| ms as f64),
+        },
+        unit: row.rule.unit.to_owned(),
+        ..plain(row.id, row.code, Standing::Off, "no limit was set")
     });
     rows.extend(off);
     if rules.completion.is_empty() {

@@ -118,7 +118,7 @@ fn a_bad_rule_stands_beside_its_field_and_the_others_are_answered() {
     assert_eq!(tags.iter().filter(|tag| tag.get("aria-invalid") == Some("true")).count(), 3);
     let kept = tags.iter().find(|tag| tag.get("name") == Some("max_steps")).unwrap();
     assert_eq!(kept.get("value"), Some("-4"), "the field holds what was typed");
-    assert!(rows(&body.answer).iter().any(|row| row.starts_with("Decisions|5|step 4|earlier")));
+    assert!(rows(&body.answer).iter().any(|row| row.starts_with("Rounds|5|step 4|earlier")));
 }
 
 fn rows(answer: &RulesAnswer) -> Vec<String> {
@@ -153,8 +153,8 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
             "Token budget|4,000|step 4|same|0|0|–|ended the run|5,698 tokens >= 4,000",
             "Tokens|9,000|–|not reached|–|–|–||Not by the recorded end",
             "Step budget|20|–|not reached|–|–|–|as recorded|Not by the recorded end",
-            "nobody below|0.5|–|unknown|–|–|–||From step 0 on: a score of the critic nobody is not recorded",
-            "Decisions|0|–|off|–|–|–||switched off by 0",
+            "Low score|nobody < 0.5|–|unknown|–|–|–||From step 0 on: a score of the critic nobody is not recorded",
+            "Rounds|0|–|off|–|–|–||switched off by 0",
         ]
     );
     assert!(body.answer.rows[0].hit && !body.answer.rows[1].hit);
