@@ -4,7 +4,7 @@ use super::format::counted;
 use super::verdict::recorded;
 use crate::model::index::FileState;
 use crate::model::manifest::Layout;
-use crate::model::{Index, Issue, IssueKind, ManifestState, StepHead, TraceFile};
+use crate::model::{Index, Issue, IssueKind, ManifestState, StepHead, StopVerdict, TraceFile};
 
 /// All issues of a run: those met while reading, those that hold now, and those that only the whole shows.
 pub fn issues(index: &Index) -> Vec<Issue> {
@@ -151,7 +151,7 @@ fn of_our_own(index: &Index) -> Vec<Issue> {
         });
     }
     let last = index.steps().last().and_then(|step| step.step_id);
-    let named = recorded(index).map(|stop| stop.step);
+    let named = recorded(index).map(StopVerdict::step_id);
     if let Some(named) = named.filter(|named| *named != last && !index.is_partial()) {
         let words = |step: Option<i64>| step.map_or_else(|| "no step".to_owned(), |id| format!("step {id}"));
         let reason = format!("the verdict has {} as the last that ran, the file {}", words(named), words(last));

@@ -200,7 +200,7 @@ impl Inquiry {
 
     /// Asks one run.
     pub fn ask(&self, summary: &Summary, record: &Record) -> Answer {
-        let ended_well = summary.verdict.outcome == super::verdict::Outcome::Completed;
+        let ended_well = summary.verdict.outcome == crate::model::Outcome::Completed;
         let (results, mut whole) = self.question.ask_all(record, ended_well);
         if let Some(lost) = record.lost {
             // Steps without a line ran and spent; what they spent is not recorded.

@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 use super::format::{self, count, counted, score};
 use super::life::{Basis, Life, Liveness, stalled_after};
 use crate::model::index::{Group, Segment};
-use crate::model::{CriticAction, Index, Manifest, RecordedStop, StepHead, StopReason};
+use crate::model::{Certainty, CriticAction, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict};
 
+mod mark;
 mod recorded;
 mod second;
 #[cfg(test)]
 mod tests;
-mod words;
 
+pub use mark::Mark;
 pub use recorded::{amount, reading, recorded};
-pub use words::{Certainty, Mark, Outcome};
 
 /// The answer to "why did this run stop?".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,27 +50,33 @@ pub struct StepLimit {
     pub from: LimitFrom,
 }
 
-/// Where a step limit comes from.
+/// How a limit is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LimitFrom {
-    /// The task's budget.
-    Task,
-    /// The budget of the engine or its agent file.
-    Engine,
-    /// The command line.
-    Cli,
-    /// The engine's default, since nobody set one.
-    Default,
-    /// The number of steps after which a step budget ended the run.
+    /// It is recorded who set it.
+    SetBy(Origin),
+    /// A criterion's own words name it.
+    Criteria,
+    /// It is where the rule ended the run.
     Inferred,
-    /// The agent's state, which is checked beside the budget and is often larger.
+    /// The agent's state has it, which is checked beside the budget and is often larger.
     State,
 }
 
 impl LimitFrom {
+    /// The word used in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LimitFrom::SetBy(origin) => origin.as_str(),
+            LimitFrom::Criteria => "criteria",
+            LimitFrom::Inferred => "inferred",
+            LimitFrom::State => "state",
+        }
+    }
+
     /// Whether it is recorded that the run ends at this limit.
     pub fn is_budget(self) -> bool {
-        !matches!(self, LimitFrom::Inferred | LimitFrom::State)
+        matches!(self, LimitFrom::SetBy(_))
     }
 }
 
@@ -79,7 +85,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
     let facts = Facts::of(index);
     let reason = facts.reason.clone();
     let step = match facts.stop {
-        Some(stop) => index.steps().iter().rposition(|head| head.step_id.is_some() && head.step_id == stop.step),
+        Some(stop) => index.steps().iter().rposition(|head| head.step_id.is_some() && head.step_id == stop.step_id()),
         None => facts.last.map(|(ordinal, _)| ordinal),
     };
     let verdict = |outcome, mark, certainty, sentence| Verdict {
@@ -140,7 +146,7 @@ struct Facts<'a> {
     written: bool,
     reason: Option<String>,
     /// The verdict as our own engine records it.
-    stop: Option<&'a RecordedStop>,
+    stop: Option<&'a StopVerdict>,
     /// How many steps the newest run in the directory has.
     done: usize,
 }
@@ -187,17 +193,9 @@ impl<'a> Facts<'a> {
         let state = self.segment.and_then(|segment| segment.state_limit);
         let limit = |from| move |steps| StepLimit { steps, from };
         // What held is recorded by our own engine, the task's limit over all others.
-        let held = self.manifest.and_then(|manifest| manifest.budget.as_ref()?.steps.as_ref());
-        let held = held.map(|held| {
-            let from = match &*held.from {
-                "task" => LimitFrom::Task,
-                "cli" => LimitFrom::Cli,
-                "default" => LimitFrom::Default,
-                _ => LimitFrom::Engine,
-            };
-            limit(from)(held.limit)
-        });
-        held.or(task.map(limit(LimitFrom::Task)))
+        let held = self.manifest.and_then(|manifest| manifest.budget?.steps);
+        let held = held.and_then(|held| Some(limit(LimitFrom::SetBy(held.from))(i64::try_from(held.limit).ok()?)));
+        held.or(task.map(limit(LimitFrom::SetBy(Origin::Task))))
             .or_else(|| ended_by_steps.then(|| limit(LimitFrom::Inferred)(self.done as i64)))
             .or(state.map(limit(LimitFrom::State)))
     }

@@ -161,7 +161,7 @@ fn status(run: &Opened) -> String {
 /// The rule that ended the run, where it is recorded.
 fn rule(index: &Index) -> Option<String> {
     let stop = recorded(index)?;
-    let detail = reading(stop).or_else(|| Some(stop.detail.to_string()).filter(|detail| !detail.is_empty()));
+    let detail = reading(stop).or_else(|| Some(stop.reading.detail.to_string()).filter(|detail| !detail.is_empty()));
     Some(format!("{}{}", stop.criterion, detail.map_or_else(String::new, |detail| format!(": {detail}"))))
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Args {
 
 /// Every rule as it is typed, and when it is true.
 fn rules_help() -> String {
-    let line = |row: &&Row| format!("\n  {:<32}  {}", row.usage, row.when);
+    let line = |row: &&Row| format!("\n  {:<33}  {}", row.usage, row.when);
     format!("A rule is name=value or JSON:{}", RULES.iter().map(line).collect::<String>())
 }
 

@@ -8,9 +8,9 @@ use super::open::Opened;
 use super::{Done, write_json};
 use crate::analysis::format::{MISSING, visible_line};
 use crate::analysis::health;
-use crate::analysis::verdict::Certainty;
+use crate::analysis::verdict::LimitFrom;
 use crate::analysis::why::{Evidence, Rule, Standing, Trouble, Why, rules, why};
-use crate::model::Index;
+use crate::model::{Certainty, Index, Op};
 use crate::view::wire;
 
 /// A longer name of a rule runs into the next column.
@@ -97,25 +97,25 @@ fn write_rules(out: &mut dyn Write, rows: &[Rule], ended: bool, look: &Look) -> 
     for rule in rows {
         let name = format!("{:<width$}", name(rule));
         let amount = |value: Option<f64>| value.map_or_else(|| MISSING.to_owned(), |value| rule.amount(value, true));
-        let compared = match (rule.measured, rule.limit) {
+        let compared = match (rule.reading.measured(), rule.reading.limit()) {
             (None, None) => String::new(),
-            (Some(_), None) => amount(rule.measured),
+            (measured, None) => amount(measured),
             // A comparison that does not hold reads as one that does.
-            _ if rule.result != Standing::Fired && !rule.also => {
-                let word = if rule.op == "<" { ", limit" } else { " of" };
-                format!("{}{word} {}", amount(rule.measured), amount(rule.limit))
+            (measured, limit) if rule.result != Standing::Fired && !rule.also => {
+                let word = if rule.reading.op == Some(Op::Below) { ", limit" } else { " of" };
+                format!("{}{word} {}", amount(measured), amount(limit))
             }
-            _ => [amount(rule.measured), rule.op.clone(), amount(rule.limit)].join(" "),
+            (measured, limit) => [&*amount(measured), rule.reading.op.map_or("", Op::as_str), &amount(limit)].join(" "),
         };
         let state = rule.state(ended);
         let ink = if rule.result == Standing::Fired { Ink::Heading } else { Ink::Dim };
-        let by = match rule.limit_from.as_deref() {
-            Some("inferred") => "  limit inferred".to_owned(),
-            Some(by) => format!("  by {by}"),
+        let by = match rule.limit_from {
+            Some(LimitFrom::Inferred) => "  limit inferred".to_owned(),
+            Some(from) => format!("  by {}", from.as_str()),
             None => String::new(),
         };
         let note = if rule.note.is_empty() { String::new() } else { format!("  ({})", visible_line(&rule.note)) };
-        let line = format!("  {name} {compared:<22} {}{}{note}", look.paint(ink, &state), visible_line(&by));
+        let line = format!("  {name} {compared:<22} {}{by}{note}", look.paint(ink, &state));
         writeln!(out, "{line}")?;
     }
     Ok(())

@@ -123,13 +123,7 @@ impl Drop for Log {
         let payload = Dropped { stop_reason: &verdict.stop_reason, stop: &verdict };
         let event = Event { ok: false, ..Event::new(step.unwrap_or(0), "END", "", payload) };
         self.event(event, || ts);
-        self.finish(|| RunEnd {
-            ended_at: Some(ts),
-            outcome: verdict.outcome.as_str().to_owned(),
-            stop_reason: Some(verdict.stop_reason.clone()),
-            stop: serde_json::to_value(&verdict).unwrap_or_default(),
-            ..RunEnd::default()
-        });
+        self.finish(|| RunEnd { ended_at: Some(ts), stop: Some(verdict), ..RunEnd::default() });
     }
 }
 

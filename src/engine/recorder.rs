@@ -245,14 +245,12 @@ pub(super) fn ending(
 ) -> RunEnd {
     RunEnd {
         ended_at: Some(ts),
-        outcome: verdict.outcome.as_str().to_owned(),
-        stop_reason: Some(verdict.stop_reason.clone()),
+        stop: Some(verdict.clone()),
         final_result: task.final_result.clone(),
         failures: failures.iter().filter_map(|failure| serde_json::to_value(failure).ok()).collect(),
         token_usage: Some(task.metrics.token_usage),
         latency_seconds: Some(took.as_secs_f64()),
         task_result: serde_json::to_value(task).unwrap_or_default(),
-        stop: serde_json::to_value(verdict).unwrap_or_default(),
         ..RunEnd::default()
     }
 }

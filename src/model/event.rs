@@ -1,8 +1,10 @@
 //! What is kept of an event line? The place of the line, its phase and time, and the few facts that explain a run.
 
+use serde_json::value::RawValue;
+
+use super::end::StopVerdict;
 use super::loose::{Many, Maybe, Scalar, wire};
 use super::names::capped;
-use super::recorded::{RecordedStop, StopWire};
 use super::repair::{Remark, object, read_object};
 use super::step::{ActionWire, one_line};
 use super::time::parse_ts;
@@ -89,7 +91,7 @@ pub struct EndNote {
     /// The first preflight issue: code and message.
     pub issue: Option<Box<str>>,
     /// The verdict, where it is recorded.
-    pub stop: Option<Box<RecordedStop>>,
+    pub stop: Option<Box<StopVerdict>>,
 }
 
 impl EventHead {
@@ -126,7 +128,7 @@ wire! {
         env_terminal: Scalar<'a>,
         final_result: Scalar<'a>,
         issues: Many<'a, Maybe<'a, IssueWire<'a>>>,
-        stop: Maybe<'a, StopWire<'a>>,
+        stop: Option<&'a RawValue>,
         context: Maybe<'a, ContextWire<'a>>,
     }
 
@@ -214,7 +216,7 @@ impl EventWire<'_> {
                     let words = [&issue.code, &issue.message].map(|part| part.str().unwrap_or_default());
                     capped(words.join(": ").trim_matches([':', ' ']), MAX_NOTE_BYTES)
                 }),
-                stop: payload.stop.value().and_then(StopWire::read),
+                stop: StopVerdict::read(payload.stop),
             }))),
             ("DECIDE", "state_ready") | ("OBSERVE", "observation_ready") => {
                 let observation = payload.observation.value()?;

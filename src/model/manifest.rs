@@ -1,9 +1,11 @@
 //! What does a manifest say? The few fields lists and verdicts need; the file itself shows the rest.
 
+use serde_json::value::RawValue;
+
 use super::IssueKind;
+use super::end::{Budget, StopVerdict};
 use super::loose::{Many, Maybe, Scalar, wire};
 use super::names::capped;
-use super::recorded::{RecordedBudget, RecordedStop, RulesWire, StopWire};
 use super::repair::{Remark, object, read_object};
 use super::time::parse_ts;
 
@@ -60,9 +62,9 @@ pub struct Manifest {
     /// The step budget of the task.
     pub max_steps: Option<i64>,
     /// The budget that held, where it is recorded.
-    pub budget: Option<Box<RecordedBudget>>,
+    pub budget: Option<Budget>,
     /// The verdict that ended the run, where it is recorded.
-    pub stop: Option<Box<RecordedStop>>,
+    pub stop: Option<Box<StopVerdict>>,
     /// After how many steps of an earlier run this one went on.
     pub resumed_after: Option<i64>,
     /// Failures that reached the recovery policy.
@@ -177,8 +179,8 @@ wire! {
         seed: Scalar<'a>,
         prompt_hash: Scalar<'a>,
         run_config_hash: Scalar<'a>,
-        stop_rules: Maybe<'a, RulesWire<'a>>,
-        stop: Maybe<'a, StopWire<'a>>,
+        stop_rules: Option<&'a RawValue>,
+        stop: Option<&'a RawValue>,
         resumed_from: Maybe<'a, ResumedWire<'a>>,
     }
 
@@ -273,8 +275,8 @@ impl ManifestWire<'_> {
             agent: text(&self.agent_name),
             parent: text(&self.parent_run_id),
             max_steps: budget.and_then(|budget| budget.max_steps.int()),
-            budget: self.stop_rules.value().and_then(RulesWire::budget),
-            stop: self.stop.value().and_then(StopWire::read),
+            budget: Budget::read(self.stop_rules),
+            stop: StopVerdict::read(self.stop),
             resumed_after: self.resumed_from.value().and_then(|resumed| resumed.steps.int()),
             failures: failures.iter().filter_map(Maybe::value).take(MAX_FAILURES).map(failure).collect(),
             seed: self.seed.int(),

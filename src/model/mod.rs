@@ -3,6 +3,7 @@
 //! No files, no clock, no async: serde, jiff's calendar and core only. A trace on disk is three files; here it is an [`Index`] (what
 //! lists, charts and joins need, some hundred bytes a step) and the lines themselves, read when somebody looks.
 
+pub mod end;
 pub mod event;
 mod fingerprint;
 pub mod index;
@@ -15,20 +16,23 @@ pub mod recorded;
 pub mod redact;
 pub mod repair;
 pub mod step;
-pub mod stop;
 pub mod strict;
 pub mod time;
+pub(crate) mod words;
 
 use std::fmt;
 
+pub use end::{
+    Budget, Certainty, Code, Evidence, Gate, Limit, Op, Origin, Outcome, Phase, Reading, Source, StopReason,
+    StopVerdict,
+};
 pub use event::{EventHead, EventNote};
 pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};
 pub use manifest::{Manifest, ManifestState};
 pub use names::{Names, Symbol};
-pub use recorded::{RecordedBudget, RecordedFacts, RecordedLimit, RecordedStop};
+pub use recorded::RecordedFacts;
 pub use step::{CriticAction, CriticMark, Fate, StepHead};
-pub use stop::StopReason;
 
 /// A run's name on the board: its directory relative to the root, `/` between parts.
 ///

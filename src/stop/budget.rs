@@ -1,30 +1,9 @@
-//! What may a run use up at most? The limits asked before each step, and a table of what each counts.
+//! Which limits has a budget, and what does each count?
 
-use std::time::Duration;
-
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
-
-use super::code::{Code, Origin};
+use super::check::Check;
 use super::rules::{Counts, MaxRuntime, MaxSteps, Row, TokenBudget, measure, row};
 use super::stats::Stats;
-use super::verdict::{Check, Op, Reading};
-
-/// The limits asked before each step. They are part of every set, and no hook or filter removes them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Budget {
-    /// Completed steps.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steps: Option<Limit>,
-    /// Milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time_ms: Option<Limit>,
-    /// Tokens sent and received.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<Limit>,
-}
+use crate::model::{Budget, Code, Limit, Op, Reading};
 
 /// One limit of a [`Budget`].
 #[derive(Debug)]
@@ -89,67 +68,6 @@ pub(crate) static BUDGETS: [BudgetRow; 3] = [
         check: |stats, limit| measure::tokens("budget_tokens", stats, Op::AtLeast, limit),
     },
 ];
-
-impl Budget {
-    /// Sets the limit of steps.
-    #[must_use]
-    pub fn steps(mut self, limit: u64, from: Origin) -> Self {
-        self.steps = Some(Limit { limit, from });
-        self
-    }
-
-    /// Sets the limit of time.
-    #[must_use]
-    pub fn time(mut self, limit: Duration, from: Origin) -> Self {
-        let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        self.time_ms = Some(Limit { limit, from });
-        self
-    }
-
-    /// Sets the limit of tokens.
-    #[must_use]
-    pub fn tokens(mut self, limit: u64, from: Origin) -> Self {
-        self.tokens = Some(Limit { limit, from });
-        self
-    }
-
-    /// This budget, with the other's limits where it has some: a task's over the engine's.
-    #[must_use]
-    pub fn overridden_by(self, other: Budget) -> Self {
-        Self {
-            steps: other.steps.or(self.steps),
-            time_ms: other.time_ms.or(self.time_ms),
-            tokens: other.tokens.or(self.tokens),
-        }
-    }
-}
-
-/// One limit of the budget; 0 lets nothing run. Written as a bare number where nobody is named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Limit {
-    /// The limit.
-    pub limit: u64,
-    /// Who set it.
-    pub from: Origin,
-}
-
-impl<'de> Deserialize<'de> for Limit {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Full {
-            limit: u64,
-            #[serde(default)]
-            from: Origin,
-        }
-        let value = Value::deserialize(deserializer)?;
-        let read = match value {
-            Value::Object(_) => Full::deserialize(value).map(|full| Self { limit: full.limit, from: full.from }),
-            bare => u64::deserialize(bare).map(|limit| Self { limit, from: Origin::default() }),
-        };
-        read.map_err(serde::de::Error::custom)
-    }
-}
 
 /// What people call the rule or the limit whose stops have this code.
 pub(crate) fn label(code: &str) -> Option<&'static str> {

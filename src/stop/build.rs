@@ -7,13 +7,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::StopSet;
-use super::budget::Budget;
-use super::code::Origin;
 use super::custom::{SchemaCheck, SchemaCompiler, StopCriterion, StopCx, When};
-use super::facts::{Gate, GateSet};
+use super::facts::GateSet;
 use super::record::{EntryRule, RuleEntry, StopRules};
 use super::rules::Condition;
 use super::spec::SpecError;
+use crate::model::{Budget, Gate, Origin};
 
 /// A rule in its place.
 pub(super) struct Entry<S> {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::code::Code;
-use super::facts::{Gate, GateSet, StepFacts};
+use super::check::Check;
+use super::facts::{GateSet, StepFacts};
 use super::stats::Stats;
-use super::verdict::{Check, Reading};
+use crate::model::{Code, Gate, Reading};
 
 /// What a rule in code may look at.
 #[derive(Debug)]

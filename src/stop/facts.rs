@@ -4,35 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::code::{Code, Source};
-use super::verdict::Check;
-
-/// Where in a step a rule is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Gate {
-    /// Before anything of the step happens.
-    BeforeStep,
-    /// After the decision, before its actions.
-    AfterDecide,
-    /// After actions, reduction and critics.
-    AfterStep,
-}
-
-impl Gate {
-    /// The three gates, in order.
-    pub const ALL: [Gate; 3] = [Gate::BeforeStep, Gate::AfterDecide, Gate::AfterStep];
-
-    /// The gate as written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Gate::BeforeStep => "before_step",
-            Gate::AfterDecide => "after_decide",
-            Gate::AfterStep => "after_step",
-        }
-    }
-}
+use super::check::Check;
+use crate::model::{Code, Gate, Phase, Source};
 
 /// At which gates a rule wants to be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -273,36 +246,6 @@ impl Text {
         match self {
             Text::Known(text) => Some(text),
             _ => None,
-        }
-    }
-}
-
-/// The part of a step that failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Phase {
-    /// Observation and prompt.
-    Prepare,
-    /// The decision, with the model behind it.
-    Decide,
-    /// The actions.
-    Act,
-    /// The new state.
-    Reduce,
-    /// The critics.
-    Critic,
-}
-
-impl Phase {
-    /// The phase as written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Phase::Prepare => "prepare",
-            Phase::Decide => "decide",
-            Phase::Act => "act",
-            Phase::Reduce => "reduce",
-            Phase::Critic => "critic",
         }
     }
 }

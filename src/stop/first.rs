@@ -4,11 +4,11 @@
 //! is asked about all of it. What a run would have done after its recorded end is nobody's to say.
 
 use super::build::{Ask, Entry};
-use super::code::{Code, Outcome, Source};
-use super::facts::{Gate, GateSet, StepFacts};
+use super::check::Check;
+use super::facts::{GateSet, StepFacts};
 use super::stats::Stats;
-use super::verdict::{Check, Reading};
 use super::{StopSet, Unknown};
+use crate::model::{Code, Gate, Outcome, Reading, Source};
 
 /// What rules, each asked by itself, say about a recorded run.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,7 +80,7 @@ impl FirstStop {
     fn take(&mut self, check: Check, gate: Gate, stats: &Stats, ran: u64, facts: &StepFacts) {
         match check {
             Check::Stop { code, reading } => {
-                let outcome = code.outcome(self.source);
+                let outcome = code.outcome(&self.source);
                 let at = Tally::of(stats, ran);
                 self.stop = Some(Stopped { step: stats.last_step, gate, code, reading, outcome, at });
             }
@@ -101,8 +101,8 @@ impl<S> StopSet<S> {
     pub fn firsts<'a>(&self, mut stats: Stats, steps: impl IntoIterator<Item = &'a StepFacts>) -> Firsts {
         let budget = self.budget_checks(&stats).map(|(id, ..)| FirstStop::new(id, Source::Budget));
         let mut budget: Vec<FirstStop> = budget.collect();
-        let start = |list: &[Entry<S>], source| -> Vec<FirstStop> {
-            list.iter().map(|entry| FirstStop::new(&entry.id, source)).collect()
+        let start = |list: &[Entry<S>], source: Source| -> Vec<FirstStop> {
+            list.iter().map(|entry| FirstStop::new(&entry.id, source.clone())).collect()
         };
         let mut completion = start(&self.completion, Source::Completion);
         let mut policies = start(&self.policies, Source::Policy);

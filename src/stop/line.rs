@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::code::Code;
-use super::facts::{CriticFact, CriticWish, Forced, Gate, OpaqueAnswer, StepError, StepFacts, Text, Usage};
+use super::facts::{CriticFact, CriticWish, Forced, OpaqueAnswer, StepError, StepFacts, Text, Usage};
+use crate::model::{Code, Gate, Source};
 
 /// The facts of a step that stand nowhere else on its line: its `facts` key.
 ///
@@ -172,7 +172,7 @@ impl StepFacts {
     }
 
     /// Ends the step from outside the rules at `gate`, unless something else already does.
-    pub fn force(&mut self, gate: Gate, source: super::Source, code: Code, detail: impl Into<String>) {
+    pub fn force(&mut self, gate: Gate, source: Source, code: Code, detail: impl Into<String>) {
         self.forced.get_or_insert_with(|| Forced { gate, source, code, detail: detail.into() });
     }
 }

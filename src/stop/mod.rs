@@ -24,7 +24,7 @@
 
 mod budget;
 mod build;
-mod code;
+mod check;
 mod custom;
 mod facts;
 mod first;
@@ -38,20 +38,20 @@ mod spec;
 mod stats;
 mod table;
 mod text;
-mod verdict;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub use crate::model::recorded::text_hash;
-pub(crate) use budget::{BUDGETS, counts, label};
-pub use budget::{Budget, BudgetRow, Limit};
-pub use build::StopSetBuilder;
-pub use code::{Code, Origin, Outcome, Source};
-pub use custom::{CriterionError, SchemaCheck, SchemaCompiler, SchemaMiss, StopCriterion, StopCx};
-pub use facts::{
-    CriticFact, CriticWish, Forced, Gate, GateSet, OpaqueAnswer, Phase, StepError, StepFacts, Text, Usage,
+pub use crate::model::end::{
+    Budget, Code, Evidence, Gate, Limit, Op, Origin, Outcome, Phase, Reading, Source, StopVerdict,
 };
+pub use crate::model::recorded::text_hash;
+pub use budget::BudgetRow;
+pub(crate) use budget::{BUDGETS, counts, label};
+pub use build::StopSetBuilder;
+pub use check::Check;
+pub use custom::{CriterionError, SchemaCheck, SchemaCompiler, SchemaMiss, StopCriterion, StopCx};
+pub use facts::{CriticFact, CriticWish, Forced, GateSet, OpaqueAnswer, StepError, StepFacts, Text, Usage};
 pub use first::{FirstStop, Firsts, Stopped, Tally};
 pub use line::LineFacts;
 pub use record::{EntryRule, RuleEntry, StopRules};
@@ -60,7 +60,6 @@ pub use rules::*;
 pub use spec::SpecError;
 pub use stats::{Below, Pause, Stats, Streak};
 pub use table::rules_table;
-pub use verdict::{Check, Evidence, Op, Reading, StopVerdict};
 
 use build::{Ask, Entry};
 
@@ -240,7 +239,7 @@ impl<S> Hearing<'_, S> {
     fn forced(&mut self, wanted: impl FnOnce(&Forced) -> bool) {
         let gate = self.gate;
         if let Some(end) = self.facts.forced.as_ref().filter(|end| end.gate == gate && wanted(end)) {
-            self.hit(end.code.as_str(), end.source, end.code.clone(), Reading::said(end.detail.clone()));
+            self.hit(end.code.as_str(), end.source.clone(), end.code.clone(), Reading::said(end.detail.clone()));
         }
     }
 
@@ -355,14 +354,14 @@ impl<S> Hearing<'_, S> {
         let mut hits = self.hits.into_iter();
         self.ruling.verdict = hits.next().map(|Hit { criterion, source, code, reading, from }| StopVerdict {
             criterion,
-            source,
             gate: Some(self.gate),
             step: self.stats.last_step,
-            stop_reason: code.stop_reason(source).to_owned(),
-            outcome: code.outcome(source),
+            stop_reason: code.stop_reason(&source).to_owned(),
+            outcome: code.outcome(&source),
+            limit_from: from.filter(|_| matches!(source, Source::Budget | Source::Policy)),
+            source,
             code,
             reading,
-            limit_from: from.filter(|_| source == Source::Budget || source == Source::Policy),
             also: hits.map(|hit| hit.criterion).collect(),
         });
         (self.ruling, self.answers)

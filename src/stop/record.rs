@@ -3,10 +3,9 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::budget::Budget;
-use super::code::Origin;
 use super::facts::GateSet;
 use super::rules::StopSpec;
+use crate::model::{Budget, Origin};
 
 /// A set of rules as it is written down.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

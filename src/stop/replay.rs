@@ -1,11 +1,11 @@
 //! What would these rules have done? The same fold and the same checks over recorded facts.
 
 use super::build::Ask;
-use super::code::{Origin, Source};
+use super::check::Check;
 use super::facts::{GateSet, StepFacts};
 use super::stats::Stats;
-use super::verdict::{Check, StopVerdict};
 use super::{StopSet, Unknown};
+use crate::model::{Origin, Source, StopVerdict};
 
 /// What rules say about a recorded run.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,7 +92,7 @@ impl<S> StopSet<S> {
                         answer.unwrap_or_else(|| Check::Unknown("its recorded answer".into()))
                     }
                 };
-                RuleReading { id: entry.id.clone(), source, limit_from: entry.from, check }
+                RuleReading { id: entry.id.clone(), source: source.clone(), limit_from: entry.from, check }
             })
         });
         budget.chain(rules).collect()

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::{Gate, StepError, StepFacts, Text, Usage};
+use super::facts::{StepError, StepFacts, Text, Usage};
 use super::text::clip;
 use super::text_hash;
-use super::verdict::Evidence;
+use crate::model::{Evidence, Gate};
 
 /// Of the failures in a row, the newest so many are kept as evidence.
 const MAX_FAILURES: usize = 8;

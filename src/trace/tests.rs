@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{EventLine, RunDir, RunEnd, RunInfo, RunReader, RunWriter};
 use crate::model::manifest::Layout;
-use crate::model::{Fate, Index, IssueKind};
+use crate::model::{Code, Fate, Index, IssueKind, Source, StopVerdict};
 
 const ALL: u64 = 1 << 40;
 
@@ -201,8 +201,7 @@ fn what_is_written_reads_back_without_an_issue() {
     }
     let end = RunEnd {
         ended_at: Some(START + 3_000_000),
-        outcome: "halted".to_owned(),
-        stop_reason: Some("critic_stop".to_owned()),
+        stop: Some(StopVerdict::outside(Source::Critic, Code::CriticStop, Some(2), "low")),
         final_result: Some("none".to_owned()),
         failures: vec![json!({"step_id": 1, "phase": "ACT", "category": "tool_error", "message": "m",
             "recoverable": true, "decision": "continue"})],

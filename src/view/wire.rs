@@ -9,7 +9,6 @@ use serde::Serialize;
 use crate::analysis::health;
 use crate::analysis::query::Ignored as IgnoredTerm;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::LimitFrom;
 use crate::error::{Error, causes};
 use crate::model::Index;
 
@@ -232,24 +231,17 @@ pub fn run_row(summary: &Summary) -> RunRow {
         run_id: summary.run_id.clone(),
         status: summary.status.clone(),
         liveness: summary.life.liveness.word(),
-        outcome: verdict.outcome.word(),
+        outcome: verdict.outcome.as_str(),
         mark: verdict.mark.word(),
         stop_reason: verdict.stop_reason.clone(),
         verdict: verdict.sentence.clone(),
         verdict_second: Some(verdict.second.clone()).filter(|second| !second.is_empty()),
-        certainty: verdict.certainty.word(),
+        certainty: verdict.certainty.as_str(),
         steps: summary.steps,
         events: summary.events,
         errors: summary.errors,
         max_steps: verdict.limit.map(|limit| limit.steps),
-        max_steps_from: verdict.limit.map(|limit| match limit.from {
-            LimitFrom::Task => "task",
-            LimitFrom::Engine => "engine",
-            LimitFrom::Cli => "cli",
-            LimitFrom::Default => "default",
-            LimitFrom::Inferred => "inferred",
-            LimitFrom::State => "state",
-        }),
+        max_steps_from: verdict.limit.map(|limit| limit.from.as_str()),
         tokens: summary.tokens,
         duration_ms: summary.duration_ms,
         last_score: summary.last_score,

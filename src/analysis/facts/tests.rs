@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::*;
-use crate::model::{Span, TraceFile};
+use crate::model::{Source, Span, TraceFile};
 use crate::stop::StopSet;
 use crate::trace::{RunDir, RunReader};
 
@@ -84,7 +84,7 @@ fn the_recorded_rules_over_what_was_read_give_the_recorded_verdict() {
         let again = again.map(|verdict| (verdict.criterion, verdict.code.to_string(), verdict.step));
         let stop = manifest.stop.as_ref();
         // Checks before the first step are no rules.
-        let stop = stop.filter(|stop| &*stop.source != "preflight");
+        let stop = stop.filter(|stop| stop.source != Source::Preflight);
         let recorded = stop.map(|stop| {
             (stop.criterion.to_string(), stop.code.to_string(), stop.step.map(|step| u64::try_from(step).unwrap()))
         });

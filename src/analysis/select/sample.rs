@@ -2,8 +2,8 @@
 
 use crate::analysis::life::{Basis, Life, Liveness, Outside};
 use crate::analysis::summary::{Summary, summary};
-use crate::analysis::verdict::{LimitFrom, Mark, Outcome, StepLimit};
-use crate::model::{Index, RunKey};
+use crate::analysis::verdict::{LimitFrom, Mark, StepLimit};
+use crate::model::{Index, Origin, Outcome, RunKey};
 
 /// A run that ended with `reason`, six steps of forty, one minute before second 1,000,000.
 pub(crate) fn run(key: &str, mark: Mark, reason: Option<&str>) -> Summary {
@@ -28,7 +28,7 @@ pub(crate) fn run(key: &str, mark: Mark, reason: Option<&str>) -> Summary {
     run.verdict.stop_reason = reason.map(str::to_owned);
     run.verdict.sentence = format!("{} for {}", mark.word(), reason.unwrap_or("no reason"));
     run.verdict.second = String::new();
-    run.verdict.limit = Some(StepLimit { steps: 40, from: LimitFrom::Task });
+    run.verdict.limit = Some(StepLimit { steps: 40, from: LimitFrom::SetBy(Origin::Task) });
     (run.steps, run.steps_now, run.events) = (6, 6, 80);
     run.duration_ms = Some(90_500.0);
     run.updated = Some(1_000_000_000_000 - 60_000_000);

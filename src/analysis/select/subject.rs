@@ -3,9 +3,9 @@
 use super::survey::{NO_MODEL, NO_STOP};
 use super::{INDEXING, Summary};
 use crate::analysis::query::{Field, NumberField, Query, Subject};
-use crate::analysis::verdict::{Mark, Outcome};
+use crate::analysis::verdict::Mark;
 use crate::model::index::Group;
-use crate::model::{CriticAction, Index, StepHead, Symbol};
+use crate::model::{CriticAction, Index, Outcome, StepHead, Symbol};
 
 /// A run, as far as its summary tells.
 ///
@@ -36,7 +36,7 @@ impl Subject for Summary {
                 own.into_iter().for_each(out);
             }
             Field::Outcome => {
-                out(self.verdict.outcome.word());
+                out(self.verdict.outcome.as_str());
                 mark_words(self, out);
             }
             Field::Stop => out(stop_word(self)),

@@ -37,7 +37,7 @@ fn run(name: &str, steps: u64, answered: bool, tokens: bool) -> (Summary, Record
     let record = Record { facts: (0..steps).map(step).collect(), ..Record::default() };
     let mut summary = blank(name);
     if answered {
-        summary.verdict.outcome = crate::analysis::verdict::Outcome::Completed;
+        summary.verdict.outcome = crate::model::Outcome::Completed;
     }
     (summary, record)
 }

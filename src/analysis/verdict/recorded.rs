@@ -1,37 +1,29 @@
 //! What does a recorded verdict say? One sentence for each code of our own engine; QitOS records no more than a reason.
 
-use super::{Facts, Mark, Outcome, duration, steps};
+use super::{Facts, Mark, duration, steps};
 use crate::analysis::format::count;
-use crate::model::{CriticAction, Index, RecordedStop};
-use crate::stop::{Code, Outcome as Ended, Source};
+use crate::model::{Code, CriticAction, Index, Origin, Outcome, Source, StopVerdict};
 
 /// The verdict that a run's files hold: the manifest's, else the END event's of the newest run in the directory.
-pub fn recorded(index: &Index) -> Option<&RecordedStop> {
+pub fn recorded(index: &Index) -> Option<&StopVerdict> {
     let manifest = index.manifest().get().and_then(|manifest| manifest.stop.as_deref());
     let end = || index.segment()?.end.as_ref()?.1.stop.as_deref();
     manifest.or_else(end)
 }
 
 /// What was compared with what, and who set it: `10 steps >= 10, set by the task`. `None` without two numbers.
-pub fn reading(stop: &RecordedStop) -> Option<String> {
-    let measured = amount(stop.measured?, &stop.unit);
-    let limit = match &*stop.unit {
-        "ms" => amount(stop.limit?, "ms"),
-        _ => number(stop.limit?),
+pub fn reading(stop: &StopVerdict) -> Option<String> {
+    let reading = &stop.reading;
+    let (measured, limit) = (amount(reading.measured()?, &reading.unit), reading.limit()?);
+    let limit = if reading.unit == "ms" { amount(limit, "ms") } else { number(limit) };
+    let by = match stop.limit_from {
+        None => "",
+        Some(Origin::Task) => ", set by the task",
+        Some(Origin::Engine) => ", set by the engine",
+        Some(Origin::Cli) => ", set by the command line",
+        Some(Origin::Default) => ", set by nobody, a default",
     };
-    let by = set_by(stop).map_or_else(String::new, |by| format!(", set by {by}"));
-    Some(format!("{measured} {} {limit}{by}", stop.op))
-}
-
-/// Who set the limit.
-fn set_by(stop: &RecordedStop) -> Option<&str> {
-    Some(match stop.limit_from.as_deref()? {
-        "task" => "the task",
-        "engine" => "the engine",
-        "cli" => "the command line",
-        "default" => "nobody, a default",
-        other => other,
-    })
+    Some(format!("{measured} {} {limit}{by}", reading.op?.as_str()))
 }
 
 fn number(value: f64) -> String {
@@ -50,28 +42,17 @@ pub fn amount(value: f64, unit: &str) -> String {
 }
 
 /// How the run came out, what ended it, and the sentence.
-pub(super) fn read(facts: &Facts<'_>, stop: &RecordedStop) -> (Outcome, Mark, String) {
-    let code = Code::from(&*stop.code);
-    let source = source(&stop.source);
-    let outcome = stop.outcome.as_deref().and_then(Outcome::parse);
-    let outcome = outcome.unwrap_or_else(|| code.outcome(source).into());
-    let mut sentence = said(facts, stop, &code, source, outcome);
-    if facts.answers() && outcome != Outcome::Completed {
+pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, Mark, String) {
+    let mut sentence = sentence(facts, stop);
+    if facts.answers() && stop.outcome != Outcome::Completed {
         sentence.push_str("; the answer was not accepted");
     }
-    let reason = stop.stop_reason.as_deref().unwrap_or_else(|| code.stop_reason(source));
-    sentence.push_str(&facts.asides(reason));
-    (outcome, mark(&code, outcome), sentence)
-}
-
-fn source(word: &str) -> Source {
-    let known = serde_json::Value::from(word);
-    // What a newer engine may say ended the run by a rule, as most runs do.
-    serde_json::from_value(known).unwrap_or(Source::Policy)
+    sentence.push_str(&facts.asides(&stop.stop_reason));
+    (stop.outcome, mark(&stop.code, stop.outcome), sentence)
 }
 
 /// The rules that were true at the same moment, as a sentence; empty for none.
-pub(super) fn also(stop: &RecordedStop) -> String {
+pub(super) fn also(stop: &StopVerdict) -> String {
     let name = |id: &str| match id {
         "budget.steps" => "the step budget was reached".to_owned(),
         "budget.time" => "the time budget was reached".to_owned(),
@@ -101,20 +82,22 @@ fn mark(code: &Code, outcome: Outcome) -> Mark {
     }
 }
 
-fn said(facts: &Facts<'_>, stop: &RecordedStop, code: &Code, source: Source, outcome: Outcome) -> String {
+fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
+    let detail = &*stop.reading.detail;
     let step = stop.step.map(|step| format!("step {step}"));
     let at = |word: &str| step.as_ref().map_or_else(String::new, |step| format!(" {word} {step}"));
-    let why = || if stop.detail.is_empty() { String::new() } else { format!(": {}", stop.detail) };
-    let not_started = |why: &str| match &*stop.detail {
+    let why = || if detail.is_empty() { String::new() } else { format!(": {detail}") };
+    let not_started = |why: &str| match detail {
         "" => format!("Not started: {why}"),
         detail => format!("Not started: {why} ({detail})"),
     };
-    let failed = |who: &str| match &*stop.detail {
+    let failed = |who: &str| match detail {
         "" => format!("Ended by an error{}: {who} failed", at("after")),
         detail => format!("Ended by an error{}: {detail}", at("after")),
     };
-    let many = |one: &str| stop.measured.map_or_else(|| "too many".to_owned(), |measured| amount(measured, one));
-    match code {
+    let measured = stop.reading.measured();
+    let many = |one: &str| measured.map_or_else(|| "too many".to_owned(), |measured| amount(measured, one));
+    match &stop.code {
         Code::Final => format!("Answered{}", at("at")),
         Code::Keyword | Code::FinalResult => format!("Answered{}{}", at("at"), why()),
         Code::StructuredOutput => format!("Answered{} with the JSON that was asked for", at("at")),
@@ -129,7 +112,7 @@ fn said(facts: &Facts<'_>, stop: &RecordedStop, code: &Code, source: Source, out
         Code::MaxRuntime => limit("Time limit reached", stop),
         Code::Timeout => limit("Timeout", stop),
         Code::LoopDetection => format!("The model repeated itself: {} in a row", many("equal texts")),
-        Code::Stagnation => match stop.measured {
+        Code::Stagnation => match measured {
             Some(idle) => format!("State unchanged for {} in a row", steps(idle as usize)),
             None => "State unchanged for too long".to_owned(),
         },
@@ -144,7 +127,7 @@ fn said(facts: &Facts<'_>, stop: &RecordedStop, code: &Code, source: Source, out
         Code::InvalidRegex => format!("Stopped by a rule that cannot be used{}", why()),
         Code::CriterionError => failed("a rule or a critic"),
         Code::HookFailed => failed("a hook"),
-        Code::EnvFailed if source == Source::Preflight => not_started("the environment failed"),
+        Code::EnvFailed if stop.source == Source::Preflight => not_started("the environment failed"),
         Code::EnvFailed => failed("the environment"),
         Code::RecoveryExhausted if facts.has_error() => facts.error(),
         Code::RecoveryExhausted => failed("a step"),
@@ -159,27 +142,22 @@ fn said(facts: &Facts<'_>, stop: &RecordedStop, code: &Code, source: Source, out
         }
         Code::CancelledImmediate => format!("Cancelled at once{}", at("in")),
         Code::CancelledAfterStep => format!("Cancelled{}", at("after")),
-        Code::Custom(name) if outcome == Outcome::Completed => format!("Answered{}, by {name}{}", at("at"), why()),
+        Code::Custom(name) if stop.outcome == Outcome::Completed => format!("Answered{}, by {name}{}", at("at"), why()),
         Code::Custom(name) => format!("Stopped by {name}{}{}", at("after"), why()),
     }
 }
 
 /// "Step budget used up: 10 of 10 steps"; who set the limit stands in the table of rules.
-fn limit(what: &str, stop: &RecordedStop) -> String {
+fn limit(what: &str, stop: &StopVerdict) -> String {
     let early = if stop.step.is_none() { ", before the first step" } else { "" };
-    let compared = match (stop.measured, stop.limit) {
-        (Some(measured), Some(limit)) if &*stop.unit == "ms" => {
+    let reading = &stop.reading;
+    let compared = match (reading.measured(), reading.limit()) {
+        (Some(measured), Some(limit)) if reading.unit == "ms" => {
             format!(": {}, limit {}", amount(measured, "ms"), amount(limit, "ms"))
         }
-        (Some(measured), Some(limit)) => format!(": {} of {}", number(measured), amount(limit, &stop.unit)),
-        _ if stop.detail.is_empty() => String::new(),
-        _ => format!(": {}", stop.detail),
+        (Some(measured), Some(limit)) => format!(": {} of {}", number(measured), amount(limit, &reading.unit)),
+        _ if reading.detail.is_empty() => String::new(),
+        _ => format!(": {}", reading.detail),
     };
     format!("{what}{compared}{early}")
-}
-
-impl From<Ended> for Outcome {
-    fn from(ended: Ended) -> Self {
-        Outcome::parse(ended.as_str()).unwrap_or(Outcome::Unknown)
-    }
 }

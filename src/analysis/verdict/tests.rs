@@ -107,19 +107,19 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
 /// Every code has words of its own, and a class that fits its outcome.
 #[test]
 fn every_code_reads_as_a_sentence() {
-    use crate::stop::{Code, Source};
+    use crate::model::{Code, Source};
     let mut table = String::new();
     for code in Code::KNOWN.iter().cloned().chain([Code::from("mine")]) {
         let source = if code == Code::AgentFailed { Source::Error } else { Source::Policy };
-        let outcome = code.outcome(source);
+        let outcome = code.outcome(&source);
         let stop = format!(
             r#"{{"code": "{code}", "criterion": "c", "source": "policy", "step": 0, "outcome": "{}",
             "stop_reason": "{}", "detail": "why", "measured": 3, "limit": 3, "unit": "things"}}"#,
             outcome.as_str(),
-            code.stop_reason(source)
+            code.stop_reason(&source)
         );
         let verdict = recorded_as("act", &stop);
-        assert_eq!(verdict.outcome.word(), outcome.as_str(), "{code}");
+        assert_eq!(verdict.outcome.as_str(), outcome.as_str(), "{code}");
         table.push_str(&format!("{}: {}\n", verdict.mark.word(), verdict.sentence));
     }
     insta::assert_snapshot!(table, @r"
@@ -178,7 +178,10 @@ fn the_limit_that_held_is_the_recorded_one() {
         let limit = judged(&[STEP_0], &[OPENS_0], Some(&text)).limit.unwrap();
         (limit.steps, limit.from)
     };
-    assert_eq!(manifest("null"), (4, LimitFrom::Task));
-    assert_eq!(manifest(r#"{"budget": {"steps": {"limit": 10, "from": "default"}}}"#), (10, LimitFrom::Default));
-    assert_eq!(manifest(r#"{"budget": {"steps": 7}}"#), (7, LimitFrom::Engine));
+    assert_eq!(manifest("null"), (4, LimitFrom::SetBy(Origin::Task)));
+    assert_eq!(
+        manifest(r#"{"budget": {"steps": {"limit": 10, "from": "default"}}}"#),
+        (10, LimitFrom::SetBy(Origin::Default))
+    );
+    assert_eq!(manifest(r#"{"budget": {"steps": 7}}"#), (7, LimitFrom::SetBy(Origin::Engine)));
 }

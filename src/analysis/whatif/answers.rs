@@ -7,9 +7,9 @@ use std::fmt;
 use super::{Found, Question, RuleResult, headline, nothing, switched_off, told};
 use crate::analysis::facts::{Depth, Record, record};
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::{Outcome, recorded};
-use crate::model::{Index, Lines};
-use crate::stop::{BUDGETS, BudgetRow, Code, EntryRule, Gate, StopRules, StopSet, StopSpec};
+use crate::analysis::verdict::recorded;
+use crate::model::{Index, Lines, Outcome};
+use crate::stop::{BUDGETS, BudgetRow, EntryRule, StopRules, StopSet, StopSpec};
 
 /// What rules say about one run.
 #[derive(Debug, Clone)]
@@ -141,11 +141,10 @@ fn rule_of(id: &str, rules: &StopRules) -> Option<Rule> {
 fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<Answer> {
     let stop = recorded(index);
     let name = stop.map(|stop| stop.code.to_string()).or_else(|| summary.verdict.stop_reason.clone())?;
-    let detail = stop.map(|stop| stop.detail.to_string()).filter(|detail| !detail.is_empty());
-    let gate = stop.and_then(|stop| Gate::ALL.into_iter().find(|gate| Some(gate.as_str()) == stop.gate.as_deref()));
+    let detail = stop.map(|stop| stop.reading.detail.to_string()).filter(|detail| !detail.is_empty());
     let said = RuleResult {
-        gate,
-        code: stop.map(|stop| Code::from(&*stop.code)),
+        gate: stop.and_then(|stop| stop.gate),
+        code: stop.map(|stop| stop.code.clone()),
         detail: detail.unwrap_or_else(|| summary.verdict.sentence.clone()),
         ..nothing()
     };
@@ -179,9 +178,8 @@ mod tests {
             };
             let ended: Vec<_> = told.rules.iter().filter(|answer| answer.ended).collect();
             assert_eq!(ended.len(), 1, "{}: {ended:?}", path.display());
-            let step = stop.step.and_then(|step| u64::try_from(step).ok());
-            assert_eq!((ended[0].result.found, ended[0].result.step), (Found::Same, step), "{}", path.display());
-            assert_eq!(ended[0].result.code.as_ref().map(Code::as_str), Some(&*stop.code), "{}", path.display());
+            assert_eq!((ended[0].result.found, ended[0].result.step), (Found::Same, stop.step), "{}", path.display());
+            assert_eq!(ended[0].result.code.as_ref(), Some(&stop.code), "{}", path.display());
             by_rule += usize::from(!matches!(ended[0].rule, Rule::Ending(_)));
             let early = told.rules.iter().filter(|answer| answer.result.found == Found::Earlier);
             assert_eq!(early.count(), 0, "none of its rules would have ended {} earlier", path.display());

@@ -4,8 +4,8 @@ use super::{Found, RuleResult, together};
 use crate::analysis::facts::Record;
 use crate::analysis::format::counted;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::Outcome;
 use crate::model::Index;
+use crate::model::Outcome;
 
 pub(super) fn headline(
     results: &[RuleResult],

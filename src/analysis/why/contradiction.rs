@@ -2,8 +2,8 @@
 
 use crate::analysis::life::Liveness;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::{Outcome, newest_run, recorded};
-use crate::model::{Index, RecordedStop, StopReason};
+use crate::analysis::verdict::{newest_run, recorded};
+use crate::model::{Index, Outcome, StopReason, StopVerdict};
 
 /// The contradictions, the gravest first.
 pub(super) fn contradictions(summary: &Summary, index: &Index) -> Vec<String> {
@@ -55,7 +55,7 @@ fn of_the_ends(summary: &Summary, index: &Index, found: &mut Vec<String>) {
     if let (Some(told), Some(kept)) = (end.stop.as_deref(), manifest.and_then(|manifest| manifest.stop.as_deref()))
         && told != kept
     {
-        let said = |stop: &RecordedStop| match stop.step {
+        let said = |stop: &StopVerdict| match stop.step {
             Some(step) => format!("{} by {} after step {step}", stop.code, stop.criterion),
             None => format!("{} by {}", stop.code, stop.criterion),
         };
@@ -69,7 +69,7 @@ fn of_the_ends(summary: &Summary, index: &Index, found: &mut Vec<String>) {
 
 /// What the recorded verdict says, against the steps.
 fn of_the_verdict(index: &Index, found: &mut Vec<String>) {
-    let Some(named) = recorded(index).and_then(|stop| stop.step) else { return };
+    let Some(named) = recorded(index).and_then(StopVerdict::step_id) else { return };
     let ran = newest_run(index).any(|(_, step)| step.step_id == Some(named))
         || index.groups().iter().any(|group| group.step_id == Some(named));
     if !ran && !index.is_partial() {

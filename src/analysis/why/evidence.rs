@@ -7,7 +7,7 @@ use crate::analysis::life::{Basis, Liveness};
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{Mark, newest_run, reading, recorded, under_way};
 use crate::model::event::StopNote;
-use crate::model::{CriticAction, Index};
+use crate::model::{CriticAction, Index, Source};
 
 /// At most this many pieces of evidence are given.
 const MAX_EVIDENCE: usize = 6;
@@ -47,15 +47,15 @@ fn from_chain(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
 fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     let Some(stop) = recorded(index).filter(|_| !summary.life.liveness.may_grow()) else { return };
     let event = index.segment().and_then(|segment| segment.end.as_ref()).map(|(event, ..)| *event);
-    let by = if stop.criterion == stop.code { String::new() } else { format!(" ({})", stop.code) };
-    let compared = reading(stop).or_else(|| Some(stop.detail.to_string()).filter(|detail| !detail.is_empty()));
+    let by = if stop.criterion == stop.code.as_str() { String::new() } else { format!(" ({})", stop.code) };
+    let compared = reading(stop).or_else(|| Some(stop.reading.detail.to_string()).filter(|detail| !detail.is_empty()));
     let compared = compared.map_or_else(String::new, |words| format!(": {words}"));
     // What is no rule has a name that says what it is: `decision`, `critic[0]`, `recovery`.
-    let rule = matches!(&*stop.source, "budget" | "policy" | "completion");
+    let rule = matches!(stop.source, Source::Budget | Source::Policy | Source::Completion);
     let text = format!("Ended by {}{}{by}{compared}", if rule { "the rule " } else { "" }, stop.criterion);
     evidence.push(Evidence { event, ..Evidence::at(Kind::Rule, summary.verdict.step, text) });
-    if let Some((from, to)) = stop.rests_on.filter(|(from, to)| from < to) {
-        let place = |id| index.steps().iter().rposition(|step| step.step_id == Some(id));
+    if let Some((from, to)) = stop.reading.steps().filter(|(from, to)| from < to) {
+        let place = |id| index.steps().iter().rposition(|step| step.step_id == i64::try_from(id).ok());
         let text = format!("It rests on steps {from} to {to}");
         evidence.push(Evidence { last_step: place(to), ..Evidence::at(Kind::Rule, place(from), text) });
     }
@@ -72,7 +72,7 @@ fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
             .filter(|id| end.stop.is_none() && !ran(*id))
             .map_or_else(String::new, |id| format!(" and names step {id}, which never ran"));
         // Its verdict stands above; what else it says is worth a line only where it says something else.
-        let told = end.stop.as_ref().is_some_and(|stop| stop.stop_reason == end.reason);
+        let told = end.stop.as_ref().is_some_and(|stop| Some(&*stop.stop_reason) == end.reason.as_deref());
         let well = if *ok { "" } else { ", not ok" };
         if !told {
             add(Kind::End, *event, format!("The END event says {reason}{well}{never}"));
@@ -81,7 +81,8 @@ fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
             add(Kind::Error, *event, format!("Preflight: {issue}"));
         }
     }
-    let ended_as = |stop: &StopNote| recorded(index).is_some_and(|ended| ended.stop_reason == stop.reason);
+    let ended_as =
+        |stop: &StopNote| recorded(index).is_some_and(|ended| Some(&*ended.stop_reason) == stop.reason.as_deref());
     if let Some((event, stop)) = segment.stop.as_ref().filter(|(_, stop)| !ended_as(stop)) {
         let reason = stop.reason.as_deref().unwrap_or("no reason");
         let detail = stop.detail.as_deref().map_or_else(String::new, |detail| format!(": {detail}"));

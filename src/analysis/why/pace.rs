@@ -18,11 +18,12 @@ pub(super) fn pace(summary: &Summary, index: &Index, rules: &[Rule]) -> Option<S
     let mut parts = Vec::new();
     let mut first: Option<(f64, &Rule)> = None;
     for wanted in [Counts::Steps, Counts::Tokens, Counts::Time] {
-        let left = |rule: &Rule| Some(rule.headroom()? / (rule.measured? / steps));
+        let left = |rule: &Rule| Some(rule.reading.headroom()? / (rule.reading.measured()? / steps));
         let held = rules.iter().filter(|rule| rule.result == Standing::Held && counts(&rule.kind) == wanted);
         let usable = held.filter_map(|rule| Some((left(rule).filter(|left| left.is_finite())?, rule)));
         let Some((left, rule)) = usable.min_by(|(a, _), (b, _)| a.total_cmp(b)) else { continue };
-        let (measured, limit) = (rule.measured.unwrap_or_default() as u64, rule.limit.unwrap_or_default() as u64);
+        let number = |number: Option<f64>| number.unwrap_or_default() as u64;
+        let (measured, limit) = (number(rule.reading.measured()), number(rule.reading.limit()));
         parts.push(match wanted {
             Counts::Steps => format!("{} of {}", count(measured), counted(limit as usize, "step")),
             Counts::Tokens => format!("{} of the tokens", percent(measured, limit)),
@@ -49,11 +50,11 @@ pub(super) fn pace(summary: &Summary, index: &Index, rules: &[Rule]) -> Option<S
 mod tests {
     use super::*;
     use crate::analysis::life::{Life, Liveness};
+    use crate::model::{Op, Reading};
 
-    fn rule(kind: &str, measured: f64, limit: f64) -> Rule {
-        let result = Standing::Held;
-        let (measured, limit) = (Some(measured), Some(limit));
-        Rule { kind: kind.to_owned(), result, measured, limit, op: ">=".to_owned(), ..Rule::default() }
+    fn rule(kind: &str, measured: u64, limit: u64) -> Rule {
+        let reading = Reading::compare(measured, Op::AtLeast, limit, "");
+        Rule { kind: kind.to_owned(), result: Standing::Held, reading, ..Rule::default() }
     }
 
     fn said(steps: usize, liveness: Liveness, rules: &[Rule]) -> Option<String> {
@@ -66,28 +67,28 @@ mod tests {
 
     #[test]
     fn the_limit_that_comes_first_at_this_pace_is_named() {
-        let rules = [rule("budget_steps", 9.0, 14.0), rule("budget_tokens", 6_100.0, 9_000.0)];
+        let rules = [rule("budget_steps", 9, 14), rule("budget_tokens", 6_100, 9_000)];
         assert_eq!(
             said(9, Liveness::Running, &rules).unwrap(),
             "9 of 14 steps, 68 % of the tokens; at this pace the token budget ends it in about 5 steps (estimate)"
         );
-        let few = [rule("budget_steps", 9.0, 14.0), rule("budget_tokens", 10.0, 9_000.0)];
+        let few = [rule("budget_steps", 9, 14), rule("budget_tokens", 10, 9_000)];
         assert_eq!(
             said(9, Liveness::Running, &few).unwrap(),
             "9 of 14 steps, <1 % of the tokens; the step budget ends it in 5 steps at the latest"
         );
-        let spent = [rule("budget_steps", 3.0, 3.0)];
+        let spent = [rule("budget_steps", 3, 3)];
         assert_eq!(said(3, Liveness::Stalled, &spent).unwrap(), "3 of 3 steps; the step budget is reached");
     }
 
     #[test]
     fn nothing_is_guessed_without_a_step_or_a_limit_or_after_the_end() {
-        let rules = [rule("budget_steps", 9.0, 14.0)];
+        let rules = [rule("budget_steps", 9, 14)];
         assert_eq!(said(0, Liveness::Running, &rules), None);
         assert_eq!(said(9, Liveness::Finished, &rules), None);
-        let unknown = Rule { result: Standing::Unknown, limit: None, ..rule("budget_steps", 9.0, 0.0) };
+        let unknown = Rule { result: Standing::Unknown, ..rule("budget_steps", 9, 0) };
         assert_eq!(said(9, Liveness::Running, &[unknown]), None);
         // Nothing was used yet, so there is no pace to speak of.
-        assert_eq!(said(9, Liveness::Running, &[rule("budget_tokens", 0.0, 100.0)]), None);
+        assert_eq!(said(9, Liveness::Running, &[rule("budget_tokens", 0, 100)]), None);
     }
 }

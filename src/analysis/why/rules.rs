@@ -4,9 +4,9 @@
 
 use crate::analysis::format::{self, count};
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict;
+use crate::analysis::verdict::{self, LimitFrom};
 use crate::model::manifest::Layout;
-use crate::model::{Index, Lines, RecordedStop};
+use crate::model::{Index, Lines, Op, Reading, StopVerdict};
 use crate::stop;
 
 mod inferred;
@@ -23,20 +23,14 @@ pub struct Rule {
     pub result: Standing,
     /// Whether it was true at the same moment without being what ended the run.
     pub also: bool,
-    /// The number measured.
-    pub measured: Option<f64>,
-    /// The limit.
-    pub limit: Option<f64>,
-    /// The rule is true where `measured op limit`; empty without a comparison.
-    pub op: String,
-    /// The unit of both numbers.
-    pub unit: String,
-    /// Who set the limit: `task`, `engine`, `cli`, `default`, or `inferred` from where it ended the run.
-    pub limit_from: Option<String>,
+    /// What it measured, against which limit.
+    pub reading: Reading,
+    /// How the limit is known.
+    pub limit_from: Option<LimitFrom>,
     /// A few words: why it is off, what is not recorded, what it saw; empty for none.
     pub note: String,
     /// What is recorded of its verdict, where it is the one that ended the run.
-    pub stop: Option<Box<RecordedStop>>,
+    pub stop: Option<Box<StopVerdict>>,
 }
 
 /// How a rule stood.
@@ -66,17 +60,12 @@ impl Standing {
 }
 
 impl Rule {
-    /// How far the measured number is from the limit, zero or less where it is beyond it.
-    pub fn headroom(&self) -> Option<f64> {
-        let (measured, limit) = (self.measured?, self.limit?);
-        Some(if self.op == "<" { measured - limit } else { limit - measured })
-    }
-
     /// Which share of the limit is used, from 0 to 1.
     pub fn share(&self) -> Option<f64> {
-        let (measured, limit) = (self.measured?, self.limit?);
+        let (measured, limit) = (self.reading.measured()?, self.reading.limit()?);
         // What must not fall below a mark starts at the top of the scale.
-        let (used, of) = if self.op == "<" { (1.0 - measured, 1.0 - limit) } else { (measured, limit) };
+        let (used, of) =
+            if self.reading.op == Some(Op::Below) { (1.0 - measured, 1.0 - limit) } else { (measured, limit) };
         let share = if of > 0.0 { used / of } else { f64::from(u8::from(used >= of)) };
         Some(share.clamp(0.0, 1.0))
     }
@@ -119,7 +108,7 @@ impl Rule {
 
     /// A number of this rule as a person reads it; with `short`, without the unit that the name implies.
     pub fn amount(&self, value: f64, short: bool) -> String {
-        match &*self.unit {
+        match &*self.reading.unit {
             "ms" => format::millis(value),
             "score" => format::score(value),
             _ if value < 0.0 || value.fract() != 0.0 => value.to_string(),
@@ -136,7 +125,7 @@ impl Rule {
             Standing::Fired => "fired".to_owned(),
             Standing::Held if self.also && ended => "also true".to_owned(),
             Standing::Held if ended => "not fired".to_owned(),
-            Standing::Held => match self.headroom() {
+            Standing::Held => match self.reading.headroom() {
                 Some(left) if left <= 0.0 => "none left".to_owned(),
                 Some(left) => format!("{} left", self.amount(left, true)),
                 None => "not fired".to_owned(),

@@ -205,7 +205,7 @@ proptest! {
         prop_assert_eq!(fired.len(), 1);
         let named = if recorded.criterion.starts_with("critic[") { "critics" } else { &recorded.criterion };
         prop_assert_eq!(&*fired[0].id, named);
-        prop_assert_eq!(summary.verdict.outcome.word(), recorded.outcome.as_str());
+        prop_assert_eq!(summary.verdict.outcome.as_str(), recorded.outcome.as_str());
         let read = files.record(Depth::Texts);
         let entries = read.rules.iter().flat_map(|rules| rules.completion.iter().chain(&rules.policies));
         for entry in entries {

@@ -2,12 +2,6 @@
 
 use super::*;
 
-use super::{AFTER_STEP, Amount, Compiler, Condition, Field, FieldGroup, Input, Row, Rule, Scale, off_at_zero};
-use crate::stop::facts::{GateSet, StepFacts};
-use crate::stop::spec::SpecError;
-use crate::stop::stats::Stats;
-use crate::stop::verdict::{Check, Op};
-
 /// Ends after so many failed steps in a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -2,12 +2,6 @@
 
 use super::*;
 
-use super::{AFTER_DECIDE, Amount, Compiler, Condition, Field, FieldGroup, Input, Reads, Row, Rule, Scale};
-use crate::stop::facts::{GateSet, StepFacts};
-use crate::stop::spec::SpecError;
-use crate::stop::stats::Stats;
-use crate::stop::verdict::{Check, Evidence, Op};
-
 /// Ends when the model says the same again and again; steps without text are skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

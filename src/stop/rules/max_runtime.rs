@@ -2,14 +2,6 @@
 
 use super::*;
 
-use super::{
-    AFTER_STEP, Amount, Compiler, Condition, Counts, Field, FieldGroup, Input, Row, Rule, Scale, measure, off_at_zero,
-};
-use crate::stop::facts::{GateSet, StepFacts};
-use crate::stop::spec::SpecError;
-use crate::stop::stats::Stats;
-use crate::stop::verdict::{Check, Op};
-
 /// Ends when a step is over at this time or later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,8 +1,8 @@
 //! What does a limit measure? The comparisons that a rule and the budget share, each under its own code.
 
-use crate::stop::code::Code;
+use crate::model::{Code, Evidence, Op, Reading};
+use crate::stop::check::Check;
 use crate::stop::stats::Stats;
-use crate::stop::verdict::{Check, Evidence, Op, Reading};
 
 /// A limit on completed steps.
 pub(in crate::stop) fn steps(code: &str, stats: &Stats, limit: u64) -> Check {

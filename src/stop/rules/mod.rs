@@ -25,13 +25,13 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::code::Code;
+use super::check::Check;
 use super::custom::SchemaCompiler;
-use super::facts::{Gate, GateSet, StepFacts};
+use super::facts::{GateSet, StepFacts};
 use super::record::RuleEntry;
 use super::spec::{Args, SpecError};
 use super::stats::Stats;
-use super::verdict::{Check, Evidence, Op, Reading};
+use crate::model::{Code, Evidence, Gate, Op, Reading};
 
 /// Declares the rules, each by its type in its module: the enum of all of them, and the table of their rows.
 macro_rules! rules {

@@ -2,12 +2,6 @@
 
 use super::*;
 
-use super::{AFTER_STEP, Amount, Compiler, Condition, Field, FieldGroup, Input, Row, Rule, Scale, off_at_zero};
-use crate::stop::facts::{GateSet, StepFacts};
-use crate::stop::spec::SpecError;
-use crate::stop::stats::Stats;
-use crate::stop::verdict::{Check, Evidence, Op};
-
 /// Ends when the state does not change.
 ///
 /// Counts the steps that changed nothing, as QitOS does: with a limit of 3 the fourth equal state stops.

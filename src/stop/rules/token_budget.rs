@@ -2,14 +2,6 @@
 
 use super::*;
 
-use super::{
-    AFTER_DECIDE, Amount, Compiler, Condition, Counts, Field, FieldGroup, Input, Row, Rule, Scale, measure, off_at_zero,
-};
-use crate::stop::facts::{GateSet, StepFacts};
-use crate::stop::spec::SpecError;
-use crate::stop::stats::Stats;
-use crate::stop::verdict::{Check, Op};
-
 /// Ends when more tokens were used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

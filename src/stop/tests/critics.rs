@@ -33,7 +33,7 @@ fn case_15_a_step_that_is_not_recovered_ends_the_run_and_its_answer_is_not_accep
     assert_eq!(run(&[], std::slice::from_ref(&lost)).code(), "none", "recovered, but no answer");
     lost.error.as_mut().expect("there is one").recovered = false;
     let run = run(&[], &[lost]);
-    assert_eq!((run.code(), run.verdict().source), ("recovery_exhausted", Source::Recovery));
+    assert_eq!((run.code(), run.verdict().source.as_str()), ("recovery_exhausted", "recovery"));
     assert_eq!(run.verdict().stop_reason, "unrecoverable_error");
 }
 
@@ -153,7 +153,7 @@ fn case_18_groups_of_completion_rules_accept() {
     let both = r#"{"type":"all_of","of":[{"type":"keyword","keyword":"DONE"},{"type":"structured_output"}]}"#;
     assert_eq!(run(&[both], &[answer(0, "DONE")]).code(), "none");
     let accepted = run(&[both], &[answer(0, "\"DONE\"")]);
-    assert_eq!((accepted.code(), accepted.verdict().source), ("keyword", Source::Completion));
+    assert_eq!((accepted.code(), accepted.verdict().source.as_str()), ("keyword", "completion"));
     let misplaced = StopSet::<()>::builder().accept(MaxSteps { steps: 1 }).build();
     assert_eq!(
         misplaced.expect_err("a limit accepts nothing").to_string(),

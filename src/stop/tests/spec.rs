@@ -97,16 +97,16 @@ fn a_file_of_rules_reads_short_and_writes_whole() {
 fn case_26_every_code_maps_to_a_reason_that_is_known() {
     for code in Code::KNOWN {
         assert_eq!(Code::from(code.as_str()), *code);
-        assert_ne!(code.known_reason(Source::Policy), StopReason::Other, "{code}");
-        assert_ne!(code.known_reason(Source::Policy), StopReason::MaxSteps, "QitOS writes budget_steps");
+        assert_ne!(code.known_reason(&Source::Policy), StopReason::Other, "{code}");
+        assert_ne!(code.known_reason(&Source::Policy), StopReason::MaxSteps, "QitOS writes budget_steps");
     }
     let custom = Code::from("my rule");
     assert_eq!(
-        (custom.stop_reason(Source::Completion), custom.outcome(Source::Completion)),
+        (custom.stop_reason(&Source::Completion), custom.outcome(&Source::Completion)),
         ("success", Outcome::Completed)
     );
     assert_eq!(
-        (custom.stop_reason(Source::Policy), custom.outcome(Source::Policy)),
+        (custom.stop_reason(&Source::Policy), custom.outcome(&Source::Policy)),
         ("agent_condition", Outcome::Halted)
     );
 }

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::model::{Outcome, StopVerdict};
+
 /// What is known when a run begins. What is `None`, `Null` or empty is written as unknown.
 #[derive(Debug, Clone, Default)]
 pub struct RunInfo {
@@ -49,10 +51,8 @@ pub struct RunInfo {
 pub struct RunEnd {
     /// When it ended, in microseconds since the epoch; the time of the last line where it is not given.
     pub ended_at: Option<i64>,
-    /// The outcome's word: `completed`, `truncated`, `halted`, `failed` or `cancelled`.
-    pub outcome: String,
-    /// The stop reason in the words that QitOS uses.
-    pub stop_reason: Option<String>,
+    /// Why it ended.
+    pub stop: Option<StopVerdict>,
     /// The answer.
     pub final_result: Option<String>,
     /// The failures that reached the recovery policy.
@@ -65,16 +65,14 @@ pub struct RunEnd {
     pub cost: Option<f64>,
     /// How the task came out.
     pub task_result: Value,
-    /// The verdict that ended the run.
-    pub stop: Value,
 }
 
 impl RunEnd {
     /// The manifest's status: QitOS calls every end `completed` that is no error and was not asked for from outside.
     fn status(&self) -> &'static str {
-        match self.outcome.as_str() {
-            "failed" => "failed",
-            "cancelled" => "stopped",
+        match self.stop.as_ref().map(|stop| stop.outcome) {
+            Some(Outcome::Failed) => "failed",
+            Some(Outcome::Cancelled) => "stopped",
             _ => "completed",
         }
     }
@@ -119,7 +117,8 @@ pub(super) struct ManifestText<'a> {
     host: Option<&'a str>,
     stop_rules: &'a Value,
     resumed_from: &'a Value,
-    stop: &'a Value,
+    /// With its keys in the order of the alphabet, as in all manifests written so far.
+    stop: Option<Value>,
 }
 
 #[derive(Debug, Serialize)]
@@ -159,7 +158,8 @@ impl<'a> ManifestText<'a> {
     pub(super) fn new(now: Now<'a>, info: &'a RunInfo, end: Option<&'a RunEnd>) -> Self {
         const UNKNOWN: &str = "unknown";
         const NULL: &Value = &Value::Null;
-        let stop_reason = end.and_then(|end| end.stop_reason.as_deref());
+        let stop = end.and_then(|end| end.stop.as_ref());
+        let stop_reason = stop.map(|stop| &*stop.stop_reason);
         let token_usage = end.and_then(|end| end.token_usage);
         let latency_seconds = end.and_then(|end| end.latency_seconds);
         let cost = end.and_then(|end| end.cost);
@@ -216,7 +216,7 @@ impl<'a> ManifestText<'a> {
             host: info.host.as_deref(),
             stop_rules: &info.stop_rules,
             resumed_from: &info.resumed_from,
-            stop: end.map_or(NULL, |end| &end.stop),
+            stop: stop.and_then(|stop| serde_json::to_value(stop).ok()),
         }
     }
 }

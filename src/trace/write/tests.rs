@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::error::causes;
+use crate::model::{Code, Source, StopVerdict};
 
 /// 2026-11-22T00:57:00Z
 const START: i64 = 1_795_309_020_000_000;
@@ -242,18 +243,22 @@ fn the_manifest_is_refreshed_once_a_second_of_the_lines_time() {
     assert_eq!(seen(&writer), at(2, 4, "32.600000"));
 }
 
+fn ended(code: Code) -> Option<StopVerdict> {
+    Some(StopVerdict::outside(Source::Policy, code, None, ""))
+}
+
 #[test]
 fn the_status_follows_the_outcome() {
-    for (outcome, status) in [
-        ("completed", "completed"),
-        ("truncated", "completed"),
-        ("halted", "completed"),
-        ("failed", "failed"),
-        ("cancelled", "stopped"),
+    for (code, status) in [
+        (Code::Final, "completed"),
+        (Code::MaxSteps, "completed"),
+        (Code::Stagnation, "completed"),
+        (Code::AgentFailed, "failed"),
+        (Code::CancelledAfterStep, "stopped"),
     ] {
         let root = tempfile::tempdir().unwrap();
         let mut writer = begun(root.path());
-        writer.finish(RunEnd { outcome: outcome.to_owned(), ..RunEnd::default() }).unwrap();
+        writer.finish(RunEnd { stop: ended(code), ..RunEnd::default() }).unwrap();
         assert_eq!(manifest(&writer)["status"], status);
     }
 }
@@ -350,7 +355,7 @@ fn fill(disk: &Path) {
     let end =
         EventLine { phase: "END", stage: "", ok: false, ..event(steps, START, json!({"stop": "x".repeat(9_000)})) };
     writer.event(&end).unwrap();
-    let failed = RunEnd { outcome: "failed".to_owned(), task_result: json!("x".repeat(9_000)), ..RunEnd::default() };
+    let failed = RunEnd { stop: ended(Code::AgentFailed), task_result: json!("x".repeat(9_000)), ..RunEnd::default() };
     writer.finish(failed).unwrap();
     let manifest = manifest(&writer);
     assert_eq!((&manifest["status"], &manifest["step_count"]), (&json!("failed"), &json!(steps)));

@@ -48,7 +48,7 @@ pub fn manifest_tab(lens: &Lens<'_>) -> ManifestTab {
 fn rule_rows(lens: &Lens<'_>, rules: &Json<'_>) -> Vec<RuleRow> {
     let fired = |id: &str| match recorded(lens.index) {
         Some(stop) if &*stop.criterion == id => "ended the run",
-        Some(stop) if stop.also.iter().any(|also| &**also == id) => "true at the same moment",
+        Some(stop) if stop.also.iter().any(|also| also == id) => "true at the same moment",
         _ => "",
     };
     let from = |entry: &Json<'_>| entry.get("from").and_then(Json::as_str).unwrap_or("engine").into();

@@ -1,8 +1,8 @@
 //! What do the files of a run themselves say about its end? Words as recorded, beside the board's explanation.
 
 use super::Lens;
-use crate::analysis::verdict::{reading, recorded};
-use crate::model::{CriticAction, Manifest, RecordedStop};
+use crate::analysis::verdict::{LimitFrom, reading, recorded};
+use crate::model::{CriticAction, Gate, Manifest, Origin, StopVerdict};
 use crate::view::run::{Failure, LastWord, TraceSays};
 use crate::view::sign::{Fact, Link, Phrase, Sign};
 use crate::view::svg::Axis;
@@ -17,13 +17,12 @@ pub(super) fn says(lens: &Lens<'_>) -> TraceSays {
     let mut add = |term: &str, says: Option<Phrase>| facts.extend(says.map(|says| Fact::new(term, says)));
     let code = |text: &str| Phrase::new().code(text);
     let step_limit = lens.summary.verdict.limit.map(|limit| {
-        use crate::analysis::verdict::LimitFrom;
         let from = match limit.from {
-            LimitFrom::Task => "set by the task's budget",
-            LimitFrom::Engine => "set by the engine's budget",
-            LimitFrom::Cli => "set on the command line",
-            LimitFrom::Default => "the engine's default; nobody set one",
-            LimitFrom::Inferred => "inferred from where the budget ended the run",
+            LimitFrom::SetBy(Origin::Task) => "set by the task's budget",
+            LimitFrom::SetBy(Origin::Engine) => "set by the engine's budget",
+            LimitFrom::SetBy(Origin::Cli) => "set on the command line",
+            LimitFrom::SetBy(Origin::Default) => "the engine's default; nobody set one",
+            LimitFrom::Criteria | LimitFrom::Inferred => "inferred from where the budget ended the run",
             LimitFrom::State => "from the agent's state; the engine's own budget is not recorded",
         };
         Phrase::new().text(limit.steps.to_string()).dim(format!(" {from}"))
@@ -34,7 +33,7 @@ pub(super) fn says(lens: &Lens<'_>) -> TraceSays {
     add("Stop reason", manifest.and_then(|manifest| manifest.stop_reason.as_deref()).or(from_end).map(code));
     add("Rule", recorded(index).map(rule));
     let stop = segment.and_then(|segment| segment.stop.as_ref());
-    let told = |detail: &&str| recorded(index).is_none_or(|stop| *stop.detail != **detail);
+    let told = |detail: &&str| recorded(index).is_none_or(|stop| *stop.reading.detail != **detail);
     add("Stop detail", stop.and_then(|(_, stop)| stop.detail.as_deref()).filter(told).map(code));
     add(
         "Success",
@@ -61,18 +60,17 @@ pub(super) fn says(lens: &Lens<'_>) -> TraceSays {
 }
 
 /// The rule that ended the run: its id, what was compared, and where it was asked.
-fn rule(stop: &RecordedStop) -> Phrase {
+fn rule(stop: &StopVerdict) -> Phrase {
     let says = Phrase::new().code(&*stop.criterion);
     let says = match reading(stop) {
         Some(compared) => says.text(format!(": {compared}")),
-        None if stop.detail.is_empty() => says,
-        None => says.text(format!(": {}", crate::view::text::one_line(&stop.detail, 200).0)),
+        None if stop.reading.detail.is_empty() => says,
+        None => says.text(format!(": {}", crate::view::text::one_line(&stop.reading.detail, 200).0)),
     };
-    match stop.gate.as_deref() {
-        Some("before_step") => says.dim(" · asked before the step"),
-        Some("after_decide") => says.dim(" · asked after the decision"),
-        Some("after_step") => says.dim(" · asked after the step"),
-        Some(other) => says.dim(format!(" · asked at {other}")),
+    match stop.gate {
+        Some(Gate::BeforeStep) => says.dim(" · asked before the step"),
+        Some(Gate::AfterDecide) => says.dim(" · asked after the decision"),
+        Some(Gate::AfterStep) => says.dim(" · asked after the step"),
         None => says.dim(" · before the first step"),
     }
 }

@@ -3,8 +3,9 @@
 use super::{Lens, micros, says, status};
 use crate::analysis::health;
 use crate::analysis::life::{Basis, Life};
-use crate::analysis::verdict::{Certainty, Mark};
+use crate::analysis::verdict::{LimitFrom, Mark};
 use crate::analysis::why::{self, Kind, Rule, Standing, rules};
+use crate::model::Certainty;
 use crate::view::run::{Evidence, RuleBar, RuleLine, RulesTable, Verdict};
 use crate::view::sign::{Link, Phrase, Sign};
 use crate::view::{format, href};
@@ -77,12 +78,12 @@ fn rule_line(rule: &Rule, ended: bool, mark: Mark) -> RuleLine {
         class,
         name: rule.name().into(),
         id: if rule.is_listed() { rule.id.as_str().into() } else { "".into() },
-        measured: amount(rule.measured),
-        limit: amount(rule.limit),
+        measured: amount(rule.reading.measured()),
+        limit: amount(rule.reading.limit()),
         bar: rule.share().map(|share| RuleBar { class: fill, width: format!("{:.1}", share * 100.0) }),
         state,
         note: rule.note.as_str().into(),
-        by: rule.limit_from.as_deref().unwrap_or(format::MISSING).into(),
+        by: rule.limit_from.map_or(format::MISSING, LimitFrom::as_str).into(),
     }
 }
 

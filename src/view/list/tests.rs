@@ -6,6 +6,7 @@ use super::*;
 use crate::analysis::select::DISAGREES;
 use crate::analysis::select::sample::{many, run};
 use crate::analysis::verdict::{LimitFrom, Mark, StepLimit};
+use crate::model::Origin;
 use crate::view::Status;
 use crate::view::runs::{Direction, RunRow, RunsTable};
 use crate::view::tests::{HOSTILE, check_page, tags};
@@ -118,13 +119,13 @@ fn the_bar_is_amber_only_if_this_limit_ended_the_run() {
         run.verdict.limit = Some(StepLimit { steps: 40, from });
         row_of(run).steps.limit.unwrap().ended
     };
-    assert!(ended(Mark::Limit, "budget_steps", 40, LimitFrom::Task));
+    assert!(ended(Mark::Limit, "budget_steps", 40, LimitFrom::SetBy(Origin::Task)));
     assert!(ended(Mark::Limit, "budget_steps", 40, LimitFrom::Inferred));
-    assert!(ended(Mark::Limit, "max_steps", 41, LimitFrom::Task));
-    assert!(!ended(Mark::Limit, "max_steps", 5, LimitFrom::Task));
+    assert!(ended(Mark::Limit, "max_steps", 41, LimitFrom::SetBy(Origin::Task)));
+    assert!(!ended(Mark::Limit, "max_steps", 5, LimitFrom::SetBy(Origin::Task)));
     assert!(!ended(Mark::Limit, "max_steps", 40, LimitFrom::State));
-    assert!(!ended(Mark::Limit, "budget_time", 40, LimitFrom::Task));
-    assert!(!ended(Mark::Running, "budget_steps", 40, LimitFrom::Task));
+    assert!(!ended(Mark::Limit, "budget_time", 40, LimitFrom::SetBy(Origin::Task)));
+    assert!(!ended(Mark::Running, "budget_steps", 40, LimitFrom::SetBy(Origin::Task)));
 }
 
 #[test]

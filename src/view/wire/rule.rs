@@ -3,7 +3,9 @@
 use serde::Serialize;
 use serde_json::Number;
 
+use crate::analysis::verdict::LimitFrom;
 use crate::analysis::why::{self, Standing};
+use crate::model::{Op, StopVerdict};
 
 /// A rule and how it stood when the run ended, or stands now.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,11 +23,11 @@ pub struct Rule {
     /// The limit.
     pub limit: Option<Number>,
     /// The rule is true where `measured op limit`.
-    pub op: Option<String>,
+    pub op: Option<&'static str>,
     /// The unit of both numbers.
     pub unit: Option<String>,
     /// Who set the limit: `task`, `engine`, `cli`, `default`, `criteria`, or `inferred` from where it ended the run.
-    pub limit_from: Option<String>,
+    pub limit_from: Option<&'static str>,
     /// How far the measured number is from the limit.
     pub headroom: Option<Number>,
     /// A few words besides: why it is off, what is not recorded.
@@ -37,7 +39,7 @@ pub struct Rule {
     /// Who it belongs to: `policy`, `budget`, `critic` and so on, where its verdict is recorded.
     pub source: Option<String>,
     /// Where in the step it was asked, where its verdict is recorded.
-    pub gate: Option<String>,
+    pub gate: Option<&'static str>,
     /// The recorded id of the last step that really ran, where its verdict is recorded.
     pub step_id: Option<i64>,
     /// The rule's own words, where its verdict is recorded.
@@ -63,19 +65,19 @@ impl Rule {
             kind: rule.kind.clone(),
             result: rule.result.word(),
             also: rule.also,
-            measured: rule.measured.and_then(number),
-            limit: rule.limit.and_then(number),
-            op: text(&rule.op),
-            unit: text(&rule.unit),
-            limit_from: rule.limit_from.clone(),
-            headroom: rule.headroom().and_then(number),
+            measured: rule.reading.measured().and_then(number),
+            limit: rule.reading.limit().and_then(number),
+            op: rule.reading.op.map(Op::as_str),
+            unit: text(&rule.reading.unit),
+            limit_from: rule.limit_from.map(LimitFrom::as_str),
+            headroom: rule.reading.headroom().and_then(number),
             note: text(&rule.note),
             fired: rule.result == Standing::Fired,
-            code: stop.and_then(|stop| text(&stop.code)),
-            source: stop.and_then(|stop| text(&stop.source)),
-            gate: stop.and_then(|stop| text(stop.gate.as_deref()?)),
-            step_id: stop.and_then(|stop| stop.step),
-            detail: stop.and_then(|stop| text(&stop.detail)),
+            code: stop.and_then(|stop| text(stop.code.as_str())),
+            source: stop.and_then(|stop| text(stop.source.as_str())),
+            gate: stop.and_then(|stop| Some(stop.gate?.as_str())),
+            step_id: stop.and_then(StopVerdict::step_id),
+            detail: stop.and_then(|stop| text(&stop.reading.detail)),
         }
     }
 }

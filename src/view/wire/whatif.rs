@@ -121,7 +121,7 @@ pub fn whatif(answers: &Answers, summary: &Summary, index: &Index) -> WhatIf {
             step: last,
             step_id: id(last),
             stop_reason: summary.verdict.stop_reason.clone(),
-            outcome: summary.verdict.outcome.word(),
+            outcome: summary.verdict.outcome.as_str(),
             live: answers.live,
         },
         rules: list(false),

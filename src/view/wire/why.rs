@@ -76,9 +76,9 @@ pub fn why<'a>(summary: &'a Summary, index: &Index, lines: &dyn Lines) -> Why<'a
     Why {
         headline: &verdict.sentence,
         second: &verdict.second,
-        outcome: verdict.outcome.word(),
+        outcome: verdict.outcome.as_str(),
         stop_reason: verdict.stop_reason.as_deref(),
-        certainty: verdict.certainty.word(),
+        certainty: verdict.certainty.as_str(),
         step: verdict.step,
         evidence: evidence.collect(),
         rules: why.rules.iter().map(Rule::of).collect(),

@@ -4,6 +4,8 @@
 //! The loop asks the budget before each step; after the critics it asks for a final decision, the agent, the environment
 //! and the list of criteria, in this order, and reports the first that is true.
 
+use serde_json::Number;
+
 use super::{Rule, Standing, plain};
 use crate::analysis::facts::{Lost, lost};
 use crate::analysis::life::Liveness;
@@ -11,7 +13,7 @@ use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{LimitFrom, newest_run};
 use crate::model::event::InitNote;
 use crate::model::manifest::Layout;
-use crate::model::{CriticAction, Index, StopReason};
+use crate::model::{CriticAction, Index, Op, Origin, Reading, StopReason};
 use crate::stop;
 
 /// QitOS up to 0.3 recovers from this many errors; the next one ends the run.
@@ -86,15 +88,20 @@ impl<'a> Asked<'a> {
     }
 
     /// A limit of the budget: fired, held or unknown.
-    fn budget(&self, kind: &str, op: &str, unit: &str, measured: Option<f64>, limit: Option<f64>, spent: bool) -> Rule {
+    fn budget(
+        &self,
+        kind: &str,
+        op: Op,
+        unit: &'static str,
+        measured: Option<f64>,
+        limit: Option<f64>,
+        spent: bool,
+    ) -> Rule {
         let mut rule = Rule {
             id: format!("budget.{}", kind.trim_start_matches("budget_")),
             kind: kind.to_owned(),
-            measured,
-            limit,
-            op: op.to_owned(),
-            unit: unit.to_owned(),
-            limit_from: limit.map(|_| "task".to_owned()),
+            reading: reading(measured, op, limit, unit),
+            limit_from: limit.map(|_| LimitFrom::SetBy(Origin::Task)),
             ..Rule::default()
         };
         rule.result = match limit {
@@ -106,8 +113,9 @@ impl<'a> Asked<'a> {
             rule.note = "the limit is not recorded".to_owned();
         }
         // Asked at the top of the next step, which another stop forestalled.
-        rule.also =
-            rule.result == Standing::Held && self.reason.is_some() && rule.headroom().is_some_and(|left| left <= 0.0);
+        rule.also = rule.result == Standing::Held
+            && self.reason.is_some()
+            && rule.reading.headroom().is_some_and(|left| left <= 0.0);
         rule
     }
 
@@ -116,16 +124,17 @@ impl<'a> Asked<'a> {
         // Steps without a line ran, and their number is not the file's.
         let done = self.lost.is_none().then_some(self.summary.steps_now as f64);
         let limit = self.summary.verdict.limit.filter(|limit| limit.from != LimitFrom::State);
-        let mut rule = self.budget("budget_steps", ">=", "steps", done, limit.map(|limit| limit.steps as f64), spent);
+        let mut rule =
+            self.budget("budget_steps", Op::AtLeast, "steps", done, limit.map(|limit| limit.steps as f64), spent);
         if limit.is_some_and(|limit| limit.from == LimitFrom::Inferred) {
-            rule.limit_from = Some("inferred".to_owned());
+            rule.limit_from = Some(LimitFrom::Inferred);
         }
         rule
     }
 
     fn time(&self) -> Rule {
         let limit = self.task.and_then(|task| task.max_seconds).map(|seconds| seconds * 1e3);
-        self.budget("budget_time", ">", "ms", self.elapsed(), limit, self.spent(StopReason::BudgetTime))
+        self.budget("budget_time", Op::Above, "ms", self.elapsed(), limit, self.spent(StopReason::BudgetTime))
     }
 
     /// Milliseconds of the newest run; a directory may hold older ones.
@@ -143,7 +152,7 @@ impl<'a> Asked<'a> {
         let limit = self.task.and_then(|task| task.max_tokens).map(|tokens| tokens as f64);
         let spent = self.spent(StopReason::BudgetTokens);
         let used = self.summary.tokens.map(|tokens| tokens as f64);
-        let mut rule = self.budget("budget_tokens", ">=", "tokens", used, limit, spent);
+        let mut rule = self.budget("budget_tokens", Op::AtLeast, "tokens", used, limit, spent);
         if used.is_none() && limit.is_some() {
             rule.result = if spent { Standing::Fired } else { Standing::Unknown };
             rule.note = "no step records its tokens".to_owned();
@@ -196,11 +205,8 @@ impl<'a> Asked<'a> {
             None => (Standing::Unknown, "the limit is not recorded"),
         };
         Rule {
-            measured: Some(failures),
-            limit,
-            op: ">".to_owned(),
-            unit: "recovered errors".to_owned(),
-            limit_from: limit.map(|_| "default".to_owned()),
+            reading: reading(Some(failures), Op::Above, limit, "recovered errors"),
+            limit_from: limit.map(|_| LimitFrom::SetBy(Origin::Default)),
             ..plain("recovery", "recovery_exhausted", result, note)
         }
     }
@@ -250,12 +256,9 @@ impl<'a> Asked<'a> {
         let scale = if seconds { 1e3 } else { 1.0 };
         let unit = stop::row(kind).map_or("", |row| row.unit);
         Rule {
-            measured: Some(measured * scale),
             // A criterion that counts one by one stops at its limit.
-            limit: Some(limit.unwrap_or(measured) * scale),
-            op: ">=".to_owned(),
-            unit: unit.to_owned(),
-            limit_from: Some(if limit.is_some() { "criteria" } else { "inferred" }.to_owned()),
+            reading: reading(Some(measured * scale), Op::AtLeast, Some(limit.unwrap_or(measured) * scale), unit),
+            limit_from: Some(if limit.is_some() { LimitFrom::Criteria } else { LimitFrom::Inferred }),
             ..rule
         }
     }
@@ -274,6 +277,11 @@ impl<'a> Asked<'a> {
         };
         Some(plain(id, self.word, Standing::Fired, note.unwrap_or_default()))
     }
+}
+
+fn reading(measured: Option<f64>, op: Op, limit: Option<f64>, unit: &'static str) -> Reading {
+    let number = |value: Option<f64>| value.and_then(Number::from_f64);
+    Reading { measured: number(measured), limit: number(limit), op: Some(op), unit: unit.into(), ..Reading::default() }
 }
 
 /// How far the last stop check of the newest run came.

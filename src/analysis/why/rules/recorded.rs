@@ -3,10 +3,10 @@
 
 use super::{Rule, Standing, plain};
 use crate::analysis::facts::{Depth, Record, record};
-use crate::analysis::verdict::recorded;
-use crate::model::{Index, Lines, RecordedStop, TraceFile};
+use crate::analysis::verdict::{LimitFrom, recorded};
+use crate::model::{Gate, Index, Lines, Reading, Source, StopVerdict, TraceFile};
 use crate::stop::{
-    BUDGETS, Check, Counts, CriticWish, EntryRule, Gate, RuleReading, Source, StepFacts, StopRules, StopSet, WhatIf,
+    BUDGETS, BudgetRow, Check, Counts, CriticWish, EntryRule, RuleReading, StepFacts, StopRules, StopSet, WhatIf,
 };
 
 /// The rules of a run that records them.
@@ -59,13 +59,13 @@ fn surveyed(rules: StopRules, record: &Record) -> Vec<Rule> {
         }
     };
     let mut rows: Vec<Rule> = end.readings.iter().map(|reading| row(reading, kind(reading))).collect();
+    let used = |row: &BudgetRow| match row.rule.counts {
+        Counts::Steps => Some(end.stats.steps),
+        Counts::Tokens => tokens(&end),
+        _ => end.stats.elapsed_ms,
+    };
     let off = BUDGETS.iter().filter(|row| (row.limit)(&rules.budget).is_none()).map(|row| Rule {
-        measured: match row.rule.counts {
-            Counts::Steps => Some(end.stats.steps as f64),
-            Counts::Tokens => tokens(&end),
-            _ => end.stats.elapsed_ms.map(|ms| ms as f64),
-        },
-        unit: row.rule.unit.to_owned(),
+        reading: Reading { measured: used(row).map(Into::into), unit: row.rule.unit.into(), ..Reading::default() },
         ..plain(row.id, row.code, Standing::Off, "no limit was set")
     });
     rows.extend(off);
@@ -76,9 +76,9 @@ fn surveyed(rules: StopRules, record: &Record) -> Vec<Rule> {
 }
 
 /// Tokens used; `None` where no step asked a model or one did not say.
-fn tokens(end: &WhatIf) -> Option<f64> {
+fn tokens(end: &WhatIf) -> Option<u64> {
     let total = end.stats.tokens.total();
-    (total > 0 && end.stats.usage_missing == 0).then_some(total as f64)
+    (total > 0 && end.stats.usage_missing == 0).then_some(total)
 }
 
 fn row(reading: &RuleReading, kind: String) -> Rule {
@@ -93,17 +93,13 @@ fn row(reading: &RuleReading, kind: String) -> Rule {
         Standing::Off if note == "0" => "a limit of 0".to_owned(),
         _ => note.to_owned(),
     };
-    let number = |number: Option<&serde_json::Number>| number.and_then(serde_json::Number::as_f64);
     Rule {
         id: reading.id.clone(),
         kind,
         result,
         also: matches!(reading.check, Check::Stop { .. }),
-        measured: number(said.and_then(|said| said.measured.as_ref())),
-        limit: number(said.and_then(|said| said.limit.as_ref())),
-        op: said.and_then(|said| said.op).map_or_else(String::new, |op| op.as_str().to_owned()),
-        unit: said.map_or_else(String::new, |said| said.unit.to_string()),
-        limit_from: (result != Standing::Off).then(|| reading.limit_from.as_str().to_owned()),
+        reading: said.cloned().unwrap_or_default(),
+        limit_from: (result != Standing::Off).then_some(LimitFrom::SetBy(reading.limit_from)),
         note,
         stop: None,
     }
@@ -125,20 +121,19 @@ fn besides(record: &Record) -> Vec<Rule> {
     };
     let recovered = facts.iter().filter(|facts| facts.error.as_ref().is_some_and(|error| error.recovered)).count();
     let recovery = Rule {
-        measured: Some(recovered as f64),
-        unit: "recovered errors".to_owned(),
+        reading: Reading { measured: Some(recovered.into()), unit: "recovered errors".into(), ..Reading::default() },
         ..held("recovery", "recovery_exhausted")
     };
     vec![critics, recovery, held("agent", "agent_condition"), held("env", "env_terminal")]
 }
 
 /// Marks what the recorded verdict says: the rule that ended the run, and those that were true besides.
-fn judge(rules: &mut Vec<Rule>, stop: &RecordedStop) {
+fn judge(rules: &mut Vec<Rule>, stop: &StopVerdict) {
     let own =
         |criterion: &str| if criterion.starts_with("critic[") { "critics".to_owned() } else { criterion.to_owned() };
     let fired = own(&stop.criterion);
     if !rules.iter().any(|rule| rule.id == fired) {
-        rules.push(plain(&fired, &stop.code, Standing::Fired, ""));
+        rules.push(plain(&fired, stop.code.as_str(), Standing::Fired, ""));
     }
     let also: Vec<String> = stop.also.iter().map(|id| own(id)).collect();
     for rule in rules.iter_mut() {
@@ -148,12 +143,11 @@ fn judge(rules: &mut Vec<Rule>, stop: &RecordedStop) {
             continue;
         }
         (rule.result, rule.also) = (Standing::Fired, false);
-        if stop.measured.is_some() && stop.limit.is_some() {
-            (rule.measured, rule.limit) = (stop.measured, stop.limit);
-            (rule.op, rule.unit) = (stop.op.to_string(), stop.unit.to_string());
+        if stop.reading.measured.is_some() && stop.reading.limit.is_some() {
+            rule.reading = stop.reading.clone();
         }
-        rule.limit_from = stop.limit_from.as_deref().map(str::to_owned).or_else(|| rule.limit_from.take());
-        rule.note = if rule.limit.is_some() { String::new() } else { stop.detail.to_string() };
+        rule.limit_from = stop.limit_from.map(LimitFrom::SetBy).or(rule.limit_from);
+        rule.note = if rule.reading.limit.is_some() { String::new() } else { stop.reading.detail.to_string() };
         rule.stop = Some(Box::new(stop.clone()));
     }
 }

@@ -68,8 +68,8 @@ fn told(reason: &str, layout: (&str, &str)) -> String {
     // A rule that fired comes first, and one rule ends a run.
     assert!(fired.len() == 1 && why.rules[0].result == Standing::Fired, "{reason} in {}: {fired:?}", layout.0);
     let step = verdict.step.map_or_else(|| "-".to_owned(), |step| step.to_string());
-    let (mark, outcome) = (verdict.mark.word(), verdict.outcome.word());
-    format!("{mark}, {outcome}, {}, step {step}, by {}: {}", verdict.certainty.word(), fired[0], verdict.sentence)
+    let (mark, outcome) = (verdict.mark.word(), verdict.outcome.as_str());
+    format!("{mark}, {outcome}, {}, step {step}, by {}: {}", verdict.certainty.as_str(), fired[0], verdict.sentence)
 }
 
 #[test]

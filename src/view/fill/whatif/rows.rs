@@ -123,7 +123,7 @@ fn against(result: &RuleResult) -> Sign {
 }
 
 fn answer_word(lens: &Lens<'_>, result: &RuleResult) -> Phrase {
-    let ended_well = lens.summary.verdict.outcome == crate::analysis::verdict::Outcome::Completed;
+    let ended_well = lens.summary.verdict.outcome == crate::model::Outcome::Completed;
     match (result.found, result.answer_lost) {
         (Found::Earlier, true) => Phrase::new().strong("lost"),
         (Found::Earlier, false) if ended_well => Phrase::from("kept"),

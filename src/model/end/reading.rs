@@ -1,66 +1,14 @@
-//! What is said when a run stops? The record in the last event and under `stop` in the manifest.
+//! What did a rule measure, against which limit, and where does the trace show it?
 //!
-//! Readers of old and foreign traces parse it too, so every field but the code has a default and an unknown key is
-//! left alone. Texts are pointed at (step and bytes), never repeated.
+//! Texts are pointed at (step and bytes), never repeated.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-use super::code::{Code, Origin, Outcome, Source};
-use super::facts::{Gate, Phase};
-
-/// Why a run stopped.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct StopVerdict {
-    /// The rule's id: `stop[2]`, `accept[0]`, `budget.steps`, a user's own, or the name of what ended the run.
-    #[serde(default)]
-    pub criterion: String,
-    /// Who ended it.
-    pub source: Source,
-    /// Where in the step it was decided; absent for a run that never reached one.
-    #[serde(default)]
-    pub gate: Option<Gate>,
-    /// The last step that really ran, `None` where none did.
-    #[serde(default)]
-    pub step: Option<u64>,
-    /// Under which name.
-    pub code: Code,
-    /// The coarse reason for other viewers.
-    #[serde(default)]
-    pub stop_reason: String,
-    /// How the run went.
-    pub outcome: Outcome,
-    /// What was compared with what.
-    #[serde(flatten)]
-    pub reading: Reading,
-    /// Who set the limit, where there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit_from: Option<Origin>,
-    /// The ids of all others that were true on the same boundary, in the order in which they were asked.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub also: Vec<String>,
-}
-
-impl StopVerdict {
-    /// A verdict the engine gives outside its gates: a refused task, a failure of the recorder.
-    pub fn outside(source: Source, code: Code, step: Option<u64>, detail: impl Into<String>) -> Self {
-        Self {
-            criterion: code.as_str().to_owned(),
-            source,
-            gate: None,
-            step,
-            stop_reason: code.stop_reason(source).to_owned(),
-            outcome: code.outcome(source),
-            code,
-            reading: Reading::said(detail),
-            limit_from: None,
-            also: Vec::new(),
-        }
-    }
-}
+use super::Phase;
+use crate::model::words::words;
 
 /// What a rule measured, and against what.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -117,38 +65,43 @@ impl Reading {
         self
     }
 
+    /// The first and the last step that the evidence names.
+    pub fn steps(&self) -> Option<(u64, u64)> {
+        let steps = self.evidence.iter().map(Evidence::steps);
+        steps.reduce(|(from, to), (first, last)| (from.min(first), to.max(last)))
+    }
+
+    /// The number measured.
+    pub fn measured(&self) -> Option<f64> {
+        self.measured.as_ref()?.as_f64()
+    }
+
+    /// The limit.
+    pub fn limit(&self) -> Option<f64> {
+        self.limit.as_ref()?.as_f64()
+    }
+
     /// How far `measured` is from `limit` (zero or less where it is beyond it); `None` without two numbers.
     pub fn headroom(&self) -> Option<f64> {
-        let (measured, limit) = (self.measured.as_ref()?.as_f64()?, self.limit.as_ref()?.as_f64()?);
+        let (measured, limit) = (self.measured()?, self.limit()?);
         Some(if self.op == Some(Op::Below) { measured - limit } else { limit - measured })
     }
 }
 
-/// How a measured number is compared with its limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Op {
-    /// `>=`
-    #[serde(rename = ">=")]
-    AtLeast,
-    /// `>`
-    #[serde(rename = ">")]
-    Above,
-    /// `<`
-    #[serde(rename = "<")]
-    Below,
+words! {
+    /// How a measured number is compared with its limit.
+    #[non_exhaustive]
+    pub enum Op {
+        /// `>=`
+        AtLeast = ">=",
+        /// `>`
+        Above = ">",
+        /// `<`
+        Below = "<",
+    }
 }
 
 impl Op {
-    /// The operator as written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Op::AtLeast => ">=",
-            Op::Above => ">",
-            Op::Below => "<",
-        }
-    }
-
     /// Whether `measured op limit`.
     pub fn holds(self, measured: u64, limit: u64) -> bool {
         match self {
@@ -232,41 +185,26 @@ pub enum Evidence {
         /// A JSON pointer into the answer.
         instance_path: String,
     },
-}
-
-/// What a rule says when it is asked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Check {
-    /// Go on.
-    Pass(Reading),
-    /// Stop, or for a completion rule: accept the answer.
-    Stop {
-        /// Under which name.
-        code: Code,
-        /// What was measured.
-        reading: Reading,
+    /// A step, for a reason that is not known here.
+    Step {
+        /// The step.
+        step: u64,
     },
-    /// The rule is switched off, and how.
-    Off(Cow<'static, str>),
-    /// The rule needs a fact that is not there, and which.
-    Unknown(Cow<'static, str>),
 }
 
-impl Check {
-    /// A pass without numbers.
-    pub fn pass() -> Self {
-        Check::Pass(Reading::default())
-    }
-
-    /// Compares two numbers; the sentence is written only where the rule is true.
-    pub(super) fn of(code: Code, reading: Reading, holds: bool, detail: impl FnOnce() -> String) -> Self {
-        if holds { Check::Stop { code, reading: reading.detail(detail()) } } else { Check::Pass(reading) }
-    }
-
-    /// Whether it says stop.
-    pub fn is_stop(&self) -> bool {
-        matches!(self, Check::Stop { .. })
+impl Evidence {
+    /// The first and the last step that it names.
+    pub fn steps(&self) -> (u64, u64) {
+        match *self {
+            Evidence::Steps { from_step, to_step } => (from_step, to_step),
+            Evidence::Usage { step, .. }
+            | Evidence::Text { step, .. }
+            | Evidence::Action { step, .. }
+            | Evidence::Failure { step, .. }
+            | Evidence::Critic { step, .. }
+            | Evidence::Slow { step, .. }
+            | Evidence::Schema { step, .. }
+            | Evidence::Step { step } => (step, step),
+        }
     }
 }

@@ -1,48 +1,23 @@
-//! Under which name did a rule stop the run, and what does that mean? Codes, sources, outcomes.
+//! Under which name did a rule stop the run, and what does that mean?
 
-use std::fmt;
-
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::model::StopReason;
+use super::{Outcome, Source, StopReason};
+use crate::model::words::open_words;
 
 /// Declares the known codes with their text, the stop reason older viewers read, and the outcome.
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident, $text:literal, $reason:literal, $outcome:ident;)*) => {
-        /// The name under which a rule, or the engine, ended a run.
-        #[derive(Debug, Clone, PartialEq, Eq)]
-        #[non_exhaustive]
-        pub enum Code {
-            $($(#[$doc])* $name,)*
-            /// A code of a user's own rule.
-            Custom(Box<str>),
+        open_words! {
+            /// The name under which a rule, or the engine, ended a run; a user's own rule gives one of its own.
+            pub enum Code, else Custom {
+                $($(#[$doc])* $name = $text,)*
+            }
         }
 
         impl Code {
-            /// Every known code, in the order of the table.
-            pub const KNOWN: &'static [Code] = &[$(Code::$name),*];
-
-            /// The code as written.
-            pub fn as_str(&self) -> &str {
-                match self {
-                    $(Code::$name => $text,)*
-                    Code::Custom(text) => text,
-                }
-            }
-
             fn meaning(&self) -> Option<(&'static str, Outcome)> {
                 match self {
                     $(Code::$name => Some(($reason, Outcome::$outcome)),)*
                     Code::Custom(_) => None,
-                }
-            }
-        }
-
-        impl From<&str> for Code {
-            fn from(text: &str) -> Self {
-                match text {
-                    $($text => Code::$name,)*
-                    other => Code::Custom(other.into()),
                 }
             }
         }
@@ -122,7 +97,7 @@ impl Code {
     /// The coarse reason that other viewers of the format read in `summary.stop_reason`.
     ///
     /// A user's own code is a success where it accepted an answer, and a condition of the agent elsewhere.
-    pub fn stop_reason(&self, source: Source) -> &'static str {
+    pub fn stop_reason(&self, source: &Source) -> &'static str {
         match (self.meaning(), source) {
             (Some((reason, _)), _) => reason,
             (None, Source::Completion) => "success",
@@ -131,121 +106,16 @@ impl Code {
     }
 
     /// [`Code::stop_reason`] as the model's type.
-    pub fn known_reason(&self, source: Source) -> StopReason {
+    pub fn known_reason(&self, source: &Source) -> StopReason {
         StopReason::parse(self.stop_reason(source))
     }
 
     /// How a run that ended under this code went.
-    pub fn outcome(&self, source: Source) -> Outcome {
+    pub fn outcome(&self, source: &Source) -> Outcome {
         match (self.meaning(), source) {
             (Some((_, outcome)), _) => outcome,
             (None, Source::Completion) => Outcome::Completed,
             (None, _) => Outcome::Halted,
-        }
-    }
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl Serialize for Code {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for Code {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Code::from(&*String::deserialize(deserializer)?))
-    }
-}
-
-/// Who ended the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Source {
-    /// A final decision, no completion rule being declared.
-    Decision,
-    /// The agent's own condition.
-    Agent,
-    /// The environment.
-    Env,
-    /// A critic.
-    Critic,
-    /// A completion rule.
-    Completion,
-    /// A policy.
-    Policy,
-    /// The budget.
-    Budget,
-    /// The recovery of failed steps gave up.
-    Recovery,
-    /// A check before the first step.
-    Preflight,
-    /// Somebody outside.
-    Cancel,
-    /// A failure of the engine's surroundings.
-    Error,
-}
-
-/// How a run went, in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Outcome {
-    /// It did what it was asked.
-    Completed,
-    /// A limit cut it off.
-    Truncated,
-    /// A guard or a critic ended it.
-    Halted,
-    /// Something failed.
-    Failed,
-    /// Somebody cancelled it.
-    Cancelled,
-}
-
-impl Outcome {
-    /// The outcome as written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Outcome::Completed => "completed",
-            Outcome::Truncated => "truncated",
-            Outcome::Halted => "halted",
-            Outcome::Failed => "failed",
-            Outcome::Cancelled => "cancelled",
-        }
-    }
-}
-
-/// Who set a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Origin {
-    /// Nobody: it comes with the engine.
-    Default,
-    /// The program that embeds the engine, or its agent file.
-    #[default]
-    Engine,
-    /// The task.
-    Task,
-    /// The command line.
-    Cli,
-}
-
-impl Origin {
-    /// The origin as written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Origin::Default => "default",
-            Origin::Engine => "engine",
-            Origin::Task => "task",
-            Origin::Cli => "cli",
         }
     }
 }

@@ -1,0 +1,38 @@
+//! Which mark does a run get in the status column?
+
+use crate::model::words::words;
+
+words! {
+    /// What ended the run, or how alive it is.
+    pub enum Mark {
+        /// May still write, and did lately.
+        Running = "running",
+        /// May still write, silent for a while.
+        Quiet = "quiet",
+        /// May still write, silent for long.
+        Stalled = "stalled",
+        /// Gave an answer.
+        Answered = "answered",
+        /// A limit ended it.
+        Limit = "limit",
+        /// The agent's or the environment's own rule ended it.
+        OwnRule = "own rule",
+        /// A critic ended it.
+        Critic = "critic stop",
+        /// Ended from outside.
+        Cancelled = "cancelled",
+        /// An error ended it, or it was not started.
+        Error = "error",
+        /// Ended without saying so.
+        Died = "died",
+        /// Ended with a word the board does not know, or none.
+        Unknown = "unknown",
+    }
+}
+
+impl Mark {
+    /// The mark as written.
+    pub fn word(self) -> &'static str {
+        self.as_str()
+    }
+}

@@ -1,0 +1,83 @@
+//! How are the fixed words of traces and pages written down? Each list of words once, as an enum.
+
+/// Declares an enum whose variants are written as the given words, in JSON and by `as_str`.
+macro_rules! words {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        $vis enum $name {
+            $($(#[$doc])* #[serde(rename = $word)] $variant,)*
+        }
+
+        impl $name {
+            /// Every value, in order.
+            $vis const ALL: [$name; [$($word),*].len()] = [$($name::$variant),*];
+
+            /// The value as written.
+            $vis fn as_str(self) -> &'static str {
+                match self {
+                    $($name::$variant => $word,)*
+                }
+            }
+        }
+    };
+}
+
+/// Declares an enum like [`words`] that keeps a word it does not know.
+macro_rules! open_words {
+    (
+        $(#[$meta:meta])*
+        $vis:vis enum $name:ident, else $other:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        #[non_exhaustive]
+        $vis enum $name {
+            $($(#[$doc])* $variant,)*
+            /// Any other word.
+            $other(Box<str>),
+        }
+
+        impl $name {
+            /// Every known value, in order.
+            $vis const KNOWN: &'static [$name] = &[$($name::$variant),*];
+
+            /// The value as written.
+            $vis fn as_str(&self) -> &str {
+                match self {
+                    $($name::$variant => $word,)*
+                    $name::$other(word) => word,
+                }
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(word: &str) -> Self {
+                match word {
+                    $($word => $name::$variant,)*
+                    other => $name::$other(other.into()),
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Ok($name::from(&*String::deserialize(deserializer)?))
+            }
+        }
+    };
+}
+
+pub(crate) use {open_words, words};
