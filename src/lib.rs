@@ -102,10 +102,9 @@ pub mod trace;
 pub mod cli;
 #[cfg(feature = "serve")]
 pub mod live;
-#[cfg(feature = "view")]
-#[doc(hidden)]
-pub mod view;
 #[cfg(feature = "serve")]
-pub mod web;
+pub(crate) mod page;
+#[cfg(feature = "serve")]
+pub mod serve;
 
 pub use error::{Error, Kind, Result};

@@ -10,7 +10,7 @@ use super::open::Opened;
 use super::{Done, write_json};
 use crate::analysis::format::{count, counted, visible_line};
 use crate::error::Error;
-use crate::view::wire;
+use crate::page::json;
 
 /// Say what is wrong with the files of runs; exit code 1 where anything is
 #[derive(Debug, clap::Args)]
@@ -34,7 +34,7 @@ struct Check {
     path: String,
     issues: usize,
     problems: usize,
-    issues_list: Vec<wire::Issue>,
+    issues_list: Vec<json::Issue>,
     /// Why the path could not be checked.
     error: Option<String>,
 }
@@ -81,7 +81,7 @@ fn of_run(run: &Opened) -> Check {
         path: run.summary.path.clone(),
         issues: run.summary.issues.0,
         problems: run.summary.issues.1,
-        issues_list: wire::issues(&run.index),
+        issues_list: json::issues(&run.index),
         error: None,
     }
 }

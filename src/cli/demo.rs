@@ -19,8 +19,8 @@ use crate::analysis::format::{counted, visible_line};
 use crate::demo::{CRASH, DEFAULT_SEED, Options, SCENARIOS, Scenario};
 use crate::engine::Cancel;
 use crate::error::{Error, Kind, Result};
+use crate::page::json;
 use crate::trace::RESERVE_FILE;
-use crate::view::wire;
 
 /// The scenario of `--live`, unless another is named: long enough to watch.
 const LIVE: &str = "long";
@@ -65,7 +65,7 @@ fn scenarios() -> String {
 #[derive(Debug, Serialize)]
 struct Written {
     root: String,
-    runs: Vec<wire::RunRow>,
+    runs: Vec<json::RunRow>,
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
@@ -190,7 +190,7 @@ async fn kill(args: &Args, dir: &Path) -> Result<()> {
 fn finish(args: &Args, dirs: &[PathBuf], look: &Look, out: &mut dyn Write) -> Done {
     let runs = dirs.iter().map(|dir| Opened::open(dir, look.now)).collect::<Result<Vec<_>>>()?;
     if args.json {
-        let runs = runs.iter().map(|run| wire::run_row(&run.summary)).collect();
+        let runs = runs.iter().map(|run| json::run_row(&run.summary)).collect();
         write_json(out, &Written { root: args.root.to_string_lossy().into_owned(), runs })?;
     } else {
         runs.iter().try_for_each(|run| write_line(out, run, look))?;

@@ -8,8 +8,9 @@ use super::open::Opened;
 use super::{Done, write_json};
 use crate::analysis::compare::{Comparison, Config, Row, Unit, compare, measures};
 use crate::analysis::format::{MISSING, counted, visible_line};
-use crate::view::fill::manifest_text;
-use crate::view::wire::{self, Side};
+use crate::page::compare::json::Side;
+use crate::page::json;
+use crate::page::step::fill::manifest_text;
 
 /// So many rows before the parting are printed, and after it.
 const AROUND: usize = 3;
@@ -39,12 +40,12 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let sides = [side(&a, one), side(&b, other)];
     let [one, other] = &sides;
     if args.json {
-        let compared = wire::compared(one, other);
+        let compared = json::compared(one, other);
         write_json(out, &compared)?;
         return Ok(u8::from(compared.differs));
     }
     let comparison = compare(&a.index, &b.index);
-    let config = wire::settings(one, other);
+    let config = json::settings(one, other);
     let name = |run: &Opened| look.paint(Ink::Heading, &visible_line(run.summary.key.as_str()));
     for (letter, run) in [("A", &a), ("B", &b)] {
         let mark = look.paint(ink_of(run.summary.verdict.mark), run.summary.verdict.mark.word());

@@ -7,7 +7,8 @@ use super::look::Look;
 use super::open::Opened;
 use super::{Done, Failure};
 use crate::error::{Error, Kind};
-use crate::view::fill::{Export, Lens, write_export};
+use crate::page::export::fill::{Export, write_export};
+use crate::page::lens::Lens;
 
 /// Write a run as one HTML page that needs nothing else: verdict, steps, scores and replay
 #[derive(Debug, clap::Args)]

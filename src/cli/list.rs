@@ -13,7 +13,7 @@ use crate::analysis::select::select;
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
 use crate::live::Library;
-use crate::view::wire;
+use crate::page::json;
 
 /// More directories that are not shown are counted, not listed.
 const MAX_SKIPPED: usize = 5;
@@ -57,7 +57,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     let query = Query::parse(args.query.as_deref().unwrap_or_default());
     let all: Vec<_> = library.runs().iter().map(|run| run.summary()).collect();
     let found = select(&all, &query, args.sort, all.len(), None);
-    let list = wire::Runs {
+    let list = json::Runs {
         revision: *library.revision().borrow(),
         total: found.total,
         matched: found.matched,
@@ -66,12 +66,12 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         ignored: query.ignored.iter().map(Into::into).collect(),
         skipped: skipped
             .into_iter()
-            .map(|skipped| wire::Skipped { path: skipped.path, reason: skipped.reason })
+            .map(|skipped| json::Skipped { path: skipped.path, reason: skipped.reason })
             .collect(),
     };
     if args.json {
-        let runs = found.rows.into_iter().map(|run| wire::run_row(run)).collect();
-        write_json(out, &wire::Runs { runs, ..list })?;
+        let runs = found.rows.into_iter().map(|run| json::run_row(run)).collect();
+        write_json(out, &json::Runs { runs, ..list })?;
     } else {
         write_text(out, &found.rows, &list, look)?;
     }
@@ -111,7 +111,7 @@ impl<'a> Line<'a> {
     }
 }
 
-fn write_text(out: &mut dyn Write, runs: &[&Arc<Summary>], list: &wire::Runs, look: &Look) -> std::io::Result<()> {
+fn write_text(out: &mut dyn Write, runs: &[&Arc<Summary>], list: &json::Runs, look: &Look) -> std::io::Result<()> {
     let lines: Vec<Line<'_>> = runs.iter().map(|run| Line::of(run, look)).collect();
     let heads = COLUMNS.map(|(head, _)| head);
     let width = |column: usize, head: &str| {

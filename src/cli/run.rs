@@ -15,9 +15,9 @@ use crate::analysis::format::visible;
 use crate::engine::{Builder, Cancel, RunResult};
 use crate::error::{Error, Kind, Result};
 use crate::llm::{AgentFile, EXAMPLE, FileAgent, Secret, Surroundings, Work};
+use crate::serve::asked_to_stop;
 use crate::stop::Outcome;
 use crate::trace::RunWriter;
-use crate::web::asked_to_stop;
 
 mod progress;
 

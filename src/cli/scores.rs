@@ -12,8 +12,8 @@ use crate::analysis::format::{MISSING, counted, score, visible_line};
 use crate::analysis::scores::{Lane, Point, Scores, course};
 use crate::error::Error;
 use crate::model::{CriticAction, TraceFile};
-use crate::view::scores::{CsvRun, write_csv};
-use crate::view::wire;
+use crate::page::json;
+use crate::page::scores::csv::{CsvRun, write_csv};
 
 /// A wider column would push the others off the screen.
 const MAX_WIDTH: usize = 24;
@@ -39,7 +39,7 @@ pub(super) struct Args {
 struct Entry {
     path: String,
     #[serde(flatten)]
-    scores: Option<wire::Scores>,
+    scores: Option<json::Scores>,
     error: Option<String>,
 }
 
@@ -81,7 +81,7 @@ fn line(run: &Opened, n: usize) -> Option<Vec<u8>> {
 }
 
 fn write_documents(runs: &[(String, Result<Opened, Error>)], out: &mut dyn Write) -> Result<(), super::Failure> {
-    let of = |run: &Opened| wire::scores(&run.index, |n| line(run, n));
+    let of = |run: &Opened| json::scores(&run.index, |n| line(run, n));
     if let [(_, Ok(run))] = runs {
         return write_json(out, &of(run));
     }

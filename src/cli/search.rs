@@ -14,9 +14,9 @@ use crate::analysis::search::{Found, LeftOut, Needle, Tally};
 use crate::error::{Error, Kind, Result};
 use crate::live::{Library, Listener, search};
 use crate::model::{Index, RunKey, TraceFile};
+use crate::page::json;
+use crate::page::search::words::place;
 use crate::trace::{RootScanner, RunDir, read_index};
-use crate::view::search::place;
-use crate::view::wire;
 
 /// Search the text of all runs
 #[derive(Debug, clap::Args)]
@@ -97,7 +97,7 @@ struct Heard<'a> {
     failed: Option<std::io::Error>,
     tally: Tally,
     /// For the document.
-    hits: Vec<wire::Hit>,
+    hits: Vec<json::Hit>,
 }
 
 impl Heard<'_> {
@@ -133,7 +133,7 @@ impl Listener for Heard<'_> {
     fn found(&mut self, found: Found) -> bool {
         self.tally.found += found.line.found;
         if self.json {
-            self.hits.extend(found.line.hits.iter().map(|hit| wire::hit(&self.key, &found, hit)));
+            self.hits.extend(found.line.hits.iter().map(|hit| json::hit(&self.key, &found, hit)));
             return true;
         }
         self.failed = self.print(&found).err();
@@ -145,8 +145,8 @@ impl Listener for Heard<'_> {
     }
 }
 
-fn document(args: &Args, tally: &Tally, hits: Vec<wire::Hit>) -> wire::Search {
-    wire::Search {
+fn document(args: &Args, tally: &Tally, hits: Vec<json::Hit>) -> json::Search {
+    json::Search {
         state: Some("done"),
         number: None,
         text: args.text.clone(),

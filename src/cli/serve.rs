@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use crate::error::{Error, Kind, Result};
 use crate::live::{Library, Options};
-use crate::web::{Address, Token, serve};
+use crate::serve::Address;
+use crate::serve::Token;
+use crate::serve::serve;
 
 /// Serve the web board until Ctrl-C
 #[derive(Debug, clap::Args)]

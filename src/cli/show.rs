@@ -14,7 +14,7 @@ use crate::analysis::verdict::{LimitFrom, reading, recorded};
 use crate::error::{Error, Kind, Result};
 use crate::model::time::Stamp;
 use crate::model::{Index, StepHead, TraceFile};
-use crate::view::wire;
+use crate::page::json;
 
 mod events;
 mod md;
@@ -56,8 +56,8 @@ enum Format {
 #[derive(Debug, Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
-    run: wire::Run<'a>,
-    steps_list: Vec<wire::StepHead>,
+    run: json::Run<'a>,
+    steps_list: Vec<json::StepHead>,
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
@@ -77,8 +77,8 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         None if json => {
             let manifest = run.manifest();
             let shown = Shown {
-                run: wire::run(&run.summary, &run.index, manifest.as_deref()),
-                steps_list: wire::step_heads(&run.index, None, usize::MAX).steps,
+                run: json::run(&run.summary, &run.index, manifest.as_deref()),
+                steps_list: json::step_heads(&run.index, None, usize::MAX).steps,
             };
             write_json(out, &shown)?;
         }
@@ -200,7 +200,7 @@ fn write_steps(out: &mut dyn Write, index: &Index, look: &Look) -> std::result::
     writeln!(out, "{}", look.paint(Ink::Dim, &head))?;
     let mut segment = Some(0);
     for n in 0..total {
-        let (Some(step), Some(head)) = (index.steps().get(n), wire::step_head(index, n)) else { continue };
+        let (Some(step), Some(head)) = (index.steps().get(n), json::step_head(index, n)) else { continue };
         if head.segment.is_some() && head.segment != segment {
             segment = head.segment;
             let number = segment.unwrap_or_default() + 1;
@@ -248,7 +248,7 @@ fn what(step: &StepHead, index: &Index, look: &Look) -> String {
     }
 }
 
-fn notes(head: &wire::StepHead, critic_reason: Option<&str>) -> Vec<(Ink, String)> {
+fn notes(head: &json::StepHead, critic_reason: Option<&str>) -> Vec<(Ink, String)> {
     let mut notes = Vec::new();
     if let Some(error) = &head.error {
         notes.push((Ink::Bad, format!("error: {error}")));

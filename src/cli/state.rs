@@ -13,7 +13,7 @@ use crate::analysis::state::{
     Base, KeyChange, KeyPath, StateAt, change_of, changes_of, lap, outside, path_of, state_at,
 };
 use crate::error::{Error, Kind, Result};
-use crate::view::wire;
+use crate::page::json;
 
 /// A value longer than this many characters is cut in a list; `--json` has all of it.
 const MAX_VALUE: usize = 300;
@@ -43,14 +43,14 @@ struct History {
     key: String,
     path: Vec<String>,
     changes: Vec<Change>,
-    value: wire::Value,
+    value: json::Value,
 }
 
 #[derive(Debug, Serialize)]
 struct Change {
     n: usize,
-    before: wire::Value,
-    after: wire::Value,
+    before: json::Value,
+    after: json::Value,
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
@@ -61,7 +61,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     };
     super::show::check_step(&run, n)?;
     match &args.key {
-        None if args.json => write_json(out, &wire::state(&run.index, &run, n))?,
+        None if args.json => write_json(out, &json::state(&run.index, &run, n))?,
         None => write_state(out, &run, n, &state_at(&run.index, &run, n).unwrap_or_default(), look)?,
         Some(path) => {
             let state = state_at(&run.index, &run, n).unwrap_or_default();
@@ -74,13 +74,13 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             if args.json {
                 let changes = changes.iter().map(|change| Change {
                     n: change.step,
-                    before: wire::Value::of(change.before.as_deref()),
-                    after: wire::Value::of(change.after.as_deref()),
+                    before: json::Value::of(change.before.as_deref()),
+                    after: json::Value::of(change.after.as_deref()),
                 });
                 let changes = changes.collect();
                 write_json(
                     out,
-                    &History { key: path.key, path: path.below, changes, value: wire::Value::of(value.as_deref()) },
+                    &History { key: path.key, path: path.below, changes, value: json::Value::of(value.as_deref()) },
                 )?;
             } else {
                 write_history(out, &run, n, (&path, &changes, value), look)?;

@@ -13,8 +13,8 @@ use super::{Done, write_json};
 use crate::analysis::format::{MISSING, count, counted, millis, visible_line};
 use crate::analysis::whatif::{Answer, Answers, Found, Question, Wrong, answers, question, typed};
 use crate::error::{Error, Kind, Result};
+use crate::page::json;
 use crate::stop::{RULES, Row, SpecError};
-use crate::view::wire;
 
 /// A larger schema is not read.
 const MAX_SCHEMA_BYTES: u64 = 1 << 20;
@@ -50,7 +50,7 @@ struct WhatIfs {
 struct Entry {
     path: String,
     #[serde(flatten)]
-    whatif: Option<wire::WhatIf>,
+    whatif: Option<json::WhatIf>,
     error: Option<String>,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             Ok(run) => {
                 let answers = answers(&question, &run.summary, &run.index, &run);
                 if args.json {
-                    let whatif = Some(wire::whatif(&answers, &run.summary, &run.index));
+                    let whatif = Some(json::whatif(&answers, &run.summary, &run.index));
                     whatifs.runs.push(Entry { path: shown, whatif, error: None });
                 } else {
                     write_text(out, &run, &answers, look)?;

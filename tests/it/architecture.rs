@@ -25,14 +25,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
     ("live", &["error", "model", "trace", "analysis"]),
     // Rules are named and explained in the words of the page; what they do is asked of `analysis`.
-    ("view", &["error", "model", "stop", "analysis"]),
-    ("web", &["error", "model", "analysis", "live", "view"]),
-    ("cli", &["error", "model", "trace", "stop", "engine", "demo", "llm", "analysis", "live", "view", "web"]),
+    ("page", &["error", "model", "stop", "analysis", "live"]),
+    ("serve", &["error", "live", "page"]),
+    ("cli", &["error", "model", "trace", "stop", "engine", "demo", "llm", "analysis", "live", "page", "serve"]),
     ("main", &["error", "cli"]),
     (
         "lib",
         &[
-            "error", "model", "trace", "stop", "engine", "tools", "demo", "llm", "analysis", "live", "view", "web",
+            "error", "model", "trace", "stop", "engine", "tools", "demo", "llm", "analysis", "live", "page", "serve",
             "cli",
         ],
     ),
@@ -40,17 +40,17 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// What only some rooms may touch.
 const KEYS: &[(&str, &[&str])] = &[
-    ("askama", &["view", "web"]),
-    ("axum", &["web"]),
+    ("askama", &["page"]),
+    ("axum", &["page", "serve"]),
     ("cap_std", &["tools"]),
     ("clap", &["cli", "main"]),
-    ("hyper", &["web"]),
-    ("hyper_util", &["llm", "web"]),
+    ("hyper", &["serve"]),
+    ("hyper_util", &["llm", "serve"]),
     ("notify", &["live"]),
-    ("rustix", &["tools", "web"]),
+    ("rustix", &["tools", "serve"]),
     ("std::fs", &["trace", "engine", "demo", "llm", "live", "cli"]),
     ("toml", &["llm"]),
-    ("SystemTime::now", &["engine", "live", "cli", "web"]),
+    ("SystemTime::now", &["engine", "live", "cli", "page", "serve"]),
 ];
 
 fn project() -> &'static Path {

@@ -10,7 +10,7 @@ use crate::analysis::format::{offset, or_missing, visible_line};
 use crate::model::EventHead;
 use crate::model::json::Json;
 use crate::model::repair::repair;
-use crate::view::wire;
+use crate::page::json;
 
 /// Writes a table: number, time since the first event, step, phase and stage, and what went wrong.
 pub(super) fn write(out: &mut dyn Write, run: &Opened, look: &Look) -> Result<(), Failure> {
@@ -70,7 +70,7 @@ pub(super) fn write_json_of(out: &mut dyn Write, run: &Opened) -> Result<(), Fai
     for n in 0..total {
         let line = event_line(run, n)?;
         out.write_all(if n == 0 { b"\n" } else { b",\n" })?;
-        if let Some(event) = wire::event(&run.index, n, &line) {
+        if let Some(event) = json::event(&run.index, n, &line) {
             serde_json::to_writer(&mut *out, &event)?;
         }
     }

@@ -6,11 +6,12 @@ use super::super::look::Look;
 use super::super::open::Opened;
 use crate::analysis::format::{millis, visible};
 use crate::analysis::why::why;
-use crate::view::action::{Block, Pair};
-use crate::view::critic::Critic;
-use crate::view::fill::{Lens, StepPlace, step_view};
-use crate::view::fold::{Folded, More};
-use crate::view::step::StepView;
+use crate::page::lens::Lens;
+use crate::page::part::action::{Block, Pair};
+use crate::page::part::critic::Critic;
+use crate::page::part::fold::{Folded, More};
+use crate::page::step::StepView;
+use crate::page::step::fill::{StepPlace, step_view};
 
 /// Writes the run, or only the step `only`.
 pub(super) fn write(out: &mut dyn Write, run: &Opened, only: Option<usize>, look: &Look) -> io::Result<()> {

@@ -11,7 +11,7 @@ use crate::analysis::format::{bytes, count, millis, offset, visible_line};
 use crate::model::TraceFile;
 use crate::model::json::Json;
 use crate::model::repair::repair;
-use crate::view::wire;
+use crate::page::json;
 
 /// The fields that are shown first, in this order.
 const FIRST: [&str; 5] = ["decision", "actions", "action_results", "tool_invocations", "critic_outputs"];
@@ -26,7 +26,7 @@ const MAX_PIECE_BYTES: usize = 2_000;
 pub(super) fn write_json_of(out: &mut dyn Write, run: &Opened, n: usize) -> Result<(), Failure> {
     let line = line_of(run, n)?;
     let events = events_of(run, n)?;
-    match wire::step(&run.index, n, &line, &events) {
+    match json::step(&run.index, n, &line, &events) {
         Some(step) => write_json(out, &step),
         None => Ok(()),
     }
@@ -46,7 +46,7 @@ pub(super) fn write(out: &mut dyn Write, run: &Opened, n: usize, events: bool, l
         }
     }
     if events {
-        let range = wire::events_of(&run.index, n);
+        let range = json::events_of(&run.index, n);
         heading(out, "events", look)?;
         if range.is_empty() {
             writeln!(out, "  No event belongs to this step for certain.")?;
@@ -68,11 +68,11 @@ fn line_of(run: &Opened, n: usize) -> crate::Result<Vec<u8>> {
 }
 
 fn events_of(run: &Opened, n: usize) -> crate::Result<Vec<Vec<u8>>> {
-    wire::events_of(&run.index, n).map(|at| event_line(run, at)).collect()
+    json::events_of(&run.index, n).map(|at| event_line(run, at)).collect()
 }
 
 fn write_head(out: &mut dyn Write, run: &Opened, n: usize, look: &Look) -> io::Result<()> {
-    let (Some(step), Some(head)) = (run.index.steps().get(n), wire::step_head(&run.index, n)) else { return Ok(()) };
+    let (Some(step), Some(head)) = (run.index.steps().get(n), json::step_head(&run.index, n)) else { return Ok(()) };
     let label = match head.step_id {
         Some(id) if id == n as i64 => String::new(),
         Some(id) => format!(", recorded as step {id}"),

@@ -175,7 +175,7 @@ pub(crate) enum FieldGroup {
 
 /// What a field takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Input {
+pub(crate) enum Input {
     /// Nothing: the rule is on or off.
     Check,
     /// A number.

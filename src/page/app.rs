@@ -1,0 +1,42 @@
+//! What do all handlers share?
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use tokio::sync::{Semaphore, watch};
+
+use crate::live::Library;
+use crate::page::{download, jobs, search, sweep};
+
+/// What all handlers share.
+#[derive(Debug, Clone)]
+pub struct AppState {
+    pub(crate) library: Arc<Library>,
+    /// Tells one start of the server from another.
+    pub(crate) boot: Arc<str>,
+    /// The name the server was told to listen on, beside addresses and `localhost`.
+    pub(crate) host: Arc<str>,
+    pub(crate) zone: TimeZone,
+    /// Questions over many runs that are under way or were answered lately.
+    pub(crate) sweeps: Arc<jobs::Jobs<sweep::handler::Question>>,
+    /// Searches that are under way or were done lately.
+    pub(crate) searches: Arc<jobs::Jobs<search::handler::Search>>,
+    /// One for each long answer that may be written now.
+    pub(crate) downloads: Arc<Semaphore>,
+    /// True once the server is to stop; streams end then.
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
+impl AppState {
+    /// State for a library served under the name `host`; `stopping` ends all streams when it turns true.
+    pub fn new(library: Arc<Library>, host: &str, stopping: watch::Receiver<bool>) -> Self {
+        // A start is told apart by its time; nobody has to guess or keep it secret.
+        let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let boot = format!("{:x}", started.as_nanos());
+        let sweeps = Arc::new(jobs::Jobs::new(stopping.clone()));
+        let searches = Arc::new(jobs::Jobs::new(stopping.clone()));
+        let downloads = Arc::new(Semaphore::new(download::MAX_DOWNLOADS));
+        let (boot, host, zone) = (boot.into(), host.into(), TimeZone::system());
+        Self { library, boot, host, zone, sweeps, searches, downloads, stopping }
+    }
+}

@@ -1,0 +1,260 @@
+//! Runs beside each other, as pages, as the news of them and as JSON.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+
+use crate::analysis::compare::compare;
+use crate::analysis::format;
+use crate::live::Run;
+use crate::page::api::json;
+use crate::page::app::AppState;
+use crate::page::compare::json::Side;
+use crate::page::compare::{Choice, CompareBody, ComparePage, ComparePulse, LockstepPage, Walked};
+use crate::page::error::WebError;
+use crate::page::extract::Params;
+use crate::page::json;
+use crate::page::lens::Lens;
+use crate::page::part::href;
+use crate::page::part::sign::Link;
+use crate::page::run::handler::{answer, html, load_again};
+use crate::page::runs::handler::{no_such_run, now, shown_roots};
+use crate::page::shell::{Place, Pulse, Shell};
+
+/// The address of the pulse.
+const PULSE: &str = "/live/compare";
+/// So many keys are offered to choose from.
+const MAX_KEYS: usize = 500;
+/// So many runs of the same task are offered.
+const MAX_LIKELY: usize = 12;
+/// More runs than this are not compared at once.
+const MAX_RUNS: usize = 50;
+
+/// The runs that an address names: two of them as `a` and `b`, or any number as `run`.
+struct Asked {
+    runs: Vec<Arc<Run>>,
+    from: Option<usize>,
+}
+
+/// Reads what is asked for; an `Asked` with fewer than two runs is a choice that is still to be made.
+fn asked(state: &AppState, params: &Params) -> Result<Asked, WebError> {
+    let mut keys: Vec<String> = ["a", "b"].iter().map(|name| params.text(name).to_owned()).collect();
+    keys.extend(params.all("run").unwrap_or_default());
+    keys.retain(|key| !key.is_empty());
+    if keys.len() > MAX_RUNS {
+        let detail = format!("At most {MAX_RUNS} runs are compared at once.");
+        return Err(WebError::bad_request("Too many runs:", &detail).named(&keys.len().to_string()));
+    }
+    let run = |key: &String| {
+        state.library.run(key).ok_or_else(|| no_such_run(state, key).link("Choose runs", href::compare("", "")))
+    };
+    Ok(Asked { runs: keys.iter().map(run).collect::<Result<_, _>>()?, from: params.number("from")? })
+}
+
+/// Runs `show` off the async threads on the runs as they are now.
+async fn with_lenses<T: Send + 'static>(
+    state: &AppState,
+    runs: Vec<Arc<Run>>,
+    show: impl FnOnce(&[Lens<'_>]) -> T + Send + 'static,
+) -> Result<T, WebError> {
+    let zone = state.zone.clone();
+    let shown = tokio::task::spawn_blocking(move || {
+        let read: Vec<_> = runs.iter().map(|run| (run.summary(), run.index(), run)).collect();
+        let lenses: Vec<Lens<'_>> = read
+            .iter()
+            .map(|(summary, index, run)| Lens { summary, index, lines: &***run, now: now(), zone: &zone })
+            .collect();
+        show(&lenses)
+    });
+    shown.await.map_err(|error| WebError::fault(&error))
+}
+
+fn body(lenses: &[Lens<'_>], from: Option<usize>) -> CompareBody {
+    match lenses {
+        [a, b] => crate::page::compare::fill::compare_body(a, b, from),
+        _ => crate::page::compare::fill::compare_many(&lenses.iter().collect::<Vec<_>>()),
+    }
+}
+
+fn shell(state: &AppState, runs: &[Arc<Run>], title: String) -> Shell {
+    let alive = runs.iter().any(|run| run.summary().life.liveness.may_grow());
+    Shell {
+        title,
+        root: shown_roots(state),
+        stream: alive.then(|| "/events".to_owned()),
+        revision: *state.library.revision().borrow(),
+        boot: state.boot.to_string(),
+        ended: false,
+        place: Place::Compare,
+    }
+}
+
+fn title(runs: &[Arc<Run>]) -> String {
+    match runs {
+        [a, b] => format!("Compare {} and {}", a.key(), b.key()),
+        [] | [_] => "Compare".to_owned(),
+        _ => format!("Compare {}", format::counted(runs.len(), "run")),
+    }
+}
+
+/// `GET /compare`
+pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Response {
+    let asked = match asked(&state, &params) {
+        Ok(asked) => asked,
+        Err(error) => return error.respond(&state, false),
+    };
+    // One address for one question: two marked runs are A and B.
+    if let ([a, b], true) = (asked.runs.as_slice(), params.has("run")) {
+        return Redirect::to(&href::compare(a.key().as_str(), b.key().as_str())).into_response();
+    }
+    let shell = shell(&state, &asked.runs, title(&asked.runs));
+    if asked.runs.len() < 2 {
+        let choice = choice(&state, &asked.runs, &params);
+        return answer(&state, html(&ComparePage { shell, pulse: None, choice: Some(choice), body: None }));
+    }
+    let pulse = shell.stream.is_some().then(|| pulse(&asked, shell.revision));
+    let page = with_lenses(&state, asked.runs, move |lenses| {
+        html(&ComparePage { shell, pulse, choice: None, body: Some(body(lenses, asked.from)) })
+    });
+    answer(&state, page.await.and_then(|page| page))
+}
+
+/// Runs to choose from: those of the task of the one that is chosen come first.
+fn choice(state: &AppState, chosen: &[Arc<Run>], params: &Params) -> Choice {
+    let mut runs: Vec<_> = state.library.runs().iter().map(|run| run.summary()).collect();
+    runs.sort_by_key(|summary| std::cmp::Reverse(summary.updated));
+    let mut choice = Choice { a: params.text("a").to_owned(), b: params.text("b").to_owned(), ..Choice::default() };
+    if let Some(one) = chosen.first().map(|run| run.summary()) {
+        if choice.a.is_empty() && choice.b.is_empty() {
+            choice.a = one.key.to_string();
+        }
+        let others = runs.iter().filter(|other| other.task.is_some() && other.task == one.task && other.key != one.key);
+        let pair = |other: &str| {
+            if choice.a.is_empty() {
+                href::compare(other, one.key.as_str())
+            } else {
+                href::compare(one.key.as_str(), other)
+            }
+        };
+        let likely = others.take(MAX_LIKELY).map(|other| {
+            let key = other.key.as_str();
+            (Link::new(key, pair(key)), other.verdict.sentence.as_str().into())
+        });
+        choice.likely = likely.collect();
+        choice.about = "Runs of the same task, newest first".into();
+    }
+    choice.keys = runs.iter().take(MAX_KEYS).map(|summary| summary.key.to_string()).collect();
+    choice
+}
+
+fn pulse(asked: &Asked, revision: u64) -> Pulse {
+    let from = asked.from.map(|from| from.to_string()).unwrap_or_default();
+    let since = revision.to_string();
+    let mut pairs: Vec<(&str, &str)> = asked.runs.iter().map(|run| ("run", run.key().as_str())).collect();
+    pairs.extend([("from", from.as_str()), ("since", &since)]);
+    Pulse { url: href::with_query(PULSE, &pairs), revision, ..Pulse::default() }
+}
+
+/// `GET /live/compare`: what is compared, as it is now; nothing where none of the runs changed.
+pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Response {
+    // Taken before the runs are read: what comes in between is asked for once more.
+    let revision = *state.library.revision().borrow();
+    // A run went away while somebody looked at it; the page says so when it is loaded again.
+    let Ok(asked) = asked(&state, &params) else {
+        return load_again();
+    };
+    let since = params.number("since").ok().flatten().unwrap_or_default() as u64;
+    let next = pulse(&asked, revision);
+    if asked.runs.iter().all(|run| run.revision_now() <= since) {
+        return answer(&state, html(&next));
+    }
+    let part = with_lenses(&state, asked.runs, move |lenses| {
+        html(&ComparePulse { pulse: next, body: body(lenses, asked.from) })
+    });
+    answer(&state, part.await.and_then(|part| part))
+}
+
+/// `GET /compare/replay`
+pub(crate) async fn lockstep(State(state): State<AppState>, params: Params) -> Response {
+    let asked = asked(&state, &params).and_then(|asked| Ok((asked, params.number("at")?)));
+    let (asked, at) = match asked {
+        Ok(asked) => asked,
+        Err(error) => return error.respond(&state, false),
+    };
+    if asked.runs.len() != 2 {
+        return Redirect::to(&href::compare(params.text("a"), params.text("b"))).into_response();
+    }
+    let shell = Shell { stream: None, ..shell(&state, &asked.runs, String::new()) };
+    let page = with_lenses(&state, asked.runs, move |lenses| match lenses {
+        [a, b] => lockstep_page(shell, a, b, at.unwrap_or_default()),
+        _ => Err(WebError::fault(&"two runs became another number")),
+    });
+    answer(&state, page.await.and_then(|page| page))
+}
+
+fn lockstep_page(shell: Shell, a: &Lens<'_>, b: &Lens<'_>, at: usize) -> Result<Response, WebError> {
+    let comparison = compare(a.index, b.index);
+    let (one, other) = (a.summary.key.as_str(), b.summary.key.as_str());
+    let total = comparison.rows.len();
+    let Some(row) = comparison.rows.get(at) else {
+        let has = if total == 0 {
+            "Neither run has a step.".to_owned()
+        } else {
+            format!("They have {total}, 0 to {}.", total - 1)
+        };
+        let error = WebError::not_found("These runs have no row", &has).named(&at.to_string());
+        return Err(error.link("The comparison", href::compare(one, other)));
+    };
+    let to = |at: usize| href::lockstep(one, other, at);
+    let differs = |row: &crate::analysis::compare::Row| row.relation.is_parting();
+    let mut jumps = vec![Link::new("Comparison", href::compare(one, other))];
+    jumps.extend(comparison.first.map(|first| Link::new("First difference", to(first))));
+    let later = comparison.rows.iter().enumerate().skip(at + 1).find(|(_, row)| differs(row));
+    jumps.extend(later.map(|(later, _)| Link::new("Next difference", to(later))));
+    html(&LockstepPage {
+        shell: Shell { title: format!("Row {} of {total}: {one} and {other}", at + 1), ..shell },
+        back: Link::new("Compare", href::compare(one, other)),
+        title: format!("Row {} of {}", at + 1, format::count(total as u64)).into(),
+        relation: row.relation.label(),
+        keys: (one.to_owned(), other.to_owned()),
+        sides: [("A", a), ("B", b)].map(|(letter, lens)| Walked {
+            letter,
+            run: Link::new(lens.summary.key.as_str(), href::run(lens.summary.key.as_str())),
+            verdict: lens.summary.verdict.sentence.as_str().into(),
+        }),
+        at: (at, total.saturating_sub(1)),
+        previous: at.checked_sub(1).map(to),
+        next: Some(at + 1).filter(|next| *next < total).map(to),
+        jumps,
+        row: crate::page::compare::fill::opened(&comparison, row, a, b),
+    })
+}
+
+/// `GET /api/compare`
+pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Response {
+    let named = asked(&state, &params).and_then(|asked| match asked.runs.len() {
+        2 => Ok(asked.runs),
+        _ => Err(WebError::bad_request("Two runs are compared", "Name them by their keys, as a and b.")),
+    });
+    let shown = match named {
+        Ok(runs) => {
+            with_lenses(&state, runs, |lenses| match lenses {
+                [a, b] => {
+                    let texts = [
+                        crate::page::step::fill::manifest_text(a.lines),
+                        crate::page::step::fill::manifest_text(b.lines),
+                    ];
+                    let [one, other] = &texts;
+                    let one = Side { summary: a.summary, index: a.index, manifest: one.as_deref() };
+                    let other = Side { summary: b.summary, index: b.index, manifest: other.as_deref() };
+                    json(&json::compared(&one, &other))
+                }
+                _ => Err(WebError::fault(&"two runs became another number")),
+            })
+            .await
+        }
+        Err(error) => Err(error),
+    };
+    shown.and_then(|shown| shown).unwrap_or_else(|error| error.respond(&state, true))
+}

@@ -1,0 +1,204 @@
+//! What of a run goes into a file of its own? All of it that a reader replays; prompts, observations and raw lines stay out.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Write};
+
+use base64::Engine as _;
+
+use crate::analysis::format;
+use crate::analysis::state::walk;
+use crate::model::TraceFile;
+use crate::model::json::Json;
+use crate::model::redact::{Blanked, MAX_SOUGHT};
+use crate::page::export::{ExportHead, ExportStep, picture_type, write_end, write_head, write_part};
+use crate::page::lens::{Lens, phase};
+use crate::page::run::head::head;
+use crate::page::scores::Query;
+use crate::page::scores::fill::scores_body;
+use crate::page::step::StepView;
+use crate::page::step::fill::{StepPlace, readable, step_view};
+
+/// Pictures are put into the file up to this many bytes in all.
+const MAX_PICTURES: usize = 8_000_000;
+/// Steps are put into the file in full up to this many bytes of it.
+const MAX_TEXT: usize = 64_000_000;
+/// States are put into the file up to this many bytes.
+const MAX_STATES: usize = 8_000_000;
+/// A value of the state longer than this many bytes is cut.
+const MAX_VALUE: usize = 2_000;
+
+/// How a run is saved.
+pub(crate) struct Export<'a> {
+    /// The step at which the file opens and how many of its events are told, as on the replay; without one, the verdict.
+    pub cursor: Option<(usize, usize)>,
+    /// How much was blanked, where that was asked for.
+    pub redacted: Option<Blanked>,
+    /// Reads the picture of a recorded path.
+    pub picture: &'a dyn Fn(&str) -> Option<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Export<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Export").field("cursor", &self.cursor).finish_non_exhaustive()
+    }
+}
+
+/// Writes the run as one page that needs nothing else.
+///
+/// # Errors
+/// What the writer says.
+pub(crate) fn write_export(lens: &Lens<'_>, export: &Export<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let total = lens.index.steps().len();
+    let nonce = nonce(lens);
+    let scored = !lens.summary.critics.is_empty();
+    let page = ExportHead {
+        title: format!("{}: {}", lens.key(), lens.summary.verdict.sentence).into(),
+        nonce: nonce.clone(),
+        cursor: export.cursor.filter(|_| total > 0),
+        notes: notes(lens, export).into_iter().map(Into::into).collect(),
+        head: crate::page::run::RunHead { acts: Vec::new(), ..head(lens) },
+        sentence: lens.summary.verdict.sentence.as_str().into(),
+        verdict: crate::page::run::verdict::verdict(lens),
+        scores: scored.then(|| scores_body(lens, &Query::default())),
+        steps: total,
+    };
+    let mut written = write_head(out, &page, lens.key())?;
+    let mut pictures = 0;
+    for n in 0..total {
+        let mut view = step_view(lens, n, StepPlace::Alone).unwrap_or_default();
+        put_pictures_in(lens, &mut view, export, &mut pictures);
+        let full = written > MAX_TEXT;
+        let call = lens.index.steps().get(n).map(|step| step.call.to_string()).unwrap_or_default();
+        let left_out =
+            if full { format!("{call} (the file is full; the rest of this step is left out)") } else { String::new() };
+        let step = ExportStep { view, phases: phases(lens, n), left_out: left_out.into() };
+        written += write_part(out, &step, lens.key())?;
+    }
+    write_end(out, &states(lens), &nonce)
+}
+
+/// What the file says about itself.
+fn notes(lens: &Lens<'_>, export: &Export<'_>) -> Vec<String> {
+    let mut notes = vec![format!(
+        "Saved by board {} on {} from {}.",
+        env!("CARGO_PKG_VERSION"),
+        lens.iso(lens.now),
+        lens.summary.path
+    )];
+    if lens.summary.life.liveness.may_grow() {
+        notes.push("The run was still going: this is what was written until then.".to_owned());
+    }
+    notes.push(format!(
+        "Left out: prompts, observations and the raw lines; pictures beyond {} in all; steps beyond {} of text.",
+        format::bytes(MAX_PICTURES as u64),
+        format::bytes(MAX_TEXT as u64)
+    ));
+    if let Some(Blanked { found, not_sought }) = export.redacted {
+        let values =
+            if found == 1 { "1 value is".to_owned() } else { format!("{} values are", format::count(found as u64)) };
+        notes.push(format!(
+            "{values} blanked beside keys that name a secret, in JSON and in text such as key=value, and wherever the same text occurs: from 8 bytes on anywhere, from 5 as a word of its own. Shorter ones, common words and short words without quotes are blanked only beside their keys. Pictures are left out. Secrets under other names are not found."
+        ));
+        if not_sought > 0 {
+            notes.push(format!(
+                "{} of the values {} blanked only beside their keys and may occur elsewhere in this file: no more than {} different ones are looked for.",
+                format::count(not_sought as u64),
+                if not_sought == 1 { "is" } else { "are" },
+                format::count(MAX_SOUGHT as u64)
+            ));
+        }
+    }
+    notes
+}
+
+/// Puts the pictures of a step into it as data, as long as there is room.
+fn put_pictures_in(lens: &Lens<'_>, view: &mut StepView, export: &Export<'_>, spent: &mut usize) {
+    if view.assets.is_empty() {
+        return;
+    }
+    let span = lens.index.steps().get(view.n).map(|step| step.span).unwrap_or_default();
+    let text = lens.lines.short_line(TraceFile::Steps, span).map(|bytes| readable(&bytes).0).unwrap_or_default();
+    let line = Json::parse(&text);
+    let recorded = line.as_ref().and_then(|line| line.get("visual_assets")?.as_array()).unwrap_or_default();
+    for asset in &mut view.assets {
+        // The address on the board ends in the place of the picture in its list.
+        let Some(place) = asset.href.take().and_then(|href| href.rsplit_once('/')?.1.parse::<usize>().ok()) else {
+            continue;
+        };
+        let path = recorded.get(place).and_then(|asset| asset.get("path")?.as_str());
+        let read = path.and_then(|path| Some((picture_type(path)?, (export.picture)(path)?)));
+        match read {
+            Some((_, bytes)) if bytes.len() > MAX_PICTURES => {
+                asset.note =
+                    format!("left out: larger than the {} for all pictures", format::bytes(MAX_PICTURES as u64)).into();
+            }
+            Some((kind, bytes)) if *spent + bytes.len() <= MAX_PICTURES => {
+                *spent += bytes.len();
+                let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
+                asset.href = Some(format!("data:{kind};base64,{data}"));
+            }
+            Some(_) => {
+                asset.note =
+                    format!("left out: the pictures of this file are {} already", format::bytes(*spent as u64)).into()
+            }
+            None => asset.note = "the picture cannot be read, or is too large".into(),
+        }
+    }
+}
+
+/// The phases of the events of step `n`, by their colour classes.
+fn phases(lens: &Lens<'_>, n: usize) -> String {
+    let Some(group) = lens.index.round_of(n) else { return String::new() };
+    let events = lens.index.events().get(group.first..group.end).unwrap_or_default();
+    events.iter().map(|event| phase(lens.index.name(event.phase)).0).collect::<Vec<_>>().join(" ")
+}
+
+/// For each step the keys whose value or writer is another than after the step before, as JSON:
+/// `[key, value or null, writer or null, doubt]`.
+fn states(lens: &Lens<'_>) -> String {
+    let mut known: BTreeMap<String, (Option<String>, Option<usize>)> = BTreeMap::new();
+    let mut out = String::from("[");
+    walk(lens.index, lens.lines, &mut |n, keys| {
+        out.push_str(if n == 0 { "[" } else { ",\n[" });
+        let mut first = true;
+        for key in keys {
+            if known.get(&key.key).is_some_and(|(value, written)| *value == key.value && *written == key.written) {
+                continue;
+            }
+            known.insert(key.key.clone(), (key.value.clone(), key.written));
+            let quote = |text: &str| Json::String(text.into()).to_string();
+            let value = key.value.as_deref().map_or_else(|| "null".to_owned(), |value| quote(&cut(value)));
+            let writer = key.written.map_or_else(|| "null".to_owned(), |step| step.to_string());
+            out.push_str(if first { "" } else { "," });
+            out.push_str(&format!(
+                "[{},{value},{writer},{}]",
+                quote(&format::visible_line(&key.key)),
+                quote(key.doubt)
+            ));
+            first = false;
+        }
+        out.push(']');
+        out.len() < MAX_STATES
+    });
+    out.push(']');
+    out
+}
+
+fn cut(value: &str) -> String {
+    match value.len() > MAX_VALUE {
+        true => {
+            let head = crate::model::names::cut_at(value, MAX_VALUE);
+            format!("{}… ({} more)", format::visible_line(head), format::bytes((value.len() - head.len()) as u64))
+        }
+        false => format::visible_line(value).into_owned(),
+    }
+}
+
+/// A name for what may run in the file. It comes from the microsecond of saving, which no trace can know.
+fn nonce(lens: &Lens<'_>) -> String {
+    let mut hash = DefaultHasher::new();
+    (lens.now, lens.key(), lens.index.steps().len(), lens.index.events().len()).hash(&mut hash);
+    lens.summary.verdict.sentence.hash(&mut hash);
+    format!("{:016x}", hash.finish())
+}

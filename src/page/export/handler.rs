@@ -1,0 +1,72 @@
+//! A run as one file to keep or to send: `/runs/{key}/export.html`. Sent as a download: the file carries its own policy,
+//! and the board's, which forbids every inline script, would break it in place.
+
+use std::io;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+
+use crate::live::Run;
+use crate::page::app::AppState;
+use crate::page::error::WebError;
+use crate::page::export::fill::{Export, write_export};
+use crate::page::extract::{Params, RunParam};
+use crate::page::lens::Lens;
+use crate::page::runs::handler::now;
+
+/// `GET /runs/{key}/export.html`: with `step` and `event` it opens there; with `redact=1` secrets are blanked.
+pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
+    let cursor = params.number("step").and_then(|step| Ok((step, params.number("event")?)));
+    let cursor = match cursor {
+        Ok((step, event)) => step.map(|step| (step, event.unwrap_or(1))),
+        Err(error) => return error.respond(&state, false),
+    };
+    if let Some((step, _)) = cursor
+        && step >= run.index().steps().len()
+    {
+        let has = crate::page::extract::has_steps(run.index().steps().len());
+        return WebError::not_found("This run has no step", &has).named(&step.to_string()).respond(&state, false);
+    }
+    let redact = params.text("redact") == "1";
+    let name = file_name(run.key().as_str());
+    let of = state.clone();
+    let body = crate::page::download::body(&state, move |out| write(&run, &of, cursor, redact, out)).await;
+    let body = match body {
+        Ok(body) => body,
+        Err(error) => return error.respond(&state, false),
+    };
+    let headers = [
+        (CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
+        (CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
+    ];
+    (headers, body).into_response()
+}
+
+fn write(
+    run: &Arc<Run>,
+    state: &AppState,
+    cursor: Option<(usize, usize)>,
+    redact: bool,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let zone = &state.zone;
+    if redact {
+        let copy = run.redacted()?;
+        let summary = run.summary_of(copy.index());
+        let lens = Lens { summary: &summary, index: copy.index(), lines: &copy, now: now(), zone };
+        return write_export(&lens, &Export { cursor, redacted: Some(copy.blanked()), picture: &|_| None }, out);
+    }
+    let (summary, index) = (run.summary(), run.index());
+    let lens = Lens { summary: &summary, index: &index, lines: &**run, now: now(), zone };
+    let picture = |recorded: &str| run.dir().read_asset(recorded).ok().map(|(_, bytes)| bytes);
+    write_export(&lens, &Export { cursor, redacted: None, picture: &picture }, out)
+}
+
+/// The last part of the key as a name that every system takes.
+fn file_name(key: &str) -> String {
+    let last = key.rsplit('/').next().unwrap_or(key);
+    let safe = |letter: char| if letter.is_ascii_alphanumeric() || "-_".contains(letter) { letter } else { '_' };
+    format!("{}.html", last.chars().take(80).map(safe).collect::<String>())
+}

@@ -1,0 +1,161 @@
+//! How does a run look in a file of its own? Everything in one page that fetches nothing, in any browser, for ever.
+//!
+//! The parts are those of the board's pages; what leads to the board leads to a place in the file instead, or nowhere.
+
+pub(crate) mod fill;
+pub(crate) mod handler;
+
+use std::io::{self, Write};
+
+use askama::Template;
+
+use crate::page::part::href;
+use crate::page::part::text::Line;
+use crate::page::run::{RunHead, Verdict};
+use crate::page::scores::ScoresBody;
+use crate::page::step::StepView;
+
+/// The style sheet of a saved run, after that of the board.
+const STYLE: &str = include_str!("../../../static/pages/export.css");
+/// The controls of the replay; shown by the script, which alone makes them work.
+const BAR: &str = include_str!("../../../templates/export/export_bar.html");
+/// What makes a saved run a replay.
+const SCRIPT: &str = include_str!("../../../static/export.js");
+
+/// The file up to its first step.
+#[derive(Debug, Clone, Template)]
+#[template(path = "export/page.html")]
+pub(crate) struct ExportHead {
+    /// The words of `<title>`.
+    pub title: Line,
+    /// Names what may run in this file; nobody who wrote a trace can know it.
+    pub nonce: String,
+    /// The step at which it opens, and the event of that step.
+    pub cursor: Option<(usize, usize)>,
+    /// When and from where it was saved, and what is left out.
+    pub notes: Vec<Line>,
+    /// The header of the run.
+    pub head: RunHead,
+    /// The verdict in a sentence, which stays in sight while the run is replayed.
+    pub sentence: Line,
+    /// Why it stopped.
+    pub verdict: Verdict,
+    /// What the critics said.
+    pub scores: Option<ScoresBody>,
+    /// How many steps follow.
+    pub steps: usize,
+}
+
+/// One step in the file, `#step-{n}`.
+#[derive(Debug, Clone, Template)]
+#[template(path = "export/export_step.html")]
+pub(crate) struct ExportStep {
+    /// The step.
+    pub view: StepView,
+    /// The phases of its events, in order, parted by blanks.
+    pub phases: String,
+    /// What stands in place of its sections where the file is full; empty where they are there.
+    pub left_out: Line,
+}
+
+/// Writes a part of the file: `part` as it is rendered, with no address of the board left in it.
+///
+/// # Errors
+/// What the writer says; a template that cannot be rendered.
+pub(crate) fn write_part(out: &mut dyn Write, part: &impl Template, key: &str) -> io::Result<usize> {
+    let html = prepared(part, key)?;
+    out.write_all(html.as_bytes())?;
+    Ok(html.len())
+}
+
+fn prepared(part: &impl Template, key: &str) -> io::Result<String> {
+    let html = offline(&part.render().map_err(io::Error::other)?, key);
+    // On one page with all steps their scrolling parts are too many, and too alike, to be landmarks.
+    Ok(html.replace(" role=\"region\"", " role=\"group\""))
+}
+
+/// Writes the file up to its first step, with the style sheet in it.
+///
+/// # Errors
+/// What the writer says; a template that cannot be rendered.
+pub(crate) fn write_head(out: &mut dyn Write, head: &ExportHead, key: &str) -> io::Result<usize> {
+    let html = prepared(head, key)?;
+    let board =
+        crate::page::assets::find("board.css").map(|asset| String::from_utf8_lossy(asset.bytes)).unwrap_or_default();
+    // Words of a trace are escaped, so the first end of a head is that of the page.
+    let (before, after) = html.split_once("</head>").unwrap_or((&html, ""));
+    write!(out, "{before}<style nonce=\"{}\">{board}{STYLE}</style>\n</head>{after}", head.nonce)?;
+    Ok(html.len() + board.len() + STYLE.len())
+}
+
+/// Writes the end of the file: the states as data, and the script.
+///
+/// # Errors
+/// What the writer says.
+pub(crate) fn write_end(out: &mut dyn Write, states: &str, nonce: &str) -> io::Result<()> {
+    // Inside a script element only `<` could end it.
+    let states = states.replace('<', "\\u003c");
+    write!(
+        out,
+        "{BAR}</main>\n<script type=\"application/json\" id=\"states\">{states}</script>\n\
+         <script type=\"module\" nonce=\"{nonce}\">{SCRIPT}</script>\n</body>\n</html>\n"
+    )
+}
+
+/// Turns links to steps of this run into links inside the file, and takes all others away.
+fn offline(html: &str, key: &str) -> String {
+    const ATTRIBUTE: &str = " href=\"";
+    let run = href::run(key);
+    let mut out = String::with_capacity(html.len());
+    let mut rest = html;
+    while let Some(at) = rest.find(ATTRIBUTE) {
+        let (before, found) = rest.split_at(at);
+        let value = found.get(ATTRIBUTE.len()..).unwrap_or_default();
+        let (value, after) = value.split_once('"').unwrap_or((value, ""));
+        out.push_str(before);
+        let step =
+            value.strip_prefix(&run).and_then(|rest| rest.strip_prefix("?step=").or(rest.strip_prefix("/steps/")));
+        match step.filter(|step| !step.is_empty() && step.bytes().all(|digit| digit.is_ascii_digit())) {
+            Some(step) => out.push_str(&format!("{ATTRIBUTE}#step-{step}\"")),
+            None if value.starts_with('#') => out.push_str(&format!("{ATTRIBUTE}{value}\"")),
+            None => {}
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The type of a picture by its name. Raster formats only: an SVG is a document that may hold scripts.
+pub(crate) fn picture_type(name: &str) -> Option<&'static str> {
+    match name.rsplit_once('.')?.1.to_ascii_lowercase().as_str() {
+        "png" => Some("image/png"),
+        "jpg" | "jpeg" => Some("image/jpeg"),
+        "gif" => Some("image/gif"),
+        "webp" => Some("image/webp"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::page::export::*;
+
+    #[test]
+    fn links_stay_inside_the_file_or_lead_nowhere() {
+        let html = r##"<a href="/runs/a%2Fb?step=4">x</a> <a class="b" href="/runs/a%2Fb/steps/12">y</a> <a href="/runs/a%2Fb/steps/12/raw">w</a> <a href="/api/x" rel="next">z</a> <use href="#i-ok"></use>"##;
+        assert_eq!(
+            offline(html, "a/b"),
+            r##"<a href="#step-4">x</a> <a class="b" href="#step-12">y</a> <a>w</a> <a rel="next">z</a> <use href="#i-ok"></use>"##
+        );
+        assert_eq!(offline("<a href=\"/runs/other?step=4\">x</a>", "a/b"), "<a>x</a>");
+    }
+
+    #[test]
+    fn data_cannot_leave_its_element() {
+        let mut out = Vec::new();
+        write_end(&mut out, "[\"</script><img>\"]", "n").unwrap();
+        let html = String::from_utf8(out).unwrap();
+        assert!(html.contains(r#"["\u003c/script>\u003cimg>"]"#), "{html}");
+    }
+}

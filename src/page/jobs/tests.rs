@@ -1,0 +1,122 @@
+//! Who gets which job, and how a job ends before it is done.
+
+use std::sync::atomic::AtomicUsize;
+
+use crate::page::jobs::*;
+
+/// Counts to five.
+#[derive(Debug, Default)]
+struct Count(AtomicUsize);
+
+impl Task for Count {
+    const THREAD: &'static str = "test-count";
+
+    fn work(&self, turn: &mut Turn<'_>) -> State {
+        for _ in 0..5 {
+            if let Some(ended) = turn.ended() {
+                return ended;
+            }
+            turn.rest();
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        State::Done
+    }
+}
+
+/// Does what no task should.
+struct Fails;
+
+impl Task for Fails {
+    const THREAD: &'static str = "test-fails";
+
+    fn work(&self, _: &mut Turn<'_>) -> State {
+        panic!("a fault of ours");
+    }
+}
+
+fn jobs<T: Task>(patience: Duration) -> Arc<Jobs<T>> {
+    let (_, stopping) = watch::channel(false);
+    Arc::new(Jobs { patience, ..Jobs::new(stopping) })
+}
+
+/// Keeps the thread from taking jobs, so that they stay open.
+fn held(jobs: &Jobs<Count>) {
+    jobs.lock().busy = true;
+}
+
+fn begin(jobs: &Arc<Jobs<Count>>, id: &str, than: i64) -> Result<Arc<Job<Count>>, WebError> {
+    jobs.begin(id.to_owned(), than, 5, Count::default())
+}
+
+async fn ended<T: Task>(job: &Job<T>) {
+    job.wait(PATIENCE, |state| !state.is_open()).await;
+}
+
+#[tokio::test]
+async fn the_same_question_is_one_job_until_it_is_asked_again() {
+    let jobs = jobs(PATIENCE);
+    let first = begin(&jobs, "a", i64::MIN).unwrap();
+    ended(&first).await;
+    assert_eq!((first.state(), first.task.0.load(Ordering::Relaxed)), (State::Done, 5));
+    let again = begin(&jobs, "a", i64::MIN).unwrap();
+    assert!(Arc::ptr_eq(&first, &again));
+    let anew = begin(&jobs, "a", first.number).unwrap();
+    assert!(anew.number > first.number, "though the clock says the same");
+    let twice = begin(&jobs, "a", first.number).unwrap();
+    assert!(Arc::ptr_eq(&anew, &twice), "the link that asks again asks once");
+    assert_eq!(jobs.lock().jobs.len(), 1, "the one before is dropped");
+}
+
+#[test]
+fn only_a_few_are_open_and_a_few_are_kept() {
+    let jobs = jobs(PATIENCE);
+    held(&jobs);
+    let ask = |n: usize| begin(&jobs, &n.to_string(), i64::MIN);
+    let open: Vec<Arc<Job<Count>>> = (1..=MAX_OPEN).flat_map(ask).collect();
+    assert_eq!(open.len(), MAX_OPEN);
+    assert!(ask(99).is_err(), "one more is refused");
+    open.iter().for_each(|job| job.life.end(State::Done));
+    for n in 100..120 {
+        ask(n).expect("nothing is open").life.end(State::Done);
+    }
+    assert_eq!(jobs.lock().jobs.len(), MAX_KEPT);
+}
+
+#[test]
+fn a_job_ends_when_it_is_cancelled_or_nobody_looks() {
+    let stopping = watch::channel(false).1;
+    let jobs = jobs(PATIENCE);
+    held(&jobs);
+    let job = begin(&jobs, "a", i64::MIN).unwrap();
+    job.cancel();
+    assert_eq!(job.state(), State::Cancelled, "it does not wait for its turn to end");
+    job.work(PATIENCE, &stopping);
+    assert_eq!((job.state(), job.task.0.load(Ordering::Relaxed)), (State::Cancelled, 0));
+
+    let job = begin(&jobs, "under way", i64::MIN).unwrap();
+    assert!(job.life.pass(State::Waiting, State::Running));
+    job.cancel();
+    let turn = Turn { life: &job.life, patience: PATIENCE, stopping: &stopping, slice: Instant::now() };
+    assert_eq!((job.state(), turn.ended()), (State::Running, Some(State::Cancelled)), "the task has the last word");
+    turn.tell();
+    assert_eq!(job.state(), State::Telling);
+
+    let job = begin(&jobs, "b", i64::MIN).unwrap();
+    job.work(Duration::ZERO, &stopping);
+    assert_eq!(job.state(), State::Left);
+    assert!(jobs.find("b", i64::MIN).is_none(), "whoever looks again begins it again");
+
+    let job = begin(&jobs, "c", i64::MIN).unwrap();
+    job.work(PATIENCE, &watch::channel(true).1);
+    assert_eq!(job.state(), State::Left, "the server stops");
+}
+
+#[tokio::test]
+async fn a_fault_ends_its_own_job_and_not_the_thread() {
+    let jobs = jobs(PATIENCE);
+    for id in ["a", "b"] {
+        let job = jobs.begin(id.to_owned(), i64::MIN, 5, Fails).unwrap();
+        ended(&job).await;
+        assert_eq!(job.state(), State::Failed);
+    }
+}

@@ -1,0 +1,278 @@
+//! What do programs read? The JSON shapes of the board, the same from the server and from the commands.
+//!
+//! A name here is a promise: shapes gain fields, none is renamed or dropped. What is not known is `null`, never 0. Times
+//! are RFC 3339 in UTC with microseconds. Knows no HTTP and no files: lines come in as bytes.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::analysis::health;
+use crate::analysis::query::Ignored as IgnoredTerm;
+use crate::analysis::summary::Summary;
+use crate::model::Index;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use crate::page::compare::json::{Side, compared, settings};
+pub(crate) use crate::page::run::json_raw::write_raw;
+pub(crate) use crate::page::run::json_why::why;
+pub(crate) use crate::page::scores::json::{Scores, scores};
+pub(crate) use crate::page::search::json::{Hit, Search, hit, search};
+pub(crate) use crate::page::state::json::{Value, state};
+pub(crate) use crate::page::step::json::{StepHead, event, events_of, step, step_head, step_heads};
+pub(crate) use crate::page::step::json_line::Line;
+pub(crate) use crate::page::sweep::json::sweep;
+pub(crate) use crate::page::whatif::json::{WhatIf, whatif};
+
+/// One run in a list.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct RunRow {
+    /// Its name on the board.
+    pub key: String,
+    /// The directory, as the person would type it.
+    pub path: String,
+    /// The recorded run id.
+    pub run_id: Option<String>,
+    /// The manifest's word.
+    pub status: Option<String>,
+    /// `running`, `quiet`, `stalled`, `died` or `finished`.
+    pub liveness: &'static str,
+    /// `completed`, `truncated`, `halted`, `failed`, `cancelled`, `running` or `unknown`.
+    pub outcome: &'static str,
+    /// The word in the status column: `answered`, `limit`, `critic stop` and so on.
+    pub mark: &'static str,
+    /// The recorded stop reason, as written.
+    pub stop_reason: Option<String>,
+    /// Why it stopped, in one sentence without a full stop.
+    pub verdict: String,
+    /// What happened besides, one full sentence.
+    pub verdict_second: Option<String>,
+    /// What the verdict rests on: `recorded`, `inferred` or `unknown`.
+    pub certainty: &'static str,
+    /// Step lines that are JSON.
+    pub steps: usize,
+    /// Event lines that are JSON.
+    pub events: usize,
+    /// Steps in which something failed.
+    pub errors: usize,
+    /// The step limit.
+    pub max_steps: Option<i64>,
+    /// Where the step limit comes from: `task`, `engine`, `cli`, `default`, `state`, or `inferred` from the number of steps at the stop.
+    pub max_steps_from: Option<&'static str>,
+    /// Tokens of the run.
+    pub tokens: Option<u64>,
+    /// Run time in milliseconds.
+    pub duration_ms: Option<f64>,
+    /// The lowest score of the last step that has one.
+    pub last_score: Option<f64>,
+    /// The critics' names.
+    pub critics: Vec<String>,
+    /// The model's name.
+    pub(crate) model: Option<String>,
+    /// The task in words.
+    pub task: Option<String>,
+    /// The run that started this one.
+    pub parent: Option<String>,
+    /// When it started.
+    pub started_at: Option<String>,
+    /// When it last changed.
+    pub updated_at: Option<String>,
+    /// How many oddities its files have.
+    pub issues: usize,
+    /// How many of them cost data.
+    pub problems: usize,
+    /// Not all bytes are read yet: every count is "at least".
+    pub partial: bool,
+}
+
+/// A list of runs.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Runs {
+    /// The revision the list shows.
+    pub revision: u64,
+    /// How many runs there are.
+    pub total: usize,
+    /// How many of them the query matches.
+    pub matched: usize,
+    /// Those of this window.
+    pub runs: Vec<RunRow>,
+    /// What to pass as `after` for the next window.
+    pub next: Option<String>,
+    /// Terms of the query that were not understood and do not filter.
+    pub ignored: Vec<Ignored>,
+    /// Directories that are not shown as runs.
+    pub skipped: Vec<Skipped>,
+}
+
+/// A term of a query that was not understood.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Ignored {
+    /// The term as written.
+    pub term: String,
+    /// What was expected.
+    pub why: String,
+}
+
+/// A directory that is not shown as a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Skipped {
+    /// The path below its root.
+    pub path: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// One run with what lists leave out.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Run<'a> {
+    /// What lists show of it.
+    #[serde(flatten)]
+    pub row: RunRow,
+    /// The answer.
+    pub final_result: Option<String>,
+    /// The manifest; `null` where there is none that can be read.
+    pub manifest: Option<Line<'a>>,
+    /// Whether `manifest` is a repaired copy.
+    pub manifest_repaired: bool,
+    /// The text of a manifest that is not JSON.
+    pub manifest_text: Option<Line<'a>>,
+    /// The oddities, the first thousand found while reading and all others; `issues` is their number.
+    pub issues_list: Vec<Issue>,
+    /// The runs inside the directory, usually one.
+    pub segments: Vec<Segment>,
+}
+
+/// One oddity of the files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Issue {
+    /// `manifest.json`, `steps.jsonl` or `events.jsonl`.
+    pub file: &'static str,
+    /// The line, counted from 1.
+    pub line: Option<u64>,
+    /// Bytes from the start of the file to the start of the line.
+    pub offset: Option<u64>,
+    /// What is odd.
+    pub reason: String,
+    /// The sort of oddity, in a word or two.
+    pub kind: &'static str,
+    /// Whether it costs data; otherwise it is only worth knowing.
+    pub problem: bool,
+}
+
+/// One run inside a directory that several wrote into.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Segment {
+    /// The ordinal of its first step.
+    pub first_step: Option<usize>,
+    /// The number of its first event, counted from 0.
+    pub first_event: usize,
+    /// How many steps belong to it.
+    pub steps: usize,
+    /// The time of its first event that has one.
+    pub started_at: Option<String>,
+    /// Why it stopped, as written.
+    pub stop_reason: Option<String>,
+}
+
+impl From<&IgnoredTerm> for Ignored {
+    fn from(ignored: &IgnoredTerm) -> Self {
+        Self { term: ignored.text.clone(), why: ignored.why.clone() }
+    }
+}
+
+/// The row of a run.
+pub(crate) fn run_row(summary: &Summary) -> RunRow {
+    let verdict = &summary.verdict;
+    RunRow {
+        key: summary.key.to_string(),
+        path: summary.path.clone(),
+        run_id: summary.run_id.clone(),
+        status: summary.status.clone(),
+        liveness: summary.life.liveness.word(),
+        outcome: verdict.outcome.as_str(),
+        mark: verdict.mark.word(),
+        stop_reason: verdict.stop_reason.clone(),
+        verdict: verdict.sentence.clone(),
+        verdict_second: Some(verdict.second.clone()).filter(|second| !second.is_empty()),
+        certainty: verdict.certainty.as_str(),
+        steps: summary.steps,
+        events: summary.events,
+        errors: summary.errors,
+        max_steps: verdict.limit.map(|limit| limit.steps),
+        max_steps_from: verdict.limit.map(|limit| limit.from.as_str()),
+        tokens: summary.tokens,
+        duration_ms: summary.duration_ms,
+        last_score: summary.last_score,
+        critics: summary.critics.clone(),
+        model: summary.model.clone(),
+        task: summary.task.clone(),
+        parent: summary.parent.clone(),
+        started_at: summary.started.and_then(time),
+        updated_at: summary.updated.and_then(time),
+        issues: summary.issues.0,
+        problems: summary.issues.1,
+        partial: summary.partial,
+    }
+}
+
+/// A run; `manifest` is the text of its manifest.
+pub(crate) fn run<'a>(summary: &Summary, index: &Index, manifest: Option<&'a [u8]>) -> Run<'a> {
+    let manifest = manifest.map(Line::of);
+    let (manifest, manifest_text) = match manifest {
+        Some(text @ Line::Text(_)) => (None, Some(text)),
+        manifest => (manifest, None),
+    };
+    Run {
+        row: run_row(summary),
+        final_result: summary.answer.clone(),
+        manifest_repaired: manifest.as_ref().is_some_and(Line::is_changed),
+        manifest,
+        manifest_text,
+        issues_list: issues(index),
+        segments: segments(summary, index),
+    }
+}
+
+/// The oddities of a run's files, in the order of their places.
+pub(crate) fn issues(index: &Index) -> Vec<Issue> {
+    let issue = |issue: crate::model::Issue| Issue {
+        file: issue.file.name(),
+        line: issue.line,
+        offset: issue.offset,
+        kind: issue.kind.label(),
+        problem: issue.kind.is_problem(),
+        reason: issue.reason,
+    };
+    health::issues(index).into_iter().map(issue).collect()
+}
+
+fn segments(summary: &Summary, index: &Index) -> Vec<Segment> {
+    let last = index.segments().len().saturating_sub(1);
+    let segment = |(at, segment): (usize, &crate::model::index::Segment)| {
+        let next = index.segments().get(at + 1).map_or(index.events().len(), |next| next.first_event);
+        let events = index.events().get(segment.first_event..next).unwrap_or_default();
+        let recorded = segment.end.as_ref().and_then(|(_, end, _)| end.reason.as_deref().map(str::to_owned));
+        Segment {
+            first_step: None,
+            first_event: segment.first_event,
+            steps: 0,
+            started_at: events.iter().find_map(|event| event.ts).and_then(time),
+            stop_reason: recorded.or_else(|| summary.verdict.stop_reason.clone().filter(|_| at == last)),
+        }
+    };
+    let mut segments: Vec<Segment> = index.segments().iter().enumerate().map(segment).collect();
+    for n in 0..index.steps().len() {
+        if let Some(segment) = crate::page::step::json::segment_of(index, n).and_then(|at| segments.get_mut(at)) {
+            segment.first_step.get_or_insert(n);
+            segment.steps += 1;
+        }
+    }
+    segments
+}
+
+/// A time in microseconds since the epoch as RFC 3339; `None` outside the years that have dates.
+pub(crate) fn time(micros: i64) -> Option<String> {
+    let at = Timestamp::from_microsecond(micros).ok()?;
+    Some(at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string())
+}

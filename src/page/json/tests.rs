@@ -1,0 +1,159 @@
+use std::io;
+
+use serde_json::{Value, json};
+
+use crate::analysis::life::Outside;
+use crate::analysis::summary::summary;
+use crate::model::{Delta, EventHead, Manifest, ManifestState, Names, RunKey, Span, StepHead as Head};
+use crate::page::json::*;
+
+const STEPS: [&str; 4] = [
+    r#"{"step_id": 0, "decision": {"mode": "act", "actions": [{"name": "ls"}, {"name": "cat"}]}, "critic_outputs": [{"name": "V", "action": "retry", "score": 0.25, "reason": "again"}, 7, {"score": "high"}]}"#,
+    r#"{"step_id": 1, "decision": {"mode": "act", "actions": [{"name": "ls"}]}, "x": 1.10, "critic_outputs": [{"name": "V", "action": "praise", "score": NaN}]}"#,
+    r#"not a line"#,
+    r#"{"step_id": 0, "decision": {"mode": "final", "final_answer": "done"}}"#,
+];
+
+const EVENTS: [&str; 7] = [
+    r#"{"step_id": 0, "phase": "INIT", "ok": true, "payload": {}, "ts": "1970-01-01T00:00:00+00:00"}"#,
+    r#"{"step_id": 0, "phase": "DECIDE", "ok": true, "payload": {"stage": "state_ready"}, "ts": "1970-01-01T00:00:01+00:00"}"#,
+    r#"{"step_id": 0, "phase": "ACT_ERROR", "ok": false, "error": "TypeError: x", "payload": {}, "ts": "1970-01-01T00:00:03.5+00:00"}"#,
+    r#"{"step_id": 1, "phase": "DECIDE", "ok": true, "payload": {"stage": "state_ready"}, "ts": "1970-01-01T00:00:04+00:00"}"#,
+    r#"{"step_id": 1, "phase": "END", "ok": true, "payload": {"stop_reason": "budget_steps"}, "ts": "1970-01-01T00:00:05+00:00"}"#,
+    r#"{"step_id": 0, "phase": "INIT", "ok": true, "payload": {}, "ts": "1970-01-01T00:00:06+00:00"}"#,
+    r#"{"step_id": 0, "phase": "DECIDE", "ok": true, "payload": {"stage": "state_ready"}, "ts": "1970-01-01T00:00:07+00:00"}"#,
+];
+
+fn index() -> Index {
+    let mut names = Names::default();
+    let mut delta = Delta::default();
+    let mut offset = 0;
+    for (at, line) in STEPS.iter().enumerate() {
+        let span = Span { offset, len: line.len() as u64 };
+        let (head, _) = Head::read(line.as_bytes(), &mut names);
+        delta.steps.push(Head { span, line: at as u64 + 1, ..head });
+        offset += line.len() as u64 + 1;
+    }
+    for line in EVENTS {
+        let (head, note, _) = EventHead::read(line.as_bytes(), &mut names);
+        delta.events.push((head, note));
+    }
+    let manifest = Manifest { stop_reason: Some("final".into()), ..Manifest::default() };
+    delta.manifest = Some(ManifestState::Read(Box::new(manifest)));
+    delta.names = names.since(0).to_vec();
+    let mut index = Index::default();
+    index.apply(delta);
+    index
+}
+
+fn json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap()
+}
+
+#[test]
+fn the_names_of_the_contract_are_there() {
+    let index = index();
+    let key = RunKey::new("a/b");
+    let summary = summary(&key, "runs/a/b".to_owned(), &index, Outside::default());
+    let row = json(&run_row(&summary));
+    for name in "key path run_id status liveness outcome stop_reason verdict steps events max_steps tokens duration_ms \
+                 last_score critics model task started_at updated_at issues"
+        .split_whitespace()
+    {
+        assert!(row.get(name).is_some(), "{name}");
+    }
+    assert_eq!(row["tokens"], Value::Null);
+    assert_eq!(row["started_at"], "1970-01-01T00:00:00.000000Z");
+    let text = serde_json::to_string(&run(&summary, &index, Some(b"{\"b\": 1.10, \"a\": NaN}"))).unwrap();
+    assert!(text.contains(r#""manifest":{"b": 1.10, "a": "NaN"},"manifest_repaired":true,"manifest_text":null"#));
+    let run = json(&run(&summary, &index, Some(b"{\"torn")));
+    assert_eq!(
+        (&run["key"], &run["manifest"], &run["manifest_text"]),
+        (&json!("a/b"), &Value::Null, &json!("{\"torn"))
+    );
+    let segments = json!([
+        {"first_step": 0, "first_event": 0, "steps": 2, "started_at": "1970-01-01T00:00:00.000000Z", "stop_reason": "budget_steps"},
+        {"first_step": 3, "first_event": 5, "steps": 1, "started_at": "1970-01-01T00:00:06.000000Z", "stop_reason": "final"},
+    ]);
+    assert_eq!(run["segments"], segments);
+}
+
+#[test]
+fn a_window_of_steps_says_where_the_next_begins() {
+    let index = index();
+    let ends = |after, limit| {
+        let steps = step_heads(&index, after, limit);
+        (steps.steps.iter().map(|step| step.n).collect::<Vec<_>>(), steps.next)
+    };
+    assert_eq!(ends(None, 2), (vec![0, 1], Some(1)));
+    assert_eq!(ends(Some(1), 2), (vec![2, 3], None));
+    assert_eq!(ends(Some(3), 2), (vec![], None));
+    assert_eq!(ends(Some(usize::MAX), 0), (vec![], None));
+}
+
+#[test]
+fn a_head_joins_the_step_and_its_events() {
+    let index = index();
+    let head = step_head(&index, 0).unwrap();
+    assert_eq!((head.ok, head.retry, head.error.as_deref()), (false, true, Some("TypeError: x")));
+    assert_eq!((head.duration_ms, head.segment, head.label.as_str()), (Some(2500.0), Some(0), "0"));
+    assert_eq!(head.critics.len(), 2);
+    let lost = step_head(&index, 2).unwrap();
+    assert_eq!((lost.label.as_str(), lost.fate, lost.mode, lost.ok), ("2", "unreadable", None, false));
+    assert_eq!((events_of(&index, 0), events_of(&index, 2)), (1..3, 0..0));
+    assert_eq!(event(&index, 6, b"{}").unwrap().step, Some(3));
+}
+
+#[test]
+fn lines_stand_as_written_where_they_are_json() {
+    let index = index();
+    let events = [br#"{"n": 1}"#.to_vec(), b"{\"n\": NaN}".to_vec()];
+    let text = |n: usize| serde_json::to_string(&step(&index, n, STEPS[n].as_bytes(), &events).unwrap()).unwrap();
+    assert!(text(0).contains(STEPS[0]));
+    assert!(
+        text(0).contains(r#""events":[{"n": 1},{"n": "NaN"}],"repaired":true,"repaired_events":[1],"first_event":1"#)
+    );
+    assert!(text(1).contains(r#""x": 1.10"#) && text(1).contains(r#""score": "NaN""#));
+    assert!(text(2).contains(r#""step":"not a line""#));
+    for (line, expected) in [
+        (&br#"{"a": "\ud83d\ude00 \\ud83d"}"#[..], r#"{"a": "\ud83d\ude00 \\ud83d"}"#),
+        (br#"{"a": "\ud83d"}"#, r#"{"a": "\ufffd"}"#),
+        (b"{\"a\": \"\xff\"}\r", "{\"a\": \"\u{fffd}\"}"),
+        (b"\xff", "\"\u{fffd}\""),
+        (b"", "\"\""),
+    ] {
+        assert_eq!(serde_json::to_string(&Line::of(line)).unwrap(), expected);
+    }
+}
+
+#[test]
+fn scores_keep_reasons_and_odd_values() {
+    let scores = json(&scores(&index(), |n| Some(STEPS[n].as_bytes().to_vec())));
+    let expected = json!({"critics": [
+        {"name": "V", "points": [
+            {"n": 0, "score": 0.25, "score_text": null, "action": "retry", "reason": "again"},
+            {"n": 1, "score": null, "score_text": "NaN", "action": "praise", "reason": null},
+        ]},
+        {"name": "critic 3", "points": [
+            {"n": 0, "score": null, "score_text": "high", "action": "continue", "reason": null},
+        ]},
+    ]});
+    assert_eq!(scores, expected);
+    let without_lines = json(&crate::page::scores::json::scores(&index(), |_| None));
+    assert_eq!(without_lines["critics"][0]["points"][0]["score"], 0.25);
+}
+
+#[test]
+fn raw_keeps_every_byte() {
+    let lines = |lines: &[&'static [u8]]| Some(lines.iter().map(|line| Ok(*line)).collect::<Vec<_>>().into_iter());
+    let mut out = Vec::new();
+    write_raw(&mut out, Some(b"{ }\n"), lines(&[b"{\"a\": \"\xc3\xa9\"}\r", b"\xff"]), lines(&[])).unwrap();
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        r#"{"manifest":"{ }\n","steps":["{\"a\": \"é\"}\r",{"base64":"/w=="}],"events":[]}"#
+    );
+    let mut out = Vec::new();
+    let none = None::<std::iter::Empty<io::Result<Vec<u8>>>>;
+    write_raw(&mut out, None, none.clone(), none).unwrap();
+    assert_eq!(out, br#"{"manifest":null,"steps":null,"events":null}"#);
+}

@@ -1,0 +1,95 @@
+//! How does a run's index become the ready values of a page? One function for each part of the run page.
+//!
+//! Knows the model and what `analysis` makes of it; reads lines only through [`Lines`]. No markup, no HTTP.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+
+use crate::analysis::format;
+use crate::analysis::summary::Summary;
+use crate::model::time::Stamp;
+use crate::model::{Index, Lines};
+use crate::page::part::href;
+use crate::page::part::svg::PhaseClass;
+use crate::page::part::text::Line;
+use crate::page::shell::Status;
+
+/// A run as the pages see it.
+pub(crate) struct Lens<'a> {
+    /// The facts of its row.
+    pub summary: &'a Summary,
+    /// What is known without reading a line.
+    pub index: &'a Index,
+    /// Where lines are read.
+    pub lines: &'a dyn Lines,
+    /// The time now; microseconds since the epoch.
+    pub now: i64,
+    /// The zone clock times are shown in.
+    pub zone: &'a TimeZone,
+}
+
+impl std::fmt::Debug for Lens<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lens").field("run", &self.summary.key).finish_non_exhaustive()
+    }
+}
+
+impl Lens<'_> {
+    pub(crate) fn key(&self) -> &str {
+        self.summary.key.as_str()
+    }
+
+    /// The address of the run page with step `n` selected.
+    pub(crate) fn at_step(&self, n: usize) -> String {
+        href::run_at(self.key(), n)
+    }
+
+    /// The label of step `n`: its recorded id, or its place where there is none.
+    pub(crate) fn label(&self, n: usize) -> String {
+        self.index.label(n)
+    }
+
+    /// The address of event `n` in the table of events.
+    pub(crate) fn at_event(&self, n: usize) -> String {
+        let after = (n / crate::page::run::events::PER_PAGE * crate::page::run::events::PER_PAGE).to_string();
+        let query = href::with_query(&href::run(self.key()), &[("tab", "events"), ("after", &after)]);
+        format!("{query}#event-{n}")
+    }
+
+    /// A time as an offset from the run's first event.
+    pub(crate) fn offset(&self, micros: Option<i64>) -> Line {
+        let start = self.index.first_ts();
+        micros.zip(start).map_or_else(Line::default, |(at, start)| format::offset(at - start).into())
+    }
+
+    /// A moment in RFC 3339 for `datetime`.
+    pub(crate) fn iso(&self, micros: i64) -> String {
+        format::clock(Stamp { micros, zoned: true }, self.zone).map_or_else(String::new, |clock| clock.iso)
+    }
+}
+
+/// The status of a run as a shape and a word.
+pub(crate) fn status(summary: &Summary) -> Status {
+    crate::page::runs::fill::row::status(summary.verdict.mark)
+}
+
+/// The colour class and the shown name of a phase.
+pub(crate) fn phase(name: &str) -> (PhaseClass, String) {
+    let (class, shown) = match name {
+        "OBSERVE" => ("decide", "Observe"),
+        "DECIDE" => ("decide", "Decide"),
+        "ACT" => ("act", "Act"),
+        "REDUCE" => ("reduce", "Reduce"),
+        "CRITIC" => ("critic", "Critics"),
+        "CHECK_STOP" => ("check", "Check stop"),
+        "RECOVER" | "DECIDE_ERROR" | "ACT_ERROR" => ("recover", name),
+        "" => ("plain", "(no phase)"),
+        other => ("plain", other),
+    };
+    (class, if shown == "RECOVER" { "Recover".to_owned() } else { shown.to_owned() })
+}
+
+pub(crate) fn micros(micros: i64) -> String {
+    format::duration(Duration::from_micros(u64::try_from(micros).unwrap_or_default()))
+}

@@ -1,0 +1,206 @@
+//! What did the critics say? Reads `critic_outputs` of any writer: named or not, with any kind of score.
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+use crate::model::json::Json;
+use crate::page::part::fold::{Fold, Folded};
+use crate::page::part::json_tree::JsonView;
+use crate::page::part::sign::Sign;
+use crate::page::part::svg::Axis;
+use crate::page::part::text::Line;
+
+/// A reason longer than this, in bytes, is folded.
+const REASON: usize = 400;
+/// Keys that have their own place; all others are details.
+const KNOWN: [&str; 7] = ["critic_name", "name", "critic", "action", "score", "reason", "details"];
+
+/// One output of one critic.
+#[derive(Debug, Clone, Default, Template)]
+#[template(path = "part/critic.html")]
+pub(crate) struct Critic {
+    /// Its name, or `critic 1` by position.
+    pub name: Line,
+    /// What it asked for.
+    pub mark: Sign,
+    /// The bar on the fixed scale; `None` where the score is not on it.
+    pub axis: Option<Axis>,
+    /// The score: two decimals on the scale, as recorded otherwise.
+    pub score: Line,
+    /// The score as recorded, where it has more decimals than are shown.
+    pub exact: Line,
+    /// Why there is no bar, or what the score was before.
+    pub remark: Line,
+    /// The reason, where it is short.
+    pub reason: Line,
+    /// The reason, where it is long.
+    pub long_reason: Option<Folded>,
+    /// The details it gave.
+    pub details: Option<JsonView>,
+    /// What it wants changed: patches of the prompt or the state, and keys the board does not know.
+    pub patches: Vec<Patch>,
+}
+
+impl HtmlSafe for Critic {}
+
+/// Something a critic wants changed.
+#[derive(Debug, Clone)]
+pub(crate) struct Patch {
+    /// The key, such as `instruction_patch`.
+    pub label: Line,
+    /// The value.
+    pub value: JsonView,
+}
+
+/// The name of the critic that wrote `output`, the one at `index` of its step.
+pub(crate) fn name(output: &Json<'_>, index: usize) -> String {
+    let written = ["critic_name", "name", "critic"].iter().find_map(|key| output.get(key)?.as_str());
+    written.map_or_else(|| format!("critic {}", index + 1), str::to_owned)
+}
+
+impl Critic {
+    /// Reads the outputs of a step, as many as the page takes. `previous` answers the last score a critic of that name gave before.
+    pub(crate) fn read_all(outputs: &Json<'_>, previous: impl Fn(&str) -> Option<f64>, fold: &mut Fold) -> Vec<Self> {
+        let mut critics = Vec::new();
+        for (index, output) in outputs.as_array().unwrap_or_default().iter().enumerate() {
+            if !fold.takes(index) {
+                break;
+            }
+            critics.push(Self::read(output, index, &previous, fold));
+        }
+        critics
+    }
+
+    fn read(output: &Json<'_>, index: usize, previous: impl Fn(&str) -> Option<f64>, fold: &mut Fold) -> Self {
+        let name = name(output, index);
+        let at = format!("/critic_outputs/{index}");
+        let mut critic = Self { mark: asked(output), ..Self::default() };
+        critic.rate(output.get("score"), previous(&name));
+        critic.name = name.into();
+        match output.get("reason") {
+            Some(Json::String(reason)) if reason.len() > REASON || reason.contains('\n') => {
+                critic.long_reason = Some(fold.text(reason, &format!("{at}/reason")));
+            }
+            Some(Json::String(reason)) => critic.reason = reason.as_ref().into(),
+            Some(Json::Null) | None => {}
+            Some(other) => critic.reason = other.to_string().into(),
+        }
+        match output.as_object() {
+            Some(members) => {
+                let details = output.get("details").filter(|details| !details.is_empty());
+                critic.details = details.map(|details| fold.json(details, &format!("{at}/details")));
+                let others = members.iter().filter(|(key, value)| !KNOWN.contains(&key.as_ref()) && !value.is_empty());
+                for (shown, (key, value)) in others.enumerate() {
+                    if !fold.takes(shown) {
+                        break;
+                    }
+                    fold.spend(key);
+                    let value = fold.json(value, &format!("{at}/{}", crate::page::part::json_tree::token(key)));
+                    critic.patches.push(Patch { label: key.as_ref().into(), value });
+                }
+            }
+            None => critic.details = Some(fold.json(output, &at)),
+        }
+        critic
+    }
+
+    fn rate(&mut self, score: Option<&Json<'_>>, previous: Option<f64>) {
+        let number = score.and_then(Json::as_f64).filter(|number| number.is_finite());
+        self.axis = number.and_then(|number| Axis::new(number, previous));
+        match (score, number, &self.axis) {
+            (None | Some(Json::Null), ..) => self.score = "no score".into(),
+            (Some(score), Some(number), Some(_)) => {
+                self.score = format!("{number:.2}").into();
+                let recorded = score.to_string();
+                if recorded.len() > self.score.as_str().len() {
+                    self.exact = recorded.into();
+                }
+                self.remark = previous.map(|was| format!("was {was:.2}")).unwrap_or_default().into();
+            }
+            (Some(score), Some(_), None) => {
+                self.score = score.to_string().into();
+                self.remark = "outside the scale".into();
+            }
+            (Some(score), None, _) => {
+                // Where a line was repaired, these words stood there bare.
+                self.score = match score {
+                    Json::String(word) if matches!(&**word, "NaN" | "Infinity" | "-Infinity") => (&**word).into(),
+                    other => other.to_string().into(),
+                };
+                self.remark = "not a number".into();
+            }
+        }
+    }
+}
+
+/// What a critic asked for; `stop` and `retry` decide, everything else lets the run go on.
+fn asked(output: &Json<'_>) -> Sign {
+    match output.get("action") {
+        Some(Json::String(action)) => match action.as_ref() {
+            "continue" => Sign::plain("mk", "continue"),
+            "retry" => Sign::word("mk retry", "retry", "retry"),
+            "stop" => Sign::word("mk stop", "critic", "stop"),
+            "failed" => Sign::word("mk err", "error", "failed"),
+            other => Sign::word("mk", "unknown", other),
+        },
+        Some(other) => Sign::word("mk", "unknown", other.to_string()),
+        None => Sign::plain("mk", "no action"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::page::part::critic::*;
+    use crate::page::part::fold::ValueLinks;
+
+    fn read(text: &str) -> Vec<Critic> {
+        let previous = |name: &str| (name == "Old").then_some(0.4);
+        Critic::read_all(&Json::parse(text).unwrap(), previous, &mut Fold::new(ValueLinks::default()))
+    }
+
+    #[test]
+    fn scores_keep_their_scale() {
+        let critics = read(
+            r#"[{"critic_name": "Old", "action": "retry", "score": 0.2, "reason": "r", "details": {"returncode": 1},
+            "instruction_patch": "Read it."}, {"action": "continue", "score": 7}, {"score": "high"}, {"score": null}, {"name": "n"}]"#,
+        );
+        let said: Vec<_> = critics.iter().map(|c| (c.name.as_str(), c.score.as_str(), c.remark.as_str())).collect();
+        assert_eq!(
+            said,
+            [
+                ("Old", "0.20", "was 0.40"),
+                ("critic 2", "7", "outside the scale"),
+                ("critic 3", "\"high\"", "not a number"),
+                ("critic 4", "no score", ""),
+                ("n", "no score", "")
+            ]
+        );
+        assert_eq!(critics.iter().filter(|critic| critic.axis.is_some()).count(), 1);
+        assert_eq!(critics[0].patches[0].label.as_str(), "instruction_patch");
+        let html = critics[0].render().unwrap();
+        assert!(html.contains("#i-retry") && html.contains("returncode") && html.contains("Read it."), "{html}");
+    }
+
+    #[test]
+    fn odd_outputs_are_shown_as_they_are() {
+        let critics = read(r#"["text", null, {"action": "explode", "reason": 7}, [1]]"#);
+        assert_eq!(critics.len(), 4);
+        assert!(critics[0].details.is_some());
+        assert_eq!(critics[2].mark.text.as_str(), "explode");
+        assert_eq!(critics[2].reason.as_str(), "7");
+        assert!(read("{}").is_empty());
+    }
+
+    #[test]
+    fn hostile_critics_are_text() {
+        let e = serde_json::to_string("<script></textarea>\"'\u{202e}\u{0}").unwrap();
+        let critics = read(&format!(
+            r#"[{{"critic_name": {e}, "action": {e}, "score": {e}, "reason": {e}, "details": {{{e}: {e}}}, {e}: {e}}},
+            {{"reason": "{}"}}, {e}]"#,
+            "<script>\\n".repeat(60)
+        ));
+        let html: String = critics.iter().map(|critic| critic.render().unwrap()).collect();
+        assert!(!html.contains("<script") && !html.contains("</textarea"), "{html}");
+        assert!(!html.contains('\u{202e}') && !html.contains('\u{0}'), "{html}");
+    }
+}

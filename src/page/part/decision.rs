@@ -1,0 +1,241 @@
+//! What did the agent decide, and how was that read? Thought, decision, and what the parser had to say.
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+use crate::analysis::format;
+use crate::model::json::Json;
+use crate::page::part::branch::Branch;
+use crate::page::part::fold::{Fold, Folded};
+use crate::page::part::json_tree::JsonView;
+use crate::page::part::sign::{Phrase, Sign};
+use crate::page::part::text;
+use crate::page::part::text::Line;
+
+/// The Decision section of a step.
+#[derive(Debug, Clone, Default, Template)]
+#[template(path = "part/decision.html")]
+pub(crate) struct Decision {
+    /// The mode as recorded; empty where nothing was decided.
+    pub(crate) mode: Line,
+    /// What that means, who made it and how it was read.
+    pub says: Phrase,
+    /// The final answer.
+    pub answer: Option<Folded>,
+    /// What could have been decided instead.
+    pub branch: Option<Branch>,
+    /// What the parser complained about.
+    pub trouble: Option<Trouble>,
+    /// What else the decision carries.
+    pub meta: Option<JsonView>,
+}
+
+impl HtmlSafe for Decision {}
+
+/// Diagnostics of a parser.
+#[derive(Debug, Clone)]
+pub(crate) struct Trouble {
+    /// How bad it was.
+    pub mark: Sign,
+    /// The code and the summary.
+    pub says: Phrase,
+    /// What the model had written, as far as it is recorded.
+    pub wrote: Option<Folded>,
+    /// What the model is asked to do about it.
+    pub asks: Option<Folded>,
+    /// All of it.
+    pub all: JsonView,
+}
+
+/// Whether the first critic that wants anything but to go on wants the step done again.
+fn sent_back(step: &Json<'_>) -> bool {
+    let outputs = step.get("critic_outputs").and_then(Json::as_array).unwrap_or_default();
+    let mut asked = outputs.iter().filter_map(|output| output.get("action").and_then(Json::as_str));
+    asked.find(|action| matches!(*action, "retry" | "stop" | "failed")) == Some("retry")
+}
+
+impl Decision {
+    /// Reads the decision of a step line.
+    pub(crate) fn new(step: &Json<'_>, fold: &mut Fold) -> Self {
+        let mut out = Self { trouble: trouble(step, fold), ..Self::default() };
+        let Some(decision) = step.get("decision").filter(|decision| !decision.is_empty()) else {
+            out.says = Phrase::new().dim("None. The step ended before anything was decided.");
+            return out;
+        };
+        if decision.as_object().is_none() {
+            out.says = Phrase::new().dim("Not recorded as a decision; see what else is recorded.");
+            return out;
+        }
+        let mode = decision.get("mode").and_then(Json::as_str).unwrap_or("no mode");
+        out.mode = mode.into();
+        let target = decision.get("meta").and_then(|meta| meta.get("handoff_target")).and_then(Json::as_str);
+        // Our own engine writes the actions beside the decision alone.
+        let actions = decision.get("actions").or_else(|| step.get("actions"));
+        let actions = actions.and_then(Json::as_array).map_or(0, <[_]>::len);
+        out.says = match (mode, target) {
+            ("act", _) if actions == 1 => "one action".into(),
+            ("act", _) => format::counted(actions, "action").into(),
+            ("final", _) if sent_back(step) => "an answer, which a critic sent back".into(),
+            ("final", _) => "an answer".into(),
+            ("wait", _) => "nothing to do in this step".into(),
+            ("handoff", Some(target)) => Phrase::new().text("hands over to ").strong(target),
+            ("handoff", None) => "hands over, to whom is not recorded".into(),
+            _ => Phrase::new().dim("a mode the board does not know"),
+        };
+        out.says = read_by(step, out.says);
+        out.answer = match decision.get("final_answer") {
+            Some(Json::String(answer)) => Some(fold.text(answer, "/decision/final_answer").prose()),
+            Some(Json::Null) | None => None,
+            Some(other) => Some(fold.text(&other.to_string(), "/decision/final_answer")),
+        };
+        out.branch = Branch::new(decision, fold);
+        let is_told = |key: &str| match key {
+            "parser_diagnostics" | "handoff_target" => true,
+            "branch" => out.branch.is_some(),
+            _ => false,
+        };
+        // The diagnostics repeat what the step itself says about its parser.
+        let meta = decision.get("meta").and_then(Json::as_object).unwrap_or_default();
+        let own: Vec<_> = meta.iter().filter(|(key, _)| !is_told(key)).cloned().collect();
+        out.meta = (!own.is_empty()).then(|| fold.json(&Json::Object(own), "/decision/meta"));
+        out
+    }
+}
+
+/// The reasoning the decision carries.
+pub(crate) fn thought(step: &Json<'_>, fold: &mut Fold) -> Option<Folded> {
+    let thought = step.get("decision")?.get("rationale")?.as_str().filter(|thought| !thought.trim().is_empty())?;
+    Some(fold.text(thought, "/decision/rationale").prose())
+}
+
+/// Who made the decision, and which parsers read it.
+fn read_by(step: &Json<'_>, says: Phrase) -> Phrase {
+    let word = |key: &str| step.get(key).and_then(Json::as_str).filter(|word| !word.is_empty());
+    let flag = |key: &str| step.get(key) == Some(&Json::Bool(true));
+    let attempts = step.get("parser_attempts").and_then(Json::as_array).unwrap_or_default();
+    let mut says = match word("decision_source") {
+        Some("agent") => says.text(", made by the agent itself"),
+        Some("native_tool_calls") => says.text(", from native tool calls"),
+        Some("native_text_final") => says.text(", from plain text where tool calls were preferred"),
+        Some("agent_interpretation") => says.text(", interpreted by the agent"),
+        Some("parser") | None => says,
+        Some(other) => says.text(", source ").code(other),
+    };
+    if let Some(parser) = word("parser_selected") {
+        says = says.text(", parsed by ").code(parser);
+        says = match attempts.len() {
+            0 => says,
+            1 => says.text(" at the first attempt"),
+            n => {
+                let tried = attempts.iter().map(|attempt| {
+                    let part = |key: &str| attempt.get(key).and_then(Json::as_str).unwrap_or("?");
+                    format!("{} {}", part("parser"), part("result"))
+                });
+                says.text(format!(" after {n} attempts")).dim(format!(" · {}", tried.collect::<Vec<_>>().join(", ")))
+            }
+        };
+    }
+    if flag("parser_fallback_used") {
+        says = says.dim(" · fallback parser");
+    }
+    if flag("parser_salvage_applied") {
+        says = says.dim(" · output had to be repaired");
+    }
+    if let Some(reason) = word("native_tool_call_fallback_reason") {
+        says = says.dim(" · tool calls not used: ").code(reason);
+    }
+    says
+}
+
+fn trouble(step: &Json<'_>, fold: &mut Fold) -> Option<Trouble> {
+    const AT: &str = "/parser_diagnostics";
+    let diagnostics =
+        step.get("parser_diagnostics").filter(|value| value.as_object().is_some() && !value.is_empty())?;
+    let word = |key: &str| diagnostics.get(key).and_then(Json::as_str).filter(|word| !word.is_empty());
+    let severity = word("severity").unwrap_or("no severity");
+    let mark = match severity {
+        "error" => Sign::word("mk err", "error", severity),
+        "warning" => Sign::word("mk lim", "limit", severity),
+        _ => Sign::plain("mk", severity),
+    };
+    let mut says = Phrase::new().code(word("code").unwrap_or("no code"));
+    for key in ["summary", "details"] {
+        if let Some(words) = word(key) {
+            says = says.text(format!(" {}", text::one_line(words, 300).0));
+        }
+    }
+    let wrote = word("raw_output_preview").map(|raw| fold.text(raw, &format!("{AT}/raw_output_preview")));
+    let asks = word("repair_instruction").map(|words| fold.text(words, &format!("{AT}/repair_instruction")));
+    Some(Trouble { mark, says, wrote, asks, all: fold.json(diagnostics, AT) })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::page::part::decision::*;
+    use crate::page::part::fold::ValueLinks;
+
+    fn read(step: &str) -> (Decision, String) {
+        let decision = Decision::new(&Json::parse(step).unwrap(), &mut Fold::new(ValueLinks::default()));
+        let html = decision.render().unwrap();
+        (decision, html)
+    }
+
+    #[test]
+    fn modes_read_as_sentences() {
+        assert!(
+            read(r#"{"decision": {"mode": "act", "actions": [1]}, "decision_source": "agent"}"#)
+                .1
+                .contains("one action, made by")
+        );
+        assert!(read(r#"{"decision": {"mode": "wait"}}"#).1.contains("nothing to do"));
+        assert!(
+            read(r#"{"decision": {"mode": "handoff", "meta": {"handoff_target": "coder"}}}"#)
+                .1
+                .contains("<strong>coder</strong>")
+        );
+        let (decision, html) = read(r#"{"decision": {"mode": "final", "final_answer": "Done.\nAll of it."}}"#);
+        assert_eq!(decision.answer.unwrap().shown, "Done.\nAll of it.");
+        assert!(html.contains(">final<"), "{html}");
+        assert!(read(r#"{"decision": null}"#).1.contains("None."));
+        assert!(read(r#"{"decision": {"mode": "branch"}}"#).1.contains("does not know"));
+        assert!(read(r#"{"decision": {"mode": "final", "final_answer": {"a": 1}}}"#).1.contains("{&#34;a&#34;: 1}"));
+    }
+
+    #[test]
+    fn parsers_and_their_trouble_are_told() {
+        let (decision, html) = read(
+            r#"{"decision": {"mode": "act", "actions": [1, 2], "meta": {"score": 3, "parser_diagnostics": {}}},
+            "decision_source": "parser", "parser_selected": "JsonDecisionParser", "parser_salvage_applied": true,
+            "parser_attempts": [{"parser": "A", "result": "error"}, {"parser": "B", "result": "success"}],
+            "parser_diagnostics": {"severity": "warning", "code": "salvaged_json_payload", "summary": "It was fenced.",
+            "raw_output_preview": "```json"}}"#,
+        );
+        for words in [
+            "2 actions",
+            "JsonDecisionParser",
+            "after 2 attempts",
+            "A error, B success",
+            "It was fenced.",
+            "```json",
+            "repaired",
+        ] {
+            assert!(html.contains(words), "{words} in {html}");
+        }
+        assert_eq!(decision.trouble.unwrap().mark.text.as_str(), "warning");
+        assert!(decision.meta.is_some());
+    }
+
+    #[test]
+    fn hostile_decisions_are_text() {
+        let e = serde_json::to_string("<script></textarea>\"'\u{202e}\u{0}").unwrap();
+        let step = format!(
+            r#"{{"decision": {{"mode": {e}, "final_answer": {e}, "rationale": {e}, "meta": {{{e}: {e}}}}}, "decision_source": {e},
+            "parser_selected": {e}, "parser_attempts": [{{"parser": {e}}}, {e}], "native_tool_call_fallback_reason": {e},
+            "parser_diagnostics": {{"severity": {e}, "code": {e}, "summary": {e}, "details": {e}, "raw_output_preview": {e}}}}}"#
+        );
+        let thought = thought(&Json::parse(&step).unwrap(), &mut Fold::new(ValueLinks::default())).unwrap();
+        let html = read(&step).1 + &thought.render().unwrap();
+        assert!(!html.contains("<script") && !html.contains("</textarea"), "{html}");
+        assert!(!html.contains('\u{202e}') && !html.contains('\u{0}'), "{html}");
+    }
+}

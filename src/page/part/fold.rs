@@ -1,0 +1,352 @@
+//! How much of a long text is shown at once? Cuts are at characters, always say how much is left and where it is.
+//!
+//! Up to 4 KB is shown whole. Up to 64 KB opens in place. Beyond that the value has a page of its own, in parts of
+//! 250 KB. Knows no markup but its own and no files.
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+use crate::analysis::format;
+use crate::page::part::href;
+use crate::page::part::text::Line;
+
+/// Above this many bytes only the first lines are shown.
+pub(crate) const SHORT: usize = 4_000;
+/// Above this many bytes the rest is on a page of its own.
+pub(crate) const LONG: usize = 64_000;
+/// A page of its own shows this many bytes at most.
+pub(crate) const PART: usize = 250_000;
+/// How many lines are shown of a text that is folded.
+pub(crate) const LINES: usize = 20;
+/// How many bytes of values one page carries, so that many of them do not add up to a huge page.
+const PAGE: usize = 160_000;
+/// What is shown of each text once the page is full.
+const GLIMPSE: usize = 256;
+
+/// Where the values of one line (a step, an event, the manifest) can be asked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ValueLinks {
+    /// The address that answers `?at=POINTER&part=N`; empty where there is none.
+    pub value: String,
+    /// The address of the raw bytes; empty where there is none.
+    pub raw: String,
+}
+
+impl ValueLinks {
+    /// The address of the value at a JSON pointer.
+    pub(crate) fn value(&self, pointer: &str) -> Option<String> {
+        (!self.value.is_empty()).then(|| href::with_query(&self.value, &[("at", pointer)]))
+    }
+
+    /// The address of one part of a long text.
+    pub(crate) fn part(&self, pointer: &str, number: usize) -> Option<String> {
+        let number = number.to_string();
+        (!self.value.is_empty()).then(|| href::with_query(&self.value, &[("at", pointer), ("part", &number)]))
+    }
+
+    /// The address of the raw bytes.
+    pub(crate) fn raw(&self) -> Option<String> {
+        (!self.raw.is_empty()).then(|| self.raw.clone())
+    }
+}
+
+/// What one item of a list weighs beside its texts.
+const ITEM: usize = 250;
+/// So many items of a list are always shown.
+const FEW: usize = 20;
+
+/// Folds the values of one page: hands out links and keeps the page small.
+#[derive(Debug, Clone)]
+pub(crate) struct Fold {
+    /// Where to ask for what is not shown.
+    pub links: ValueLinks,
+    left: usize,
+}
+
+impl Fold {
+    /// A fresh page.
+    pub(crate) fn new(links: ValueLinks) -> Self {
+        Self { links, left: PAGE }
+    }
+
+    /// The same page, for values of another line.
+    pub(crate) fn elsewhere(&mut self, links: ValueLinks) -> ValueLinks {
+        std::mem::replace(&mut self.links, links)
+    }
+
+    /// Folds the text found at `pointer`.
+    pub(crate) fn text(&mut self, text: &str, pointer: &str) -> Folded {
+        let room = if self.is_full() && self.links.part(pointer, 1).is_some() { GLIMPSE } else { SHORT };
+        if text.len() <= room {
+            self.spend(text);
+            return Folded::whole(text);
+        }
+        let (head, rest) = text.split_at(head_len(text, room));
+        self.spend(head);
+        let shown = format::visible(head.strip_suffix('\n').unwrap_or(head)).into_owned();
+        let goes_on = if head.ends_with('\n') { "" } else { ", the line goes on" };
+        let size = format::bytes(text.len() as u64);
+        let more = match self.links.part(pointer, 1) {
+            Some(href) if text.len() > LONG || weight(rest) > self.left => {
+                More::Elsewhere { label: format!("show all {size}{goes_on}"), href, raw: self.links.raw() }
+            }
+            _ => {
+                self.spend(rest);
+                More::Here { label: format!("show all {size}{goes_on}"), rest: format::visible(rest).into_owned() }
+            }
+        };
+        Folded { shown, more, name: Line::default(), prose: false }
+    }
+
+    /// Whether the page carries as much as it should.
+    pub(crate) fn is_full(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Whether a list of which `shown` items stand on the page takes one more. A few it always does.
+    pub(crate) fn takes(&mut self, shown: usize) -> bool {
+        let takes = shown < FEW || !self.is_full();
+        self.left = self.left.saturating_sub(ITEM);
+        takes
+    }
+
+    /// Counts what is about to be shown.
+    pub(crate) fn spend(&mut self, text: &str) {
+        self.left = self.left.saturating_sub(weight(text));
+    }
+}
+
+/// How many bytes a text has once it is escaped, with some for the element around it.
+fn weight(text: &str) -> usize {
+    let escaped = text.bytes().filter(|byte| matches!(byte, b'"' | b'&' | b'\'' | b'<' | b'>')).count();
+    text.len() + 4 * escaped + 48
+}
+
+/// Where the first lines end: after 20 lines, or after `room` bytes where lines are long.
+fn head_len(text: &str, room: usize) -> usize {
+    let lines = memchr::memchr_iter(b'\n', text.as_bytes()).nth(LINES - 1).map_or(text.len(), |end| end + 1);
+    text.floor_char_boundary(lines.min(room))
+}
+
+/// A text with its beginning shown and the way to the rest.
+#[derive(Debug, Clone, Template)]
+#[template(path = "part/fold.html")]
+pub(crate) struct Folded {
+    /// The beginning, or all of it.
+    pub shown: String,
+    /// What is left.
+    pub more: More,
+    /// What the text is, for those who cannot see where it stands; a named text scrolls sideways, others wrap.
+    pub name: Line,
+    /// Whether it is prose and not code.
+    pub prose: bool,
+}
+
+impl HtmlSafe for Folded {}
+
+/// What is left of a folded text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum More {
+    /// Nothing.
+    Nothing,
+    /// The rest is on the page and opens in place.
+    Here {
+        /// How much there is.
+        label: String,
+        /// The rest.
+        rest: String,
+    },
+    /// The whole is on a page of its own.
+    Elsewhere {
+        /// How much there is.
+        label: String,
+        /// The page of its own.
+        href: String,
+        /// The raw bytes.
+        raw: Option<String>,
+    },
+}
+
+impl Folded {
+    /// A text that needs no fold.
+    pub(crate) fn whole(text: &str) -> Self {
+        Self { shown: format::visible(text).into_owned(), more: More::Nothing, name: Line::default(), prose: false }
+    }
+
+    /// Names the text; its lines then scroll and do not wrap, unless they are so long that nobody would scroll.
+    #[must_use]
+    pub(crate) fn named(mut self, name: impl Into<Line>) -> Self {
+        const LONG_LINE: usize = 300;
+        if self.shown.lines().all(|line| line.len() <= LONG_LINE) {
+            self.name = name.into();
+        }
+        self
+    }
+
+    /// Sets the text as prose.
+    #[must_use]
+    pub(crate) fn prose(mut self) -> Self {
+        self.prose = true;
+        self
+    }
+}
+
+/// One part of a text too long for one page.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    /// The text of this part, visible.
+    pub text: String,
+    /// Which part, from 1.
+    pub number: usize,
+    /// How many parts there are.
+    pub of: usize,
+    /// Which bytes of the text these are, and of how many.
+    pub range: String,
+    /// The part before.
+    pub previous: Option<String>,
+    /// The part after.
+    pub next: Option<String>,
+    /// `next part (2 of 7)`.
+    pub next_label: String,
+}
+
+impl Part {
+    /// Cuts part `number` (from 1) out of `text`; `None` where there is no such part.
+    pub(crate) fn of(text: &str, number: usize, pointer: &str, links: &ValueLinks) -> Option<Self> {
+        let mut starts = vec![0];
+        let mut at = 0;
+        while text.len() - at > PART {
+            at = cut(text, at);
+            starts.push(at);
+        }
+        let index = number.checked_sub(1)?;
+        let start = *starts.get(index)?;
+        let end = starts.get(number).copied().unwrap_or(text.len());
+        let range = match end {
+            0 => "empty".to_owned(),
+            _ => format!(
+                "bytes {} to {} of {}",
+                format::count((start + 1) as u64),
+                format::count((end) as u64),
+                format::count((text.len()) as u64)
+            ),
+        };
+        Some(Self {
+            text: format::visible(text.get(start..end)?).into_owned(),
+            number,
+            of: starts.len(),
+            range,
+            previous: if index > 0 { links.part(pointer, index) } else { None },
+            next: if number < starts.len() { links.part(pointer, number + 1) } else { None },
+            next_label: format!("next part ({} of {})", number + 1, starts.len()),
+        })
+    }
+}
+
+/// The end of the part that begins at `at`: after a line end where one is near, else between two characters.
+fn cut(text: &str, at: usize) -> usize {
+    let hard = text.floor_char_boundary(at + PART);
+    let near = text.floor_char_boundary(hard - PART / 8);
+    let line_end = text.get(near..hard).and_then(|tail| tail.rfind('\n'));
+    line_end.map_or(hard, |end| near + end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::page::part::fold::*;
+
+    fn links() -> ValueLinks {
+        ValueLinks { value: "/v".into(), raw: "/raw".into() }
+    }
+
+    #[test]
+    fn short_texts_are_whole() {
+        let folded = Fold::new(links()).text("one\ntwo\u{0}", "/a");
+        assert_eq!((folded.shown.as_str(), folded.more), ("one\ntwo␀", More::Nothing));
+    }
+
+    #[test]
+    fn middle_texts_open_in_place_and_lose_nothing() {
+        let text: String = (0..900).map(|n| format!("line {n}\n")).collect();
+        let folded = Fold::new(links()).text(&text, "/a");
+        assert_eq!(folded.shown.lines().count(), LINES);
+        let More::Here { label, rest } = folded.more else { panic!("folds in place") };
+        assert_eq!(label, "show all 8.0 KB");
+        assert_eq!(format!("{}\n{rest}", folded.shown), text);
+    }
+
+    #[test]
+    fn one_long_line_is_cut_between_characters() {
+        let text = "é".repeat(4000);
+        let folded = Fold::new(links()).text(&text, "");
+        let More::Here { label, rest } = folded.more else { panic!("folds in place") };
+        assert!(label.ends_with("the line goes on"), "{label}");
+        assert_eq!(format!("{}{rest}", folded.shown), text);
+        let odd = format!("a{}", "é".repeat(4000));
+        assert_eq!(Fold::new(links()).text(&odd, "").shown.len(), SHORT - 1);
+    }
+
+    #[test]
+    fn long_texts_are_elsewhere_unless_there_is_no_elsewhere() {
+        let text = "x".repeat(LONG + 1);
+        let More::Elsewhere { href, label, .. } = Fold::new(links()).text(&text, "/a~1b").more else {
+            panic!("on request")
+        };
+        assert_eq!(href, "/v?at=%2Fa~1b&part=1");
+        assert!(label.contains("64.0 KB"), "{label}");
+        let More::Here { rest, .. } = Fold::new(ValueLinks::default()).text(&text, "").more else { panic!("in place") };
+        assert_eq!(rest.len() + SHORT, text.len());
+    }
+
+    #[test]
+    fn many_middle_texts_do_not_make_a_huge_page() {
+        let text = "x".repeat(LONG);
+        let mut fold = Fold::new(links());
+        let here = (0..10).filter(|_| matches!(fold.text(&text, "").more, More::Here { .. })).count();
+        assert_eq!(here, 2);
+        (0..100).for_each(|_| drop(fold.text(&"x".repeat(SHORT), "")));
+        assert!(fold.is_full());
+        let glimpse = fold.text(&"x".repeat(SHORT), "/a");
+        assert_eq!(glimpse.shown.len(), GLIMPSE);
+        assert!(matches!(glimpse.more, More::Elsewhere { .. }));
+    }
+
+    #[test]
+    fn parts_join_to_the_whole() {
+        let text: String = (0..120_000).map(|n| format!("{n} é\n")).collect();
+        let first = Part::of(&text, 1, "/a", &links()).unwrap();
+        assert!(first.of > 3);
+        assert_eq!(first.previous, None);
+        assert_eq!(first.next.as_deref(), Some("/v?at=%2Fa&part=2"));
+        let joined: String = (1..=first.of).map(|n| Part::of(&text, n, "", &links()).unwrap().text).collect();
+        assert_eq!(joined, text);
+        assert!(Part::of(&text, first.of, "", &links()).unwrap().next.is_none());
+        assert!(Part::of(&text, first.of + 1, "", &links()).is_none());
+        assert!(Part::of(&text, 0, "", &links()).is_none());
+        let dense = "é".repeat(PART);
+        let joined: String = (1..=3).filter_map(|n| Part::of(&dense, n, "", &links())).map(|part| part.text).collect();
+        assert_eq!(joined, dense);
+        assert_eq!(Part::of("", 1, "", &links()).unwrap().range, "empty");
+    }
+
+    #[test]
+    fn only_lines_one_can_scroll_along_do_scroll() {
+        assert!(Folded::whole("a\nb").named("output").render().unwrap().contains("aria-label=\"output\""));
+        assert!(Folded::whole(&"x".repeat(400)).named("output").render().unwrap().contains("class=\"wrap\""));
+    }
+
+    #[test]
+    fn hostile_text_is_text() {
+        let hostile = "</pre><script>alert(1)</script>\"'</textarea>\u{202e}\u{0}";
+        let long = hostile.repeat(200);
+        for folded in [
+            Folded::whole(hostile).named(hostile),
+            Folded::whole(hostile).prose(),
+            Fold::new(links()).text(&long, hostile),
+        ] {
+            let html = folded.render().unwrap();
+            assert!(!html.contains("<script") && !html.contains("</textarea") && !html.contains('\u{202e}'), "{html}");
+            assert!(html.contains("&#60;script&#62;"), "{html}");
+        }
+    }
+}

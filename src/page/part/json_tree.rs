@@ -1,0 +1,259 @@
+//! How is a JSON value shown? Nested, foldable, exact: numbers as written, keys in file order, nothing left out
+//! without saying so.
+//!
+//! Small containers stand on one line. A value with very many nodes stops after [`NODES`], or earlier where the page is
+//! full, and links to its raw text.
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+use crate::analysis::format;
+use crate::model::json::Json;
+use crate::page::part::fold::{Fold, Folded};
+use crate::page::part::text::Line;
+
+/// How many nodes one tree shows.
+pub(crate) const NODES: usize = 2000;
+/// A container whose text is at most this long stands on one line.
+const INLINE: usize = 72;
+/// A string longer than this, in bytes, stands on lines of its own.
+const LONG_STRING: usize = 120;
+
+/// A JSON value as nested lists.
+#[derive(Debug, Clone, Template)]
+#[template(path = "part/json.html")]
+pub(crate) struct JsonView {
+    /// What is shown for this value.
+    pub kind: Kind,
+}
+
+impl HtmlSafe for JsonView {}
+
+/// What is shown for one value.
+#[derive(Debug, Clone)]
+pub(crate) enum Kind {
+    /// A number, a boolean, null, or text that could not be decoded.
+    Token(Line),
+    /// A string that fits on the line.
+    Text(Line),
+    /// A string with lines of its own.
+    Block(Folded),
+    /// A small container on one line.
+    Inline(Line),
+    /// A container with its members below.
+    Tree {
+        /// Whether it is open at first.
+        open: bool,
+        /// What it is and how much is in it.
+        summary: String,
+        /// The members shown.
+        members: Vec<Member>,
+        /// How many members are left out.
+        more: Option<Line>,
+        /// Where those left out are.
+        raw: Option<String>,
+    },
+}
+
+/// One member of a container.
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    /// The key, or the index in an array.
+    pub key: Line,
+    /// Whether the key is an index.
+    pub index: bool,
+    /// The value.
+    pub value: JsonView,
+}
+
+impl Fold {
+    /// Shows the value found at `pointer`.
+    pub(crate) fn json(&mut self, value: &Json<'_>, pointer: &str) -> JsonView {
+        Grower { fold: self, nodes: NODES }.grow(value, pointer, 0)
+    }
+}
+
+struct Grower<'a> {
+    fold: &'a mut Fold,
+    nodes: usize,
+}
+
+impl Grower<'_> {
+    fn grow(&mut self, value: &Json<'_>, pointer: &str, depth: usize) -> JsonView {
+        self.nodes = self.nodes.saturating_sub(1);
+        self.fold.spend("");
+        let kind = match value {
+            Json::String(text) if text.len() > LONG_STRING || text.contains('\n') => {
+                Kind::Block(self.fold.text(text, pointer))
+            }
+            Json::String(text) => {
+                self.fold.spend(text);
+                Kind::Text(text.as_ref().into())
+            }
+            Json::Deep(raw) if raw.len() > LONG_STRING => Kind::Block(self.fold.text(raw, pointer)),
+            Json::Array(items) => match inline(value) {
+                Some(line) => Kind::Inline(line),
+                None => {
+                    let members = items.iter().enumerate().map(|(index, item)| (index.to_string(), item));
+                    self.tree(members, items.len(), true, pointer, depth)
+                }
+            },
+            Json::Object(all) => match inline(value) {
+                Some(line) => Kind::Inline(line),
+                None => {
+                    let members = all.iter().map(|(key, item)| (key.as_ref().to_owned(), item));
+                    self.tree(members, all.len(), false, pointer, depth)
+                }
+            },
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::Deep(_) => Kind::Token(value.to_string().into()),
+        };
+        JsonView { kind }
+    }
+
+    fn tree<'j>(
+        &mut self,
+        all: impl Iterator<Item = (String, &'j Json<'j>)>,
+        len: usize,
+        index: bool,
+        pointer: &str,
+        depth: usize,
+    ) -> Kind {
+        let mut members = Vec::new();
+        for (key, item) in all {
+            if self.nodes == 0 || self.fold.is_full() {
+                break;
+            }
+            let at = format!("{pointer}/{}", token(&key));
+            if key.len() > LONG_STRING {
+                self.fold.spend(&key);
+            }
+            members.push(Member { key: key.into(), index, value: self.grow(item, &at, depth + 1) });
+        }
+        let left = len - members.len();
+        Kind::Tree {
+            open: depth == 0 || (depth == 1 && len <= 12),
+            summary: if index {
+                format!("list of {}", format::counted(len, "item"))
+            } else {
+                format::counted(len, "key")
+            },
+            members,
+            more: (left > 0).then(|| format!("{} not shown", format::counted(left, "more item")).into()),
+            raw: self.fold.links.raw().or_else(|| self.fold.links.value(pointer)),
+        }
+    }
+}
+
+/// A container as one line, where it is small and its strings have no lines of their own.
+fn inline(value: &Json<'_>) -> Option<Line> {
+    let mut room = INLINE;
+    fits(value, &mut room).then(|| value.to_string().into())
+}
+
+/// Whether the compact text of `value` has at most `room` bytes; stops as soon as it has not.
+fn fits(value: &Json<'_>, room: &mut usize) -> bool {
+    match value {
+        Json::Null | Json::Bool(_) => take(room, 5),
+        Json::Number(raw) | Json::Deep(raw) => take(room, raw.len()),
+        Json::String(text) => !text.contains('\n') && take(room, text.len() + 2),
+        Json::Array(items) => take(room, 2) && items.iter().all(|item| take(room, 2) && fits(item, room)),
+        Json::Object(members) => {
+            take(room, 2) && members.iter().all(|(key, item)| take(room, key.len() + 6) && fits(item, room))
+        }
+    }
+}
+
+fn take(room: &mut usize, len: usize) -> bool {
+    let left = room.checked_sub(len);
+    *room = left.unwrap_or(0);
+    left.is_some()
+}
+
+/// One token of a JSON pointer (RFC 6901).
+pub(crate) fn token(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+/// The value at a JSON pointer. Of repeated keys the last one counts, as in [`Json::get`].
+pub(crate) fn find<'v, 'a>(value: &'v Json<'a>, pointer: &str) -> Option<&'v Json<'a>> {
+    if pointer.is_empty() {
+        return Some(value);
+    }
+    pointer.strip_prefix('/')?.split('/').try_fold(value, |at, raw| {
+        let key = raw.replace("~1", "/").replace("~0", "~");
+        match at {
+            Json::Array(items) => items.get(key.parse::<usize>().ok()?),
+            _ => at.get(&key),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::page::part::fold::ValueLinks;
+    use crate::page::part::json_tree::*;
+
+    fn show(text: &str) -> String {
+        Fold::new(ValueLinks::default()).json(&Json::parse(text).unwrap(), "").render().unwrap()
+    }
+
+    #[test]
+    fn numbers_and_keys_are_exact() {
+        let html =
+            show(r#"{"n": 1.10, "big": 12345678901234567890123, "n": 2, "note": "a long enough text to break"}"#);
+        assert!(html.contains(">1.10<") && html.contains(">12345678901234567890123<"), "{html}");
+        assert_eq!(html.matches(">n<").count(), 2, "{html}");
+    }
+
+    #[test]
+    fn small_containers_stand_on_one_line() {
+        assert!(show(r#"{"a": [1, 2]}"#).contains("{&#34;a&#34;: [1, 2]}"));
+        assert!(!show(r#"{"a": [1, 2]}"#).contains("<details"));
+        assert!(show(&format!("[{}1]", "1000,".repeat(40))).contains("list of 41 items"));
+    }
+
+    #[test]
+    fn too_many_nodes_are_counted_and_linked() {
+        let json = format!("[{}0]", "0,".repeat(NODES + 99));
+        let links = ValueLinks { value: "/v".into(), raw: "/raw".into() };
+        let html = Fold::new(links).json(&Json::parse(&json).unwrap(), "").render().unwrap();
+        assert!(html.contains("101 more items not shown"), "the rest is counted");
+        assert!(html.contains("href=\"/raw\""));
+        assert_eq!(html.matches("<li>").count(), NODES);
+    }
+
+    #[test]
+    fn deep_values_render() {
+        let html = show(&format!("{}\"{}\"{}", "[".repeat(200), "x".repeat(90), "]".repeat(200)));
+        assert!(html.contains("xxx"));
+    }
+
+    #[test]
+    fn pointers_find_what_trees_name() {
+        let json = Json::parse(r#"{"a/b": [{"~k": 7}], "d": 1, "d": 2}"#).unwrap();
+        assert_eq!(find(&json, &format!("/{}/0/{}", token("a/b"), token("~k"))), Some(&Json::Number("7")));
+        assert_eq!(find(&json, "/d"), Some(&Json::Number("2")));
+        assert_eq!(find(&json, ""), Some(&json));
+        assert!(
+            find(&json, "/a~1b/1").is_none() && find(&json, "x").is_none() && find(&json, "/a~1b/0/~0k/z").is_none()
+        );
+    }
+
+    #[test]
+    fn hostile_keys_and_strings_are_text() {
+        let evil = "<script>alert(1)</script></textarea>\u{202e}\u{0}\"'";
+        let quoted = serde_json::to_string(evil).unwrap();
+        let long = serde_json::to_string(&evil.repeat(90)).unwrap();
+        for json in [
+            quoted.clone(),
+            long.clone(),
+            format!("{{{quoted}: {quoted}}}"),
+            format!("{{{quoted}: {long}, {quoted}: [{quoted}, {long}]}}"),
+        ] {
+            let html = show(&json);
+            assert!(!html.contains("<script") && !html.contains("</textarea"), "{html}");
+            assert!(!html.contains('\u{202e}') && !html.contains('\u{0}'), "{html}");
+            assert!(html.contains("&#60;script&#62;"), "{html}");
+        }
+    }
+}

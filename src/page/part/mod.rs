@@ -1,0 +1,16 @@
+//! What do several pages share? Values with a template each: verdict marks, calls, critics, folds, charts, addresses.
+
+pub(crate) mod action;
+pub(crate) mod branch;
+pub(crate) mod chart;
+pub(crate) mod critic;
+pub(crate) mod decision;
+pub(crate) mod fold;
+pub(crate) mod href;
+pub(crate) mod job;
+pub(crate) mod json_tree;
+pub(crate) mod prompt;
+pub(crate) mod sign;
+pub(crate) mod state_diff;
+pub(crate) mod svg;
+pub(crate) mod text;

@@ -1,0 +1,203 @@
+//! How do numbers become small pictures? Classes and presentation attributes only, since the pages allow no inline
+//! style; every picture has words or stands beside the same number in text.
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+use crate::analysis::format;
+use crate::page::part::text::Line;
+
+/// A phase of a step, by its colour class: `decide`, `act`, `reduce`, `critic`, `check`, `recover` or `plain`.
+pub(crate) type PhaseClass = &'static str;
+
+/// One bar per critic in a row of the step list.
+#[derive(Debug, Clone, Default, Template)]
+#[template(path = "part/pips.html")]
+pub(crate) struct Pips {
+    /// The names with their scores, for those who cannot see the bars.
+    pub label: Line,
+    /// Width of the picture.
+    pub width: usize,
+    /// The bars; at most four.
+    pub bars: Vec<Pip>,
+}
+
+impl HtmlSafe for Pips {}
+
+/// One bar of [`Pips`].
+#[derive(Debug, Clone)]
+pub(crate) struct Pip {
+    /// Left edge.
+    pub x: usize,
+    /// Top of the filled part.
+    pub y: String,
+    /// Height of the filled part.
+    pub height: String,
+    /// Class of the filled part.
+    pub class: &'static str,
+}
+
+impl Pips {
+    /// Bars for critics with their names and scores; a score outside 0 to 1 or a missing one leaves its track empty.
+    pub(crate) fn new<'n>(scores: impl IntoIterator<Item = (&'n str, Option<f64>)>) -> Self {
+        const HEIGHT: f64 = 12.0;
+        let mut names = Vec::new();
+        let mut bars = Vec::new();
+        for (index, (name, score)) in scores.into_iter().enumerate() {
+            match score {
+                Some(score) => names.push(format!("{name} {score:.2}")),
+                None => names.push(format!("{name} no score")),
+            }
+            let part = score.filter(|score| (0.0..=1.0).contains(score)).unwrap_or(0.0);
+            if index < 4 {
+                bars.push(Pip {
+                    x: 1 + 9 * index,
+                    y: format!("{:.1}", 2.0 + HEIGHT * (1.0 - part)),
+                    height: format!("{:.1}", HEIGHT * part),
+                    class: if index % 2 == 0 { "f-critic" } else { "f-ink" },
+                });
+            }
+        }
+        Self { label: names.join(", ").into(), width: (9 * bars.len()).max(1), bars }
+    }
+}
+
+/// A score on the fixed scale from 0 to 1, with a tick where it was before.
+#[derive(Debug, Clone, Template)]
+#[template(path = "part/axis.html")]
+pub(crate) struct Axis {
+    /// Length of the bar of 128.
+    pub width: String,
+    /// The path of the tick for the previous score; empty where there is none.
+    pub tick: String,
+}
+
+impl HtmlSafe for Axis {}
+
+impl Axis {
+    /// A bar for `score`; `None` where it lies outside the scale.
+    pub(crate) fn new(score: f64, previous: Option<f64>) -> Option<Self> {
+        let on_scale = |score: &f64| (0.0..=1.0).contains(score);
+        let tick = previous.filter(on_scale).map(|at| format!("M{:.1} 0v14", at * 128.0)).unwrap_or_default();
+        on_scale(&score).then(|| Self { width: format!("{:.1}", score * 128.0), tick })
+    }
+}
+
+/// How long a step took against the longest step, split by phase.
+#[derive(Debug, Clone, Default, Template)]
+#[template(path = "part/phase_bar.html")]
+pub(crate) struct PhaseBar {
+    /// The parts from left to right, in hundredths of the longest step.
+    pub parts: Vec<Stretch>,
+}
+
+impl HtmlSafe for PhaseBar {}
+
+/// One part of a bar or strip.
+#[derive(Debug, Clone)]
+pub(crate) struct Stretch {
+    /// Left edge.
+    pub x: String,
+    /// Width.
+    pub width: String,
+    /// The phase.
+    pub class: PhaseClass,
+    /// The phase and its time in words.
+    pub title: Line,
+}
+
+impl PhaseBar {
+    /// A bar from phases and their milliseconds; `longest_ms` is the longest step of the run.
+    pub(crate) fn new(phases: &[(PhaseClass, f64)], longest_ms: f64) -> Self {
+        let times = phases.iter().map(|(class, ms)| (*class, "", *ms));
+        Self { parts: stretches(times, longest_ms, 100.0, 0.0) }
+    }
+}
+
+/// The share of each phase in one step.
+#[derive(Debug, Clone, Template)]
+#[template(path = "part/phase_strip.html")]
+pub(crate) struct PhaseStrip {
+    /// The parts from left to right, in thousandths.
+    pub parts: Vec<Stretch>,
+}
+
+impl HtmlSafe for PhaseStrip {}
+
+impl PhaseStrip {
+    /// A strip from phases with their names and milliseconds; `None` where nothing took any time.
+    pub(crate) fn new(phases: &[(PhaseClass, &str, f64)]) -> Option<Self> {
+        let total: f64 = phases.iter().map(|(_, _, ms)| ms.max(0.0)).sum();
+        // A phase of a few microseconds must stay visible and stay a target for the pointer.
+        let parts = stretches(phases.iter().copied(), total, 1000.0, 6.0);
+        (total > 0.0).then_some(Self { parts })
+    }
+}
+
+fn stretches<'n>(
+    phases: impl Iterator<Item = (PhaseClass, &'n str, f64)>,
+    total_ms: f64,
+    length: f64,
+    least: f64,
+) -> Vec<Stretch> {
+    let phases: Vec<_> =
+        phases.map(|(class, name, ms)| (class, name, if ms.is_finite() { ms.max(0.0) } else { 0.0 })).collect();
+    let room = (length - least * phases.len() as f64).max(0.0);
+    let mut x = 0.0;
+    let mut parts = Vec::new();
+    for (class, name, ms) in phases {
+        let share = if total_ms > 0.0 { (ms / total_ms).min(1.0) } else { 0.0 };
+        let width = (least + share * room).min(length - x);
+        let title = if name.is_empty() { String::new() } else { format!("{name} {}", format::millis(ms)) };
+        parts.push(Stretch { x: format!("{x:.1}"), width: format!("{width:.1}"), class, title: title.into() });
+        x += width;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::page::part::svg::*;
+
+    #[test]
+    fn pips_speak_and_stay_on_the_scale() {
+        let pips = Pips::new([("a<b", Some(0.2)), ("b", Some(7.0)), ("c", None), ("d", Some(1.0)), ("e", Some(0.5))]);
+        assert_eq!(pips.label.as_str(), "a<b 0.20, b 7.00, c no score, d 1.00, e 0.50");
+        let heights: Vec<_> = pips.bars.iter().map(|bar| bar.height.as_str()).collect();
+        assert_eq!(heights, ["2.4", "0.0", "0.0", "12.0"]);
+        let html = pips.render().unwrap();
+        assert!(html.contains("aria-label=\"a&#60;b 0.20") && !html.contains("style="), "{html}");
+    }
+
+    #[test]
+    fn only_scores_on_the_scale_have_an_axis() {
+        assert_eq!(Axis::new(0.5, Some(0.25)).unwrap().tick, "M32.0 0v14");
+        assert_eq!(Axis::new(0.5, Some(4.0)).unwrap().tick, "");
+        assert!(Axis::new(1.01, None).is_none() && Axis::new(f64::NAN, None).is_none());
+    }
+
+    #[test]
+    fn strips_show_short_phases_and_never_overflow() {
+        let strip =
+            PhaseStrip::new(&[("decide", "Decide", 3412.6), ("act", "Act", 0.001), ("check", "Check stop", 2.1)])
+                .unwrap();
+        let ends: Vec<f64> =
+            strip.parts.iter().map(|p| p.x.parse::<f64>().unwrap() + p.width.parse::<f64>().unwrap()).collect();
+        assert!(ends.iter().all(|end| *end <= 1000.2), "{ends:?}");
+        assert_eq!(strip.parts[1].width, "6.0");
+        assert_eq!(strip.parts[0].title.as_str(), "Decide 3.4 s");
+        assert!(PhaseStrip::new(&[("act", "Act", 0.0)]).is_none());
+        assert!(strip.render().unwrap().contains("role=\"img\""));
+    }
+
+    #[test]
+    fn bars_are_scaled_to_the_longest_step() {
+        let bar = PhaseBar::new(&[("decide", 50.0), ("act", 25.0)], 100.0);
+        assert_eq!(
+            (bar.parts[0].width.as_str(), bar.parts[1].x.as_str(), bar.parts[1].width.as_str()),
+            ("50.0", "50.0", "25.0")
+        );
+        let odd = PhaseBar::new(&[("act", f64::INFINITY), ("act", -3.0), ("act", 900.0)], 100.0);
+        assert_eq!(odd.parts[2].width, "100.0");
+    }
+}

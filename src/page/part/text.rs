@@ -1,0 +1,100 @@
+//! How does text written by strangers get into a page? As lines in which nothing is hidden.
+//!
+//! Markup is escaped by the templates; this is about characters that are invisible or that reorder their neighbours.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::analysis::format::{bytes, visible_line};
+
+/// The first `max` characters as one visible line, and whether that is all. A cut ends with an ellipsis.
+pub(crate) fn one_line(text: &str, max: usize) -> (String, bool) {
+    match text.char_indices().nth(max) {
+        Some((cut, _)) => {
+            let mut line = visible_line(text.get(..cut).unwrap_or(text)).into_owned();
+            line.push('…');
+            (line, false)
+        }
+        None => (visible_line(text).into_owned(), true),
+    }
+}
+
+/// Words that a template shows and also sends back as they are.
+pub(crate) fn shown(text: &str) -> Line {
+    text.into()
+}
+
+/// A longer line is cut after so many bytes: names and summaries are short, and what is long is folded.
+const MAX_LINE_BYTES: usize = 4_000;
+
+/// One line of text in which nothing is hidden, cut where it is no line any more. Pages hold this type wherever a trace may have written the words,
+/// so that no place can forget [`visible_line`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Line(String);
+
+impl Line {
+    /// Whether there is nothing in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The visible text.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Line {
+    fn from(text: &str) -> Self {
+        if text.len() <= MAX_LINE_BYTES {
+            return Self(visible_line(text).into_owned());
+        }
+        let head = text.get(..text.floor_char_boundary(MAX_LINE_BYTES)).unwrap_or_default();
+        Self(format!("{}… ({} in all)", visible_line(head), bytes(text.len() as u64)))
+    }
+}
+
+impl From<String> for Line {
+    fn from(text: String) -> Self {
+        if text.len() > MAX_LINE_BYTES {
+            return Self::from(text.as_str());
+        }
+        match visible_line(&text) {
+            Cow::Owned(visible) => Self(visible),
+            Cow::Borrowed(_) => Self(text),
+        }
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::page::part::text::*;
+
+    #[test]
+    fn lines_hide_nothing() {
+        assert_eq!(Line::from("a\r\n\tb\u{202e}\u{0}").as_str(), "a␍␊␉b⟨U+202E⟩␀");
+        assert_eq!(Line::from("plain".to_owned()).as_str(), "plain");
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_cut() {
+        let line = Line::from("é".repeat(MAX_LINE_BYTES));
+        assert!(
+            line.as_str().starts_with("éé") && line.as_str().contains("é… (") && line.as_str().ends_with(" in all)"),
+            "{line}"
+        );
+        assert!(line.as_str().len() < MAX_LINE_BYTES + 40);
+    }
+
+    #[test]
+    fn a_cut_line_says_so() {
+        assert_eq!(one_line("añb", 3), ("añb".to_owned(), true));
+        assert_eq!(one_line("añbc", 3), ("añb…".to_owned(), false));
+    }
+}

@@ -1,0 +1,115 @@
+//! A run, event by event: the page, the part of it that another cursor changes, and what a live run changes.
+
+use axum::extract::State;
+use axum::response::Response;
+
+use crate::page::app::AppState;
+use crate::page::error::WebError;
+use crate::page::extract::{Params, RunParam};
+use crate::page::lens::Lens;
+use crate::page::part::href;
+use crate::page::part::sign::Link;
+use crate::page::replay::fill::{NoPlace, ReplayQuery};
+use crate::page::replay::{ReplayPage, ReplayPart};
+use crate::page::run::handler::{answer, crumb, ended, html, load_again, run_ended, shell, with_lens};
+use crate::page::shell::{Pulse, Shell};
+
+/// `GET /runs/{key}/replay`
+pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
+    let shell = shell(&state, &run, String::new());
+    let page = with_lens(&state, &run, move |lens| {
+        let (replay, title) =
+            crate::page::replay::fill::replay(lens, &query(&params)?).map_err(|why| no_place(lens, &why))?;
+        let name = lens.summary.key.as_str();
+        html(&ReplayPage {
+            pulse: next(lens, shell.revision),
+            shell: Shell { title: crate::page::run::head::content_title(lens, &title), ..shell },
+            crumb: [crumb(), vec![Link::new(name, href::run(name))]].concat(),
+            replay,
+        })
+    });
+    answer(&state, page.await.and_then(|page| page))
+}
+
+/// `GET /runs/{key}/replay/part`
+pub(crate) async fn part(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
+    let part = with_lens(&state, &run, move |lens| {
+        let (replay, title) =
+            crate::page::replay::fill::replay(lens, &query(&params)?).map_err(|why| no_place(lens, &why))?;
+        html(&ReplayPart { pulse: None, title: crate::page::run::head::content_title(lens, &title).into(), replay })
+    });
+    answer(&state, part.await.and_then(|part| part))
+}
+
+/// `GET /runs/{key}/replay/live`: the same place in what the run is by now, or its new end for who was at the end.
+pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, Response>, params: Params) -> Response {
+    // The run went away while somebody looked at it; its page says so when it is loaded again.
+    let Ok(RunParam(run)) = run else { return load_again() };
+    // Taken before the index is read: what comes in between is asked for once more.
+    let revision = run.revision_now();
+    let pulse = with_lens(&state, &run, move |lens| {
+        let mut query = ReplayQuery { nearest: true, ..query(&params)? };
+        if params.text("last") == "1" {
+            (query.step, query.event) = ("end".to_owned(), None);
+        }
+        let (replay, title) = crate::page::replay::fill::replay(lens, &query).map_err(|why| no_place(lens, &why))?;
+        let say = run_ended(lens, params.text("ended"));
+        let pulse = Some(Pulse { say, ..next(lens, revision) });
+        html(&ReplayPart { pulse, title: crate::page::run::head::content_title(lens, &title).into(), replay })
+    });
+    answer(&state, pulse.await.and_then(|pulse| pulse))
+}
+
+/// The next pulse; the cursor goes with it, in the fields beside the breakpoints.
+fn next(lens: &Lens<'_>, revision: u64) -> Pulse {
+    let base = format!("{}/live", href::replay(lens.summary.key.as_str()));
+    let url = href::with_query(&base, &[("ended", ended(lens)), ("since", &revision.to_string())]);
+    Pulse { url, revision, ..Pulse::default() }
+}
+
+fn query(params: &Params) -> Result<ReplayQuery, WebError> {
+    let mut breaks = params.all("break").unwrap_or_default();
+    breaks.extend(params.all("add").unwrap_or_default());
+    breaks.retain(|text| !text.trim().is_empty());
+    breaks.truncate(MAX_BREAKS);
+    let given = std::mem::take(&mut breaks);
+    for text in given {
+        if !breaks.contains(&text) {
+            breaks.push(text);
+        }
+    }
+    Ok(ReplayQuery {
+        step: params.text("step").to_owned(),
+        event: params.number("event")?,
+        at: params.number("at")?,
+        events: signed(params, "events")?,
+        steps: signed(params, "steps")?,
+        speed: params.text("speed").to_owned(),
+        clock: params.text("clock").to_owned(),
+        breaks,
+        key: params.text("key").to_owned(),
+        nearest: false,
+    })
+}
+
+/// Each breakpoint is asked of every step.
+const MAX_BREAKS: usize = 20;
+
+/// How far to go: a whole number that may be negative.
+fn signed(params: &Params, name: &str) -> Result<isize, WebError> {
+    match params.text(name) {
+        "" => Ok(0),
+        text => text.parse().map_err(|_| {
+            let detail = format!("The parameter {name} takes a whole number, negative to go back.");
+            WebError::bad_request("Not a number:", &detail).named(text)
+        }),
+    }
+}
+
+fn no_place(lens: &Lens<'_>, why: &NoPlace) -> WebError {
+    let key = lens.summary.key.as_str();
+    WebError::not_found(why.what, &why.instead)
+        .named(&why.named)
+        .link("The replay from the start", href::replay(key))
+        .link("The run", href::run(key))
+}

@@ -1,0 +1,53 @@
+//! How do the three files of a run fit into one JSON document? Line by line as strings, so that nothing is held twice.
+
+use std::io::{self, Write};
+
+use base64::display::Base64Display;
+use base64::engine::general_purpose::STANDARD;
+
+/// Writes `{"manifest": text, "steps": [line, ...], "events": [line, ...]}`; a file that is not there or
+/// cannot be read is `null`, and the issues of the run tell them apart.
+///
+/// Lines come without their line ends, as [`io::BufRead::split`] gives them, and are strings byte for byte. What is not
+/// UTF-8 is `{"base64": text}` instead.
+///
+/// # Errors
+/// What reading a line or writing to `out` says; the document is then cut off.
+pub(crate) fn write_raw<W: Write, L: AsRef<[u8]>>(
+    out: &mut W,
+    manifest: Option<&[u8]>,
+    steps: Option<impl Iterator<Item = io::Result<L>>>,
+    events: Option<impl Iterator<Item = io::Result<L>>>,
+) -> io::Result<()> {
+    out.write_all(b"{\"manifest\":")?;
+    match manifest {
+        Some(text) => write_bytes(out, text)?,
+        None => out.write_all(b"null")?,
+    }
+    out.write_all(b",\"steps\":")?;
+    write_lines(out, steps)?;
+    out.write_all(b",\"events\":")?;
+    write_lines(out, events)?;
+    out.write_all(b"}")
+}
+
+fn write_lines<W: Write, L: AsRef<[u8]>>(
+    out: &mut W,
+    lines: Option<impl Iterator<Item = io::Result<L>>>,
+) -> io::Result<()> {
+    let Some(lines) = lines else { return out.write_all(b"null") };
+    let mut before: &[u8] = b"[";
+    for line in lines {
+        out.write_all(before)?;
+        write_bytes(out, line?.as_ref())?;
+        before = b",";
+    }
+    out.write_all(if before == b"[" { b"[]" } else { b"]" })
+}
+
+fn write_bytes<W: Write>(out: &mut W, bytes: &[u8]) -> io::Result<()> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => serde_json::to_writer(out, text).map_err(io::Error::from),
+        Err(_) => write!(out, "{{\"base64\":\"{}\"}}", Base64Display::new(bytes, &STANDARD)),
+    }
+}

@@ -1,0 +1,299 @@
+//! How does a list of runs become the page at `/` and the answers to its pulse?
+//!
+//! Pure: the runs, the clock and how the watching goes come from the caller. Knows nothing of requests or of what
+//! keeps the runs.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+
+use crate::analysis::format;
+use crate::analysis::query::{Query, Sort, SortBy};
+use crate::analysis::select::{Selection, Survey, select, survey};
+use crate::analysis::summary::Summary;
+use crate::page::part::href;
+use crate::page::runs::{RunsBody, RunsNews, RunsPage, RunsParts, RunsPulse, RunsTable};
+use crate::page::shell::{Place, Pulse, Shell, Skipped};
+
+pub(crate) mod about;
+pub(crate) mod filters;
+pub(crate) mod row;
+pub(crate) mod shown;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use crate::page::runs::fill::row::row;
+
+use crate::page::runs::fill::shown::Shown;
+
+/// Rows in a window where the address does not say.
+pub(crate) const WINDOW: usize = 200;
+
+/// The address of the revision stream.
+const STREAM: &str = "/events";
+/// The address of the pulse.
+const PULSE: &str = "/live/runs";
+
+/// What the page needs to know besides the runs.
+#[derive(Debug, Clone)]
+pub(crate) struct ListContext {
+    /// The watched roots.
+    pub roots: Vec<Root>,
+    /// How changes are noticed.
+    pub watch: Watch,
+    /// When the roots were last looked at, if they were; microseconds since the epoch.
+    pub looked: Option<i64>,
+    /// How many runs are read, of how many, while some are not.
+    pub indexing: Option<(usize, usize)>,
+    /// The time now; microseconds since the epoch.
+    pub now: i64,
+    /// The reader's zone.
+    pub zone: TimeZone,
+    /// `q`: the query as typed.
+    pub query: String,
+    /// `sort`
+    pub sort: Sort,
+    /// `limit`: rows in a window.
+    pub limit: usize,
+    /// `after`: where the window before ended.
+    pub after: Option<String>,
+    /// The revision, read before the runs were: what changes meanwhile is then only told twice.
+    pub revision: u64,
+    /// Which start of the server this is.
+    pub boot: String,
+    /// `since`: the revision the page shows. Of a pulse only.
+    pub since: Option<u64>,
+    /// `mark`: keys of runs that are marked.
+    pub marks: Vec<String>,
+    /// `rows`: which rows the page shows, from the pulse's own address. Of a pulse only.
+    pub rows: Option<String>,
+}
+
+/// A watched root.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Root {
+    /// The root as the person typed it.
+    pub shown: String,
+    /// Why it cannot be read, if it cannot: `it does not exist yet`.
+    pub fault: Option<String>,
+    /// Directories that are not listed.
+    pub skipped: Vec<Skipped>,
+}
+
+/// How changes are noticed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// The system tells.
+    Native,
+    /// By looking again and again, with the reason.
+    Poll(String),
+}
+
+/// A run with the revisions at which it changed and was found.
+#[derive(Debug, Clone)]
+pub(crate) struct Listed {
+    /// Its facts.
+    pub summary: Arc<Summary>,
+    /// The revision at which it last changed.
+    pub revision: u64,
+    /// The revision at which it was found. No two runs share one.
+    pub born: u64,
+}
+
+impl AsRef<Summary> for Listed {
+    fn as_ref(&self) -> &Summary {
+        &self.summary
+    }
+}
+
+/// The page at `/`.
+pub(crate) fn page(ctx: &ListContext, runs: &[Listed]) -> RunsPage {
+    let list = List::new(ctx, runs);
+    let shell = Shell {
+        title: list.title(),
+        root: ctx.root(),
+        stream: Some(STREAM.to_owned()),
+        revision: ctx.revision,
+        boot: ctx.boot.clone(),
+        ended: false,
+        place: Place::Runs,
+    };
+    RunsPage { shell, pulse: list.pulse(&shown::write(&list.selection.rows, runs), 0), body: list.body(|_| false) }
+}
+
+/// The answer to the page's pulse: what changed since the revision `ctx.since`.
+///
+/// The pulse's address names the rows that the page shows, so each row is replaced, added or taken away where that is
+/// enough. Where it is not (a run vanished, the order is not by change and a run came, nothing matches any more) the
+/// whole body is sent; the page keeps what is the same in it.
+pub(crate) fn pulse(ctx: &ListContext, runs: &[Listed]) -> RunsPulse {
+    let list = List::new(ctx, runs);
+    let shown = ctx.rows.as_deref().and_then(Shown::parse);
+    let since = ctx.since.unwrap_or(0);
+    let (pulse, news) = match shown {
+        Some(_) if since == ctx.revision => (list.pulse(ctx.rows.as_deref().unwrap_or_default(), 0), RunsNews::Nothing),
+        shown => shown.and_then(|shown| list.parts(since, &shown)).unwrap_or_else(|| list.whole(since)),
+    };
+    RunsPulse { pulse, title: list.title(), news }
+}
+
+impl ListContext {
+    /// The roots as the person typed them.
+    fn root(&self) -> String {
+        let roots: Vec<_> = self.roots.iter().map(|root| format::visible_line(&root.shown)).collect();
+        roots.join(", ")
+    }
+
+    /// The list with another query, order or window; what is as usual is left out.
+    fn url(&self, query: &str, sort: Sort, after: &str) -> String {
+        let pairs = self.pairs(query, sort, after);
+        let mut pairs: Vec<_> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        pairs.extend(self.marks.iter().map(|mark| ("mark", mark.as_str())));
+        href::with_query("/", &pairs)
+    }
+
+    fn pulse_url(&self, rows: &str) -> String {
+        let after = self.after.as_deref().unwrap_or_default();
+        let pairs = self.pairs(&self.query, self.sort, after);
+        let mut pairs: Vec<_> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let since = self.revision.to_string();
+        pairs.extend(self.marks.iter().map(|mark| ("mark", mark.as_str())));
+        pairs.extend([("since", since.as_str()), ("rows", rows)]);
+        href::with_query(PULSE, &pairs)
+    }
+
+    fn pairs(&self, query: &str, sort: Sort, after: &str) -> [(&'static str, String); 4] {
+        let unless = |usual: bool, text: String| if usual { String::new() } else { text };
+        [
+            ("q", query.to_owned()),
+            ("sort", unless(sort == Sort::default(), sort.to_string())),
+            ("limit", unless(self.limit == WINDOW, self.limit.to_string())),
+            ("after", after.to_owned()),
+        ]
+    }
+}
+
+/// The runs as the query asks for them.
+struct List<'a> {
+    ctx: &'a ListContext,
+    runs: &'a [Listed],
+    query: Query,
+    selection: Selection<'a, Listed>,
+    survey: Survey,
+}
+
+impl<'a> List<'a> {
+    fn new(ctx: &'a ListContext, runs: &'a [Listed]) -> Self {
+        let query = Query::parse(&ctx.query);
+        let selection = select(runs, &query, ctx.sort, ctx.limit, ctx.after.as_deref());
+        let survey = survey(runs, &query);
+        Self { ctx, runs, query, selection, survey }
+    }
+
+    /// `Runs (130)`, and with a filter `Runs (12 of 130)`.
+    fn title(&self) -> String {
+        format!("Runs ({})", self.matched())
+    }
+
+    /// `130`, and with a filter `12 of 130`.
+    fn matched(&self) -> String {
+        let total = format::count(self.survey.total as u64);
+        if self.query.is_empty() { total } else { format!("{} of {total}", format::count(self.survey.matched as u64)) }
+    }
+
+    /// Whether the window is the first one.
+    fn is_first(&self) -> bool {
+        self.ctx.after.is_none() || self.selection.after_ignored
+    }
+
+    /// The pulse of a page that shows `rows`, as [`shown::write()`] writes them.
+    fn pulse(&self, rows: &str, fresh: usize) -> Pulse {
+        let url = self.ctx.pulse_url(rows);
+        Pulse { url, revision: self.ctx.revision, count: fresh, noun: "run", say: None }
+    }
+
+    fn body(&self, is_new: impl Fn(&Listed) -> bool) -> RunsBody {
+        if self.runs.is_empty() {
+            return RunsBody::Empty(Box::new(self.empty()));
+        }
+        let rows = &self.selection.rows;
+        RunsBody::Table(Box::new(RunsTable {
+            head: self.head(),
+            strip: self.strip(),
+            search: self.search(),
+            facets: self.facets(),
+            caption: self.caption(),
+            columns: self.columns(),
+            rows: rows.iter().map(|listed| row(self.ctx, listed, is_new(listed))).collect(),
+            no_match: self.no_match(),
+            tray: self.tray(),
+            foot: self.foot(rows.len()),
+        }))
+    }
+
+    fn whole(&self, since: u64) -> (Pulse, RunsNews) {
+        let rows = &self.selection.rows;
+        let fresh = rows.iter().filter(|listed| listed.born > since).count();
+        (
+            self.pulse(&shown::write(rows, self.runs), fresh),
+            RunsNews::Whole(self.body(|listed| listed.revision > since)),
+        )
+    }
+
+    /// Single rows, where they are enough to bring a page that shows `shown` up to date.
+    fn parts(&self, since: u64, shown: &Shown) -> Option<(Pulse, RunsNews)> {
+        let (mut rows, left): (Vec<&Listed>, Vec<&Listed>) = self
+            .runs
+            .iter()
+            .filter(|listed| shown.holds(listed.born))
+            .partition(|listed| self.query.matches(&*listed.summary));
+        if rows.is_empty() || rows.len() + left.len() != shown.count() {
+            return None;
+        }
+        let is_news = |listed: &&&Listed| listed.revision > since && !shown.holds(listed.born);
+        let fresh: Vec<&Listed> =
+            self.selection.rows.iter().filter(|_| self.is_first()).filter(is_news).copied().collect();
+        // On top is the place of a new run only where the newest change comes first. A page that grew for long is
+        // cut back to one window.
+        let too_long = rows.len() + fresh.len() > 2 * self.ctx.limit.max(1);
+        if !fresh.is_empty() && (self.ctx.sort != Sort::default() || too_long) {
+            return None;
+        }
+        let made = |listed: &&Listed| row(self.ctx, listed, true);
+        let changed = rows.iter().filter(|listed| listed.revision > since).map(made).collect();
+        rows.extend(&fresh);
+        let parts = RunsParts {
+            changed,
+            fresh: fresh.iter().map(made).collect(),
+            gone: left.iter().map(|listed| href::run_id(listed.summary.key.as_str())).collect(),
+            head: self.head(),
+            strip: self.strip(),
+            facets: self.facets(),
+            foot: self.foot(rows.len()),
+        };
+        Some((self.pulse(&shown::write(&rows, self.runs), fresh.len()), RunsNews::Parts(Box::new(parts))))
+    }
+
+    /// `Runs, newest change first`.
+    fn caption(&self) -> String {
+        let Sort { by, .. } = self.ctx.sort;
+        let (column, largest, smallest) = match by {
+            SortBy::Updated => return format!("Runs, {} change first", self.newest()),
+            SortBy::Started => return format!("Runs, {} start first", self.newest()),
+            SortBy::Run => ("name", "Z to A", "A to Z"),
+            SortBy::Status => ("status", "Z to A", "A to Z"),
+            SortBy::Model => ("model", "Z to A", "A to Z"),
+            SortBy::Steps => ("steps", "most first", "fewest first"),
+            SortBy::Events => ("events", "most first", "fewest first"),
+            SortBy::Tokens => ("tokens", "most first", "fewest first"),
+            SortBy::Issues => ("issues", "most first", "fewest first"),
+            SortBy::Score => ("last score", "highest first", "lowest first"),
+            SortBy::Duration => ("duration", "longest first", "shortest first"),
+        };
+        format!("Runs by {column}, {}", if self.ctx.sort.is_descending() { largest } else { smallest })
+    }
+
+    fn newest(&self) -> &'static str {
+        if self.ctx.sort.is_descending() { "newest" } else { "oldest" }
+    }
+}

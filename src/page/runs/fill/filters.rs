@@ -1,0 +1,125 @@
+//! How does the reader ask for other runs? The search box, the chips, the head cells, and the way out of no match.
+
+use crate::analysis::format;
+use crate::analysis::query::{Field, Query, Sort, SortBy, Term};
+use crate::analysis::select::INDEXING;
+use crate::analysis::verdict::Mark;
+use crate::page::runs::fill::List;
+use crate::page::runs::fill::row::{line, status};
+use crate::page::runs::{Chip, Column, Direction, Facet, Facets, NoMatch, Search, Without, columns};
+use crate::page::shell::Status;
+
+/// At most this many chips of a group are always shown, apart from those that are on.
+const MAX_CHIPS: usize = 6;
+/// At most this many chips are behind `n more`. A sweep may record a model for each run.
+const MAX_MORE: usize = 60;
+/// At most this many terms are offered for dropping; each costs a look at all runs.
+const MAX_DROPS: usize = 8;
+
+impl List<'_> {
+    /// The list with `value` of `field` added to the query or taken away.
+    pub(crate) fn toggled(&self, field: Field, value: &str) -> String {
+        self.ctx.url(&self.query.toggled(field, value), self.ctx.sort, "")
+    }
+
+    pub(crate) fn chip(&self, field: Field, value: &str, count: usize, status: Option<Status>) -> Chip {
+        Chip {
+            label: line(value),
+            count: format::count(count as u64),
+            href: self.toggled(field, value),
+            active: self.query.has(field, value),
+            status,
+        }
+    }
+
+    pub(crate) fn search(&self) -> Search {
+        let ctx = self.ctx;
+        Search {
+            query: ctx.query.clone(),
+            sort: (ctx.sort != Sort::default()).then(|| ctx.sort.to_string()),
+            clear: (!ctx.query.trim().is_empty()).then(|| ctx.url("", ctx.sort, "")),
+            ignored: self.query.ignored.iter().map(|term| (line(&term.text), term.why.clone())).collect(),
+        }
+    }
+
+    pub(crate) fn facets(&self) -> Facets {
+        let facets = &self.survey.facets;
+        let groups = vec![
+            self.status_facet(),
+            self.facet("Stop reason", Field::Stop, &facets.stops, SortBy::Status),
+            self.facet("Model", Field::Model, &facets.models, SortBy::Model),
+        ];
+        Facets { groups: groups.into_iter().filter(|group| !group.chips.is_empty()).collect() }
+    }
+
+    fn status_facet(&self) -> Facet {
+        let facets = &self.survey.facets;
+        let without = self.query.without_field(Field::Status);
+        let all = Chip {
+            label: "all".to_owned(),
+            count: format::count((facets.marks.values().sum::<usize>() + facets.indexing) as u64),
+            active: without.terms.len() == self.query.terms.len(),
+            href: self.ctx.url(&without.to_string(), self.ctx.sort, ""),
+            status: None,
+        };
+        let marks = Mark::ALL
+            .into_iter()
+            .map(|mark| (mark.word(), facets.marks.get(&mark).copied().unwrap_or_default(), status(mark)));
+        let words = marks.chain([(INDEXING, facets.indexing, Status::Indexing)]);
+        let some = words.filter(|(word, count, _)| *count > 0 || self.query.has(Field::Status, word));
+        let chips = some.map(|(word, count, status)| self.chip(Field::Status, word, count, Some(status)));
+        Facet { name: "Status", chips: std::iter::once(all).chain(chips).collect(), more: Vec::new() }
+    }
+
+    /// The most frequent words and those that are on; the others behind `n more`, and where they are too many even
+    /// for that, the list in the order of `by`, which brings them together.
+    fn facet(&self, name: &'static str, field: Field, words: &[(String, usize)], by: SortBy) -> Facet {
+        let ranked = words.iter().enumerate();
+        let (first, later): (Vec<_>, Vec<_>) =
+            ranked.partition(|(rank, (word, _))| *rank < MAX_CHIPS || self.query.has(field, word));
+        let chip = |(_, (word, count)): &(usize, &(String, usize))| self.chip(field, word, *count, None);
+        let mut more: Vec<Chip> = later.iter().take(MAX_MORE).map(chip).collect();
+        let others = later.get(MAX_MORE..).unwrap_or_default();
+        if !others.is_empty() {
+            more.push(Chip {
+                label: format!("{} others, sorted by {}", format::count(others.len() as u64), by.name()),
+                count: format::count(others.iter().map(|(_, (_, count))| *count as u64).sum()),
+                href: self.ctx.url(&self.ctx.query, Sort { by, reversed: false }, ""),
+                active: false,
+                status: None,
+            });
+        }
+        Facet { name, chips: first.iter().map(chip).collect(), more }
+    }
+
+    pub(crate) fn columns(&self) -> Vec<Column> {
+        let ctx = self.ctx;
+        let direction = if ctx.sort.is_descending() { Direction::Descending } else { Direction::Ascending };
+        columns(Some((ctx.sort.by.name(), direction)), |field| {
+            let by = SortBy::ALL.into_iter().find(|by| by.name() == field)?;
+            Some(ctx.url(&ctx.query, ctx.sort.clicked(by), ""))
+        })
+    }
+
+    /// The ways on where nothing matches.
+    pub(crate) fn no_match(&self) -> Option<NoMatch> {
+        if self.survey.matched > 0 {
+            return None;
+        }
+        let drop = |(at, term): (usize, &Term)| {
+            let without = self.query.without(at);
+            let query = Query::parse(&without);
+            let count = self.runs.iter().filter(|listed| query.matches(&*listed.summary)).count();
+            Without {
+                term: line(&term.to_string()),
+                count: format::counted(count, "run"),
+                href: self.ctx.url(&without, self.ctx.sort, ""),
+            }
+        };
+        Some(NoMatch {
+            query: line(&self.ctx.query),
+            drops: self.query.terms.iter().enumerate().take(MAX_DROPS).map(drop).collect(),
+            all: self.ctx.url("", self.ctx.sort, ""),
+        })
+    }
+}

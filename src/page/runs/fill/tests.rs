@@ -1,0 +1,400 @@
+use std::collections::BTreeMap;
+
+use askama::Template;
+
+use crate::analysis::select::DISAGREES;
+use crate::analysis::select::sample::{many, run};
+use crate::analysis::verdict::{LimitFrom, Mark, StepLimit};
+use crate::model::Origin;
+use crate::page::runs::fill::*;
+use crate::page::runs::{Direction, RunRow, RunsTable};
+use crate::page::shell::Status;
+use crate::page::tests::{HOSTILE, check_page, tags};
+
+mod follow;
+
+fn ctx(query: &str) -> ListContext {
+    ListContext {
+        roots: vec![Root { shown: "./runs".into(), ..Root::default() }],
+        watch: Watch::Native,
+        looked: Some(999_998_000_000),
+        indexing: None,
+        now: 1_000_000_000_000,
+        zone: TimeZone::UTC,
+        query: query.into(),
+        sort: Sort::default(),
+        limit: WINDOW,
+        after: None,
+        revision: 17,
+        boot: "b1".into(),
+        since: None,
+        marks: Vec::new(),
+        rows: None,
+    }
+}
+
+fn listed(runs: Vec<Summary>) -> Vec<Listed> {
+    let one = |(at, run)| Listed { summary: Arc::new(run), revision: at as u64 + 1, born: at as u64 + 1 };
+    runs.into_iter().enumerate().map(one).collect()
+}
+
+fn table_of(body: RunsBody) -> RunsTable {
+    match body {
+        RunsBody::Table(table) => *table,
+        RunsBody::Empty(empty) => panic!("no table: {empty:?}"),
+    }
+}
+
+fn table(ctx: &ListContext, runs: Vec<Summary>) -> RunsTable {
+    table_of(page(ctx, &listed(runs)).body)
+}
+
+fn row_of(run: Summary) -> RunRow {
+    table(&ctx(""), vec![run]).rows.remove(0)
+}
+
+/// What the next request of a page with this pulse asks for.
+fn ask(ctx: &ListContext, pulse: &Pulse) -> ListContext {
+    let (path, query) = pulse.url.split_once('?').unwrap();
+    assert_eq!(path, PULSE);
+    let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8().unwrap().into_owned();
+    let pairs: BTreeMap<&str, String> =
+        query.split('&').filter_map(|pair| pair.split_once('=')).map(|(name, value)| (name, decode(value))).collect();
+    let get = |name| pairs.get(name).cloned();
+    assert_eq!(get("q").unwrap_or_default(), ctx.query);
+    ListContext {
+        since: Some(get("since").unwrap().parse().unwrap()),
+        rows: get("rows"),
+        after: get("after"),
+        ..ctx.clone()
+    }
+}
+
+#[test]
+fn a_row_says_what_is_known() {
+    let mut run = run("sweep/a", Mark::Answered, Some("final"));
+    run.verdict.sentence = "Answered at step 5 · 2 critic retries · after 1 recovered error".into();
+    run.task = Some("Fix\n  calc.py.".into());
+    run.spark = vec![0.2, 0.9];
+    run.last_score = Some(0.9);
+    run.tokens = Some(12_900);
+    run.model = Some("Qwen3-8B".into());
+    run.issues = (5, 2);
+    let row = row_of(run);
+    assert_eq!(
+        (row.id.as_str(), row.href.as_str(), row.name.as_str()),
+        ("run-sweep_2fa", "/runs/sweep%2Fa", "sweep/a")
+    );
+    assert_eq!((row.status, row.verdict.as_str()), (Status::Answered, "Answered at step 5"));
+    assert_eq!(row.note.as_deref(), Some("2 critic retries · after 1 recovered error"));
+    assert_eq!(row.task.as_deref(), Some("Fix calc.py."));
+    let limit = row.steps.limit.unwrap();
+    assert_eq!((row.steps.done.as_str(), limit.limit.as_str(), limit.filled.as_str()), ("6", "40", "15.0"));
+    assert!(!limit.ended);
+    let score = row.score.unwrap();
+    assert_eq!((score.last.as_str(), score.spark.is_some()), ("0.90", true));
+    assert_eq!((row.duration.as_deref(), row.tokens.as_deref()), (Some("1 min 31 s"), Some("12.9 k")));
+    assert_eq!(row.issues, Some(("5 issues".to_owned(), "/runs/sweep%2Fa?tab=issues".to_owned())));
+    let updated = row.updated.unwrap();
+    assert_eq!((updated.words.as_str(), updated.iso.as_str()), ("1 min ago", "1970-01-12T13:45:40.000000+00:00"));
+}
+
+#[test]
+fn what_is_not_known_is_left_out() {
+    let mut run = run("x", Mark::Died, None);
+    (run.steps, run.steps_now) = (0, 0);
+    (run.duration_ms, run.updated, run.model) = (Some(-1.0), None, Some(String::new()));
+    run.issues = (3, 0);
+    let row = row_of(run);
+    assert_eq!((row.steps.done.as_str(), row.steps.limit.is_none()), ("none", true));
+    assert_eq!((row.duration, row.tokens, row.model, row.issues, row.task), (None, None, None, None, None));
+    assert!(row.score.is_none() && row.updated.is_none() && row.note.is_none());
+}
+
+#[test]
+fn the_bar_is_amber_only_if_this_limit_ended_the_run() {
+    let ended = |mark, reason, done, from| {
+        let mut run = run("x", mark, Some(reason));
+        run.steps_now = done;
+        run.verdict.limit = Some(StepLimit { steps: 40, from });
+        row_of(run).steps.limit.unwrap().ended
+    };
+    assert!(ended(Mark::Limit, "budget_steps", 40, LimitFrom::SetBy(Origin::Task)));
+    assert!(ended(Mark::Limit, "budget_steps", 40, LimitFrom::Inferred));
+    assert!(ended(Mark::Limit, "max_steps", 41, LimitFrom::SetBy(Origin::Task)));
+    assert!(!ended(Mark::Limit, "max_steps", 5, LimitFrom::SetBy(Origin::Task)));
+    assert!(!ended(Mark::Limit, "max_steps", 40, LimitFrom::State));
+    assert!(!ended(Mark::Limit, "budget_time", 40, LimitFrom::SetBy(Origin::Task)));
+    assert!(!ended(Mark::Running, "budget_steps", 40, LimitFrom::SetBy(Origin::Task)));
+}
+
+#[test]
+fn a_run_that_is_still_read_says_so() {
+    let mut run = run("x", Mark::Died, None);
+    run.partial = true;
+    let row = row_of(run);
+    assert_eq!((row.status, row.verdict.as_str()), (Status::Indexing, "Being read, 6 steps so far"));
+}
+
+#[test]
+fn long_names_keep_their_end() {
+    let name = |key: &str| row_of(run(key, Mark::Answered, None)).name;
+    let long = format!("{}_tail_of_name", "ä".repeat(90));
+    let shown = name(&long);
+    assert_eq!(shown.chars().count(), 48);
+    assert!(shown.ends_with("…tail_of_name") && shown.starts_with("ää"), "{shown}");
+    assert_eq!(name(&"x".repeat(48)), "x".repeat(48));
+    let mut run = run("x", Mark::Error, None);
+    run.verdict.sentence = "e ".repeat(2_000);
+    assert_eq!(row_of(run).verdict.chars().count(), 240);
+}
+
+#[test]
+fn the_page_counts_what_it_shows() {
+    let runs = || many(700);
+    let all = page(&ctx(""), &listed(runs()));
+    assert_eq!((all.shell.title.as_str(), all.shell.stream.as_deref()), ("Runs (700)", Some("/events")));
+    assert_eq!((all.pulse.count, all.pulse.revision), (0, 17));
+    let table = table_of(all.body);
+    assert_eq!((table.head.count.as_str(), table.head.counts.as_slice()), ("700 in", &["100 running".to_owned()][..]));
+    assert_eq!((table.strip.answered.as_str(), table.strip.of.as_str()), ("17 %", "100 of 600 ended"));
+    assert_eq!(table.strip.legend.len(), 6);
+    assert_eq!(table.rows.len(), 200);
+    assert_eq!(table.foot.showing, "Showing 200 of 700");
+    let (text, href) = table.foot.more.unwrap();
+    assert_eq!(text, "Show 200 more");
+    assert!(href.starts_with("/?after="), "{href}");
+    assert_eq!(table.foot.first, None);
+
+    let filtered = page(&ctx("status:running,died foo:1"), &listed(runs()));
+    assert_eq!(filtered.shell.title, "Runs (200 of 700)");
+    let table = table_of(filtered.body);
+    assert_eq!(table.head.count, "200 of 700 in");
+    assert_eq!(table.search.ignored.len(), 1);
+    assert_eq!(table.search.clear.as_deref(), Some("/"));
+    let status = &table.facets.groups[0];
+    let chip = |label: &str| status.chips.iter().find(|chip| chip.label == label).unwrap();
+    assert!(chip("running").active && chip("died").active && !chip("all").active && !chip("answered").active);
+    assert_eq!((chip("all").count.as_str(), chip("answered").count.as_str()), ("700", "100"));
+    assert_eq!(chip("running").href, "/?q=status%3Adied%20foo%3A1");
+    assert_eq!(chip("all").href, "/?q=foo%3A1");
+    assert_eq!(table.foot.more, None);
+}
+
+#[test]
+fn parts_of_the_bar_lead_to_their_runs() {
+    let table = table(&ctx("fix"), many(70));
+    let parts: Vec<_> =
+        table.strip.segments.iter().map(|s| (s.share.name.as_str(), s.share.count, s.share.href.as_str())).collect();
+    assert_eq!(parts[0], ("final", 10, "/?q=fix%20stop%3Afinal"));
+    assert_eq!(parts[1], ("env_terminal", 10, "/?q=fix%20stop%3Aenv_terminal"));
+    assert_eq!(parts[5], ("died", 10, "/?q=fix%20status%3Adied"));
+    assert_eq!(table.strip.note, None);
+    let mut runs = many(70);
+    runs[0].verdict.sentence = format!("Answered at step 5 · {DISAGREES}");
+    let (text, href) = self::table(&ctx(""), runs.clone()).strip.note.unwrap();
+    assert_eq!(text, "1 of them disagrees with success");
+    let query = percent_encoding::percent_decode_str(href.strip_prefix("/?q=").unwrap()).decode_utf8().unwrap();
+    assert_eq!(self::table(&ctx(&query), runs).rows.len(), 1);
+}
+
+#[test]
+fn many_words_do_not_fill_the_page() {
+    let mut runs = many(700);
+    for (n, run) in runs.iter_mut().enumerate() {
+        run.model = Some(format!("model {n}"));
+        run.verdict.mark = Mark::Unknown;
+        run.verdict.stop_reason = Some(format!("reason {n}"));
+    }
+    let table = table(&ctx("model=\"model 699\""), runs);
+    let models = &table.facets.groups[2];
+    assert_eq!((models.chips.len(), models.more.len()), (7, 61));
+    assert!(models.chips.iter().any(|chip| chip.label == "model 699" && chip.active), "what is on is in sight");
+    let last = models.more.last().unwrap();
+    assert_eq!((last.label.as_str(), last.count.as_str()), ("633 others, sorted by model", "633"));
+    assert!(last.href.ends_with("&sort=model"));
+    assert!(table.strip.segments.len() <= 13);
+}
+
+#[test]
+fn head_cells_sort_and_reverse() {
+    let ctx = ListContext { sort: "steps".parse().unwrap(), limit: 50, ..ctx("x") };
+    let table = table(&ctx, many(3));
+    let column = |label: &str| table.columns.iter().find(|column| column.label == label).unwrap().clone();
+    let steps = column("steps / limit");
+    assert_eq!(steps.sorted, Some(Direction::Descending));
+    assert_eq!(steps.href.as_deref(), Some("/?q=x&sort=-steps&limit=50"));
+    assert_eq!(column("updated").href.as_deref(), Some("/?q=x&limit=50"));
+    assert_eq!((column("verdict").href, column("updated").sorted), (None, None));
+    assert_eq!(table.caption, "Runs by steps, most first");
+    assert_eq!(table.search.sort.as_deref(), Some("steps"));
+}
+
+#[test]
+fn windows_lead_on_and_back() {
+    let runs = listed(many(500));
+    let first = table_of(page(&ctx("steps>=0"), &runs).body);
+    let (_, href) = first.foot.more.unwrap();
+    let after = percent_encoding::percent_decode_str(href.split_once("after=").unwrap().1).decode_utf8().unwrap();
+    let next = ListContext { after: Some(after.into_owned()), ..ctx("steps>=0") };
+    let second = table_of(page(&next, &runs).body);
+    assert_eq!((second.foot.showing.as_str(), second.rows.len()), ("Showing 201–400 of 500", 200));
+    assert_eq!(second.foot.more.unwrap().0, "Show 100 more");
+    assert_eq!(second.foot.first.as_deref(), Some("/?q=steps%3E%3D0"));
+    let beyond = ListContext { after: Some("-1:x".into()), ..ctx("") };
+    let table = table_of(page(&beyond, &runs).body);
+    assert_eq!((table.rows.len(), table.foot.showing.as_str()), (0, "Showing none of 500"));
+    assert!(table.no_match.is_none() && table.foot.first.is_some());
+}
+
+#[test]
+fn no_match_leads_on() {
+    let none = table(&ctx("steps>99 status:died nonsense"), many(70)).no_match.unwrap();
+    let drops: Vec<_> = none.drops.iter().map(|drop| (drop.term.as_str(), drop.count.as_str())).collect();
+    assert_eq!(drops, [("steps>99", "0 runs"), ("status:died", "0 runs"), ("nonsense", "0 runs")]);
+    let none = table(&ctx("steps>90 status:died -fix"), many(70)).no_match.unwrap();
+    assert_eq!(none.drops[2].href, "/?q=steps%3E90%20status%3Adied");
+    assert_ne!(none.drops[2].count, "0 runs");
+    assert_eq!(none.all, "/");
+}
+
+#[test]
+fn an_empty_root_says_what_is_wrong() {
+    let empty = |ctx: &ListContext| match page(ctx, &[]).body {
+        RunsBody::Empty(empty) => *empty,
+        RunsBody::Table(table) => panic!("{table:?}"),
+    };
+    let plain = empty(&ctx(""));
+    assert_eq!((plain.root.as_str(), plain.trouble, plain.found.as_str()), ("./runs", None, "nothing in it"));
+    assert_eq!(plain.looked.unwrap().words, "33 min ago".replace("33 min", "2 s"));
+    let root = |fault: Option<&str>, skipped: &[&str]| Root {
+        shown: "./runs".into(),
+        fault: fault.map(str::to_owned),
+        skipped: skipped
+            .iter()
+            .map(|name| Skipped { name: (*name).into(), reason: "no trace file in it".into() })
+            .collect(),
+    };
+    let with = |roots| ListContext { roots, ..ctx("") };
+    let missing = empty(&with(vec![root(Some("it does not exist yet"), &[])]));
+    assert_eq!(missing.trouble.as_deref(), Some("./runs does not exist yet"));
+    assert_eq!(missing.skipped, []);
+    let denied = empty(&with(vec![root(Some("Permission denied (os error 13)"), &[])]));
+    assert_eq!(denied.trouble.as_deref(), Some("./runs cannot be read: Permission denied (os error 13)"));
+    let three = empty(&with(vec![root(None, &["a", "b", "c"])]));
+    assert_eq!((three.found.as_str(), three.skipped.len()), ("3 directories without a run", 3));
+    let two = empty(&with(vec![root(None, &["a"]), root(Some("it does not exist yet"), &[])]));
+    assert_eq!(
+        (two.root.as_str(), two.trouble, two.found.as_str()),
+        ("./runs, ./runs", None, "1 directory without a run")
+    );
+    assert_eq!(two.skipped.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["./runs", "./runs/a"]);
+    let early = empty(&ListContext { looked: None, watch: Watch::Poll("asked for".into()), ..ctx("") });
+    assert_eq!((early.found.as_str(), early.watch.as_str()), ("the first look is under way", "polling: asked for"));
+
+    let many: Vec<String> = (0..500).map(|n| format!("d{n}")).collect();
+    let names: Vec<&str> = many.iter().map(String::as_str).collect();
+    let foot = table(&with(vec![root(None, &names)]), self::many(1)).foot;
+    assert_eq!((foot.skipped_label.as_str(), foot.skipped.len()), ("500 directories skipped", 101));
+    assert_eq!(foot.skipped[100].reason, "400 more");
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let text = || HOSTILE.to_owned();
+    let names = [HOSTILE, "\u{202e}gnp.exe", "..", "a\u{1b}[31mb", "", "%2F", "#x", "\" onmouseover=1 \""];
+    let runs: Vec<Summary> = names
+        .iter()
+        .flat_map(|name| {
+            [Mark::Error, Mark::Answered].map(|mark| run(&format!("{name}{}", mark.word()), mark, Some(name)))
+        })
+        .map(|mut run| {
+            (run.task, run.model, run.status) = (Some(text()), Some(format!("{}{}", run.key, HOSTILE)), Some(text()));
+            run.verdict.sentence = format!("{HOSTILE} · {HOSTILE}\u{202e}");
+            run.issues = (1, 1);
+            run
+        })
+        .collect();
+    let skipped = vec![Skipped { name: text(), reason: text() }];
+    let roots = vec![Root { shown: text(), fault: Some(text()), skipped }];
+    for query in ["", HOSTILE, "stop:\"<b>\" \"", "-nothing x:<script>"] {
+        let ctx = ListContext { roots: roots.clone(), watch: Watch::Poll(text()), boot: text(), ..ctx(query) };
+        let runs = listed(runs.clone());
+        for html in [page(&ctx, &runs).render().unwrap(), page(&ctx, &[]).render().unwrap()] {
+            let tags = check_page(&html);
+            assert!(tags.iter().filter(|tag| tag.name == "script").all(|tag| tag.get("src").is_some()));
+            // The boxes send keys as they are; nobody sees those.
+            let mut boxes = html.split("name=\"run\" value=\"");
+            let mut shown = boxes.next().unwrap_or_default().to_owned();
+            shown.extend(boxes.filter_map(|rest| Some(rest.split_once("\" form=")?.1)));
+            assert!(!html.contains("<hx-partial") && !html.contains("<b>\"") && !shown.contains('\u{202e}'));
+            assert!(!shown.contains('\u{1b}') && !tags.iter().any(|tag| tag.get("onmouseover").is_some()));
+            for href in tags.iter().filter_map(|tag| tag.get("href")) {
+                // An empty address is that of the page itself.
+                assert!(href.is_empty() || href.starts_with(['/', '#']), "{href}");
+            }
+        }
+        let ctx = ListContext { since: Some(0), rows: Some("16.1-16".into()), ..ctx };
+        let html = pulse(&ctx, &runs).render().unwrap();
+        assert!(!tags(&html).iter().any(|tag| tag.name == "script" || tag.name == "head"), "{html}");
+    }
+}
+
+#[test]
+fn nothing_new_is_a_pulse_alone() {
+    let runs = listed(many(30));
+    let opened = page(&ctx("calc"), &runs);
+    let asked = ask(&ctx("calc"), &opened.pulse);
+    assert_eq!(asked.rows.as_deref(), Some("30.1-30"));
+    let answer = pulse(&asked, &runs);
+    assert!(matches!(answer.news, RunsNews::Nothing));
+    assert_eq!(answer.pulse.url, opened.pulse.url);
+}
+
+#[test]
+fn the_first_run_makes_the_table_and_the_last_one_takes_it_away() {
+    let opened = page(&ctx(""), &[]);
+    let mut runs = listed(vec![run("a", Mark::Running, None)]);
+    runs[0].revision = 18;
+    runs[0].born = 18;
+    let ctx = ListContext { revision: 18, ..ctx("") };
+    let answer = pulse(&ask(&ctx, &opened.pulse), &runs);
+    assert_eq!((answer.pulse.count, answer.title.as_str()), (1, "Runs (1)"));
+    let RunsNews::Whole(body) = answer.news else { panic!("not the whole body") };
+    assert!(table_of(body).rows[0].is_new);
+    let ctx = ListContext { revision: 19, ..ctx };
+    let answer = pulse(&ask(&ctx, &answer.pulse), &[]);
+    assert!(matches!(answer.news, RunsNews::Whole(RunsBody::Empty(_))));
+}
+
+#[test]
+fn an_address_without_rows_brings_everything() {
+    let runs = listed(many(300));
+    for rows in [None, Some(""), Some("x"), Some("5.9-3"), Some("2.5.4"), Some("1.-2")] {
+        let ctx = ListContext { since: Some(17), rows: rows.map(str::to_owned), ..ctx("") };
+        let RunsNews::Whole(body) = pulse(&ctx, &runs).news else { panic!("{rows:?} was taken") };
+        assert_eq!(table_of(body).rows.len(), 200);
+    }
+}
+
+#[test]
+fn a_page_in_another_order_gets_its_rows_in_place() {
+    let mut runs = listed(many(50));
+    let ctx = ListContext { sort: "steps".parse().unwrap(), revision: 50, ..ctx("") };
+    let opened = page(&ctx, &runs);
+    runs[3].revision = 51;
+    let ctx = ListContext { revision: 51, ..ctx };
+    let answer = pulse(&ask(&ctx, &opened.pulse), &runs);
+    let RunsNews::Parts(parts) = answer.news else { panic!("one row changed") };
+    assert_eq!((parts.changed.len(), parts.fresh.len()), (1, 0));
+    runs.push(Listed { summary: Arc::new(run("new", Mark::Running, None)), revision: 52, born: 52 });
+    let ctx = ListContext { revision: 52, ..ctx };
+    assert!(matches!(pulse(&ask(&ctx, &answer.pulse), &runs).news, RunsNews::Whole(_)));
+}
+
+#[test]
+fn a_window_on_ten_thousand_runs_stays_small() {
+    let opened = page(&ctx("calc -status:died"), &listed(many(10_000)));
+    let (bytes, url) = (opened.render().unwrap().len(), opened.pulse.url.len());
+    assert!(bytes < 800_000 && url < 4_500, "{bytes} bytes, an address of {url}");
+}

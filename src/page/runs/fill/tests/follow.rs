@@ -1,0 +1,114 @@
+//! A page that follows by pulses, against one that is opened anew.
+
+use crate::page::runs::fill::tests::*;
+
+/// A browser that has the page open: element ids in their order, and the verdict each row shows.
+struct Page {
+    rows: Vec<(String, String)>,
+    pulse: Pulse,
+    wholes: usize,
+}
+
+impl Page {
+    fn open(ctx: &ListContext, runs: &[Listed]) -> Self {
+        let page = page(ctx, runs);
+        Self { rows: Self::rows(page.body), pulse: page.pulse, wholes: 0 }
+    }
+
+    fn rows(body: RunsBody) -> Vec<(String, String)> {
+        let RunsBody::Table(table) = body else { return Vec::new() };
+        table.rows.into_iter().map(|row| (row.id, row.verdict)).collect()
+    }
+
+    fn refresh(&mut self, ctx: &ListContext, runs: &[Listed]) {
+        let answer = pulse(&ask(ctx, &self.pulse), runs);
+        self.pulse = answer.pulse;
+        match answer.news {
+            RunsNews::Nothing => {}
+            RunsNews::Whole(body) => {
+                let rows = Self::rows(body);
+                // Between something and nothing it is the way.
+                self.wholes += usize::from(!self.rows.is_empty() && !rows.is_empty());
+                self.rows = rows;
+            }
+            RunsNews::Parts(parts) => {
+                for row in parts.changed {
+                    let shown = self.rows.iter_mut().find(|(id, _)| *id == row.id);
+                    shown.expect("a row is replaced where it is").1 = row.verdict;
+                }
+                for id in parts.gone {
+                    let at = self.rows.iter().position(|(shown, _)| *shown == id);
+                    self.rows.remove(at.expect("a row that goes was there"));
+                }
+                let fresh: Vec<_> = parts.fresh.into_iter().map(|row| (row.id, row.verdict)).collect();
+                assert!(fresh.iter().all(|(id, _)| self.rows.iter().all(|(shown, _)| shown != id)), "shown twice");
+                self.rows.splice(0..0, fresh);
+            }
+        }
+    }
+}
+
+/// Runs come, change and go at random; whoever follows by pulses sees what whoever opens the page anew sees.
+#[test]
+fn pulses_lead_to_the_page_as_it_would_be_opened_now() {
+    let mut random: u64 = 7;
+    let mut next = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % below
+    };
+    let marks = [Mark::Running, Mark::Stalled, Mark::Answered, Mark::Died];
+    for query in ["", "status:running,stalled", "-status:answered steps>3", "state"] {
+        let (mut revision, mut runs): (u64, Vec<Listed>) = (0, Vec::new());
+        let context = |revision| ListContext { revision, ..ctx(query) };
+        let mut follower = Page::open(&context(0), &runs);
+        for round in 0..300 {
+            for _ in 0..=next(3) {
+                revision += 1;
+                let at = next(runs.len().max(1) as u64) as usize;
+                match next(if round % 10 == 0 { 10 } else { 9 }) {
+                    0..2 => {
+                        let mut new = run(&format!("r/{revision}"), Mark::Died, None);
+                        new.partial = true;
+                        runs.push(Listed { summary: Arc::new(new), revision, born: revision });
+                    }
+                    9 if !runs.is_empty() => drop(runs.remove(at)),
+                    _ if !runs.is_empty() => {
+                        let mut changed = Summary::clone(&runs[at].summary);
+                        changed.partial = false;
+                        changed.verdict.mark = marks[next(4) as usize];
+                        changed.steps = next(9) as usize;
+                        changed.verdict.sentence = format!("{} at revision {revision}", changed.verdict.mark.word());
+                        changed.updated = Some(revision as i64);
+                        runs[at] = Listed { summary: Arc::new(changed), revision, ..runs[at].clone() };
+                    }
+                    _ => {}
+                }
+            }
+            let ctx = context(revision);
+            follower.refresh(&ctx, &runs);
+            let sorted = |mut rows: Vec<(String, String)>| {
+                rows.sort();
+                rows
+            };
+            let fits = runs.len() <= ctx.limit;
+            let opened = Page::open(&ctx, &runs);
+            assert!(fits && sorted(follower.rows.clone()) == sorted(opened.rows), "{query}, round {round}");
+        }
+        assert!(follower.wholes < 60, "the whole body was sent {} times for {query}", follower.wholes);
+    }
+}
+
+#[test]
+fn a_page_that_grows_for_long_is_cut_back_to_its_window() {
+    let mut runs = Vec::new();
+    let context = |revision| ListContext { revision, limit: 10, ..ctx("") };
+    let mut follower = Page::open(&context(0), &runs);
+    for revision in 1..200 {
+        let mut new = run(&format!("r/{revision}"), Mark::Running, None);
+        new.updated = Some(revision as i64);
+        runs.push(Listed { summary: Arc::new(new), revision, born: revision });
+        follower.refresh(&context(revision), &runs);
+        assert!((1..=20).contains(&follower.rows.len()), "{} rows", follower.rows.len());
+        assert_eq!(follower.rows[0].0, href::run_id(&format!("r/{revision}")));
+    }
+}

@@ -1,0 +1,163 @@
+//! The run table, and what is said about addresses that lead nowhere.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::extract::{OriginalUri, State};
+use axum::response::Response;
+
+use crate::analysis::format::visible_line;
+use crate::analysis::query::Sort;
+use crate::analysis::select::is_cursor;
+use crate::analysis::summary::Summary;
+use crate::live::Mode;
+use crate::page::app::AppState;
+use crate::page::error::WebError;
+use crate::page::error::view::CloseName;
+use crate::page::extract::{Params, is_api_path};
+use crate::page::part::href;
+use crate::page::run::handler::html;
+use crate::page::runs::fill as list;
+use crate::page::runs::fill::{ListContext, Listed, Root, Watch};
+use crate::page::shell::{Place, Shell, Skipped};
+
+/// `GET /`
+pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Response {
+    show(state, params, |context, runs| {
+        if let Some(after) = context.after.as_deref().filter(|after| !is_cursor(after, context.sort)) {
+            let detail = "after is the end of the window before; the links at the foot of the table hold it.";
+            return Err(WebError::bad_request("Not a place in the list:", detail).named(after));
+        }
+        html(&list::page(context, runs))
+    })
+    .await
+}
+
+/// `GET /live/runs`
+pub(crate) async fn runs_pulse(State(state): State<AppState>, params: Params) -> Response {
+    show(state, params, |context, runs| html(&list::pulse(context, runs))).await
+}
+
+async fn show(
+    state: AppState,
+    params: Params,
+    make: impl FnOnce(&ListContext, &[Listed]) -> Result<Response, WebError> + Send + 'static,
+) -> Response {
+    let of_page = state.clone();
+    let made = tokio::task::spawn_blocking(move || {
+        let context = context(&of_page, &params)?;
+        make(&context, &listed(&of_page))
+    });
+    let made = made.await.unwrap_or_else(|error| Err(WebError::fault(&error)));
+    made.unwrap_or_else(|error| error.respond(&state, false))
+}
+
+fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
+    // The revision comes before the runs: what changes in between is then told once more.
+    let revision = *state.library.revision().borrow();
+    let status = state.library.status();
+    let roots = status.roots.into_iter().map(|root| Root {
+        shown: root.path.to_string_lossy().into_owned(),
+        fault: root.fault,
+        skipped: root
+            .skipped
+            .into_iter()
+            .map(|skipped| Skipped { name: skipped.path, reason: skipped.reason })
+            .collect(),
+    });
+    let now = now();
+    let looked = i64::try_from(status.looked.elapsed().as_micros()).unwrap_or_default();
+    let total = state.library.runs().len();
+    Ok(ListContext {
+        roots: roots.collect(),
+        watch: match status.mode {
+            Mode::Native => Watch::Native,
+            Mode::Poll(why) => Watch::Poll(why),
+        },
+        looked: status.first_look_done.then_some(now - looked),
+        indexing: (status.indexing > 0).then(|| (total.saturating_sub(status.indexing), total)),
+        now,
+        zone: state.zone.clone(),
+        query: params.text("q").to_owned(),
+        sort: sort(params)?,
+        limit: params.number("limit")?.unwrap_or(list::WINDOW).clamp(1, MAX_ROWS),
+        after: Some(params.text("after").to_owned()).filter(|after| !after.is_empty()),
+        revision,
+        boot: state.boot.to_string(),
+        since: params.number("since")?.map(|since| since as u64),
+        // The form of the tray names runs as every page does that takes several.
+        marks: ["mark", "run"].iter().filter_map(|name| params.all(name)).flatten().take(MAX_MARKS).collect(),
+        rows: Some(params.text("rows").to_owned()).filter(|rows| !rows.is_empty()),
+    })
+}
+
+/// At most this many runs are marked.
+const MAX_MARKS: usize = 50;
+/// A page shows at most this many rows; more would be slow to draw and to read.
+const MAX_ROWS: usize = 1_000;
+
+/// The order asked for.
+///
+/// # Errors
+/// A field that nothing can be sorted by.
+pub(crate) fn sort(params: &Params) -> Result<Sort, WebError> {
+    let text = params.text("sort");
+    let parsed = if text.is_empty() { Ok(Sort::default()) } else { text.parse() };
+    parsed.map_err(|why: String| WebError::bad_request("Nothing is sorted by", &why).named(text))
+}
+
+/// All runs with the revisions that the list needs.
+pub(crate) fn listed(state: &AppState) -> Vec<Listed> {
+    let listed = |run: &std::sync::Arc<crate::live::Run>| {
+        // The revision comes first, as above.
+        let revision = run.revision_now();
+        Listed { summary: run.summary(), revision, born: run.born() }
+    };
+    state.library.runs().iter().map(listed).collect()
+}
+
+/// The time now, in microseconds since the epoch.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// The roots as the person typed them.
+pub(crate) fn shown_roots(state: &AppState) -> String {
+    let roots = state.library.status().roots;
+    roots.iter().map(|root| visible_line(&root.path.to_string_lossy()).into_owned()).collect::<Vec<_>>().join(", ")
+}
+
+/// What is around a page that is of no run and no stream.
+pub(crate) fn shell(state: &AppState, place: Place) -> Shell {
+    Shell { root: shown_roots(state), boot: state.boot.to_string(), place, ..Shell::default() }
+}
+
+/// What is said where no run has the key: the ones with the most similar names, and a page that waits for the run.
+pub(crate) fn no_such_run(state: &AppState, key: &str) -> WebError {
+    let mut close: Vec<(usize, std::sync::Arc<Summary>)> =
+        state.library.runs().iter().map(|run| (difference(key, run.key().as_str()), run.summary())).collect();
+    close.sort_by_key(|(difference, _)| *difference);
+    let names =
+        close.iter().take(3).filter(|(difference, _)| *difference <= key.len().max(8)).map(|(_, summary)| CloseName {
+            name: visible_line(summary.key.as_str()).into_owned(),
+            href: href::run(summary.key.as_str()),
+            note: summary.verdict.sentence.clone(),
+        });
+    let detail = "No directory of that name below the root holds a trace. If a run of that name is about to start, this page turns into it.";
+    WebError::not_found("There is no run called", detail).named(key).close_to(names.collect()).awaiting(key)
+}
+
+/// How different two names are: the bytes left after their common start and end.
+fn difference(a: &str, b: &str) -> usize {
+    let start = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    let rest = a.len().min(b.len()) - start;
+    let end = a.bytes().rev().zip(b.bytes().rev()).take(rest).take_while(|(a, b)| a == b).count();
+    a.len().max(b.len()) - start - end
+}
+
+/// Any address that is none.
+pub(crate) async fn not_found(State(state): State<AppState>, OriginalUri(uri): OriginalUri) -> Response {
+    WebError::not_found("There is no page at", "The address may be mistyped, or from another version of the board.")
+        .named(uri.path())
+        .respond(&state, is_api_path(uri.path()))
+}

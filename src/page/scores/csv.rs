@@ -1,0 +1,197 @@
+//! How do scores become a table for other programs? CSV with a row for each step that has critics, a column for each
+//! critic, and every number spelled as in the file.
+//!
+//! A critic that gave two scores in one step has two rows there. Quoting and line ends are those of RFC 4180. A word
+//! that a spreadsheet would run as a formula has an apostrophe before it: traces hold what models wrote.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Write};
+
+use crate::analysis::format::visible;
+use crate::model::{CriticAction, Index, Symbol};
+use crate::page::scores::said::{Said, said};
+
+/// A run to write.
+pub(crate) struct CsvRun<'a> {
+    /// What the run is called, in a column of its own; `None` leaves the column out.
+    pub name: Option<&'a str>,
+    /// What is known of it.
+    pub index: &'a Index,
+    /// Reads the line of a step.
+    pub line: &'a dyn Fn(usize) -> Option<Vec<u8>>,
+}
+
+impl std::fmt::Debug for CsvRun<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CsvRun").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Writes runs one after the other, with one column for each critic of any of them.
+///
+/// # Errors
+/// What `out` says.
+pub(crate) fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<()> {
+    let mut critics: Vec<String> = Vec::new();
+    let mut columns: HashMap<String, usize> = HashMap::new();
+    for run in runs {
+        for mark in run.index.steps().iter().flat_map(|step| &step.critics) {
+            let name = run.index.name(mark.name);
+            if columns.contains_key(name) {
+                continue;
+            }
+            columns.insert(name.to_owned(), columns.len());
+            if critics.len() < MAX_COLUMNS {
+                critics.push(name.to_owned());
+            }
+        }
+    }
+    let width = critics.len();
+    if columns.len() > width {
+        critics.push(format!("and {} more critics", columns.len() - width));
+    }
+    let named = runs.iter().any(|run| run.name.is_some());
+    let lead = if named { &["run", "step", "step_id"][..] } else { &["step", "step_id"] };
+    let head = lead.iter().copied().chain(critics.iter().map(String::as_str)).chain(["asked"]);
+    write_row(out, head)?;
+    let others = (critics.len() > width).then_some("");
+    for run in runs {
+        let mut places: HashMap<Symbol, usize> = HashMap::new();
+        for (n, step) in run.index.steps().iter().enumerate().filter(|(_, step)| !step.critics.is_empty()) {
+            let line = (run.line)(n);
+            let outputs = line.as_deref().map(said).unwrap_or_default();
+            let mut rows: Vec<Cells> = Vec::new();
+            let mut rounds: HashMap<Symbol, usize> = HashMap::new();
+            for (place, mark) in step.critics.iter().enumerate() {
+                let round = rounds.entry(mark.name).and_modify(|round| *round += 1).or_default();
+                if rows.len() <= *round {
+                    rows.push(Cells::default());
+                }
+                let name = run.index.name(mark.name);
+                let at = *places.entry(mark.name).or_insert_with(|| columns.get(name).copied().unwrap_or_default());
+                let Some(row) = rows.get_mut(*round) else { continue };
+                // Where the line cannot be read any more, the index still has the number.
+                let score = outputs.get(place).map_or_else(|| number(mark.score), |said| said.score.clone());
+                row.scores.insert(at, score);
+                row.asked.extend(word(mark.action, outputs.get(place)).map(|word| format!("{name} {word}")));
+            }
+            let (step_n, id) = (n.to_string(), step.step_id.map(|id| id.to_string()).unwrap_or_default());
+            for row in &rows {
+                let lead = run.name.into_iter().chain([step_n.as_str(), &id]);
+                let scores = (0..width).map(|at| row.scores.get(&at).map_or("", String::as_str));
+                let asked = row.asked.join("; ");
+                write_row(out, lead.chain(scores).chain(others).chain([asked.as_str()]))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// More critics than these have no column: rows times columns are no table any more.
+const MAX_COLUMNS: usize = 1_000;
+
+/// One row of a step.
+#[derive(Default)]
+struct Cells {
+    /// The scores by column; most critics of a long run may be silent here.
+    scores: BTreeMap<usize, String>,
+    /// What was asked for, each with its critic.
+    asked: Vec<String>,
+}
+
+fn number(score: Option<f64>) -> String {
+    score.map(|score| score.to_string()).unwrap_or_default()
+}
+
+/// A field with nothing hidden in it, or a word that would be a formula with an apostrophe before it. A number is none,
+/// whatever its sign.
+fn harmless(field: &str) -> Cow<'_, str> {
+    let runs = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
+    if runs { Cow::Owned(format!("'{}", visible(field))) } else { visible(field) }
+}
+
+/// What a critic asked for, in its own word; `None` where it let the run go on.
+fn word(action: CriticAction, said: Option<&Said>) -> Option<String> {
+    let known = match action {
+        CriticAction::Continue => return None,
+        CriticAction::Retry => "retry",
+        CriticAction::Stop => "stop",
+        CriticAction::Failed => "failed",
+        CriticAction::Other => "other",
+    };
+    Some(said.filter(|said| !said.action.is_empty()).map_or_else(|| known.to_owned(), |said| said.action.clone()))
+}
+
+fn write_row<'t>(out: &mut dyn Write, fields: impl Iterator<Item = &'t str>) -> io::Result<()> {
+    for (at, field) in fields.enumerate() {
+        if at > 0 {
+            out.write_all(b",")?;
+        }
+        let field = harmless(field);
+        if field.contains([',', '"', '\r', '\n']) {
+            write!(out, "\"{}\"", field.replace('"', "\"\""))?;
+        } else {
+            out.write_all(field.as_bytes())?;
+        }
+    }
+    out.write_all(b"\r\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::{Delta, Names, StepHead};
+    use crate::page::scores::csv::*;
+
+    /// The table of a run with these critics' outputs, one list for each step.
+    fn table(name: Option<&str>, steps: &[String]) -> String {
+        let mut names = Names::default();
+        let lines: Vec<String> =
+            steps.iter().map(|outputs| format!(r#"{{"step_id": 0, "critic_outputs": [{outputs}]}}"#)).collect();
+        let heads = lines.iter().map(|line| StepHead::read(line.as_bytes(), &mut names).0).collect();
+        let mut index = Index::default();
+        index.apply(Delta { steps: heads, names: names.since(0).to_vec(), ..Delta::default() });
+        let line = |n: usize| lines.get(n).map(|line| line.as_bytes().to_vec());
+        let mut out = Vec::new();
+        write_csv(&mut out, &[CsvRun { name, index: &index, line: &line }]).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn output(name: &str, score: &str) -> String {
+        format!(r#"{{"critic_name": "{name}", "score": {score}}}"#)
+    }
+
+    #[test]
+    fn words_are_no_formulas_and_numbers_stay_as_recorded() {
+        let text = table(Some("@run"), &[output("=1+1", "-0.50")]);
+        assert_eq!(text, "run,step,step_id,'=1+1,asked\r\n'@run,0,0,-0.50,\r\n");
+        for number in ["-0.50", "+1", "-1e-3", "-Infinity", "1"] {
+            assert_eq!(harmless(number), number);
+        }
+        let words = [r#""=cmd|'/c calc'!A1""#, r#""+x""#, r#""-1+2""#, r#""@SUM(1)""#, r#""\t=1""#, r#""high""#];
+        let steps: Vec<String> = words.iter().map(|score| output("a", score)).collect();
+        let text = table(None, &steps);
+        let cells: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split(',').nth(2)).collect();
+        assert_eq!(cells, ["'=cmd|'/c calc'!A1", "'+x", "'-1+2", "'@SUM(1)", "'\t=1", "high"]);
+        let asked = table(None, &[r#"{"critic_name": "-x", "action": "retry"}"#.to_owned()]);
+        assert_eq!(asked, "step,step_id,'-x,asked\r\n0,0,,'-x retry\r\n");
+    }
+
+    #[test]
+    fn nothing_is_hidden_and_the_columns_have_an_end() {
+        let text = table(None, &[output("\\u001b[31m\\u202e", "1")]);
+        assert_eq!(text, "step,step_id,␛[31m⟨U+202E⟩,asked\r\n0,0,1,\r\n");
+        let many: Vec<String> = (0..MAX_COLUMNS + 5).map(|n| output(&format!("c{n}"), "1")).collect();
+        let steps: Vec<String> = many.chunks(50).map(|critics| critics.join(", ")).collect();
+        let text = table(None, &steps);
+        assert!(text.lines().all(|line| line.split(',').count() == MAX_COLUMNS + 4));
+        assert!(text.contains(",c999,and 5 more critics,asked\r\n"), "{}", &text[..40]);
+    }
+
+    #[test]
+    fn a_row_has_a_cell_for_every_critic_of_the_run() {
+        let steps = [[output("a", "1"), output("b", "0.50")].join(", "), output("c", "1e-3"), output("a", "0")];
+        let text = table(None, &[steps[0].clone(), steps[1].clone(), format!("{0}, {0}", steps[2])]);
+        assert_eq!(text, "step,step_id,a,b,c,asked\r\n0,0,1,0.50,,\r\n1,0,,,1e-3,\r\n2,0,0,,,\r\n2,0,0,,,\r\n");
+    }
+}

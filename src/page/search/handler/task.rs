@@ -1,0 +1,105 @@
+//! How are all runs searched? File by file, on the thread of the jobs; what is found is there to see at once.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::analysis::search::{Found, LeftOut, Needle, Tally};
+use crate::live::{Listener, search};
+use crate::model::TraceFile;
+use crate::page::jobs::over::Over;
+use crate::page::jobs::{State, Task, Turn};
+
+/// So many files that could not be searched are named; more are counted.
+const MAX_LEFT_OUT: usize = 50;
+
+/// A text, and the runs it is looked for in.
+#[derive(Debug)]
+pub(crate) struct Search {
+    needle: Needle,
+    pub(crate) over: Over,
+    tally: Mutex<Tally>,
+}
+
+impl Search {
+    /// A search of `over`, the newest runs first.
+    pub(crate) fn new(needle: Needle, mut over: Over) -> Self {
+        over.runs.sort_by_cached_key(|run| std::cmp::Reverse(run.summary().updated));
+        let bytes = over.runs.iter().map(|run| run.dir().bytes()).sum();
+        let tally = Tally { bytes, runs: over.runs.len(), ..Tally::default() };
+        Self { needle, over, tally: Mutex::new(tally) }
+    }
+
+    /// What was found so far.
+    pub(crate) fn tally(&self) -> Tally {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Task for Search {
+    const THREAD: &'static str = "board-search";
+
+    fn work(&self, turn: &mut Turn<'_>) -> State {
+        let began = Instant::now();
+        for run in &self.over.runs {
+            let mut heard = Heard { search: self, key: run.key().as_str(), turn, began, in_run: 0 };
+            // A run that is not held in memory is read for its own hits alone.
+            let mut index = None;
+            let mut index = || Arc::clone(index.get_or_insert_with(|| run.index_once()));
+            let goes_on = search(run.dir(), &self.needle, &mut index, &mut heard);
+            let found_in_run = heard.in_run > 0;
+            let mut tally = self.lock();
+            tally.took = began.elapsed();
+            if !goes_on {
+                break;
+            }
+            tally.runs_done += 1;
+            tally.runs_with += usize::from(found_in_run);
+        }
+        // Files may have grown since they were measured.
+        let mut tally = self.lock();
+        if tally.runs_done == tally.runs {
+            tally.bytes = tally.bytes_done;
+            return State::Done;
+        }
+        drop(tally);
+        turn.ended().unwrap_or(State::Left)
+    }
+}
+
+/// Takes down what is heard of one run.
+struct Heard<'a, 't> {
+    search: &'a Search,
+    key: &'a str,
+    turn: &'a mut Turn<'t>,
+    began: Instant,
+    in_run: usize,
+}
+
+impl Listener for Heard<'_, '_> {
+    fn read(&mut self, bytes: u64) -> bool {
+        let took: Duration = self.began.elapsed();
+        let mut tally = self.search.lock();
+        tally.bytes_done += bytes;
+        tally.took = took;
+        drop(tally);
+        self.turn.rest();
+        self.turn.ended().is_none()
+    }
+
+    fn found(&mut self, found: Found) -> bool {
+        self.in_run += found.line.found;
+        self.search.lock().keep(self.key, found);
+        self.turn.tell();
+        // A block may hold many lines, and each is parsed.
+        self.turn.rest();
+        self.turn.ended().is_none()
+    }
+
+    fn left_out(&mut self, file: TraceFile, why: String) {
+        self.search.lock().leave_out(MAX_LEFT_OUT, LeftOut { key: self.key.to_owned(), file, why });
+    }
+}

@@ -1,0 +1,238 @@
+//! What was the state at a step, who wrote each value, and how did one value come to be?
+
+use crate::analysis::diff::{self, KeyChange};
+use crate::analysis::format;
+use crate::analysis::state::{
+    Base, KeyAt, KeyPath, Outside, StateAt, change_of, changed_by, changes_of, equal, lap, outside, state_at,
+    state_before,
+};
+use crate::model::TraceFile;
+use crate::model::json::Json;
+use crate::model::repair::repair;
+use crate::page::lens::Lens;
+use crate::page::part::fold::{Fold, ValueLinks};
+use crate::page::part::href;
+use crate::page::part::json_tree::{JsonView, Kind, token};
+use crate::page::part::sign::{Link, Phrase};
+use crate::page::part::state_diff::{Piece, pieces};
+use crate::page::state::{HistoryRow, KeyHistory, OutsideRow, StatePanel, StateRow, StateTab, Walk};
+
+/// The history shows at most this many changes of a key: those nearest to the step that is shown.
+const MAX_CHANGES: usize = 50;
+
+/// At most this many keys of a state are shown; the step's own line and the API have all.
+const MAX_KEYS: usize = 500;
+
+/// A moment of which the state is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Before the reduce of this step, an ordinal.
+    Before(usize),
+    /// After it, with what it changed marked.
+    After(usize),
+    /// After it, with nothing marked: what is shown beside the state happened later.
+    Since(usize),
+}
+
+/// Where the links of a state lead: the page at a step with a key selected.
+pub(crate) type StateLink<'a> = &'a dyn Fn(usize, &str) -> String;
+
+/// The State tab: the state after step `n` and the history of a key; without one, of the first that the step changed.
+/// `None` where there is no such step.
+pub(crate) fn state_tab(lens: &Lens<'_>, n: usize, key: &str) -> Option<StateTab> {
+    let state = state_at(lens.index, lens.lines, n)?;
+    let name = lens.key().to_owned();
+    let at = move |n: usize, key: &str| {
+        href::with_query(&href::run(&name), &[("tab", "state"), ("step", &n.to_string()), ("key", key)])
+    };
+    let changed = |known: &&KeyAt| known.in_change && known.written == Some(n);
+    // What changes seldom tells more than what every step counts up.
+    let seldom = state.keys.iter().filter(changed).min_by_key(|known| known.changes);
+    let first = seldom.or(state.keys.first()).map_or("", |known| &known.key);
+    let key = if key.is_empty() { first } else { key }.to_owned();
+    let total = lens.index.steps().len();
+    let last = if n + 1 == total { ", the last" } else { "" };
+    let link = |n: usize, words: &str| Link::new(format!("{words} step"), at(n, &key));
+    Some(StateTab {
+        title: Phrase::new()
+            .text("after ")
+            .link(format!("step {}", lens.label(n)), lens.at_step(n))
+            .text(format!("{last} · {}", format::counted(state.keys.len(), "key"))),
+        replay: Link::new("Replay from here", href::with_query(&href::replay(lens.key()), &[("step", &n.to_string())])),
+        prev: n.checked_sub(1).map(|before| link(before, "previous")),
+        next: (n + 1 < total).then(|| link(n + 1, "next")),
+        outside: outside(lens.index, lens.lines, n).iter().map(outside_row).collect(),
+        history: Some(history(lens, &key, n, &at)).filter(|_| !key.is_empty()),
+        panel: panel(lens, &state, Moment::After(n), &key, &at),
+    })
+}
+
+/// The state at a moment, with `key` selected. `None` where there is no such step.
+pub(crate) fn state_panel(lens: &Lens<'_>, moment: Moment, key: &str, at: StateLink<'_>) -> Option<StatePanel> {
+    let state = match moment {
+        Moment::Before(n) => state_before(lens.index, lens.lines, n)?,
+        Moment::After(n) | Moment::Since(n) => state_at(lens.index, lens.lines, n)?,
+    };
+    Some(panel(lens, &state, moment, key, at))
+}
+
+fn panel(lens: &Lens<'_>, state: &StateAt, moment: Moment, key: &str, at: StateLink<'_>) -> StatePanel {
+    let (n, after) = match moment {
+        Moment::Before(n) | Moment::Since(n) => (n, false),
+        Moment::After(n) => (n, true),
+    };
+    let text = if after { line_of(lens, n) } else { String::new() };
+    let line = Json::parse(&text);
+    let changes = line.as_ref().and_then(|line| line.get("state_diff")).map(diff::changes_of_step);
+    let changes = changes.unwrap_or_default();
+    let mut fold = Fold::new(ValueLinks::default());
+    let writers = changed_by(lens.index, lens.lines, lap(lens.index, n));
+    let steps_of = |key: &str| writers.get(key).map_or(&[][..], Vec::as_slice);
+    let row = |known: &KeyAt| {
+        let change = changes.iter().find(|change| change.key == known.key);
+        let selected = known.key == key;
+        let (pieces, cut) = change.map(pieces).unwrap_or_default();
+        let mut value = value(lens, state.base, known, &mut fold);
+        if let Some(Kind::Tree { open, .. }) = value.as_mut().map(|value| &mut value.kind) {
+            *open = selected;
+        }
+        let whole = |value: &JsonView| cut || !matches!(value.kind, Kind::Token(_) | Kind::Text(_));
+        StateRow {
+            key: known.key.as_str().into(),
+            href: at(n, &known.key),
+            selected,
+            changed: change.is_some(),
+            value: value.filter(|value| pieces.is_empty() || whole(value)),
+            pieces,
+            doubt: known.doubt.into(),
+            by: writer(lens, known, n, steps_of(&known.key), at),
+            walk: selected.then(|| walk(lens, known, n, steps_of(&known.key), at)),
+        }
+    };
+    let left_out = state.keys.len().saturating_sub(MAX_KEYS);
+    // What the step changed and what was asked for is shown, however many keys there are.
+    let asked =
+        |known: &&KeyAt| left_out == 0 || known.key == key || changes.iter().any(|change| change.key == known.key);
+    let (first, rest) = state.keys.split_at(state.keys.len().min(MAX_KEYS));
+    let rows = first.iter().chain(rest.iter().filter(asked).take(MAX_KEYS)).map(row).collect();
+    let mut note = note(lens, state, n);
+    if left_out > 0 {
+        note = note.text(format!(" {} are left out here.", format::counted(left_out, "key")));
+    }
+    StatePanel { rows, note }
+}
+
+/// The line of step `n`, repaired where it has to be; empty where it cannot be read.
+fn line_of(lens: &Lens<'_>, n: usize) -> String {
+    let span = lens.index.steps().get(n).map(|step| step.span).unwrap_or_default();
+    lens.lines.short_line(TraceFile::Steps, span).map(|bytes| repair(&bytes).0).unwrap_or_default()
+}
+
+/// What the state is put together from.
+fn note(lens: &Lens<'_>, state: &StateAt, n: usize) -> Phrase {
+    match state.base {
+        Base::Nowhere if state.keys.is_empty() => Phrase::from("No state is recorded for this step."),
+        Base::Nowhere => {
+            Phrase::from("No whole state is recorded: these are only the keys that steps are recorded to have changed.")
+        }
+        Base::Observed(step) | Base::Found { step, .. } if step != n => Phrase::new()
+            .text("Put together from what ")
+            .link(format!("step {}", lens.label(step)), lens.at_step(step))
+            .text(" observed and the changes since; what changed otherwise since then is not recorded."),
+        Base::Init(_) | Base::Observed(_) | Base::Found { .. } => Phrase::new(),
+    }
+}
+
+/// A value, with links to where it stands in the files for what is not shown.
+fn value(lens: &Lens<'_>, base: Base, known: &KeyAt, fold: &mut Fold) -> Option<JsonView> {
+    let json = Json::parse(known.value.as_deref()?)?;
+    let run = href::run(lens.key());
+    let (line, pointer) = match (known.in_change, known.written, base) {
+        (true, Some(step), _) => (format!("{run}/steps/{step}"), format!("/state_diff/{}/after", token(&known.key))),
+        (_, _, Base::Observed(step)) => {
+            (format!("{run}/steps/{step}"), format!("/observation/state/{}", token(&known.key)))
+        }
+        (_, _, Base::Found { event, .. }) => {
+            (format!("{run}/events/{event}"), format!("/payload/observation/state/{}", token(&known.key)))
+        }
+        (_, _, Base::Init(event)) => (format!("{run}/events/{event}"), format!("/payload/state/{}", token(&known.key))),
+        _ => (String::new(), String::new()),
+    };
+    if !line.is_empty() {
+        fold.elsewhere(ValueLinks { value: format!("{line}/value"), raw: format!("{line}/raw") });
+    }
+    Some(fold.json(&json, &pointer))
+}
+
+/// Who wrote the value last; for a change of the step that is shown, who wrote it before that.
+fn writer(lens: &Lens<'_>, known: &KeyAt, n: usize, steps: &[usize], at: StateLink<'_>) -> Phrase {
+    let link =
+        |words: &str, step: usize| Phrase::new().link(format!("{words} {}", lens.label(step)), at(step, &known.key));
+    match known.written {
+        Some(step) if step == n => match steps.iter().rev().find(|step| **step < n) {
+            Some(before) => link("was at", *before),
+            None => Phrase::new().dim("here first"),
+        },
+        Some(step) => link("at", step),
+        None => Phrase::new().dim("by no step"),
+    }
+}
+
+/// The changes of the selected key around step `n`.
+fn walk(lens: &Lens<'_>, known: &KeyAt, n: usize, all: &[usize], at: StateLink<'_>) -> Walk {
+    let prev = all.iter().rev().find(|step| **step < n).copied();
+    let next = all.iter().find(|step| **step > n).copied();
+    let link = |step: usize| Link::new(format!("step {}", lens.label(step)), at(step, &known.key));
+    Walk {
+        says: format!("{} of {} up to here", known.changes, format::counted(all.len(), "change")).into(),
+        prev: prev.map(link),
+        next: next.map(link),
+    }
+}
+
+fn history(lens: &Lens<'_>, key: &str, n: usize, at: StateLink<'_>) -> KeyHistory {
+    let all = changes_of(lens.index, lens.lines, key, lap(lens.index, n));
+    let here = all.partition_point(|step| *step <= n);
+    let start = here.saturating_sub(MAX_CHANGES / 2).min(all.len().saturating_sub(MAX_CHANGES));
+    let shown = all.get(start..all.len().min(start + MAX_CHANGES)).unwrap_or_default();
+    let path = KeyPath { key: key.to_owned(), below: Vec::new() };
+    let mut left: Option<String> = None;
+    let mut rows = Vec::new();
+    for step in shown {
+        let change = change_of(lens.index, lens.lines, &path, *step).unwrap_or_default();
+        let before = change.before.clone().unwrap_or_else(|| "null".to_owned());
+        let differs = left.as_deref().is_some_and(|left| !equal(left, &before));
+        let (words, pieces) = told(change.before.as_deref(), change.after.as_deref());
+        rows.push(HistoryRow {
+            step: Link::new(lens.label(*step), at(*step, key)),
+            current: *step == n,
+            change: words.into(),
+            pieces,
+            outside: if differs { "changed outside of reduce since the change above".into() } else { "".into() },
+        });
+        left = Some(change.after.unwrap_or_else(|| "null".to_owned()));
+    }
+    let says = match all.len() {
+        0 => "is changed by no step".to_owned(),
+        total if total > rows.len() => {
+            format!("{} of {} changes, those around this step", rows.len(), format::count(total as u64))
+        }
+        total => format::counted(total, "change"),
+    };
+    KeyHistory { key: key.into(), says: says.into(), rows }
+}
+
+fn outside_row(found: &Outside) -> OutsideRow {
+    let (_, pieces) = told(found.before.as_deref(), found.after.as_deref());
+    OutsideRow { key: found.key.as_str().into(), pieces }
+}
+
+/// The words and the pieces of a change from one JSON text to another.
+fn told(before: Option<&str>, after: Option<&str>) -> (String, Vec<Piece>) {
+    let sides = [("before", before), ("after", after)].into_iter();
+    let sides = sides.filter_map(|(name, text)| Some(format!("\"{name}\":{}", text?)));
+    let text = format!("{{\"k\":{{{}}}}}", sides.collect::<Vec<_>>().join(","));
+    let parsed = Json::parse(&text);
+    let changes: Vec<KeyChange<'_>> = parsed.as_ref().map(diff::changes_of_step).unwrap_or_default();
+    changes.first().map(|change| (change.row().1, pieces(change).0)).unwrap_or_default()
+}

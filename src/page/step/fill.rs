@@ -1,0 +1,359 @@
+//! What stands in the view of one step? What its line says, and what only the run knows: times, neighbours, events.
+
+use crate::analysis::format;
+use crate::analysis::timing::{stretches, took};
+use crate::model::index::Group;
+use crate::model::json::Json;
+use crate::model::manifest::Layout;
+use crate::model::names::capped;
+use crate::model::repair::{Retreat, retreat};
+use crate::model::{CriticAction, EventHead, Fate, Lines, MAX_LINE_BYTES, Span, TraceFile};
+use crate::page::lens::{Lens, micros, phase};
+use crate::page::part::fold::{Fold, Part, ValueLinks};
+use crate::page::part::href;
+use crate::page::part::json_tree::find;
+use crate::page::part::prompt::Prompt;
+use crate::page::part::sign::{Phrase, Sign};
+use crate::page::part::svg::PhaseStrip;
+use crate::page::part::text::Line;
+use crate::page::step::{Around, RawLine, StepError, StepEvent, StepEvents, StepLink, StepView, Value};
+
+/// Where a step view stands; decides how its links work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StepPlace {
+    /// Beside the list of steps.
+    List,
+    /// On a page of its own.
+    Alone,
+}
+
+/// The view of step `n`.
+pub(crate) fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepView> {
+    let (mut view, bytes, mut fold) = read_step(lens, n, place)?;
+    if let Some(group) = lens.index.round_of(n) {
+        view.prompt = prompt(lens, group, &mut fold);
+        view.events = events(lens, group);
+        view.raw_events = raw_events(lens, group);
+    }
+    view.raw = raw(lens, n, bytes.as_deref(), &mut fold).into_iter().collect();
+    Some(view)
+}
+
+/// The same without what is only there to be looked up: prompt, events, raw lines.
+pub(crate) fn step_line(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepView> {
+    read_step(lens, n, place).map(|(view, _, _)| view)
+}
+
+/// What the line of a step tells, and the bytes of the line.
+fn read_step(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<(StepView, Option<Vec<u8>>, Fold)> {
+    let step = lens.index.steps().get(n)?;
+    let group = lens.index.round_of(n);
+    let page = href::step(lens.key(), n);
+    let links = ValueLinks { value: format!("{page}/value"), raw: format!("{page}/raw") };
+    let mut fold = Fold::new(links);
+    let mut view = StepView {
+        n,
+        title: format!("Step {}", lens.label(n)).into(),
+        facts: facts(lens, n, group).into(),
+        marks: marks(lens, n, group),
+        previous: n.checked_sub(1).and_then(|n| neighbour(lens, n, place)),
+        next: neighbour(lens, n + 1, place),
+        own: if place == StepPlace::List { page.clone() } else { String::new() },
+        replay: href::with_query(&href::replay(lens.key()), &[("step", &n.to_string())]),
+        error: group.and_then(|group| error(lens, n, group, &mut fold)),
+        ..StepView::default()
+    };
+    let bytes = line(lens, step.span);
+    let text = bytes.as_ref().map_or_else(|_| String::new(), |bytes| readable(bytes).0);
+    match (&bytes, Json::parse(&text)) {
+        (Err(why), _) => view.unreadable = Some(Phrase::from(format!("The line cannot be shown: {why}"))),
+        (Ok(_), Some(json @ Json::Object(_))) => read_line(lens, n, group, &json, &mut view, &mut fold),
+        (Ok(_), Some(other)) => {
+            view.unreadable = Some(
+                Phrase::new()
+                    .text("The line is JSON, but not an object: ")
+                    .code(capped(&other.to_string(), MAX_FOREIGN_BYTES).into_string()),
+            );
+        }
+        (Ok(bytes), None) => {
+            let words =
+                format!("The line is not JSON. Its {} are below, as they are.", format::bytes(bytes.len() as u64));
+            view.unreadable = Some(Phrase::from(words));
+        }
+    }
+    Some((view, bytes.ok(), fold))
+}
+
+/// A line that is no object is quoted up to this many bytes; the raw line is below.
+const MAX_FOREIGN_BYTES: usize = 4_000;
+
+/// The bytes of a step's line, unless it is longer than the board parses.
+fn line(lens: &Lens<'_>, span: Span) -> Result<Vec<u8>, String> {
+    if span.len > MAX_LINE_BYTES {
+        return Err(format!("it has {}, more than the board parses", format::bytes(span.len)));
+    }
+    lens.lines.line(TraceFile::Steps, span)
+}
+
+/// A line as text that parses where that is possible, and what was done to it.
+pub(crate) fn readable(bytes: &[u8]) -> (String, Vec<String>) {
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && Json::is_json(text)
+    {
+        return (text.to_owned(), Vec::new());
+    }
+    match retreat(bytes, Json::is_json) {
+        Retreat::Repaired { text, repairs } => (text, repairs.iter().map(|what| (*what).to_owned()).collect()),
+        Retreat::Salvaged { text, lost } => (text, lost),
+        Retreat::Foreign(_) | Retreat::NotJson(_) => (String::from_utf8_lossy(bytes).into_owned(), Vec::new()),
+    }
+}
+
+/// The manifest as text that parses where that is possible; `None` where it cannot be read.
+pub(crate) fn manifest_text(lines: &dyn Lines) -> Option<String> {
+    lines.manifest().ok().map(|bytes| readable(&bytes).0)
+}
+
+fn read_line(lens: &Lens<'_>, n: usize, group: Option<&Group>, json: &Json<'_>, view: &mut StepView, fold: &mut Fold) {
+    let before = |name: &str| {
+        let symbol = lens.index.names().find(name)?;
+        let marks = lens.index.steps().get(..n)?.iter().rev().flat_map(|step| step.critics.iter());
+        marks.into_iter().find(|mark| mark.name == symbol).and_then(|mark| mark.score)
+    };
+    let assets = json.get("visual_assets").and_then(Json::as_array).unwrap_or_default();
+    let picture = |recorded: &str| {
+        let at = assets.iter().position(|asset| asset.get("path").and_then(Json::as_str) == Some(recorded));
+        let at = at.ok_or_else(|| "no such picture in the line".to_owned())?;
+        lens.lines.has_asset(recorded).map(|()| format!("{}/assets/{at}", href::step(lens.key(), n)))
+    };
+    // Steps that failed before the action, and waits of QitOS 0.6, have no observation; the event at their start has.
+    let no_state = json.get("observation").and_then(|seen| seen.get("state")).is_none();
+    let ready = group.filter(|_| no_state).and_then(|group| event_text(lens, group, "state_ready"));
+    let ready = ready.as_ref().and_then(|(_, text)| Json::parse(text));
+    let state = ready.as_ref().and_then(|event| event.get("payload")?.get("observation")?.get("state"));
+    let first = if state.is_none() { first_state(lens) } else { None };
+    let first = first.as_deref().and_then(Json::parse);
+    let state = state.or(first.as_ref().and_then(|init| init.get("payload")?.get("state")));
+    view.read(json, &Around { previous_score: &before, picture: &picture, state }, fold);
+    if view.error.is_none() {
+        view.error = json.get("error").and_then(|error| own_error(error, fold));
+    }
+}
+
+fn is_ours(lens: &Lens<'_>) -> bool {
+    lens.index.manifest().get().is_some_and(|manifest| manifest.layout == Layout::Board)
+}
+
+/// The INIT event of our own engine: the one place where the state stands in full, and so the names of its fields.
+fn first_state(lens: &Lens<'_>) -> Option<String> {
+    let (at, _) = lens.index.segment().filter(|_| is_ours(lens))?.init.as_ref()?;
+    let bytes = lens.lines.short_line(TraceFile::Events, lens.index.events().get(*at)?.span).ok()?;
+    Some(readable(&bytes).0)
+}
+
+/// The error on a step's line, where no event tells of it. Failed calls are told with the calls.
+fn own_error(error: &Json<'_>, fold: &mut Fold) -> Option<StepError> {
+    let phase = error.get("phase").and_then(Json::as_str).filter(|phase| *phase != "act")?;
+    let outcome = match error.get("recovered") {
+        Some(Json::Bool(true)) => "The engine recovered and went on.",
+        Some(Json::Bool(false)) => "The engine stopped the run.",
+        _ => "What the engine did is not recorded.",
+    };
+    Some(StepError {
+        category: Line::default(),
+        message: fold.text(error.get("message").and_then(Json::as_str)?, "/error/message"),
+        place: format!("in {phase}").into(),
+        outcome: Phrase::from(outcome),
+    })
+}
+
+/// The text of the first event of a group with a stage, and its place.
+fn event_text(lens: &Lens<'_>, group: &Group, stage: &str) -> Option<(usize, String)> {
+    let symbol = lens.index.names().find(stage)?;
+    let events = lens.index.events().get(group.first..group.end)?;
+    let offset = events.iter().position(|event| event.stage == symbol)?;
+    let bytes = lens.lines.short_line(TraceFile::Events, events.get(offset)?.span).ok()?;
+    Some((group.first + offset, readable(&bytes).0))
+}
+
+fn facts(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> String {
+    let Some(step) = lens.index.steps().get(n) else { return String::new() };
+    let total = lens.index.steps().len();
+    let mut facts = vec![format!("{} of {}", format::ordinal(n as u64 + 1), format::count(total as u64))];
+    let offset = lens.offset(group.and_then(|group| group.started));
+    if !offset.is_empty() {
+        facts.push(offset.as_str().to_owned());
+    }
+    facts.extend(group.and_then(took).map(|time| format!("took {}", micros(time))));
+    facts.extend(step.tokens.map(|tokens| format!("{} tokens", format::count(tokens))));
+    let agent = lens.index.name(step.agent);
+    if !agent.is_empty() {
+        facts.push(agent.to_owned());
+    }
+    facts.join(" · ")
+}
+
+fn marks(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
+    let Some(step) = lens.index.steps().get(n) else { return Vec::new() };
+    let mut marks = Vec::new();
+    if group.is_some_and(|group| group.error.is_some()) {
+        let recovered = lens.index.steps().len() > n + 1;
+        marks.push(Sign::word("mk err", "error", if recovered { "error, the run went on" } else { "error" }));
+    }
+    if step.error.is_some() {
+        marks.push(Sign::word("mk err", "error", "tool error"));
+    }
+    marks.extend(step.returncode.map(|code| Sign::plain("mk err", format!("≠0 a command returned {code}"))));
+    if step.asked(CriticAction::Retry) {
+        marks.push(Sign::word("mk retry", "retry", "retry asked for"));
+    }
+    if step.asked(CriticAction::Stop) {
+        marks.push(Sign::word("mk stop", "critic", "stop asked for"));
+    }
+    match step.fate {
+        Fate::Repaired => marks.push(Sign::word("mk", "unknown", "shown after a repair")),
+        Fate::Provisional => marks.push(Sign::word("mk", "unknown", "the line has no end yet")),
+        _ => {}
+    }
+    marks
+}
+
+fn neighbour(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepLink> {
+    let step = lens.index.steps().get(n)?;
+    let (call, _) = crate::page::part::text::one_line(step.call.split('(').next().unwrap_or_default(), 40);
+    let page = href::step(lens.key(), n);
+    let (href, fragment) = match place {
+        StepPlace::List => (lens.at_step(n), format!("{page}/part")),
+        StepPlace::Alone => (page, String::new()),
+    };
+    Some(StepLink { href, fragment, label: format!("{} {call}", lens.label(n)).into() })
+}
+
+fn error(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) -> Option<StepError> {
+    let (symbol, text) = group.error.as_ref()?;
+    let step_id = lens.index.steps().get(n).and_then(|step| step.step_id);
+    let failures = lens.index.manifest().get().map_or(&[][..], |manifest| &manifest.failures);
+    let failure = failures.iter().find(|failure| failure.step_id.is_some() && failure.step_id == step_id);
+    let began = lens.index.groups().last().is_some_and(|last| last.first > group.first && last.step_id.is_some());
+    let outcome = match (failure.map(|failure| &*failure.decision), lens.index.steps().len() > n + 1) {
+        (Some("continue"), _) => Phrase::from("The engine recovered and went on."),
+        (Some("stop"), _) => Phrase::from("The engine stopped the run."),
+        (_, true) => Phrase::from("The run went on after it."),
+        (_, false) if began => Phrase::from("Another step began after it, which has no line."),
+        (_, false) => Phrase::from("No step follows."),
+    };
+    Some(StepError {
+        category: failure.map_or_else(|| "".into(), |failure| (&*failure.category).into()),
+        message: fold.text(failure.map_or(text, |failure| &failure.message), ""),
+        place: format!("recorded by {}", lens.index.name(*symbol)).into(),
+        outcome,
+    })
+}
+
+fn prompt(lens: &Lens<'_>, group: &Group, fold: &mut Fold) -> Option<Prompt> {
+    let links = |at: usize| {
+        let event = format!("{}/events/{at}", href::run(lens.key()));
+        ValueLinks { value: format!("{event}/value"), raw: format!("{event}/raw") }
+    };
+    let (at, input) = event_text(lens, group, "model_input")?;
+    let input = Json::parse(&input)?;
+    let ours = is_ours(lens);
+    let prompt = Prompt::new(&input, ours, links(at), fold);
+    let Some((at, output)) = event_text(lens, group, "model_output") else { return Some(prompt) };
+    let output = Json::parse(&output)?;
+    Some(prompt.with_output(&output, links(at), fold))
+}
+
+fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {
+    let stretches = stretches(lens.index, group);
+    let shown: Vec<_> =
+        stretches.iter().take(MAX_STRETCHES).map(|stretch| (phase(lens.index.name(stretch.phase)), stretch)).collect();
+    let times: Vec<_> = shown
+        .iter()
+        .filter_map(|((class, name), stretch)| Some((*class, name.as_str(), stretch.micros? as f64 / 1e3)))
+        .collect();
+    let rows = shown.iter().map(|((class, name), stretch)| {
+        let events = lens.index.events().get(stretch.first..stretch.end).unwrap_or_default();
+        let mut stages: Vec<&str> =
+            events.iter().map(|event| lens.index.name(event.stage)).filter(|stage| !stage.is_empty()).collect();
+        if stages.len() > 3 {
+            stages = [stages.first(), Some(&"…"), stages.last()].into_iter().flatten().copied().collect();
+        }
+        let failed = events.iter().filter(|event| !event.ok).count();
+        let mut note = Phrase::new().link(format::counted(events.len(), "event"), lens.at_event(stretch.first));
+        if failed > 0 {
+            note = note.text(format!(" · {failed} not ok"));
+        }
+        StepEvent {
+            class,
+            phase: name.as_str().into(),
+            stage: stages.join(" → ").into(),
+            at: lens.offset(stretch.started),
+            lasted: stretch.micros.map_or_else(|| format::MISSING.to_owned(), micros).into(),
+            note,
+        }
+    });
+    let mut rows: Vec<StepEvent> = rows.collect();
+    if let Some(next) = stretches.get(MAX_STRETCHES) {
+        let label = format!("{} more events", format::count((group.end - next.first) as u64));
+        let note = Phrase::new().link(label, lens.at_event(next.first));
+        rows.push(StepEvent { phase: "and others".into(), note, ..StepEvent::default() });
+    }
+    StepEvents { count: format::count((group.end - group.first) as u64).into(), strip: PhaseStrip::new(&times), rows }
+}
+
+/// At most this many stretches of one phase have a row; a step of a normal run has six.
+const MAX_STRETCHES: usize = 100;
+/// At most this many event lines are linked one by one; a step of a normal run has some thirteen.
+const MAX_RAW_EVENTS: usize = 100;
+
+fn place(file: TraceFile, line: u64, span: Span) -> Line {
+    let (from, to) = (format::count(span.offset), format::count(span.offset + span.len));
+    format!("{} line {}, bytes {from} to {to}", file.name(), format::count(line)).into()
+}
+
+fn raw(lens: &Lens<'_>, n: usize, bytes: Option<&[u8]>, fold: &mut Fold) -> Option<RawLine> {
+    let step = lens.index.steps().get(n)?;
+    Some(RawLine {
+        place: place(TraceFile::Steps, step.line, step.span),
+        size: format::bytes(step.span.len).into(),
+        text: bytes.map(|bytes| fold.text(&String::from_utf8_lossy(bytes), "")),
+        href: Some(format!("{}/raw", href::step(lens.key(), n))),
+    })
+}
+
+fn raw_events(lens: &Lens<'_>, group: &Group) -> Vec<RawLine> {
+    let events = lens.index.events().get(group.first..group.end).unwrap_or_default();
+    let line = |(offset, event): (usize, &EventHead)| RawLine {
+        place: place(TraceFile::Events, event.line, event.span),
+        size: format::bytes(event.span.len).into(),
+        text: None,
+        href: Some(format!("{}/events/{}/raw", href::run(lens.key()), group.first + offset)),
+    };
+    let mut lines: Vec<RawLine> = events.iter().enumerate().take(MAX_RAW_EVENTS).map(line).collect();
+    let others = events.get(MAX_RAW_EVENTS..).unwrap_or_default();
+    if !others.is_empty() {
+        lines.push(RawLine {
+            place: format!("and {}", format::counted(others.len(), "more line")).into(),
+            size: format::bytes(others.iter().map(|event| event.span.len).sum()).into(),
+            text: None,
+            href: Some(lens.at_event(group.first + MAX_RAW_EVENTS)),
+        });
+    }
+    lines
+}
+
+/// The value at a JSON pointer of a line, one part of it where it is a long text. `None` where there is none.
+pub(crate) fn value_of(bytes: &[u8], pointer: &str, part: usize, links: ValueLinks) -> Option<Value> {
+    let (text, _) = readable(bytes);
+    let json = match Json::parse(&text) {
+        Some(json) if !pointer.is_empty() => json,
+        // The empty pointer is the line itself, as text.
+        _ => return Part::of(&text, part, pointer, &links).map(Value::Text),
+    };
+    match find(&json, pointer)? {
+        Json::String(text) => Part::of(text, part, pointer, &links).map(Value::Text),
+        Json::Deep(text) => Part::of(text, part, pointer, &links).map(Value::Text),
+        other => Some(Value::Json(Fold::new(links).json(other, pointer))),
+    }
+}

@@ -1,0 +1,239 @@
+//! What do programs read of a step and its events? Heads from the index, lines as written.
+
+use std::ops::Range;
+
+use serde::Serialize;
+
+use crate::model::{self, CriticAction, EventHead, Fate, Index, Symbol};
+use crate::page::json::time;
+use crate::page::step::json_line::Line;
+
+/// What lists show of a step.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct StepHead {
+    /// Its ordinal.
+    pub n: usize,
+    /// The recorded label.
+    pub step_id: Option<i64>,
+    /// The acting agent.
+    pub agent_id: Option<String>,
+    /// `act`, `final`, `wait`, `handoff`; `null` where there was no decision.
+    pub(crate) mode: Option<String>,
+    /// The names of the actions; at most the first 64.
+    pub actions: Vec<String>,
+    /// How many actions there are.
+    pub action_count: u32,
+    /// What people call the step: the recorded label, else the ordinal.
+    pub label: String,
+    /// The first action as a call on one line, or the answer, or why there is none.
+    pub call: Option<String>,
+    /// Whether a decision was made and nothing failed.
+    pub ok: bool,
+    /// The first error: of a tool, else of the engine.
+    pub error: Option<String>,
+    /// The first return code that is not zero.
+    pub returncode: Option<i64>,
+    /// Whether a critic asked for a retry, and was heard.
+    pub retry: bool,
+    /// What the critics said.
+    pub critics: Vec<Critic>,
+    /// The state keys that changed; at most the first 64.
+    pub changed: Vec<String>,
+    /// Tokens of this step's requests.
+    pub tokens: Option<u64>,
+    /// The time of its first event.
+    pub started_at: Option<String>,
+    /// Milliseconds from its first to its last event.
+    pub duration_ms: Option<f64>,
+    /// Which of the runs inside the directory it belongs to, where events tell.
+    pub segment: Option<usize>,
+    /// How well the line could be read: `good`, `repaired`, `provisional`, `foreign` or `unreadable`.
+    pub fate: &'static str,
+    /// The line's number in `steps.jsonl`, counted from 1.
+    pub line: u64,
+    /// Bytes from the start of the file to the line.
+    pub offset: u64,
+}
+
+/// What a critic said, in short.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Critic {
+    /// Its name.
+    pub name: String,
+    /// `continue`, `retry`, `stop`, `failed`, or `other` for a word that is none of these.
+    pub action: &'static str,
+    /// Its score where that is a finite number.
+    pub score: Option<f64>,
+}
+
+/// A window of steps.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Steps {
+    /// How many lines there are; also those that cannot be read have an ordinal.
+    pub total: usize,
+    /// Those of this window.
+    pub steps: Vec<StepHead>,
+    /// What to pass as `after` for the next window.
+    pub next: Option<usize>,
+}
+
+/// A step as written.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Step<'a> {
+    /// What lists show of it.
+    pub head: StepHead,
+    /// Its line.
+    pub step: Line<'a>,
+    /// The lines of its events.
+    pub events: Vec<Line<'a>>,
+    /// Whether `step` or one of `events` is not as written, because that is not JSON.
+    pub repaired: bool,
+    /// Which of `events` are not as written, by their place in the list.
+    pub repaired_events: Vec<usize>,
+    /// The number of the first of `events` among all events of the run, counted from 0.
+    pub first_event: Option<usize>,
+}
+
+/// An event with its place.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Event<'a> {
+    /// Its number, counted from 0.
+    pub n: usize,
+    /// The ordinal of the step it belongs to.
+    pub step: Option<usize>,
+    /// The phase, as written.
+    pub phase: Option<String>,
+    /// The stage inside the phase, as written.
+    pub stage: Option<String>,
+    /// Whether it says that it went well; true where it says nothing.
+    pub ok: bool,
+    /// Its time.
+    pub at: Option<String>,
+    /// The line's number in `events.jsonl`, counted from 1.
+    pub line: u64,
+    /// Bytes from the start of the file to the line.
+    pub offset: u64,
+    /// Its line.
+    pub event: Line<'a>,
+    /// Whether `event` is not as written, because that is not JSON.
+    pub repaired: bool,
+}
+
+/// The steps after ordinal `after`, or from the first one on; at most `limit`, at least one.
+pub(crate) fn step_heads(index: &Index, after: Option<usize>, limit: usize) -> Steps {
+    let total = index.steps().len();
+    let start = after.map_or(0, |after| after.saturating_add(1)).min(total);
+    let end = start.saturating_add(limit.max(1)).min(total);
+    let steps = (start..end).filter_map(|n| step_head(index, n)).collect();
+    Steps { total, steps, next: end.checked_sub(1).filter(|_| end < total) }
+}
+
+/// The head of step `n`.
+pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
+    let step = index.steps().get(n)?;
+    let group = index.round_of(n);
+    let engine_error = group.and_then(|group| group.error.as_ref()).map(|(_, text)| text);
+    let names = |list: &[Symbol]| list.iter().map(|name| index.name(*name).to_owned()).collect();
+    let critic = |mark: &model::CriticMark| Critic {
+        name: index.name(mark.name).to_owned(),
+        action: action_word(mark.action),
+        score: mark.score,
+    };
+    Some(StepHead {
+        n,
+        step_id: step.step_id,
+        agent_id: said(index.name(step.agent)),
+        mode: said(index.name(step.mode)),
+        actions: names(&step.tools),
+        action_count: step.actions,
+        label: step.step_id.map_or_else(|| n.to_string(), |id| id.to_string()),
+        call: said(&step.call),
+        ok: step.is_ok() && engine_error.is_none(),
+        error: step.error.as_ref().or(engine_error).map(|text| text.to_string()),
+        returncode: step.returncode,
+        retry: step.asked(CriticAction::Retry),
+        critics: step.critics.iter().map(critic).collect(),
+        changed: names(&step.changed),
+        tokens: step.tokens,
+        started_at: group.and_then(|group| group.started).and_then(time),
+        duration_ms: group.and_then(|group| Some((group.ended? - group.started?) as f64 / 1e3)),
+        segment: segment_of(index, n),
+        fate: fate_word(step.fate),
+        line: step.line,
+        offset: step.span.offset,
+    })
+}
+
+/// The events of step `n`, as numbers of [`Index::events`]; empty where none can be told.
+pub(crate) fn events_of(index: &Index, n: usize) -> Range<usize> {
+    let group = index.round_of(n);
+    group.map_or(0..0, |group| group.first..group.end)
+}
+
+/// Step `n`, with its line and the lines of [`events_of`].
+pub(crate) fn step<'a>(index: &Index, n: usize, line: &'a [u8], events: &'a [Vec<u8>]) -> Option<Step<'a>> {
+    let head = step_head(index, n)?;
+    let step = Line::of(line);
+    let events: Vec<_> = events.iter().map(|line| Line::of(line)).collect();
+    let repaired_events: Vec<_> =
+        events.iter().enumerate().filter(|(_, event)| event.is_changed()).map(|(at, _)| at).collect();
+    Some(Step {
+        head,
+        repaired: step.is_changed() || !repaired_events.is_empty(),
+        step,
+        first_event: Some(events_of(index, n).start).filter(|_| !events.is_empty()),
+        events,
+        repaired_events,
+    })
+}
+
+/// Event `n` with its line.
+pub(crate) fn event<'a>(index: &Index, n: usize, line: &'a [u8]) -> Option<Event<'a>> {
+    let EventHead { ok, phase, stage, ts, span, line: number, .. } = *index.events().get(n)?;
+    let event = Line::of(line);
+    Some(Event {
+        n,
+        step: index.group_at(n).and_then(|group| index.step_of(group)),
+        phase: said(index.name(phase)),
+        stage: said(index.name(stage)),
+        ok,
+        at: ts.and_then(time),
+        line: number,
+        offset: span.offset,
+        repaired: event.is_changed(),
+        event,
+    })
+}
+
+/// Which of the runs inside the directory step `n` belongs to.
+pub(crate) fn segment_of(index: &Index, n: usize) -> Option<usize> {
+    if index.segments().len() <= 1 {
+        return Some(0).filter(|_| !index.segments().is_empty());
+    }
+    let group = index.group_of(n)?;
+    index.segments().partition_point(|segment| segment.first_group <= group).checked_sub(1)
+}
+
+pub(crate) fn action_word(action: CriticAction) -> &'static str {
+    match action {
+        CriticAction::Continue => "continue",
+        CriticAction::Retry => "retry",
+        CriticAction::Stop => "stop",
+        CriticAction::Failed => "failed",
+        CriticAction::Other => "other",
+    }
+}
+
+fn fate_word(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Good => "good",
+        Fate::Repaired => "repaired",
+        Fate::Provisional => "provisional",
+        Fate::Foreign => "foreign",
+        Fate::Unreadable => "unreadable",
+    }
+}
+
+fn said(text: &str) -> Option<String> {
+    Some(text.to_owned()).filter(|text| !text.is_empty())
+}

@@ -1,0 +1,53 @@
+//! How does a line of a trace stand inside a JSON document? As written wherever that is JSON.
+
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::model::repair::repair;
+
+/// A line, or a manifest, as a JSON value.
+#[derive(Debug, Clone)]
+pub(crate) enum Line<'a> {
+    /// Byte for byte.
+    Written(&'a RawValue),
+    /// A copy in which bare `NaN`, bad UTF-8 and the like are made JSON.
+    Repaired(Box<RawValue>),
+    /// Not JSON: its text as a string, bytes that are not UTF-8 as U+FFFD.
+    Text(Cow<'a, str>),
+}
+
+impl<'a> Line<'a> {
+    /// Takes a line without its line end.
+    pub(crate) fn of(line: &'a [u8]) -> Self {
+        let written = std::str::from_utf8(line).ok().and_then(|text| serde_json::from_str::<&RawValue>(text).ok());
+        // Half a surrogate pair passes for JSON here, and then costs a strict reader the whole document.
+        if let Some(written) = written.filter(|_| !may_hold_surrogate(line) || repair(line).1.is_empty()) {
+            return Line::Written(written);
+        }
+        match RawValue::from_string(repair(line).0) {
+            Ok(repaired) => Line::Repaired(repaired),
+            Err(_) => Line::Text(String::from_utf8_lossy(line)),
+        }
+    }
+
+    /// Whether it is not as written.
+    pub(crate) fn is_changed(&self) -> bool {
+        !matches!(self, Line::Written(_))
+    }
+}
+
+fn may_hold_surrogate(line: &[u8]) -> bool {
+    [&b"\\ud"[..], b"\\uD"].iter().any(|escape| memchr::memmem::find(line, escape).is_some())
+}
+
+impl Serialize for Line<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Line::Written(raw) => raw.serialize(serializer),
+            Line::Repaired(raw) => raw.serialize(serializer),
+            Line::Text(text) => text.serialize(serializer),
+        }
+    }
+}

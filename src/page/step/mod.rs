@@ -1,0 +1,361 @@
+//! How does one step look? Its sections in a fixed order, on the run page and on a page of its own.
+//!
+//! What a step line holds is read here from its JSON; what only the run knows (times, neighbours, events) is given.
+
+pub(crate) mod fill;
+pub(crate) mod json;
+pub(crate) mod json_line;
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+use crate::analysis::format;
+use crate::model::json::Json;
+use crate::page::part::action::{Actions, not_shown};
+use crate::page::part::critic::Critic;
+use crate::page::part::decision;
+use crate::page::part::decision::Decision;
+use crate::page::part::fold::{Fold, Folded, Part};
+use crate::page::part::json_tree::JsonView;
+use crate::page::part::prompt::Prompt;
+use crate::page::part::sign::{Link, Phrase, Sign};
+use crate::page::part::state_diff::StateDiff;
+use crate::page::part::svg::PhaseStrip;
+use crate::page::part::text::Line;
+use crate::page::run::StepRow;
+use crate::page::shell::Shell;
+
+/// At most so many pictures of a step are looked for.
+const MAX_ASSETS: usize = 50;
+
+/// The page of one step.
+#[derive(Debug, Clone, Template)]
+#[template(path = "step/page.html")]
+pub(crate) struct StepPage {
+    /// What is around it.
+    pub shell: Shell,
+    /// The way back, outermost first.
+    pub crumb: Vec<Link>,
+    /// The run it belongs to, the heading of the page.
+    pub run: Line,
+    /// The step.
+    pub view: StepView,
+}
+
+/// A step that replaces the one shown on the run page, and the title that goes with it.
+#[derive(Debug, Clone, Template)]
+#[template(path = "step/step_fragment.html")]
+pub(crate) struct StepFragment {
+    /// The title of the document.
+    pub title: Line,
+    /// The step.
+    pub view: StepView,
+    /// The rows of the list that change with it: the one selected until now and the one selected from now on.
+    pub rows: Vec<StepRow>,
+}
+
+/// A value on a page of its own: a long text in parts, or a JSON value.
+#[derive(Debug, Clone, Template)]
+#[template(path = "step/value.html")]
+pub(crate) struct ValuePage {
+    /// What is around it.
+    pub shell: Shell,
+    /// The way back, outermost first.
+    pub crumb: Vec<Link>,
+    /// Which value it is.
+    pub title: Line,
+    /// The value.
+    pub value: Value,
+    /// The raw bytes.
+    pub raw: Option<String>,
+}
+
+/// What a [`ValuePage`] shows.
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    /// One part of a text.
+    Text(Part),
+    /// A JSON value that is no text.
+    Json(JsonView),
+}
+
+/// One step.
+#[derive(Debug, Clone, Default, Template)]
+#[template(path = "step/step_view.html")]
+pub(crate) struct StepView {
+    /// Its ordinal, the identity of the step.
+    pub n: usize,
+    /// `Step 4`, with the recorded id.
+    pub title: Line,
+    /// Place in the run, offset, duration, tokens, agent.
+    pub facts: Line,
+    /// Errors, retries, stops, failed commands.
+    pub marks: Vec<Sign>,
+    /// The step before.
+    pub previous: Option<StepLink>,
+    /// The step after.
+    pub next: Option<StepLink>,
+    /// The page of its own; empty where this is it.
+    pub own: String,
+    /// The replay at this step; empty for none.
+    pub replay: String,
+    /// Why the line could not be read as a step.
+    pub unreadable: Option<Phrase>,
+    /// The error that ended the step.
+    pub error: Option<StepError>,
+    /// The reasoning.
+    pub thought: Option<Folded>,
+    /// The decision; `None` only where the line is unreadable.
+    pub decision: Option<Decision>,
+    /// Calls and results.
+    pub actions: Actions,
+    /// What changed in the state.
+    pub diff: Option<StateDiff>,
+    /// What the critics said.
+    pub critics: Vec<Critic>,
+    /// What is said of critics that are not shown.
+    pub more_critics: Line,
+    /// What the agent saw.
+    pub observation: Option<Observation>,
+    /// Screenshots.
+    pub assets: Vec<Asset>,
+    /// What is said of pictures that are not shown.
+    pub more_assets: Line,
+    /// What the line holds besides: key and value.
+    pub rest: Vec<(Line, JsonView)>,
+    /// How many fields that are.
+    pub rest_count: Line,
+    /// What is said of those that are not shown.
+    pub more_rest: Line,
+    /// What the model was asked.
+    pub prompt: Option<Prompt>,
+    /// The events of the step.
+    pub events: StepEvents,
+    /// The step's line as it is in its file, or whatever else is shown as text.
+    pub raw: Vec<RawLine>,
+    /// The lines of its events, only linked.
+    pub raw_events: Vec<RawLine>,
+}
+
+impl HtmlSafe for StepView {}
+
+/// A way to a neighbouring step.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StepLink {
+    /// The run page with that step selected, or its own page.
+    pub href: String,
+    /// The fragment that replaces the step shown; empty where the link is a plain one.
+    pub fragment: String,
+    /// The step in words: `3 replace_text`.
+    pub label: Line,
+}
+
+/// The error that ended a step.
+#[derive(Debug, Clone)]
+pub(crate) struct StepError {
+    /// Its category; empty where none is recorded.
+    pub category: Line,
+    /// The message.
+    pub message: Folded,
+    /// The phase it happened in and when.
+    pub place: Line,
+    /// Whether it was recoverable and what the engine did.
+    pub outcome: Phrase,
+}
+
+/// What the agent saw.
+#[derive(Debug, Clone)]
+pub(crate) struct Observation {
+    /// What is in it that is not shown elsewhere.
+    pub says: Line,
+    /// How large it is.
+    pub size: Line,
+    /// All of it.
+    pub view: JsonView,
+}
+
+/// A picture a step refers to.
+#[derive(Debug, Clone)]
+pub(crate) struct Asset {
+    /// The address of the picture; `None` where it may not or cannot be shown.
+    pub href: Option<String>,
+    /// Why it is not shown.
+    pub note: Line,
+    /// What the picture is, in words.
+    pub alt: Line,
+    /// Path, size and type.
+    pub caption: Line,
+}
+
+/// The events of a step.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StepEvents {
+    /// How many there are.
+    pub count: Line,
+    /// The time per phase.
+    pub strip: Option<PhaseStrip>,
+    /// One row per phase or event.
+    pub rows: Vec<StepEvent>,
+}
+
+/// One row of the events of a step.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StepEvent {
+    /// The class of the phase's colour.
+    pub class: &'static str,
+    /// The phase.
+    pub phase: Line,
+    /// The stages, `start → pass`.
+    pub stage: Line,
+    /// When, from the start of the run.
+    pub at: Line,
+    /// How long.
+    pub lasted: Line,
+    /// What to know about it.
+    pub note: Phrase,
+}
+
+/// A line as it is in its file.
+#[derive(Debug, Clone)]
+pub(crate) struct RawLine {
+    /// File, line and bytes.
+    pub place: Line,
+    /// How large it is.
+    pub size: Line,
+    /// The text; `None` where it is only linked.
+    pub text: Option<Folded>,
+    /// All of it.
+    pub href: Option<String>,
+}
+
+/// What reading a step line needs to know besides the line.
+pub(crate) struct Around<'r> {
+    /// The last score a critic of that name gave before this step.
+    pub previous_score: &'r dyn Fn(&str) -> Option<f64>,
+    /// The address of a picture by its recorded path, or why it is not shown.
+    pub picture: &'r dyn Fn(&str) -> Result<String, String>,
+    /// The state before the step where the line has none.
+    pub state: Option<&'r Json<'r>>,
+}
+
+impl std::fmt::Debug for Around<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Around").field("state", &self.state.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// Whether the sections above show a member of a step line, or what they show repeats it. A member of another type than
+/// the writer gives it is shown as it is.
+fn is_told(key: &str, value: &Json<'_>) -> bool {
+    match key {
+        "step_id" => matches!(value, Json::Number(number) if number.parse::<i64>().is_ok()),
+        // The facts repeat, for machines, what the other sections say; the raw line has them.
+        "decision" | "state_diff" | "observation" | "parser_diagnostics" | "facts" => value.as_object().is_some(),
+        "error" => value.get("phase").is_some(),
+        "actions" | "action_results" | "tool_invocations" | "critic_outputs" | "visual_assets" => {
+            value.as_array().is_some()
+        }
+        "agent_id" | "decision_source" | "parser_selected" | "native_tool_call_fallback_reason" => {
+            value.as_str().is_some()
+        }
+        "parser_fallback_used" | "parser_salvage_applied" => matches!(value, Json::Bool(_)),
+        _ => false,
+    }
+}
+
+impl StepView {
+    /// Fills the sections that come from the step line: thought, decision, actions, state diff, critics, observation
+    /// and pictures.
+    pub(crate) fn read(&mut self, step: &Json<'_>, around: &Around<'_>, fold: &mut Fold) {
+        self.thought = decision::thought(step, fold);
+        self.decision = Some(Decision::new(step, fold));
+        self.actions = Actions::new(step, fold);
+        let observation = step.get("observation");
+        let state = observation.and_then(|seen| seen.get("state")).filter(|state| state.as_object().is_some());
+        let state = state.or(around.state);
+        self.diff = step.get("state_diff").and_then(|diff| StateDiff::new(diff, state, fold, "/state_diff"));
+        let outputs = step.get("critic_outputs");
+        self.critics =
+            outputs.map(|outputs| Critic::read_all(outputs, around.previous_score, fold)).unwrap_or_default();
+        let told = outputs.and_then(Json::as_array).map_or(0, <[_]>::len);
+        self.more_critics = not_shown(told - self.critics.len(), "more critic", "more critics");
+        let assets = step.get("visual_assets").and_then(Json::as_array).unwrap_or_default();
+        self.assets = assets.iter().take(MAX_ASSETS).map(|asset| Asset::read(asset, around.picture)).collect();
+        self.more_assets = not_shown(assets.len() - self.assets.len(), "more picture", "more pictures");
+        self.observation = observation.filter(|seen| !seen.is_empty()).map(|seen| Observation::new(seen, step, fold));
+        let others = step.as_object().unwrap_or_default().iter();
+        let others: Vec<_> = others.filter(|(key, value)| !is_told(key, value) && !value.is_empty()).collect();
+        for (key, value) in &others {
+            if !fold.takes(self.rest.len()) {
+                break;
+            }
+            fold.spend(key);
+            self.rest.push((
+                key.as_ref().into(),
+                fold.json(value, &format!("/{}", crate::page::part::json_tree::token(key))),
+            ));
+        }
+        self.rest_count = format::counted(others.len(), "more field").into();
+        self.more_rest = not_shown(others.len() - self.rest.len(), "more field", "more fields");
+    }
+}
+
+impl Observation {
+    fn new(seen: &Json<'_>, step: &Json<'_>, fold: &mut Fold) -> Self {
+        let mut parts = Vec::new();
+        let results = seen.get("action_results").filter(|results| !results.is_empty());
+        if results.is_some() && results == step.get("action_results") {
+            parts.push("the results above again".to_owned());
+        }
+        if let Some(state) = seen.get("state").and_then(Json::as_object) {
+            parts.push(format!("the state before this step ({})", format::counted(state.len(), "field")));
+        }
+        let known = ["step_id", "step", "task", "state", "decision", "action_results", "metadata"];
+        let others = seen.as_object().unwrap_or_default().iter();
+        parts.extend(
+            others
+                .filter(|(key, value)| !known.contains(&key.as_ref()) && !value.is_empty())
+                .map(|(key, _)| key.to_string()),
+        );
+        let says = if parts.is_empty() { String::new() } else { format!("Holds {}.", parts.join(", ")) };
+        Self {
+            says: says.into(),
+            size: format::bytes(seen.to_string().len() as u64).into(),
+            view: fold.json(seen, "/observation"),
+        }
+    }
+}
+
+impl Asset {
+    fn read(asset: &Json<'_>, picture: &dyn Fn(&str) -> Result<String, String>) -> Self {
+        let word = |key: &str| asset.get(key).and_then(Json::as_str);
+        let kind = word("kind").unwrap_or("picture");
+        let (href, note) = match word("path").map(picture) {
+            Some(Ok(href)) => (Some(href), String::new()),
+            Some(Err(why)) => (None, format!("Not shown: {why}")),
+            None => (None, "Not shown: no path is recorded".to_owned()),
+        };
+        let size = match (asset.get("width"), asset.get("height")) {
+            (Some(Json::Number(width)), Some(Json::Number(height))) => Some(format!("{width} × {height}")),
+            _ => None,
+        };
+        let source = asset.get("source_step").map(|step| format!("from step {step}"));
+        let facts = [
+            Some(kind.to_owned()),
+            word("path").map(str::to_owned),
+            size,
+            word("mime_type").map(str::to_owned),
+            source,
+        ];
+        let caption: Vec<_> = facts.into_iter().flatten().collect();
+        Self {
+            href,
+            note: note.into(),
+            alt: format!("{kind} the step refers to").into(),
+            caption: caption.join(" · ").into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

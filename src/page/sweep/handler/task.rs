@@ -1,0 +1,75 @@
+//! How are rules asked over many runs? Run by run, on the thread of the jobs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::analysis::facts::record;
+use crate::analysis::sweep::{Inquiry, Sweep};
+use crate::live::Run;
+use crate::page::jobs::over::Over;
+use crate::page::jobs::{State, Task, Turn};
+
+/// Rules, and the runs they are asked about.
+#[derive(Debug)]
+pub(crate) struct Question {
+    /// The rules.
+    pub(crate) inquiry: Inquiry,
+    /// The runs that matched when it began.
+    pub(crate) over: Over,
+    progress: Mutex<Progress>,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Progress {
+    /// Runs that were asked.
+    pub(crate) done: usize,
+    /// The sums, once it has ended.
+    pub(crate) sweep: Option<Arc<Sweep>>,
+}
+
+impl Question {
+    pub(crate) fn new(inquiry: Inquiry, over: Over) -> Self {
+        Self { inquiry, over, progress: Mutex::default() }
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn say(&self, done: usize, sweep: Option<Sweep>) {
+        let progress = Progress { done, sweep: sweep.map(Arc::new) };
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = progress;
+    }
+
+    fn ask(&self, run: &Run, sweep: &mut Sweep) {
+        let summary = run.summary();
+        if run.is_gone() {
+            sweep.vanished += 1;
+        } else if summary.partial {
+            sweep.unread += 1;
+        } else {
+            let record = record(&run.index_once(), run, self.inquiry.depth());
+            sweep.add(&self.inquiry.ask(&summary, &record));
+        }
+    }
+}
+
+impl Task for Question {
+    const THREAD: &'static str = "board-sweep";
+
+    fn work(&self, turn: &mut Turn<'_>) -> State {
+        let mut sweep = self.inquiry.begin();
+        for (done, run) in self.over.runs.iter().enumerate() {
+            if let Some(ended) = turn.ended() {
+                self.say(done, Some(sweep));
+                return ended;
+            }
+            if turn.rest() {
+                self.say(done, None);
+            }
+            self.ask(run, &mut sweep);
+        }
+        self.say(self.over.runs.len(), Some(sweep));
+        State::Done
+    }
+}

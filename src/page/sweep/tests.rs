@@ -1,0 +1,111 @@
+//! What the page says and draws, over the runs of this repository.
+
+use crate::page::sweep::words::answer;
+use askama::Template as _;
+
+use crate::analysis::facts::tests::{Files, runs_below};
+use crate::analysis::life::Outside;
+use crate::analysis::summary::summary;
+use crate::analysis::sweep::{Asking, Typed};
+use crate::model::RunKey;
+use crate::page::sweep::*;
+
+fn context(form: Form) -> Context {
+    Context {
+        query: Query::parse(&form.query),
+        form,
+        fault: None,
+        critics: vec!["tests <b>".to_owned()],
+        known: 40,
+        shell: Shell::default(),
+        zone: TimeZone::UTC,
+    }
+}
+
+/// The page over `sample_runs`, or while none of them is asked yet.
+fn page_of(form: Form, state: State) -> String {
+    let rules = form.rules.iter().map(String::as_str).collect();
+    let typed = Typed { sweep: &form.sweep, values: &form.values, rules, ..Typed::default() };
+    let inquiry = Asking::parse(&typed).unwrap().ready(std::iter::empty()).unwrap();
+    let mut sweep = inquiry.begin();
+    let paths = runs_below("sample_runs");
+    for path in &paths {
+        let files = Files::open(path);
+        let key = RunKey::new(&path.file_name().unwrap().to_string_lossy());
+        let summary = summary(&key, String::new(), &files.index, Outside::default());
+        sweep.add(&inquiry.ask(&summary, &files.record(inquiry.depth())));
+    }
+    let standing = Standing {
+        state,
+        number: 1_700_000_000_000_000,
+        done: 7,
+        total: paths.len(),
+        changed: 2,
+        inquiry: &inquiry,
+        sweep: (state != State::Running).then_some(&sweep),
+    };
+    page(&context(form), Some(&standing)).render().unwrap()
+}
+
+fn swept(values: &str) -> Form {
+    Form {
+        sweep: "max_steps".to_owned(),
+        values: values.to_owned(),
+        query: "status:limit".to_owned(),
+        ..Form::default()
+    }
+}
+
+#[test]
+fn the_answer_is_a_sentence_and_every_point_has_its_row() {
+    let html = page_of(swept("1..9"), State::Done);
+    let answer = html.split("role=\"status\">").nth(1).unwrap().split("</p>").next().unwrap();
+    assert!(answer.contains("max_steps=") && answer.contains(" of ") && answer.contains("saved"), "{answer}");
+    assert!(html.contains("As of <time datetime=\"2023-11-14T22:13:20.000000+00:00\""), "{html}");
+    assert!(html.contains("2 runs changed since") && html.contains("again=1700000000000000"));
+    for link in html.split("<a href=\"#").skip(2) {
+        let id = link.split('"').next().unwrap();
+        assert!(html.contains(&format!("id=\"{id}\"")), "a point links to {id}");
+    }
+    assert!(html.contains("id=\"limit-8\"") && html.contains("id=\"recorded\"") && !html.contains("id=\"poll\""));
+    assert!(!html.contains("style=") && html.contains("tests &#60;b&#62;"));
+}
+
+#[test]
+fn while_it_is_under_way_the_page_says_how_far_and_asks_again_by_itself() {
+    let html = page_of(swept("1..9"), State::Running);
+    assert!(html.contains("about max_steps at 9 limits."), "{html}");
+    assert!(html.contains("value=\"7\"") && html.contains("cancel=1700000000000000"));
+    assert!(html.contains("hx-get=\"/live/whatif?q=status%3Alimit&#38;sweep=max_steps&#38;values=1..9\""), "{html}");
+    assert!(!html.contains("<svg class=\"swp-c\"") && html.contains("<noscript>"));
+}
+
+#[test]
+fn rules_have_a_table_with_all_of_them_together() {
+    let rules = vec!["max_steps=3".to_owned(), "token_budget=1500".to_owned()];
+    let html = page_of(Form { rules, ..Form::default() }, State::Done);
+    assert!(html.contains("All 2 rules together would have cut"), "{html}");
+    for row in ["rule-0", "rule-1", "rule-2"] {
+        assert!(html.contains(&format!("id=\"{row}\"")), "{row}");
+    }
+    assert!(html.contains("all of them") && !html.contains("<svg class=\"swp-c\""));
+    let part = page_of(swept("3"), State::Cancelled);
+    assert!(part.contains("Stopped after 7 of"), "{part}");
+}
+
+#[test]
+fn a_fault_stands_beside_what_was_typed() {
+    let mut context = context(Form { rules: vec!["max_step=<3>".to_owned()], ..Form::default() });
+    context.fault = Some("no rule is called \"max_step\"".to_owned());
+    let html = page(&context, None).render().unwrap();
+    assert!(html.contains("value=\"max_step=&#60;3&#62;\"") && html.contains("role=\"alert\">no rule"), "{html}");
+}
+
+#[test]
+fn what_ended_before_its_turn_says_so() {
+    let asking = Asking::parse(&Typed { sweep: "max_steps", values: "3", ..Typed::default() }).unwrap();
+    let inquiry = asking.ready(std::iter::empty()).unwrap();
+    let standing =
+        Standing { state: State::Cancelled, number: 5, done: 0, total: 12, changed: 0, inquiry: &inquiry, sweep: None };
+    assert_eq!(answer(&standing), "Stopped before any of 12 runs was asked");
+}

@@ -1,0 +1,159 @@
+//! What does a sweep say in a sentence?
+
+use crate::analysis::format;
+use crate::analysis::sweep::{Dial, Effect, Measure, Sweep, reasons};
+use crate::page::part::job::State;
+use crate::page::sweep::Standing;
+
+/// The limit that spares most without losing an answer: its rule as written, and what it does.
+pub(crate) fn best<'s>(standing: &Standing<'s>) -> Option<(String, &'s Effect)> {
+    let (sweep, dial) = (standing.sweep?, standing.inquiry.dial()?);
+    let place = sweep.best(dial)?;
+    Some((standing.inquiry.names().nth(place)?, sweep.limits().get(place)?))
+}
+
+/// The answer, without a full stop.
+pub(crate) fn answer(standing: &Standing<'_>) -> String {
+    let runs = format::counted(standing.total, "run");
+    let Some(sweep) = standing.sweep else {
+        return match standing.state {
+            State::Failed => "This could not be answered; the log of the board has more".to_owned(),
+            State::Cancelled => format!("Stopped before any of {runs} was asked"),
+            State::Running | State::Done => format!("Asking {runs} {}", what(standing)),
+        };
+    };
+    if standing.total == 0 {
+        return "No run matches, so there is nothing to ask".to_owned();
+    }
+    let text = match (best(standing), standing.inquiry.dial()) {
+        (Some((name, effect)), _) => effect_of(&name, effect, sweep, sweep.measure()),
+        (None, Some(dial)) => no_best(standing, dial, sweep),
+        (None, None) => all_rules(standing, sweep),
+    };
+    match standing.state {
+        State::Cancelled => {
+            format!("Stopped after {} of {runs}. Of these: {text}", format::count(standing.done as u64))
+        }
+        _ => text,
+    }
+}
+
+/// `about max_steps at 40 limits and 2 rules`.
+fn what(standing: &Standing<'_>) -> String {
+    let limits = standing.inquiry.values().len();
+    let rules = standing.inquiry.names().count() - limits;
+    let limits = standing.inquiry.dial().map(|dial| format!("{} at {}", dial.name(), format::counted(limits, "limit")));
+    let rules = (rules > 0).then(|| format::counted(rules, "rule"));
+    let both: Vec<String> = limits.into_iter().chain(rules).collect();
+    format!("about {}", both.join(" and "))
+}
+
+/// What is said where no limit is free of loss.
+fn no_best(standing: &Standing<'_>, dial: &Dial, sweep: &Sweep) -> String {
+    let (name, limits) = (dial.name(), sweep.limits());
+    if limits.iter().all(|effect| effect.unknown == sweep.runs) {
+        return format!("Of no run can it be told where {name} would have stopped it");
+    }
+    if limits.iter().all(|effect| effect.cut == 0) {
+        return format!("{name} would have cut no run at any limit tried");
+    }
+    let mildest = sweep.mildest(dial).and_then(|place| standing.inquiry.names().nth(place).zip(limits.get(place)));
+    match mildest {
+        Some((rule, effect)) => {
+            let effect = effect_of(&rule, effect, sweep, sweep.measure());
+            let unit = if sweep.measure() == Measure::Tokens { "tokens" } else { "steps" };
+            format!("Each limit that saves {unit} loses answers. Fewest: {effect}")
+        }
+        None => format!("What {name} would have saved is not recorded of the runs that it would have cut"),
+    }
+}
+
+fn all_rules(standing: &Standing<'_>, sweep: &Sweep) -> String {
+    let Some(last) = sweep.rules().last() else { return String::new() };
+    let names: Vec<String> = standing.inquiry.names().collect();
+    let name = match names.as_slice() {
+        [one] => one.clone(),
+        all => format!("All {} rules together", all.len()),
+    };
+    effect_of(&name, last, sweep, sweep.measure_of(last))
+}
+
+/// `max_steps=14 would have cut 21 of 130 runs, lost no answer and saved 74,902 tokens (12 %)`.
+pub(crate) fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Measure) -> String {
+    // What is said holds of the runs that can be told, and of no other.
+    let runs = match effect.unknown {
+        0 => format::counted(sweep.runs as usize, "run"),
+        some => format!("the {} of which it can be told", format::counted((sweep.runs - some) as usize, "run")),
+    };
+    if effect.cut == 0 {
+        return format!("{name} would have cut none of {runs}");
+    }
+    let lost = match effect.lost.count {
+        0 => "no answer".to_owned(),
+        lost => {
+            let answers = sweep.answers - effect.unknown_answers;
+            format!("{} of {}", format::count(lost), format::counted(answers as usize, "answer"))
+        }
+    };
+    let sum = effect.sum(measure);
+    let share = format::percent(sum.saved, sum.recorded());
+    let over = match sum.runs {
+        all if all == sweep.runs - effect.unknown => String::new(),
+        some => format!(" of what {} record", format::counted(some as usize, "run")),
+    };
+    let saved = amount(sum.saved, measure);
+    format!(
+        "{name} would have cut {} of {runs}, lost {lost} and saved {saved} ({share}{over})",
+        format::count(effect.cut)
+    )
+}
+
+/// A sum with its unit.
+pub(crate) fn amount(number: u64, measure: Measure) -> String {
+    match measure {
+        Measure::Steps => format::counted(number as usize, "step"),
+        Measure::Tokens => format::counted(number as usize, "token"),
+        Measure::Ms => format::millis(number as f64),
+    }
+}
+
+/// What the numbers leave out, one sentence each.
+pub(crate) fn notes(standing: &Standing<'_>, sweep: &Sweep) -> Vec<String> {
+    let count = |number: u64, one: &str, more: &str| match number {
+        0 => None,
+        1 => Some(format!("One run {one}")),
+        _ => Some(format!("{} runs {more}", format::count(number))),
+    };
+    let mut notes: Vec<String> = reasons(sweep)
+        .into_iter()
+        .map(|(needs, runs)| {
+            let of = format::counted(runs as usize, "run");
+            format!("Unknown for {of}: {needs}")
+        })
+        .collect();
+    let steps_only = standing.inquiry.dial().is_some() && sweep.measure() == Measure::Steps;
+    notes.extend(
+        steps_only
+            .then(|| "Most runs spent no tokens or do not record them, so limits are compared by steps".to_owned()),
+    );
+    notes.extend(count(sweep.estimated, "has tokens that are an estimate", "have tokens that are an estimate"));
+    notes.extend(count(
+        sweep.inferred,
+        "does not record what rules look at; it is worked out from its events",
+        "do not record what rules look at; it is worked out from their events",
+    ));
+    notes.extend(count(
+        sweep.going,
+        "is still going and counts as far as it is written",
+        "are still going and count as far as they are written",
+    ));
+    notes.extend(count(sweep.vanished, "vanished before it was asked", "vanished before they were asked"));
+    notes.extend(count(
+        sweep.unread,
+        "is not read to its end yet and was not asked",
+        "are not read to their end yet and were not asked",
+    ));
+    notes.push("What a run would have done after its recorded end is unknown: a rule that is true only there counts as not reached".to_owned());
+    notes.push("Time is that of the machines the runs were recorded on".to_owned());
+    notes
+}

@@ -1,0 +1,30 @@
+//! What stands on the page that asks other rules about a run? The form as typed, and a row for each rule.
+
+pub(crate) mod form;
+pub(crate) mod rows;
+#[cfg(test)]
+mod tests;
+
+use crate::analysis::whatif::{Typed, answers, near, question, typed};
+use crate::page::lens::Lens;
+use crate::page::whatif::WhatIfBody;
+
+/// The form and the answer to its rules; without rules, to those near the record.
+///
+/// # Errors
+/// Sound rules could not be asked together, which is a fault of ours.
+pub(crate) fn whatif(lens: &Lens<'_>, rules: Option<Vec<String>>) -> Result<WhatIfBody, String> {
+    let suggested = rules.is_none();
+    let typed = typed_rules(lens, rules);
+    let question = question(&typed).map_err(|error| error.to_string())?.suggested(suggested);
+    let answers = answers(&question, lens.summary, lens.index, lens.lines);
+    Ok(WhatIfBody { form: form::form(lens, &typed, suggested), answer: rows::answer(lens, &answers) })
+}
+
+/// Reads rules as they come over HTTP, where no file is read; without any, those near the record.
+pub(crate) fn typed_rules(lens: &Lens<'_>, rules: Option<Vec<String>>) -> Vec<Typed> {
+    let near = || near(lens.summary, lens.index).iter().map(ToString::to_string).collect();
+    typed(rules.unwrap_or_else(near), |file| {
+        Err(format!("a schema is not read from a file here, so {file:?} has to stand in the rule itself, as JSON"))
+    })
+}

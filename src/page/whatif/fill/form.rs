@@ -1,0 +1,178 @@
+//! Which field holds which rule? From rules to fields, and from a sent form back to rules.
+//!
+//! The address names rules and not fields (`?rule=max_steps=10`), so that the same words work on the command line and in
+//! the API; the form is only another way to write them.
+
+use crate::analysis::whatif::{Typed, Wrong, near};
+use crate::page::lens::Lens;
+use crate::page::part::href;
+use crate::page::part::text::{Line, one_line};
+use crate::page::whatif::{Field, Group, RowField, RulesForm, WrongRule};
+use crate::stop::{self, Counts, FieldGroup, Input, RULES, Row, StopSpec};
+
+/// More critics than this have no field of their own.
+const MAX_CRITICS: usize = 6;
+/// At most so many tools are offered.
+const MAX_TOOLS: usize = 200;
+/// The parameter that holds rules without a field, one each line.
+const OTHER: &str = "other";
+/// A critic's field is called by this and the critic's name.
+const BELOW: &str = "below:";
+/// The same, for how many scores in a row.
+const ROW: &str = "row:";
+
+/// The fields of a group.
+fn fields(group: FieldGroup) -> impl Iterator<Item = (&'static Row, stop::Field)> {
+    let fields = RULES.iter().filter_map(|row| Some((*row, row.field?)));
+    fields.filter(move |(_, field)| field.group == group)
+}
+
+/// What the field takes that is called like a rule; a critic's rule has a field for each critic.
+fn input(name: &str) -> Option<Input> {
+    Some(stop::row(name)?.field?.input).filter(|input| *input != Input::Score)
+}
+
+/// The rules that a sent form holds, in its order; `None` where nothing but rules was sent.
+pub(crate) fn from_form<'a>(pairs: &(impl Iterator<Item = (&'a str, &'a str)> + Clone)) -> Option<Vec<String>> {
+    let is_field =
+        |name: &str| name == OTHER || name.starts_with(BELOW) || name.starts_with(ROW) || input(name).is_some();
+    if !pairs.clone().any(|(name, _)| is_field(name)) {
+        return None;
+    }
+    let row_of = |critic: &str| {
+        let row = pairs.clone().find(|(name, _)| name.strip_prefix(ROW) == Some(critic));
+        row.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
+    };
+    let mut rules = Vec::new();
+    for (name, value) in pairs.clone().filter(|(_, value)| !value.trim().is_empty()) {
+        if let Some(input) = input(name) {
+            rules.push(if input == Input::Check { name.to_owned() } else { format!("{name}={value}") });
+        } else if let Some(critic) = name.strip_prefix(BELOW) {
+            let row = row_of(critic).map_or_else(String::new, |row| format!(":{row}"));
+            rules.push(format!("critic_below={critic}:{}{row}", value.trim()));
+        } else if name == OTHER {
+            rules.extend(value.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
+        } else if name == "rule" {
+            rules.push(value.to_owned());
+        }
+    }
+    Some(rules)
+}
+
+/// The form that holds these rules.
+pub(crate) fn form(lens: &Lens<'_>, typed: &[Typed], suggested: bool) -> RulesForm {
+    let mut left: Vec<&Typed> = typed.iter().collect();
+    let near: Vec<String> = near(lens.summary, lens.index).iter().map(ToString::to_string).collect();
+    let mut group = |legend, group| {
+        let fields = fields(group).map(|(row, kind)| field(row, kind, &mut left, &near));
+        Group { legend, fields: fields.collect() }
+    };
+    let mut groups = vec![
+        group("Limits", FieldGroup::Limits),
+        group("Progress", FieldGroup::Progress),
+        group("Answer and content", FieldGroup::Answer),
+    ];
+    let critics = lens.summary.critics.iter().filter(|name| is_plain(name)).take(MAX_CRITICS).enumerate();
+    let rows = || fields(FieldGroup::Critics).map(|(row, _)| row);
+    let critics: Vec<Field> = critics
+        .flat_map(|(place, name)| rows().map(move |row| (row, place, name)))
+        .map(|(row, place, name)| critic(row, place, name, &mut left))
+        .collect();
+    if !critics.is_empty() {
+        groups.push(Group { legend: "Critics", fields: critics });
+    }
+    let key = lens.summary.key.as_str();
+    RulesForm {
+        action: href::whatif(key),
+        note: if suggested { "These are suggestions near the record." } else { "" },
+        groups,
+        tools: lens.summary.tools.iter().filter(|name| is_plain(name)).take(MAX_TOOLS).cloned().collect(),
+        other: left.iter().map(|typed| on_one_line(typed)).collect::<Vec<_>>().join("\n"),
+        other_wrong: left.iter().filter_map(|typed| wrong(typed)).collect(),
+        suggested: href::whatif(key),
+        recorded: href::whatif_with(key, &[]),
+    }
+}
+
+/// Takes the first rule of a name out of those that are left.
+fn take<'t>(left: &mut Vec<&'t Typed>, holds: impl Fn(&str, &str) -> bool) -> Option<(&'t Typed, &'t str)> {
+    let of_field = |typed: &&Typed| {
+        let (name, value) = parts(&typed.text);
+        // A field has one line.
+        !typed.text.contains(['\n', '\r']) && holds(name, value)
+    };
+    let typed = left.remove(left.iter().position(of_field)?);
+    Some((typed, parts(&typed.text).1))
+}
+
+/// The name of a rule in its short form, and its value.
+fn parts(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    text.split_once('=').map_or((text, ""), |(name, value)| (name.trim(), value))
+}
+
+fn field(row: &Row, stop::Field { input, unit, .. }: stop::Field, left: &mut Vec<&Typed>, near: &[String]) -> Field {
+    let name = row.name;
+    // What such a field cannot say belongs to the other rules: a schema, or an empty value, which switches a rule off.
+    let fits = |value: &str| (input == Input::Check) == value.is_empty();
+    let found = take(left, |typed, value| typed == name && fits(value));
+    let value_of = |rule: &str| rule.split_once('=').map(|(_, value)| value.to_owned());
+    // What a rule counts that is near the record serves every rule that counts the same.
+    let alike = |rule: &&String| {
+        let suggested = stop::row(parts(rule).0);
+        suggested.is_some_and(|other| other.name == name || other.counts == row.counts && row.counts != Counts::Other)
+    };
+    let near = near.iter().find(alike).and_then(|rule| value_of(rule));
+    let placeholder = near.or_else(|| value_of(row.example)).unwrap_or_default();
+    Field {
+        id: format!("w-{name}"),
+        name: name.to_owned(),
+        label: row.label.into(),
+        kind: input,
+        value: match found {
+            Some(_) if input == Input::Check => "on".to_owned(),
+            Some((_, value)) => value.to_owned(),
+            None => String::new(),
+        },
+        placeholder: placeholder.into(),
+        unit,
+        row: None,
+        wrong: found.and_then(|(typed, _)| wrong(typed)),
+    }
+}
+
+fn critic(row: &Row, place: usize, name: &str, left: &mut Vec<&Typed>) -> Field {
+    let numbers = |value: &str| value.strip_prefix(name)?.strip_prefix(':').map(str::to_owned);
+    let found = take(left, |typed, value| typed == row.name && numbers(value).is_some());
+    let held = found.and_then(|(_, value)| numbers(value)).unwrap_or_default();
+    let (score, streak) = held.split_once(':').unwrap_or((&held, ""));
+    Field {
+        id: format!("w-below-{place}"),
+        name: format!("{BELOW}{name}"),
+        label: format!("{}: {name}", row.label).into(),
+        value: score.to_owned(),
+        placeholder: "0.5".into(),
+        row: Some(RowField { id: format!("w-row-{place}"), name: format!("{ROW}{name}"), value: streak.to_owned() }),
+        wrong: found.and_then(|(typed, _)| wrong(typed)),
+        ..Field::default()
+    }
+}
+
+fn wrong(typed: &Typed) -> Option<WrongRule> {
+    let Wrong { why, right } = typed.read.as_ref().err()?;
+    Some(WrongRule { text: one_line(&typed.text, 80).0.into(), why: one_line(why, 400).0.into(), right })
+}
+
+/// A rule on a line of its own; JSON says what the short form would need several for.
+fn on_one_line(typed: &Typed) -> String {
+    let json = |spec: &StopSpec| serde_json::to_string(spec).ok();
+    match &typed.read {
+        Ok(spec) if typed.text.trim().contains(['\n', '\r']) => json(spec).unwrap_or_default(),
+        _ => typed.text.trim().replace(['\n', '\r'], " "),
+    }
+}
+
+/// Whether a name from the trace shows all that is in it, so that it can be offered as it is.
+fn is_plain(name: &str) -> bool {
+    Line::from(name).as_str() == name
+}

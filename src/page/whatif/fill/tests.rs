@@ -1,0 +1,216 @@
+//! From rules to fields and back, and what is said of each rule.
+
+use crate::page::whatif::fill::form::from_form;
+use std::path::Path;
+
+use askama::Template as _;
+use jiff::tz::TimeZone;
+
+use crate::analysis::facts::tests::Files;
+use crate::analysis::life::Outside;
+use crate::analysis::summary::{Summary, summary};
+use crate::model::RunKey;
+use crate::page::tests::{Tag, tags};
+use crate::page::whatif::fill::*;
+use crate::page::whatif::{Field, RuleRow, RulesAnswer};
+
+struct Run {
+    files: Files,
+    summary: Summary,
+}
+
+impl Run {
+    fn of(path: &str) -> Self {
+        let files = Files::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join(path));
+        let summary = summary(&RunKey::new("a/b"), path.to_owned(), &files.index, Outside::default());
+        Self { files, summary }
+    }
+
+    fn ask(&self, rules: Option<&[&str]>) -> WhatIfBody {
+        let lens =
+            Lens { summary: &self.summary, index: &self.files.index, lines: &self.files, now: 0, zone: &TimeZone::UTC };
+        whatif(&lens, rules.map(|rules| rules.iter().map(|rule| (*rule).to_owned()).collect())).unwrap()
+    }
+}
+
+fn fields(body: &WhatIfBody) -> Vec<&Field> {
+    body.form.groups.iter().flat_map(|group| &group.fields).collect()
+}
+
+/// What a browser sends of the form.
+fn sent(html: &str) -> Vec<(String, String)> {
+    let value = |tag: &Tag| match tag.get("type") {
+        Some("checkbox") => tag.get("checked").map(|_| "on".to_owned()),
+        _ => Some(tag.get("value").unwrap_or_default().to_owned()),
+    };
+    let inputs = tags(html).into_iter().filter(|tag| tag.name == "input");
+    inputs.filter_map(|tag| Some((tag.get("name")?.to_owned(), value(&tag)?))).collect()
+}
+
+fn rules_of(body: &WhatIfBody) -> Vec<String> {
+    let mut pairs = sent(&body.form.render().unwrap());
+    pairs.push(("other".to_owned(), body.form.other.clone()));
+    from_form(&pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))).expect("it is the form")
+}
+
+#[test]
+fn every_rule_goes_through_the_form_and_comes_back() {
+    let run = Run::of("sample_runs/fix_bug");
+    let rules = [
+        "max_steps=10",
+        "max_rounds=9",
+        "token_budget=4000",
+        "max_runtime=30",
+        "timeout=20",
+        "stagnation=3",
+        "loop_detection=2",
+        "consecutive_errors=2",
+        "final_result",
+        "structured_output",
+        "keyword=a\"<b>=c",
+        "content_match=(?i)do ne",
+        "stop_on_tool=write",
+        "critic_below=tests:0.25:2",
+        "critic_below=style:0.5",
+        // No field holds these.
+        "max_steps=12",
+        "critic_below=Nobody:0.5",
+        "max_rounds=",
+        r#"{"type":"structured_output","fenced":true}"#,
+        r#"{"type":"any_of","of":[{"type":"max_steps","steps":3}]}"#,
+        // What is wrong is kept too.
+        "max_step=4",
+        "content_match=(",
+    ];
+    let body = run.ask(Some(&rules));
+    assert_eq!(rules_of(&body), rules);
+    assert_eq!(body.form.other.lines().count(), 7);
+    assert_eq!(rules_of(&run.ask(Some(&[]))), [""; 0], "an empty form asks nothing");
+    assert_eq!(from_form(&[("rule", "max_steps=1"), ("x", "y")].into_iter()), None, "this is no form");
+    let both = from_form(&[("rule", "max_steps=1"), ("max_rounds", " 2")].into_iter());
+    assert_eq!(both, Some(vec!["max_steps=1".to_owned(), "max_rounds= 2".to_owned()]));
+}
+
+#[test]
+fn a_rule_of_several_lines_is_kept_on_one() {
+    let run = Run::of("sample_runs/fix_bug");
+    let body = run.ask(Some(&["{\"type\":\n\"max_steps\",\"steps\":8}", "keyword=a\nb", "max_steps=1\n2"]));
+    let json = r#"{"type":"max_steps","steps":8}"#;
+    assert_eq!(body.form.other, format!("{json}\n{{\"type\":\"keyword\",\"keyword\":\"a\\nb\"}}\nmax_steps=1 2"));
+}
+
+#[test]
+fn a_bad_rule_stands_beside_its_field_and_the_others_are_answered() {
+    let run = Run::of("sample_runs/fix_bug");
+    let rules = ["max_steps=-4", "critic_below=style:low", "max_rounds=5", "nonsense", "structured_output=s.json"];
+    let body = run.ask(Some(&rules));
+    let wrong: Vec<_> =
+        fields(&body).into_iter().filter_map(|field| Some((&*field.name, field.wrong.as_ref()?))).collect();
+    assert_eq!(
+        wrong.iter().map(|(name, wrong)| (*name, wrong.right)).collect::<Vec<_>>(),
+        [("max_steps", "max_steps=8"), ("below:style", "critic_below=tests:0.5:2"),]
+    );
+    let other: Vec<_> = body.form.other_wrong.iter().map(|wrong| (wrong.text.as_str(), wrong.why.as_str())).collect();
+    assert_eq!(other[0].0, "nonsense");
+    assert!(other[1].1.starts_with("a schema is not read from a file here"), "{other:?}");
+    let html = body.render().unwrap();
+    let tags = tags(&html);
+    assert_eq!(tags.iter().filter(|tag| tag.get("role") == Some("alert")).count(), 3);
+    assert_eq!(tags.iter().filter(|tag| tag.get("aria-invalid") == Some("true")).count(), 3);
+    let kept = tags.iter().find(|tag| tag.get("name") == Some("max_steps")).unwrap();
+    assert_eq!(kept.get("value"), Some("-4"), "the field holds what was typed");
+    assert!(rows(&body.answer).iter().any(|row| row.starts_with("Rounds|5|step 4|earlier")));
+}
+
+fn rows(answer: &RulesAnswer) -> Vec<String> {
+    let text = |phrase: &crate::page::part::sign::Phrase| {
+        let html = phrase.render().unwrap();
+        html.split(['<', '>']).step_by(2).collect::<String>()
+    };
+    let row = |row: &RuleRow| {
+        let cells = [&row.limit, &text(&row.at).as_str().into(), &row.against.text, &row.steps, &row.tokens];
+        let cells = cells.map(|cell| cell.as_str().to_owned()).join("|");
+        format!("{}|{cells}|{}|{}|{}", row.name, text(&row.answer), row.own, row.why)
+    };
+    answer.rows.iter().map(row).collect()
+}
+
+#[test]
+fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
+    let run = Run::of("sample_runs/budget_tokens");
+    let body = run.ask(Some(&[
+        "max_steps=3",
+        "token_budget=9000",
+        "max_rounds=0",
+        "critic_below=nobody:0.5",
+        "token_budget=1",
+    ]));
+    let told = rows(&body.answer);
+    assert_eq!(
+        told,
+        [
+            "Tokens|1|step 0|earlier|4|5,302|none||396 tokens > 1",
+            "Steps|3|step 2|earlier|2|3,351|none||3 steps >= 3",
+            "Token budget|4,000|step 4|same|0|0|–|ended the run|5,698 tokens >= 4,000",
+            "Tokens|9,000|–|not reached|–|–|–||Not by the recorded end",
+            "Step budget|20|–|not reached|–|–|–|as recorded|Not by the recorded end",
+            "Low score|nobody < 0.5|–|unknown|–|–|–||From step 0 on: a score of the critic nobody is not recorded",
+            "Rounds|0|–|off|–|–|–||switched off by 0",
+        ]
+    );
+    assert!(body.answer.rows[0].hit && !body.answer.rows[1].hit);
+    assert_eq!(
+        body.answer.lead.headline.as_str(),
+        "These rules would have ended it at step 0 instead of 4 and saved 4 steps \
+        and 5,302 tokens. No answer is lost: there was none. One that cannot be told might have been first."
+    );
+}
+
+#[test]
+fn an_asked_rule_that_is_the_runs_own_stands_once() {
+    let run = Run::of("sample_runs/stagnation");
+    let own = rows(&run.ask(Some(&[])).answer);
+    let own = own.iter().find(|row| row.contains("ended the run")).expect("a rule ended it");
+    assert!(own.starts_with("Steps without change|4|"), "{own}");
+    let asked = rows(&run.ask(Some(&["stagnation=4"])).answer);
+    assert_eq!(asked.iter().filter(|row| row.starts_with("Steps without change|4|")).collect::<Vec<_>>(), [own]);
+}
+
+#[test]
+fn without_rules_a_few_near_the_record_are_asked() {
+    let body = Run::of("sample_runs/fix_bug").ask(None);
+    assert!(!body.form.note.is_empty());
+    let filled: Vec<_> = fields(&body).iter().map(|field| (field.name.as_str(), field.value.as_str())).collect();
+    assert!(filled.contains(&("max_steps", "8")), "three quarters of 11: {filled:?}");
+    assert!(filled.contains(&("max_rounds", "")), "{filled:?}");
+    let rounds = fields(&body).into_iter().find(|field| field.name == "max_rounds").unwrap();
+    assert_eq!(rounds.placeholder.as_str(), "8");
+    assert!(
+        rows(&body.answer).iter().any(|row| row.starts_with("Recorded end|final|step 10|same|0|0|–|ended the run"))
+    );
+}
+
+#[test]
+fn what_to_keep_in_mind_is_said() {
+    let notes = |run: &str| {
+        let body = Run::of(run).ask(Some(&["max_steps=90"]));
+        body.answer.notes.iter().map(|note| note.render().unwrap()).collect::<Vec<_>>()
+    };
+    let past = "What the run would have done after its record ends is not known, so nothing is said about it.";
+    assert_eq!(notes("sample_runs/fix_bug"), [past]);
+    let killed = notes("tests/corpus/q060/q060_sigkill");
+    assert!(killed[0].starts_with("No rule is recorded to have ended the run: Died in step 4"), "{killed:?}");
+    assert_eq!(killed[1], past);
+    assert!(killed[2].starts_with("Worked out, not recorded: times are those of events"), "{killed:?}");
+}
+
+#[test]
+fn a_run_whose_lines_are_missing_is_not_said_to_have_no_steps() {
+    let body = Run::of("tests/corpus/emulated/emulated_q060_steps_missing").ask(None);
+    assert_eq!(body.answer.lead.headline.as_str(), "6 steps have no line in steps.jsonl, so nothing can be told.");
+    assert!(
+        rows(&body.answer).iter().all(|row| row.contains("|unknown|") || row.contains("|off|")),
+        "{:#?}",
+        rows(&body.answer)
+    );
+}

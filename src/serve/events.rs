@@ -1,0 +1,80 @@
+//! How does a browser hear of news? A stream of revision numbers, and nothing else.
+//!
+//! The channel behind it holds one number. Whoever reads slowly skips numbers and never holds memory.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, HeaderName};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::live::Run;
+use crate::page::app::AppState;
+use crate::page::extract::RunParam;
+
+/// Proxies and browsers take a silent connection for dead after a minute or so.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// `GET /events`
+pub(crate) async fn library(State(state): State<AppState>) -> Response {
+    let revision = state.library.revision();
+    stream(state, revision, None)
+}
+
+/// `GET /runs/{key}/events`
+pub(crate) async fn run(State(state): State<AppState>, RunParam(run): RunParam) -> Response {
+    let revision = run.revision();
+    stream(state, revision, Some(run))
+}
+
+fn stream(state: AppState, revision: watch::Receiver<u64>, run: Option<Arc<Run>>) -> Response {
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(feed(state, revision, run, sender));
+    let sse = Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
+    let headers = [(CACHE_CONTROL, "no-store"), (HeaderName::from_static("x-accel-buffering"), "no")];
+    (headers, sse).into_response()
+}
+
+/// Sends the revision now and after each change, until the reader leaves or the server stops.
+async fn feed(
+    state: AppState,
+    mut revision: watch::Receiver<u64>,
+    run: Option<Arc<Run>>,
+    sender: mpsc::Sender<Result<Event, Infallible>>,
+) {
+    let mut stopping = state.stopping.clone();
+    loop {
+        // Asked before the message is made, which then says so too.
+        let gone = run.as_deref().is_some_and(Run::is_gone);
+        let now = *revision.borrow_and_update();
+        let message = message(now, &state.boot, run.as_deref());
+        tokio::select! {
+            sent = sender.send(Ok(Event::default().event("rev").data(message))) => if sent.is_err() { return },
+            _ = stopping.wait_for(|stop| *stop) => break,
+        }
+        // Where the directory comes back it is another run: whoever listens has to ask for it anew.
+        if gone {
+            break;
+        }
+        tokio::select! {
+            changed = revision.changed() => if changed.is_err() { break },
+            _ = stopping.wait_for(|stop| *stop) => break,
+            () = sender.closed() => return,
+        }
+    }
+    // Nobody waits for a reader that does not read.
+    let _ = sender.try_send(Ok(Event::default().event("bye").data("{}")));
+}
+
+fn message(revision: u64, boot: &str, run: Option<&Run>) -> String {
+    let status = run.map(|run| if run.is_gone() { "gone" } else { run.summary().life.liveness.word() });
+    match status {
+        Some(status) => format!(r#"{{"rev":{revision},"boot":"{boot}","status":"{status}"}}"#),
+        None => format!(r#"{{"rev":{revision},"boot":"{boot}"}}"#),
+    }
+}

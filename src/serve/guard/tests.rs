@@ -1,0 +1,160 @@
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::Request as HttpRequest;
+use http_body_util::BodyExt as _;
+use tokio::sync::watch;
+use tower::ServiceExt as _;
+
+use crate::live::Library;
+use crate::serve::guard::*;
+
+const TOKEN: &str = "a-token-of-a-test";
+const COOKIE: (&str, &str) = ("cookie", "theme=dark; board_7182361de7d9b817=a-token-of-a-test");
+const BEARER: (&str, &str) = ("authorization", "Bearer a-token-of-a-test");
+const BOX: (&str, &str) = ("host", "box:8765");
+
+/// What a board behind a token, started with `--host box`, answers; without a `host` among the headers it is `box`.
+async fn ask(path: &str, headers: &[(&str, &str)]) -> Response {
+    let root = tempfile::tempdir().unwrap();
+    let library = Library::load(vec![root.path().to_owned()]);
+    let (_stop, stopping) = watch::channel(false);
+    let state = AppState::new(Arc::new(library), "box", stopping);
+    let mut request = HttpRequest::get(path);
+    if !headers.iter().any(|(name, _)| *name == "host") {
+        request = request.header(BOX.0, BOX.1);
+    }
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    crate::serve::router(state, Some(Token::new(TOKEN).unwrap()))
+        .oneshot(request.body(Body::empty()).unwrap())
+        .await
+        .unwrap()
+}
+
+async fn text(response: Response) -> String {
+    String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+}
+
+#[test]
+fn only_own_names() {
+    for host in ["127.0.0.1:8765", "localhost:1", "LOCALHOST", "[::1]:80", "192.168.1.5", "box:80"] {
+        assert!(is_own_name(host_name(host), "box"), "{host}");
+    }
+    for host in ["evil.example", "127.0.0.1.evil.example:80", "localhost.evil.example", "", ":80", "[evil]"] {
+        assert!(!is_own_name(host_name(host), "box"), "{host}");
+    }
+}
+
+#[tokio::test]
+async fn without_the_token_there_is_only_the_page_that_asks_for_it() {
+    for path in ["/", "/healthz", "/events", "/api/runs", "/api/runs/x/raw", "/runs/x", "/nothing", "/api", "/static"] {
+        let response = ask(path, &[]).await;
+        assert_eq!(response.status(), 401, "{path}");
+        assert_eq!(response.headers()["www-authenticate"], "Bearer realm=\"board\"");
+        assert_eq!(response.headers()["referrer-policy"], "no-referrer");
+        let api = path.starts_with("/api");
+        let body = text(response).await;
+        assert_eq!(body.contains("<form") && body.contains("name=\"token\""), !api, "{path}: {body}");
+        assert_eq!(body.starts_with("{\"type\""), api, "{path}: {body}");
+        assert!(!body.contains(TOKEN) && !body.contains("/tmp"), "{path}: {body}");
+    }
+    assert_eq!(ask("/static/0/board.css", &[]).await.status(), 200);
+}
+
+#[tokio::test]
+async fn the_token_opens_by_cookie_and_by_header() {
+    for header in [COOKIE, BEARER, ("authorization", "bearer  a-token-of-a-test")] {
+        for path in ["/", "/healthz", "/api/runs"] {
+            let response = ask(path, &[header]).await;
+            assert_eq!(response.status(), 200, "{path} {header:?}");
+            assert!(response.headers().get("set-cookie").is_none());
+            assert!(!text(response).await.contains(TOKEN));
+        }
+    }
+    let wrong = [
+        ("cookie", "board_7182361de7d9b817=a-token-of-a-tesT"),
+        ("cookie", "board_0123456789abcdef=a-token-of-a-test"),
+        ("cookie", "board_7182361de7d9b817="),
+        ("authorization", "Bearer a-token-of-a-tes"),
+        ("authorization", "Bearer"),
+        ("authorization", "Basic a-token-of-a-test"),
+        ("x-forwarded-host", TOKEN),
+    ];
+    for header in wrong {
+        assert_eq!(ask("/", &[header]).await.status(), 401, "{header:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_in_an_address_moves_into_a_cookie() {
+    let given = [
+        ("/?token=a-token-of-a-test", "/"),
+        ("/runs/a%2Fb?step=3&token=a-token-of-a-test&tab=state", "/runs/a%2Fb?step=3&tab=state"),
+        ("/?token=a-token-of-a-test&token=old", "/"),
+        ("http://box:8765//evil.example/?token=a-token-of-a-test", "/evil.example/"),
+    ];
+    for (path, place) in given {
+        // Also where the browser has the cookie: the address must not keep the token.
+        for headers in [&[][..], &[COOKIE]] {
+            let response = ask(path, headers).await;
+            assert_eq!(response.status(), 303, "{path}");
+            assert_eq!(response.headers()["location"], place);
+            let cookie = "board_7182361de7d9b817=a-token-of-a-test; HttpOnly; SameSite=Strict; Path=/";
+            assert_eq!(response.headers()["set-cookie"], cookie);
+            assert_eq!(response.headers()["cache-control"], "no-store");
+            assert_eq!(response.headers()["referrer-policy"], "no-referrer");
+        }
+    }
+    for path in ["/?token=wrong-token-of-test", "/?token", "/?token=", "/api/runs?token=a-token-of-a-test"] {
+        let response = ask(path, &[]).await;
+        assert_eq!(response.status(), 401, "{path}");
+        assert!(!text(response).await.contains("token-of"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_brings_the_token_means_this_board_by_any_name() {
+    let other = ("host", "other.example:8765");
+    assert_eq!(ask("/", &[other]).await.status(), 421);
+    assert_eq!(ask("/?token=wrong-token-of-test", &[other]).await.status(), 421);
+    assert_eq!(ask("/?token=a-token-of-a-test", &[other]).await.status(), 303);
+    assert_eq!(ask("/", &[other, COOKIE]).await.status(), 200);
+    // Another port of the machine is another site here, though not to the browser, which sends the cookie along.
+    assert_eq!(ask("/", &[COOKIE, ("origin", "http://box:3000")]).await.status(), 403);
+    assert_eq!(ask("/", &[COOKIE, ("sec-fetch-site", "same-site"), ("sec-fetch-mode", "no-cors")]).await.status(), 403);
+    assert_eq!(
+        ask("/", &[COOKIE, ("sec-fetch-site", "same-site"), ("sec-fetch-mode", "navigate")]).await.status(),
+        200
+    );
+}
+
+#[tokio::test]
+async fn a_request_names_one_host_and_has_no_body() {
+    for (headers, status) in [
+        (&[BOX, BOX][..], 400),
+        (&[BEARER, BOX, ("host", "localhost")], 400),
+        (&[BEARER, ("content-length", "5")], 400),
+        (&[BEARER, ("transfer-encoding", "chunked")], 400),
+        (&[BEARER, ("content-length", "0")], 200),
+    ] {
+        assert_eq!(ask("/", headers).await.status(), status, "{headers:?}");
+    }
+    let long = format!("/?q={}", "x".repeat(MAX_ADDRESS_BYTES));
+    assert_eq!(ask(&long, &[BEARER]).await.status(), 414);
+    // The form that names the address comes first, and the header must not name another.
+    assert_eq!(ask("http://evil.example/", &[]).await.status(), 421);
+    assert_eq!(ask("http://box/", &[("host", "evil.example")]).await.status(), 421);
+}
+
+#[tokio::test]
+async fn refusals_tell_strangers_no_directory() {
+    for headers in [&[("host", "evil.example")][..], &[("origin", "http://evil.example")], &[]] {
+        let response = ask("/", headers).await;
+        assert!([401, 403, 421].contains(&response.status().as_u16()));
+        let body = text(response).await;
+        assert!(!body.contains(&std::env::temp_dir().display().to_string()), "{body}");
+    }
+    assert!(text(ask("/nothing", &[BEARER]).await).await.contains(&std::env::temp_dir().display().to_string()));
+}

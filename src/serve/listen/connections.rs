@@ -1,0 +1,121 @@
+//! Which connections are taken, and what may each cost? Bounded in number, in the bytes of a head and in time.
+//!
+//! Knows nothing of what is asked; hands each request to the router. A connection that is refused or broken never ends
+//! the server.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::serve::listen::patience::Patient;
+
+/// What a connection may cost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// So many are open at a time; later ones wait in the system's queue.
+    pub(crate) connections: u32,
+    /// So long a request's head may take, and so long a connection may stay without one.
+    pub(crate) head: Duration,
+    /// A reader that takes nothing for so long is dropped.
+    pub(crate) stalled: Duration,
+}
+
+/// More bytes before a request's body are refused (431). The same bound holds for bytes that wait to be sent.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+/// After the system refused a connection, most likely for want of descriptors, others first get time to end.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Four browsers of 500 tabs each. At the most bytes a head may have, they hold 128 MiB.
+const MAX_CONNECTIONS: u32 = 2_048;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { connections: affordable(), head: Duration::from_secs(10), stalled: Duration::from_secs(60) }
+    }
+}
+
+/// How many connections the process may hold and still open as many files.
+#[cfg(unix)]
+fn affordable() -> u32 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    // The lower limit is a default for programs that use `select`; this one does not.
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok();
+    let files = if raised { maximum } else { current };
+    files.map_or(MAX_CONNECTIONS, |files| u32::try_from(files / 2).unwrap_or(u32::MAX).clamp(1, MAX_CONNECTIONS))
+}
+
+#[cfg(not(unix))]
+fn affordable() -> u32 {
+    MAX_CONNECTIONS
+}
+
+/// Takes connections until `stopping` turns true, and ends once the open ones have ended.
+pub(crate) async fn accept(listener: TcpListener, app: Router, limits: Limits, stopping: watch::Receiver<bool>) {
+    let places = Arc::new(Semaphore::new(limits.connections as usize));
+    let mut stop = stopping.clone();
+    loop {
+        let taken = tokio::select! {
+            taken = next(&listener, &places) => taken,
+            // An error says that nobody can ask to stop any more, which comes to the same.
+            _ = stop.wait_for(|stop| *stop) => break,
+        };
+        match taken {
+            Ok((stream, place)) => {
+                tokio::spawn(connection(stream, app.clone(), limits, stopping.clone(), place));
+            }
+            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be taken");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    // Each connection gives back its place when it ends. The semaphore is never closed.
+    let _ = places.acquire_many(limits.connections).await;
+}
+
+/// The next connection, once there is a place for it.
+async fn next(listener: &TcpListener, places: &Arc<Semaphore>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, place))
+}
+
+/// Whether only the one connection is lost, which went away before it was taken.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+async fn connection(
+    stream: TcpStream,
+    app: Router,
+    limits: Limits,
+    mut stopping: watch::Receiver<bool>,
+    _place: OwnedSemaphorePermit,
+) {
+    // Small answers to one reader: waiting to fill a packet only adds delay.
+    let _ = stream.set_nodelay(true);
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(MAX_HEAD_BYTES);
+    let io = TokioIo::new(Patient::new(stream, limits.stalled));
+    let served = http.serve_connection(io, TowerToHyperService::new(app));
+    tokio::pin!(served);
+    tokio::select! {
+        // How a connection ends is the other side's affair.
+        _ = served.as_mut() => return,
+        _ = stopping.wait_for(|stop| *stop) => served.as_mut().graceful_shutdown(),
+    }
+    let _ = served.await;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::body::{Body, Bytes};
+use axum::routing::get;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::serve::listen::connections::*;
+
+/// Generous: what is waited for comes long before.
+const DEADLINE: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_millis(100);
+const HELLO: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// A server of `app` with `limits`.
+struct Server {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    async fn start(app: Router, limits: Limits) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopping) = watch::channel(false);
+        let task = tokio::spawn(accept(listener, app, limits, stopping));
+        Self { address, stop, task }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// The whole answer to a request of its own.
+    async fn answers(&self) -> bool {
+        let mut stream = self.connect().await;
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
+        rest(&mut stream).await.ends_with("hello")
+    }
+}
+
+/// Everything until the other side ends the connection.
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut text = Vec::new();
+    match timeout(DEADLINE, stream.read_to_end(&mut text)).await.expect("the connection ends") {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+    }
+    String::from_utf8(text).unwrap()
+}
+
+fn hello() -> Router {
+    Router::new().route("/", get(|| async { "hello" }))
+}
+
+fn limits() -> Limits {
+    Limits { connections: 100, head: DEADLINE * 2, stalled: DEADLINE * 2 }
+}
+
+#[tokio::test]
+async fn whoever_sends_no_whole_head_in_time_is_dropped() {
+    let server = Server::start(hello(), Limits { head: SOON, ..limits() }).await;
+    // Nothing at all; half a head; a request that was answered, and then nothing.
+    for (sent, answer) in
+        [(&b""[..], ""), (b"GET / HT", ""), (b"GET / HTTP/1.1\r\nHost: a\r\nX: y", ""), (HELLO, "hello")]
+    {
+        let mut stream = server.connect().await;
+        stream.write_all(sent).await.unwrap();
+        let said = rest(&mut stream).await;
+        assert!(said.contains(answer) && said.matches("200 OK").count() == usize::from(!answer.is_empty()), "{said}");
+    }
+    // A byte now and then does not buy time.
+    let (mut read, mut write) = server.connect().await.into_split();
+    let drip = tokio::spawn(async move {
+        while write.write_all(b"X").await.is_ok() {
+            tokio::time::sleep(SOON / 20).await;
+        }
+    });
+    let mut text = Vec::new();
+    let ended = timeout(DEADLINE, read.read_to_end(&mut text)).await.expect("the connection ends");
+    assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
+    timeout(DEADLINE, drip).await.expect("the other side is told").unwrap();
+    assert!(server.answers().await);
+}
+
+#[tokio::test]
+async fn whoever_takes_nothing_is_dropped_and_holds_little_meanwhile() {
+    let (given, mut bodies) = mpsc::channel(1);
+    let endless = get(move || async move {
+        let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(1);
+        given.send(sender).await.unwrap();
+        Body::from_stream(ReceiverStream::new(receiver))
+    });
+    let server = Server::start(hello().route("/endless", endless), Limits { stalled: SOON, ..limits() }).await;
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    let body = timeout(DEADLINE, bodies.recv()).await.expect("it is asked for").unwrap();
+    // The body never ends by itself; it ends because nobody takes it.
+    let piece = Bytes::from(vec![b'x'; 64 << 10]);
+    let mut pieces = 0;
+    while timeout(DEADLINE, body.send(Ok(piece.clone()))).await.expect("the reader is given up").is_ok() {
+        pieces += 1;
+        assert!(pieces < 1_000, "what nobody takes is kept");
+    }
+    assert!(pieces > 0);
+    drop(stream);
+    assert!(server.answers().await);
+}
+
+#[tokio::test]
+async fn only_so_many_are_open_and_the_others_wait() {
+    let (open, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (opened, highest) = (Arc::clone(&open), Arc::clone(&most));
+    let app = Router::new().route(
+        "/",
+        get(move || async move {
+            highest.fetch_max(opened.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            // Long enough for others to come in, were they let in.
+            tokio::time::sleep(SOON / 10).await;
+            opened.fetch_sub(1, Ordering::SeqCst);
+            "hello"
+        }),
+    );
+    let server = Arc::new(Server::start(app, Limits { connections: 2, head: SOON, ..limits() }).await);
+    // Two that say nothing take the places until their time is over.
+    let silent = [server.connect().await, server.connect().await];
+    let ask = |_| {
+        let server = Arc::clone(&server);
+        tokio::spawn(async move { server.answers().await })
+    };
+    let asked: Vec<_> = (0..20).map(ask).collect();
+    for answer in asked {
+        assert!(timeout(DEADLINE, answer).await.expect("it is its turn").unwrap());
+    }
+    assert!((1..=2).contains(&most.load(Ordering::SeqCst)));
+    drop(silent);
+}
+
+#[tokio::test]
+async fn a_head_is_bounded_and_bytes_that_are_no_request_end_one_connection() {
+    let server = Server::start(hello(), limits()).await;
+    let long = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(2 * MAX_HEAD_BYTES));
+    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(1_000));
+    let endless = format!("GET / HTTP/1.1\r\nX: {}", "y".repeat(2 * MAX_HEAD_BYTES));
+    for request in [long, many, endless] {
+        let mut stream = server.connect().await;
+        // It may be refused before it is sent to its end.
+        let _ = stream.write_all(request.as_bytes()).await;
+        let said = rest(&mut stream).await;
+        assert!(said.is_empty() || said.starts_with("HTTP/1.1 431"), "{said}");
+    }
+    for request in [
+        &b"\x16\x03\x01\x02\x00\x01"[..],
+        b"\0\0\0\0",
+        b"hello\r\n\r\n",
+        b"GET /\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ] {
+        let mut stream = server.connect().await;
+        stream.write_all(request).await.unwrap();
+        let said = rest(&mut stream).await;
+        assert!(!said.contains("hello") && !said.contains("200 OK"), "{request:?}: {said}");
+    }
+    assert!(server.answers().await);
+}
+
+#[tokio::test]
+async fn idle_connections_do_not_keep_the_server() {
+    let server = Server::start(hello(), limits()).await;
+    let mut asked = server.connect().await;
+    asked.write_all(HELLO).await.unwrap();
+    let mut first = [0; 8];
+    asked.read_exact(&mut first).await.unwrap();
+    let mut silent = server.connect().await;
+    server.stop.send(true).unwrap();
+    timeout(DEADLINE, server.task).await.expect("the server ends").unwrap();
+    rest(&mut asked).await;
+    rest(&mut silent).await;
+    assert!(TcpStream::connect(server.address).await.is_err());
+}

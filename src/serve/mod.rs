@@ -1,0 +1,91 @@
+//! How is it served? Routes, admission, connections, streams and static files.
+//!
+//! Nothing here changes anything: there are GET routes only. What the answers hold is made in `page`.
+
+mod events;
+mod guard;
+mod listen;
+mod statics;
+mod token;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::get;
+use tower_http::compression::CompressionLayer;
+
+pub use crate::serve::listen::{Address, Ready, asked_to_stop, serve};
+pub use crate::serve::token::Token;
+
+pub use crate::page::app::AppState;
+use crate::page::{api, compare, error, export, replay, run, runs, scores, search, sweep, whatif};
+
+/// The board as a router, to serve or to nest; every request must bring `token` where there is one.
+pub fn router(state: AppState, token: Option<Token>) -> Router {
+    let gate = token.map(|token| Arc::new(guard::Gate::new(token)));
+    let admission = guard::Admission { state: state.clone(), gate };
+    let pages = Router::new()
+        .route("/", get(runs::handler::runs))
+        .route("/live/runs", get(runs::handler::runs_pulse))
+        .route("/compare", get(compare::handler::page))
+        .route("/compare/replay", get(compare::handler::lockstep))
+        .route("/live/compare", get(compare::handler::part))
+        .route("/whatif", get(sweep::handler::page))
+        .route("/live/whatif", get(sweep::handler::part))
+        .route("/search", get(search::handler::page))
+        .route("/live/search", get(search::handler::part))
+        .route("/scores", get(scores::handler::several))
+        .route("/runs/{key}", get(run::handler::page))
+        .route("/runs/{key}/", get(run::handler::page))
+        .route("/runs/{key}/live", get(run::handler::pulse))
+        .route("/runs/{key}/whatif", get(whatif::handler::page))
+        .route("/runs/{key}/whatif/live", get(whatif::handler::pulse))
+        .route("/runs/{key}/replay", get(replay::handler::page))
+        .route("/runs/{key}/replay/part", get(replay::handler::part))
+        .route("/runs/{key}/replay/live", get(replay::handler::pulse))
+        .route("/runs/{key}/scores", get(scores::handler::page))
+        .route("/runs/{key}/scores/live", get(scores::handler::pulse))
+        .route("/runs/{key}/scores.csv", get(scores::handler::csv))
+        .route("/runs/{key}/export.html", get(export::handler::page))
+        .route("/runs/{key}/steps/{n}", get(run::handler::step))
+        .route("/runs/{key}/steps/{n}/part", get(run::handler::step_part))
+        .route("/runs/{key}/steps/{n}/value", get(run::handler::step_value))
+        .route("/runs/{key}/steps/{n}/raw", get(run::handler::step_raw))
+        .route("/runs/{key}/steps/{n}/assets/{asset}", get(run::handler::asset))
+        .route("/runs/{key}/events/{n}/value", get(run::handler::event_value))
+        .route("/runs/{key}/events/{n}/raw", get(run::handler::event_raw))
+        .route("/runs/{key}/manifest/value", get(run::handler::manifest_value))
+        .route("/runs/{key}/manifest/raw", get(run::handler::manifest_raw))
+        .fallback(runs::handler::not_found);
+    let api = Router::new()
+        .route("/runs", get(api::runs))
+        .route("/compare", get(compare::handler::api))
+        .route("/whatif", get(sweep::handler::json))
+        .route("/search", get(search::handler::json))
+        .route("/runs/{key}", get(api::run))
+        .route("/runs/{key}/steps", get(api::steps))
+        .route("/runs/{key}/steps/{n}", get(api::step))
+        .route("/runs/{key}/scores", get(api::scores))
+        .route("/runs/{key}/state/{n}", get(api::state))
+        .route("/runs/{key}/why", get(api::why))
+        .route("/runs/{key}/whatif", get(whatif::handler::api))
+        .route("/runs/{key}/raw", get(api::raw))
+        .fallback(api::not_found);
+    Router::new()
+        .nest("/api", api)
+        .route("/healthz", get(api::healthz))
+        .route("/events", get(events::library))
+        .route("/runs/{key}/events", get(events::run))
+        .route("/static/{version}/{*name}", get(statics::file))
+        .merge(pages)
+        // Innermost, so that the answer to a panic has the headers of every answer.
+        .layer(tower_http::catch_panic::CatchPanicLayer::custom(error::panicked))
+        .layer(CompressionLayer::new())
+        .layer(from_fn(guard::headers))
+        .layer(from_fn_with_state(admission, guard::admit))
+        .with_state(state)
+}
+
+#[cfg(test)]
+mod tests;

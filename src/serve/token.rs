@@ -1,0 +1,102 @@
+//! Who holds the key? A secret that is asked for where others can reach the board.
+//!
+//! Knows no requests. The secret is compared in constant time and printed only where somebody asks for it by name.
+
+use std::fmt::{self, Write as _};
+
+use subtle::ConstantTimeEq as _;
+
+use crate::{Error, Kind, Result};
+
+/// Shorter ones can be guessed by trying.
+const MIN_CHARS: usize = 16;
+/// As many as a made one has.
+const MADE_BYTES: usize = 16;
+
+/// The secret of a board.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl Token {
+    /// Takes a secret that a person chose.
+    ///
+    /// # Errors
+    /// It is short enough to be guessed, or does not stand in an address as it is. The error does not repeat it.
+    pub fn new(text: &str) -> Result<Self> {
+        let wrong = |why: String| Err(Error::new(Kind::Usage, why));
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || "-._~".contains(letter);
+        match text.chars().count() {
+            chars if chars < MIN_CHARS => {
+                wrong(format!("the token has {chars} characters, and fewer than {MIN_CHARS} can be guessed by trying"))
+            }
+            _ if !text.chars().all(plain) => {
+                wrong("the token stands in an address and in a cookie: it takes letters, digits and - . _ ~".to_owned())
+            }
+            _ => Ok(Self(text.to_owned())),
+        }
+    }
+
+    /// Makes one of 128 random bits.
+    ///
+    /// # Errors
+    /// The system gives no random numbers.
+    pub fn random() -> Result<Self> {
+        let mut bytes = [0; MADE_BYTES];
+        getrandom::fill(&mut bytes)
+            .map_err(|error| Error::new(Kind::Unreadable, format!("the system gives no random numbers: {error}")))?;
+        let mut text = String::new();
+        for byte in bytes {
+            // Writing into a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        Ok(Self(text))
+    }
+
+    /// Whether `given` is the secret; takes as long for a near miss as for a far one of the same length.
+    pub fn is(&self, given: &str) -> bool {
+        self.0.as_bytes().ct_eq(given.as_bytes()).into()
+    }
+
+    /// The secret itself, to hand it to its owner.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Never shows the secret: values end up in logs.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::serve::token::*;
+
+    #[test]
+    fn a_made_token_is_long_new_and_only_itself() {
+        let (one, other) = (Token::random().unwrap(), Token::random().unwrap());
+        assert_eq!(one.reveal().len(), 32);
+        assert!(one.is(one.reveal()) && !one.is(other.reveal()), "{} {}", one.reveal(), other.reveal());
+        for wrong in
+            ["", &one.reveal()[..31], &format!("{}0", one.reveal()), &one.reveal().to_uppercase().replace('0', "g")]
+        {
+            assert!(!one.is(wrong), "{wrong}");
+        }
+        assert!(Token::new(one.reveal()).is_ok());
+        assert_eq!(format!("{one:?}"), "Token(..)");
+    }
+
+    #[test]
+    fn a_chosen_token_is_long_and_plain_and_not_repeated_in_the_error() {
+        for wrong in
+            ["", "short-secret", "fifteen-letters", "sixteen letters!", "secret;Path=/evil", "geheimnis-geheimnis-ä"]
+        {
+            let error = Token::new(wrong).unwrap_err();
+            assert_eq!(error.kind(), Kind::Usage);
+            assert!(wrong.is_empty() || !error.to_string().contains(wrong), "{error}");
+        }
+        assert!(Token::new("sixteen.letters~").is_ok());
+    }
+}
