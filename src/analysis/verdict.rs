@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::format::{self, count, counted, score};
 use super::life::{Basis, Life, Liveness, stalled_after};
 use crate::model::index::{Group, Segment};
-use crate::model::{Certainty, CriticAction, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict};
+use crate::model::{
+    Certainty, CriticAction, EventKind, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict,
+};
 
 mod mark;
 mod recorded;
@@ -383,10 +385,9 @@ impl<'a> Facts<'a> {
 
     fn doing(&self, group: &Group) -> String {
         let newest = group.end.checked_sub(1).and_then(|at| self.index.events().get(at));
-        let (phase, stage) =
-            newest.map_or(("", ""), |event| (self.index.name(event.phase), self.index.name(event.stage)));
-        match (phase, stage) {
-            ("DECIDE", "decision_ready") | ("ACT", "start") => match group.decision.as_deref() {
+        let (phase, kind) = newest.map_or_else(Default::default, |event| (self.index.name(event.phase), event.kind));
+        match phase {
+            _ if matches!(kind, EventKind::Decided | EventKind::Acting) => match group.decision.as_deref() {
                 // Without a call in it, a decision reads as its mode.
                 Some("final") => "giving its answer".to_owned(),
                 Some("wait") => "waiting".to_owned(),
@@ -394,14 +395,14 @@ impl<'a> Facts<'a> {
                 Some(call) => format!("waiting for {}", call.split('(').next().unwrap_or(call)),
                 None => "waiting for a tool".to_owned(),
             },
-            ("HANDOFF_START", _) => "handing over to another agent".to_owned(),
-            ("DECIDE" | "OBSERVE", _) => "thinking".to_owned(),
-            ("ACT" | "REDUCE", _) => "updating state".to_owned(),
-            ("CRITIC", _) => "asking critics".to_owned(),
-            ("CHECK_STOP", _) => "checking rules".to_owned(),
-            ("COMPACT", _) => "shortening the conversation".to_owned(),
-            ("RECOVER" | "DECIDE_ERROR" | "ACT_ERROR" | "REDUCE_ERROR", _) => "recovering from an error".to_owned(),
-            (phase, _) => phase.to_lowercase().replace('_', " "),
+            "HANDOFF_START" => "handing over to another agent".to_owned(),
+            "DECIDE" | "OBSERVE" => "thinking".to_owned(),
+            "ACT" | "REDUCE" => "updating state".to_owned(),
+            "CRITIC" => "asking critics".to_owned(),
+            "CHECK_STOP" => "checking rules".to_owned(),
+            "COMPACT" => "shortening the conversation".to_owned(),
+            "RECOVER" | "DECIDE_ERROR" | "ACT_ERROR" | "REDUCE_ERROR" => "recovering from an error".to_owned(),
+            phase => phase.to_lowercase().replace('_', " "),
         }
     }
 

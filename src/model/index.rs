@@ -9,7 +9,7 @@ mod join;
 use std::collections::BTreeMap;
 
 use super::event::{EndNote, InitNote, StopNote};
-use super::{EventHead, EventNote, Issue, Issues, ManifestState, Names, StepHead, Symbol};
+use super::{EventHead, EventNote, Format, Issue, Issues, ManifestState, Names, StepHead, Symbol};
 use join::{Ids, Laps};
 
 /// Everything new since the last look at a run's files.
@@ -175,6 +175,11 @@ impl Index {
     /// The newest run in this directory.
     pub fn segment(&self) -> Option<&Segment> {
         self.segments.last()
+    }
+
+    /// How the run is written, where its manifest tells.
+    pub fn format(&self) -> &'static Format {
+        self.manifest.get().map_or(&Format::UNKNOWN, |manifest| manifest.format)
     }
 
     /// The manifest as last read.

@@ -8,7 +8,7 @@ use crate::analysis::summary::summary;
 use crate::analysis::verdict::Mark;
 use crate::model::index::FileState;
 use crate::model::manifest::ManifestState;
-use crate::model::{Delta, EventHead, EventNote, Index, Manifest, Names, RunKey, StepHead};
+use crate::model::{Delta, EventHead, EventKind, EventNote, Index, Manifest, Names, RunKey};
 
 fn shared(runs: Vec<Summary>) -> Vec<Arc<Summary>> {
     runs.into_iter().map(Arc::new).collect()
@@ -264,12 +264,18 @@ fn index() -> Index {
         r#"{"step_id": 1, "decision": {"mode": "final", "final_answer": "done"}, "action_results": [{"status": "error", "error": "no such file"}]}"#,
     ];
     for line in lines {
-        delta.steps.push(StepHead::read(line.as_bytes(), &mut names).0);
+        delta.steps.push(crate::format::step_head(line.as_bytes(), &mut names).0);
     }
     for (step, second) in [(0, 0), (0, 3), (1, 4), (1, 100)] {
         let phase = names.intern("DECIDE");
-        let head =
-            EventHead { phase, step_id: Some(step), ts: Some(second * 1_000_000), ok: true, ..EventHead::default() };
+        let head = EventHead {
+            phase,
+            kind: EventKind::Deciding,
+            step_id: Some(step),
+            ts: Some(second * 1_000_000),
+            ok: true,
+            ..EventHead::default()
+        };
         delta.events.push((head, (second == 100).then(|| EventNote::Error("disk full".into()))));
     }
     delta.names = names.since(0).to_vec();

@@ -5,8 +5,7 @@
 use crate::analysis::format::{self, count};
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{self, LimitFrom};
-use crate::model::manifest::Layout;
-use crate::model::{Index, Lines, Op, Reading, StopVerdict};
+use crate::model::{Can, Index, Lines, Op, Reading, StopVerdict};
 use crate::stop;
 
 mod inferred;
@@ -138,9 +137,8 @@ impl Rule {
 
 /// The rules of a run, the one that ended it first.
 pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<Rule> {
-    let layout = index.manifest().get().map(|manifest| manifest.layout);
-    let ours = layout == Some(Layout::Board) || verdict::recorded(index).is_some();
-    let mut rules = if ours { recorded::rules(index, lines) } else { inferred::rules(summary, index) };
+    let recorded = index.format().can.limits == Can::Yes || verdict::recorded(index).is_some();
+    let mut rules = if recorded { recorded::rules(index, lines) } else { inferred::rules(summary, index) };
     sort(&mut rules);
     rules
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::analysis::life::Outside;
 use crate::analysis::summary::summary;
-use crate::model::{Delta, EventHead, Manifest, ManifestState, Names, RunKey, Span, StepHead as Head};
+use crate::model::{Delta, Manifest, ManifestState, Names, RunKey, Span, StepHead as Head};
 use crate::page::json::*;
 
 const STEPS: [&str; 4] = [
@@ -30,12 +30,12 @@ fn index() -> Index {
     let mut offset = 0;
     for (at, line) in STEPS.iter().enumerate() {
         let span = Span { offset, len: line.len() as u64 };
-        let (head, _) = Head::read(line.as_bytes(), &mut names);
+        let (head, _) = crate::format::step_head(line.as_bytes(), &mut names);
         delta.steps.push(Head { span, line: at as u64 + 1, ..head });
         offset += line.len() as u64 + 1;
     }
     for line in EVENTS {
-        let (head, note, _) = EventHead::read(line.as_bytes(), &mut names);
+        let (head, note, _) = crate::format::event_head(line.as_bytes(), &mut names);
         delta.events.push((head, note));
     }
     let manifest = Manifest { stop_reason: Some("final".into()), ..Manifest::default() };

@@ -140,7 +140,7 @@ fn write_row<'t>(out: &mut dyn Write, fields: impl Iterator<Item = &'t str>) -> 
 
 #[cfg(test)]
 mod tests {
-    use crate::model::{Delta, Names, StepHead};
+    use crate::model::{Delta, Names};
     use crate::page::scores::csv::*;
 
     /// The table of a run with these critics' outputs, one list for each step.
@@ -148,7 +148,7 @@ mod tests {
         let mut names = Names::default();
         let lines: Vec<String> =
             steps.iter().map(|outputs| format!(r#"{{"step_id": 0, "critic_outputs": [{outputs}]}}"#)).collect();
-        let heads = lines.iter().map(|line| StepHead::read(line.as_bytes(), &mut names).0).collect();
+        let heads = lines.iter().map(|line| crate::format::step_head(line.as_bytes(), &mut names).0).collect();
         let mut index = Index::default();
         index.apply(Delta { steps: heads, names: names.since(0).to_vec(), ..Delta::default() });
         let line = |n: usize| lines.get(n).map(|line| line.as_bytes().to_vec());
