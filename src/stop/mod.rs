@@ -352,17 +352,20 @@ impl<S> Hearing<'_, S> {
 
     fn close(mut self) -> (Ruling, Vec<OpaqueAnswer>) {
         let mut hits = self.hits.into_iter();
-        self.ruling.verdict = hits.next().map(|Hit { criterion, source, code, reading, from }| StopVerdict {
-            criterion,
-            gate: Some(self.gate),
-            step: self.stats.last_step,
-            stop_reason: code.stop_reason(&source).to_owned(),
-            outcome: code.outcome(&source),
-            limit_from: from.filter(|_| matches!(source, Source::Budget | Source::Policy)),
-            source,
-            code,
-            reading,
-            also: hits.map(|hit| hit.criterion).collect(),
+        self.ruling.verdict = hits.next().map(|Hit { criterion, source, code, reading, from }| {
+            let (outcome, stop_reason) = rules::ending(&code, &source);
+            StopVerdict {
+                criterion,
+                gate: Some(self.gate),
+                step: self.stats.last_step,
+                stop_reason: stop_reason.to_owned(),
+                outcome,
+                limit_from: from.filter(|_| matches!(source, Source::Budget | Source::Policy)),
+                source,
+                code,
+                reading,
+                also: hits.map(|hit| hit.criterion).collect(),
+            }
         });
         (self.ruling, self.answers)
     }

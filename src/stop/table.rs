@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::rules::{RULES, StopSpec};
+use super::rules::{RULES, StopSpec, ending};
 use crate::model::{Code, Gate, Source};
 
 /// The table of all built-in rules as markdown: how each is written, where it is asked, when it is true, what it means.
@@ -22,7 +22,8 @@ pub fn rules_table() -> String {
             _ => {
                 let gates = spec.compile(None).map(|rule| rule.gates()).unwrap_or_default();
                 let gates: Vec<_> = gates.iter().map(Gate::as_str).collect();
-                (gates.join(", "), code.outcome(&source).as_str(), code.stop_reason(&source))
+                let (outcome, reason) = ending(&code, &source);
+                (gates.join(", "), outcome.as_str(), reason)
             }
         };
         let short = if is_group { row.name } else { row.example };

@@ -148,7 +148,7 @@ impl Dial {
             Counts::Steps => runs.map(|run| run.steps_now as f64).collect(),
             Counts::Tokens => runs.filter_map(|run| run.tokens).map(|tokens| tokens as f64).collect(),
             Counts::Time => runs.filter_map(|run| run.duration_ms).map(|ms| (ms / 1000.0).ceil()).collect(),
-            Counts::Other => {
+            Counts::Cost | Counts::Other => {
                 let (from, to, points) = self.scale.usual;
                 return self.spread(from, to, points).collect();
             }

@@ -110,6 +110,7 @@ impl Rule {
         match &*self.reading.unit {
             "ms" => format::millis(value),
             "score" => format::score(value),
+            "usd" => format!("${value}"),
             _ if value < 0.0 || value.fract() != 0.0 => value.to_string(),
             "" => count(value as u64),
             _ if short => count(value as u64),

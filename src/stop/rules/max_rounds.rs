@@ -20,6 +20,7 @@ impl MaxRounds {
         off: Some("max_rounds=0"),
         unit: "rounds",
         counts: Counts::Steps,
+        headline: Some("Round limit reached"),
         field: Some(Field::new(FieldGroup::Limits, Input::Number)),
         scale: Some(Scale::whole("decisions", |value, _| MaxRounds { rounds: value as u64 }.into())),
         parse: |args| Ok(MaxRounds { rounds: args.number()? }.into()),

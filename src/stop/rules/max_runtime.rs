@@ -20,6 +20,7 @@ impl MaxRuntime {
         off: Some("max_runtime=0"),
         unit: "ms",
         counts: Counts::Time,
+        headline: Some("Time limit reached"),
         field: Some(Field { unit: "s", ..Field::new(FieldGroup::Limits, Input::Number) }),
         scale: Some(Scale::whole("seconds at a step's end", |value, _| MaxRuntime { seconds: value as u64 }.into())),
         parse: |args| Ok(MaxRuntime { seconds: args.number()? }.into()),

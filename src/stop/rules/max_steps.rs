@@ -22,6 +22,7 @@ impl MaxSteps {
         off: Some("max_steps=0"),
         unit: "steps",
         counts: Counts::Steps,
+        headline: Some("Step limit reached"),
         field: Some(Field::new(FieldGroup::Limits, Input::Number)),
         scale: Some(Scale::whole("completed steps", |value, _| MaxSteps { steps: value as u64 }.into())),
         parse: |args| Ok(MaxSteps { steps: args.number()? }.into()),

@@ -1,5 +1,7 @@
 //! What does a limit measure? The comparisons that a rule and the budget share, each under its own code.
 
+use serde_json::Number;
+
 use crate::model::{Code, Evidence, Op, Reading};
 use crate::stop::check::Check;
 use crate::stop::stats::Stats;
@@ -25,6 +27,28 @@ pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) ->
     let slowest = stats.slowest.map(|(step, took_ms)| Evidence::Slow { step, took_ms });
     let detail = format!("{elapsed} ms {} {limit_ms}", op.as_str());
     Check::Stop { code: Code::from(code), reading: reading.detail(detail).evidence(slowest) }
+}
+
+/// A limit on what completed steps cost. What is known may be enough to stop; what is missing leaves a pass uncertain.
+pub(super) fn cost(code: &str, stats: &Stats, op: Op, limit_usd: f64) -> Check {
+    // Without the noise of adding fractions.
+    let spent = (stats.cost_usd * 1e9).round() / 1e9;
+    let reading = Reading {
+        measured: Number::from_f64(spent),
+        limit: Number::from_f64(limit_usd),
+        op: Some(op),
+        unit: "usd".into(),
+        ..Reading::default()
+    };
+    let holds = if op == Op::Above { spent > limit_usd } else { spent >= limit_usd };
+    match holds {
+        true => {
+            let detail = format!("${spent} {} ${limit_usd}", op.as_str());
+            Check::Stop { code: Code::from(code), reading: reading.detail(detail) }
+        }
+        false if stats.cost_missing > 0 => Check::Unknown("the cost of every step".into()),
+        false => Check::Pass(reading),
+    }
 }
 
 /// A limit on tokens. What is known may be enough to stop; what is missing leaves a pass uncertain.

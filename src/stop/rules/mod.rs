@@ -31,7 +31,7 @@ use super::facts::{GateSet, StepFacts};
 use super::record::RuleEntry;
 use super::spec::{Args, SpecError};
 use super::stats::Stats;
-use crate::model::{Code, Evidence, Gate, Op, Reading};
+use crate::model::{Code, Evidence, Gate, Op, Outcome, Reading, Source};
 
 /// Declares the rules, each by its type in its module: the enum of all of them, and the table of their rows.
 macro_rules! rules {
@@ -105,6 +105,12 @@ pub(crate) fn row(name: &str) -> Option<&'static Row> {
     RULES.iter().copied().find(|row| row.name == name)
 }
 
+/// How a run ends under a code, and the reason older viewers read.
+pub(super) fn ending(code: &Code, source: &Source) -> (Outcome, &'static str) {
+    let known = row(code.as_str()).and_then(|row| row.ending);
+    known.unwrap_or_else(|| (code.outcome(source), code.stop_reason(source)))
+}
+
 /// What is the same for all rules of a kind.
 #[derive(Debug)]
 pub(crate) struct Row {
@@ -126,6 +132,10 @@ pub(crate) struct Row {
     /// Of the numbers that are compared.
     pub unit: &'static str,
     pub counts: Counts,
+    /// How a run ends by it and the reason older viewers read, where the model does not know its code.
+    pub ending: Option<(Outcome, &'static str)>,
+    /// The start of the sentence about a run that it ended: `Step limit reached`.
+    pub headline: Option<&'static str>,
     /// Whether it accepts answers; all others end a run without one.
     pub accepts: bool,
     pub reads: Reads,
@@ -142,6 +152,7 @@ pub(crate) enum Counts {
     Steps,
     Tokens,
     Time,
+    Cost,
     /// No sum that grows with every step.
     Other,
 }
@@ -231,6 +242,8 @@ impl Row {
         off: None,
         unit: "",
         counts: Counts::Other,
+        ending: None,
+        headline: None,
         accepts: false,
         reads: Reads::Numbers,
         field: None,

@@ -20,6 +20,7 @@ impl Timeout {
         off: Some("timeout=0"),
         unit: "ms",
         counts: Counts::Time,
+        headline: Some("Timeout"),
         field: Some(Field { unit: "s", ..Field::new(FieldGroup::Limits, Input::Number) }),
         scale: Some(Scale::whole("seconds at a decision", |value, _| Timeout { seconds: value as u64 }.into())),
         parse: |args| Ok(Timeout { seconds: args.number()? }.into()),

@@ -20,6 +20,7 @@ impl TokenBudget {
         off: Some("token_budget=0"),
         unit: "tokens",
         counts: Counts::Tokens,
+        headline: Some("Token limit passed"),
         field: Some(Field::new(FieldGroup::Limits, Input::Number)),
         scale: Some(Scale {
             example: "1000..20000/20",
