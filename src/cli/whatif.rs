@@ -218,3 +218,14 @@ fn cells(run: &Opened, answer: &Answer) -> [String; 7] {
         lost.to_owned(),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_lists_every_rule() {
+        let help = rules_help();
+        assert!(RULES.iter().all(|row| help.contains(row.usage) && help.contains(row.when)), "{help}");
+    }
+}

@@ -163,3 +163,34 @@ fn a_rule_is_shown_as_it_can_be_typed() {
         assert!(serde_json::to_string(&spec).expect("JSON").contains(spec.name()), "{text}");
     }
 }
+
+#[test]
+fn every_row_is_whole() {
+    for row in RULES {
+        let name = row.name;
+        let spec: StopSpec = row.example.parse().expect("the example is a rule");
+        assert_eq!(spec.name(), name);
+        assert_eq!(spec.to_string().parse(), Ok(spec.clone()), "{name} is read as it is shown");
+        let json = serde_json::to_string(&spec).expect("it can be written");
+        assert_eq!(json.parse(), Ok(spec.clone()), "{name} has a form in JSON");
+        assert!(!row.label.is_empty() && !row.when.is_empty() && row.usage.contains(name), "{name}");
+        assert_eq!(super::super::row(name).map(|row| row.label), Some(row.label), "{name} is the only one of its name");
+        assert!(row.correction.is_none_or(|rule| rule.parse::<StopSpec>().is_ok()), "{name}");
+        assert!(spec.validate(None).is_ok(), "{name}");
+        assert_eq!(row.accepts, spec.is_completion(), "{name}");
+        if let Some(off) = row.off {
+            let off: StopSpec = off.parse().expect("it is a rule");
+            let set = StopSet::<()>::builder().rule(off).build().expect("sound");
+            let check = &set.survey(&Stats::default(), &StepFacts::unknown(0))[0].check;
+            assert!(matches!(check, Check::Off(_)), "{name}: {check:?}");
+        }
+        if let Some(scale) = &row.scale {
+            assert!(!row.unit.is_empty() && row.field.is_some(), "a number that can be varied has a unit: {name}");
+            let critic = Critic { name: "tests".into(), steps: 1 };
+            let (from, to, points) = scale.usual;
+            assert!(from < to && points > 1 && scale.least.is_none_or(|least| from >= least), "{name}");
+            let (first, last) = ((scale.at)(from, &critic), (scale.at)(to, &critic));
+            assert!(first.name() == name && first != last && first.validate(None).is_ok(), "{name}");
+        }
+    }
+}

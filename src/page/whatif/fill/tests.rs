@@ -13,6 +13,7 @@ use crate::model::RunKey;
 use crate::page::tests::{Tag, tags};
 use crate::page::whatif::fill::*;
 use crate::page::whatif::{Field, RuleRow, RulesAnswer};
+use crate::stop::{Input, RULES};
 
 struct Run {
     files: Files,
@@ -213,4 +214,18 @@ fn a_run_whose_lines_are_missing_is_not_said_to_have_no_steps() {
         "{:#?}",
         rows(&body.answer)
     );
+}
+
+#[test]
+fn every_rule_with_a_field_has_one() {
+    let body = Run::of("sample_runs/fix_bug").ask(None);
+    let fields = fields(&body);
+    for row in RULES {
+        let Some(field) = row.field.filter(|field| field.input != Input::Score) else { continue };
+        let shown: Vec<_> = fields.iter().filter(|shown| shown.name == row.name).collect();
+        let [shown] = *shown else { panic!("{}: {} fields", row.name, shown.len()) };
+        assert_eq!((shown.label.as_str(), shown.kind, shown.unit), (row.label, field.input, field.unit));
+    }
+    let critics = fields.iter().filter(|field| field.kind == Input::Score || field.row.is_some());
+    assert!(critics.count() > 0, "the critics of the run have fields");
 }
