@@ -219,6 +219,7 @@ fn help_of_every_command() {
       max_steps=N                        completed steps >= steps
       max_rounds=N                       decisions >= rounds
       token_budget=N                     tokens sent and received > max_total
+      max_cost=USD                       dollars that completed steps cost >= usd
       max_runtime=SECONDS                time at the step's end >= seconds
       timeout=SECONDS                    time at the decision > seconds
       stagnation=N                       steps in a row that changed nothing >= steps

@@ -11,6 +11,7 @@ mod final_result;
 mod group;
 mod keyword;
 mod loop_detection;
+mod max_cost;
 mod max_rounds;
 mod max_runtime;
 mod max_steps;
@@ -85,6 +86,7 @@ rules! {
     max_steps::MaxSteps,
     max_rounds::MaxRounds,
     token_budget::TokenBudget,
+    max_cost::MaxCost,
     max_runtime::MaxRuntime,
     timeout::Timeout,
     stagnation::Stagnation,
