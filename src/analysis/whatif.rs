@@ -157,7 +157,7 @@ impl Question {
             }
         }
         let answer = |((spec, off), first): ((&StopSpec, &Option<String>), Option<&FirstStop>)| {
-            Some(RuleResult { off: off.clone(), ..told(Some(spec), first?, &firsts, record, ended_well) })
+            Some(RuleResult { off: off.clone(), ..rule_result(Some(spec), first?, &firsts, record, ended_well) })
         };
         (self.specs.iter().zip(&self.off).zip(by_place).filter_map(answer).collect(), firsts.end)
     }
@@ -201,7 +201,13 @@ fn depth(spec: &StopSpec) -> Depth {
 }
 
 /// What a rule says about a run; without `spec` it is one of the run's own.
-fn told(spec: Option<&StopSpec>, first: &FirstStop, firsts: &Firsts, record: &Record, ended_well: bool) -> RuleResult {
+fn rule_result(
+    spec: Option<&StopSpec>,
+    first: &FirstStop,
+    firsts: &Firsts,
+    record: &Record,
+    ended_well: bool,
+) -> RuleResult {
     let last = record.last_step();
     let stop = first.stop.as_ref();
     let refused = first.refused.as_ref().map(|(step, _)| *step);

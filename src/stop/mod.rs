@@ -145,13 +145,13 @@ impl<S> StopSet<S> {
     /// its rules are asked after the step. The answers of rules in code are added to the facts.
     pub fn check(&self, gate: Gate, stats: &mut Stats, facts: &mut StepFacts, state: &S) -> Ruling {
         facts.reached = gate;
-        let (ruling, answers) = self.judge(gate, stats, facts, Some(state));
+        let (ruling, answers) = self.evaluate(gate, stats, facts, Some(state));
         facts.opaque.extend(answers);
         ruling
     }
 
     /// Asks at a gate; without a state, rules in code answer what they are recorded to have answered.
-    fn judge(
+    fn evaluate(
         &self,
         gate: Gate,
         stats: &mut Stats,
@@ -159,37 +159,37 @@ impl<S> StopSet<S> {
         state: Option<&S>,
     ) -> (Ruling, Vec<OpaqueAnswer>) {
         self.fold(gate, stats, facts);
-        let mut hearing =
-            Hearing { gate, stats, facts, state, hits: Vec::new(), ruling: Ruling::default(), answers: Vec::new() };
+        let mut evaluation =
+            Evaluation { gate, stats, facts, state, hits: Vec::new(), ruling: Ruling::default(), answers: Vec::new() };
         let due = facts.due(gate);
         match gate {
             Gate::BeforeStep => {
-                hearing.forced(|_| true);
-                hearing.budget(self);
-                hearing.policies(&self.policies, due);
+                evaluation.forced(|_| true);
+                evaluation.budget(self);
+                evaluation.policies(&self.policies, due);
             }
             Gate::AfterDecide => {
-                hearing.forced(|_| true);
-                hearing.policies(&self.policies, due);
+                evaluation.forced(|_| true);
+                evaluation.policies(&self.policies, due);
             }
             Gate::AfterStep => {
                 // Who cancels at once wants no answer any more; who cancels after the step has it all the same.
                 let at_once = |end: &Forced| end.source != Source::Cancel || end.code == Code::CancelledImmediate;
-                hearing.forced(at_once);
-                hearing.lost();
-                hearing.critics();
+                evaluation.forced(at_once);
+                evaluation.lost();
+                evaluation.critics();
                 if facts.judges_answers() {
-                    hearing.completion(&self.completion);
+                    evaluation.completion(&self.completion);
                 }
-                hearing.forced(|end| !at_once(end));
-                hearing.policies(&self.policies, due);
+                evaluation.forced(|end| !at_once(end));
+                evaluation.policies(&self.policies, due);
                 // The next step's budget is the same boundary; alone it waits for that step.
-                if !hearing.hits.is_empty() {
-                    hearing.budget(self);
+                if !evaluation.hits.is_empty() {
+                    evaluation.budget(self);
                 }
             }
         }
-        hearing.close()
+        evaluation.close()
     }
 
     /// Takes in the facts of a gate, for all rules together and for those that count by numbers of their own.
@@ -221,7 +221,7 @@ struct Hit {
 }
 
 /// One question at one gate, while it is being answered.
-struct Hearing<'a, S> {
+struct Evaluation<'a, S> {
     gate: Gate,
     stats: &'a Stats,
     facts: &'a StepFacts,
@@ -231,7 +231,7 @@ struct Hearing<'a, S> {
     answers: Vec<OpaqueAnswer>,
 }
 
-impl<S> Hearing<'_, S> {
+impl<S> Evaluation<'_, S> {
     fn hit(&mut self, criterion: impl Into<String>, source: Source, code: Code, reading: Reading) {
         self.hits.push(Hit { criterion: criterion.into(), source, code, reading, from: None });
     }

@@ -215,11 +215,11 @@ fn the_runs_in_this_repository_are_swept() {
     assert!(spent.is_sorted(), "and spends no less: {spent:?}");
 }
 
-fn any_told() -> impl Strategy<Value = Told> {
+fn any_told() -> impl Strategy<Value = SweepResult> {
     let found = prop_oneof![Just(Found::Earlier), Just(Found::Same), Just(Found::NotReached), Just(Found::Unknown)];
     let number = || proptest::option::of(0_u64..50);
     (found, number(), (number(), number(), number()), any::<bool>()).prop_map(
-        |(found, step, (steps, tokens, ms), lost)| Told {
+        |(found, step, (steps, tokens, ms), lost)| SweepResult {
             found,
             step,
             saved: Saved { steps, tokens, ms },
@@ -235,7 +235,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
         |(key, well, going, (ran, tokens, ms), told)| {
             let ended_well = well || told.iter().any(|told| told.answer_lost);
             let whole = Tally { ran, tokens, ms };
-            Answer { key: RunKey::new(&key), ended_well, going, whole, estimated: well, inferred: going, told }
+            Answer { key: RunKey::new(&key), ended_well, going, whole, estimated: well, inferred: going, results: told }
         },
     )
 }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::{Found, Question, RuleResult, headline, nothing, switched_off, told};
+use super::{Found, Question, RuleResult, headline, nothing, rule_result, switched_off};
 use crate::analysis::facts::{Depth, Record, record};
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::recorded;
@@ -118,7 +118,7 @@ fn own(record: &Record, index: &Index, ended_well: bool) -> Vec<Answer> {
     let (off, rules) = (switched_off(&set), set.record());
     let by = recorded(index).map(|stop| &*stop.criterion);
     let answer = |first: &crate::stop::FirstStop| {
-        let result = RuleResult { off: off(&first.id), ..told(None, first, &firsts, record, ended_well) };
+        let result = RuleResult { off: off(&first.id), ..rule_result(None, first, &firsts, record, ended_well) };
         let ended = by == Some(&*first.id);
         Some(Answer { rule: rule_of(&first.id, &rules)?, own: true, ended, result })
     };
