@@ -55,7 +55,7 @@ fn the_names_of_the_contract_are_there() {
     let index = index();
     let key = RunKey::new("a/b");
     let summary = summary(&key, "runs/a/b".to_owned(), &index, Outside::default());
-    let row = json(&run_row(&summary));
+    let row = json(&RunRow(&summary));
     for name in "key path run_id status liveness outcome stop_reason verdict steps events max_steps tokens duration_ms \
                  last_score critics model task started_at updated_at issues"
         .split_whitespace()

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 
 use crate::analysis::format::visible;
 use crate::model::{CriticAction, Index, Symbol};
+use crate::page::part::csv;
 use crate::page::scores::said::{Said, said};
 
 /// A run to write.
@@ -124,18 +125,7 @@ fn word(action: CriticAction, said: Option<&Said>) -> Option<String> {
 }
 
 fn write_row<'t>(out: &mut dyn Write, fields: impl Iterator<Item = &'t str>) -> io::Result<()> {
-    for (at, field) in fields.enumerate() {
-        if at > 0 {
-            out.write_all(b",")?;
-        }
-        let field = harmless(field);
-        if field.contains([',', '"', '\r', '\n']) {
-            write!(out, "\"{}\"", field.replace('"', "\"\""))?;
-        } else {
-            out.write_all(field.as_bytes())?;
-        }
-    }
-    out.write_all(b"\r\n")
+    csv::write_row(out, fields.map(harmless))
 }
 
 #[cfg(test)]
