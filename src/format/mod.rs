@@ -71,7 +71,7 @@ pub fn step<'a>(record: &'a Record<'_>) -> Option<Step<'a>> {
 }
 
 #[cfg(test)]
-pub(crate) use qitos::event as event_in;
+pub(crate) use qitos::{event as event_in, step as step_in};
 
 /// What the text of a line of events says, beyond its head.
 pub fn event<'a>(record: &'a Record<'_>) -> Event<'a> {

@@ -5,6 +5,7 @@ mod edges;
 mod ends;
 mod failures;
 mod models;
+#[cfg(feature = "analysis")]
 mod replay;
 
 use std::collections::VecDeque;
