@@ -40,7 +40,7 @@ pub static COLUMNS: &[Column] = &[
     row("verdict_second", "verdict_second", "second sentence", Text(|run| not_empty(&run.verdict.second))).long(),
     row("certainty", "certainty", "certainty", Word(|run| Some(run.verdict.certainty.as_str()))),
     row("steps", "steps", "steps", Count(|run| whole(run.steps)))
-        .cell(40, "steps / limit", Width::Chart)
+        .cell(40, "steps / limit", Width::Bar)
         .in_list()
         .of_step(OfStep::Numbers(step::place)),
     row("events", "events", "events", Count(|run| whole(run.events))).of_step(OfStep::Numbers(step::events)),
@@ -60,7 +60,7 @@ pub static COLUMNS: &[Column] = &[
         .cell(60, "duration", Width::Number)
         .of_step(OfStep::Numbers(step::seconds)),
     row("score", "last_score", "last score", Score(|run| run.last_score))
-        .cell(50, "last score", Width::Chart)
+        .cell(50, "last score", Width::Spark)
         .in_list()
         .of_step(OfStep::Numbers(step::scores))
         .phase("CRITIC"),
