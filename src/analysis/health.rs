@@ -1,7 +1,6 @@
 //! What is wrong with the files themselves? Everything odd about a run, with its place.
 
 use super::format::counted;
-use super::verdict::recorded;
 use crate::model::index::FileState;
 use crate::model::{Can, Index, Issue, IssueKind, ManifestState, StepHead, StopVerdict, TraceFile};
 
@@ -149,7 +148,7 @@ fn without_facts(index: &Index) -> Vec<Issue> {
         });
     }
     let last = index.steps().last().and_then(|step| step.step_id);
-    let named = recorded(index).map(StopVerdict::step_id);
+    let named = index.stop().map(StopVerdict::step_id);
     if let Some(named) = named.filter(|named| *named != last && !index.is_partial()) {
         let words = |step: Option<i64>| step.map_or_else(|| "no step".to_owned(), |id| format!("step {id}"));
         let reason = format!("the verdict has {} as the last that ran, the file {}", words(named), words(last));

@@ -2,6 +2,7 @@
 //!
 //! No files, no HTML, no clock of its own.
 
+mod chain;
 pub mod columns;
 pub mod compare;
 pub mod diff;
@@ -9,6 +10,8 @@ pub mod facts;
 pub mod format;
 pub mod health;
 pub mod life;
+mod mark;
+pub mod newest;
 pub mod number;
 pub mod query;
 pub mod replay;

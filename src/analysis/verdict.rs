@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use super::format::{self, count, counted, score};
 use super::life::{Basis, Life, Liveness, stalled_after};
+use super::newest::{label, newest_run};
 use crate::model::index::{Group, Segment};
 use crate::model::{
     Certainty, CriticAction, EventKind, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict,
 };
 
-mod mark;
 mod recorded;
 mod second;
 #[cfg(test)]
 mod tests;
 
-pub use mark::Mark;
-pub use recorded::{amount, reading, recorded};
+pub use super::mark::Mark;
+pub use recorded::{amount, reading};
 
 /// The answer to "why did this run stop?".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,7 +164,7 @@ impl<'a> Facts<'a> {
         let newest = index.groups().len().checked_sub(1).filter(|_| group.is_some());
         let written = newest.and_then(|at| index.step_of(at)).is_some();
         let reason = reason.map(str::to_owned);
-        let (stop, done) = (recorded(index), index.steps().len() - index.newest_start());
+        let (stop, done) = (index.stop(), index.steps().len() - index.newest_start());
         Self { index, segment, manifest, last, group, written, reason, stop, done }
     }
 
@@ -434,16 +434,6 @@ pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
 pub fn tokens(index: &Index) -> Option<u64> {
     let manifest = index.manifest().get().and_then(|manifest| manifest.tokens);
     manifest.or_else(|| index.steps().iter().rev().find_map(|step| step.tokens_total.filter(|tokens| *tokens > 0)))
-}
-
-/// The steps of the newest run in the directory, with their ordinals; none as long as it has not come to its first.
-pub fn newest_run(index: &Index) -> impl DoubleEndedIterator<Item = (usize, &StepHead)> + Clone {
-    index.steps().iter().enumerate().skip(index.newest_start())
-}
-
-/// "step 5", by the recorded id where there is one.
-pub(super) fn label((ordinal, step): (usize, &StepHead)) -> String {
-    format!("step {}", step.step_id.unwrap_or(ordinal as i64))
 }
 
 fn steps(number: usize) -> String {

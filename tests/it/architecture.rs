@@ -29,7 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("live", &["error", "model", "trace", "analysis"]),
     // Rules are named and explained in the words of the page; what they do is asked of `analysis`.
     ("page", &["error", "model", "format", "stop", "analysis", "live"]),
-    ("serve", &["error", "live", "page"]),
+    ("serve", &["error", "model", "live", "page"]),
     (
         "cli",
         &["error", "model", "format", "trace", "stop", "engine", "demo", "llm", "analysis", "live", "page", "serve"],

@@ -1,5 +1,5 @@
-use super::chain::{Sort, before_the_stop};
 use super::*;
+use crate::analysis::chain::{Sort, before_the_stop};
 use crate::analysis::life::{Outside, life};
 use crate::analysis::summary::summary;
 use crate::analysis::verdict::Mark;

@@ -9,8 +9,9 @@ use serde_json::Number;
 use super::{Rule, Standing, plain};
 use crate::analysis::facts::{Lost, lost};
 use crate::analysis::life::Liveness;
+use crate::analysis::newest::newest_run;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::{LimitFrom, newest_run};
+use crate::analysis::verdict::LimitFrom;
 use crate::model::event::InitNote;
 use crate::model::{CriticAction, EventKind, Index, Op, Origin, Reading, StopReason};
 

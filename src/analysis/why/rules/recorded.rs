@@ -3,14 +3,14 @@
 
 use super::{Rule, Standing, plain};
 use crate::analysis::facts::{Depth, Record, record};
-use crate::analysis::verdict::{LimitFrom, recorded};
+use crate::analysis::verdict::LimitFrom;
 use crate::format;
 use crate::model::{Gate, Index, Lines, Reading, Source, StopVerdict, TraceFile};
 use crate::stop::{Check, CriticWish, EntryRule, RuleReading, StepFacts, StopRules, StopSet, WhatIf};
 
 /// The rules of a run that records them.
 pub(super) fn rules(index: &Index, lines: &dyn Lines) -> Vec<Rule> {
-    let stop = recorded(index);
+    let stop = index.stop();
     let mut told = record(index, lines, Depth::Heads);
     with_texts(&mut told, index, lines);
     let mut rules = match told.rules.clone() {
