@@ -1,6 +1,6 @@
 //! One row a column, in the order of the JSON.
 
-use super::Kind::{Count, Flag, List, Millis, Score, Text, Time, Word};
+use super::Kind::{Count, Flag, List, Millis, Score, Text, Time, Usd, Word};
 use super::{Cell, Column, Kind, OfStep, Summary, Width, Words, step};
 use crate::analysis::verdict::Mark;
 use crate::model::Outcome;
@@ -55,6 +55,7 @@ pub static COLUMNS: &[Column] = &[
     row("tokens", "tokens", "tokens", Count(|run| whole(run.tokens?)))
         .cell(70, "tokens", Width::Number)
         .of_step(OfStep::Numbers(step::tokens)),
+    row("cost", "cost_usd", "cost", Usd(|run| run.cost_usd)).cell(75, "cost", Width::Number).in_list().optional(),
     row("duration", "duration_ms", "duration", Millis(|run| run.duration_ms))
         .alias("dur")
         .cell(60, "duration", Width::Number)
@@ -130,6 +131,14 @@ impl Column {
     const fn in_list(self) -> Self {
         match self.cell {
             Some(cell) => Self { cell: Some(Cell { in_list: true, ..cell }), ..self },
+            None => self,
+        }
+    }
+
+    /// Leaves it out where no run shown has a value.
+    const fn optional(self) -> Self {
+        match self.cell {
+            Some(cell) => Self { cell: Some(Cell { optional: true, ..cell }), ..self },
             None => self,
         }
     }

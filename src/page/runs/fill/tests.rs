@@ -457,3 +457,23 @@ fn the_page_says_what_it_shows() {
     assert_eq!(targets, ["#run-sweep__3_2frun__00003", "#head", "#strip", "#facets", "#foot"]);
     assert!(html.split("</hx-partial>").all(|part| !part.ends_with('\n')), "a blank would be added");
 }
+
+#[test]
+fn the_first_cost_brings_its_column() {
+    let mut runs = listed(many(3));
+    let context = ListContext { revision: 3, ..ctx("") };
+    let (html, next) = (page(&context, &runs).render().unwrap(), page(&context, &runs).pulse);
+    assert!(!html.contains(">cost<") && !next.url.contains("columns"));
+    Arc::make_mut(&mut runs[1].summary).cost_usd = Some(0.5);
+    runs[1].revision = 4;
+    let context = ListContext { revision: 4, ..context };
+    let asked = ask(&context, &next);
+    let answer = pulse(&asked, &runs);
+    let html = answer.render().unwrap();
+    assert!(matches!(answer.news, RunsNews::Whole(_)) && html.contains(">cost</a>") && html.contains(">$0.5000<"));
+    let next = answer.pulse;
+    assert!(next.url.ends_with("&columns=cost"), "{}", next.url);
+    runs[0].revision = 5;
+    let asked = ask(&ListContext { revision: 5, ..context }, &next);
+    assert!(matches!(pulse(&asked, &runs).news, RunsNews::Parts(_)));
+}
