@@ -33,7 +33,7 @@ use crate::page::scores::plot::{Px, Request};
 use crate::page::scores::said::{Said, said};
 use crate::page::scores::table::Table;
 use crate::page::shell::{Pulse, Shell};
-use crate::stop::StopSpec;
+use crate::stop::{CriticBelow, StopSpec};
 
 /// At most so many lanes are drawn.
 const MAX_LANES: usize = 24;
@@ -97,7 +97,8 @@ impl ScoresPage<'_> {
         let (lens, query) = (self.body.lens, &self.body.query);
         let score = query.threshold()?;
         let critics = lens.summary.critics.iter().filter(|name| query.threshold_of(name).is_some()).take(MAX_LANES);
-        let rule = |critic: &String| StopSpec::CriticBelow { critic: critic.clone(), score, steps: 1 }.to_string();
+        let rule =
+            |critic: &String| StopSpec::from(CriticBelow { critic: critic.clone(), score, steps: 1 }).to_string();
         let rules: Vec<String> = critics.map(rule).collect();
         (!rules.is_empty()).then(|| href::whatif_with(lens.key(), &rules))
     }
