@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use askama::Template;
 
-use crate::page::error::view::{CloseName, ErrorPage, Link};
 use crate::page::part::chart::{Share, Spark, filled, stack};
 use crate::page::part::href;
 use crate::page::runs::*;
@@ -268,28 +267,6 @@ fn empty() -> EmptyRoot {
     }
 }
 
-fn not_found() -> ErrorPage {
-    ErrorPage {
-        shell: shell(Place::None),
-        pulse: Some(pulse()),
-        status: 404,
-        title: "There is no run called".into(),
-        thing: Some("q060_critic_retri".into()),
-        detail: "The board looked in ./runs 1 s ago and knows 130 runs. This page turns into the run when it appears."
-            .into(),
-        close: vec![CloseName {
-            name: "q060_critic_retry".into(),
-            href: href::run("q060_critic_retry"),
-            note: "answered, 6 steps, 5 min ago".into(),
-        }],
-        links: vec![
-            Link { text: "All runs".into(), href: href::runs("") },
-            Link { text: "Search for “critic_retri”".into(), href: href::runs("critic_retri") },
-        ],
-        ..ErrorPage::default()
-    }
-}
-
 #[test]
 fn the_run_table_says_what_it_shows() {
     let html = page(RunsBody::Table(Box::new(table()))).render().unwrap();
@@ -336,17 +313,6 @@ fn an_empty_root_says_where_and_how_it_looks() {
     assert!(html.contains("No runs here yet") && html.contains("board serve DIR"));
     let missing = EmptyRoot { trouble: Some("./runs does not exist yet".into()), ..empty() };
     assert!(page(RunsBody::Empty(Box::new(missing))).render().unwrap().contains("<h1>./runs does not exist yet</h1>"));
-}
-
-#[test]
-fn an_error_page_leads_on() {
-    let html = not_found().render().unwrap();
-    let tags = check_page(&html);
-    assert!(tags.iter().any(|tag| tag.get("href") == Some("/runs/q060_critic_retry")));
-    assert!(tags.iter().any(|tag| tag.get("class") == Some("btn main") && tag.get("href") == Some("/")));
-    let dead = ErrorPage { shell: Shell::default(), pulse: None, ..not_found() }.render().unwrap();
-    let tags = check_page(&dead);
-    assert!(tags.iter().all(|tag| tag.get("data-live").is_none() && tag.get("data-stream").is_none()));
 }
 
 #[test]
@@ -429,20 +395,7 @@ fn hostile_text_stays_text() {
     let pages =
         [RunsBody::Table(Box::new(hostile())), RunsBody::Table(Box::new(no_match)), RunsBody::Empty(Box::new(empty))]
             .map(|body| RunsPage { shell: shell(), pulse: pulse(), body }.render().unwrap());
-    let error = ErrorPage {
-        shell: shell(),
-        pulse: Some(pulse()),
-        asks_token: true,
-        title: text(),
-        thing: Some(text()),
-        detail: text(),
-        hints: vec![text()],
-        close: vec![CloseName { name: text(), href: href::run(HOSTILE), note: text() }],
-        links: vec![Link { text: text(), href: href::runs(HOSTILE) }],
-        incident: Some(text()),
-        ..ErrorPage::default()
-    };
-    for html in pages.into_iter().chain([error.render().unwrap()]) {
+    for html in pages {
         let tags = check_page(&html);
         assert!(
             !html.contains("alert(1)</script>") && !html.contains("<hx-partial") && html.matches("<head>").count() == 1
