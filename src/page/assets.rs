@@ -2,7 +2,7 @@
 //!
 //! The address carries a hash of the content, so a browser may keep a file for ever and still sees a new one at once.
 
-use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::LazyLock;
 
 /// One embedded file.
@@ -72,13 +72,10 @@ pub(crate) const MODULES: [&str; 10] = [
 ];
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
-    // FNV-1a over all files: one version for the set, because the files belong together.
-    let bytes = ASSETS.iter().flat_map(|asset| asset.bytes);
-    let hash =
-        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
-    let mut text = String::new();
-    let _ = write!(text, "{hash:016x}");
-    text
+    // One version for the set, because the files belong together.
+    let mut hash = DefaultHasher::new();
+    ASSETS.iter().for_each(|asset| hash.write(asset.bytes));
+    format!("{:016x}", hash.finish())
 });
 
 /// The version of the set: 16 hex digits.
