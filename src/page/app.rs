@@ -45,11 +45,6 @@ impl AppState {
     }
 }
 
-/// Runs `work` off the async threads: files are read and pages are rendered there.
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, WebError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| WebError::fault(&error))
-}
-
 /// A document for programs.
 pub(crate) fn json(value: &impl Serialize) -> Answer {
     let body = serde_json::to_string(value).map_err(|error| WebError::fault(&error))?;

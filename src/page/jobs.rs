@@ -15,7 +15,7 @@ use axum::http::StatusCode;
 use tokio::sync::watch;
 
 use crate::live::Library;
-use crate::page::app::blocking;
+use crate::page::blocking::blocking;
 use crate::page::error::WebError;
 use crate::page::extract::Params;
 use crate::page::jobs::over::Over;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Serialize, Serializer};
 
-use super::{Answer, Dial, Told, anywhere, by_frequency, count};
+use super::{Answer, Dial, SweepResult, anywhere, by_frequency, count};
 use crate::analysis::whatif::Found;
 use crate::model::RunKey;
 
@@ -193,28 +193,28 @@ impl Effect {
         }
     }
 
-    fn add(&mut self, answer: &Answer, told: &Told) {
-        match told.found {
+    fn add(&mut self, answer: &Answer, result: &SweepResult) {
+        match result.found {
             Found::Earlier => self.cut += 1,
             Found::Same => self.same += 1,
             Found::NotReached => self.not_reached += 1,
             Found::Unknown => self.unknown += 1,
         }
-        if told.answer_lost {
+        if result.answer_lost {
             self.lost += 1;
-            self.lose(answer.key.clone(), told.step);
+            self.lose(answer.key.clone(), result.step);
         } else if answer.ended_well {
-            let answers = if told.found == Found::Unknown { &mut self.unknown_answers } else { &mut self.kept };
+            let answers = if result.found == Found::Unknown { &mut self.unknown_answers } else { &mut self.kept };
             *answers += 1;
         }
     }
 
-    fn add_sum(&mut self, measure: Measure, answer: &Answer, told: &Told, whole: u64, saved: u64) {
+    fn add_sum(&mut self, measure: Measure, answer: &Answer, result: &SweepResult, whole: u64, saved: u64) {
         self.sum_mut(measure).merge(&Sum {
             runs: 1,
             spenders: u64::from(whole > 0),
             answers: u64::from(answer.ended_well),
-            kept: u64::from(answer.ended_well && !told.answer_lost),
+            kept: u64::from(answer.ended_well && !result.answer_lost),
             spent: whole.saturating_sub(saved),
             saved,
         });
@@ -238,14 +238,14 @@ impl Effect {
 }
 
 /// What a rule spares of a measure; `None` where that cannot be told.
-fn saved(told: &Told, measure: Measure) -> Option<u64> {
-    match told.found {
+fn saved(result: &SweepResult, measure: Measure) -> Option<u64> {
+    match result.found {
         Found::Unknown => None,
         Found::Same | Found::NotReached => Some(0),
         Found::Earlier => match measure {
-            Measure::Steps => told.saved.steps,
-            Measure::Tokens => told.saved.tokens,
-            Measure::Ms => told.saved.ms,
+            Measure::Steps => result.saved.steps,
+            Measure::Tokens => result.saved.tokens,
+            Measure::Ms => result.saved.ms,
         },
     }
 }
@@ -283,8 +283,8 @@ impl Sweep {
         self.going += u64::from(answer.going);
         self.estimated += u64::from(answer.estimated);
         self.inferred += u64::from(answer.inferred);
-        for (effect, told) in self.effects.iter_mut().zip(&answer.told) {
-            effect.add(answer, told);
+        for (effect, result) in self.effects.iter_mut().zip(&answer.results) {
+            effect.add(answer, result);
         }
         let whole = answer.whole;
         for (measure, whole) in
@@ -292,16 +292,17 @@ impl Sweep {
         {
             let Some(whole) = whole else { continue };
             // Limits are compared with each other, so a run counts at all of them or at none.
-            let of_limits = answer.told.get(..self.limits).unwrap_or_default();
-            let all_known = of_limits.iter().all(|told| saved(told, measure).is_some());
-            for (place, (effect, told)) in self.effects.iter_mut().zip(&answer.told).enumerate() {
-                let saved = saved(told, measure).filter(|_| place >= self.limits || all_known);
+            let of_limits = answer.results.get(..self.limits).unwrap_or_default();
+            let all_known = of_limits.iter().all(|result| saved(result, measure).is_some());
+            for (place, (effect, result)) in self.effects.iter_mut().zip(&answer.results).enumerate() {
+                let saved = saved(result, measure).filter(|_| place >= self.limits || all_known);
                 if let Some(saved) = saved {
-                    effect.add_sum(measure, answer, told, whole, saved);
+                    effect.add_sum(measure, answer, result, whole, saved);
                 }
             }
         }
-        let needs: BTreeSet<&str> = answer.told.iter().filter_map(|told| told.needs.as_deref()).map(anywhere).collect();
+        let needs: BTreeSet<&str> =
+            answer.results.iter().filter_map(|result| result.needs.as_deref()).map(anywhere).collect();
         needs.iter().for_each(|reason| count(&mut self.needs, reason, 1));
     }
 

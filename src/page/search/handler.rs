@@ -10,7 +10,8 @@ use axum::response::IntoResponse;
 
 use crate::analysis::query::Query;
 use crate::analysis::search::{MAX_HITS, Needle};
-use crate::page::app::{self, AppState, blocking};
+use crate::page::app::{self, AppState};
+use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::Params;
 use crate::page::jobs::Job;

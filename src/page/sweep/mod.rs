@@ -19,7 +19,7 @@ pub(crate) use task::Question;
 
 use crate::analysis::format::{count, counted};
 use crate::analysis::query::Query;
-use crate::analysis::sweep::{DIALS, Inquiry, Sweep};
+use crate::analysis::sweep::{Inquiry, Sweep, dials};
 use crate::page::part::job::{AsOf, Progress, Status};
 use crate::page::part::{href, text};
 use crate::page::shell::Shell;
@@ -149,7 +149,7 @@ impl<'a> View<'a> {
     fn dials(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
         let dial = self.standing.and_then(|standing| standing.inquiry.dial());
         let chosen = dial.map_or(&*self.context.form.sweep, |dial| dial.name());
-        DIALS.into_iter().map(move |(name, counts)| (name, counts, name == chosen))
+        dials().map(move |(name, counts)| (name, counts, name == chosen))
     }
 
     /// Which runs the query selects, in words.
