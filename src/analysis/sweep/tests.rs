@@ -175,6 +175,10 @@ fn limits_are_chosen_from_what_the_runs_took() {
     assert!((20..=MAX_VALUES).contains(&many.len()) && many.last() == Some(&74_000.0), "{many:?}");
     // Nothing recorded: one limit, of which nothing can be told.
     assert_eq!(took(dial("timeout"), &[4]), [1.0]);
+    let paid = |cost_usd| Summary { cost_usd, ..blank("x") };
+    let cents = dial("max_cost").choose([paid(Some(0.041)), paid(None)].iter());
+    assert_eq!(cents, [0.01, 0.02, 0.03, 0.04, 0.05], "at least what the run cost");
+    assert!(dial("max_cost").choose([paid(None)].iter()).len() > 10, "nothing recorded: what is usual");
 }
 
 #[test]
