@@ -12,6 +12,7 @@ use crate::analysis::format::visible;
 use crate::model::{CriticAction, Index, Symbol};
 use crate::page::part::csv;
 use crate::page::scores::said::{Said, said};
+use crate::page::step::json::action_word;
 
 /// A run to write.
 pub(crate) struct CsvRun<'a> {
@@ -21,12 +22,6 @@ pub(crate) struct CsvRun<'a> {
     pub index: &'a Index,
     /// Reads the line of a step.
     pub line: &'a dyn Fn(usize) -> Option<Vec<u8>>,
-}
-
-impl std::fmt::Debug for CsvRun<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CsvRun").field("name", &self.name).finish_non_exhaustive()
-    }
 }
 
 /// Writes runs one after the other, with one column for each critic of any of them.
@@ -114,14 +109,8 @@ fn harmless(field: &str) -> Cow<'_, str> {
 
 /// What a critic asked for, in its own word; `None` where it let the run go on.
 fn word(action: CriticAction, said: Option<&Said>) -> Option<String> {
-    let known = match action {
-        CriticAction::Continue => return None,
-        CriticAction::Retry => "retry",
-        CriticAction::Stop => "stop",
-        CriticAction::Failed => "failed",
-        CriticAction::Other => "other",
-    };
-    Some(said.filter(|said| !said.action.is_empty()).map_or_else(|| known.to_owned(), |said| said.action.clone()))
+    let own = said.map(|said| said.action.clone()).filter(|word| !word.is_empty());
+    (action != CriticAction::Continue).then(|| own.unwrap_or_else(|| action_word(action).to_owned()))
 }
 
 fn write_row<'t>(out: &mut dyn Write, fields: impl Iterator<Item = &'t str>) -> io::Result<()> {
