@@ -1,16 +1,13 @@
 //! How do scores become a table for other programs? CSV with a row for each step that has critics, a column for each
 //! critic, and every number spelled as in the file.
 //!
-//! A critic that gave two scores in one step has two rows there. Quoting and line ends are those of RFC 4180. A word
-//! that a spreadsheet would run as a formula has an apostrophe before it: traces hold what models wrote.
+//! A critic that gave two scores in one step has two rows there.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
-use crate::analysis::format::visible;
 use crate::model::{CriticAction, Index, Symbol};
-use crate::page::part::csv;
+use crate::page::part::csv::write_row;
 use crate::page::scores::said::{Said, said};
 use crate::page::step::json::action_word;
 
@@ -100,26 +97,16 @@ fn number(score: Option<f64>) -> String {
     score.map(|score| score.to_string()).unwrap_or_default()
 }
 
-/// A field with nothing hidden in it, or a word that would be a formula with an apostrophe before it. A number is none,
-/// whatever its sign.
-fn harmless(field: &str) -> Cow<'_, str> {
-    let runs = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
-    if runs { Cow::Owned(format!("'{}", visible(field))) } else { visible(field) }
-}
-
 /// What a critic asked for, in its own word; `None` where it let the run go on.
 fn word(action: CriticAction, said: Option<&Said>) -> Option<String> {
     let own = said.map(|said| said.action.clone()).filter(|word| !word.is_empty());
     (action != CriticAction::Continue).then(|| own.unwrap_or_else(|| action_word(action).to_owned()))
 }
 
-fn write_row<'t>(out: &mut dyn Write, fields: impl Iterator<Item = &'t str>) -> io::Result<()> {
-    csv::write_row(out, fields.map(harmless))
-}
-
 #[cfg(test)]
 mod tests {
     use crate::model::{Delta, Names};
+    use crate::page::part::csv::harmless;
     use crate::page::scores::csv::*;
 
     /// The table of a run with these critics' outputs, one list for each step.
