@@ -35,12 +35,18 @@ function verdict() {
   heading.scrollIntoView({ block: "center" });
 }
 
+/** Shows or hides the list of keys; it is fetched when it is first asked for. */
+async function help() {
+  if (!find("#keys")) await htmx.ajax("GET", "/keys/part", { target: "body", swap: "beforeend" });
+  find("#keys")?.togglePopover();
+}
+
 /** What the page itself says a key presses. */
 const twin = (key) => find(`[data-key="${CSS.escape(key)}"]`);
 
 function press(key) {
   if (twin(key)) twin(key).click();
-  else if (key === "?") find("#keys")?.togglePopover();
+  else if (key === "?") help();
   else if (key === "t") find("[data-theme-button]")?.click();
   else if (key === "f") find("[data-follow]")?.click();
   else if (key === "v") verdict();
@@ -77,4 +83,10 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault(); // or the slash would be typed into the field
     find("input[type=search]").select();
   } else press(key);
+});
+
+document.addEventListener("click", (event) => {
+  if (!event.target.closest?.("[data-keys]") || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault(); // without scripts the link leads to a page
+  help();
 });

@@ -19,7 +19,7 @@ pub use crate::serve::listen::{Address, Ready, asked_to_stop, serve};
 pub use crate::serve::token::Token;
 
 pub use crate::page::app::AppState;
-use crate::page::{api, compare, error, export, replay, run, runs, scores, search, sweep, whatif};
+use crate::page::{api, compare, error, export, keys, replay, run, runs, scores, search, sweep, whatif};
 
 /// The board as a router, to serve or to nest; every request must bring `token` where there is one.
 pub fn router(state: AppState, token: Option<Token>) -> Router {
@@ -36,6 +36,8 @@ pub fn router(state: AppState, token: Option<Token>) -> Router {
         .route("/search", get(search::handler::page))
         .route("/live/search", get(search::handler::part))
         .route("/scores", get(scores::handler::several))
+        .route("/keys", get(keys::page))
+        .route("/keys/part", get(keys::part))
         .route("/runs/{key}", get(run::handler::page))
         .route("/runs/{key}/", get(run::handler::page))
         .route("/runs/{key}/live", get(run::handler::pulse))

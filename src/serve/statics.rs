@@ -14,7 +14,7 @@ pub(crate) async fn file(State(state): State<AppState>, LastPart(name): LastPart
     match assets::find(&name) {
         Some(asset) => {
             let cache = "public, max-age=31536000, immutable";
-            ([(CONTENT_TYPE, asset.mime), (CACHE_CONTROL, cache)], asset.bytes).into_response()
+            ([(CONTENT_TYPE, asset.mime), (CACHE_CONTROL, cache)], asset.text).into_response()
         }
         None => WebError::not_found("There is no file", "The board has no such static file.")
             .named(&name)

@@ -315,7 +315,7 @@ fn static_files_may_be_kept_for_ever() {
 #[test]
 fn every_address_stands_in_the_readme() {
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let router = fs::read_to_string(home.join("src/web/mod.rs")).unwrap();
+    let router = fs::read_to_string(home.join("src/serve/mod.rs")).unwrap();
     let readme = fs::read_to_string(home.join("README.md")).unwrap();
     let routes = |part: &str| -> Vec<String> {
         let routes = part.split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next());
