@@ -89,6 +89,7 @@ pub mod analysis;
 pub mod demo;
 pub mod engine;
 pub mod error;
+pub mod format;
 #[cfg(feature = "llm")]
 pub mod llm;
 pub mod model;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Map;
 use trace_board::engine::{ChatModel, Message, Request};
-use trace_board::llm::{AgentFile, Client, Endpoint, Patience, Retry, Secret};
+use trace_board::llm::{AgentFile, Client, Endpoint, Retry, Secret, Timeouts};
 
 /// The TOML file of an agent. Files that it names are the user's own; they are not read here.
 pub fn agent_file(data: &[u8]) {
@@ -89,7 +89,7 @@ fn surroundings() -> &'static Surroundings {
         });
         let retry = Retry { retries: 0, ..Retry::default() };
         let short = Duration::from_secs(2);
-        let patience = Patience { connect: short, first_byte: short, whole: short };
+        let timeouts = Timeouts { connect: short, first_byte: short, whole: short };
         let endpoint = Endpoint {
             base_url: format!("http://{}/v1", server.address),
             model: "tiny".to_owned(),
@@ -98,7 +98,7 @@ fn surroundings() -> &'static Surroundings {
             settings: Map::new(),
             context_window: None,
             retry,
-            patience,
+            timeouts,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         (server, Mutex::new(runtime), Client::new(endpoint).expect("the address is one"))

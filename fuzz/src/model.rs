@@ -1,10 +1,11 @@
 //! What holds for one line, and for a manifest? It is read or refused, never half; what is read is bounded and finite.
 
 use serde_json::Value;
+use trace_board::format;
 use trace_board::model::json::{Json, same};
 use trace_board::model::redact::{BLANK, Search};
 use trace_board::model::repair::repair;
-use trace_board::model::{EventHead, Fate, Manifest, Names, StepHead};
+use trace_board::model::{Fate, Names};
 
 /// No text of a head is longer.
 const MAX_HEAD_TEXT: usize = 4096;
@@ -30,13 +31,13 @@ fn line(data: &[u8]) {
     }
     let strict = serde_json::from_slice::<Value>(data).ok();
     let mut names = Names::default();
-    let (step, remarks) = StepHead::read(data, &mut names);
-    assert_eq!((&step, &remarks), (&StepHead::read(data, &mut Names::default()).0, &remarks));
+    let (step, remarks) = format::step_head(data, &mut names);
+    assert_eq!((&step, &remarks), (&format::step_head(data, &mut Names::default()).0, &remarks));
     agrees(step.fate, strict.as_ref(), remarks.len());
     assert!(step.critics.iter().filter_map(|mark| mark.score).all(f64::is_finite), "{:?}", step.critics);
     let texts = [&step.critic_reason, &step.error].into_iter().flatten().chain([&step.call]);
     assert!(texts.into_iter().all(|text| text.len() <= MAX_HEAD_TEXT));
-    let (event, _, remarks) = EventHead::read(data, &mut Names::default());
+    let (event, _, remarks) = format::event_head(data, &mut Names::default());
     agrees(event.fate, strict.as_ref(), remarks.len());
 }
 
@@ -53,13 +54,13 @@ fn agrees(fate: Fate, strict: Option<&Value>, remarks: usize) {
 /// A manifest.
 pub fn manifest(data: &[u8]) {
     let object = matches!(serde_json::from_slice(data), Ok(Value::Object(_)));
-    match Manifest::read(data) {
+    match format::manifest(data) {
         Ok((manifest, _)) => {
             assert!(manifest.latency_s.is_none_or(f64::is_finite));
             assert!(manifest.tokens != Some(0) && manifest.failures.len() <= 32);
             let texts = [&manifest.run_id, &manifest.status, &manifest.final_result, &manifest.model, &manifest.agent];
             assert!(texts.into_iter().flatten().all(|text| text.len() <= MAX_HEAD_TEXT));
-            assert_eq!(format!("{:?}", Manifest::read(data).expect("it was read").0), format!("{manifest:?}"));
+            assert_eq!(format!("{:?}", format::manifest(data).expect("it was read").0), format!("{manifest:?}"));
         }
         Err((_, why)) => assert!(!object && !why.is_empty(), "{why}"),
     }

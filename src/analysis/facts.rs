@@ -1,16 +1,15 @@
 //! What did the stop rules look at? The facts of each step, as recorded or as far as the files tell.
 //!
-//! Our own engine records them. For QitOS they are put together from heads and events; what its files do not
-//! say stays unknown, and what is worked out rather than read is listed in [`Record::inferred`].
+//! Where the format records none they are put together from heads and events; what the files do not say stays unknown, and what is worked out rather than read is listed in [`Record::inferred`].
 
 use serde::Deserialize;
 
+use crate::format;
 use crate::model::index::Segment;
-use crate::model::manifest::Layout;
-use crate::model::{CriticAction, Index, Lines, StepHead, TraceFile};
-use crate::stop::{CriticFact, CriticWish, Gate, LineFacts, Stats, StepFacts, StopRules, Text};
+use crate::model::{Can, Index, Lines, StepHead, TraceFile};
+use crate::stop::{CriticFact, Gate, LineFacts, Stats, StepFacts, StopRules, Text};
 
-mod qitos;
+mod inferred;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -58,7 +57,7 @@ impl Record {
 pub enum Depth {
     /// Counters, times, tools, scores: from the index, and a line only where the index has no room for it.
     Heads,
-    /// Whether texts are equal and answers empty, too: of QitOS's runs lines are read, of our own the index knows.
+    /// Whether texts are equal and answers empty, too: of runs without recorded facts lines are read.
     Hashes,
     /// What texts say, too: lines are read.
     Texts,
@@ -68,10 +67,9 @@ pub enum Depth {
 pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     let first = index.newest_start();
     let steps = index.steps().iter().enumerate().skip(first);
-    let ours = index.manifest().get().is_some_and(|manifest| manifest.layout == Layout::Board);
     let lost = lost(index, first);
-    if !ours {
-        return Record { lost, ..qitos::record(index, steps, lines, depth) };
+    if index.format().can.facts != Can::Yes {
+        return Record { lost, ..inferred::record(index, steps, lines, depth) };
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -119,8 +117,8 @@ fn counted(index: &Index) -> usize {
 }
 
 fn from_line(ordinal: usize, head: &StepHead, lines: &dyn Lines) -> Option<StepFacts> {
-    let line = lines.short_line(TraceFile::Steps, head.span).ok()?;
-    StepFacts::from_line(ordinal as u64, &line).ok()
+    let record = lines.record(TraceFile::Steps, head.span).ok()?;
+    StepFacts::from_step(ordinal as u64, &format::step(&record)?).ok()
 }
 
 /// The facts of a step of our own engine, without reading its line; of texts no more than whether they are equal.
@@ -154,15 +152,10 @@ fn answer(head: &StepHead) -> String {
 }
 
 fn critics(index: &Index, head: &StepHead) -> Vec<CriticFact> {
-    let deciding = head.critics.iter().position(|mark| matches!(mark.action, CriticAction::Stop | CriticAction::Retry));
+    let deciding = head.deciding();
     let critic = |(at, mark): (usize, &crate::model::CriticMark)| CriticFact {
         name: index.name(mark.name).to_owned(),
-        wish: match mark.action {
-            CriticAction::Stop => CriticWish::Stop,
-            CriticAction::Retry => CriticWish::Retry,
-            CriticAction::Failed => CriticWish::Failed,
-            CriticAction::Continue | CriticAction::Other => CriticWish::Continue,
-        },
+        wish: mark.action.into(),
         reason: head.critic_reason.as_deref().filter(|_| Some(at) == deciding).map(str::to_owned),
         score: mark.score,
     };
@@ -171,16 +164,7 @@ fn critics(index: &Index, head: &StepHead) -> Vec<CriticFact> {
 
 /// A step that came to its first gate only has no line; its facts are the END event's.
 fn at_the_end(index: &Index, lines: &dyn Lines) -> Option<StepFacts> {
-    #[derive(Deserialize)]
-    struct End {
-        payload: Payload,
-    }
-    #[derive(Deserialize)]
-    struct Payload {
-        facts: Option<StepFacts>,
-    }
     let (event, ..) = index.segment()?.end.as_ref()?;
-    let line = lines.short_line(TraceFile::Events, index.events().get(*event)?.span).ok()?;
-    let end: End = serde_json::from_slice(&line).ok()?;
-    end.payload.facts
+    let record = lines.record(TraceFile::Events, index.events().get(*event)?.span).ok()?;
+    serde_json::from_str(format::event(&record).facts?.text).ok()
 }

@@ -188,6 +188,18 @@ pub fn score(score: f64) -> String {
     if score < 0.0 && text != "0.00" { format!("{MINUS}{text}") } else { text }
 }
 
+/// An amount of US dollars: `$12.50`, and below a dollar `$0.0042`. What is not nothing never reads as such: `<$0.0001`.
+pub fn usd(amount: f64) -> String {
+    let (size, sign) = (amount.abs(), if amount < 0.0 { "\u{2212}" } else { "" });
+    match size {
+        _ if !size.is_finite() => MISSING.to_owned(),
+        0.0 => "$0".to_owned(),
+        _ if size < 0.0001 => format!("{sign}<$0.0001"),
+        _ if size < 0.99995 => format!("{sign}${size:.4}"),
+        _ => format!("{sign}${size:.2}"),
+    }
+}
+
 /// A share in whole percent: `11 %`. What is not nothing or not all never reads as such: `<1 %`, `>99 %`.
 pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {

@@ -1,10 +1,8 @@
 //! What is wrong with the files themselves? Everything odd about a run, with its place.
 
 use super::format::counted;
-use super::verdict::recorded;
 use crate::model::index::FileState;
-use crate::model::manifest::Layout;
-use crate::model::{Index, Issue, IssueKind, ManifestState, StepHead, StopVerdict, TraceFile};
+use crate::model::{Can, Index, Issue, IssueKind, ManifestState, StepHead, StopVerdict, TraceFile};
 
 /// All issues of a run: those met while reading, those that hold now, and those that only the whole shows.
 pub fn issues(index: &Index) -> Vec<Issue> {
@@ -79,7 +77,7 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
     issues.extend(back_in_time(index));
     issues.extend(of_the_ids(index));
     issues.extend(without_line(index));
-    issues.extend(of_our_own(index));
+    issues.extend(without_facts(index));
     issues
 }
 
@@ -130,10 +128,9 @@ fn of_the_ids(index: &Index) -> Vec<Issue> {
     issues
 }
 
-/// What our own engine promises of its traces and QitOS does not.
-fn of_our_own(index: &Index) -> Vec<Issue> {
-    let ours = index.manifest().get().is_some_and(|manifest| manifest.layout == Layout::Board);
-    if !ours || index.segments().len() > 1 {
+/// Steps without facts, where the format promises them.
+fn without_facts(index: &Index) -> Vec<Issue> {
+    if index.format().can.facts != Can::Yes || index.segments().len() > 1 {
         return Vec::new();
     }
     let mut issues = Vec::new();
@@ -151,7 +148,7 @@ fn of_our_own(index: &Index) -> Vec<Issue> {
         });
     }
     let last = index.steps().last().and_then(|step| step.step_id);
-    let named = recorded(index).map(StopVerdict::step_id);
+    let named = index.stop().map(StopVerdict::step_id);
     if let Some(named) = named.filter(|named| *named != last && !index.is_partial()) {
         let words = |step: Option<i64>| step.map_or_else(|| "no step".to_owned(), |id| format!("step {id}"));
         let reason = format!("the verdict has {} as the last that ran, the file {}", words(named), words(last));
@@ -190,7 +187,7 @@ mod tests {
     fn found(steps: &[&str], seconds: &[i64]) -> Vec<(IssueKind, Option<u64>, String)> {
         let mut names = Names::default();
         let read = |(at, line): (usize, &&str)| {
-            let head = StepHead::read(line.as_bytes(), &mut names).0;
+            let head = crate::format::step_head(line.as_bytes(), &mut names).0;
             StepHead { line: at as u64 + 1, ..head }
         };
         let steps = steps.iter().enumerate().map(read).collect();

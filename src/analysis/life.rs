@@ -157,6 +157,7 @@ mod tests {
         let mut delta = Delta::default();
         for (phase, second) in events {
             let head = EventHead {
+                kind: crate::format::event_kind(phase, ""),
                 phase: names.intern(phase),
                 ts: Some(second * SECOND),
                 step_id: Some(0),

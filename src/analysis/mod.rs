@@ -2,12 +2,16 @@
 //!
 //! No files, no HTML, no clock of its own.
 
+mod chain;
+pub mod columns;
 pub mod compare;
 pub mod diff;
 pub mod facts;
 pub mod format;
 pub mod health;
 pub mod life;
+mod mark;
+pub mod newest;
 pub mod number;
 pub mod query;
 pub mod replay;

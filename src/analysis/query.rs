@@ -4,10 +4,11 @@
 //! |---|---|
 //! | `word`, `"two words"` | text that contains it: run id and key, task, model, verdict, final result |
 //! | `status:limit`, `stop:final,success` | a word from a fixed list, whole; a comma means "or" |
-//! | `task:`, `model:`, `agent:`, `tool:`, `critic:` | a name that contains the value; with `=` the whole name |
+//! | `task:`, `model:`, `agent:`, `tool:`, `critic:` | a text that contains the value; with `=` the whole text |
 //! | `steps>5`, `score:0.2..0.5`, `tokens>=10k` | a number; `field:n` and `field=n` are "equal"; an end may be open |
 //! | `duration<2m` | `250ms`, `90s`, `2m`, `1h`; a number alone is seconds |
-//! | `err:true`, `err:false` | with or without an error |
+//! | `started:2026-02-22`, `updated>2026-02-22T09:15` | a day, a minute or a second of UTC |
+//! | `err:true`, `err:false` | yes or no |
 //! | `state.KEY:value`, `state.KEY>3` | a value of the state; a number equals, a text is contained |
 //! | `state.KEY changed` | a step that changed this key |
 //! | `-term` | everything the term does not match |
@@ -15,9 +16,12 @@
 //! Terms are anded, letter case never matters, and in quotes `\"` and `\\` stand for `"` and `\`. What cannot be
 //! understood is kept in [`Query::ignored`] with what was expected; the good terms still filter.
 //!
-//! Knows no index and no run: whatever can be matched implements [`Subject`].
+//! The fields are the columns of [`COLUMNS`](super::columns::COLUMNS). Knows no index and no run: whatever can be matched
+//! implements [`Subject`].
 
 use std::fmt;
+
+use super::columns::{Column, Kind};
 
 mod parse;
 mod sort;
@@ -25,8 +29,8 @@ mod sort;
 mod tests;
 mod words;
 
-pub use sort::{Sort, SortBy};
-pub use words::{Amount, Bound, Field, Needle, NumberField, Wanted};
+pub use sort::Sort;
+pub use words::{Amount, Bound, Needle, Wanted};
 
 /// A query as understood.
 ///
@@ -56,7 +60,7 @@ pub enum Test {
     /// A word of a field.
     Word {
         /// The field.
-        field: Field,
+        field: &'static Column,
         /// Whether a value is the whole word or a part of it.
         whole: bool,
         /// The values, at least one.
@@ -65,12 +69,17 @@ pub enum Test {
     /// A number.
     Number {
         /// The field.
-        field: NumberField,
+        field: &'static Column,
         /// The conditions, at least one.
         any: Vec<Bound>,
     },
-    /// With an error, or without.
-    Err(bool),
+    /// Yes or no.
+    Flag {
+        /// The field.
+        field: &'static Column,
+        /// Which of both.
+        wanted: bool,
+    },
     /// A value of the state.
     State {
         /// The key, with `.` between the keys of nested objects.
@@ -106,13 +115,14 @@ pub trait Subject {
 
     /// Gives every word of `field`. Where two vocabularies meet, both words are given: `status` gives the board's
     /// word and the manifest's, `critic` the names and what they decided.
-    fn words(&self, field: Field, out: &mut dyn FnMut(&str));
+    fn words(&self, field: &Column, out: &mut dyn FnMut(&str));
 
-    /// Gives the numbers of `field`: mostly one, several where a step has several scores. Durations are in seconds.
-    fn numbers(&self, field: NumberField, out: &mut dyn FnMut(f64));
+    /// Gives the numbers of `field`: mostly one, several where a step has several scores. Durations are in seconds,
+    /// moments in microseconds since the epoch.
+    fn numbers(&self, field: &Column, out: &mut dyn FnMut(f64));
 
-    /// Whether there was an error, where that is known.
-    fn erred(&self) -> Option<bool>;
+    /// Whether `field` says yes, where that is known.
+    fn flag(&self, field: &Column) -> Option<bool>;
 
     /// Gives the state's value at `key` as text: a string's own text, anything else as JSON.
     fn state(&self, key: &str, out: &mut dyn FnMut(&str));
@@ -148,14 +158,14 @@ impl Query {
 
     /// The query without any term about `field`, so that a facet can count where one could go.
     #[must_use]
-    pub fn without_field(&self, field: Field) -> Query {
+    pub fn without_field(&self, field: &Column) -> Query {
         let mut query = self.clone();
         query.terms.retain(|term| !matches!(&term.test, Test::Word { field: other, .. } if *other == field));
         query
     }
 
     /// Whether a term asks for `value` in `field`.
-    pub fn has(&self, field: Field, value: &str) -> bool {
+    pub fn has(&self, field: &Column, value: &str) -> bool {
         let value = Needle::new(value);
         self.terms
             .iter()
@@ -166,7 +176,7 @@ impl Query {
 
     /// The query's text after a click on a chip: takes `value` out where [`Query::has`] it, else adds it as one more
     /// alternative of `field` and drops its exclusion.
-    pub fn toggled(&self, field: Field, value: &str) -> String {
+    pub fn toggled(&self, field: &'static Column, value: &str) -> String {
         let (value, had) = (Needle::new(value), self.has(field, value));
         let mut query = self.clone();
         for term in &mut query.terms {
@@ -194,14 +204,14 @@ impl Term {
         self.test.holds(subject) != self.negated
     }
 
-    fn values_of(&self, field: Field) -> Option<&[Needle]> {
+    fn values_of(&self, field: &Column) -> Option<&[Needle]> {
         match &self.test {
             Test::Word { field: other, any, .. } if *other == field => Some(any),
             _ => None,
         }
     }
 
-    fn values_mut(&mut self, field: Field) -> Option<&mut Vec<Needle>> {
+    fn values_mut(&mut self, field: &Column) -> Option<&mut Vec<Needle>> {
         match &mut self.test {
             Test::Word { field: other, any, .. } if *other == field => Some(any),
             _ => None,
@@ -215,14 +225,14 @@ impl Test {
         match self {
             Test::Text(needle) => subject.text(&mut |text| found = found || needle.within(text)),
             Test::Word { field, whole, any } => {
-                subject.words(*field, &mut |word| {
+                subject.words(field, &mut |word| {
                     found = found || any.iter().any(|needle| needle.fits(word, *whole));
                 });
             }
             Test::Number { field, any } => {
-                subject.numbers(*field, &mut |number| found = found || any.iter().any(|bound| bound.holds(number)));
+                subject.numbers(field, &mut |number| found = found || any.iter().any(|bound| bound.holds(number)));
             }
-            Test::Err(wanted) => return subject.erred() == Some(*wanted),
+            Test::Flag { field, wanted } => return subject.flag(field) == Some(*wanted),
             Test::State { key, whole, any } => {
                 subject.state(key, &mut |text| found = found || any.iter().any(|wanted| wanted.holds(text, *whole)));
             }
@@ -259,14 +269,14 @@ impl fmt::Display for Test {
             Test::Text(needle) if parse::is_word(needle.text()) => f.write_str(needle.text()),
             Test::Text(needle) => words::quoted(needle.text(), f),
             Test::Word { field, whole, any } => {
-                write!(f, "{}{}", field.name(), if *whole && field.is_open() { "=" } else { ":" })?;
+                write!(f, "{}{}", field.name, if *whole && is_open(field) { "=" } else { ":" })?;
                 listed(any.iter(), f)
             }
             Test::Number { field, any } => {
-                f.write_str(field.name())?;
+                f.write_str(field.name)?;
                 bounds(any, f)
             }
-            Test::Err(wanted) => write!(f, "err:{wanted}"),
+            Test::Flag { field, wanted } => write!(f, "{}:{wanted}", field.name),
             Test::State { key, whole, any } => {
                 write!(f, "state.{}", words::Key(key))?;
                 match any.as_slice() {
@@ -280,6 +290,12 @@ impl fmt::Display for Test {
             Test::Changed { key } => write!(f, "state.{} changed", words::Key(key)),
         }
     }
+}
+
+/// Whether people make up the words of `field`, so that `:` looks for a part of one. The other fields have fixed words,
+/// and there `stop:final` must not find `final_result`.
+fn is_open(field: &Column) -> bool {
+    !matches!(field.kind, Kind::Word(_))
 }
 
 fn bounds(any: &[Bound], f: &mut fmt::Formatter<'_>) -> fmt::Result {

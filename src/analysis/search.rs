@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use crate::model::TraceFile;
 use crate::model::json::Json;
+use crate::model::names::first_chars;
 use crate::model::repair::{Retreat, retreat};
 use finder::{Finder, Sift};
 pub use tally::{InRun, LeftOut, MAX_HITS, Tally};
@@ -220,8 +221,8 @@ fn end(text: &str, chars: usize) -> Cow<'_, str> {
 
 /// The first `chars` characters, with a mark where some are left out.
 fn start(text: &str, chars: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(chars) {
-        Some((at, _)) => Cow::Owned(format!("{}…", text.get(..at).unwrap_or_default())),
+    match first_chars(text, chars) {
+        Some(start) => Cow::Owned(format!("{start}…")),
         None => Cow::Borrowed(text),
     }
 }

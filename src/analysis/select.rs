@@ -5,8 +5,10 @@
 
 use std::cmp::Ordering;
 
+use super::columns::StepSubject;
 use super::query::{Query, Sort};
 use super::summary::Summary;
+use crate::model::Index;
 
 mod cursor;
 #[cfg(test)]
@@ -16,13 +18,9 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
-pub use subject::{StepSubject, matching_steps};
-pub use survey::{DISAGREES, End, Facets, Medians, NO_MODEL, NO_STOP, Strip, Survey, survey};
+pub use survey::{DISAGREES, End, Facets, Medians, Strip, Survey, survey};
 
 use cursor::{Cursor, Place, place};
-
-/// The status word of a run that is not read to its end yet; what it has shown so far is no verdict.
-pub const INDEXING: &str = "indexing";
 
 /// One window of the runs that match.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,6 +82,12 @@ pub fn select<'a, T: AsRef<Summary>>(
 /// Whether `after` is a cursor of a list in this order.
 pub fn is_cursor(after: &str, sort: Sort) -> bool {
     Cursor::parse(after, sort.by).is_some()
+}
+
+/// The ordinals of the steps that match `query`, rising.
+pub fn matching_steps<'a>(index: &'a Index, query: &'a Query) -> impl Iterator<Item = usize> + 'a {
+    let step = |ordinal| StepSubject::new(index, ordinal);
+    (0..index.steps().len()).filter(move |ordinal| step(*ordinal).is_some_and(|step| query.matches(&step)))
 }
 
 /// A run and what it is sorted by.

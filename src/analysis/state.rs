@@ -1,6 +1,6 @@
 //! What was the state after a step? Put together from what the files record of it, and honest about the rest.
 //!
-//! Our own engine writes the whole state once, in INIT, and every change with its step. QitOS records with each step the
+//! Some formats hold the whole state once, where the run begins, and every change with its step. Others hold with each step the
 //! state before its reduce, as the step observed it or as the next step found it recorded, and the changes that reduce
 //! made; what changed outside of reduce shows only in the state before a later step ([`outside`]). Either way a key has
 //! the value that the last step wrote since the newest whole state.
@@ -8,8 +8,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::model::manifest::Layout;
-use crate::model::{Index, Lines, TraceFile};
+use crate::model::{EventKind, Index, Lines, StateRecord};
 
 mod history;
 mod read;
@@ -19,7 +18,7 @@ mod walk;
 
 use super::diff::{REDACTED, same};
 pub use history::{KeyChange, KeyPath, change_of, changed_by, changes_of, equal, path_of};
-use read::{Line, keys_of};
+use read::{afters, held, keys_of, observed};
 pub use walk::walk;
 
 /// How far back a whole state is looked for, in steps: waits and failed steps record none.
@@ -120,7 +119,7 @@ pub fn state_at(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {
 pub fn state_before(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {
     index.steps().get(n)?;
     let first = lap(index, n).start;
-    if !is_ours(index)
+    if index.format().state == StateRecord::Observed
         && let Some(whole) = before_reduce(index, lines, n)
     {
         return Some(fold(index, lines, whole, first, n..n));
@@ -137,10 +136,6 @@ pub fn lap(index: &Index, n: usize) -> Range<usize> {
     let start = starts.iter().copied().filter(|start| *start <= n).max().unwrap_or_default();
     let end = starts.iter().copied().filter(|start| *start > n).min().unwrap_or(index.steps().len());
     start..end
-}
-
-fn is_ours(index: &Index) -> bool {
-    index.manifest().get().is_some_and(|manifest| manifest.layout == Layout::Board)
 }
 
 type Whole = (Base, Vec<(String, String)>);
@@ -202,7 +197,7 @@ fn doubt_of(known: &KeyAt, broken: Option<usize>, older: bool) -> &'static str {
 /// What changed between step `n` and the step before it outside of reduce; nothing where it cannot be told.
 pub fn outside(index: &Index, lines: &dyn Lines, n: usize) -> Vec<Outside> {
     let Some(before) = n.checked_sub(1).filter(|_| index.steps().get(n).is_some()) else { return Vec::new() };
-    if is_ours(index) || index.lap_starts().contains(&n) {
+    if index.format().state == StateRecord::Initial || index.lap_starts().contains(&n) {
         return Vec::new();
     }
     let Some((_, observed)) = before_reduce(index, lines, n) else { return Vec::new() };
@@ -229,21 +224,20 @@ pub fn outside(index: &Index, lines: &dyn Lines, n: usize) -> Vec<Outside> {
     found
 }
 
-/// The state before the reduce of step `n` of a QitOS run, where it is recorded: in the step's observation, else in the
-/// `state_ready` event of the step after. That event holds what was observed last, which is this very state; in the
+/// The state before the reduce of step `n`, where it is recorded: in the step's observation, else in the event that begins
+/// the step after. That event holds what was observed last, which is this very state; in the
 /// first step of a run it holds the state that the run began with.
 fn before_reduce(index: &Index, lines: &dyn Lines, n: usize) -> Option<Whole> {
-    let observed = || Line::read(lines, TraceFile::Steps, index.steps().get(n)?.span)?.observed();
-    if let Some(state) = observed() {
+    if let Some(state) = observed(lines, index.steps().get(n)?.span) {
         return Some((Base::Observed(n), state));
     }
     let steps = lap(index, n);
     let found = |asked: usize| -> Option<Whole> {
         let group = index.round_of(asked)?;
         let ready =
-            |event: &usize| index.events().get(*event).is_some_and(|event| index.name(event.stage) == "state_ready");
+            |event: &usize| index.events().get(*event).is_some_and(|event| event.kind == EventKind::StateBefore);
         let event = (group.first..group.end).find(ready)?;
-        let state = Line::read(lines, TraceFile::Events, index.events().get(event)?.span)?.ready()?;
+        let state = held(lines, index.events().get(event)?.span)?;
         Some((Base::Found { step: n, event }, state))
     };
     // Only the very next round holds it: a line that no round belongs to was no step.
@@ -255,7 +249,7 @@ fn before_reduce(index: &Index, lines: &dyn Lines, n: usize) -> Option<Whole> {
 
 /// The newest whole state at or before step `n`, and where it stands.
 fn whole(index: &Index, lines: &dyn Lines, first: usize, n: usize) -> Whole {
-    if !is_ours(index) {
+    if index.format().state == StateRecord::Observed {
         let back = (first.max(n.saturating_sub(MAX_BACK))..=n).rev();
         let mut bytes = 0;
         let near = back.take_while(|step| {
@@ -272,8 +266,7 @@ fn whole(index: &Index, lines: &dyn Lines, first: usize, n: usize) -> Whole {
         if index.segments().len() == index.lap_starts().len().max(1) { index.segments().get(lap) } else { None };
     let event = segment.or(index.segment()).and_then(|segment| segment.init.as_ref()).map(|(event, _)| *event);
     let span = event.and_then(|event| index.events().get(event)).map(|event| event.span);
-    let line = span.and_then(|span| Line::read(lines, TraceFile::Events, span));
-    match line.as_ref().and_then(Line::initial).zip(event) {
+    match span.and_then(|span| held(lines, span)).zip(event) {
         Some((state, event)) => (Base::Init(event), state),
         None => (Base::Nowhere, Vec::new()),
     }
@@ -306,10 +299,9 @@ impl Changes {
         let mut last = Vec::new();
         for key in order {
             let Some(step) = writers.get(&key).copied() else { continue };
-            let after = read.entry(step).or_insert_with(|| {
-                let span = index.steps().get(step).map(|head| head.span).unwrap_or_default();
-                Line::read(lines, TraceFile::Steps, span).map(|line| line.afters()).unwrap_or_default()
-            });
+            let after = read
+                .entry(step)
+                .or_insert_with(|| index.steps().get(step).map(|head| afters(lines, head.span)).unwrap_or_default());
             let value = after.remove(&key);
             last.push((key, (step, value)));
         }

@@ -8,17 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use super::format::{self, count, counted, score};
 use super::life::{Basis, Life, Liveness, stalled_after};
+use super::newest::{label, newest_run};
 use crate::model::index::{Group, Segment};
-use crate::model::{Certainty, CriticAction, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict};
+use crate::model::{
+    Certainty, CriticAction, EventKind, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict,
+};
 
-mod mark;
 mod recorded;
 mod second;
 #[cfg(test)]
 mod tests;
 
-pub use mark::Mark;
-pub use recorded::{amount, reading, recorded};
+pub use super::mark::Mark;
+pub use recorded::{amount, reading};
 
 /// The answer to "why did this run stop?".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,7 +164,7 @@ impl<'a> Facts<'a> {
         let newest = index.groups().len().checked_sub(1).filter(|_| group.is_some());
         let written = newest.and_then(|at| index.step_of(at)).is_some();
         let reason = reason.map(str::to_owned);
-        let (stop, done) = (recorded(index), index.steps().len() - index.newest_start());
+        let (stop, done) = (index.stop(), index.steps().len() - index.newest_start());
         Self { index, segment, manifest, last, group, written, reason, stop, done }
     }
 
@@ -383,10 +385,9 @@ impl<'a> Facts<'a> {
 
     fn doing(&self, group: &Group) -> String {
         let newest = group.end.checked_sub(1).and_then(|at| self.index.events().get(at));
-        let (phase, stage) =
-            newest.map_or(("", ""), |event| (self.index.name(event.phase), self.index.name(event.stage)));
-        match (phase, stage) {
-            ("DECIDE", "decision_ready") | ("ACT", "start") => match group.decision.as_deref() {
+        let (phase, kind) = newest.map_or_else(Default::default, |event| (self.index.name(event.phase), event.kind));
+        match phase {
+            _ if matches!(kind, EventKind::Decided | EventKind::Acting) => match group.decision.as_deref() {
                 // Without a call in it, a decision reads as its mode.
                 Some("final") => "giving its answer".to_owned(),
                 Some("wait") => "waiting".to_owned(),
@@ -394,14 +395,14 @@ impl<'a> Facts<'a> {
                 Some(call) => format!("waiting for {}", call.split('(').next().unwrap_or(call)),
                 None => "waiting for a tool".to_owned(),
             },
-            ("HANDOFF_START", _) => "handing over to another agent".to_owned(),
-            ("DECIDE" | "OBSERVE", _) => "thinking".to_owned(),
-            ("ACT" | "REDUCE", _) => "updating state".to_owned(),
-            ("CRITIC", _) => "asking critics".to_owned(),
-            ("CHECK_STOP", _) => "checking rules".to_owned(),
-            ("COMPACT", _) => "shortening the conversation".to_owned(),
-            ("RECOVER" | "DECIDE_ERROR" | "ACT_ERROR" | "REDUCE_ERROR", _) => "recovering from an error".to_owned(),
-            (phase, _) => phase.to_lowercase().replace('_', " "),
+            "HANDOFF_START" => "handing over to another agent".to_owned(),
+            "DECIDE" | "OBSERVE" => "thinking".to_owned(),
+            "ACT" | "REDUCE" => "updating state".to_owned(),
+            "CRITIC" => "asking critics".to_owned(),
+            "CHECK_STOP" => "checking rules".to_owned(),
+            "COMPACT" => "shortening the conversation".to_owned(),
+            "RECOVER" | "DECIDE_ERROR" | "ACT_ERROR" | "REDUCE_ERROR" => "recovering from an error".to_owned(),
+            phase => phase.to_lowercase().replace('_', " "),
         }
     }
 
@@ -433,16 +434,6 @@ pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
 pub fn tokens(index: &Index) -> Option<u64> {
     let manifest = index.manifest().get().and_then(|manifest| manifest.tokens);
     manifest.or_else(|| index.steps().iter().rev().find_map(|step| step.tokens_total.filter(|tokens| *tokens > 0)))
-}
-
-/// The steps of the newest run in the directory, with their ordinals; none as long as it has not come to its first.
-pub fn newest_run(index: &Index) -> impl DoubleEndedIterator<Item = (usize, &StepHead)> + Clone {
-    index.steps().iter().enumerate().skip(index.newest_start())
-}
-
-/// "step 5", by the recorded id where there is one.
-pub(super) fn label((ordinal, step): (usize, &StepHead)) -> String {
-    format!("step {}", step.step_id.unwrap_or(ordinal as i64))
 }
 
 fn steps(number: usize) -> String {

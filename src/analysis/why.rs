@@ -1,9 +1,11 @@
 //! Why did the run stop, and what shows it? The verdict with its evidence, each piece with the place it comes from.
 
+use serde::Serialize;
+
 use super::summary::Summary;
+use crate::model::words::words;
 use crate::model::{Index, Lines};
 
-pub mod chain;
 mod contradiction;
 mod evidence;
 mod pace;
@@ -16,7 +18,7 @@ pub use rules::{Rule, Standing};
 pub use trouble::Trouble;
 
 /// A piece of evidence.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Evidence {
     /// Which sort it is.
     pub kind: Kind,
@@ -36,40 +38,25 @@ impl Evidence {
     }
 }
 
-/// Sorts of evidence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// How the run ended, by its events.
-    End,
-    /// A rule's verdict.
-    Rule,
-    /// The steps that led up to the end.
-    Chain,
-    /// A critic's verdict.
-    Critic,
-    /// An error.
-    Error,
-    /// What the manifest says.
-    Manifest,
-    /// An answer.
-    Answer,
-    /// What is missing.
-    Gap,
-}
-
-impl Kind {
-    /// The word used in JSON.
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::End => "end",
-            Kind::Rule => "rule",
-            Kind::Chain => "chain",
-            Kind::Critic => "critic",
-            Kind::Error => "error",
-            Kind::Manifest => "manifest",
-            Kind::Answer => "answer",
-            Kind::Gap => "gap",
-        }
+words! {
+    /// Sorts of evidence.
+    pub enum Kind {
+        /// How the run ended, by its events.
+        End = "end",
+        /// A rule's verdict.
+        Rule = "rule",
+        /// The steps that led up to the end.
+        Chain = "chain",
+        /// A critic's verdict.
+        Critic = "critic",
+        /// An error.
+        Error = "error",
+        /// What the manifest says.
+        Manifest = "manifest",
+        /// An answer.
+        Answer = "answer",
+        /// What is missing.
+        Gap = "gap",
     }
 }
 

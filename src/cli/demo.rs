@@ -63,9 +63,9 @@ fn scenarios() -> String {
 }
 
 #[derive(Debug, Serialize)]
-struct Written {
+struct Written<'a> {
     root: String,
-    runs: Vec<json::RunRow>,
+    runs: Vec<json::RunRow<'a>>,
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
@@ -190,7 +190,7 @@ async fn kill(args: &Args, dir: &Path) -> Result<()> {
 fn finish(args: &Args, dirs: &[PathBuf], look: &Look, out: &mut dyn Write) -> Done {
     let runs = dirs.iter().map(|dir| Opened::open(dir, look.now)).collect::<Result<Vec<_>>>()?;
     if args.json {
-        let runs = runs.iter().map(|run| json::run_row(&run.summary)).collect();
+        let runs = runs.iter().map(|run| json::RunRow(&run.summary)).collect();
         write_json(out, &Written { root: args.root.to_string_lossy().into_owned(), runs })?;
     } else {
         runs.iter().try_for_each(|run| write_line(out, run, look))?;

@@ -8,6 +8,7 @@ use super::open::Opened;
 use super::{Done, write_json};
 use crate::analysis::compare::{Comparison, Config, Row, Unit, compare, measures};
 use crate::analysis::format::{MISSING, counted, visible_line};
+use crate::model::names::first_chars;
 use crate::page::compare::json::Side;
 use crate::page::json;
 use crate::page::step::fill::manifest_text;
@@ -96,8 +97,12 @@ fn cell(run: &Opened, n: Option<usize>) -> String {
     cut(&text, MAX_CALL)
 }
 
+/// At most `max` characters, the last one an ellipsis where some are left out.
 fn cut(text: &str, max: usize) -> String {
-    if text.chars().count() <= max { text.to_owned() } else { text.chars().take(max - 1).chain(['…']).collect() }
+    if first_chars(text, max).is_none() {
+        return text.to_owned();
+    }
+    format!("{}…", first_chars(text, max - 1).unwrap_or_default())
 }
 
 fn write_metrics(out: &mut dyn Write, a: &Side<'_>, b: &Side<'_>, look: &Look) -> io::Result<()> {

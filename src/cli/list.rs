@@ -1,14 +1,14 @@
 //! `board list`: which runs are there?
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::look::{Ink, Look, ink_of};
 use super::{Done, write_json};
-use crate::analysis::format::{age, count, counted, or_missing, score, visible_line};
+use crate::analysis::columns::{self, COLUMNS, Column, STATUS, Width};
+use crate::analysis::format::{MISSING, count, counted, visible_line};
 use crate::analysis::query::{Query, Sort};
-
 use crate::analysis::select::select;
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
@@ -20,9 +20,7 @@ const MAX_SKIPPED: usize = 5;
 
 /// List the runs below a directory, one line each
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A query is words and terms, all of which must match:
-  stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
-  steps>5  score<0.5  duration>2m  tokens:1k..20k  issues>0  err:true  -term  \"two words\"")]
+#[command(after_help = query_help())]
 pub(super) struct Args {
     /// The directory to look in, at any depth up to 4
     #[arg(default_value = "./runs")]
@@ -30,13 +28,29 @@ pub(super) struct Args {
     /// Only runs that match, in quotes: 'steps>5 -stop:final'
     #[arg(allow_hyphen_values = true)]
     query: Option<String>,
-    /// The order: updated, started, run, status, steps, events, tokens, score, duration, model or issues; with `-` before
-    /// it, reversed
-    #[arg(long, default_value = "updated", allow_hyphen_values = true)]
+    /// The order, by one of the fields below; with `-` before it, reversed
+    #[arg(long, value_name = "FIELD", default_value = "updated", allow_hyphen_values = true)]
     sort: Sort,
+    /// Print CSV: all fields of the JSON, in the order of the list
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+}
+
+/// What a query is, and its fields.
+fn query_help() -> String {
+    let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).chain(["state.KEY"]).collect();
+    let lines: Vec<String> = names.chunks(10).map(|line| line.join(" ")).collect();
+    format!(
+        "A query is words and terms, all of which must match:
+  stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
+  steps>5  score<0.5  duration>2m  tokens:1k..20k  started:2026-02-22  err:true  -term  \"two words\"
+Its fields:
+  {}",
+        lines.join("\n  ")
+    )
 }
 
 pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
@@ -57,6 +71,10 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     let query = Query::parse(args.query.as_deref().unwrap_or_default());
     let all: Vec<_> = library.runs().iter().map(|run| run.summary()).collect();
     let found = select(&all, &query, args.sort, all.len(), None);
+    if args.csv {
+        json::write_csv(out, found.rows.into_iter().map(AsRef::as_ref))?;
+        return Ok(0);
+    }
     let list = json::Runs {
         revision: *library.revision().borrow(),
         total: found.total,
@@ -70,7 +88,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
             .collect(),
     };
     if args.json {
-        let runs = found.rows.into_iter().map(|run| json::run_row(run)).collect();
+        let runs = found.rows.into_iter().map(|run| json::RunRow(run)).collect();
         write_json(out, &json::Runs { runs, ..list })?;
     } else {
         write_text(out, &found.rows, &list, look)?;
@@ -78,64 +96,60 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     Ok(0)
 }
 
-/// The cells of a line, and its verdict, which comes last because it may be long.
-struct Line<'a> {
-    run: &'a Summary,
-    cells: [String; 5],
-    verdict: String,
-}
-
-/// The head of each column, and whether its cells stand on the right.
-const COLUMNS: [(&str, bool); 5] =
-    [("status", false), ("run", false), ("steps", true), ("score", true), ("updated", true)];
-
-impl<'a> Line<'a> {
-    fn of(run: &'a Summary, look: &Look) -> Self {
-        let limit = run.verdict.limit.filter(|limit| limit.from.is_budget());
-        let limit = limit.map_or_else(String::new, |limit| format!("/{}", limit.steps));
-        let problems = match run.issues.1 {
-            0 => String::new(),
-            problems => format!(" · {}", counted(problems, "problem")),
-        };
-        Self {
-            run,
-            cells: [
-                run.verdict.mark.word().to_owned(),
-                visible_line(run.key.as_str()).into_owned(),
-                format!("{}{limit}", count(run.steps as u64)),
-                or_missing(run.last_score, score),
-                or_missing(run.updated, |updated| age(updated, look.now, &look.zone)),
-            ],
-            verdict: format!("{}{}", visible_line(&run.verdict.sentence), look.paint(Ink::Dim, &problems)),
+/// One cell as text. The limit of steps stands behind them, what the files lack behind the verdict.
+fn cell(run: &Summary, column: &Column, look: &Look) -> String {
+    let words = column.value(run).and_then(|value| value.words(look.now, &look.zone));
+    let words = words.unwrap_or_else(|| MISSING.to_owned());
+    match column.name {
+        "steps" => {
+            let limit = run.verdict.limit.filter(|limit| limit.from.is_budget());
+            let limit = limit.map_or_else(String::new, |limit| format!("/{}", limit.steps));
+            format!("{}{limit}", count(run.steps as u64))
         }
+        "verdict" if run.issues.1 > 0 => {
+            let problems = format!(" · {}", counted(run.issues.1, "problem"));
+            format!("{words}{}", look.paint(Ink::Dim, &problems))
+        }
+        _ => words,
     }
 }
 
-fn write_text(out: &mut dyn Write, runs: &[&Arc<Summary>], list: &json::Runs, look: &Look) -> std::io::Result<()> {
-    let lines: Vec<Line<'_>> = runs.iter().map(|run| Line::of(run, look)).collect();
-    let heads = COLUMNS.map(|(head, _)| head);
-    let width = |column: usize, head: &str| {
-        let cells = lines.iter().filter_map(|line| line.cells.get(column)).map(|cell| cell.chars().count());
+/// The columns of a list of `runs`; the one that may be long comes last and is not padded.
+fn columns(runs: &[&Arc<Summary>]) -> Vec<&'static Column> {
+    let shown = columns::shown(runs.iter().map(|run| &***run));
+    let (rest, others): (Vec<_>, Vec<_>) =
+        shown.into_iter().filter(|(_, cell)| cell.in_list).partition(|(_, cell)| cell.width == Width::Rest);
+    others.into_iter().chain(rest).map(|(column, _)| column).collect()
+}
+
+fn write_text(out: &mut dyn Write, runs: &[&Arc<Summary>], list: &json::Runs<'_>, look: &Look) -> io::Result<()> {
+    let columns = columns(runs);
+    let rows: Vec<Vec<String>> =
+        runs.iter().map(|run| columns.iter().map(|column| cell(run, column, look)).collect()).collect();
+    let width = |at: usize, head: &str| {
+        let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
         cells.chain([head.chars().count()]).max().unwrap_or_default()
     };
-    let mut widths = [0; COLUMNS.len()];
-    widths.iter_mut().zip(heads).enumerate().for_each(|(column, (slot, head))| *slot = width(column, head));
-    let padded = |cells: [&str; COLUMNS.len()]| {
-        let cells = cells.into_iter().zip(widths).zip(COLUMNS);
-        let cell =
-            |((text, width), (_, right))| if right { format!("{text:>width$}") } else { format!("{text:<width$}") };
-        cells.map(cell).collect::<Vec<_>>()
+    let widths: Vec<usize> = columns.iter().enumerate().map(|(at, column)| width(at, column.name)).collect();
+    let padded = |cells: &mut dyn Iterator<Item = &str>| -> Vec<String> {
+        let pad = |((at, text), (column, width)): ((usize, &str), (&&Column, &usize))| match column.is_text() {
+            _ if at + 1 == columns.len() => text.to_owned(),
+            true => format!("{text:<width$}"),
+            false => format!("{text:>width$}"),
+        };
+        cells.enumerate().zip(columns.iter().zip(&widths)).map(pad).collect()
     };
-    if !lines.is_empty() {
-        let head = format!("{}  verdict", padded(heads).join("  "));
+    if !rows.is_empty() {
+        let head = padded(&mut columns.iter().map(|column| column.name)).join("  ");
         writeln!(out, "{}", look.paint(Ink::Dim, &head))?;
     }
-    for line in &lines {
-        let mut cells = padded(line.cells.each_ref().map(String::as_str));
-        if let Some(mark) = cells.first_mut() {
-            *mark = look.paint(ink_of(line.run.verdict.mark), mark);
+    for (run, row) in runs.iter().zip(&rows) {
+        let mut cells = padded(&mut row.iter().map(String::as_str));
+        let status = columns.iter().position(|column| *column == STATUS).and_then(|at| cells.get_mut(at));
+        if let Some(status) = status {
+            *status = look.paint(ink_of(run.verdict.mark), status);
         }
-        writeln!(out, "{}  {}", cells.join("  "), line.verdict)?;
+        writeln!(out, "{}", cells.join("  "))?;
     }
     let runs = counted(list.total, "run");
     let foot = if list.matched == list.total { runs } else { format!("{} of {runs}", count(list.matched as u64)) };

@@ -10,7 +10,7 @@ use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
 use super::{Done, Failure, outline, write_json};
 use crate::analysis::format::{age, clock, count, counted, millis, or_missing, score, visible_line};
-use crate::analysis::verdict::{LimitFrom, reading, recorded};
+use crate::analysis::verdict::{LimitFrom, reading};
 use crate::error::{Error, Kind, Result};
 use crate::model::time::Stamp;
 use crate::model::{Index, StepHead, TraceFile};
@@ -160,7 +160,7 @@ fn status(run: &Opened) -> String {
 
 /// The rule that ended the run, where it is recorded.
 fn rule(index: &Index) -> Option<String> {
-    let stop = recorded(index)?;
+    let stop = index.stop()?;
     let detail = reading(stop).or_else(|| Some(stop.reading.detail.to_string()).filter(|detail| !detail.is_empty()));
     Some(format!("{}{}", stop.criterion, detail.map_or_else(String::new, |detail| format!(": {detail}"))))
 }

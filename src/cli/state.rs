@@ -13,6 +13,7 @@ use crate::analysis::state::{
     Base, KeyChange, KeyPath, StateAt, change_of, changes_of, lap, outside, path_of, state_at,
 };
 use crate::error::{Error, Kind, Result};
+use crate::model::names::first_chars;
 use crate::page::json;
 
 /// A value longer than this many characters is cut in a list; `--json` has all of it.
@@ -159,8 +160,8 @@ fn write_history(
 }
 
 fn cut(value: &str) -> String {
-    let shown = match value.char_indices().nth(MAX_VALUE) {
-        Some((end, _)) => format!("{}… ({} more bytes)", value.get(..end).unwrap_or(value), value.len() - end),
+    let shown = match first_chars(value, MAX_VALUE) {
+        Some(start) => format!("{start}… ({} more bytes)", value.len() - start.len()),
         None => value.to_owned(),
     };
     visible_line(&shown).into_owned()

@@ -96,7 +96,7 @@ fn write_rules(out: &mut dyn Write, rows: &[Rule], ended: bool, look: &Look) -> 
     let width = rows.iter().map(|rule| name(rule).chars().count()).max().unwrap_or_default().min(MAX_NAME);
     for rule in rows {
         let name = format!("{:<width$}", name(rule));
-        let amount = |value: Option<f64>| value.map_or_else(|| MISSING.to_owned(), |value| rule.amount(value, true));
+        let amount = |value: Option<f64>| value.map_or_else(|| MISSING.to_owned(), |value| rule.amount(value));
         let compared = match (rule.reading.measured(), rule.reading.limit()) {
             (None, None) => String::new(),
             (measured, None) => amount(measured),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::Options;
-use crate::engine::{Agent, Builder, Cancel, Clock, Process, Stepping, SystemClock, Task};
+use crate::engine::{Agent, Builder, Cancel, Clock, Process, SPLITMIX_STEP, Stepping, SystemClock, Task, splitmix64};
 use crate::error::{Error, Kind, Result};
 use crate::tools::{RunCommand, Workspace};
 use crate::trace::RunWriter;
@@ -105,11 +105,9 @@ impl Dice {
     }
 
     fn roll(&self) -> u64 {
-        let seed = self.0.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
-        self.0.set(seed);
-        let mixed = (seed ^ (seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        let seed = self.0.get();
+        self.0.set(seed.wrapping_add(SPLITMIX_STEP));
+        splitmix64(seed)
     }
 
     /// A number from `low` to `high`, both included.

@@ -7,19 +7,16 @@ use std::time::Duration;
 
 use super::agent::Agent;
 use super::cancel::Cancel;
-use super::chat::ChatModel;
+use super::chat::{ChatModel, DynModel};
 use super::clock::Clock;
-use super::critic::Critic;
+use super::critic::{Critic, DynCritic};
 use super::decision::{First, Selector};
 use super::env::{DynEnv, Env};
-use super::erased::{DynCritic, DynModel};
 use super::history::HistoryPolicy;
 use super::hook::Hook;
 use super::parse::Parser;
 use super::recovery::{Recovery, RecoverySteps};
-use super::result::RunResult;
 use super::state::State;
-use super::task::Task;
 use super::tool::Tool;
 use super::toolbox::Toolbox;
 use crate::error::{Error, Kind, Result};
@@ -116,12 +113,6 @@ impl<A: Agent> Engine<A> {
             },
             agent,
         }
-    }
-
-    /// Runs the task to its end, whatever that is: every failure, also of the agent, a critic or the disk, ends as the
-    /// verdict of the result. An engine runs once, so that no counter of one run reaches another.
-    pub async fn run(self, task: impl Into<Task>) -> RunResult<A::Data> {
-        super::run::run(self, task.into()).await
     }
 }
 

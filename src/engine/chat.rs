@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::erased::Boxed;
 use crate::stop::Usage;
 
 /// Something that answers requests.
@@ -29,6 +30,35 @@ pub trait ChatModel: Send + Sync {
     /// How many tokens fit into a request and its reply, where that is known.
     fn context_window(&self) -> Option<u64> {
         None
+    }
+}
+
+/// [`ChatModel`] behind a pointer.
+pub(super) trait DynModel: Send + Sync {
+    fn name(&self) -> &str;
+    fn complete<'a>(
+        &'a self,
+        request: &'a Request,
+        heard: &'a (dyn Fn(&str) + Send + Sync),
+    ) -> Boxed<'a, Result<Reply, ModelError>>;
+    fn context_window(&self) -> Option<u64>;
+}
+
+impl<M: ChatModel> DynModel for M {
+    fn name(&self) -> &str {
+        ChatModel::name(self)
+    }
+
+    fn complete<'a>(
+        &'a self,
+        request: &'a Request,
+        heard: &'a (dyn Fn(&str) + Send + Sync),
+    ) -> Boxed<'a, Result<Reply, ModelError>> {
+        Box::pin(ChatModel::complete(self, request, heard))
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        ChatModel::context_window(self)
     }
 }
 

@@ -97,11 +97,19 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A seed for a step: well spread, and the same for the same run and step (the finaliser of SplitMix64).
+/// A seed for a step: well spread, and the same for the same run and step.
 pub(super) fn step_seed(seed: u64, step: u64) -> u64 {
-    let mut mixed = seed.wrapping_add(step.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    splitmix64(seed.wrapping_add(step.wrapping_mul(SPLITMIX_STEP)))
+}
+
+/// What SplitMix64 adds to its state for each number.
+pub(crate) const SPLITMIX_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The number that SplitMix64 (Steele, Lea and Flood, 2014) gives for the state `seed`.
+pub(crate) fn splitmix64(seed: u64) -> u64 {
+    let mut mixed = seed.wrapping_add(SPLITMIX_STEP);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)
 }
 

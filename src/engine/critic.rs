@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::decision::Decision;
+use super::erased::Boxed;
 use super::state::State;
 use super::toolbox::ToolResult;
 use crate::stop::{CriticWish, Usage};
@@ -18,6 +19,22 @@ pub trait Critic<D>: Send + Sync {
 
     /// Judges a step after its state was reduced.
     fn judge(&self, step: CriticCx<'_, D>) -> impl Future<Output = Result<Opinion, CriticError>> + Send;
+}
+
+/// [`Critic`] behind a pointer.
+pub(super) trait DynCritic<D>: Send + Sync {
+    fn name(&self) -> &str;
+    fn judge<'a>(&'a self, step: CriticCx<'a, D>) -> Boxed<'a, Result<Opinion, CriticError>>;
+}
+
+impl<D: Sync, C: Critic<D>> DynCritic<D> for C {
+    fn name(&self) -> &str {
+        Critic::name(self)
+    }
+
+    fn judge<'a>(&'a self, step: CriticCx<'a, D>) -> Boxed<'a, Result<Opinion, CriticError>> {
+        Box::pin(Critic::judge(self, step))
+    }
 }
 
 /// What a critic may look at.

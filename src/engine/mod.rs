@@ -58,6 +58,8 @@ pub use builder::{Builder, DEFAULT_STEPS, Engine, Process};
 pub use cancel::Cancel;
 pub use chat::{ChatModel, Message, ModelError, ModelErrorKind, Reply, Request, Role, Scripted, ToolCall, ToolSpec};
 pub use clock::{Clock, Stepping, SystemClock};
+#[cfg(feature = "tools")]
+pub(crate) use clock::{SPLITMIX_STEP, splitmix64};
 pub use critic::{Critic, CriticCx, CriticError, Opinion};
 pub use decision::{Action, Candidate, Choice, Decision, First, HighestScore, Mode, Selector};
 pub use env::{Env, EnvError, EnvStep};

@@ -61,81 +61,85 @@ pub(super) struct Failures {
     pub(super) report: Vec<FailureLine>,
 }
 
-/// Runs to the end.
-pub(super) async fn run<A: Agent>(engine: Engine<A>, task: Task) -> RunResult<A::Data> {
-    let Engine { mut agent, tools, mut rules, mut parts } = engine;
-    rules.limit(task.limits());
-    if let Some(limit) = parts.hard_timeout {
-        parts.cancel.at_most(limit);
-    }
-    let mut run = Run {
-        clock: parts.clock.take().unwrap_or_else(|| Box::new(SystemClock::start())),
-        log: Log::new(parts.writer.take()),
-        stats: parts.resumed.clone().unwrap_or_default(),
-        last_text: None,
-        fault: None,
-        failures: Failures::default(),
-        unwritten: None,
-        issues: Vec::new(),
-        task,
-    };
-    let made = caught_now(|| agent.init_state(&run.task));
-    let made = made.map_err(|panic| (Code::AgentFailed, panic)).and_then(|made| {
-        let state = made.map_err(|error| (Code::AgentFailed, error.message))?;
-        first_state(state, &rules).map_err(|wrong| (Code::TaskValidationFailed, wrong))
-    });
-    let specs = tools.specs();
-    let opening = Opening {
-        agent: agent.name(),
-        task: &run.task,
-        model: parts.model.as_deref().map(|model| model.name()),
-        parser: parts.parser.as_deref().map(|parser| (parser.name(), parser.contract())),
-        tools: &specs,
-        seed: parts.seed,
-        rules: &rules.record(),
-        resumed: parts.resumed.as_ref(),
-        process: parts.process.clone(),
-        env: parts.env.as_deref().map(|env| env.name()),
-        started_at: run.clock.now_us(),
-    };
-    run.log.begin(|| opening.info());
-    let init = json!({
-        "task": run.task.objective,
-        "task_id": run.task.id,
-        "task_meta": opening.task_meta(),
-        "run_meta": opening.run_meta(),
-        "env": {"enabled": opening.env.is_some(), "name": opening.env},
-    });
-    #[derive(Serialize)]
-    struct Init<'a> {
-        #[serde(flatten)]
-        known: &'a Value,
-        /// The only place where the state stands in full.
-        state: Option<&'a Snapshot>,
-    }
-    let payload = Init { known: &init, state: made.as_ref().ok().map(|(_, snapshot)| snapshot) };
-    run.log.event(Event::new(0, "INIT", "", payload), || run.clock.now_us());
-    let (state, snapshot) = match made {
-        Ok(made) => made,
-        Err((code, wrong)) => {
-            let verdict = StopVerdict::outside(Source::Preflight, code, None, wrong);
-            return run.close(None, verdict);
+impl<A: Agent> Engine<A> {
+    /// Runs the task to its end, whatever that is: every failure, also of the agent, a critic or the disk, ends as the
+    /// verdict of the result. An engine runs once, so that no counter of one run reaches another.
+    pub async fn run(self, task: impl Into<Task>) -> RunResult<A::Data> {
+        let Engine { mut agent, tools, mut rules, mut parts } = self;
+        let task = task.into();
+        rules.limit(task.limits());
+        if let Some(limit) = parts.hard_timeout {
+            parts.cancel.at_most(limit);
         }
-    };
-    let talk = match caught_now(|| Conversation::new(parts.parser.as_deref(), specs, parts.history)) {
-        Ok(talk) => talk,
-        Err(text) => {
-            let verdict = StopVerdict::outside(Source::Preflight, Code::AgentFailed, None, text);
-            return run.close(Some(state), verdict);
+        let mut run = Run {
+            clock: parts.clock.take().unwrap_or_else(|| Box::new(SystemClock::start())),
+            log: Log::new(parts.writer.take()),
+            stats: parts.resumed.clone().unwrap_or_default(),
+            last_text: None,
+            fault: None,
+            failures: Failures::default(),
+            unwritten: None,
+            issues: Vec::new(),
+            task,
+        };
+        let made = caught_now(|| agent.init_state(&run.task));
+        let made = made.map_err(|panic| (Code::AgentFailed, panic)).and_then(|made| {
+            let state = made.map_err(|error| (Code::AgentFailed, error.message))?;
+            first_state(state, &rules).map_err(|wrong| (Code::TaskValidationFailed, wrong))
+        });
+        let specs = tools.specs();
+        let opening = Opening {
+            agent: agent.name(),
+            task: &run.task,
+            model: parts.model.as_deref().map(|model| model.name()),
+            parser: parts.parser.as_deref().map(|parser| (parser.name(), parser.contract())),
+            tools: &specs,
+            seed: parts.seed,
+            rules: &rules.record(),
+            resumed: parts.resumed.as_ref(),
+            process: parts.process.clone(),
+            env: parts.env.as_deref().map(|env| env.name()),
+            started_at: run.clock.now_us(),
+        };
+        run.log.begin(|| opening.info());
+        let init = json!({
+            "task": run.task.objective,
+            "task_id": run.task.id,
+            "task_meta": opening.task_meta(),
+            "run_meta": opening.run_meta(),
+            "env": {"enabled": opening.env.is_some(), "name": opening.env},
+        });
+        #[derive(Serialize)]
+        struct Init<'a> {
+            #[serde(flatten)]
+            known: &'a Value,
+            /// The only place where the state stands in full.
+            state: Option<&'a Snapshot>,
         }
-    };
-    let mut session = Session { agent, tools, rules, parts, state, snapshot, talk, feedback: Vec::new(), run };
-    let verdict = caught(session.play()).await.unwrap_or_else(|text| {
-        // Whatever is not caught where it happens is caught here, so that no run is left open.
-        let step = session.run.stats.last_step;
-        StopVerdict::outside(Source::Error, Code::AgentFailed, step, text)
-    });
-    session.close(verdict).await
+        let payload = Init { known: &init, state: made.as_ref().ok().map(|(_, snapshot)| snapshot) };
+        run.log.event(Event::new(0, "INIT", "", payload), || run.clock.now_us());
+        let (state, snapshot) = match made {
+            Ok(made) => made,
+            Err((code, wrong)) => {
+                let verdict = StopVerdict::outside(Source::Preflight, code, None, wrong);
+                return run.close(None, verdict);
+            }
+        };
+        let talk = match caught_now(|| Conversation::new(parts.parser.as_deref(), specs, parts.history)) {
+            Ok(talk) => talk,
+            Err(text) => {
+                let verdict = StopVerdict::outside(Source::Preflight, Code::AgentFailed, None, text);
+                return run.close(Some(state), verdict);
+            }
+        };
+        let mut session = Session { agent, tools, rules, parts, state, snapshot, talk, feedback: Vec::new(), run };
+        let verdict = caught(session.play()).await.unwrap_or_else(|text| {
+            // Whatever is not caught where it happens is caught here, so that no run is left open.
+            let step = session.run.stats.last_step;
+            StopVerdict::outside(Source::Error, Code::AgentFailed, step, text)
+        });
+        session.close(verdict).await
+    }
 }
 
 /// The state as the agent makes it, checked against the limits.

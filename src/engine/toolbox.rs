@@ -230,8 +230,8 @@ fn bounded(output: Value, limit: usize) -> (Value, Option<usize>) {
             text
         }
     };
-    let head = floor(&text, limit / 10 * 7);
-    let tail = floor(&text, text.len() - limit / 10 * 3);
+    let head = text.floor_char_boundary(limit / 10 * 7);
+    let tail = text.floor_char_boundary(text.len() - limit / 10 * 3);
     let (first, last) = (text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default());
     let cut = format!("{first}\n[... {} of {} bytes left out ...]\n{last}", tail - head, text.len());
     (Value::String(cut), Some(text.len()))
@@ -241,13 +241,9 @@ fn bounded(output: Value, limit: usize) -> (Value, Option<usize>) {
 pub(super) fn clip(message: &mut String, max: usize) {
     if message.len() > max {
         let whole = message.len();
-        message.truncate(floor(message, max));
+        message.truncate(message.floor_char_boundary(max));
         message.push_str(&format!(" [... cut from {whole} bytes]"));
     }
-}
-
-fn floor(text: &str, at: usize) -> usize {
-    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
 /// [`Tool`] behind a pointer, with arguments and output as JSON.

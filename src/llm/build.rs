@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::agent::FileAgent;
-use super::client::{Client, Endpoint, Patience};
+use super::client::{Client, Endpoint, Timeouts};
 use super::config::{AgentFile, CriticPart, Protocol, ToolName};
 use super::critics::{CommandCritic, Common, JudgeCritic, RegexCritic};
 use super::retry::Retry;
@@ -66,7 +66,7 @@ impl AgentFile {
             settings: self.settings.clone(),
             context_window: model.context_window,
             retry: Retry { retries: model.retries, seed: around.seed, ..Retry::default() },
-            patience: Patience {
+            timeouts: Timeouts {
                 connect: model.connect_timeout_s.0,
                 first_byte: model.first_byte_timeout_s.map_or(whole, |limit| limit.0),
                 whole,

@@ -39,12 +39,12 @@ pub struct Endpoint {
     /// How often it is asked again.
     pub retry: Retry,
     /// How long it may take.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
 }
 
 /// How long one attempt may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct Timeouts {
     /// Until there is a connection.
     pub connect: Duration,
     /// Until the answer begins; one that is not streamed begins when it is complete.
@@ -53,7 +53,7 @@ pub struct Patience {
     pub whole: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     /// Ten seconds, five minutes, ten minutes.
     fn default() -> Self {
         let [connect, first_byte, whole] = [10, 300, 600].map(Duration::from_secs);
@@ -112,16 +112,16 @@ impl Client {
         let authorization = endpoint.key.header().map_err(|error| {
             Error::new(Kind::Usage, "the key holds characters that a header cannot carry").because(error)
         })?;
-        let http = Http::new(&endpoint.base_url, "/chat/completions", authorization, endpoint.patience.connect)?;
+        let http = Http::new(&endpoint.base_url, "/chat/completions", authorization, endpoint.timeouts.connect)?;
         Ok(Self { endpoint, http, sleep, waits: AtomicU64::new(0), nameless: AtomicU64::new(0) })
     }
 
     async fn attempt(&self, body: &Bytes, heard: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {
-        let patience = self.endpoint.patience;
+        let timeouts = self.endpoint.timeouts;
         let late = |what: &str, limit: Duration| Failure::transient(format!("{what} within {} ms", limit.as_millis()));
         let asking = async {
-            let posted = timeout(patience.first_byte, self.http.post(body)).await;
-            let posted = posted.map_err(|_| late("no answer began", patience.first_byte))?;
+            let posted = timeout(timeouts.first_byte, self.http.post(body)).await;
+            let posted = posted.map_err(|_| late("no answer began", timeouts.first_byte))?;
             let response = posted.map_err(Failure::transient)?;
             if !response.status.is_success() {
                 return Err(refused(response).await);
@@ -138,8 +138,8 @@ impl Client {
             }
             Ok(answer)
         };
-        let asked = timeout(patience.whole, asking).await;
-        asked.unwrap_or_else(|_| Err(late("the answer was not complete", patience.whole)))
+        let asked = timeout(timeouts.whole, asking).await;
+        asked.unwrap_or_else(|_| Err(late("the answer was not complete", timeouts.whole)))
     }
 
     async fn streamed(&self, response: Response, heard: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {

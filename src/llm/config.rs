@@ -40,7 +40,7 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 /// | `[model] base_url`, `model` | the endpoint that `/chat/completions` stands below, and the model there | |
 /// | `api_key_env` | the variable that holds the key; `""` for none | `OPENAI_API_KEY` |
 /// | `stream` | whether answers come in pieces | `false` |
-/// | `timeout_s`, `first_byte_timeout_s`, `connect_timeout_s` | patience with one attempt: for all of it, until the answer begins, until there is a connection | 600, the whole, 10 |
+/// | `timeout_s`, `first_byte_timeout_s`, `connect_timeout_s` | timeouts with one attempt: for all of it, until the answer begins, until there is a connection | 600, the whole, 10 |
 /// | `retries` | how often a failure that may pass is tried again | 4 |
 /// | `context_window` | tokens that fit; longer requests are made shorter before they are sent | unknown |
 /// | `extra` | a table of further fields for each request | none |

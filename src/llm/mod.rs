@@ -18,7 +18,7 @@ mod tests;
 
 pub use agent::{FileAgent, Work};
 pub use build::Surroundings;
-pub use client::{Client, Endpoint, Patience};
+pub use client::{Client, Endpoint, Timeouts};
 pub use config::{AgentFile, EXAMPLE};
 pub use retry::Retry;
 pub use secret::{Scrubbed, Secret};

@@ -5,6 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
+use crate::engine::splitmix64;
+
 /// How often, and how long in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
@@ -34,17 +36,9 @@ impl Retry {
         let factor = 2_u32.saturating_pow(failures.saturating_sub(1));
         let full = self.first.saturating_mul(factor).min(self.longest);
         // The upper 53 bits make an even number from 0 to 1; clients that failed together come back apart.
-        let even = (mixed(self.seed ^ mixed(draw)) >> 11) as f64 / (1_u64 << 53) as f64;
+        let even = (splitmix64(self.seed ^ splitmix64(draw)) >> 11) as f64 / (1_u64 << 53) as f64;
         full.mul_f64(1.0 - even / 2.0)
     }
-}
-
-/// SplitMix64's output function: enough to spread waits, and the same everywhere.
-fn mixed(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// What `Retry-After` asks for: seconds, or a date, which counts from the answer's own `Date`. So a wrong clock on

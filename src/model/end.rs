@@ -189,7 +189,7 @@ impl StopVerdict {
 
     /// Reads a recorded verdict into an index: texts are cut, and of the evidence only the range of its steps is kept.
     /// `None` where it does not name its code.
-    pub(super) fn read(recorded: Option<&RawValue>) -> Option<Box<Self>> {
+    pub(crate) fn read(recorded: Option<&RawValue>) -> Option<Box<Self>> {
         let mut stop: Self = serde_json::from_str(recorded?.get()).ok()?;
         let cut = |text: &str| capped(text, MAX_TEXT_BYTES);
         for text in [&mut stop.criterion, &mut stop.stop_reason].into_iter().chain(&mut stop.also) {

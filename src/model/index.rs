@@ -9,7 +9,7 @@ mod join;
 use std::collections::BTreeMap;
 
 use super::event::{EndNote, InitNote, StopNote};
-use super::{EventHead, EventNote, Issue, Issues, ManifestState, Names, StepHead, Symbol};
+use super::{EventHead, EventNote, Format, Issue, Issues, ManifestState, Names, StepHead, StopVerdict, Symbol};
 use join::{Ids, Laps};
 
 /// Everything new since the last look at a run's files.
@@ -177,6 +177,11 @@ impl Index {
         self.segments.last()
     }
 
+    /// How the run is written, where its manifest tells.
+    pub fn format(&self) -> &'static Format {
+        self.manifest.get().map_or(&Format::UNKNOWN, |manifest| manifest.format)
+    }
+
     /// The manifest as last read.
     pub fn manifest(&self) -> &ManifestState {
         &self.manifest
@@ -285,6 +290,12 @@ impl Index {
         // Rounds whose ids start over, and no line that does: the first round of a new run has not come to its line.
         let unwritten = segment.first_group >= self.groups.len() || self.group_laps.len() > self.step_laps.len();
         if unwritten { self.steps.len() } else { lap }
+    }
+
+    /// Why the run stopped, where that is recorded: by the manifest, else by the END event of the newest run.
+    pub fn stop(&self) -> Option<&StopVerdict> {
+        let manifest = self.manifest.get().and_then(|manifest| manifest.stop.as_deref());
+        manifest.or_else(|| self.segment()?.end.as_ref()?.1.stop.as_deref())
     }
 
     /// Groups of finished rounds that no step line belongs to.

@@ -6,10 +6,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 mod same;
+pub(crate) mod walk;
 
 pub use same::same;
 pub(crate) use same::{hash, members};
@@ -54,8 +55,13 @@ impl<'a> Json<'a> {
 
     /// Reads a value whose syntax was already checked.
     pub fn from_raw(raw: &'a RawValue) -> Self {
-        let mut budget = NESTING_BYTES.saturating_add(raw.get().len().saturating_mul(8));
-        Self::at_depth(raw.get(), 0, &mut budget)
+        Self::checked(raw.get())
+    }
+
+    /// As [`Json::from_raw`], of a part of a checked text.
+    pub(crate) fn checked(text: &'a str) -> Self {
+        let mut budget = NESTING_BYTES.saturating_add(text.len().saturating_mul(8));
+        Self::at_depth(text, 0, &mut budget)
     }
 
     fn at_depth(text: &'a str, depth: usize, budget: &mut usize) -> Self {
@@ -66,17 +72,15 @@ impl<'a> Json<'a> {
             Some(b'n') => Some(Json::Null),
             Some(b't') => Some(Json::Bool(true)),
             Some(b'f') => Some(Json::Bool(false)),
-            Some(b'"') => serde_json::from_str::<Text<'a>>(text).ok().map(|Text(text)| Json::String(text)),
+            Some(b'"') => walk::string(text).map(Json::String),
             Some(b'[' | b'{') if depth >= MAX_DEPTH || spent.is_none() => None,
-            Some(b'[') => serde_json::from_str::<Items<'a>>(text).ok().map(|Items(items)| {
-                Json::Array(items.into_iter().map(|item| Self::at_depth(item.get(), depth + 1, budget)).collect())
-            }),
-            Some(b'{') => serde_json::from_str::<Members<'a>>(text).ok().map(|Members(members)| {
-                let member = |(Text(key), value): (Text<'a>, &'a RawValue)| {
-                    (key, Self::at_depth(value.get(), depth + 1, budget))
-                };
-                Json::Object(members.into_iter().map(member).collect())
-            }),
+            Some(b'[') => {
+                Some(Json::Array(walk::items(text).map(|item| Self::at_depth(item, depth + 1, budget)).collect()))
+            }
+            Some(b'{') => walk::members(text)
+                .map(|(key, value)| Some((walk::string(key)?, Self::at_depth(value, depth + 1, budget))))
+                .collect::<Option<_>>()
+                .map(Json::Object),
             Some(_) => Some(Json::Number(text)),
             None => None,
         };
@@ -187,28 +191,6 @@ impl<'de> Deserialize<'de> for Text<'de> {
             }
         }
         deserializer.deserialize_str(TextVisitor)
-    }
-}
-
-struct Items<'a>(Vec<&'a RawValue>);
-
-impl<'de> Deserialize<'de> for Items<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ItemsVisitor;
-        impl<'de> Visitor<'de> for ItemsVisitor {
-            type Value = Items<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array")
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let mut items = Vec::new();
-                while let Some(item) = seq.next_element()? {
-                    items.push(item);
-                }
-                Ok(Items(items))
-            }
-        }
-        deserializer.deserialize_seq(ItemsVisitor)
     }
 }
 

@@ -26,7 +26,7 @@ macro_rules! wire {
     };
 }
 
-pub(super) use wire;
+pub(crate) use wire;
 
 /// A scalar of any type; arrays and objects are passed over and only named.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -40,6 +40,19 @@ pub(crate) enum Scalar<'a> {
     Str(Cow<'a, str>),
     Array,
     Object,
+}
+
+impl<'a> Scalar<'a> {
+    /// Reads a value whose syntax was checked; `None` where it cannot be decoded: a number too large for any type, or half
+    /// of a surrogate pair.
+    pub(crate) fn of(value: &'a str) -> Option<Self> {
+        match value.bytes().next()? {
+            b'[' => Some(Scalar::Array),
+            b'{' => Some(Scalar::Object),
+            b'"' => super::json::walk::string(value).map(Scalar::Str),
+            _ => serde_json::from_str(value).ok(),
+        }
+    }
 }
 
 impl Scalar<'_> {
@@ -78,10 +91,6 @@ impl Scalar<'_> {
             Scalar::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => Some(*value as i64),
             _ => None,
         }
-    }
-
-    pub(crate) fn is_nothing(&self) -> bool {
-        matches!(self, Scalar::Absent | Scalar::Null)
     }
 
     /// The type in words, for issues.
@@ -161,13 +170,6 @@ impl<T> Maybe<'_, T> {
         match self {
             Maybe::Value(value) => Some(value),
             Maybe::Other(_) => None,
-        }
-    }
-
-    pub(crate) fn other(&self) -> Option<&Scalar<'_>> {
-        match self {
-            Maybe::Value(_) => None,
-            Maybe::Other(other) => Some(other),
         }
     }
 }
@@ -263,32 +265,6 @@ impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for Many<'a, T> {
             }
         }
         deserializer.deserialize_any(ManyVisitor(PhantomData))
-    }
-}
-
-/// The keys of an object and the scalar under each, in file order; at most [`MAX_ITEMS`].
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Keys<'a>(pub(crate) Vec<(Cow<'a, str>, Scalar<'a>)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Keys<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct KeysVisitor;
-        impl<'de> Visitor<'de> for KeysVisitor {
-            type Value = Keys<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut keys = Vec::new();
-                while keys.len() < MAX_ITEMS {
-                    let Some((super::json::Text(key), value)) = map.next_entry()? else { return Ok(Keys(keys)) };
-                    keys.push((key, value));
-                }
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Keys(keys))
-            }
-        }
-        deserializer.deserialize_map(KeysVisitor)
     }
 }
 

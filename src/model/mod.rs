@@ -6,10 +6,12 @@
 pub mod end;
 pub mod event;
 mod fingerprint;
+mod format;
+pub mod head;
 pub mod index;
 pub mod issue;
 pub mod json;
-mod loose;
+pub(crate) mod loose;
 pub mod manifest;
 pub mod names;
 pub mod recorded;
@@ -26,13 +28,16 @@ pub use end::{
     Budget, Certainty, Code, Evidence, Gate, Limit, Op, Origin, Outcome, Phase, Reading, Source, StopReason,
     StopVerdict,
 };
-pub use event::{EventHead, EventNote};
+pub use event::{EventHead, EventKind, EventNote};
+pub use format::{Can, Capabilities, Format, StateRecord};
+pub use head::{CriticMark, Fate, StepHead};
 pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};
 pub use manifest::{Manifest, ManifestState};
 pub use names::{Names, Symbol};
 pub use recorded::RecordedFacts;
-pub use step::{CriticAction, CriticMark, Fate, StepHead};
+pub use repair::Record;
+pub use step::{CriticAction, Step};
 
 /// A run's name on the board: its directory relative to the root, `/` between parts.
 ///
@@ -87,6 +92,14 @@ pub trait Lines {
             return Err(format!("it has {} bytes, more than the board parses", span.len));
         }
         self.line(file, span)
+    }
+
+    /// A line that the board parses, as text.
+    ///
+    /// # Errors
+    /// As [`Lines::short_line`].
+    fn record(&self, file: TraceFile, span: Span) -> Result<Record<'static>, String> {
+        self.short_line(file, span).map(Record::read)
     }
 
     /// The manifest's bytes.

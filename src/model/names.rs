@@ -86,6 +86,12 @@ pub fn cut_at(text: &str, max: usize) -> &str {
     text.get(..text.floor_char_boundary(max)).unwrap_or(text)
 }
 
+/// The first `max` characters of `text` where it has more; `None` where it is whole.
+pub fn first_chars(text: &str, max: usize) -> Option<&str> {
+    let (end, _) = text.char_indices().nth(max)?;
+    text.get(..end)
+}
+
 /// `text`, cut to `max` bytes with an ellipsis where it is longer.
 pub(crate) fn capped(text: &str, max: usize) -> Box<str> {
     if text.len() <= max { text.into() } else { format!("{}…", cut_at(text, max)).into_boxed_str() }

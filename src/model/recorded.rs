@@ -1,7 +1,5 @@
 //! What does a step of our own engine record for its stop rules, as far as it fits an index?
 
-use serde_json::value::RawValue;
-
 /// Hashes a text for equality over versions and machines (FNV-1a, 64 bit, offset basis and prime of its authors).
 pub fn text_hash(text: &str) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -23,13 +21,11 @@ pub struct RecordedFacts {
 const MAX_FACTS_BYTES: usize = 4_096;
 
 impl RecordedFacts {
-    /// Takes in what a line holds; `None` where `facts` is no object.
-    pub(super) fn of(facts: Option<&RawValue>, error: Option<&RawValue>, said: &str) -> Option<Box<Self>> {
-        let is_object = |raw: &&RawValue| raw.get().starts_with('{');
-        let facts = facts.filter(is_object)?.get();
-        let error = error.filter(is_object).map(|error| error.get().into());
+    /// Takes in the `facts` and the `error` of a step, and the model's text.
+    pub(super) fn new(facts: &str, error: Option<&str>, text: &str) -> Self {
+        let error = error.filter(|error| error.starts_with('{')).map(Into::into);
         let json = (facts.len() <= MAX_FACTS_BYTES).then(|| facts.into());
-        Some(Box::new(Self { json, error, said: (text_hash(said), said.len() as u64) }))
+        Self { json, error, said: (text_hash(text), text.len() as u64) }
     }
 }
 

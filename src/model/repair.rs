@@ -3,12 +3,13 @@
 //! Python writes bare `NaN` and `Infinity`; killed writers and editors leave bad UTF-8, raw control characters and half
 //! surrogate pairs. `serde_json` rejects the whole line for any of them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::json::Members;
+use super::json::{Json, Members};
 use super::loose::Maybe;
 use super::{Fate, IssueKind};
 
@@ -38,10 +39,87 @@ pub enum Retreat {
     NotJson(String),
 }
 
+/// A line as text that is JSON where that is possible, and what was done to it.
+#[derive(Debug, Clone)]
+pub struct Record<'a> {
+    /// The text: the line itself, a repaired copy, or what its bytes say as UTF-8.
+    pub text: Cow<'a, str>,
+    /// How well it could be read.
+    pub fate: Fate,
+    /// What is odd about it.
+    pub remarks: Vec<Remark>,
+}
+
+impl<'a> Record<'a> {
+    /// Reads a line; never fails.
+    pub fn of(line: &'a [u8]) -> Self {
+        let text = std::str::from_utf8(line).ok().filter(|text| !has_half_pair(text) && Json::is_json(text));
+        let object = |text: &str| text.trim_ascii_start().starts_with('{');
+        if let Some(text) = text.filter(|text| object(text)) {
+            return Self { text: Cow::Borrowed(text), fate: Fate::Good, remarks: Vec::new() };
+        }
+        let (fate, remarks) = match retreat(line, |text| Json::is_json(text) && object(text)) {
+            Retreat::Repaired { text, repairs } => {
+                let remarks = repairs.iter().map(|what| (IssueKind::Repaired, (*what).to_owned())).collect();
+                return Self { text: Cow::Owned(text), fate: Fate::Repaired, remarks };
+            }
+            // Members are read one by one, whatever they hold.
+            Retreat::Salvaged { .. } => (Fate::Good, Vec::new()),
+            Retreat::Foreign(what) => {
+                (Fate::Foreign, vec![(IssueKind::Foreign, format!("{what} where an object is expected"))])
+            }
+            Retreat::NotJson(why) => (Fate::Unreadable, vec![(IssueKind::NotJson, format!("not JSON: {why}"))]),
+        };
+        Self { text: String::from_utf8_lossy(line), fate, remarks }
+    }
+
+    /// Reads a line and keeps its text.
+    pub fn read(line: Vec<u8>) -> Record<'static> {
+        let Record { text, fate, remarks } = Record::of(&line);
+        let text = match text {
+            Cow::Owned(text) => text,
+            // A borrowed text is the whole line.
+            Cow::Borrowed(_) => String::from_utf8(line).unwrap_or_default(),
+        };
+        Record { text: Cow::Owned(text), fate, remarks }
+    }
+
+    /// What was done to the line, in words; nothing where it is as written.
+    pub fn repairs(&self) -> impl Iterator<Item = &str> {
+        let repaired = |remark: &&Remark| remark.0 == IssueKind::Repaired;
+        self.remarks.iter().filter(repaired).map(|(_, what)| what.as_str())
+    }
+}
+
+/// Whether an escape in `text` is half of a surrogate pair, which strict readers refuse.
+pub(crate) fn has_half_pair(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let unit = |at: usize| {
+        let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut at = 0;
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memmem::find(rest, b"\\u")).map(|found| at + found)
+    {
+        at = found + 2;
+        // Behind an odd number of backslashes it is text.
+        let before = bytes.get(..found).unwrap_or_default().iter().rev().take_while(|byte| **byte == b'\\').count();
+        if before % 2 == 1 {
+            continue;
+        }
+        match unit(found) {
+            Some(0xD800..=0xDBFF) if matches!(unit(found + 6), Some(0xDC00..=0xDFFF)) => at = found + 12,
+            Some(0xD800..=0xDFFF) => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
 /// Reads one object by `parse`, strictly first and then in retreat; never fails.
 ///
 /// The result is `None` where nothing of it can be used. The remarks say what was done.
-pub(super) fn read_object<T>(line: &[u8], mut parse: impl FnMut(&str) -> Option<T>) -> (Option<T>, Fate, Vec<Remark>) {
+pub(crate) fn read_object<T>(line: &[u8], mut parse: impl FnMut(&str) -> Option<T>) -> (Option<T>, Fate, Vec<Remark>) {
     if let Some(read) = std::str::from_utf8(line).ok().and_then(&mut parse) {
         return (Some(read), Fate::Good, Vec::new());
     }
@@ -63,7 +141,7 @@ pub(super) fn read_object<T>(line: &[u8], mut parse: impl FnMut(&str) -> Option<
 }
 
 /// Parses one JSON object. A derived struct alone would also take an array for its fields in order.
-pub(super) fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
+pub(crate) fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     match serde_json::from_str(text) {
         Ok(Maybe::Value(value)) => Some(value),
         _ => None,

@@ -1,123 +1,201 @@
-//! What is kept of a step line? The place of the line and what lists, charts and search need.
+//! What does one record say of a step? Its parts, borrowed from the record's text.
+//!
+//! A format fills a [`Step`]; what is kept of it in the index is a [`StepHead`](super::StepHead), made from the step
+//! alone, and pages show the same step. Names and words are decoded; long texts and values stay JSON text until
+//! somebody looks ([`Value`]).
+//!
+//! A format whose steps are spread over several records gives one `Step` for each of them; the head takes them in one
+//! after the other ([`StepHead::absorb`](super::StepHead::absorb)). Must not know the keys of any format.
 
-use std::fmt::Write as _;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
 
-use serde_json::value::RawValue;
+use super::json::{Json, walk};
+use super::repair::Remark;
 
-use super::fingerprint::{Kept, Print, of_line, of_state};
-use super::json::Members;
-use super::loose::{Keys, Many, Maybe, Scalar, wire};
-use super::names::capped;
-use super::recorded::RecordedFacts;
-use super::repair::{Remark, object, read_object};
-use super::{IssueKind, Names, Span, Symbol};
+/// At most this many items of a list are read; the record itself has all.
+const MAX_ITEMS: usize = 4_096;
 
-/// A call in a list is cut to about this many bytes; the step itself shows all of it.
-const MAX_CALL_BYTES: usize = 160;
-/// An error or a critic's reason in a list is cut to this many bytes.
-const MAX_NOTE_BYTES: usize = 240;
-/// A change whose JSON is longer than this many bytes is not compared with the step before.
-const MAX_LINKED_BYTES: usize = 1 << 16;
-/// At most this many critics or tools of one step are indexed; the line itself shows all.
-const MAX_INDEXED: usize = 64;
-/// At most this many changed keys of one step are indexed, two bytes each; whoever asks for the state reads the line of
-/// a step that changed more.
-pub const MAX_CHANGED: usize = 1_024;
-
-/// One line of `steps.jsonl` as the index keeps it.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct StepHead {
-    /// Where the line lies.
-    pub span: Span,
-    /// The line's number in its file, counted from 1; blank lines count here.
-    pub line: u64,
-    /// How well the line could be read.
-    pub fate: Fate,
+/// One step of a run, or the part of it that one record holds.
+#[derive(Debug, Clone, Default)]
+pub struct Step<'a> {
     /// The recorded label; may repeat or be missing.
-    pub step_id: Option<i64>,
-    /// The acting agent's name; only QitOS 0.6 records it.
-    pub agent: Symbol,
-    /// The decision's mode: `act`, `final`, `wait`, `handoff`; empty where there was no decision.
-    pub mode: Symbol,
-    /// The first action as a call on one line, or the answer, or why there is none.
-    pub call: Box<str>,
-    /// A hash of all that is asked for: names and arguments of all actions, else the answer or the agent handed over to;
-    /// a line that cannot be read has one of its bytes.
-    pub asked_hash: u64,
-    /// A hash of what came of it: the results of the actions but for their `metadata`.
-    pub result_hash: u64,
-    /// A hash of what changed in the state: all keys of `state_diff` with their values, before and after.
-    pub state_hash: u64,
-    /// How many actions the decision holds.
-    pub actions: u32,
-    /// The names of the actions, in order.
-    pub tools: Box<[Symbol]>,
-    /// The state keys that `state_diff` names.
-    pub changed: Box<[Symbol]>,
-    /// The critics' outputs, in order.
-    pub critics: Box<[CriticMark]>,
-    /// The reason of the first critic that asked for a retry or a stop.
-    pub critic_reason: Option<Box<str>>,
-    /// The first error of a tool or its environment.
-    pub error: Option<Box<str>>,
-    /// The first return code that is not zero.
-    pub returncode: Option<i64>,
-    /// Tokens of this step's own requests (input and output of the last one), where recorded.
+    pub id: Option<i64>,
+    /// The acting agent.
+    pub agent: Option<Cow<'a, str>>,
+    /// What was decided; `None` where nothing was.
+    pub decision: Option<Decision<'a>>,
+    /// What is asked for, in order.
+    pub calls: List<Call<'a>>,
+    /// How each call was carried out, where that is recorded apart from its result.
+    pub invocations: List<Invocation<'a>>,
+    /// What came back.
+    pub results: List<Outcome<'a>>,
+    /// What the critics said, in order.
+    pub critics: List<CriticOutput<'a>>,
+    /// What changed in the state; `None` where that is not recorded.
+    pub changes: Option<Changes<'a>>,
+    /// What the agent saw before it decided.
+    pub observation: Option<Value<'a>>,
+    /// The state before the step.
+    pub state: Option<Value<'a>>,
+    /// The model's text.
+    pub text: Option<Value<'a>>,
+    /// Tokens of this step's own requests.
     pub tokens: Option<u64>,
-    /// Tokens of the run up to and with this step, where recorded.
+    /// Tokens of the run up to and with this step.
     pub tokens_total: Option<u64>,
-    /// The facts that the stop rules looked at; only our own engine records them.
-    pub facts: Option<Box<RecordedFacts>>,
-    /// What the changed keys were and became; the index compares and drops it.
-    pub links: Box<[StateLink]>,
+    /// The error that ended the step: an object with `phase`, `message`, `recovered`.
+    pub error: Option<Value<'a>>,
+    /// The facts that the stop rules looked at.
+    pub facts: Option<Value<'a>>,
+    /// The pictures the step refers to.
+    pub pictures: List<Picture<'a>>,
+    /// How the model's text became a decision.
+    pub parsing: Parsing<'a>,
+    /// All members of the record that nothing above holds, and those that are not of the type they should be.
+    pub rest: Vec<(Cow<'a, str>, Value<'a>)>,
+    /// What is odd about the record.
+    pub remarks: Vec<Remark>,
+    /// Whether a field of the record could not be decoded.
+    pub is_damaged: bool,
 }
 
-/// What a changed state key was before the step and after it, as hashes of the JSON text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StateLink {
-    /// The key.
-    pub key: Symbol,
-    /// The value before; `None` where the line does not say, or at too great a length.
-    pub before: Option<u64>,
-    /// The value after.
-    pub after: Option<u64>,
+/// What was decided.
+#[derive(Debug, Clone)]
+pub struct Decision<'a> {
+    /// The decision as written.
+    pub value: Value<'a>,
+    /// `act`, `final`, `wait`, `handoff` or any other word.
+    pub mode: Option<Cow<'a, str>>,
+    /// Why, in the agent's words.
+    pub rationale: Option<Value<'a>>,
+    /// The final answer.
+    pub answer: Option<Value<'a>>,
+    /// The agent handed over to.
+    pub handoff: Option<Cow<'a, str>>,
+    /// Whether the model's text was not understood.
+    pub is_misread: bool,
+    /// What could have been decided instead.
+    pub candidates: Option<Value<'a>>,
+    /// What else the decision carries.
+    pub meta: Option<Value<'a>>,
 }
 
-/// How well a line could be read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Fate {
-    /// As written.
-    #[default]
-    Good,
-    /// After a repair, or without some fields.
-    Repaired,
-    /// The last line, complete but for its line end; it may still change.
-    Provisional,
-    /// JSON that is not an object.
-    Foreign,
-    /// Not JSON, or longer than the board parses.
-    Unreadable,
+/// A call of a tool.
+#[derive(Debug, Clone)]
+pub struct Call<'a> {
+    /// The call as written.
+    pub value: Value<'a>,
+    /// The tool.
+    pub name: Option<Cow<'a, str>>,
+    /// The arguments.
+    pub args: Option<Value<'a>>,
+    /// How often it may be tried again.
+    pub max_retries: Option<f64>,
+    /// How long it may take, in seconds.
+    pub timeout_s: Option<f64>,
 }
 
-impl Fate {
-    /// Whether the line is an object whose fields can be shown.
-    pub fn is_readable(self) -> bool {
-        matches!(self, Fate::Good | Fate::Repaired | Fate::Provisional)
+/// How a call was carried out.
+#[derive(Debug, Clone)]
+pub struct Invocation<'a> {
+    /// The invocation as written.
+    pub value: Value<'a>,
+    /// The tool.
+    pub tool: Option<Cow<'a, str>>,
+    /// How it went, in the writer's word.
+    pub status: Option<Cow<'a, str>>,
+    /// The error in words.
+    pub error: Option<Value<'a>>,
+    /// The sort of error.
+    pub category: Option<Cow<'a, str>>,
+    /// Who ran it, how long and how often.
+    pub effort: Effort<'a>,
+}
+
+/// What came back from a call.
+#[derive(Debug, Clone)]
+pub struct Outcome<'a> {
+    /// The result as written.
+    pub value: Value<'a>,
+    /// The tool it names.
+    pub tool: Option<Cow<'a, str>>,
+    /// How it went, in the writer's word.
+    pub status: Option<Cow<'a, str>>,
+    /// The error; never an empty one.
+    pub error: Option<Value<'a>>,
+    /// What the tool returned: a part of the result where the writer wraps it, else the whole result.
+    pub output: Option<Value<'a>>,
+    /// Whether the output is a part of the result.
+    pub is_wrapped: bool,
+    /// The first exit code that is not zero.
+    pub exit: Option<i64>,
+    /// The answer of the environment, where the result is that.
+    pub env: Option<Value<'a>>,
+    /// How many bytes the output had before the writer cut it.
+    pub cut_from_bytes: Option<f64>,
+    /// How long it took and how often it was tried.
+    pub effort: Effort<'a>,
+}
+
+impl Outcome<'_> {
+    /// Whether it says that the call failed.
+    pub fn has_failed(&self) -> bool {
+        self.error.is_some() || matches!(self.status.as_deref(), Some("error" | "failed"))
     }
 }
 
-/// One critic's output in the index.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CriticMark {
+impl Invocation<'_> {
+    /// Whether it says that the call failed or was not made.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.status.as_deref(), Some("error" | "timed_out" | "cancelled" | "skipped"))
+    }
+}
+
+/// What a call took.
+#[derive(Debug, Clone, Default)]
+pub struct Effort<'a> {
+    /// Milliseconds.
+    pub latency_ms: Option<f64>,
+    /// How often it was tried.
+    pub attempts: Option<f64>,
+    /// How long it was allowed to take, in seconds.
+    pub timeout_s: Option<f64>,
+    /// The set of tools it belongs to.
+    pub toolset: Option<Cow<'a, str>>,
+    /// The version of that set.
+    pub toolset_version: Option<Cow<'a, str>>,
+    /// Where the tool comes from.
+    pub source: Option<Cow<'a, str>>,
+    /// Who cancelled it.
+    pub cancelled_by: Option<Cow<'a, str>>,
+}
+
+/// What one critic said.
+#[derive(Debug, Clone)]
+pub struct CriticOutput<'a> {
+    /// The output as written.
+    pub value: Value<'a>,
     /// The critic's recorded name, or `critic 1`, `critic 2` by position.
-    pub name: Symbol,
-    /// What it asked for.
+    pub name: Cow<'a, str>,
+    /// What it asks for.
     pub action: CriticAction,
+    /// The word it asks with.
+    pub word: Option<Value<'a>>,
     /// Its score where that is a finite number.
     pub score: Option<f64>,
-    /// Whether it wants the prompt or the state changed.
-    pub patches: bool,
+    /// The score as written.
+    pub raw_score: Option<Value<'a>>,
+    /// Its reason.
+    pub reason: Option<Value<'a>>,
+    /// What it gives besides.
+    pub details: Option<Value<'a>>,
+    /// What it wants changed, each with a name; never empty ones.
+    pub patches: Vec<(&'static str, Value<'a>)>,
+    /// Members that none of the above holds.
+    pub rest: Vec<(Cow<'a, str>, Value<'a>)>,
 }
 
 /// What a critic asks for.
@@ -136,346 +214,202 @@ pub enum CriticAction {
     Other,
 }
 
-impl StepHead {
-    /// Whether no tool failed, no command returned non-zero and a decision was made.
-    pub fn is_ok(&self) -> bool {
-        self.fate.is_readable() && self.error.is_none() && self.returncode.is_none() && self.mode != Symbol::default()
+impl CriticAction {
+    /// Whether it wants anything but to go on.
+    pub fn decides(self) -> bool {
+        !matches!(self, CriticAction::Continue | CriticAction::Other)
     }
 
-    /// Whether a critic asked for `action`.
-    pub fn asked(&self, action: CriticAction) -> bool {
-        // Engines obey the first critic in list order that wants anything but to continue.
-        let decides = |mark: &&CriticMark| !matches!(mark.action, CriticAction::Continue | CriticAction::Other);
-        let first = self.critics.iter().find(decides);
-        first.is_some_and(|mark| mark.action == action)
-    }
-
-    /// The lowest score of the step.
-    pub fn lowest_score(&self) -> Option<f64> {
-        self.critics.iter().filter_map(|mark| mark.score).min_by(f64::total_cmp)
-    }
-
-    /// Reads a line; never fails. `span` and `line` are left for the caller to fill.
-    pub fn read(line: &[u8], names: &mut Names) -> (Self, Vec<Remark>) {
-        let (read, fate, mut remarks) = read_object(line, |text| Some(object::<StepWire<'_>>(text)?.into_head(names)));
-        let (head, more) = read.unwrap_or_default();
-        remarks.extend(more);
-        let asked_hash = if fate.is_readable() { head.asked_hash } else { of_line(line) };
-        (Self { fate, asked_hash, ..head }, remarks)
+    /// The place of the critic that decides: engines obey the first in list order that wants anything but to go on.
+    pub fn deciding(actions: impl IntoIterator<Item = Self>) -> Option<usize> {
+        actions.into_iter().position(Self::decides)
     }
 }
 
-wire! {
-    struct StepWire<'a> {
-        step_id: Scalar<'a>,
-        agent_id: Scalar<'a>,
-        decision: Maybe<'a, DecisionWire<'a>>,
-        actions: Many<'a, Maybe<'a, ActionWire<'a>>>,
-        action_results: Many<'a, Kept<'a, Maybe<'a, ResultWire<'a>>>>,
-        tool_invocations: Many<'a, Maybe<'a, InvocationWire<'a>>>,
-        critic_outputs: Many<'a, Maybe<'a, CriticWire<'a>>>,
-        state_diff: Kept<'a, Maybe<'a, Members<'a>>>,
-        context: Maybe<'a, ContextWire<'a>>,
-        model_response: Maybe<'a, ResponseWire<'a>>,
-        facts: Option<&'a RawValue>,
-        error: Option<&'a RawValue>,
+/// A picture a step refers to.
+#[derive(Debug, Clone)]
+pub struct Picture<'a> {
+    /// What is recorded of it.
+    pub value: Value<'a>,
+    /// Its path inside the run.
+    pub path: Option<Cow<'a, str>>,
+}
+
+/// How the model's text became a decision.
+#[derive(Debug, Clone, Default)]
+pub struct Parsing<'a> {
+    /// Who decided.
+    pub source: Option<Cow<'a, str>>,
+    /// The parser that understood the text.
+    pub parser: Option<Cow<'a, str>>,
+    /// The parsers that were tried.
+    pub attempts: Option<Value<'a>>,
+    /// What the parsers complained about.
+    pub diagnostics: Option<Value<'a>>,
+    /// Whether the parser is not the one asked for.
+    pub is_fallback: bool,
+    /// Whether the text had to be repaired.
+    pub is_salvaged: bool,
+    /// Why tool calls of the model's own kind were not used.
+    pub no_native_calls: Option<Cow<'a, str>>,
+}
+
+/// A JSON value of a record, and where it stands there.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Value<'a> {
+    /// Its text; the syntax was checked.
+    pub text: &'a str,
+    /// Where it stands.
+    pub at: Pointer,
+}
+
+impl<'a> Value<'a> {
+    /// The value, decoded.
+    pub fn json(self) -> Json<'a> {
+        Json::checked(self.text)
     }
 
-    struct DecisionWire<'a> {
-        mode: Scalar<'a>,
-        actions: Many<'a, Maybe<'a, ActionWire<'a>>>,
-        final_answer: Kept<'a, Scalar<'a>>,
-        rationale: Scalar<'a>,
-        meta: Maybe<'a, MetaWire<'a>>,
+    /// The text of a string.
+    pub fn string(self) -> Option<Cow<'a, str>> {
+        walk::string(self.text)
     }
 
-    struct MetaWire<'a> {
-        handoff_target: Scalar<'a>,
-        parser_error: Scalar<'a>,
+    /// A string as its text, anything else as JSON.
+    pub fn plain(self) -> Cow<'a, str> {
+        self.string().unwrap_or_else(|| Cow::Owned(self.json().to_string()))
     }
 
-    /// One action of a decision.
-    pub(super) struct ActionWire<'a> {
-        pub(super) name: Scalar<'a>,
-        args: Kept<'a, Maybe<'a, Keys<'a>>>,
+    /// Whether it is an object.
+    pub fn is_object(self) -> bool {
+        self.text.starts_with('{')
     }
 
-    struct ResultWire<'a> {
-        status: Scalar<'a>,
-        error: Scalar<'a>,
-        returncode: Scalar<'a>,
-        exit_code: Scalar<'a>,
-        output: Maybe<'a, OutputWire<'a>>,
+    /// Whether there is nothing in it: `null`, an empty string, array or object.
+    pub fn is_empty(self) -> bool {
+        match self.text {
+            "" | "null" | "\"\"" => true,
+            text if text.starts_with('[') => walk::items(text).next().is_none(),
+            text if text.starts_with('{') => walk::members(text).next().is_none(),
+            _ => false,
+        }
     }
 
-    struct OutputWire<'a> {
-        returncode: Scalar<'a>,
-        exit_code: Scalar<'a>,
-    }
-
-    struct InvocationWire<'a> {
-        status: Scalar<'a>,
-        error: Scalar<'a>,
-        error_category: Scalar<'a>,
-    }
-
-    struct CriticWire<'a> {
-        critic_name: Scalar<'a>,
-        name: Scalar<'a>,
-        critic: Scalar<'a>,
-        action: Scalar<'a>,
-        score: Scalar<'a>,
-        reason: Scalar<'a>,
-        instruction_patch: Scalar<'a>,
-        modified_prompt: Scalar<'a>,
-        state_patch: Maybe<'a, Keys<'a>>,
-    }
-
-    struct ContextWire<'a> {
-        input_tokens_total: Scalar<'a>,
-        output_tokens: Scalar<'a>,
-        tokens_total: Scalar<'a>,
-    }
-
-    struct ResponseWire<'a> {
-        text: Scalar<'a>,
-        usage: Maybe<'a, UsageWire<'a>>,
-    }
-
-    struct UsageWire<'a> {
-        total_tokens: Scalar<'a>,
+    /// The value of a member of an object; the last one where the key repeats.
+    pub(crate) fn get(self, key: &str) -> Option<&'a str> {
+        let named = |(name, _): &(&str, &str)| walk::string(name).is_some_and(|name| name == key);
+        walk::members(self.text).filter(named).last().map(|(_, value)| value)
     }
 }
 
-fn count(scalar: &Scalar<'_>) -> Option<u64> {
-    scalar.int().and_then(|value| u64::try_from(value).ok())
+/// Where a value stands in its record: a JSON pointer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pointer {
+    /// The way to the value, or to the list that holds it.
+    pub list: &'static str,
+    /// The place in the list.
+    pub index: Option<usize>,
+    /// The way on from there.
+    pub member: &'static str,
 }
 
-impl StepWire<'_> {
-    fn into_head(self, names: &mut Names) -> (StepHead, Vec<Remark>) {
-        let mut remarks = Vec::new();
-        self.remark_odd_types(&mut remarks);
-        let said = self.model_response.value().and_then(|response| response.text.str()).unwrap_or_default();
-        let facts = RecordedFacts::of(self.facts, self.error, said);
-        let mut head = StepHead { step_id: self.step_id.int(), facts, ..StepHead::default() };
-        head.agent = names.intern(self.agent_id.str().unwrap_or_default());
-        let decision = self.decision.value();
-        head.mode = names.intern(decision.and_then(|d| d.mode.str()).unwrap_or_default());
-        let actions = match decision {
-            Some(decision) if !decision.actions.items.is_empty() => &decision.actions,
-            _ => &self.actions,
-        };
-        head.actions = u32::try_from(actions.items.len()).unwrap_or(u32::MAX);
-        let tools = actions.items.iter().filter_map(|action| action.value()?.name.text());
-        head.tools = tools.take(MAX_INDEXED).map(|name| names.intern(name)).collect();
-        head.call = self.call(actions).into_boxed_str();
-        head.asked_hash = self.asked(actions);
-        let mut results = Print::default();
-        self.action_results.items.iter().for_each(|result| results.result(result));
-        head.result_hash = results.done();
-        head.state_hash = of_state(&self.state_diff);
-        if let Some(Members(keys)) = self.state_diff.value.value() {
-            head.changed = keys.iter().take(MAX_CHANGED).map(|(key, _)| names.intern(&key.0)).collect();
-            let changes = head.changed.iter().zip(keys);
-            head.links = changes.map(|(key, (_, change))| link(*key, change.get())).collect();
-        }
-        self.critics_into(&mut head, names, &mut remarks);
-        self.errors_into(&mut head);
-        if let Some(context) = self.context.value() {
-            head.tokens_total = count(&context.tokens_total);
-            head.tokens =
-                count(&context.input_tokens_total).map(|input| input + count(&context.output_tokens).unwrap_or(0));
-        }
-        if head.tokens.is_none() {
-            head.tokens = self.model_response.value().and_then(|r| count(&r.usage.value()?.total_tokens));
-        }
-        // A scripted step reports zeros where no model was asked.
-        head.tokens = head.tokens.filter(|tokens| *tokens > 0);
-        (head, remarks)
+impl Pointer {
+    /// A place outside of lists.
+    pub fn new(list: &'static str) -> Self {
+        Self { list, index: None, member: "" }
     }
 
-    fn remark_odd_types(&self, remarks: &mut Vec<Remark>) {
-        let mut odd = |field: &str, what: &str, expected: &str| {
-            remarks.push((IssueKind::Field, format!("{field} is {what}; expected {expected}")));
-        };
-        if self.step_id.int().is_none() {
-            odd("step_id", self.step_id.type_name(), "a whole number");
-        }
-        if let Some(other) = self.decision.other().filter(|other| !other.is_nothing()) {
-            odd("decision", other.type_name(), "an object or null");
-        }
-        let lists = [
-            ("actions", &self.actions.instead),
-            ("action_results", &self.action_results.instead),
-            ("tool_invocations", &self.tool_invocations.instead),
-            ("critic_outputs", &self.critic_outputs.instead),
-        ];
-        for (field, instead) in lists {
-            if let Some(other) = instead.as_ref().filter(|other| !other.is_nothing()) {
-                odd(field, other.type_name(), "an array");
-            }
-        }
-        match self.state_diff.value.other() {
-            Some(other) if !other.is_nothing() => odd("state_diff", other.type_name(), "an object"),
-            _ => {}
-        }
-        let keys = self.state_diff.value.value().map_or(&[][..], |Members(keys)| keys);
-        let redacted = keys.iter().filter(|(_, value)| value.get().trim_matches('"') == REDACTED).count();
-        if redacted > 0 {
-            remarks.push((IssueKind::Redacted, format!("{redacted} changed state values were blanked by the writer")));
-        }
+    /// The item of this list at `index`.
+    #[must_use]
+    pub fn item(self, index: usize) -> Self {
+        Self { index: Some(index), ..self }
     }
 
-    fn call(&self, actions: &Many<'_, Maybe<'_, ActionWire<'_>>>) -> String {
-        if let Some(first) = actions.items.iter().find_map(Maybe::value) {
-            let more = actions.items.len() - 1;
-            let call = first.call();
-            return if more > 0 { format!("{call} +{more} more") } else { call };
-        }
-        let Some(decision) = self.decision.value() else { return String::new() };
-        let meta = decision.meta.value();
-        let target = meta.and_then(|meta| meta.handoff_target.text());
-        let answer = decision.final_answer.value.text();
-        let rationale = decision.rationale.text();
-        let line = match (decision.mode.str(), target, answer) {
-            (_, Some(target), _) => format!("hand off to {target}"),
-            (_, None, Some(answer)) => format!("answer: {answer}"),
-            (Some(mode), None, None) if !mode.is_empty() => match rationale {
-                _ if meta.is_some_and(|meta| !meta.parser_error.is_nothing()) => {
-                    format!("{mode}: model text not understood")
-                }
-                Some(rationale) => format!("{mode}: {rationale}"),
-                None => mode.to_owned(),
-            },
-            _ => String::new(),
-        };
-        one_line(&line, MAX_CALL_BYTES)
-    }
-
-    /// The hash of all that the step asks for. Why it does is left out: a reason is no part of what is done.
-    fn asked(&self, actions: &Many<'_, Maybe<'_, ActionWire<'_>>>) -> u64 {
-        let mut print = Print::default();
-        for action in &actions.items {
-            let Some(action) = action.value() else { continue };
-            print.word(action.name.text().unwrap_or_default());
-            print.value(&action.args);
-        }
-        if let Some(decision) = self.decision.value().filter(|_| actions.items.is_empty()) {
-            print.word(decision.mode.str().unwrap_or_default());
-            print.value(&decision.final_answer);
-            let target = decision.meta.value().and_then(|meta| meta.handoff_target.text());
-            print.word(target.unwrap_or_default());
-        }
-        print.done()
-    }
-
-    fn critics_into(&self, head: &mut StepHead, names: &mut Names, remarks: &mut Vec<Remark>) {
-        let mut marks = Vec::new();
-        for (index, output) in self.critic_outputs.items.iter().take(MAX_INDEXED).enumerate() {
-            let Some(output) = output.value() else {
-                let what = output.other().map_or("nothing", Scalar::type_name);
-                remarks.push((IssueKind::Field, format!("critic output {} is {what}, expected an object", index + 1)));
-                continue;
-            };
-            let name = [&output.critic_name, &output.name, &output.critic].into_iter().find_map(Scalar::text);
-            let name = name.map_or_else(|| format!("critic {}", index + 1), str::to_owned);
-            let action = match output.action.str() {
-                Some("continue") | None => CriticAction::Continue,
-                Some("retry") => CriticAction::Retry,
-                Some("stop") => CriticAction::Stop,
-                Some("failed") => CriticAction::Failed,
-                Some(_) => CriticAction::Other,
-            };
-            if head.critic_reason.is_none() && matches!(action, CriticAction::Retry | CriticAction::Stop) {
-                head.critic_reason = Some(one_line(output.reason.str().unwrap_or_default(), MAX_NOTE_BYTES).into());
-            }
-            let prompts = [&output.instruction_patch, &output.modified_prompt];
-            let patches = prompts.into_iter().any(|prompt| prompt.str().is_some_and(|text| !text.is_empty()))
-                || output.state_patch.value().is_some_and(|Keys(keys)| !keys.is_empty());
-            marks.push(CriticMark { name: names.intern(&name), action, score: output.score.number(), patches });
-        }
-        head.critics = marks.into();
-    }
-
-    fn errors_into(&self, head: &mut StepHead) {
-        for result in self.action_results.items.iter().filter_map(|result| result.value.value()) {
-            let failed = matches!(result.status.str(), Some("error" | "failed"));
-            if head.error.is_none() && (failed || !result.error.is_nothing()) {
-                let text = result.error.text().unwrap_or("failed without a message");
-                head.error = Some(one_line(text, MAX_NOTE_BYTES).into());
-            }
-            let output = result.output.value();
-            let codes = [
-                Some(&result.returncode),
-                Some(&result.exit_code),
-                output.map(|o| &o.returncode),
-                output.map(|o| &o.exit_code),
-            ];
-            let code = codes.into_iter().flatten().find_map(Scalar::int).filter(|code| *code != 0);
-            head.returncode = head.returncode.or(code);
-        }
-        for invocation in self.tool_invocations.items.iter().filter_map(Maybe::value) {
-            let failed = matches!(invocation.status.str(), Some("error" | "timed_out" | "cancelled" | "skipped"));
-            if head.error.is_none() && failed {
-                let text = invocation.error.text().or(invocation.error_category.text());
-                head.error =
-                    Some(one_line(text.or(invocation.status.str()).unwrap_or_default(), MAX_NOTE_BYTES).into());
-            }
-        }
+    /// A member of this item.
+    #[must_use]
+    pub fn member(self, member: &'static str) -> Self {
+        Self { member, ..self }
     }
 }
 
-/// A change, `{"before": .., "after": ..}`; of anything else only the key.
-fn link(key: Symbol, change: &str) -> StateLink {
-    let sides = match serde_json::from_str(change) {
-        Ok(Members(sides)) if change.len() <= MAX_LINKED_BYTES => sides,
-        _ => Vec::new(),
-    };
-    let side = |name: &str| {
-        let (_, value) = sides.iter().find(|(side, _)| side.0 == name)?;
-        let mut hasher = DefaultHasher::new();
-        value.get().hash(&mut hasher);
-        Some(hasher.finish())
-    };
-    StateLink { key, before: side("before"), after: side("after") }
-}
-
-/// What QitOS 0.6 writes in place of a value whose key looks secret.
-pub const REDACTED: &str = "__redacted__";
-
-impl ActionWire<'_> {
-    /// The call on one line, as in `read_file(path="calc.py")`.
-    pub(super) fn call(&self) -> String {
-        let mut call = String::from(self.name.text().unwrap_or("(no name)"));
-        call.push('(');
-        if let Some(Keys(args)) = self.args.value.value() {
-            for (index, (key, value)) in args.iter().enumerate() {
-                if call.len() > MAX_CALL_BYTES {
-                    break;
-                }
-                call.push_str(if index == 0 { "" } else { ", " });
-                let _ = match value {
-                    Scalar::Str(text) => write!(call, "{key}=\"{}\"", super::names::cut_at(text, MAX_CALL_BYTES)),
-                    Scalar::Bool(value) => write!(call, "{key}={value}"),
-                    Scalar::Int(value) => write!(call, "{key}={value}"),
-                    Scalar::Float(value) => write!(call, "{key}={value}"),
-                    Scalar::Array => write!(call, "{key}=[…]"),
-                    Scalar::Object => write!(call, "{key}={{…}}"),
-                    Scalar::Absent | Scalar::Null => write!(call, "{key}=null"),
-                };
-            }
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.list)?;
+        if let Some(index) = self.index {
+            write!(f, "/{index}")?;
         }
-        call.push(')');
-        one_line(&call, MAX_CALL_BYTES)
+        f.write_str(self.member)
     }
 }
 
-/// `text` on one line, cut to `max` bytes.
-pub(super) fn one_line(text: &str, max: usize) -> String {
-    let head = super::names::cut_at(text, max + 1);
-    let line: String = head.chars().map(|c| if matches!(c, '\n' | '\r' | '\t') { ' ' } else { c }).collect();
-    capped(&line, max).into()
+/// The first items of a list, and how many there are.
+#[derive(Debug, Clone)]
+pub struct List<T> {
+    items: Vec<T>,
+    total: usize,
 }
 
-#[cfg(test)]
-mod tests;
+impl<T> List<T> {
+    /// How many items there are; at most the first 4,096 are here.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+}
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), total: 0 }
+    }
+}
+
+impl<T> Deref for List<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.items
+    }
+}
+
+impl<T> FromIterator<T> for List<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        let mut items = items.into_iter();
+        let kept: Vec<T> = items.by_ref().take(MAX_ITEMS).collect();
+        Self { total: kept.len() + items.count(), items: kept }
+    }
+}
+
+/// What a step changed in the state.
+#[derive(Debug, Clone, Copy)]
+pub struct Changes<'a>(pub Value<'a>);
+
+/// One changed key.
+#[derive(Debug, Clone)]
+pub struct Change<'a> {
+    /// The key.
+    pub key: Cow<'a, str>,
+    /// What is recorded of it: an object with the value `before` and `after`, or a word in its place.
+    pub text: &'a str,
+}
+
+impl<'a> Changes<'a> {
+    /// The changed keys, in the order of the record.
+    pub fn iter(self) -> impl Iterator<Item = Change<'a>> {
+        let key = |key| walk::string(key).unwrap_or(Cow::Borrowed(key));
+        walk::members(self.0.text).map(move |(name, text)| Change { key: key(name), text })
+    }
+}
+
+impl<'a> Change<'a> {
+    /// The value before the step; `None` where the record does not say.
+    pub fn before(&self) -> Option<&'a str> {
+        self.side("before")
+    }
+
+    /// The value after it.
+    pub fn after(&self) -> Option<&'a str> {
+        self.side("after")
+    }
+
+    fn side(&self, name: &str) -> Option<&'a str> {
+        Value { text: self.text, at: Pointer::default() }.get(name)
+    }
+}

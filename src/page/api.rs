@@ -59,7 +59,7 @@ fn list(state: &AppState, params: &Params) -> Result<Response, WebError> {
         revision,
         total: selection.total,
         matched: selection.matched,
-        runs: selection.rows.iter().map(|row| json::run_row(&row.summary)).collect(),
+        runs: selection.rows.iter().map(|row| json::RunRow(&row.summary)).collect(),
         next: selection.next,
         ignored: query.ignored.iter().map(json::Ignored::from).collect(),
         skipped: skipped.map(|skipped| json::Skipped { path: skipped.path, reason: skipped.reason }).collect(),

@@ -4,7 +4,7 @@
 //! A page asks for three: a style sheet of its own, the script that has to run before the first paint, and the script
 //! for everything else. The sources are small; they are joined here, at compile time.
 
-use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::LazyLock;
 
 /// One embedded file.
@@ -63,13 +63,10 @@ pub(crate) static ASSETS: &[Asset] = &[
 ];
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
-    // FNV-1a over all files: one version for the set, because the files belong together.
-    let bytes = ASSETS.iter().flat_map(|asset| asset.text.bytes());
-    let hash =
-        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-    let mut text = String::new();
-    let _ = write!(text, "{hash:016x}");
-    text
+    // One version for the set, because the files belong together.
+    let mut hash = DefaultHasher::new();
+    ASSETS.iter().for_each(|asset| hash.write(asset.text.as_bytes()));
+    format!("{:016x}", hash.finish())
 });
 
 /// The version of the set: 16 hex digits.

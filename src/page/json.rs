@@ -17,6 +17,7 @@ mod tests;
 pub(crate) use crate::page::compare::json::{Side, compared, settings};
 pub(crate) use crate::page::run::json_raw::write_raw;
 pub(crate) use crate::page::run::json_why::why;
+pub(crate) use crate::page::runs::json::{RunRow, write_csv};
 pub(crate) use crate::page::scores::json::{Scores, scores};
 pub(crate) use crate::page::search::json::{Hit, Search, hit, search};
 pub(crate) use crate::page::state::json::{Value, state};
@@ -25,70 +26,9 @@ pub(crate) use crate::page::step::json_line::Line;
 pub(crate) use crate::page::sweep::json::sweep;
 pub(crate) use crate::page::whatif::json::{WhatIf, whatif};
 
-/// One run in a list.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct RunRow {
-    /// Its name on the board.
-    pub key: String,
-    /// The directory, as the person would type it.
-    pub path: String,
-    /// The recorded run id.
-    pub run_id: Option<String>,
-    /// The manifest's word.
-    pub status: Option<String>,
-    /// `running`, `quiet`, `stalled`, `died` or `finished`.
-    pub liveness: &'static str,
-    /// `completed`, `truncated`, `halted`, `failed`, `cancelled`, `running` or `unknown`.
-    pub outcome: &'static str,
-    /// The word in the status column: `answered`, `limit`, `critic stop` and so on.
-    pub mark: &'static str,
-    /// The recorded stop reason, as written.
-    pub stop_reason: Option<String>,
-    /// Why it stopped, in one sentence without a full stop.
-    pub verdict: String,
-    /// What happened besides, one full sentence.
-    pub verdict_second: Option<String>,
-    /// What the verdict rests on: `recorded`, `inferred` or `unknown`.
-    pub certainty: &'static str,
-    /// Step lines that are JSON.
-    pub steps: usize,
-    /// Event lines that are JSON.
-    pub events: usize,
-    /// Steps in which something failed.
-    pub errors: usize,
-    /// The step limit.
-    pub max_steps: Option<i64>,
-    /// Where the step limit comes from: `task`, `engine`, `cli`, `default`, `state`, or `inferred` from the number of steps at the stop.
-    pub max_steps_from: Option<&'static str>,
-    /// Tokens of the run.
-    pub tokens: Option<u64>,
-    /// Run time in milliseconds.
-    pub duration_ms: Option<f64>,
-    /// The lowest score of the last step that has one.
-    pub last_score: Option<f64>,
-    /// The critics' names.
-    pub critics: Vec<String>,
-    /// The model's name.
-    pub(crate) model: Option<String>,
-    /// The task in words.
-    pub task: Option<String>,
-    /// The run that started this one.
-    pub parent: Option<String>,
-    /// When it started.
-    pub started_at: Option<String>,
-    /// When it last changed.
-    pub updated_at: Option<String>,
-    /// How many oddities its files have.
-    pub issues: usize,
-    /// How many of them cost data.
-    pub problems: usize,
-    /// Not all bytes are read yet: every count is "at least".
-    pub partial: bool,
-}
-
 /// A list of runs.
 #[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct Runs {
+pub(crate) struct Runs<'a> {
     /// The revision the list shows.
     pub revision: u64,
     /// How many runs there are.
@@ -96,7 +36,7 @@ pub(crate) struct Runs {
     /// How many of them the query matches.
     pub matched: usize,
     /// Those of this window.
-    pub runs: Vec<RunRow>,
+    pub runs: Vec<RunRow<'a>>,
     /// What to pass as `after` for the next window.
     pub next: Option<String>,
     /// Terms of the query that were not understood and do not filter.
@@ -128,7 +68,7 @@ pub(crate) struct Skipped {
 pub(crate) struct Run<'a> {
     /// What lists show of it.
     #[serde(flatten)]
-    pub row: RunRow,
+    pub row: RunRow<'a>,
     /// The answer.
     pub final_result: Option<String>,
     /// The manifest; `null` where there is none that can be read.
@@ -181,50 +121,15 @@ impl From<&IgnoredTerm> for Ignored {
     }
 }
 
-/// The row of a run.
-pub(crate) fn run_row(summary: &Summary) -> RunRow {
-    let verdict = &summary.verdict;
-    RunRow {
-        key: summary.key.to_string(),
-        path: summary.path.clone(),
-        run_id: summary.run_id.clone(),
-        status: summary.status.clone(),
-        liveness: summary.life.liveness.word(),
-        outcome: verdict.outcome.as_str(),
-        mark: verdict.mark.word(),
-        stop_reason: verdict.stop_reason.clone(),
-        verdict: verdict.sentence.clone(),
-        verdict_second: Some(verdict.second.clone()).filter(|second| !second.is_empty()),
-        certainty: verdict.certainty.as_str(),
-        steps: summary.steps,
-        events: summary.events,
-        errors: summary.errors,
-        max_steps: verdict.limit.map(|limit| limit.steps),
-        max_steps_from: verdict.limit.map(|limit| limit.from.as_str()),
-        tokens: summary.tokens,
-        duration_ms: summary.duration_ms,
-        last_score: summary.last_score,
-        critics: summary.critics.clone(),
-        model: summary.model.clone(),
-        task: summary.task.clone(),
-        parent: summary.parent.clone(),
-        started_at: summary.started.and_then(time),
-        updated_at: summary.updated.and_then(time),
-        issues: summary.issues.0,
-        problems: summary.issues.1,
-        partial: summary.partial,
-    }
-}
-
 /// A run; `manifest` is the text of its manifest.
-pub(crate) fn run<'a>(summary: &Summary, index: &Index, manifest: Option<&'a [u8]>) -> Run<'a> {
+pub(crate) fn run<'a>(summary: &'a Summary, index: &Index, manifest: Option<&'a [u8]>) -> Run<'a> {
     let manifest = manifest.map(Line::of);
     let (manifest, manifest_text) = match manifest {
         Some(text @ Line::Text(_)) => (None, Some(text)),
         manifest => (manifest, None),
     };
     Run {
-        row: run_row(summary),
+        row: RunRow(summary),
         final_result: summary.answer.clone(),
         manifest_repaired: manifest.as_ref().is_some_and(Line::is_changed),
         manifest,

@@ -10,6 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use std::sync::Arc;
 
+use crate::model::recorded::text_hash;
 use crate::page::app::AppState;
 use crate::page::error::WebError;
 use crate::page::extract::is_api_path;
@@ -57,9 +58,8 @@ enum Key {
 
 impl Gate {
     pub(crate) fn new(token: Token) -> Self {
-        // FNV-1a. Who sees the name sees the token beside it.
-        let add = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        let name = token.reveal().bytes().fold(0xcbf2_9ce4_8422_2325, add);
+        // Who sees the name sees the token beside it.
+        let name = text_hash(token.reveal());
         Self { token, cookie: format!("board_{name:016x}") }
     }
 

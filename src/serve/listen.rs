@@ -1,7 +1,6 @@
 //! How does the server start and stop?
 
 mod connections;
-mod patience;
 
 use std::io::{self, Read as _, Write as _};
 use std::net::SocketAddr;

@@ -28,6 +28,7 @@ pub fn router(state: AppState, token: Option<Token>) -> Router {
     let pages = Router::new()
         .route("/", get(runs::handler::runs))
         .route("/live/runs", get(runs::handler::runs_pulse))
+        .route("/runs.csv", get(runs::handler::runs_csv))
         .route("/compare", get(compare::handler::page))
         .route("/compare/replay", get(compare::handler::lockstep))
         .route("/live/compare", get(compare::handler::part))

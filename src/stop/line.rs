@@ -1,9 +1,12 @@
 //! How do a step's facts stand on its line? What the line says elsewhere is not said twice.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::facts::{CriticFact, CriticWish, Forced, OpaqueAnswer, StepError, StepFacts, Text, Usage};
-use crate::model::{Code, Gate, Source};
+use crate::model::step::{CriticAction, CriticOutput, Value};
+use crate::model::{Code, Gate, Source, Step};
 
 /// The facts of a step that stand nowhere else on its line: its `facts` key.
 ///
@@ -103,70 +106,43 @@ impl LineFacts {
     }
 }
 
-/// The keys of a step line that hold facts.
-#[derive(Deserialize)]
-struct Line {
-    facts: Option<LineFacts>,
-    decision: Option<Decided>,
-    #[serde(default)]
-    actions: Vec<Named>,
-    model_response: Option<Said>,
-    #[serde(default)]
-    critic_outputs: Vec<Judged>,
-    error: Option<StepError>,
-}
-
-#[derive(Deserialize)]
-struct Decided {
-    mode: String,
-    final_answer: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Named {
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct Said {
-    text: String,
-}
-
-#[derive(Deserialize)]
-struct Judged {
-    critic_name: String,
-    action: CriticWish,
-    #[serde(default)]
-    reason: Option<String>,
-    /// A number, or text where it was not finite.
-    #[serde(default)]
-    score: Option<serde_json::Value>,
+impl From<CriticAction> for CriticWish {
+    fn from(action: CriticAction) -> Self {
+        match action {
+            CriticAction::Stop => CriticWish::Stop,
+            CriticAction::Retry => CriticWish::Retry,
+            CriticAction::Failed => CriticWish::Failed,
+            CriticAction::Continue | CriticAction::Other => CriticWish::Continue,
+        }
+    }
 }
 
 impl StepFacts {
-    /// Reads the facts of a step from its line as the board's engine writes it.
+    /// The facts of a step, with the texts it holds.
     ///
     /// # Errors
-    /// What is wrong with the line; a line without `facts` is another writer's.
-    pub fn from_line(step: u64, line: &[u8]) -> Result<Self, String> {
-        let line: Line = serde_json::from_slice(line).map_err(|wrong| wrong.to_string())?;
-        let facts = line.facts.ok_or("the line has no facts; another writer made it")?;
-        let candidate = line.decision.as_ref().is_some_and(|decision| decision.mode == "final");
-        let answer = line.decision.and_then(|decision| decision.final_answer).filter(|_| candidate);
-        let critic = |judged: Judged| CriticFact {
-            name: judged.critic_name,
-            wish: judged.action,
-            reason: judged.reason.filter(|reason| !reason.is_empty()),
-            score: judged.score.and_then(|score| score.as_f64()),
+    /// What is wrong with them; a step without `facts` is another writer's.
+    pub fn from_step(ordinal: u64, step: &Step<'_>) -> Result<Self, String> {
+        let read = |facts: Value<'_>| serde_json::from_str::<LineFacts>(facts.text).map_err(|wrong| wrong.to_string());
+        let facts = step.facts.map(read).transpose()?.ok_or("the step has no facts; another writer made it")?;
+        let facts = facts.into_facts(ordinal);
+        let candidate = step.decision.as_ref().is_some_and(|decision| decision.mode.as_deref() == Some("final"));
+        let text = |value: Option<Value<'_>>| value.and_then(Value::string).map(Cow::into_owned);
+        let answer = step.decision.as_ref().and_then(|decision| text(decision.answer)).filter(|_| candidate);
+        let critic = |output: &CriticOutput<'_>| CriticFact {
+            name: output.name.to_string(),
+            wish: output.action.into(),
+            reason: text(output.reason).filter(|reason| !reason.is_empty()),
+            score: output.score,
         };
-        let facts = facts.into_facts(step);
+        let error = step.error.map(|error| serde_json::from_str::<StepError>(error.text)).transpose();
         Ok(StepFacts {
-            text: Text::Known(line.model_response.map(|said| said.text).unwrap_or_default()),
-            actions: Some(line.actions.into_iter().map(|action| action.name).collect()),
+            text: Text::Known(text(step.text).unwrap_or_default()),
+            actions: Some(step.calls.iter().map(|call| call.name.as_deref().unwrap_or_default().to_owned()).collect()),
             candidate,
             final_answer: answer.or(facts.final_answer),
-            error: line.error,
-            critics: line.critic_outputs.into_iter().map(critic).collect(),
+            error: error.map_err(|wrong| wrong.to_string())?,
+            critics: step.critics.iter().map(critic).collect(),
             ..facts
         })
     }

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::dir::{RunDir, Stamp, TICK};
-use crate::model::{Issue, IssueKind, Manifest, ManifestState, TraceFile};
+use crate::format;
+use crate::model::{Issue, IssueKind, ManifestState, TraceFile};
 
 /// A larger manifest is not read. The largest real ones, with four copies of a long tool list, have some 100 KB.
 pub const MAX_MANIFEST_BYTES: u64 = 64 << 20;
@@ -45,7 +46,7 @@ impl ManifestTail {
         self.seen = Some(seen);
         let read = dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES);
         let read = read.map_err(|error| (IssueKind::Unreadable, error.to_string()));
-        match read.and_then(|text| Manifest::read(&text).map(|read| (hash(&text), read))) {
+        match read.and_then(|text| format::manifest(&text).map(|read| (hash(&text), read))) {
             Ok((text, _)) if self.good && self.text == text => {
                 self.fault = None;
                 None

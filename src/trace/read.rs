@@ -6,7 +6,10 @@ use std::time::Duration;
 use super::dir::{RunDir, Stamps};
 use super::manifest::ManifestTail;
 use super::tail::{Line, Look, Tail};
-use crate::model::{Delta, EventHead, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, StepHead, TraceFile};
+use crate::format;
+use crate::model::{
+    Delta, EventHead, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, StepHead, TraceFile,
+};
 
 /// A last line without its end is taken for a record once the file was quiet this long. A writer's two calls for one
 /// line (text, then LF) are microseconds apart.
@@ -123,7 +126,7 @@ impl RunReader {
             if let Some((bytes, fate)) = record(TraceFile::Steps, line, &mut issues) {
                 let (mut head, remarks) = bytes.map_or_else(
                     || (StepHead { fate: Fate::Unreadable, ..StepHead::default() }, Vec::new()),
-                    |bytes| StepHead::read(bytes, names),
+                    |bytes| format::step_head(bytes, names),
                 );
                 (head.span, head.line) = (line.span, line.number);
                 head.fate = fate.filter(|_| head.fate == Fate::Good).unwrap_or(head.fate);
@@ -135,7 +138,7 @@ impl RunReader {
             if let Some((bytes, fate)) = record(TraceFile::Events, line, &mut issues) {
                 let (mut head, note, remarks) = bytes.map_or_else(
                     || (EventHead { fate: Fate::Unreadable, ok: true, ..EventHead::default() }, None, Vec::new()),
-                    |bytes| EventHead::read(bytes, names),
+                    |bytes| format::event_head(bytes, names),
                 );
                 (head.span, head.line) = (line.span, line.number);
                 head.fate = fate.filter(|_| head.fate == Fate::Good).unwrap_or(head.fate);
@@ -192,11 +195,11 @@ impl RunReader {
 }
 
 fn is_step(bytes: &[u8]) -> bool {
-    StepHead::read(bytes, &mut Names::default()).0.fate.is_readable()
+    Record::of(bytes).fate.is_readable()
 }
 
 fn is_event(bytes: &[u8]) -> bool {
-    EventHead::read(bytes, &mut Names::default()).0.fate.is_readable()
+    Record::of(bytes).fate.is_readable()
 }
 
 fn at(file: TraceFile, line: Line<'_>, kind: IssueKind, reason: String) -> Issue {

@@ -4,7 +4,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{EventLine, RunDir, RunEnd, RunInfo, RunReader, RunWriter};
-use crate::model::manifest::Layout;
 use crate::model::{Code, Fate, Index, IssueKind, Source, StopVerdict};
 
 const ALL: u64 = 1 << 40;
@@ -186,10 +185,7 @@ fn what_is_written_reads_back_without_an_issue() {
     writer.begin(info).unwrap();
     index.apply(reader.refresh(ALL));
     let running = index.manifest().get().unwrap();
-    assert_eq!(
-        (running.status.as_deref(), running.is_final(), running.layout),
-        (Some("running"), false, Layout::Board)
-    );
+    assert_eq!((running.status.as_deref(), running.is_final(), running.format.name), (Some("running"), false, "board"));
     assert_eq!((running.stop_reason.as_deref(), running.tokens, running.failures.len()), (None, None, 0));
     for step_id in 0..3 {
         let ts = START + i64::try_from(step_id).unwrap() * 700_000;

@@ -12,7 +12,9 @@ use crate::disk::walk;
 const ARROWS: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("model", &[]),
-    ("trace", &["error", "model"]),
+    // Bytes in, model out.
+    ("format", &["model"]),
+    ("trace", &["error", "model", "format"]),
     // What-if, the live engine and the tests ask the same rules; they may know nothing that only one of them has.
     ("stop", &["model"]),
     ("engine", &["error", "model", "stop", "trace"]),
@@ -20,20 +22,24 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Scenarios are small programs that use the library as a user would.
     ("demo", &["error", "stop", "trace", "engine", "tools"]),
     // What a recorded code means is known where codes are made; a what-if asks the rules themselves.
-    ("analysis", &["error", "model", "stop"]),
+    // What a record says is read at one door, whoever wrote it.
+    ("analysis", &["error", "model", "format", "stop"]),
     ("llm", &["error", "stop", "engine", "tools"]),
     // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
     ("live", &["error", "model", "trace", "analysis"]),
     // Rules are named and explained in the words of the page; what they do is asked of `analysis`.
-    ("page", &["error", "model", "stop", "analysis", "live"]),
-    ("serve", &["error", "live", "page"]),
-    ("cli", &["error", "model", "trace", "stop", "engine", "demo", "llm", "analysis", "live", "page", "serve"]),
+    ("page", &["error", "model", "format", "stop", "analysis", "live"]),
+    ("serve", &["error", "model", "live", "page"]),
+    (
+        "cli",
+        &["error", "model", "format", "trace", "stop", "engine", "demo", "llm", "analysis", "live", "page", "serve"],
+    ),
     ("main", &["error", "cli"]),
     (
         "lib",
         &[
-            "error", "model", "trace", "stop", "engine", "tools", "demo", "llm", "analysis", "live", "page", "serve",
-            "cli",
+            "error", "model", "format", "trace", "stop", "engine", "tools", "demo", "llm", "analysis", "live", "page",
+            "serve", "cli",
         ],
     ),
 ];

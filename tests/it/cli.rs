@@ -112,13 +112,19 @@ fn help_of_every_command() {
       [QUERY]  Only runs that match, in quotes: 'steps>5 -stop:final'
 
     Options:
-          --sort <SORT>  The order: updated, started, run, status, steps, events, tokens, score, duration, model or issues; with `-` before it, reversed [default: updated]
-          --json         Print one JSON document
-      -h, --help         Print help
+          --sort <FIELD>  The order, by one of the fields below; with `-` before it, reversed [default: updated]
+          --csv           Print CSV: all fields of the JSON, in the order of the list
+          --json          Print one JSON document
+      -h, --help          Print help
 
     A query is words and terms, all of which must match:
       stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
-      steps>5  score<0.5  duration>2m  tokens:1k..20k  issues>0  err:true  -term  "two words"
+      steps>5  score<0.5  duration>2m  tokens:1k..20k  started:2026-02-22  err:true  -term  "two words"
+    Its fields:
+      run path run_id manifest_status liveness outcome status stop verdict verdict_second
+      certainty steps events errors max_steps max_steps_from tokens duration score critic
+      model task parent started updated issues problems partial agent tool
+      err state.KEY
     "#);
     insta::assert_snapshot!(help(&["search", "--help"]), @r#"
     Search the text of all runs

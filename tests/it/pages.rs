@@ -334,3 +334,54 @@ fn every_address_stands_in_the_readme() {
     addresses.retain(|route| !readme.contains(&format!("`{route}`")) && !readme.contains(&format!("`{route}?")));
     assert_eq!(addresses, Vec::<String>::new());
 }
+
+/// The records of a CSV file as RFC 4180 has them.
+fn records(text: &str) -> Vec<Vec<String>> {
+    let (mut records, mut record, mut field, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if quoted && letters.peek() == Some(&'"') => field.extend(letters.next()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => record.push(std::mem::take(&mut field)),
+            '\r' if !quoted => {}
+            '\n' if !quoted => {
+                record.push(std::mem::take(&mut field));
+                records.push(std::mem::take(&mut record));
+            }
+            _ => field.push(letter),
+        }
+    }
+    assert!(!quoted && field.is_empty() && record.is_empty(), "the last record ends with a line end");
+    records
+}
+
+#[test]
+fn the_csv_of_the_run_table_holds_what_the_json_does() {
+    let (_dir, board) = some_runs();
+    let list = board.get("/api/runs?q=steps%3E0&sort=-steps");
+    let list: serde_json::Value = serde_json::from_str(list.text()).unwrap();
+    let csv = board.get("/runs.csv?q=steps%3E0&sort=-steps");
+    assert_eq!((csv.status, csv.header("content-type")), (200, "text/csv; charset=utf-8"));
+    assert_eq!(csv.header("content-disposition"), "attachment; filename=\"runs.csv\"");
+    let records = records(csv.text());
+    let (head, rows) = records.split_first().unwrap();
+    let runs = list["runs"].as_array().unwrap();
+    assert!(rows.len() > 4 && rows.len() == runs.len());
+    for (row, run) in rows.iter().zip(runs) {
+        let run = run.as_object().unwrap();
+        assert_eq!(row.len(), run.len());
+        for (name, field) in head.iter().zip(row) {
+            let text = match &run[name] {
+                serde_json::Value::Null => String::new(),
+                serde_json::Value::String(text) => text.clone(),
+                serde_json::Value::Array(texts) => {
+                    texts.iter().filter_map(|text| text.as_str()).collect::<Vec<_>>().join("; ")
+                }
+                other => other.to_string(),
+            };
+            assert_eq!(*field, text, "{name}");
+        }
+    }
+    assert_eq!(board.get("/runs.csv?sort=task").status, 400);
+}

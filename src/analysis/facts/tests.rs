@@ -85,9 +85,7 @@ fn the_recorded_rules_over_what_was_read_give_the_recorded_verdict() {
         let stop = manifest.stop.as_ref();
         // Checks before the first step are no rules.
         let stop = stop.filter(|stop| stop.source != Source::Preflight);
-        let recorded = stop.map(|stop| {
-            (stop.criterion.to_string(), stop.code.to_string(), stop.step.map(|step| u64::try_from(step).unwrap()))
-        });
+        let recorded = stop.map(|stop| (stop.criterion.to_string(), stop.code.to_string(), stop.step));
         assert_eq!(again, recorded, "{}", path.display());
     }
 }

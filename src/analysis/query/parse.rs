@@ -1,7 +1,8 @@
 //! Text to query. Every step takes something off the text, so the work is linear and always ends.
 
-use super::words::{Amount, Bound, Field, Key, Needle, NumberField, Unit, Wanted};
-use super::{Ignored, Query, Term, Test};
+use super::words::{Amount, Bound, Key, Needle, Unit, Wanted};
+use super::{Ignored, Query, Term, Test, is_open};
+use crate::analysis::columns::{COLUMNS, Column};
 
 /// What comes after this many terms is ignored, and so is a term with more values: it bounds the work of a match.
 const MAX_TERMS: usize = 64;
@@ -119,25 +120,21 @@ fn field<'a>(head: Head<'_>, text: &'a str) -> (Parsed<Test>, &'a str) {
     let test = match head {
         _ if values.len() > MAX_VALUES => Err(format!("a term has at most {MAX_VALUES} values")),
         Head::State(key) => state(key, operator, &values),
-        Head::Name(name) => {
-            if let Some(field) = Field::find(name) {
-                word(field, operator, values)
-            } else if let Some(field) = NumberField::find(name) {
-                number(field, operator, &values)
-            } else if name.eq_ignore_ascii_case("err") {
-                flag(operator, &values)
-            } else {
-                Err(unknown(name))
-            }
-        }
+        Head::Name(name) => match Column::find(name) {
+            Some(field) if field.is_text() => word(field, operator, values),
+            Some(field) => match Unit::of(field) {
+                Some(unit) => number(field, unit, operator, &values),
+                None => flag(field, operator, &values),
+            },
+            None => Err(unknown(name)),
+        },
     };
     (test, after)
 }
 
 fn unknown(name: &str) -> String {
-    let names = Field::ALL.iter().map(|field| field.name()).chain(NumberField::ALL.iter().map(|field| field.name()));
-    let names = names.collect::<Vec<_>>().join(", ");
-    format!("no field is called {name}; there are {names}, err and state.KEY. Put a text in quotes to search for it")
+    let names = COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
+    format!("no field is called {name}; there are {names} and state.KEY. Put a text in quotes to search for it")
 }
 
 /// Reads the word `changed` after `state.KEY`.
@@ -158,29 +155,30 @@ fn is_changed(word: &str) -> bool {
     word.eq_ignore_ascii_case("changed")
 }
 
-fn word(field: Field, operator: Operator, values: Vec<Value>) -> Parsed<Test> {
+fn word(field: &'static Column, operator: Operator, values: Vec<Value>) -> Parsed<Test> {
     let whole = match operator {
-        Operator::Colon => !field.is_open(),
+        Operator::Colon => !is_open(field),
         Operator::Equal => true,
-        _ => return Err(format!("{name} holds words, which have no order; write {name}:value", name = field.name())),
+        _ => return Err(format!("{name} holds words, which have no order; write {name}:value", name = field.name)),
     };
     let any: Vec<Needle> =
         values.into_iter().filter(|value| !value.text.is_empty()).map(|value| Needle::new(value.text)).collect();
     if any.is_empty() {
-        return Err(format!("a value was expected after {}:", field.name()));
+        return Err(format!("a value was expected after {}:", field.name));
     }
     Ok(Test::Word { field, whole, any })
 }
 
-fn number(field: NumberField, operator: Operator, values: &[Value]) -> Parsed<Test> {
+fn number(field: &'static Column, unit: Unit, operator: Operator, values: &[Value]) -> Parsed<Test> {
     let expected = || {
-        let name = field.name();
-        match field.unit() {
+        let name = field.name;
+        match unit {
             Unit::Seconds => format!("{name} takes a time such as {name}<90s, {name}>2m or {name}:250ms..1h"),
+            Unit::Moment => format!("{name} takes a day of UTC such as {name}:2026-02-22 or {name}>2026-02-22T09:15"),
             _ => format!("{name} takes a number such as {name}<5, {name}>=10k or {name}:2..8"),
         }
     };
-    let any: Option<Vec<Bound>> = values.iter().map(|value| bound(operator, &value.text, field.unit())).collect();
+    let any: Option<Vec<Bound>> = values.iter().map(|value| bound(operator, &value.text, unit)).collect();
     match any {
         Some(any) if !any.is_empty() && (any.len() == 1 || takes_list(operator)) => Ok(Test::Number { field, any }),
         _ => Err(expected()),
@@ -217,11 +215,15 @@ fn bound(operator: Operator, text: &str, unit: Unit) -> Option<Bound> {
     }
 }
 
-fn flag(operator: Operator, values: &[Value]) -> Parsed<Test> {
+fn flag(field: &'static Column, operator: Operator, values: &[Value]) -> Parsed<Test> {
     match values {
-        [value] if takes_list(operator) && value.text.eq_ignore_ascii_case("true") => Ok(Test::Err(true)),
-        [value] if takes_list(operator) && value.text.eq_ignore_ascii_case("false") => Ok(Test::Err(false)),
-        _ => Err("err:true or err:false was expected".to_owned()),
+        [value] if takes_list(operator) && value.text.eq_ignore_ascii_case("true") => {
+            Ok(Test::Flag { field, wanted: true })
+        }
+        [value] if takes_list(operator) && value.text.eq_ignore_ascii_case("false") => {
+            Ok(Test::Flag { field, wanted: false })
+        }
+        _ => Err(format!("{name}:true or {name}:false was expected", name = field.name)),
     }
 }
 

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::analysis::columns::{COLUMNS, MODEL, STATUS, STOP, UPDATED};
 
 /// A subject made of rows: `field=word`, `field#number`, `state.key=value`, `changed=key`, else free text.
 struct Row(Vec<&'static str>);
@@ -19,16 +20,16 @@ impl Subject for Row {
     fn text(&self, out: &mut dyn FnMut(&str)) {
         self.0.iter().filter(|row| !row.contains(['=', '#'])).for_each(|row| out(row));
     }
-    fn words(&self, field: Field, out: &mut dyn FnMut(&str)) {
-        self.each(field.name(), '=', out);
+    fn words(&self, field: &Column, out: &mut dyn FnMut(&str)) {
+        self.each(field.name, '=', out);
     }
-    fn numbers(&self, field: NumberField, out: &mut dyn FnMut(f64)) {
-        self.each(field.name(), '#', &mut |value| out(value.parse().unwrap()));
+    fn numbers(&self, field: &Column, out: &mut dyn FnMut(f64)) {
+        self.each(field.name, '#', &mut |value| out(value.parse().unwrap()));
     }
-    fn erred(&self) -> Option<bool> {
-        let mut erred = None;
-        self.each("err", '=', &mut |value| erred = Some(value == "true"));
-        erred
+    fn flag(&self, field: &Column) -> Option<bool> {
+        let mut flag = None;
+        self.each(field.name, '=', &mut |value| flag = Some(value == "true"));
+        flag
     }
     fn state(&self, key: &str, out: &mut dyn FnMut(&str)) {
         self.each(&format!("state.{key}"), '=', out);
@@ -59,6 +60,8 @@ fn run() -> Row {
         "score#0.25",
         "score#0.9",
         "duration#90.5",
+        // 2026-02-22 04:41:38.940343 in UTC
+        "updated#1771735298940343",
         "state.count=3",
         "state.note=three of 3",
         "changed=count",
@@ -174,6 +177,24 @@ fn durations_have_units() {
     miss("duration<250ms");
     bad("duration<1x", "duration<1x", "duration<90s");
     bad("duration<1k", "duration<1k", "duration<90s");
+}
+
+#[test]
+fn moments_are_days_minutes_or_seconds_of_utc() {
+    hit("updated:2026-02-22");
+    hit("updated:2026-02-22T04:41");
+    hit("updated=2026-02-22T04:41:38Z");
+    miss("updated:2026-02-22T04:41:38.5");
+    hit("updated>=2026-02-22");
+    hit("updated<=2026-02-22");
+    miss("updated>2026-02-22");
+    miss("updated<2026-02-22");
+    hit("updated>2026-02-21");
+    hit("updated:2026-02-20..2026-02-22");
+    hit("updated:..2026-02-22");
+    miss("updated:2026-02-23..");
+    bad("updated:yesterday", "updated:yesterday", "updated:2026-02-22");
+    bad("updated>5", "updated>5", "a day of UTC");
 }
 
 #[test]
@@ -319,23 +340,23 @@ fn a_term_can_be_dropped() {
 #[test]
 fn chips_toggle_their_value() {
     let toggled = |query: &str, field, value: &str| Query::parse(query).toggled(field, value);
-    assert_eq!(toggled("", Field::Stop, "final"), "stop:final");
-    assert_eq!(toggled("fix", Field::Model, "not recorded"), "fix model=\"not recorded\"");
-    assert_eq!(toggled("stop:a fix", Field::Stop, "b"), "stop:a,b fix");
-    assert_eq!(toggled("stop:a,b fix", Field::Stop, "A"), "stop:b fix");
-    assert_eq!(toggled("stop:a fix", Field::Stop, "a"), "fix");
-    assert_eq!(toggled("-stop:a", Field::Stop, "a"), "stop:a");
-    assert_eq!(toggled("-stop:a,b", Field::Stop, "a"), "-stop:b stop:a");
-    assert_eq!(toggled("stop:a bad:", Field::Status, "died"), "stop:a status:died bad:");
+    assert_eq!(toggled("", STOP, "final"), "stop:final");
+    assert_eq!(toggled("fix", MODEL, "not recorded"), "fix model=\"not recorded\"");
+    assert_eq!(toggled("stop:a fix", STOP, "b"), "stop:a,b fix");
+    assert_eq!(toggled("stop:a,b fix", STOP, "A"), "stop:b fix");
+    assert_eq!(toggled("stop:a fix", STOP, "a"), "fix");
+    assert_eq!(toggled("-stop:a", STOP, "a"), "stop:a");
+    assert_eq!(toggled("-stop:a,b", STOP, "a"), "-stop:b stop:a");
+    assert_eq!(toggled("stop:a bad:", STATUS, "died"), "stop:a status:died bad:");
 }
 
 #[test]
 fn a_facet_forgets_its_own_group() {
     let query = Query::parse("stop:a -stop:b status:died steps>5");
-    assert_eq!(query.without_field(Field::Stop).to_string(), "status:died steps>5");
-    assert!(query.has(Field::Stop, "A"));
-    assert!(!query.has(Field::Stop, "b"));
-    assert!(!query.has(Field::Model, "a"));
+    assert_eq!(query.without_field(STOP).to_string(), "status:died steps>5");
+    assert!(query.has(STOP, "A"));
+    assert!(!query.has(STOP, "b"));
+    assert!(!query.has(MODEL, "a"));
 }
 
 fn queryish() -> impl Strategy<Value = String> {
@@ -387,16 +408,16 @@ proptest! {
 
     #[test]
     fn a_chip_twice_is_no_chip(text in queryish(), value in "\\PC{1,8}") {
-        let query = Query::parse(&text).without_field(Field::Stop);
-        let once = Query::parse(&query.toggled(Field::Stop, &value));
-        prop_assert!(once.has(Field::Stop, &value));
-        prop_assert_eq!(Query::parse(&once.toggled(Field::Stop, &value)), query);
+        let query = Query::parse(&text).without_field(STOP);
+        let once = Query::parse(&query.toggled(STOP, &value));
+        prop_assert!(once.has(STOP, &value));
+        prop_assert_eq!(Query::parse(&once.toggled(STOP, &value)), query);
     }
 }
 
 #[test]
 fn sort_keys_read_back() {
-    for by in SortBy::ALL {
+    for by in COLUMNS.iter().filter(|column| column.is_sortable()) {
         for reversed in [false, true] {
             let sort = Sort { by, reversed };
             assert_eq!(sort.to_string().parse(), Ok(sort));
@@ -405,16 +426,19 @@ fn sort_keys_read_back() {
     assert_eq!(Sort::default().to_string(), "updated");
     assert!("".parse::<Sort>().is_err());
     assert!("--run".parse::<Sort>().is_err());
-    assert!("colour".parse::<Sort>().unwrap_err().contains("updated, started"));
+    let error = "colour".parse::<Sort>().unwrap_err();
+    assert!(error.contains("started, updated") && !error.contains("task"), "{error}");
+    assert!("task".parse::<Sort>().is_err() && "tool".parse::<Sort>().is_err());
 }
 
 #[test]
 fn a_second_click_reverses() {
-    let sort = Sort::default().clicked(SortBy::Steps);
+    let steps = Column::find("steps").unwrap();
+    let sort = Sort::default().clicked(steps);
     assert_eq!(sort.to_string(), "steps");
-    assert_eq!(sort.clicked(SortBy::Steps).to_string(), "-steps");
-    assert_eq!(sort.clicked(SortBy::Steps).clicked(SortBy::Steps).to_string(), "steps");
-    assert_eq!(Sort::default().clicked(SortBy::Updated).to_string(), "-updated");
+    assert_eq!(sort.clicked(steps).to_string(), "-steps");
+    assert_eq!(sort.clicked(steps).clicked(steps).to_string(), "steps");
+    assert_eq!(Sort::default().clicked(UPDATED).to_string(), "-updated");
 }
 
 #[test]

@@ -1,125 +1,11 @@
-//! The vocabulary of a query: its fields and the values they are compared with.
+//! The values that fields are compared with.
 
 use std::fmt;
 
-/// A field of words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Field {
-    /// The board's status word, or the manifest's own.
-    Status,
-    /// The recorded stop reason.
-    Stop,
-    /// How it ended: the outcome, or the word of its mark.
-    Outcome,
-    /// Whether it still runs.
-    Liveness,
-    /// The task's text.
-    Task,
-    /// The model's name.
-    Model,
-    /// An agent's name.
-    Agent,
-    /// A tool that was called.
-    Tool,
-    /// A critic's name, or what it decided.
-    Critic,
-}
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 
-impl Field {
-    /// Every field of words.
-    pub const ALL: [Field; 9] = [
-        Field::Status,
-        Field::Stop,
-        Field::Outcome,
-        Field::Liveness,
-        Field::Task,
-        Field::Model,
-        Field::Agent,
-        Field::Tool,
-        Field::Critic,
-    ];
-
-    /// The name in a query.
-    pub fn name(self) -> &'static str {
-        match self {
-            Field::Status => "status",
-            Field::Stop => "stop",
-            Field::Outcome => "outcome",
-            Field::Liveness => "liveness",
-            Field::Task => "task",
-            Field::Model => "model",
-            Field::Agent => "agent",
-            Field::Tool => "tool",
-            Field::Critic => "critic",
-        }
-    }
-
-    /// Whether people make up its words, so that `:` looks for a part of one. The other fields have fixed words, and
-    /// there `stop:final` must not find `final_result`.
-    pub fn is_open(self) -> bool {
-        match self {
-            Field::Status | Field::Stop | Field::Outcome | Field::Liveness => false,
-            Field::Task | Field::Model | Field::Agent | Field::Tool | Field::Critic => true,
-        }
-    }
-
-    /// The field of this name or alias; `class` is `outcome`.
-    pub(super) fn find(name: &str) -> Option<Self> {
-        let name = if name.eq_ignore_ascii_case("class") { "outcome" } else { name };
-        Self::ALL.into_iter().find(|field| field.name().eq_ignore_ascii_case(name))
-    }
-}
-
-/// A field of numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum NumberField {
-    /// How many steps; of a step, its ordinal.
-    Steps,
-    /// How many events.
-    Events,
-    /// How many tokens.
-    Tokens,
-    /// A critic's score.
-    Score,
-    /// How long it took, in seconds.
-    Duration,
-    /// How many issues its files have.
-    Issues,
-}
-
-impl NumberField {
-    /// Every field of numbers.
-    pub const ALL: [NumberField; 6] = [
-        NumberField::Steps,
-        NumberField::Events,
-        NumberField::Tokens,
-        NumberField::Score,
-        NumberField::Duration,
-        NumberField::Issues,
-    ];
-
-    /// The name in a query.
-    pub fn name(self) -> &'static str {
-        match self {
-            NumberField::Steps => "steps",
-            NumberField::Events => "events",
-            NumberField::Tokens => "tokens",
-            NumberField::Score => "score",
-            NumberField::Duration => "duration",
-            NumberField::Issues => "issues",
-        }
-    }
-
-    /// The field of this name or alias; `dur` is `duration`.
-    pub(super) fn find(name: &str) -> Option<Self> {
-        let name = if name.eq_ignore_ascii_case("dur") { "duration" } else { name };
-        Self::ALL.into_iter().find(|field| field.name().eq_ignore_ascii_case(name))
-    }
-
-    pub(super) fn unit(self) -> Unit {
-        if self == NumberField::Duration { Unit::Seconds } else { Unit::Count }
-    }
-}
+use crate::analysis::columns::{Column, Kind};
 
 /// A text to look for, without regard to letter case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,23 +96,42 @@ pub(super) enum Unit {
     Count,
     /// `ms`, `s`, `m`, `h`; seconds where no unit is given.
     Seconds,
+    /// A day, a minute or a second of UTC.
+    Moment,
 }
 
-/// A number as written and what it means.
+impl Unit {
+    /// How the numbers of `field` are written; `None` where it holds none.
+    pub(super) fn of(field: &Column) -> Option<Self> {
+        match field.kind {
+            Kind::Count(_) | Kind::Score(_) | Kind::Usd(_) => Some(Unit::Count),
+            Kind::Millis(_) => Some(Unit::Seconds),
+            Kind::Time(_) => Some(Unit::Moment),
+            Kind::Word(_) | Kind::Text(_) | Kind::List(_) | Kind::Flag(_) => None,
+        }
+    }
+}
+
+/// A number as written and what it means. A day or a minute is all of its microseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Amount {
     text: String,
     value: f64,
+    last: f64,
 }
 
 impl Amount {
-    /// The value, in seconds for durations.
+    /// The value, in seconds for durations, in microseconds since the epoch for moments.
     pub fn value(&self) -> f64 {
         self.value
     }
 
     pub(super) fn parse(text: &str, unit: Unit) -> Option<Self> {
         let (digits, factor) = match unit {
+            Unit::Moment => {
+                let (value, last) = moment(text)?;
+                return Some(Self { text: text.to_owned(), value, last });
+            }
             Unit::Plain => (text, 1.0),
             Unit::Count => match text.strip_suffix(['k', 'K']) {
                 Some(digits) => (digits, 1e3),
@@ -244,8 +149,21 @@ impl Amount {
             return None;
         }
         let value = digits.parse::<f64>().ok()? * factor;
-        value.is_finite().then(|| Self { text: text.to_owned(), value })
+        value.is_finite().then(|| Self { text: text.to_owned(), value, last: value })
     }
+}
+
+/// The first and the last microsecond of the day, minute or second that `text` names.
+fn moment(text: &str) -> Option<(f64, f64)> {
+    let text = text.strip_suffix(['Z', 'z']).unwrap_or(text);
+    let length = match (text.contains(['T', 't']), text.matches(':').count()) {
+        (false, _) => 86_400_000_000_i64,
+        (true, 1) => 60_000_000,
+        (true, 2) if !text.contains('.') => 1_000_000,
+        _ => 1,
+    };
+    let start = text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp().as_microsecond();
+    Some((start as f64, start.saturating_add(length - 1) as f64))
 }
 
 impl fmt::Display for Amount {
@@ -274,15 +192,15 @@ pub enum Bound {
 impl Bound {
     pub(super) fn holds(&self, number: f64) -> bool {
         match self {
-            Bound::Is(amount) => number == amount.value,
+            Bound::Is(amount) => (amount.value..=amount.last).contains(&number),
             Bound::Less(amount) => number < amount.value,
-            Bound::AtMost(amount) => number <= amount.value,
-            Bound::More(amount) => number > amount.value,
+            Bound::AtMost(amount) => number <= amount.last,
+            Bound::More(amount) => number > amount.last,
             Bound::AtLeast(amount) => number >= amount.value,
             Bound::Between(low, high) => {
                 !number.is_nan()
                     && low.as_ref().is_none_or(|low| number >= low.value)
-                    && high.as_ref().is_none_or(|high| number <= high.value)
+                    && high.as_ref().is_none_or(|high| number <= high.last)
             }
         }
     }

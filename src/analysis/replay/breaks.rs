@@ -1,7 +1,7 @@
 //! Where does playing stop? Steps that a query finds, and steps that changed a key of the state.
 
 use super::{Part, Scene, Track};
-use crate::analysis::query::{Field, NumberField, Query, Term, Test};
+use crate::analysis::query::{Query, Term, Test};
 use crate::analysis::select::matching_steps;
 use crate::model::Index;
 
@@ -35,9 +35,8 @@ impl Breakpoint {
     /// key after reduce, a tool and its error when it has answered; anything else holds from the first event on.
     pub fn event(&self, index: &Index, part: &Part) -> usize {
         let phase = |term: &Term| match &term.test {
-            Test::Number { field: NumberField::Score, .. } | Test::Word { field: Field::Critic, .. } => Some("CRITIC"),
             Test::State { .. } | Test::Changed { .. } => Some("REDUCE"),
-            Test::Word { field: Field::Tool, .. } | Test::Err(true) => Some("ACT"),
+            Test::Word { field, .. } | Test::Number { field, .. } | Test::Flag { field, wanted: true } => field.phase,
             _ => None,
         };
         let events = index.events().get(part.range()).unwrap_or_default();

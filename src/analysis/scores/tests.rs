@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::analysis::facts::tests::Files;
-use crate::model::{Delta, Names, StepHead};
+use crate::model::{Delta, Names};
 
 /// An index of steps that hold these `critic_outputs`; `-` is a step without any.
 fn index(outputs: &[&str]) -> Index {
@@ -16,7 +16,7 @@ fn index(outputs: &[&str]) -> Index {
     for (n, outputs) in outputs.iter().enumerate() {
         let outputs = if *outputs == "-" { "[]" } else { outputs };
         let line = format!(r#"{{"step_id": {n}, "critic_outputs": {outputs}}}"#);
-        delta.steps.push(StepHead::read(line.as_bytes(), &mut names).0);
+        delta.steps.push(crate::format::step_head(line.as_bytes(), &mut names).0);
     }
     delta.names = names.since(0).to_vec();
     let mut index = Index::default();
@@ -173,7 +173,7 @@ fn steps_that_ask_for_the_same_lie_over_each_other() {
         let line = |call: &&str| {
             format!(r#"{{"step_id": 0, "decision": {{"mode": "act", "actions": [{{"name": "{call}"}}]}}}}"#)
         };
-        let steps = calls.iter().map(|call| StepHead::read(line(call).as_bytes(), &mut names).0).collect();
+        let steps = calls.iter().map(|call| crate::format::step_head(line(call).as_bytes(), &mut names).0).collect();
         let mut index = Index::default();
         index.apply(Delta { steps, names: names.since(0).to_vec(), ..Delta::default() });
         index

@@ -3,10 +3,8 @@
 //! `VALUE:KEY`; the value is empty where the run has none. A number is written so that it reads back exactly, in a
 //! text `%` and `:` are encoded.
 
-use crate::analysis::query::SortBy;
+use crate::analysis::columns::{Column, Value as Cell};
 use crate::analysis::summary::Summary;
-
-use super::subject::status_word;
 
 /// What a run is sorted by. All runs have the same kind in one column.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
@@ -18,20 +16,14 @@ pub(super) enum Place<'a> {
 }
 
 /// What `run` is sorted by in column `by`; `None` where it is unknown.
-pub(super) fn place(run: &Summary, by: SortBy) -> Option<Place<'_>> {
-    let number = |value: Option<f64>| value.filter(|value| !value.is_nan()).map(Place::Number);
-    match by {
-        SortBy::Updated => number(run.updated.map(|micros| micros as f64)),
-        SortBy::Started => number(run.started.map(|micros| micros as f64)),
-        SortBy::Steps => number(Some(run.steps as f64)),
-        SortBy::Events => number(Some(run.events as f64)),
-        SortBy::Tokens => number(run.tokens.map(|tokens| tokens as f64)),
-        SortBy::Score => number(run.last_score),
-        SortBy::Duration => number(run.duration_ms),
-        SortBy::Issues => number(Some(run.issues.0 as f64)),
-        SortBy::Run => Some(Place::Text(run.key.as_str())),
-        SortBy::Status => Some(Place::Text(status_word(run))),
-        SortBy::Model => run.model.as_deref().filter(|model| !model.is_empty()).map(Place::Text),
+pub(super) fn place<'a>(run: &'a Summary, by: &Column) -> Option<Place<'a>> {
+    match by.value(run)? {
+        Cell::Text(text) => Some(text).filter(|text| !text.is_empty()).map(Place::Text),
+        Cell::Count(number) | Cell::Time(number) => Some(Place::Number(number as f64)),
+        Cell::Score(number) | Cell::Millis(number) | Cell::Usd(number) => {
+            Some(number).filter(|number| !number.is_nan()).map(Place::Number)
+        }
+        Cell::List(_) | Cell::Flag(_) => None,
     }
 }
 
@@ -52,11 +44,11 @@ enum Value {
 
 impl Cursor {
     /// Reads what [`write()`] wrote for the same column.
-    pub(super) fn parse(text: &str, by: SortBy) -> Option<Self> {
+    pub(super) fn parse(text: &str, by: &Column) -> Option<Self> {
         let (value, key) = text.split_once(':')?;
         let value = match by {
             _ if value.is_empty() => Value::Unknown,
-            SortBy::Run | SortBy::Status | SortBy::Model => Value::Text(value.replace("%3A", ":").replace("%25", "%")),
+            _ if by.is_text() => Value::Text(value.replace("%3A", ":").replace("%25", "%")),
             _ => Value::Number(value.parse().ok().filter(|number: &f64| !number.is_nan())?),
         };
         Some(Self { value, key: key.to_owned() })

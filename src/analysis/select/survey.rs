@@ -4,15 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::Summary;
-use super::subject::{model_word, stop_word};
-use crate::analysis::query::{Field, Query};
+use crate::analysis::columns::{MODEL, STATUS, STOP};
+use crate::analysis::query::Query;
 use crate::analysis::verdict::Mark;
-
-/// The stop reason of a run without one.
-pub const NO_STOP: &str = "none";
-
-/// The model of a run that records none.
-pub const NO_MODEL: &str = "not recorded";
 
 /// What the verdict on an answered run says where the manifest records that it failed.
 pub const DISAGREES: &str = "but success is recorded as false";
@@ -91,7 +85,7 @@ pub struct Medians {
 pub fn survey<T: AsRef<Summary>>(all: &[T], query: &Query) -> Survey {
     // A query without a term about the field is the same without it, and is not asked twice.
     let without = |field| Some(query.without_field(field)).filter(|other| other.terms.len() < query.terms.len());
-    let [status, stop, model] = [Field::Status, Field::Stop, Field::Model].map(without);
+    let [status, stop, model] = [STATUS, STOP, MODEL].map(without);
     let mut tally = Tally::default();
     for run in all.iter().map(AsRef::as_ref) {
         let full = query.matches(run);
@@ -104,10 +98,10 @@ pub fn survey<T: AsRef<Summary>>(all: &[T], query: &Query) -> Survey {
             }
         }
         if fits(&stop) {
-            *tally.stops.entry(stop_word(run)).or_default() += 1;
+            *tally.stops.entry(STOP.word(run)).or_default() += 1;
         }
         if fits(&model) {
-            *tally.models.entry(model_word(run)).or_default() += 1;
+            *tally.models.entry(MODEL.word(run)).or_default() += 1;
         }
         if full {
             tally.matched.push(run);

@@ -2,13 +2,13 @@ use std::sync::Arc;
 
 use super::sample::{many, run};
 use super::*;
+use crate::analysis::columns::{COLUMNS, MODEL, STATUS, STOP};
 use crate::analysis::life::Outside;
-use crate::analysis::query::{Field, SortBy};
 use crate::analysis::summary::summary;
 use crate::analysis::verdict::Mark;
 use crate::model::index::FileState;
 use crate::model::manifest::ManifestState;
-use crate::model::{Delta, EventHead, EventNote, Index, Manifest, Names, RunKey, StepHead};
+use crate::model::{Delta, EventHead, EventKind, EventNote, Index, Manifest, Names, RunKey};
 
 fn shared(runs: Vec<Summary>) -> Vec<Arc<Summary>> {
     runs.into_iter().map(Arc::new).collect()
@@ -75,6 +75,10 @@ fn a_query_sees_a_run() {
         ("duration:1m..2m", "a b c d e"),
         ("steps:6 events=80", "a b c d e"),
         ("issues>0", "c"),
+        ("problems:1 run:rule", "c"),
+        ("partial:true", ""),
+        ("certainty:recorded,inferred,unknown updated:1970-01-12", "a b c d e"),
+        ("max_steps:40 -parent:x", "a b c d e"),
         ("\"files changed\"", "a"),
         ("no reason", "d e"),
         ("-died -now", "a b c"),
@@ -108,7 +112,7 @@ fn a_run_that_is_still_read_has_no_verdict_yet() {
 #[test]
 fn windows_follow_each_other_in_every_order() {
     let all = shared(many(237));
-    for by in SortBy::ALL {
+    for by in COLUMNS.iter().filter(|column| column.is_sortable()) {
         for reversed in [false, true] {
             let sort = Sort { by, reversed };
             let whole = select(&all, &Query::default(), sort, usize::MAX, None);
@@ -184,9 +188,9 @@ fn a_filter_counts_what_it_would_show() {
         let query = Query::parse(text);
         let survey = survey(&all, &query);
         assert_eq!(survey.matched, select(&all, &query, Sort::default(), 1, None).matched);
-        let marks = survey.facets.marks.iter().map(|(mark, count)| (Field::Status, mark.word().to_owned(), *count));
-        let stops = survey.facets.stops.iter().map(|(word, count)| (Field::Stop, word.clone(), *count));
-        let models = survey.facets.models.iter().map(|(word, count)| (Field::Model, word.clone(), *count));
+        let marks = survey.facets.marks.iter().map(|(mark, count)| (STATUS, mark.word().to_owned(), *count));
+        let stops = survey.facets.stops.iter().map(|(word, count)| (STOP, word.clone(), *count));
+        let models = survey.facets.models.iter().map(|(word, count)| (MODEL, word.clone(), *count));
         for (field, word, count) in marks.chain(stops).chain(models) {
             let shown = Query::parse(&query.without_field(field).toggled(field, &word));
             assert_eq!(select(&all, &shown, Sort::default(), 1, None).matched, count, "{text}: {word}");
@@ -264,12 +268,18 @@ fn index() -> Index {
         r#"{"step_id": 1, "decision": {"mode": "final", "final_answer": "done"}, "action_results": [{"status": "error", "error": "no such file"}]}"#,
     ];
     for line in lines {
-        delta.steps.push(StepHead::read(line.as_bytes(), &mut names).0);
+        delta.steps.push(crate::format::step_head(line.as_bytes(), &mut names).0);
     }
     for (step, second) in [(0, 0), (0, 3), (1, 4), (1, 100)] {
         let phase = names.intern("DECIDE");
-        let head =
-            EventHead { phase, step_id: Some(step), ts: Some(second * 1_000_000), ok: true, ..EventHead::default() };
+        let head = EventHead {
+            phase,
+            kind: EventKind::Deciding,
+            step_id: Some(step),
+            ts: Some(second * 1_000_000),
+            ok: true,
+            ..EventHead::default()
+        };
         delta.events.push((head, (second == 100).then(|| EventNote::Error("disk full".into()))));
     }
     delta.names = names.since(0).to_vec();

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::read::{Line, keys_of};
+use super::read::{keys_of, sides};
 use super::same;
 use crate::model::json::Json;
-use crate::model::{Index, Lines, TraceFile};
+use crate::model::{Index, Lines};
 
 /// Where a value stands: a key of the state, and the way on from there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -88,9 +88,8 @@ pub fn changed_by(index: &Index, lines: &dyn Lines, range: Range<usize>) -> Hash
 
 /// What step `n` made of the value; `None` where it did not change it or its line cannot be read.
 pub fn change_of(index: &Index, lines: &dyn Lines, path: &KeyPath, n: usize) -> Option<KeyChange> {
-    let line = Line::read(lines, TraceFile::Steps, index.steps().get(n)?.span)?;
-    let side = |name| line.side(&path.key, name).and_then(|value| path.find(&value));
-    let (before, after) = (side("before"), side("after"));
+    let (before, after) = sides(lines, index.steps().get(n)?.span, &path.key)?;
+    let (before, after) = (before.and_then(|value| path.find(&value)), after.and_then(|value| path.find(&value)));
     let same = match (&before, &after) {
         (Some(before), Some(after)) => equal(before, after),
         (before, after) => before.is_none() && after.is_none(),

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use crate::format;
+use crate::model::head::MAX_CHANGED;
 use crate::model::json::Json;
 use crate::model::names::OVERFLOW;
-use crate::model::repair::repair;
-use crate::model::step::MAX_CHANGED;
-use crate::model::{Index, Lines, Span, TraceFile};
+use crate::model::step::{Change, Value};
+use crate::model::{Index, Lines, Record, Span, Step, TraceFile};
 
 /// A name as long as this, in bytes, may have been cut by the index.
 const CUT_NAME: usize = 250;
@@ -19,73 +20,53 @@ pub(super) fn keys_of<'i>(index: &'i Index, lines: &dyn Lines, n: usize) -> Vec<
     if names.len() < MAX_CHANGED && names.iter().all(|name| name.len() < CUT_NAME && name != OVERFLOW) {
         return names;
     }
-    let line = Line::read(lines, TraceFile::Steps, head.span);
-    line.map(|line| line.changed().into_iter().map(Cow::Owned).collect()).unwrap_or_default()
+    let record = lines.record(TraceFile::Steps, head.span).ok();
+    let step = record.as_ref().and_then(format::step);
+    step.iter().flat_map(changes).map(|change| change.key.into_owned().into()).collect()
 }
 
-/// The text of a line as JSON.
-pub(super) struct Line {
-    text: String,
+fn changes<'a>(step: &Step<'a>) -> impl Iterator<Item = Change<'a>> + use<'a> {
+    step.changes.into_iter().flat_map(|changes| changes.iter())
 }
 
-impl Line {
-    /// Reads a line; `None` where it cannot be read, is longer than the board parses, or is no JSON even after a repair.
-    pub(super) fn read(lines: &dyn Lines, file: TraceFile, span: Span) -> Option<Self> {
-        let bytes = lines.short_line(file, span).ok()?;
-        let text = match String::from_utf8(bytes) {
-            Ok(text) if Json::is_json(&text) => text,
-            Ok(text) => repair(text.as_bytes()).0,
-            Err(wrong) => repair(wrong.as_bytes()).0,
-        };
-        Json::is_json(&text).then_some(Self { text })
-    }
-
-    fn members(&self, path: &[&str]) -> Option<Vec<(String, String)>> {
-        let whole = Json::parse(&self.text)?;
-        let state = path.iter().try_fold(&whole, |value, key| value.get(key))?;
-        let members = state.as_object()?;
-        Some(members.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect())
-    }
-
-    /// The whole state that a step observed before its reduce.
-    pub(super) fn observed(&self) -> Option<Vec<(String, String)>> {
-        self.members(&["observation", "state"])
-    }
-
-    /// The whole state that an INIT event holds.
-    pub(super) fn initial(&self) -> Option<Vec<(String, String)>> {
-        self.members(&["payload", "state"])
-    }
-
-    /// The whole state that a `state_ready` event holds.
-    pub(super) fn ready(&self) -> Option<Vec<(String, String)>> {
-        self.members(&["payload", "observation", "state"])
-    }
-
-    /// The value that the step left under each key that it changed.
-    pub(super) fn afters(&self) -> HashMap<String, String> {
-        let whole = Json::parse(&self.text);
-        let changes = whole.as_ref().and_then(|whole| whole.get("state_diff")?.as_object()).unwrap_or_default();
-        changes.iter().filter_map(|(key, change)| Some((key.to_string(), side_of(change, "after")?))).collect()
-    }
-
-    /// The keys of its state diff.
-    fn changed(&self) -> Vec<String> {
-        let keys = |members: Vec<(String, String)>| members.into_iter().map(|(key, _)| key).collect();
-        self.members(&["state_diff"]).map(keys).unwrap_or_default()
-    }
-
-    /// One side of the change of `key`: `before` or `after`.
-    pub(super) fn side(&self, key: &str, side: &str) -> Option<String> {
-        let whole = Json::parse(&self.text)?;
-        side_of(whole.get("state_diff")?.get(key)?, side)
-    }
+/// The keys and values of a whole state, as JSON text.
+fn members(state: Value<'_>) -> Vec<(String, String)> {
+    let state = state.json();
+    state.as_object().unwrap_or_default().iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
 }
 
-fn side_of(change: &Json<'_>, side: &str) -> Option<String> {
-    match change.get(side) {
-        Some(value) => Some(value.to_string()),
-        // Blanked as a whole.
-        None => Some(change.to_string()).filter(|_| change.as_str().is_some()),
-    }
+/// The whole state that a step observed before its reduce.
+pub(super) fn observed(lines: &dyn Lines, step: Span) -> Option<Vec<(String, String)>> {
+    let record = lines.record(TraceFile::Steps, step).ok()?;
+    format::step(&record)?.state.map(members)
+}
+
+/// The whole state that an event holds.
+pub(super) fn held(lines: &dyn Lines, event: Span) -> Option<Vec<(String, String)>> {
+    let record: Record<'_> = lines.record(TraceFile::Events, event).ok()?;
+    format::event(&record).state.map(members)
+}
+
+/// The value that a step left under each key that it changed.
+pub(super) fn afters(lines: &dyn Lines, step: Span) -> HashMap<String, String> {
+    let record = lines.record(TraceFile::Steps, step).ok();
+    let step = record.as_ref().and_then(format::step);
+    step.iter()
+        .flat_map(changes)
+        .filter_map(|change| Some((change.key.to_string(), text(&change, change.after())?)))
+        .collect()
+}
+
+/// What a step found and left under `key`; `None` where it cannot be read.
+pub(super) fn sides(lines: &dyn Lines, step: Span, key: &str) -> Option<(Option<String>, Option<String>)> {
+    let record = lines.record(TraceFile::Steps, step).ok()?;
+    let step = format::step(&record)?;
+    let change = changes(&step).filter(|change| change.key == key).last();
+    Some(change.map_or((None, None), |change| (text(&change, change.before()), text(&change, change.after()))))
+}
+
+fn text(change: &Change<'_>, side: Option<&str>) -> Option<String> {
+    // A word in place of both sides: blanked as a whole.
+    let text = side.or(Some(change.text).filter(|text| text.starts_with('"')))?;
+    Some(Json::checked(text).to_string())
 }

@@ -16,8 +16,7 @@ fn observed_as_left(files: &Files) -> (BTreeSet<String>, usize) {
     let mut keys = BTreeSet::new();
     let mut checked = 0;
     for n in 1..files.index.steps().len() {
-        let line = Line::read(files, TraceFile::Steps, files.index.steps()[n].span);
-        let Some(observed) = line.as_ref().and_then(Line::observed) else { continue };
+        let Some(observed) = observed(files, files.index.steps()[n].span) else { continue };
         if files.index.lap_starts().contains(&n) {
             continue;
         }

@@ -3,30 +3,30 @@
 
 use std::collections::HashMap;
 
-use super::read::{Line, keys_of};
-use super::{KeyAt, Keys, before_reduce, doubt_of, is_ours, whole};
-use crate::model::{Index, Lines, TraceFile};
+use super::read::{afters, keys_of};
+use super::{KeyAt, Keys, before_reduce, doubt_of, whole};
+use crate::model::{Index, Lines, StateRecord};
 
 /// Tells `each` the state after every step, in order, until it says `false`. The states are those of
 /// [`state_at`](super::state_at), with keys in the order in which they first appeared.
 pub fn walk(index: &Index, lines: &dyn Lines, each: &mut dyn FnMut(usize, &[KeyAt]) -> bool) {
-    let ours = is_ours(index);
+    let initial = index.format().state == StateRecord::Initial;
     let mut state = State::default();
     for (n, head) in index.steps().iter().enumerate() {
         if n == 0 || index.lap_starts().contains(&n) {
             state = State::default();
-            if ours {
+            if initial {
                 state.begin_with(whole(index, lines, n, n).1);
             }
         }
-        if !ours && let Some((_, before)) = before_reduce(index, lines, n) {
+        if !initial && let Some((_, before)) = before_reduce(index, lines, n) {
             state.begin_with(before);
             state.base = Some(n);
         }
         if !head.fate.is_readable() {
             state.broken = Some(n);
         }
-        let mut afters = Line::read(lines, TraceFile::Steps, head.span).map(|line| line.afters()).unwrap_or_default();
+        let mut afters = afters(lines, head.span);
         for key in keys_of(index, lines, n) {
             let changes = state.writers.get(key.as_ref()).map_or(0, |(_, changes)| *changes);
             state.writers.insert(key.to_string(), (n, changes + 1));

@@ -2,14 +2,7 @@
 
 use super::{Facts, Mark, duration, steps};
 use crate::analysis::format::count;
-use crate::model::{Code, CriticAction, Index, Origin, Outcome, Source, StopVerdict};
-
-/// The verdict that a run's files hold: the manifest's, else the END event's of the newest run in the directory.
-pub fn recorded(index: &Index) -> Option<&StopVerdict> {
-    let manifest = index.manifest().get().and_then(|manifest| manifest.stop.as_deref());
-    let end = || index.segment()?.end.as_ref()?.1.stop.as_deref();
-    manifest.or_else(end)
-}
+use crate::model::{Code, CriticAction, Origin, Outcome, Source, StopVerdict};
 
 /// What was compared with what, and who set it: `10 steps >= 10, set by the task`. `None` without two numbers.
 pub fn reading(stop: &StopVerdict) -> Option<String> {

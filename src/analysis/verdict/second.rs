@@ -2,8 +2,8 @@
 //! instead of answering.
 
 use super::{Facts, Mark, label, newest_run, recorded};
+use crate::analysis::chain;
 use crate::analysis::format::score;
-use crate::analysis::why::chain;
 use crate::model::{CriticAction, StepHead, StopReason};
 
 /// A last score below this, on the scale from 0 to 1, is low.

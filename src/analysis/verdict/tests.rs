@@ -1,6 +1,6 @@
 use super::*;
 use crate::analysis::life::{Outside, life};
-use crate::model::{Delta, EventHead, ManifestState, Names};
+use crate::model::{Delta, ManifestState, Names};
 
 /// A run of the given lines, looked at long after it was written.
 fn sentence(steps: &[&str], events: &[&str], manifest: Option<&str>) -> (String, String) {
@@ -10,13 +10,14 @@ fn sentence(steps: &[&str], events: &[&str], manifest: Option<&str>) -> (String,
 
 fn judged(steps: &[&str], events: &[&str], manifest: Option<&str>) -> Verdict {
     let mut names = Names::default();
-    let steps = steps.iter().map(|line| StepHead::read(line.as_bytes(), &mut names).0).collect();
+    let steps = steps.iter().map(|line| crate::format::step_head(line.as_bytes(), &mut names).0).collect();
     let mut delta = Delta { steps, ..Delta::default() };
     for line in events {
-        let (head, note, _) = EventHead::read(line.as_bytes(), &mut names);
+        let (head, note, _) = crate::format::event_head(line.as_bytes(), &mut names);
         delta.events.push((head, note));
     }
-    delta.manifest = manifest.map(|text| ManifestState::Read(Box::new(Manifest::read(text.as_bytes()).unwrap().0)));
+    delta.manifest =
+        manifest.map(|text| ManifestState::Read(Box::new(crate::format::manifest(text.as_bytes()).unwrap().0)));
     delta.names = names.since(0).to_vec();
     let mut index = Index::default();
     index.apply(delta);

@@ -7,7 +7,6 @@ use std::fmt;
 use super::{Found, Question, RuleResult, headline, nothing, switched_off, told};
 use crate::analysis::facts::{Depth, Record, record};
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::recorded;
 use crate::model::{Index, Lines, Outcome};
 use crate::stop::{EntryRule, StopRules, StopSet, StopSpec};
 
@@ -122,7 +121,7 @@ fn own(record: &Record, index: &Index, ended_well: bool) -> Vec<Answer> {
     let Ok(set) = StopSet::builder().rules(rules.clone()).build_fail_closed() else { return Vec::new() };
     let firsts = set.firsts(record.resumed.clone(), &record.facts);
     let (off, rules) = (switched_off(&set), set.record());
-    let by = recorded(index).map(|stop| &*stop.criterion);
+    let by = index.stop().map(|stop| &*stop.criterion);
     let answer = |first: &crate::stop::FirstStop| {
         let result = RuleResult { off: off(&first.id), ..told(None, first, &firsts, record, ended_well) };
         let ended = by == Some(&*first.id);
@@ -149,7 +148,7 @@ fn rule_of(id: &str, rules: &StopRules) -> Option<Rule> {
 
 /// What ended the run where none of its recorded rules did: an answer, a critic, an error, or a rule nobody recorded.
 fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<Answer> {
-    let stop = recorded(index);
+    let stop = index.stop();
     let name = stop.map(|stop| stop.code.to_string()).or_else(|| summary.verdict.stop_reason.clone())?;
     let detail = stop.map(|stop| stop.reading.detail.to_string()).filter(|detail| !detail.is_empty());
     let said = RuleResult {
@@ -182,7 +181,7 @@ mod tests {
             let index = &files.index;
             let summary = summary(&RunKey::new("x"), path.display().to_string(), index, Outside::default());
             let told = answers(&Question::new(Vec::new()).unwrap(), &summary, index, &files);
-            let Some(stop) = recorded(index) else {
+            let Some(stop) = index.stop() else {
                 assert!(told.rules.iter().all(|answer| !answer.ended), "{}", path.display());
                 continue;
             };

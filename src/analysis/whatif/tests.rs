@@ -141,7 +141,7 @@ fn the_recorded_rules_give_the_recorded_stop() {
             assert_eq!(told.found, expected, "{}: {spec}: {told:?}", path.display());
             if ended {
                 fired += 1;
-                let step = stop.as_ref().and_then(|stop| stop.step).map(|step| step as u64);
+                let step = stop.as_ref().and_then(|stop| stop.step);
                 assert_eq!(
                     (told.step, told.code.map(|code| code.to_string())),
                     (step, stop.as_ref().map(|stop| stop.code.to_string()))

@@ -1,8 +1,8 @@
 //! Where do the files of a run contradict each other about its end? A sentence each, naming what says what.
 
 use crate::analysis::life::Liveness;
+use crate::analysis::newest::newest_run;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::{newest_run, recorded};
 use crate::model::{Index, Outcome, StopReason, StopVerdict};
 
 /// The contradictions, the gravest first.
@@ -37,7 +37,7 @@ fn of_the_label(summary: &Summary, index: &Index, found: &mut Vec<String>) {
     // Our own engine says so as QitOS does, and says the outcome beside it.
     let outcome = summary.verdict.outcome;
     let cut = matches!(outcome, Outcome::Truncated | Outcome::Halted | Outcome::Failed);
-    if summary.status.as_deref() == Some("completed") && recorded(index).is_none() && cut {
+    if summary.status.as_deref() == Some("completed") && index.stop().is_none() && cut {
         found.push(format!("The status is completed, and the stop reason {word} says that the task was not done"));
     }
 }
@@ -69,7 +69,7 @@ fn of_the_ends(summary: &Summary, index: &Index, found: &mut Vec<String>) {
 
 /// What the recorded verdict says, against the steps.
 fn of_the_verdict(index: &Index, found: &mut Vec<String>) {
-    let Some(named) = recorded(index).and_then(StopVerdict::step_id) else { return };
+    let Some(named) = index.stop().and_then(StopVerdict::step_id) else { return };
     let ran = newest_run(index).any(|(_, step)| step.step_id == Some(named))
         || index.groups().iter().any(|group| group.step_id == Some(named));
     if !ran && !index.is_partial() {

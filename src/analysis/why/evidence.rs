@@ -1,11 +1,12 @@
 //! What shows why the run stopped? Sentences, each with the place it comes from, the weightiest first.
 
-use super::chain::{self, Sort};
 use super::{Evidence, Kind};
+use crate::analysis::chain::{self, Sort};
 use crate::analysis::format;
 use crate::analysis::life::{Basis, Liveness};
+use crate::analysis::newest::newest_run;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::{Mark, newest_run, reading, recorded, under_way};
+use crate::analysis::verdict::{Mark, reading, under_way};
 use crate::model::event::StopNote;
 use crate::model::{CriticAction, Index, Source};
 
@@ -45,7 +46,7 @@ fn from_chain(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
 
 /// The rule that ended the run, as our own engine records it.
 fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
-    let Some(stop) = recorded(index).filter(|_| !summary.life.liveness.may_grow()) else { return };
+    let Some(stop) = index.stop().filter(|_| !summary.life.liveness.may_grow()) else { return };
     let event = index.segment().and_then(|segment| segment.end.as_ref()).map(|(event, ..)| *event);
     let by = if stop.criterion == stop.code.as_str() { String::new() } else { format!(" ({})", stop.code) };
     let compared = reading(stop).or_else(|| Some(stop.reading.detail.to_string()).filter(|detail| !detail.is_empty()));
@@ -82,7 +83,7 @@ fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
         }
     }
     let ended_as =
-        |stop: &StopNote| recorded(index).is_some_and(|ended| Some(&*ended.stop_reason) == stop.reason.as_deref());
+        |stop: &StopNote| index.stop().is_some_and(|ended| Some(&*ended.stop_reason) == stop.reason.as_deref());
     if let Some((event, stop)) = segment.stop.as_ref().filter(|(_, stop)| !ended_as(stop)) {
         let reason = stop.reason.as_deref().unwrap_or("no reason");
         let detail = stop.detail.as_deref().map_or_else(String::new, |detail| format!(": {detail}"));

@@ -5,8 +5,8 @@
 use crate::analysis::format::{self, count};
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{self, LimitFrom};
-use crate::model::manifest::Layout;
-use crate::model::{Index, Lines, Op, Reading, StopVerdict};
+use crate::model::words::words;
+use crate::model::{Can, Index, Lines, Op, Reading, StopVerdict};
 
 mod inferred;
 mod recorded;
@@ -32,29 +32,19 @@ pub struct Rule {
     pub stop: Option<Box<StopVerdict>>,
 }
 
-/// How a rule stood.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Standing {
-    /// It ended the run.
-    Fired,
-    /// It was asked, or could be, and did not end the run.
-    Held,
-    /// It is switched off.
-    Off,
-    /// The files do not tell.
-    #[default]
-    Unknown,
-}
-
-impl Standing {
-    /// The word used in JSON.
-    pub fn word(self) -> &'static str {
-        match self {
-            Standing::Fired => "fired",
-            Standing::Held => "held",
-            Standing::Off => "off",
-            Standing::Unknown => "unknown",
-        }
+words! {
+    /// How a rule stood.
+    #[derive(Default)]
+    pub enum Standing {
+        /// It ended the run.
+        Fired = "fired",
+        /// It was asked, or could be, and did not end the run.
+        Held = "held",
+        /// It is switched off.
+        Off = "off",
+        /// The files do not tell.
+        #[default]
+        Unknown = "unknown",
     }
 }
 
@@ -121,16 +111,13 @@ impl Rule {
         !self.id.starts_with("budget.") && !OWN.contains(&&*self.id) && self.id != self.kind
     }
 
-    /// A number of this rule as a person reads it; with `short`, without the unit that the name implies.
-    pub fn amount(&self, value: f64, short: bool) -> String {
+    /// A number of this rule as a person reads it, without the unit that its name implies.
+    pub fn amount(&self, value: f64) -> String {
         match &*self.reading.unit {
             "ms" => format::millis(value),
             "score" => format::score(value),
             _ if value < 0.0 || value.fract() != 0.0 => value.to_string(),
-            "" => count(value as u64),
-            _ if short => count(value as u64),
-            "steps" => format::counted(value as usize, "step"),
-            unit => format!("{} {unit}", count(value as u64)),
+            _ => count(value as u64),
         }
     }
 
@@ -142,7 +129,7 @@ impl Rule {
             Standing::Held if ended => "not fired".to_owned(),
             Standing::Held => match self.reading.headroom() {
                 Some(left) if left <= 0.0 => "none left".to_owned(),
-                Some(left) => format!("{} left", self.amount(left, true)),
+                Some(left) => format!("{} left", self.amount(left)),
                 None => "not fired".to_owned(),
             },
             Standing::Off => "off".to_owned(),
@@ -153,9 +140,8 @@ impl Rule {
 
 /// The rules of a run, the one that ended it first.
 pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<Rule> {
-    let layout = index.manifest().get().map(|manifest| manifest.layout);
-    let ours = layout == Some(Layout::Board) || verdict::recorded(index).is_some();
-    let mut rules = if ours { recorded::rules(index, lines) } else { inferred::rules(summary, index) };
+    let recorded = index.format().can.limits == Can::Yes || index.stop().is_some();
+    let mut rules = if recorded { recorded::rules(index, lines) } else { inferred::rules(summary, index) };
     sort(&mut rules);
     rules
 }

@@ -1,9 +1,9 @@
-use super::chain::{Sort, before_the_stop};
 use super::*;
+use crate::analysis::chain::{Sort, before_the_stop};
 use crate::analysis::life::{Outside, life};
 use crate::analysis::summary::summary;
 use crate::analysis::verdict::Mark;
-use crate::model::{Delta, EventHead, Manifest, ManifestState, Names, RunKey, Span, StepHead, TraceFile};
+use crate::model::{Delta, ManifestState, Names, RunKey, Span, StepHead, TraceFile};
 
 mod table;
 
@@ -69,16 +69,16 @@ impl Run {
     fn index(&self) -> Index {
         let mut names = Names::default();
         let heads = |(at, line): (usize, &String)| {
-            let head = StepHead::read(line.as_bytes(), &mut names).0;
+            let head = crate::format::step_head(line.as_bytes(), &mut names).0;
             StepHead { line: at as u64 + 1, ..head }
         };
         let mut delta = Delta { steps: self.steps.iter().enumerate().map(heads).collect(), ..Delta::default() };
         for line in &self.events {
-            let (head, note, _) = EventHead::read(line.as_bytes(), &mut names);
+            let (head, note, _) = crate::format::event_head(line.as_bytes(), &mut names);
             delta.events.push((head, note));
         }
         if !self.manifest.is_empty() {
-            let manifest = Manifest::read(self.manifest.as_bytes()).unwrap().0;
+            let manifest = crate::format::manifest(self.manifest.as_bytes()).unwrap().0;
             delta.manifest = Some(ManifestState::Read(Box::new(manifest)));
         }
         delta.names = names.since(0).to_vec();

@@ -1,12 +1,14 @@
 //! Where did something go wrong first? The earliest sign in the newest run, which may lie far before the end.
 
-use super::chain::{Repeat, Repeats, WAIT, failure, is_fall, key};
+use serde::Serialize;
+
+use crate::analysis::chain::{Repeat, Repeats, WAIT, failure, is_fall, key};
 use crate::analysis::format::score;
-use crate::analysis::verdict::newest_run;
+use crate::analysis::newest::newest_run;
 use crate::model::{CriticAction, Index, StepHead, Symbol};
 
 /// The first sign of trouble.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Trouble {
     /// The step, as an ordinal; `None` for an error in a step that has no line.
     pub step: Option<usize>,

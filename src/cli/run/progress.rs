@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::analysis::format::{count, counted, score, tokens, visible, visible_line};
 use crate::engine::{Action, CriticOutput, Hook, Mode, Moment, Status, StepRecord, ToolResult};
 use crate::llm::Work;
+use crate::model::names::first_chars;
 use crate::stop::CriticWish;
 
 /// What is shown of a call's arguments or of an answer.
@@ -125,8 +126,8 @@ fn call(action: &Action, result: &ToolResult) -> String {
 /// The beginning of a text, on one line.
 fn short(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MAX_SHOWN_CHARS) {
-        Some((end, _)) => format!("{}...", line.get(..end).unwrap_or_default()),
+    match first_chars(&line, MAX_SHOWN_CHARS) {
+        Some(start) => format!("{start}..."),
         None => line,
     }
 }

@@ -7,9 +7,9 @@ use super::super::look::{Ink, Look};
 use super::super::open::Opened;
 use super::event_line;
 use crate::analysis::format::{offset, or_missing, visible_line};
-use crate::model::EventHead;
-use crate::model::json::Json;
-use crate::model::repair::repair;
+use crate::format;
+use crate::model::step::Value;
+use crate::model::{EventHead, EventKind, Record};
 use crate::page::json;
 
 /// Writes a table: number, time since the first event, step, phase and stage, and what went wrong.
@@ -47,17 +47,17 @@ pub(super) fn write(out: &mut dyn Write, run: &Opened, look: &Look) -> Result<()
 
 /// What an event says went wrong, or why it stops the run; asked of its line only where the head hints at either.
 fn end_of(run: &Opened, n: usize, event: &EventHead) -> crate::Result<Option<(Ink, String)>> {
-    let stops = run.index.name(event.phase) == "END" || run.index.name(event.stage) == "stop";
+    let stops = matches!(event.kind, EventKind::RunEnd | EventKind::Stopped | EventKind::CriticStop);
     if event.ok && !stops {
         return Ok(None);
     }
-    let text = repair(&event_line(run, n)?).0;
-    let line = Json::parse(&text);
-    let error = line.as_ref().and_then(|event| event.get("error")?.as_str());
-    let reason = line.as_ref().and_then(|event| event.get("payload")?.get("stop_reason")?.as_str());
+    let record = Record::read(event_line(run, n)?);
+    let line = format::event(&record);
+    let error = line.error.and_then(Value::string);
+    let reason = line.stop_reason.and_then(Value::string);
     Ok(match (error, reason) {
         (Some(error), _) => Some((Ink::Bad, format!("error: {error}"))),
-        (None, Some(reason)) => Some((Ink::Dim, reason.to_owned())),
+        (None, Some(reason)) => Some((Ink::Dim, reason.into_owned())),
         (None, None) if !event.ok => Some((Ink::Bad, "not ok".to_owned())),
         (None, None) => None,
     })

@@ -114,13 +114,18 @@ fn spec() -> impl Strategy<Value = StopSpec> {
 fn from_disk(disk: &Disk) -> (StopRules, Vec<StepFacts>, StopVerdict, Stats) {
     let rules = serde_json::from_value(disk.manifest["stop_rules"].clone()).unwrap();
     let lines = disk.step_lines.iter().enumerate();
-    let mut facts: Vec<_> =
-        lines.map(|(step, line)| StepFacts::from_line(step as u64, line.as_bytes()).unwrap()).collect();
+    let mut facts: Vec<_> = lines.map(|(step, line)| facts_of(step as u64, line.as_bytes())).collect();
     if let Some(last) = disk.end()["payload"].get("facts") {
         facts.push(serde_json::from_value(last.clone()).unwrap());
     }
     let resumed = serde_json::from_value(disk.manifest["resumed_from"].clone()).unwrap_or_default();
     (rules, facts, serde_json::from_value(disk.manifest["stop"].clone()).unwrap(), resumed)
+}
+
+/// The facts of a step, read from its line.
+fn facts_of(step: u64, line: &[u8]) -> StepFacts {
+    let record = crate::model::Record::of(line);
+    StepFacts::from_step(step, &crate::format::step(&record).unwrap()).unwrap()
 }
 
 proptest! {
@@ -218,7 +223,7 @@ proptest! {
         }
         for record in &result.steps {
             let line = disk.step_lines[record.step as usize].as_bytes();
-            prop_assert_eq!(&StepFacts::from_line(record.step, line).unwrap(), &record.facts);
+            prop_assert_eq!(&facts_of(record.step, line), &record.facts);
         }
     }
 }

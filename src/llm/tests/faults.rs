@@ -7,7 +7,7 @@ use serde_json::json;
 use super::endpoint::{Endpoint, Play, message, piece, says};
 use super::{KEY, address, client};
 use crate::engine::{ModelError, ModelErrorKind};
-use crate::llm::{Client, Endpoint as Address, Patience, Retry, Secret};
+use crate::llm::{Client, Endpoint as Address, Retry, Secret, Timeouts};
 
 fn fails(status: u16, message: &str) -> Play {
     Play::Whole(status, "", json!({"error": {"message": message, "type": "some_error"}}).to_string())
@@ -132,15 +132,15 @@ async fn a_torn_answer_is_asked_for_again() {
 
 #[tokio::test]
 async fn a_server_that_hangs_is_given_up() {
-    let patience = Patience { first_byte: Duration::from_millis(50), ..Patience::default() };
+    let timeouts = Timeouts { first_byte: Duration::from_millis(50), ..Timeouts::default() };
     let endpoint = Endpoint::playing([Play::Hang, says("ok")]);
-    let reply = client(Address { patience, ..address(&endpoint) }).ask().await.unwrap();
+    let reply = client(Address { timeouts, ..address(&endpoint) }).ask().await.unwrap();
     assert_eq!((reply.text.as_str(), reply.attempts), ("ok", 2));
 
-    let patience = Patience { whole: Duration::from_millis(100), ..Patience::default() };
+    let timeouts = Timeouts { whole: Duration::from_millis(100), ..Timeouts::default() };
     let endpoint = Endpoint::playing([Play::HangInside]);
     let retry = Retry { retries: 0, ..Retry::default() };
-    let error = client(Address { patience, retry, ..address(&endpoint) }).ask().await.unwrap_err();
+    let error = client(Address { timeouts, retry, ..address(&endpoint) }).ask().await.unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Transient);
     assert!(error.message.ends_with("the answer was not complete within 100 ms"), "{error}");
 }

@@ -12,7 +12,7 @@ mod runs;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Client, Endpoint as Address, Patience, Retry, Secret};
+use super::{Client, Endpoint as Address, Retry, Secret, Timeouts};
 use crate::engine::{ChatModel, Message, ModelError, Reply, Request};
 use endpoint::Endpoint;
 
@@ -33,7 +33,7 @@ fn address(endpoint: &Endpoint) -> Address {
         settings: serde_json::Map::new(),
         context_window: None,
         retry: Retry { retries: 2, seed: 1, ..Retry::default() },
-        patience: Patience::default(),
+        timeouts: Timeouts::default(),
     }
 }
 

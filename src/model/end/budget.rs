@@ -48,7 +48,7 @@ impl Budget {
     }
 
     /// Reads the budget of recorded `stop_rules`, as far as it can be understood; `None` where it has no limit.
-    pub(in crate::model) fn read(stop_rules: Option<&RawValue>) -> Option<Self> {
+    pub(crate) fn read(stop_rules: Option<&RawValue>) -> Option<Self> {
         let rules: Value = serde_json::from_str(stop_rules?.get()).ok()?;
         let limit = |key: &str| Limit::read(rules.get("budget")?.get(key)?);
         let budget = Self { steps: limit("steps"), time_ms: limit("time_ms"), tokens: limit("tokens") };

@@ -1,49 +1,11 @@
 //! How does one more line change the index? One function for each sort of line, in file order.
 
+use super::super::event::EventKind;
 use super::super::{EventHead, EventNote, Fate, Issue, IssueKind, StepHead, TraceFile};
 use super::{Delta, Group, Index, Segment};
 
 /// At most this many changes of the state outside reduce are noted; a run that makes one in each step makes no more news.
 const MAX_OUTSIDE: usize = 20;
-
-/// What an event is to the structure of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
-    /// Tool sets are set up.
-    Setup,
-    /// Tool sets are torn down.
-    Teardown,
-    /// A run begins.
-    Init,
-    /// A run ends.
-    End,
-    /// A round of the loop begins.
-    Opens,
-    /// Part of a round; the decision phases may open one where the opening event is missing.
-    Decides,
-    /// Part of the round that is open.
-    Inside,
-    /// Nothing the board knows.
-    Unknown,
-}
-
-impl Role {
-    fn of(phase: &str, stage: &str) -> Self {
-        match (phase, stage) {
-            ("toolset_setup_start" | "toolset_setup_end" | "toolset_setup_error", _) => Role::Setup,
-            ("toolset_teardown_start" | "toolset_teardown_end" | "toolset_teardown_error", _) => Role::Teardown,
-            // QitOS 0.6 writes a second INIT when model and protocol do not fit.
-            ("INIT", "harness_mismatch") => Role::Unknown,
-            ("INIT", _) => Role::Init,
-            ("END", _) => Role::End,
-            // The first event of a step: OBSERVE in the oldest layout, DECIDE/state_ready since.
-            ("OBSERVE", "start") | ("DECIDE", "state_ready") => Role::Opens,
-            ("OBSERVE" | "DECIDE", _) => Role::Decides,
-            ("", _) => Role::Unknown,
-            _ => Role::Inside,
-        }
-    }
-}
 
 impl Index {
     /// Takes in what a reader found.
@@ -108,14 +70,13 @@ impl Index {
     fn push_event(&mut self, event: EventHead, note: Option<EventNote>) {
         self.events_read += usize::from(event.fate != Fate::Unreadable);
         let at = self.events.len();
-        let role = Role::of(self.names.get(event.phase), self.names.get(event.stage));
-        self.open_segment(role, at);
+        self.open_segment(event.kind, at);
         self.keep_time(&event);
-        self.join_group(&event, role, at);
+        self.join_group(&event, at);
         if let Some(note) = note {
             self.take_note(&event, note, at);
         }
-        if role == Role::Teardown
+        if event.kind == EventKind::Teardown
             && let Some(segment) = self.segments.last_mut()
         {
             segment.teardown.get_or_insert(at);
@@ -123,11 +84,11 @@ impl Index {
         self.events.push(event);
     }
 
-    fn open_segment(&mut self, role: Role, at: usize) {
-        let starts = match (self.segments.last(), role) {
+    fn open_segment(&mut self, kind: EventKind, at: usize) {
+        let starts = match (self.segments.last(), kind) {
             (None, _) => true,
-            (Some(segment), Role::Setup) => segment.begun,
-            (Some(segment), Role::Init) => segment.initialised,
+            (Some(segment), EventKind::Setup) => segment.begun,
+            (Some(segment), EventKind::RunStart) => segment.initialised,
             _ => false,
         };
         if starts {
@@ -135,8 +96,8 @@ impl Index {
             self.group_open = false;
         }
         if let Some(segment) = self.segments.last_mut() {
-            segment.begun |= role != Role::Setup;
-            segment.initialised |= role == Role::Init;
+            segment.begun |= kind != EventKind::Setup;
+            segment.initialised |= kind == EventKind::RunStart;
         }
     }
 
@@ -153,17 +114,23 @@ impl Index {
         self.last_ts = Some(ts);
     }
 
-    fn join_group(&mut self, event: &EventHead, role: Role, at: usize) {
+    fn join_group(&mut self, event: &EventHead, at: usize) {
+        use EventKind as Kind;
         let current = self.groups.last().filter(|_| self.group_open);
-        let opens = match role {
-            Role::Opens => true,
-            Role::Decides => current.is_none_or(|group| group.step_id != event.step_id),
-            Role::Inside => current.is_none() && event.step_id.is_some(),
-            Role::Init | Role::End | Role::Teardown => {
+        let opens = match event.kind {
+            Kind::StepStart | Kind::StateBefore => true,
+            // These may begin a step where the event that does is missing.
+            Kind::Deciding | Kind::Prompt | Kind::Output | Kind::Decided => {
+                current.is_none_or(|group| group.step_id != event.step_id)
+            }
+            Kind::Acting | Kind::CriticStop | Kind::Checked | Kind::Stopped | Kind::Recovery | Kind::Inside => {
+                current.is_none() && event.step_id.is_some()
+            }
+            Kind::RunStart | Kind::RunEnd | Kind::Teardown => {
                 self.group_open = false;
                 return;
             }
-            Role::Setup | Role::Unknown => return,
+            Kind::Setup | Kind::Other => return,
         };
         if opens {
             if let Some(group) = self.groups.last_mut() {
@@ -181,8 +148,7 @@ impl Index {
     }
 
     fn take_note(&mut self, event: &EventHead, note: EventNote, at: usize) {
-        let phase = self.names.get(event.phase);
-        let (recover, stops) = (phase == "RECOVER", self.names.get(event.stage) == "stop");
+        let (recover, stops) = (event.kind == EventKind::Recovery, event.kind == EventKind::CriticStop);
         let group = self.groups.last_mut().filter(|_| self.group_open);
         let Some(segment) = self.segments.last_mut() else { return };
         match note {

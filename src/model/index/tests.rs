@@ -8,6 +8,7 @@ fn index(steps: &[i64], events: &[(&str, i64)]) -> Index {
         let (phase, stage) = name.split_once('/').unwrap_or((name, ""));
         let head = EventHead {
             step_id: Some(*id),
+            kind: crate::format::event_kind(phase, stage),
             phase: names.intern(phase),
             stage: names.intern(stage),
             ok: true,

@@ -3,7 +3,7 @@
 //! Spelling does not count: keys may stand in any order, of a repeated key the last one counts, as Python reads it, and
 //! `1` and `1.0` are equal.
 
-use std::hash::{DefaultHasher, Hash};
+use std::hash::{Hash, Hasher};
 
 use super::Json;
 
@@ -40,7 +40,7 @@ pub(crate) fn members<'a>(object: &'a Json<'a>) -> Vec<(&'a str, &'a Json<'a>)> 
 }
 
 /// Feeds what [`same`] looks at.
-pub(crate) fn hash(value: &Json<'_>, state: &mut DefaultHasher) {
+pub(crate) fn hash<H: Hasher>(value: &Json<'_>, state: &mut H) {
     std::mem::discriminant(value).hash(state);
     match value {
         Json::Null => {}

@@ -7,15 +7,15 @@ use crate::analysis::compare::{Comparison, Config, compare, config, measures};
 use crate::analysis::summary::Summary;
 use crate::model::Index;
 use crate::model::json::Json;
-use crate::page::json::{RunRow, run_row};
+use crate::page::json::RunRow;
 
 /// Two runs beside each other.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Compare {
+pub(crate) struct Compare<'a> {
     /// Run A.
-    pub a: RunRow,
+    pub a: RunRow<'a>,
     /// Run B.
-    pub b: RunRow,
+    pub b: RunRow<'a>,
     /// Where they part, in a sentence or two.
     pub summary: String,
     /// Whether anything but ids, times and numbers differs: a step, or a setting.
@@ -107,7 +107,7 @@ pub(crate) fn settings(a: &Side<'_>, b: &Side<'_>) -> Config {
 }
 
 /// Compares two runs.
-pub(crate) fn compared(a: &Side<'_>, b: &Side<'_>) -> Compare {
+pub(crate) fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> Compare<'a> {
     let comparison = compare(a.index, b.index);
     let config = settings(a, b);
     let at = |row: Option<usize>| {
@@ -115,8 +115,8 @@ pub(crate) fn compared(a: &Side<'_>, b: &Side<'_>) -> Compare {
         Some(Divergence { a: row.pair.a, b: row.pair.b, what: row.relation.word() })
     };
     Compare {
-        a: run_row(a.summary),
-        b: run_row(b.summary),
+        a: RunRow(a.summary),
+        b: RunRow(b.summary),
         summary: comparison.sentence(a.index, b.index),
         differs: comparison.first.is_some() || !config.differs.is_empty(),
         config_more: config.more,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::analysis::life::Outside;
 use crate::analysis::summary::summary;
-use crate::model::{Delta, EventHead, Manifest, ManifestState, Names, RunKey, Span, StepHead as Head};
+use crate::model::{Delta, Manifest, ManifestState, Names, RunKey, Span, StepHead as Head};
 use crate::page::json::*;
 
 const STEPS: [&str; 4] = [
@@ -30,12 +30,12 @@ fn index() -> Index {
     let mut offset = 0;
     for (at, line) in STEPS.iter().enumerate() {
         let span = Span { offset, len: line.len() as u64 };
-        let (head, _) = Head::read(line.as_bytes(), &mut names);
+        let (head, _) = crate::format::step_head(line.as_bytes(), &mut names);
         delta.steps.push(Head { span, line: at as u64 + 1, ..head });
         offset += line.len() as u64 + 1;
     }
     for line in EVENTS {
-        let (head, note, _) = EventHead::read(line.as_bytes(), &mut names);
+        let (head, note, _) = crate::format::event_head(line.as_bytes(), &mut names);
         delta.events.push((head, note));
     }
     let manifest = Manifest { stop_reason: Some("final".into()), ..Manifest::default() };
@@ -55,7 +55,7 @@ fn the_names_of_the_contract_are_there() {
     let index = index();
     let key = RunKey::new("a/b");
     let summary = summary(&key, "runs/a/b".to_owned(), &index, Outside::default());
-    let row = json(&run_row(&summary));
+    let row = json(&RunRow(&summary));
     for name in "key path run_id status liveness outcome stop_reason verdict steps events max_steps tokens duration_ms \
                  last_score critics model task started_at updated_at issues"
         .split_whitespace()

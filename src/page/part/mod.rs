@@ -4,6 +4,7 @@ pub(crate) mod action;
 pub(crate) mod branch;
 pub(crate) mod chart;
 pub(crate) mod critic;
+pub(crate) mod csv;
 pub(crate) mod decision;
 pub(crate) mod fold;
 pub(crate) mod href;

@@ -4,7 +4,9 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
+use crate::model::event::Event;
 use crate::model::json::Json;
+use crate::model::step::Value;
 use crate::page::part::action::not_shown;
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::json_tree::JsonView;
@@ -44,11 +46,12 @@ pub(crate) struct Message {
 }
 
 impl Prompt {
-    /// Reads the messages of a `model_input` event; `links` address that event. `only_new` is whether the writer leaves
-    /// out the messages that it told before.
-    pub(crate) fn new(input: &Json<'_>, only_new: bool, links: ValueLinks, fold: &mut Fold) -> Self {
+    /// Reads the messages of an event; `links` address that event. `only_new` is whether the writer leaves out the messages
+    /// of the prompts before.
+    pub(crate) fn new(input: &Event<'_>, only_new: bool, links: ValueLinks, fold: &mut Fold) -> Self {
         let mine = fold.elsewhere(links);
-        let list = input.get("payload").and_then(|payload| payload.get("messages"));
+        let list = input.messages.map(Value::json);
+        let list = list.as_ref();
         let all = list.and_then(Json::as_array).unwrap_or_default();
         let mut messages = Vec::new();
         for (index, message) in all.iter().enumerate() {
@@ -61,8 +64,7 @@ impl Prompt {
         fold.elsewhere(mine);
         let size = list.map_or(0, |list| list.to_string().len());
         let mut summary = format!("{}, {}", format::counted(all.len(), "message"), format::bytes(size as u64));
-        let earlier = input.get("payload").and_then(|payload| payload.get("history_message_count")?.as_f64());
-        let earlier = earlier.filter(|earlier| only_new && *earlier >= 1.0).unwrap_or_default() as usize;
+        let earlier = input.messages_before.filter(|earlier| only_new && *earlier >= 1.0).unwrap_or_default() as usize;
         let earlier = (earlier > 0).then(|| {
             summary = match all.len() {
                 0 => String::new(),
@@ -83,12 +85,12 @@ impl Prompt {
 
     /// Adds what the model wrote, from its `model_output` event.
     #[must_use]
-    pub(crate) fn with_output(mut self, output: &Json<'_>, links: ValueLinks, fold: &mut Fold) -> Self {
+    pub(crate) fn with_output(mut self, output: &Event<'_>, links: ValueLinks, fold: &mut Fold) -> Self {
         let mine = fold.elsewhere(links);
-        let raw = output.get("payload").and_then(|payload| payload.get("raw_output")).and_then(Json::as_str);
-        self.output = raw.map(|raw| fold.text(raw, "/payload/raw_output"));
-        let calls = output.get("payload").and_then(|payload| payload.get("tool_calls"));
-        self.calls = calls.filter(|calls| !calls.is_empty()).map(|calls| fold.json(calls, "/payload/tool_calls"));
+        let text = output.output.and_then(|text| Some((text.string()?, text.at.to_string())));
+        self.output = text.map(|(text, at)| fold.text(&text, &at));
+        let calls = output.tool_calls.filter(|calls| !calls.is_empty());
+        self.calls = calls.map(|calls| fold.json(&calls.json(), &calls.at.to_string()));
         fold.elsewhere(mine);
         self
     }
@@ -137,6 +139,10 @@ impl Message {
 mod tests {
     use crate::page::part::prompt::*;
 
+    fn event_of(text: &str) -> Event<'_> {
+        crate::format::event_in(text)
+    }
+
     #[test]
     fn messages_keep_their_order_and_their_links() {
         let event = r#"{"payload": {"messages": [{"role": "system", "content": "Be exact."},
@@ -146,11 +152,8 @@ mod tests {
         let links = ValueLinks { value: "/event".into(), raw: String::new() };
         let long = "x".repeat(crate::page::part::fold::LONG + 1);
         let output = format!(r#"{{"payload": {{"raw_output": "{long}"}}}}"#);
-        let prompt = Prompt::new(&Json::parse(event).unwrap(), false, links.clone(), fold).with_output(
-            &Json::parse(&output).unwrap(),
-            links,
-            fold,
-        );
+        let prompt =
+            Prompt::new(&event_of(event), false, links.clone(), fold).with_output(&event_of(&output), links, fold);
         let roles: Vec<_> = prompt.messages.iter().map(|message| message.role.as_str()).collect();
         assert_eq!(roles, ["system", "user", "assistant", "no role"]);
         assert!(prompt.summary.as_str().starts_with("4 messages, "));
@@ -166,13 +169,13 @@ mod tests {
         let event =
             r#"{"payload": {"history_message_count": 12, "messages": [{"role": "user", "content": "Go on."}]}}"#;
         let fold = &mut Fold::new(ValueLinks::default());
-        let mut read = |only_new| Prompt::new(&Json::parse(event).unwrap(), only_new, ValueLinks::default(), fold);
+        let mut read = |only_new| Prompt::new(&event_of(event), only_new, ValueLinks::default(), fold);
         let (ours, other) = (read(true), read(false));
         assert_eq!(ours.earlier.as_str(), "12 earlier messages, shown in the steps before");
         assert!(ours.summary.as_str().starts_with("1 new message, "));
         assert_eq!((other.earlier.as_str(), other.summary.as_str().starts_with("1 message, ")), ("", true));
         let output = r#"{"payload": {"raw_output": "", "tool_calls": [{"name": "run_tests"}]}}"#;
-        let html = ours.with_output(&Json::parse(output).unwrap(), ValueLinks::default(), fold).render().unwrap();
+        let html = ours.with_output(&event_of(output), ValueLinks::default(), fold).render().unwrap();
         assert!(html.contains("12 earlier messages") && html.contains("run_tests"), "{html}");
     }
 
@@ -182,7 +185,7 @@ mod tests {
         let event = format!(
             r#"{{"payload": {{"messages": [{{"role": {e}, "content": {e}, "name": {e}, {e}: {e}}}, {{"content": [{{"text": {e}}}, {e}]}}], "raw_output": {e}}}}}"#
         );
-        let event = Json::parse(&event).unwrap();
+        let event = event_of(&event);
         let fold = &mut Fold::new(ValueLinks::default());
         let html = Prompt::new(&event, false, ValueLinks::default(), fold)
             .with_output(&event, ValueLinks::default(), fold)

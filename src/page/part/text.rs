@@ -6,15 +6,12 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::analysis::format::{bytes, visible_line};
+use crate::model::names::{cut_at, first_chars};
 
 /// The first `max` characters as one visible line, and whether that is all. A cut ends with an ellipsis.
 pub(crate) fn one_line(text: &str, max: usize) -> (String, bool) {
-    match text.char_indices().nth(max) {
-        Some((cut, _)) => {
-            let mut line = visible_line(text.get(..cut).unwrap_or(text)).into_owned();
-            line.push('…');
-            (line, false)
-        }
+    match first_chars(text, max) {
+        Some(start) => (format!("{}…", visible_line(start)), false),
         None => (visible_line(text).into_owned(), true),
     }
 }
@@ -49,7 +46,7 @@ impl From<&str> for Line {
         if text.len() <= MAX_LINE_BYTES {
             return Self(visible_line(text).into_owned());
         }
-        let head = text.get(..text.floor_char_boundary(MAX_LINE_BYTES)).unwrap_or_default();
+        let head = cut_at(text, MAX_LINE_BYTES);
         Self(format!("{}… ({} in all)", visible_line(head), bytes(text.len() as u64)))
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::analysis::format;
 use crate::analysis::health;
-use crate::analysis::verdict::recorded;
 use crate::model::json::Json;
 use crate::model::{Issue, IssueKind, ManifestState, TraceFile};
 use crate::page::lens::Lens;
@@ -48,7 +47,7 @@ pub(crate) fn manifest_tab(lens: &Lens<'_>) -> ManifestTab {
 
 /// The rules as our own engine records them: the budget, what accepts answers, all others.
 fn rule_rows(lens: &Lens<'_>, rules: &Json<'_>) -> Vec<RuleRow> {
-    let fired = |id: &str| match recorded(lens.index) {
+    let fired = |id: &str| match lens.index.stop() {
         Some(stop) if &*stop.criterion == id => "ended the run",
         Some(stop) if stop.also.iter().any(|also| also == id) => "true at the same moment",
         _ => "",

@@ -77,7 +77,7 @@ fn facts(lens: &Lens<'_>) -> Vec<Fact> {
         }),
     );
     add("part of", summary.parent.as_deref().map(|parent| Phrase::new().link(parent, href::run(parent))));
-    add("written by", manifest.map(|manifest| Phrase::new().dim(manifest.layout.label())));
+    add("written by", manifest.map(|manifest| Phrase::new().dim(manifest.format.name)));
     let other = |id: &&str| Some(*id) != lens.key().rsplit('/').next();
     add("run id", summary.run_id.as_deref().filter(other).map(Phrase::from));
     add("directory", Some(Phrase::new().dim(summary.path.as_str())));

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::analysis::summary::Summary;
-use crate::analysis::why::why as explain;
+use crate::analysis::why::{Evidence, Trouble, why as explain};
 use crate::model::{Index, Lines};
 use crate::page::whatif::json_rule::Rule;
 
@@ -36,43 +36,9 @@ pub(crate) struct Why<'a> {
     pub liveness: &'static str,
 }
 
-/// One piece of evidence.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Evidence {
-    /// Which sort it is.
-    pub kind: &'static str,
-    /// One sentence, without a full stop.
-    pub text: String,
-    /// The step it comes from, as an ordinal; the first one where it comes from several.
-    pub step: Option<usize>,
-    /// The last step, where it comes from several.
-    pub last_step: Option<usize>,
-    /// The event it comes from, counted from 0.
-    pub event: Option<usize>,
-}
-
-/// The first sign of trouble.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Trouble {
-    /// The step, as an ordinal; `null` for a step without a line.
-    pub step: Option<usize>,
-    /// The first event of a step without a line, counted from 0.
-    pub event: Option<usize>,
-    /// What went wrong.
-    pub text: String,
-}
-
 /// Explains a run.
 pub(crate) fn why<'a>(summary: &'a Summary, index: &Index, lines: &dyn Lines) -> Why<'a> {
     let (verdict, why) = (&summary.verdict, explain(summary, index, lines));
-    let evidence = why.evidence.into_iter().map(|piece| Evidence {
-        kind: piece.kind.word(),
-        text: piece.text,
-        step: piece.step,
-        last_step: piece.last_step,
-        event: piece.event,
-    });
-    let trouble = why.first_trouble.map(|it| Trouble { step: it.step, event: it.event, text: it.text });
     Why {
         headline: &verdict.sentence,
         second: &verdict.second,
@@ -80,11 +46,11 @@ pub(crate) fn why<'a>(summary: &'a Summary, index: &Index, lines: &dyn Lines) ->
         stop_reason: verdict.stop_reason.as_deref(),
         certainty: verdict.certainty.as_str(),
         step: verdict.step,
-        evidence: evidence.collect(),
+        evidence: why.evidence,
         rules: why.rules.iter().map(Rule::of).collect(),
         pace: why.pace,
         contradictions: why.contradictions,
-        first_trouble: trouble,
+        first_trouble: why.first_trouble,
         liveness: summary.life.liveness.word(),
     }
 }

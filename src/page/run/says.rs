@@ -1,7 +1,7 @@
 //! What do the files of a run themselves say about its end? Words as recorded, beside the board's explanation.
 
 use crate::analysis::format;
-use crate::analysis::verdict::{LimitFrom, reading, recorded};
+use crate::analysis::verdict::{LimitFrom, reading};
 use crate::model::{CriticAction, Gate, Manifest, Origin, StopVerdict};
 use crate::page::lens::Lens;
 use crate::page::part::href;
@@ -32,9 +32,9 @@ pub(crate) fn says(lens: &Lens<'_>) -> TraceSays {
     let end = segment.and_then(|segment| segment.end.as_ref());
     let from_end = end.and_then(|(_, end, _)| end.reason.as_deref());
     add("Stop reason", manifest.and_then(|manifest| manifest.stop_reason.as_deref()).or(from_end).map(code));
-    add("Rule", recorded(index).map(rule));
+    add("Rule", index.stop().map(rule));
     let stop = segment.and_then(|segment| segment.stop.as_ref());
-    let told = |detail: &&str| recorded(index).is_none_or(|stop| *stop.reading.detail != **detail);
+    let told = |detail: &&str| index.stop().is_none_or(|stop| *stop.reading.detail != **detail);
     add("Stop detail", stop.and_then(|(_, stop)| stop.detail.as_deref()).filter(told).map(code));
     add(
         "Success",
@@ -72,7 +72,8 @@ fn rule(stop: &StopVerdict) -> Phrase {
         Some(Gate::BeforeStep) => says.dim(" · asked before the step"),
         Some(Gate::AfterDecide) => says.dim(" · asked after the decision"),
         Some(Gate::AfterStep) => says.dim(" · asked after the step"),
-        None => says.dim(" · before the first step"),
+        None if stop.step.is_none() => says.dim(" · before the first step"),
+        None => says,
     }
 }
 

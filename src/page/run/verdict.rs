@@ -75,7 +75,7 @@ fn rule_line(rule: &Rule, ended: bool, mark: Mark) -> RuleLine {
     };
     let fill = if class == "hit" { "f-warn" } else { "f-ink" };
     let amount =
-        |value: Option<f64>| value.map_or_else(|| format::MISSING.to_owned(), |value| rule.amount(value, true)).into();
+        |value: Option<f64>| value.map_or_else(|| format::MISSING.to_owned(), |value| rule.amount(value)).into();
     RuleLine {
         class,
         name: rule.name().into(),

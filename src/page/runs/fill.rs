@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
+use crate::analysis::columns::Kind;
 use crate::analysis::format;
-use crate::analysis::query::{Query, Sort, SortBy};
+use crate::analysis::query::{Query, Sort};
 use crate::analysis::select::{Selection, Survey, select, survey};
 use crate::analysis::summary::Summary;
 use crate::page::part::href;
@@ -274,26 +275,19 @@ impl<'a> List<'a> {
         Some((self.pulse(&shown::write(&rows, self.runs), fresh.len()), RunsNews::Parts(Box::new(parts))))
     }
 
-    /// `Runs, newest change first`.
+    /// `Runs, newest change first`, `Runs by steps, most first`.
     fn caption(&self) -> String {
         let Sort { by, .. } = self.ctx.sort;
-        let (column, largest, smallest) = match by {
-            SortBy::Updated => return format!("Runs, {} change first", self.newest()),
-            SortBy::Started => return format!("Runs, {} start first", self.newest()),
-            SortBy::Run => ("name", "Z to A", "A to Z"),
-            SortBy::Status => ("status", "Z to A", "A to Z"),
-            SortBy::Model => ("model", "Z to A", "A to Z"),
-            SortBy::Steps => ("steps", "most first", "fewest first"),
-            SortBy::Events => ("events", "most first", "fewest first"),
-            SortBy::Tokens => ("tokens", "most first", "fewest first"),
-            SortBy::Issues => ("issues", "most first", "fewest first"),
-            SortBy::Score => ("last score", "highest first", "lowest first"),
-            SortBy::Duration => ("duration", "longest first", "shortest first"),
+        let (largest, smallest) = match by.kind {
+            Kind::Time(_) => {
+                let end = if self.ctx.sort.is_descending() { "newest" } else { "oldest" };
+                return format!("Runs, {end} {} first", by.label);
+            }
+            Kind::Word(_) | Kind::Text(_) | Kind::List(_) => ("Z to A", "A to Z"),
+            Kind::Score(_) | Kind::Usd(_) => ("highest first", "lowest first"),
+            Kind::Millis(_) => ("longest first", "shortest first"),
+            Kind::Count(_) | Kind::Flag(_) => ("most first", "fewest first"),
         };
-        format!("Runs by {column}, {}", if self.ctx.sort.is_descending() { largest } else { smallest })
-    }
-
-    fn newest(&self) -> &'static str {
-        if self.ctx.sort.is_descending() { "newest" } else { "oldest" }
+        format!("Runs by {}, {}", by.label, if self.ctx.sort.is_descending() { largest } else { smallest })
     }
 }

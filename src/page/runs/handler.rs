@@ -3,11 +3,12 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::{OriginalUri, State};
-use axum::response::Response;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
 
 use crate::analysis::format::visible_line;
-use crate::analysis::query::Sort;
-use crate::analysis::select::is_cursor;
+use crate::analysis::query::{Query, Sort};
+use crate::analysis::select::{is_cursor, select};
 use crate::analysis::summary::Summary;
 use crate::live::Mode;
 use crate::page::app::AppState;
@@ -18,6 +19,7 @@ use crate::page::part::href;
 use crate::page::run::handler::html;
 use crate::page::runs::fill as list;
 use crate::page::runs::fill::{ListContext, Listed, Root, Watch};
+use crate::page::runs::json::write_csv;
 use crate::page::shell::{Place, Shell, Skipped};
 
 /// `GET /`
@@ -35,6 +37,26 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Respo
 /// `GET /live/runs`
 pub(crate) async fn runs_pulse(State(state): State<AppState>, params: Params) -> Response {
     show(state, params, |context, runs| html(&list::pulse(context, runs))).await
+}
+
+/// `GET /runs.csv`: every run that matches.
+pub(crate) async fn runs_csv(State(state): State<AppState>, params: Params) -> Response {
+    let sort = match sort(&params) {
+        Ok(sort) => sort,
+        Err(error) => return error.respond(&state, false),
+    };
+    let of = state.clone();
+    let body = crate::page::download::body(&state, move |out| {
+        let runs = listed(&of);
+        let found = select(&runs, &Query::parse(params.text("q")), sort, usize::MAX, None);
+        write_csv(out, found.rows.iter().map(|listed| &*listed.summary))
+    });
+    let headers =
+        [(CONTENT_TYPE, "text/csv; charset=utf-8"), (CONTENT_DISPOSITION, "attachment; filename=\"runs.csv\"")];
+    match body.await {
+        Ok(body) => (headers, body).into_response(),
+        Err(error) => error.respond(&state, false),
+    }
 }
 
 async fn show(

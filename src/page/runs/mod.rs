@@ -4,6 +4,7 @@
 
 pub(crate) mod fill;
 pub(crate) mod handler;
+pub(crate) mod json;
 
 use askama::Template;
 use askama::filters::HtmlSafe;

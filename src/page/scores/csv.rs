@@ -10,6 +10,7 @@ use std::io::{self, Write};
 
 use crate::analysis::format::visible;
 use crate::model::{CriticAction, Index, Symbol};
+use crate::page::part::csv;
 use crate::page::scores::said::{Said, said};
 
 /// A run to write.
@@ -124,23 +125,12 @@ fn word(action: CriticAction, said: Option<&Said>) -> Option<String> {
 }
 
 fn write_row<'t>(out: &mut dyn Write, fields: impl Iterator<Item = &'t str>) -> io::Result<()> {
-    for (at, field) in fields.enumerate() {
-        if at > 0 {
-            out.write_all(b",")?;
-        }
-        let field = harmless(field);
-        if field.contains([',', '"', '\r', '\n']) {
-            write!(out, "\"{}\"", field.replace('"', "\"\""))?;
-        } else {
-            out.write_all(field.as_bytes())?;
-        }
-    }
-    out.write_all(b"\r\n")
+    csv::write_row(out, fields.map(harmless))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::model::{Delta, Names, StepHead};
+    use crate::model::{Delta, Names};
     use crate::page::scores::csv::*;
 
     /// The table of a run with these critics' outputs, one list for each step.
@@ -148,7 +138,7 @@ mod tests {
         let mut names = Names::default();
         let lines: Vec<String> =
             steps.iter().map(|outputs| format!(r#"{{"step_id": 0, "critic_outputs": [{outputs}]}}"#)).collect();
-        let heads = lines.iter().map(|line| StepHead::read(line.as_bytes(), &mut names).0).collect();
+        let heads = lines.iter().map(|line| crate::format::step_head(line.as_bytes(), &mut names).0).collect();
         let mut index = Index::default();
         index.apply(Delta { steps: heads, names: names.since(0).to_vec(), ..Delta::default() });
         let line = |n: usize| lines.get(n).map(|line| line.as_bytes().to_vec());

@@ -4,10 +4,12 @@ use crate::analysis::format;
 use crate::analysis::timing::{stretches, took};
 use crate::model::index::Group;
 use crate::model::json::Json;
-use crate::model::manifest::Layout;
 use crate::model::names::capped;
 use crate::model::repair::{Retreat, retreat};
-use crate::model::{CriticAction, EventHead, Fate, Lines, MAX_LINE_BYTES, Span, TraceFile};
+use crate::model::step::Value as TraceValue;
+use crate::model::{
+    CriticAction, EventHead, EventKind, Fate, Lines, MAX_LINE_BYTES, Record, Span, StateRecord, TraceFile,
+};
 use crate::page::lens::{Lens, micros, phase};
 use crate::page::part::fold::{Fold, Part, ValueLinks};
 use crate::page::part::href;
@@ -128,27 +130,22 @@ fn read_line(lens: &Lens<'_>, n: usize, group: Option<&Group>, json: &Json<'_>, 
     };
     // Steps that failed before the action, and waits of QitOS 0.6, have no observation; the event at their start has.
     let no_state = json.get("observation").and_then(|seen| seen.get("state")).is_none();
-    let ready = group.filter(|_| no_state).and_then(|group| event_text(lens, group, "state_ready"));
-    let ready = ready.as_ref().and_then(|(_, text)| Json::parse(text));
-    let state = ready.as_ref().and_then(|event| event.get("payload")?.get("observation")?.get("state"));
-    let first = if state.is_none() { first_state(lens) } else { None };
-    let first = first.as_deref().and_then(Json::parse);
-    let state = state.or(first.as_ref().and_then(|init| init.get("payload")?.get("state")));
+    let ready = group.filter(|_| no_state).and_then(|group| event_of(lens, group, EventKind::StateBefore));
+    let first = if ready.is_none() { first_state(lens) } else { None };
+    let event = ready.as_ref().map(|(_, event)| event).or(first.as_ref()).map(crate::format::event);
+    let state = event.and_then(|event| event.state).map(TraceValue::json);
+    let state = state.as_ref();
     view.read(json, &Around { previous_score: &before, picture: &picture, state }, fold);
     if view.error.is_none() {
         view.error = json.get("error").and_then(|error| own_error(error, fold));
     }
 }
 
-fn is_ours(lens: &Lens<'_>) -> bool {
-    lens.index.manifest().get().is_some_and(|manifest| manifest.layout == Layout::Board)
-}
-
-/// The INIT event of our own engine: the one place where the state stands in full, and so the names of its fields.
-fn first_state(lens: &Lens<'_>) -> Option<String> {
-    let (at, _) = lens.index.segment().filter(|_| is_ours(lens))?.init.as_ref()?;
-    let bytes = lens.lines.short_line(TraceFile::Events, lens.index.events().get(*at)?.span).ok()?;
-    Some(readable(&bytes).0)
+/// The event that begins the run, where it holds the whole state, and so the names of its fields.
+fn first_state(lens: &Lens<'_>) -> Option<Record<'static>> {
+    let whole = lens.index.format().state == StateRecord::Initial;
+    let (at, _) = lens.index.segment().filter(|_| whole)?.init.as_ref()?;
+    lens.lines.record(TraceFile::Events, lens.index.events().get(*at)?.span).ok()
 }
 
 /// The error on a step's line, where no event tells of it. Failed calls are told with the calls.
@@ -167,13 +164,12 @@ fn own_error(error: &Json<'_>, fold: &mut Fold) -> Option<StepError> {
     })
 }
 
-/// The text of the first event of a group with a stage, and its place.
-fn event_text(lens: &Lens<'_>, group: &Group, stage: &str) -> Option<(usize, String)> {
-    let symbol = lens.index.names().find(stage)?;
+/// The first event of a group that is of this kind, and its place.
+fn event_of(lens: &Lens<'_>, group: &Group, kind: EventKind) -> Option<(usize, Record<'static>)> {
     let events = lens.index.events().get(group.first..group.end)?;
-    let offset = events.iter().position(|event| event.stage == symbol)?;
-    let bytes = lens.lines.short_line(TraceFile::Events, events.get(offset)?.span).ok()?;
-    Some((group.first + offset, readable(&bytes).0))
+    let offset = events.iter().position(|event| event.kind == kind)?;
+    let record = lens.lines.record(TraceFile::Events, events.get(offset)?.span).ok()?;
+    Some((group.first + offset, record))
 }
 
 fn facts(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> String {
@@ -255,13 +251,10 @@ fn prompt(lens: &Lens<'_>, group: &Group, fold: &mut Fold) -> Option<Prompt> {
         let event = format!("{}/events/{at}", href::run(lens.key()));
         ValueLinks { value: format!("{event}/value"), raw: format!("{event}/raw") }
     };
-    let (at, input) = event_text(lens, group, "model_input")?;
-    let input = Json::parse(&input)?;
-    let ours = is_ours(lens);
-    let prompt = Prompt::new(&input, ours, links(at), fold);
-    let Some((at, output)) = event_text(lens, group, "model_output") else { return Some(prompt) };
-    let output = Json::parse(&output)?;
-    Some(prompt.with_output(&output, links(at), fold))
+    let (at, input) = event_of(lens, group, EventKind::Prompt)?;
+    let prompt = Prompt::new(&crate::format::event(&input), lens.index.format().prompts_hold_news, links(at), fold);
+    let Some((at, output)) = event_of(lens, group, EventKind::Output) else { return Some(prompt) };
+    Some(prompt.with_output(&crate::format::event(&output), links(at), fold))
 }
 
 fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {

@@ -63,7 +63,7 @@ impl Rule {
         Self {
             id: rule.id.clone(),
             kind: rule.kind.clone(),
-            result: rule.result.word(),
+            result: rule.result.as_str(),
             also: rule.also,
             measured: rule.reading.measured().and_then(number),
             limit: rule.reading.limit().and_then(number),

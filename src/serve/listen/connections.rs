@@ -13,8 +13,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-
-use crate::serve::listen::patience::Patient;
+use tokio_io_timeout::TimeoutStream;
 
 /// What a connection may cost.
 #[derive(Debug, Clone, Copy)]
@@ -106,8 +105,11 @@ async fn connection(
     let _ = stream.set_nodelay(true);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(MAX_HEAD_BYTES);
-    let io = TokioIo::new(Patient::new(stream, limits.stalled));
-    let served = http.serve_connection(io, TowerToHyperService::new(app));
+    // A browser that was put to sleep and a program that never reads look alike: the system takes bytes until its buffer
+    // is full, and what waits behind that is held for as long as the connection is.
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(limits.stalled));
+    let served = http.serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(app));
     tokio::pin!(served);
     tokio::select! {
         // How a connection ends is the other side's affair.

@@ -6,7 +6,9 @@ use crate::model::{Delta, Names};
 /// A run whose steps are these decisions.
 pub(in crate::analysis::compare) fn run(decisions: &[String]) -> Index {
     let mut names = Names::default();
-    let step = |decision: &String| StepHead::read(format!(r#"{{"step_id": 0, {decision}}}"#).as_bytes(), &mut names).0;
+    let step = |decision: &String| {
+        crate::format::step_head(format!(r#"{{"step_id": 0, {decision}}}"#).as_bytes(), &mut names).0
+    };
     let steps: Vec<StepHead> = decisions.iter().map(step).collect();
     let mut index = Index::default();
     index.apply(Delta { steps, names: names.since(0).to_vec(), ..Delta::default() });

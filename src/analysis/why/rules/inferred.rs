@@ -9,14 +9,11 @@ use serde_json::Number;
 use super::{Rule, Standing, plain};
 use crate::analysis::facts::{Lost, lost};
 use crate::analysis::life::Liveness;
+use crate::analysis::newest::newest_run;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::{LimitFrom, newest_run};
+use crate::analysis::verdict::LimitFrom;
 use crate::model::event::InitNote;
-use crate::model::manifest::Layout;
-use crate::model::{CriticAction, Index, Op, Origin, Reading, StopReason};
-
-/// QitOS up to 0.3 recovers from this many errors; the next one ends the run.
-const RECOVERIES: f64 = 3.0;
+use crate::model::{CriticAction, EventKind, Index, Op, Origin, Reading, StopReason};
 
 /// The rules of a run that does not record them.
 pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<Rule> {
@@ -186,8 +183,7 @@ impl<'a> Asked<'a> {
     }
 
     fn recoveries(&self) -> Rule {
-        let layout = self.index.manifest().get().map(|manifest| manifest.layout);
-        let limit = matches!(layout, Some(Layout::A | Layout::B)).then_some(RECOVERIES);
+        let limit = self.index.format().recoveries;
         // The failure that ended the run has a RECOVER event too.
         let failures = self.index.segment().map_or(0, |segment| segment.recoveries) as f64;
         let exhausted = limit.is_some_and(|limit| failures > limit);
@@ -293,13 +289,10 @@ fn reading(measured: Option<f64>, op: Op, limit: Option<f64>, unit: &'static str
 fn last_check(index: &Index) -> LastCheck {
     let first = index.segment().map_or(0, |segment| segment.first_event);
     let events = index.events().get(first..).unwrap_or_default();
-    let check = events.iter().rev().find(|event| {
-        let (phase, stage) = (index.name(event.phase), index.name(event.stage));
-        phase == "CHECK_STOP" && matches!(stage, "continue" | "stop")
-    });
+    let check = events.iter().rev().find(|event| matches!(event.kind, EventKind::Checked | EventKind::Stopped));
     let Some(check) = check else { return LastCheck::Never };
     let stop = index.segment().and_then(|segment| segment.stop.as_ref()).map(|(_, stop)| stop);
-    match stop.filter(|_| index.name(check.stage) == "stop") {
+    match stop.filter(|_| check.kind == EventKind::Stopped) {
         None => LastCheck::Criteria,
         Some(stop) if stop.detail.is_some() => LastCheck::Criteria,
         Some(stop) if stop.env_terminal => LastCheck::Env,

@@ -3,13 +3,14 @@
 
 use super::{Rule, Standing, plain};
 use crate::analysis::facts::{Depth, Record, record};
-use crate::analysis::verdict::{LimitFrom, recorded};
+use crate::analysis::verdict::LimitFrom;
+use crate::format;
 use crate::model::{Gate, Index, Lines, Reading, Source, StopVerdict, TraceFile};
 use crate::stop::{Check, CriticWish, EntryRule, RuleReading, StepFacts, StopRules, StopSet, WhatIf};
 
 /// The rules of a run that records them.
 pub(super) fn rules(index: &Index, lines: &dyn Lines) -> Vec<Rule> {
-    let stop = recorded(index);
+    let stop = index.stop();
     let mut told = record(index, lines, Depth::Heads);
     with_texts(&mut told, index, lines);
     let mut rules = match told.rules.clone() {
@@ -30,8 +31,9 @@ fn with_texts(record: &mut Record, index: &Index, lines: &dyn Lines) {
     let last = record.facts.iter_mut().rev().find(|facts| facts.reached > Gate::BeforeStep);
     let Some(last) = last else { return };
     let span = usize::try_from(last.step).ok().and_then(|step| index.steps().get(step)).map(|head| head.span);
-    let line = span.and_then(|span| lines.short_line(TraceFile::Steps, span).ok());
-    if let Some(whole) = line.and_then(|line| StepFacts::from_line(last.step, &line).ok()) {
+    let line = span.and_then(|span| lines.record(TraceFile::Steps, span).ok());
+    let step = line.as_ref().and_then(format::step);
+    if let Some(whole) = step.and_then(|step| StepFacts::from_step(last.step, &step).ok()) {
         *last = whole;
     }
 }

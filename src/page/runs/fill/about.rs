@@ -1,7 +1,8 @@
 //! What is said about all runs together: the title line, the summary, the line below the table, an empty root.
 
+use crate::analysis::columns::{STATUS, STOP};
 use crate::analysis::format;
-use crate::analysis::query::{Field, Needle, Query, Term, Test};
+use crate::analysis::query::{Needle, Query, Term, Test};
 use crate::analysis::select::{DISAGREES, End};
 use crate::analysis::verdict::Mark;
 use crate::page::part::chart::{Share, stack};
@@ -75,14 +76,14 @@ impl List<'_> {
         let mut shares: Vec<Share> = named
             .iter()
             .map(|end| match &end.reason {
-                Some(reason) => share(reason, end.count, self.toggled(Field::Stop, reason)),
-                None => share(mark.word(), end.count, self.toggled(Field::Status, mark.word())),
+                Some(reason) => share(reason, end.count, self.toggled(STOP, reason)),
+                None => share(mark.word(), end.count, self.toggled(STATUS, mark.word())),
             })
             .collect();
         if !others.is_empty() {
             let name = format!("{} others", format::count(others.len() as u64));
             let count = others.iter().map(|end| end.count).sum();
-            shares.push(share(&name, count, self.toggled(Field::Status, mark.word())));
+            shares.push(share(&name, count, self.toggled(STATUS, mark.word())));
         }
         shares
     }
@@ -90,7 +91,7 @@ impl List<'_> {
     fn legend(&self, mark: Mark) -> Option<Chip> {
         let ends = self.survey.strip.ends.iter().filter(|end| end.mark == mark);
         let count: usize = ends.map(|end| end.count).sum();
-        (count > 0).then(|| self.chip(Field::Status, mark.word(), count, Some(status(mark))))
+        (count > 0).then(|| self.chip(STATUS, mark.word(), count, Some(status(mark))))
     }
 
     /// The line below a table of `rows` rows.

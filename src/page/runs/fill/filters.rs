@@ -1,8 +1,8 @@
 //! How does the reader ask for other runs? The search box, the chips, the head cells, and the way out of no match.
 
+use crate::analysis::columns::{self, INDEXING, MODEL, STATUS, STOP};
 use crate::analysis::format;
-use crate::analysis::query::{Field, Query, Sort, SortBy, Term};
-use crate::analysis::select::INDEXING;
+use crate::analysis::query::{Query, Sort, Term};
 use crate::analysis::verdict::Mark;
 use crate::page::runs::fill::List;
 use crate::page::runs::fill::row::{line, status};
@@ -18,11 +18,17 @@ const MAX_DROPS: usize = 8;
 
 impl List<'_> {
     /// The list with `value` of `field` added to the query or taken away.
-    pub(crate) fn toggled(&self, field: Field, value: &str) -> String {
+    pub(crate) fn toggled(&self, field: &'static columns::Column, value: &str) -> String {
         self.ctx.url(&self.query.toggled(field, value), self.ctx.sort, "")
     }
 
-    pub(crate) fn chip(&self, field: Field, value: &str, count: usize, status: Option<Status>) -> Chip {
+    pub(crate) fn chip(
+        &self,
+        field: &'static columns::Column,
+        value: &str,
+        count: usize,
+        status: Option<Status>,
+    ) -> Chip {
         Chip {
             label: line(value),
             count: format::count(count as u64),
@@ -46,15 +52,15 @@ impl List<'_> {
         let facets = &self.survey.facets;
         let groups = vec![
             self.status_facet(),
-            self.facet("Stop reason", Field::Stop, &facets.stops, SortBy::Status),
-            self.facet("Model", Field::Model, &facets.models, SortBy::Model),
+            self.facet("Stop reason", STOP, &facets.stops, STATUS),
+            self.facet("Model", MODEL, &facets.models, MODEL),
         ];
         Facets { groups: groups.into_iter().filter(|group| !group.chips.is_empty()).collect() }
     }
 
     fn status_facet(&self) -> Facet {
         let facets = &self.survey.facets;
-        let without = self.query.without_field(Field::Status);
+        let without = self.query.without_field(STATUS);
         let all = Chip {
             label: "all".to_owned(),
             count: format::count((facets.marks.values().sum::<usize>() + facets.indexing) as u64),
@@ -66,14 +72,20 @@ impl List<'_> {
             .into_iter()
             .map(|mark| (mark.word(), facets.marks.get(&mark).copied().unwrap_or_default(), status(mark)));
         let words = marks.chain([(INDEXING, facets.indexing, Status::Indexing)]);
-        let some = words.filter(|(word, count, _)| *count > 0 || self.query.has(Field::Status, word));
-        let chips = some.map(|(word, count, status)| self.chip(Field::Status, word, count, Some(status)));
+        let some = words.filter(|(word, count, _)| *count > 0 || self.query.has(STATUS, word));
+        let chips = some.map(|(word, count, status)| self.chip(STATUS, word, count, Some(status)));
         Facet { name: "Status", chips: std::iter::once(all).chain(chips).collect(), more: Vec::new() }
     }
 
     /// The most frequent words and those that are on; the others behind `n more`, and where they are too many even
     /// for that, the list in the order of `by`, which brings them together.
-    fn facet(&self, name: &'static str, field: Field, words: &[(String, usize)], by: SortBy) -> Facet {
+    fn facet(
+        &self,
+        name: &'static str,
+        field: &'static columns::Column,
+        words: &[(String, usize)],
+        by: &'static columns::Column,
+    ) -> Facet {
         let ranked = words.iter().enumerate();
         let (first, later): (Vec<_>, Vec<_>) =
             ranked.partition(|(rank, (word, _))| *rank < MAX_CHIPS || self.query.has(field, word));
@@ -82,7 +94,7 @@ impl List<'_> {
         let others = later.get(MAX_MORE..).unwrap_or_default();
         if !others.is_empty() {
             more.push(Chip {
-                label: format!("{} others, sorted by {}", format::count(others.len() as u64), by.name()),
+                label: format!("{} others, sorted by {}", format::count(others.len() as u64), by.name),
                 count: format::count(others.iter().map(|(_, (_, count))| *count as u64).sum()),
                 href: self.ctx.url(&self.ctx.query, Sort { by, reversed: false }, ""),
                 active: false,
@@ -95,8 +107,8 @@ impl List<'_> {
     pub(crate) fn columns(&self) -> Vec<Column> {
         let ctx = self.ctx;
         let direction = if ctx.sort.is_descending() { Direction::Descending } else { Direction::Ascending };
-        columns(Some((ctx.sort.by.name(), direction)), |field| {
-            let by = SortBy::ALL.into_iter().find(|by| by.name() == field)?;
+        columns(Some((ctx.sort.by.name, direction)), |field| {
+            let by = columns::Column::find(field).filter(|by| by.is_sortable())?;
             Some(ctx.url(&ctx.query, ctx.sort.clicked(by), ""))
         })
     }

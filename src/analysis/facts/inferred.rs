@@ -1,10 +1,13 @@
-//! What would our stop rules have looked at in a run of QitOS? Worked out from heads and events.
+//! What would our stop rules have looked at in a run that does not record it? Worked out from heads and events.
 
-use serde::Deserialize;
+use std::borrow::Cow;
 
 use super::{Depth, Record, actions, answer, critics};
+use crate::format;
 use crate::model::index::{Group, Segment};
-use crate::model::{EventHead, Index, Lines, StepHead, StopReason, TraceFile};
+use crate::model::json::walk;
+use crate::model::step::Value;
+use crate::model::{EventHead, EventKind, Index, Lines, StepHead, StopReason, TraceFile};
 use crate::stop::{Code, Gate, Phase, Source, StepError, StepFacts, Text, Usage};
 
 /// What is worked out and not read.
@@ -56,7 +59,7 @@ impl<'a> Teller<'a> {
 
     fn step(&mut self, ordinal: usize, head: &StepHead) -> StepFacts {
         let group = self.index.round_of(ordinal);
-        let asked = self.stage(group, "model_input").next().is_some();
+        let asked = self.events(group, EventKind::Prompt).next().is_some();
         // Without events nothing says whether a model was asked.
         let scripted = group.is_some() && !asked;
         let candidate = self.index.name(head.mode) == "final";
@@ -64,7 +67,7 @@ impl<'a> Teller<'a> {
         let usage = self.usage(head, scripted);
         StepFacts {
             t_start_ms: self.ms(group.and_then(|group| group.started)),
-            t_decided_ms: self.ms(self.stage(group, "decision_ready").next().and_then(|event| event.ts)),
+            t_decided_ms: self.ms(self.events(group, EventKind::Decided).next().and_then(|event| event.ts)),
             t_end_ms: self.ms(group.and_then(|group| group.ended)),
             usage,
             text: if scripted { Text::default() } else { Text::Unknown },
@@ -107,44 +110,23 @@ impl<'a> Teller<'a> {
     /// What a step's texts say: the answer in full from its line, the model's words from its event, since QitOS 0.6
     /// blanks them on the line.
     fn texts(&self, ordinal: usize, head: &StepHead, lines: &dyn Lines, facts: &mut StepFacts) -> Result<(), String> {
-        #[derive(Deserialize)]
-        struct Line {
-            decision: Option<Decision>,
-            state_diff: Option<Diff>,
-        }
-        #[derive(Deserialize)]
-        struct Diff {
-            final_result: Option<Change>,
-        }
-        #[derive(Deserialize)]
-        struct Change {
-            after: Option<String>,
-        }
-        #[derive(Deserialize)]
-        struct Decision {
-            final_answer: Option<String>,
-        }
-        #[derive(Deserialize)]
-        struct Event {
-            payload: Payload,
-        }
-        #[derive(Deserialize)]
-        struct Payload {
-            raw_output: String,
-        }
         if facts.candidate || head.changed.iter().any(|key| self.index.name(*key) == "final_result") {
-            let line = lines.short_line(TraceFile::Steps, head.span)?;
-            let line: Line = serde_json::from_slice(&line).map_err(|wrong| wrong.to_string())?;
-            let decided = line.decision.and_then(|decision| decision.final_answer).filter(|_| facts.candidate);
-            let set = || line.state_diff?.final_result?.after;
-            facts.final_answer = decided.or_else(set);
+            let record = lines.record(TraceFile::Steps, head.span)?;
+            let step = format::step(&record).ok_or("the line is no step")?;
+            let text = |value: Value<'_>| value.string().map(Cow::into_owned);
+            let decided = step.decision.as_ref().filter(|_| facts.candidate);
+            let set = || {
+                let changes = step.changes?;
+                let change = changes.iter().filter(|change| change.key == "final_result").last()?;
+                walk::string(change.after()?).map(Cow::into_owned)
+            };
+            facts.final_answer = decided.and_then(|decision| decision.answer).and_then(text).or_else(set);
         }
         let group = self.index.round_of(ordinal);
-        let said = self.stage(group, "model_output").last();
-        if let Some(event) = said {
-            let line = lines.short_line(TraceFile::Events, event.span)?;
-            let event: Event = serde_json::from_slice(&line).map_err(|wrong| wrong.to_string())?;
-            facts.text = Text::Known(event.payload.raw_output);
+        if let Some(event) = self.events(group, EventKind::Output).last() {
+            let record = lines.record(TraceFile::Events, event.span)?;
+            let text = format::event(&record).output.and_then(Value::string).ok_or("the event holds no output")?;
+            facts.text = Text::Known(text.into_owned());
         }
         Ok(())
     }
@@ -181,10 +163,13 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// The events of a round with this stage.
-    fn stage<'b>(&'b self, group: Option<&Group>, name: &str) -> impl Iterator<Item = &'b EventHead> + use<'a, 'b> {
-        let symbol = self.index.names().find(name);
+    /// The events of a round of this kind.
+    fn events<'b>(
+        &'b self,
+        group: Option<&Group>,
+        kind: EventKind,
+    ) -> impl Iterator<Item = &'b EventHead> + use<'a, 'b> {
         let events = group.and_then(|group| self.index.events().get(group.first..group.end)).unwrap_or_default();
-        events.iter().filter(move |event| Some(event.stage) == symbol)
+        events.iter().filter(move |event| event.kind == kind)
     }
 }

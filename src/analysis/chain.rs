@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 
 use crate::analysis::format::{count, counted, score};
-use crate::analysis::verdict::{Mark, label, newest_run};
+use crate::analysis::mark::Mark;
+use crate::analysis::newest::{label, newest_run};
 use crate::model::{Index, StepHead, StopReason, Symbol};
 
 /// So many equal calls in a row are a repetition.
@@ -33,20 +34,20 @@ pub(super) fn is_fall(from: f64, to: f64) -> bool {
 
 /// Like steps that follow each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stretch {
+pub(super) struct Stretch {
     /// What is alike.
-    pub sort: Sort,
+    pub(super) sort: Sort,
     /// Its first step, as an ordinal.
-    pub first: usize,
+    pub(super) first: usize,
     /// Its last step, as an ordinal.
-    pub last: usize,
+    pub(super) last: usize,
     /// One sentence, without a full stop: `From step 7 on ...`.
-    pub text: String,
+    pub(super) text: String,
 }
 
 /// What steps of a stretch have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sort {
+pub(super) enum Sort {
     /// The same call, answer or wait again and again.
     Same,
     /// Two or three calls that take turns.
@@ -63,13 +64,13 @@ pub enum Sort {
 
 impl Sort {
     /// Whether the steps repeat each other.
-    pub fn is_loop(self) -> bool {
+    pub(super) fn is_loop(self) -> bool {
         matches!(self, Sort::Same | Sort::Turns)
     }
 }
 
 /// The stretches that explain an end under `mark` and `reason`, the best explanation first; at most two.
-pub fn before_the_stop(index: &Index, mark: Mark, reason: Option<&str>) -> Vec<Stretch> {
+pub(super) fn before_the_stop(index: &Index, mark: Mark, reason: Option<&str>) -> Vec<Stretch> {
     use Sort::{Error, Fall, Growth, Idle, Same, Turns};
     let reason = reason.map(StopReason::parse);
     let wanted: &[Sort] = match (mark, reason) {

@@ -1,8 +1,10 @@
 use super::*;
+use crate::model::head::MAX_CHANGED;
+use crate::model::{CriticAction, Fate, IssueKind};
 
 fn read(line: &str) -> (StepHead, Vec<Remark>, Names) {
     let mut names = Names::default();
-    let (head, remarks) = StepHead::read(line.as_bytes(), &mut names);
+    let (head, remarks) = step_head(line.as_bytes(), &mut names);
     (head, remarks, names)
 }
 
@@ -109,4 +111,33 @@ fn a_state_is_known_by_both_sides_of_every_change() {
 fn a_line_that_cannot_be_read_is_like_its_copy_alone() {
     assert_eq!(prints("garbage").0, prints("garbage").0);
     assert_ne!(prints("garbage").0, prints("other garbage").0);
+}
+
+#[test]
+fn damage_is_named() {
+    let kind = |text: &[u8]| manifest(text).unwrap_err().0;
+    assert_eq!(kind(b""), IssueKind::Torn);
+    assert_eq!(kind(b"{\"run_id\": \"x"), IssueKind::Torn);
+    assert_eq!(kind(b"[1]"), IssueKind::Foreign);
+    assert_eq!(kind(b"hello"), IssueKind::NotJson);
+}
+
+#[test]
+fn summary_and_layout() {
+    let text = br#"{"run_id": "r", "status": "completed", "token_usage": 0, "latency_seconds": NaN,
+        "summary": {"stop_reason": "final", "task_result": {"success": true, "metrics": {"elapsed_seconds": 2}}}}"#;
+    let (manifest, remarks) = super::manifest(text).unwrap();
+    assert_eq!(manifest.format.name, "QitOS 0.3");
+    assert_eq!((manifest.tokens, manifest.latency_s, manifest.success), (None, Some(2.0), Some(true)));
+    assert_eq!(remarks.len(), 1);
+    assert!(manifest.is_final());
+}
+
+#[test]
+fn the_layout_of_our_own_writer() {
+    let name = |text: &str| manifest(text.as_bytes()).unwrap().0.format.name;
+    let rest = r#""parent_run_id": null, "token_usage": 0"#;
+    assert_eq!(name(&format!(r#"{{"writer": "board 0.1.0", {rest}}}"#)), "board");
+    assert_eq!(name(&format!(r#"{{"writer": "other 0.1.0", {rest}}}"#)), "QitOS 0.6");
+    assert_eq!(name(&format!(r#"{{"writer": 7, {rest}}}"#)), "QitOS 0.6");
 }

@@ -1,0 +1,172 @@
+//! One row a column, in the order of the JSON.
+
+use super::Kind::{Count, Flag, List, Millis, Score, Text, Time, Word};
+use super::{Cell, Column, Kind, OfStep, Summary, Width, Words, step};
+use crate::analysis::verdict::Mark;
+use crate::model::Outcome;
+
+/// The status word of a run that is not read to its end yet; what it has shown so far is no verdict.
+pub const INDEXING: &str = "indexing";
+/// The stop reason of a run without one.
+pub const NO_STOP: &str = "none";
+/// The model of a run that records none.
+pub const NO_MODEL: &str = "not recorded";
+
+/// Every column.
+pub static COLUMNS: &[Column] = &[
+    row("run", "key", "name", Text(|run| Some(run.key.as_str()))).cell(20, "run", Width::Name).in_list(),
+    row("path", "path", "path", Text(|run| Some(&run.path))).long(),
+    row("run_id", "run_id", "run id", Text(|run| run.run_id.as_deref())),
+    // The manifest's own word; `status` is the board's.
+    row("manifest_status", "status", "manifest's status", Text(|run| run.status.as_deref())),
+    row("liveness", "liveness", "liveness", Word(|run| Some(run.life.liveness.word()))),
+    row("outcome", "outcome", "outcome", Word(|run| Some(run.verdict.outcome.as_str())))
+        .alias("class")
+        .also(mark_words),
+    // A manifest that says `running` proves nothing, so its word is found only where it is none of the board's.
+    row("status", "mark", "status", Word(|run| Some(status_word(run))))
+        .cell(10, "status", Width::Status)
+        .in_list()
+        .also(|run, out| {
+            spelled(run, out);
+            run.status.as_deref().filter(|word| !is_status_word(word)).into_iter().for_each(out);
+        })
+        .of_step(OfStep::Words(step::mode)),
+    row("stop", "stop_reason", "stop reason", Word(|run| run.verdict.stop_reason.as_deref())).absent(NO_STOP),
+    row("verdict", "verdict", "verdict", Text(|run| Some(&run.verdict.sentence)))
+        .cell(30, "verdict", Width::Rest)
+        .in_list()
+        .long(),
+    row("verdict_second", "verdict_second", "second sentence", Text(|run| not_empty(&run.verdict.second))).long(),
+    row("certainty", "certainty", "certainty", Word(|run| Some(run.verdict.certainty.as_str()))),
+    row("steps", "steps", "steps", Count(|run| whole(run.steps)))
+        .cell(40, "steps / limit", Width::Chart)
+        .in_list()
+        .of_step(OfStep::Numbers(step::place)),
+    row("events", "events", "events", Count(|run| whole(run.events))).of_step(OfStep::Numbers(step::events)),
+    row("errors", "errors", "errors", Count(|run| whole(run.errors))),
+    row("max_steps", "max_steps", "step limit", Count(|run| run.verdict.limit.map(|limit| limit.steps))),
+    row(
+        "max_steps_from",
+        "max_steps_from",
+        "who set it",
+        Word(|run| run.verdict.limit.map(|limit| limit.from.as_str())),
+    ),
+    row("tokens", "tokens", "tokens", Count(|run| whole(run.tokens?)))
+        .cell(70, "tokens", Width::Number)
+        .of_step(OfStep::Numbers(step::tokens)),
+    row("duration", "duration_ms", "duration", Millis(|run| run.duration_ms))
+        .alias("dur")
+        .cell(60, "duration", Width::Number)
+        .of_step(OfStep::Numbers(step::seconds)),
+    row("score", "last_score", "last score", Score(|run| run.last_score))
+        .cell(50, "last score", Width::Chart)
+        .in_list()
+        .of_step(OfStep::Numbers(step::scores))
+        .phase("CRITIC"),
+    row("critic", "critics", "critics", List(|run| &run.critics)).of_step(OfStep::Words(step::critics)).phase("CRITIC"),
+    row("model", "model", "model", Text(|run| run.model.as_deref())).absent(NO_MODEL).cell(80, "model", Width::Text),
+    row("task", "task", "task", Text(|run| run.task.as_deref())).long(),
+    row("parent", "parent", "parent", Text(|run| run.parent.as_deref())),
+    row("started", "started_at", "start", Time(|run| run.started)),
+    row("updated", "updated_at", "change", Time(|run| run.updated)).cell(90, "updated", Width::Age).in_list(),
+    row("issues", "issues", "issues", Count(|run| whole(run.issues.0))),
+    row("problems", "problems", "problems", Count(|run| whole(run.issues.1))),
+    row("partial", "partial", "still being read", Flag(|run| Some(run.partial))),
+    row("agent", "", "agents", List(|run| &run.agents)).of_step(OfStep::Words(step::agent)),
+    row("tool", "", "tools", List(|run| &run.tools)).of_step(OfStep::Words(step::tools)).phase("ACT"),
+    row("err", "", "with an error", Flag(erred)).of_step(OfStep::Flag(step::erred)).phase("ACT"),
+];
+
+/// A column of this name, key (empty: programs do not get it), label and value.
+const fn row(name: &'static str, key: &'static str, label: &'static str, kind: Kind) -> Column {
+    let key = if key.is_empty() { None } else { Some(key) };
+    Column {
+        name,
+        alias: None,
+        key,
+        label,
+        kind,
+        absent: None,
+        also: None,
+        of_step: None,
+        phase: None,
+        long: false,
+        cell: None,
+    }
+}
+
+impl Column {
+    const fn alias(self, alias: &'static str) -> Self {
+        Self { alias: Some(alias), ..self }
+    }
+
+    const fn absent(self, word: &'static str) -> Self {
+        Self { absent: Some(word), ..self }
+    }
+
+    const fn also(self, words: Words<Summary>) -> Self {
+        Self { also: Some(words), ..self }
+    }
+
+    const fn of_step(self, of_step: OfStep) -> Self {
+        Self { of_step: Some(of_step), ..self }
+    }
+
+    const fn phase(self, phase: &'static str) -> Self {
+        Self { phase: Some(phase), ..self }
+    }
+
+    const fn long(self) -> Self {
+        Self { long: true, ..self }
+    }
+
+    /// Shows it in the run table, at a place from the left.
+    const fn cell(self, place: u8, head: &'static str, width: Width) -> Self {
+        Self { cell: Some(Cell { place, head, width, optional: false, in_list: false }), ..self }
+    }
+
+    /// Shows it in `board list` too.
+    const fn in_list(self) -> Self {
+        match self.cell {
+            Some(cell) => Self { cell: Some(Cell { in_list: true, ..cell }), ..self },
+            None => self,
+        }
+    }
+}
+
+fn whole(number: impl TryInto<i64>) -> Option<i64> {
+    number.try_into().ok()
+}
+
+fn not_empty(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+fn status_word(run: &Summary) -> &'static str {
+    if run.partial { INDEXING } else { run.verdict.mark.word() }
+}
+
+/// The status word, and how it is typed without a blank.
+fn mark_words(run: &Summary, out: &mut dyn FnMut(&str)) {
+    out(status_word(run));
+    spelled(run, out);
+}
+
+/// The status word with `_` in place of its blank, so that it needs no quotes.
+fn spelled(run: &Summary, out: &mut dyn FnMut(&str)) {
+    let word = status_word(run);
+    if word.contains(' ') {
+        out(&word.replace(' ', "_"));
+    }
+}
+
+fn is_status_word(word: &str) -> bool {
+    Mark::ALL.iter().any(|mark| mark.word().eq_ignore_ascii_case(word)) || word.eq_ignore_ascii_case(INDEXING)
+}
+
+/// Whether a step had an error or the run failed; unknown while a run without one is still being read.
+fn erred(run: &Summary) -> Option<bool> {
+    let failed = run.verdict.outcome == Outcome::Failed;
+    if run.partial { (run.errors > 0).then_some(true) } else { Some(run.errors > 0 || failed) }
+}

@@ -1,0 +1,38 @@
+use std::collections::HashSet;
+
+use super::*;
+use crate::analysis::select::sample::run;
+use crate::analysis::verdict::Mark;
+
+#[test]
+fn names_keys_and_places_are_distinct() {
+    let mut names = HashSet::new();
+    for column in COLUMNS {
+        for name in [Some(column.name), column.alias].into_iter().flatten() {
+            assert!(names.insert(name), "{name} names two columns");
+            assert_eq!(Column::find(&name.to_uppercase()), Some(column));
+        }
+    }
+    let keys: Vec<_> = COLUMNS.iter().filter_map(|column| column.key).collect();
+    assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
+    let places: Vec<_> = COLUMNS.iter().filter_map(|column| Some(column.cell?.place)).collect();
+    assert_eq!(places.iter().collect::<HashSet<_>>().len(), places.len());
+}
+
+#[test]
+fn the_table_is_in_the_order_of_its_places() {
+    let run = run("a", Mark::Answered, None);
+    let names: Vec<_> = shown([&run].into_iter()).iter().map(|(column, _)| column.name).collect();
+    assert_eq!(names, ["status", "run", "verdict", "steps", "score", "duration", "tokens", "model", "updated"]);
+}
+
+#[test]
+fn the_readme_names_every_column() {
+    let readme = include_str!("../../../README.md");
+    let (_, search) = readme.split_once("## Search").unwrap();
+    let (search, _) = search.split_once("-term").unwrap();
+    let named: HashSet<&str> = search.split('`').skip(1).step_by(2).flat_map(str::split_whitespace).collect();
+    for column in COLUMNS {
+        assert!(named.contains(column.name), "README lacks {}", column.name);
+    }
+}

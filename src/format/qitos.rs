@@ -1,0 +1,86 @@
+//! How does QitOS write a trace? Three files in a directory, in three layouts that all call themselves `v1`.
+
+/// Defines structs of the members of an object that are read, each as JSON text; of a repeated one the last counts.
+macro_rules! fields {
+    ($(struct $name:ident { $($field:ident),* $(,)? })*) => { $(
+        #[derive(Debug, Clone, Copy, Default)]
+        struct $name<'a> {
+            $($field: Option<&'a str>,)*
+            /// How many members there are, with those that are not read.
+            #[allow(dead_code, reason = "few ask for it")]
+            members: usize,
+        }
+
+        impl<'a> $name<'a> {
+            #[allow(dead_code, reason = "the outermost object is taken in member by member")]
+            fn of(object: &'a str) -> Self {
+                let mut out = Self::default();
+                for (key, value) in crate::model::json::walk::members(object) {
+                    out.members += 1;
+                    if let Some(key) = crate::model::json::walk::string(key) {
+                        out.take(&key, value);
+                    }
+                }
+                out
+            }
+
+            /// Takes a member in; whether it replaces one.
+            fn take(&mut self, key: &str, value: &'a str) -> bool {
+                $(if key == stringify!($field) {
+                    return self.$field.replace(value).is_some();
+                })*
+                false
+            }
+        }
+    )* };
+}
+
+mod event;
+mod manifest;
+mod step;
+
+#[cfg(test)]
+pub(crate) use event::kind as event_kind;
+pub(crate) use event::{event, read as event_head};
+pub(crate) use manifest::read as manifest;
+pub(crate) use step::read as step;
+
+use super::Row;
+use crate::model::json::walk;
+use crate::model::{Can, Capabilities, Format};
+
+/// QitOS 0.6.
+pub(super) static V06: Row =
+    Row { format: Format { name: "QitOS 0.6", ..QITOS }, recognise: |manifest| has(manifest, "parent_run_id") };
+
+/// QitOS 0.3.
+pub(super) static V03: Row = Row {
+    format: Format { name: "QitOS 0.3", recoveries: RECOVERIES, ..QITOS },
+    recognise: |manifest| has(manifest, "token_usage"),
+};
+
+/// QitOS up to 0.1, which has no key of its own.
+pub(super) static V01: Row =
+    Row { format: Format { name: "QitOS up to 0.1", recoveries: RECOVERIES, ..QITOS }, recognise: |_| true };
+
+/// QitOS up to 0.3 recovers from this many errors; the next one ends the run.
+const RECOVERIES: Option<f64> = Some(3.0);
+
+const QITOS: Format = Format {
+    can: Capabilities {
+        state: Can::Partly,
+        scores: Can::Partly,
+        times: Can::Yes,
+        tokens: Can::Partly,
+        cost: Can::No,
+        limits: Can::Partly,
+        success: Can::Partly,
+        facts: Can::No,
+    },
+    ..Format::UNKNOWN
+};
+
+/// Whether a manifest has a key at its top level.
+fn has(manifest: &str, key: &str) -> bool {
+    walk::members(manifest).any(|(name, _)| name.trim_matches('"') == key)
+}

@@ -1,0 +1,268 @@
+//! Which event does a line of `events.jsonl` hold? All layouts of QitOS, and our own.
+
+use serde_json::value::RawValue;
+
+use super::step::{call as call_of, some};
+use crate::model::end::StopVerdict;
+use crate::model::event::{EndNote, Event, EventKind, InitNote, StopNote};
+use crate::model::head::one_line;
+use crate::model::json::walk;
+use crate::model::loose::{Many, Maybe, Scalar, wire};
+use crate::model::names::capped;
+use crate::model::repair::{Remark, object, read_object};
+use crate::model::step::{Pointer, Value};
+use crate::model::time::parse_ts;
+use crate::model::{EventHead, EventNote, IssueKind, Names};
+
+/// A message kept in the index is cut to this many bytes; the event itself shows all of it.
+const MAX_NOTE_BYTES: usize = 400;
+
+/// Reads a line as the index keeps it; never fails. Its place is left for the caller to fill.
+pub(crate) fn read(line: &[u8], names: &mut Names) -> (EventHead, Option<EventNote>, Vec<Remark>) {
+    let (read, fate, mut remarks) = read_object(line, |text| Some(object::<EventWire<'_>>(text)?.into_head(names)));
+    let (head, note, more) = read.unwrap_or((EventHead { ok: true, ..EventHead::default() }, None, Vec::new()));
+    remarks.extend(more);
+    (EventHead { fate, ..head }, note, remarks)
+}
+
+/// What an event with this phase and stage is to its run.
+pub(crate) fn kind(phase: &str, stage: &str) -> EventKind {
+    match (phase, stage) {
+        ("toolset_setup_start" | "toolset_setup_end" | "toolset_setup_error", _) => EventKind::Setup,
+        ("toolset_teardown_start" | "toolset_teardown_end" | "toolset_teardown_error", _) => EventKind::Teardown,
+        // QitOS 0.6 writes a second INIT when model and protocol do not fit.
+        ("INIT", "harness_mismatch") | ("", _) => EventKind::Other,
+        ("INIT", _) => EventKind::RunStart,
+        ("END", _) => EventKind::RunEnd,
+        // The first event of a step in the oldest layout; state_ready is since.
+        ("OBSERVE", "start") => EventKind::StepStart,
+        ("DECIDE", "state_ready") => EventKind::StateBefore,
+        ("DECIDE", "model_input") => EventKind::Prompt,
+        ("DECIDE", "model_output") => EventKind::Output,
+        ("DECIDE", "decision_ready") => EventKind::Decided,
+        ("OBSERVE" | "DECIDE", _) => EventKind::Deciding,
+        ("ACT", "start") => EventKind::Acting,
+        ("CRITIC", "stop") => EventKind::CriticStop,
+        ("CHECK_STOP", "continue") => EventKind::Checked,
+        ("CHECK_STOP", "stop") => EventKind::Stopped,
+        ("RECOVER", _) => EventKind::Recovery,
+        _ => EventKind::Inside,
+    }
+}
+
+fields! {
+    struct Line { error, payload }
+    struct Payload {
+        messages, history_message_count, raw_output, tool_calls, observation, state, stop_reason, facts,
+    }
+    struct Observed { state }
+}
+
+/// What the text of a line says beyond its head.
+pub(crate) fn event(text: &str) -> Event<'_> {
+    let at = Pointer::new;
+    let line = Line::of(text);
+    let payload = line.payload.map(Payload::of).unwrap_or_default();
+    let observed = payload.observation.map(Observed::of).unwrap_or_default();
+    let state = some(payload.state, at("/payload/state")).or(some(observed.state, at("/payload/observation/state")));
+    Event {
+        error: some(line.error, at("/error")),
+        messages: some(payload.messages, at("/payload/messages")),
+        messages_before: payload.history_message_count.and_then(|count| Scalar::of(count)?.number()),
+        output: some(payload.raw_output, at("/payload/raw_output")),
+        tool_calls: some(payload.tool_calls, at("/payload/tool_calls")),
+        state: state.filter(|state| state.is_object()),
+        stop_reason: some(payload.stop_reason, at("/payload/stop_reason")),
+        facts: some(payload.facts, at("/payload/facts")),
+    }
+}
+
+wire! {
+    struct EventWire<'a> {
+        step_id: Scalar<'a>,
+        phase: Scalar<'a>,
+        ok: Scalar<'a>,
+        error: Scalar<'a>,
+        ts: Scalar<'a>,
+        payload: Maybe<'a, PayloadWire<'a>>,
+    }
+
+    struct PayloadWire<'a> {
+        stage: Scalar<'a>,
+        task: Scalar<'a>,
+        task_meta: Maybe<'a, TaskMetaWire<'a>>,
+        run_meta: Maybe<'a, RunMetaWire<'a>>,
+        observation: Maybe<'a, ObservationWire<'a>>,
+        mode: Scalar<'a>,
+        actions: Option<&'a RawValue>,
+        reason: Scalar<'a>,
+        stop_reason: Scalar<'a>,
+        stop_detail: Scalar<'a>,
+        env_terminal: Scalar<'a>,
+        final_result: Scalar<'a>,
+        issues: Many<'a, Maybe<'a, IssueWire<'a>>>,
+        stop: Option<&'a RawValue>,
+        context: Maybe<'a, ContextWire<'a>>,
+    }
+
+    struct TaskMetaWire<'a> {
+        budget: Maybe<'a, BudgetWire<'a>>,
+    }
+
+    struct BudgetWire<'a> {
+        max_steps: Scalar<'a>,
+        max_tokens: Scalar<'a>,
+        max_runtime_seconds: Scalar<'a>,
+    }
+
+    struct RunMetaWire<'a> {
+        model_name: Scalar<'a>,
+    }
+
+    struct ObservationWire<'a> {
+        state: Maybe<'a, StateWire<'a>>,
+        max_steps: Scalar<'a>,
+    }
+
+    struct StateWire<'a> {
+        max_steps: Scalar<'a>,
+    }
+
+    struct IssueWire<'a> {
+        code: Scalar<'a>,
+        message: Scalar<'a>,
+    }
+
+    struct ContextWire<'a> {
+        input_tokens_total: Scalar<'a>,
+        available_input_budget: Scalar<'a>,
+    }
+}
+
+fn note(text: &Scalar<'_>) -> Option<Box<str>> {
+    text.text().map(|text| capped(text, MAX_NOTE_BYTES))
+}
+
+impl EventWire<'_> {
+    fn into_head(self, names: &mut Names) -> (EventHead, Option<EventNote>, Vec<Remark>) {
+        let mut remarks = Vec::new();
+        let mut odd = |field: &str, what: &str, expected: &str| {
+            remarks.push((IssueKind::Field, format!("{field} is {what}; expected {expected}")));
+        };
+        if self.step_id.int().is_none() {
+            odd("step_id", self.step_id.type_name(), "a whole number");
+        }
+        if self.phase.text().is_none() {
+            odd("phase", self.phase.type_name(), "a name");
+        }
+        let stamp = self.ts.str().and_then(parse_ts);
+        match &stamp {
+            None => odd("ts", self.ts.type_name(), "a time in ISO 8601"),
+            Some(stamp) if !stamp.zoned => {
+                remarks.push((IssueKind::Field, "ts names no offset; taken as UTC".to_owned()))
+            }
+            Some(_) => {}
+        }
+        let payload = self.payload.value();
+        let head = EventHead {
+            ok: self.ok.bool().unwrap_or(true),
+            step_id: self.step_id.int(),
+            kind: kind(
+                self.phase.str().unwrap_or_default(),
+                payload.and_then(|payload| payload.stage.str()).unwrap_or_default(),
+            ),
+            phase: names.intern(self.phase.str().unwrap_or_default()),
+            stage: names.intern(payload.and_then(|payload| payload.stage.str()).unwrap_or_default()),
+            ts: stamp.map(|stamp| stamp.micros),
+            ..EventHead::default()
+        };
+        (head, self.note(payload), remarks)
+    }
+
+    fn note(&self, payload: Option<&PayloadWire<'_>>) -> Option<EventNote> {
+        // Our own END repeats its verdict under `error` where the run failed; that it is the end counts for more.
+        if let Some(error) = self.error.text().filter(|_| self.phase.str() != Some("END")) {
+            return Some(EventNote::Error(capped(error, MAX_NOTE_BYTES)));
+        }
+        let payload = payload?;
+        match (self.phase.str()?, payload.stage.str().unwrap_or_default()) {
+            ("INIT", _) => Some(EventNote::Init(Box::new(payload.init()))),
+            ("END", _) => Some(EventNote::End(Box::new(EndNote {
+                reason: note(&payload.stop_reason),
+                issue: payload.issues.items.iter().find_map(Maybe::value).map(|issue| {
+                    let words = [&issue.code, &issue.message].map(|part| part.str().unwrap_or_default());
+                    capped(words.join(": ").trim_matches([':', ' ']), MAX_NOTE_BYTES)
+                }),
+                stop: StopVerdict::read(payload.stop),
+            }))),
+            ("DECIDE", "state_ready") | ("OBSERVE", "observation_ready") => {
+                let observation = payload.observation.value()?;
+                let state = observation.state.value();
+                let limit = state.and_then(|state| state.max_steps.int()).or(observation.max_steps.int())?;
+                Some(EventNote::StateLimit(limit))
+            }
+            ("DECIDE", "decision_ready") => {
+                let call = payload.actions.and_then(|list| walk::items(list.get()).find(|call| call.starts_with('{')));
+                let call = call.map(|text| call_of(Value { text, at: Pointer::default() }).summary());
+                let line = call.or_else(|| payload.mode.text().map(str::to_owned))?;
+                Some(EventNote::Decision(one_line(&line, MAX_NOTE_BYTES).into()))
+            }
+            ("DECIDE", "context_overflow") => {
+                let context = payload.context.value()?;
+                let input = context.input_tokens_total.int()?;
+                let room = context.available_input_budget.int();
+                let room = room.map_or_else(String::new, |room| format!(", room for {room}"));
+                Some(EventNote::Overflow(format!("{input} input tokens{room}").into()))
+            }
+            ("CHECK_STOP", "stop") => Some(EventNote::Stop(Box::new(StopNote {
+                reason: note(&payload.stop_reason),
+                detail: note(&payload.stop_detail),
+                env_terminal: payload.env_terminal.bool().unwrap_or_default(),
+                answer: note(&payload.final_result),
+            }))),
+            ("CRITIC", "stop" | "retry") => Some(EventNote::Critics(note(&payload.reason).unwrap_or_default())),
+            _ => None,
+        }
+    }
+}
+
+impl PayloadWire<'_> {
+    fn init(&self) -> InitNote {
+        let budget = self.task_meta.value().and_then(|meta| meta.budget.value());
+        InitNote {
+            task: note(&self.task),
+            model: self.run_meta.value().and_then(|meta| note(&meta.model_name)),
+            max_steps: budget.and_then(|budget| budget.max_steps.int()),
+            max_tokens: budget.and_then(|budget| budget.max_tokens.int()),
+            max_seconds: budget.and_then(|budget| budget.max_runtime_seconds.number()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_event() {
+        let mut names = Names::default();
+        let line = br#"{"step_id": 6, "phase": "END", "ok": false, "error": null, "ts": "2026-11-21T20:25:58+00:00",
+            "payload": {"stop_reason": "task_validation_failed", "issues": [{"code": "TASK_X", "message": "no file"}]}}"#;
+        let (head, note, remarks) = read(line, &mut names);
+        assert_eq!(remarks, []);
+        assert_eq!((head.step_id, head.ok, names.get(head.phase)), (Some(6), false, "END"));
+        let Some(EventNote::End(end)) = note else { panic!("no END") };
+        assert_eq!(end.issue.as_deref(), Some("TASK_X: no file"));
+    }
+
+    #[test]
+    fn odd_events_keep_their_place() {
+        let mut names = Names::default();
+        for line in
+            [&b"42"[..], b"null", b"\0\0\0", b"\xff broken", br#"{"step_id": "7", "phase": 3}"#, br#"{"no": 1}"#]
+        {
+            let (_, note, remarks) = read(line, &mut names);
+            assert!(note.is_none() && !remarks.is_empty());
+        }
+    }
+}

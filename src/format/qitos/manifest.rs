@@ -1,0 +1,164 @@
+//! What does a `manifest.json` say? The few fields lists and verdicts need, of all layouts of QitOS, and of our own.
+
+use serde_json::value::RawValue;
+
+use crate::model::end::{Budget, StopVerdict};
+use crate::model::loose::{Many, Maybe, Scalar, wire};
+use crate::model::manifest::Failure;
+use crate::model::names::capped;
+use crate::model::repair::{Remark, object, read_object};
+use crate::model::time::parse_ts;
+use crate::model::{Format, IssueKind, Manifest};
+
+/// A text field kept in the index is cut to this many bytes.
+const MAX_TEXT_BYTES: usize = 2_000;
+
+/// Reads a manifest's text. `Err` says why nothing of it can be used.
+///
+/// # Errors
+/// A remark for the list of issues: torn, not JSON, or not an object.
+pub(crate) fn read(text: &[u8], format: fn(&str) -> &'static Format) -> Result<(Manifest, Vec<Remark>), Remark> {
+    if text.trim_ascii().is_empty() {
+        return Err((IssueKind::Torn, format!("{} bytes: empty", text.len())));
+    }
+    let (read, _, mut remarks) = read_object(text, |text| {
+        Some(Manifest { format: format(text), ..object::<ManifestWire<'_>>(text)?.into_manifest() })
+    });
+    match (read, remarks.pop()) {
+        (Some(manifest), last) => {
+            remarks.extend(last);
+            Ok((manifest, remarks))
+        }
+        (None, Some((_, reason))) if reason.contains("EOF") => {
+            Err((IssueKind::Torn, format!("ends in the middle: {reason}")))
+        }
+        (None, remark) => Err(remark.unwrap_or((IssueKind::NotJson, "not JSON".to_owned()))),
+    }
+}
+
+wire! {
+    struct ManifestWire<'a> {
+        run_id: Scalar<'a>,
+        status: Scalar<'a>,
+        updated_at: Scalar<'a>,
+        started_at: Scalar<'a>,
+        pid: Scalar<'a>,
+        host: Scalar<'a>,
+        step_count: Scalar<'a>,
+        event_count: Scalar<'a>,
+        summary: Maybe<'a, SummaryWire<'a>>,
+        model_id: Scalar<'a>,
+        token_usage: Scalar<'a>,
+        latency_seconds: Scalar<'a>,
+        agent_name: Scalar<'a>,
+        parent_run_id: Scalar<'a>,
+        seed: Scalar<'a>,
+        prompt_hash: Scalar<'a>,
+        run_config_hash: Scalar<'a>,
+        stop_rules: Option<&'a RawValue>,
+        stop: Option<&'a RawValue>,
+        resumed_from: Maybe<'a, ResumedWire<'a>>,
+    }
+
+    struct ResumedWire<'a> {
+        steps: Scalar<'a>,
+    }
+
+    struct SummaryWire<'a> {
+        stop_reason: Scalar<'a>,
+        final_result: Scalar<'a>,
+        token_usage: Scalar<'a>,
+        failure_report: Maybe<'a, FailureReportWire<'a>>,
+        task_result: Maybe<'a, TaskResultWire<'a>>,
+        task_meta: Maybe<'a, TaskMetaWire<'a>>,
+    }
+
+    struct TaskMetaWire<'a> {
+        budget: Maybe<'a, BudgetWire<'a>>,
+    }
+
+    struct BudgetWire<'a> {
+        max_steps: Scalar<'a>,
+    }
+
+    struct TaskResultWire<'a> {
+        success: Scalar<'a>,
+        metrics: Maybe<'a, MetricsWire<'a>>,
+    }
+
+    struct MetricsWire<'a> {
+        elapsed_seconds: Scalar<'a>,
+    }
+
+    struct FailureReportWire<'a> {
+        failures: Many<'a, Maybe<'a, FailureWire<'a>>>,
+    }
+
+    struct FailureWire<'a> {
+        step_id: Scalar<'a>,
+        phase: Scalar<'a>,
+        category: Scalar<'a>,
+        message: Scalar<'a>,
+        decision: Scalar<'a>,
+    }
+}
+
+fn text(scalar: &Scalar<'_>) -> Option<Box<str>> {
+    scalar.text().map(|text| capped(text, MAX_TEXT_BYTES))
+}
+
+fn known(scalar: &Scalar<'_>) -> Option<Box<str>> {
+    text(scalar).filter(|text| &**text != "unknown")
+}
+
+/// At most this many failures are kept.
+const MAX_FAILURES: usize = 32;
+
+impl ManifestWire<'_> {
+    fn into_manifest(self) -> Manifest {
+        let no_summary = SummaryWire::default();
+        let summary = self.summary.value().unwrap_or(&no_summary);
+        let result = summary.task_result.value();
+        let budget = summary.task_meta.value().and_then(|meta| meta.budget.value());
+        let micros = |scalar: &Scalar<'_>| scalar.str().and_then(parse_ts).map(|stamp| stamp.micros);
+        let tokens = [&self.token_usage, &summary.token_usage].into_iter().find_map(Scalar::int);
+        let latency = self.latency_seconds.number();
+        let elapsed = || result.and_then(|result| result.metrics.value()?.elapsed_seconds.number());
+        let word = |scalar: &Scalar<'_>| scalar.text().map_or_else(Box::default, |text| capped(text, MAX_TEXT_BYTES));
+        let failures = summary.failure_report.value().map_or(&[][..], |report| &report.failures.items);
+        let failure = |failure: &FailureWire<'_>| Failure {
+            step_id: failure.step_id.int(),
+            phase: word(&failure.phase),
+            category: word(&failure.category),
+            message: word(&failure.message),
+            decision: word(&failure.decision),
+        };
+        Manifest {
+            run_id: text(&self.run_id),
+            status: text(&self.status),
+            updated_at: micros(&self.updated_at),
+            started_at: micros(&self.started_at),
+            pid: self.pid.int(),
+            host: text(&self.host),
+            step_count: self.step_count.int(),
+            event_count: self.event_count.int(),
+            stop_reason: text(&summary.stop_reason),
+            final_result: text(&summary.final_result),
+            success: result.and_then(|result| result.success.bool()),
+            tokens: tokens.and_then(|tokens| u64::try_from(tokens).ok()).filter(|tokens| *tokens > 0),
+            latency_s: latency.or_else(elapsed),
+            model: known(&self.model_id),
+            agent: text(&self.agent_name),
+            parent: text(&self.parent_run_id),
+            max_steps: budget.and_then(|budget| budget.max_steps.int()),
+            budget: Budget::read(self.stop_rules),
+            stop: StopVerdict::read(self.stop),
+            resumed_after: self.resumed_from.value().and_then(|resumed| resumed.steps.int()),
+            failures: failures.iter().filter_map(Maybe::value).take(MAX_FAILURES).map(failure).collect(),
+            seed: self.seed.int(),
+            prompt_hash: known(&self.prompt_hash),
+            config_hash: known(&self.run_config_hash),
+            format: &Format::UNKNOWN,
+        }
+    }
+}

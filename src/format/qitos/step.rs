@@ -1,0 +1,346 @@
+//! Which step does a line of `steps.jsonl` hold? All layouts of QitOS, and our own, which is one of them in other words.
+
+use std::borrow::Cow;
+
+use crate::model::IssueKind;
+use crate::model::json::{Members, walk};
+use crate::model::loose::Scalar;
+use crate::model::redact::BLANK;
+use crate::model::step::{
+    Call, Changes, CriticAction, CriticOutput, Decision, Effort, Invocation, List, Outcome, Parsing, Picture, Pointer,
+    Step, Value,
+};
+
+/// The keys of a critic's output that have a place of their own.
+const CRITIC: [&str; 7] = ["critic_name", "name", "critic", "action", "score", "reason", "details"];
+/// What a critic wants changed, with the word for it.
+const PATCHES: [(&str, &str); 3] =
+    [("instruction_patch", "instruction"), ("modified_prompt", "prompt"), ("state_patch", "state")];
+
+fields! {
+    struct Line {
+        step_id, agent_id, decision, actions, action_results, tool_invocations, critic_outputs, state_diff,
+        observation, context, model_response, facts, error, visual_assets, decision_source, parser_selected,
+        parser_attempts, parser_diagnostics, parser_fallback_used, parser_salvage_applied,
+        native_tool_call_fallback_reason,
+    }
+    struct Decided { mode, actions, final_answer, rationale, meta, candidates }
+    struct Meta { handoff_target, parser_error }
+    struct Action { name, args, max_retries, timeout_s }
+    struct Result { status, output, error, metadata, cut_from_bytes, env, returncode, return_code, exit_code, exitcode }
+    struct Codes { returncode, return_code, exit_code, exitcode }
+    struct Context { input_tokens_total, output_tokens, tokens_total }
+    struct Response { text, usage }
+    struct Critic { critic_name, name, critic, action, score, reason, details }
+    struct Ran {
+        tool_name, status, error, error_category, latency_ms, attempts, timeout_s, toolset_name, toolset_version,
+        source, cancel_source,
+    }
+}
+
+/// The step of a line; `None` where the text is no JSON object.
+pub(crate) fn read(text: &str) -> Option<Step<'_>> {
+    let start = text.trim_ascii_start().starts_with('{');
+    let Members(members) = Some(text).filter(|_| start).and_then(|text| serde_json::from_str(text).ok())?;
+    let mut line = Line::default();
+    let mut step = Step::default();
+    let mut repeated = Vec::new();
+    for (key, value) in members {
+        let is_again = line.take(&key.0, value.get());
+        if !is_held(&key.0, value.get()) {
+            step.rest.push((key.0, Value { text: value.get(), at: Pointer::default() }));
+        } else if is_again {
+            repeated.push(key.0);
+        }
+    }
+    for key in repeated {
+        step.is_damaged = true;
+        step.remarks.push((IssueKind::Field, format!("field {key} is repeated; the last one counts")));
+    }
+    line.fill(&mut step);
+    Some(step)
+}
+
+/// Whether a part of [`Step`] holds a member of a line. One of another type than the writer gives it is shown as it is, and
+/// so is one of which only a part is held.
+fn is_held(key: &str, value: &str) -> bool {
+    let starts = |opening: char| value.starts_with(opening);
+    match key {
+        "step_id" => value.parse::<i64>().is_ok(),
+        "decision" | "state_diff" | "observation" | "parser_diagnostics" | "facts" => starts('{'),
+        "error" => Value { text: value, at: Pointer::default() }.get("phase").is_some(),
+        "actions" | "action_results" | "tool_invocations" | "critic_outputs" | "visual_assets" => starts('['),
+        "agent_id" | "decision_source" | "parser_selected" | "native_tool_call_fallback_reason" => starts('"'),
+        "parser_fallback_used" | "parser_salvage_applied" => matches!(value, "true" | "false"),
+        _ => false,
+    }
+}
+
+fn word(value: Option<&str>) -> Option<Cow<'_, str>> {
+    walk::string(value?).filter(|word| !word.is_empty())
+}
+
+fn number(value: Option<&str>) -> Option<f64> {
+    Scalar::of(value?)?.number()
+}
+
+fn int(value: Option<&str>) -> Option<i64> {
+    Scalar::of(value?)?.int()
+}
+
+fn count(value: Option<&str>) -> Option<u64> {
+    u64::try_from(int(value)?).ok()
+}
+
+/// A value that is not null.
+pub(super) fn some<'a>(text: Option<&'a str>, at: Pointer) -> Option<Value<'a>> {
+    text.filter(|text| *text != "null").map(|text| Value { text, at })
+}
+
+/// A value with something in it.
+fn filled<'a>(text: Option<&'a str>, at: Pointer) -> Option<Value<'a>> {
+    some(text, at).filter(|value| !value.is_empty() && value.text != "false")
+}
+
+fn is_true(value: Option<&str>) -> bool {
+    value == Some("true")
+}
+
+impl<'a> Line<'a> {
+    fn fill(self, step: &mut Step<'a>) {
+        self.remark_odd_types(step);
+        step.id = int(self.step_id);
+        step.agent = word(self.agent_id);
+        step.decision = some(self.decision, Pointer::new("/decision")).map(decision);
+        step.calls = self.calls();
+        let results = Pointer::new("/action_results");
+        step.results = list(self.action_results, results, outcome);
+        let invocations = Pointer::new("/tool_invocations");
+        step.invocations = list(self.tool_invocations, invocations, invocation);
+        step.critics = list(self.critic_outputs, Pointer::new("/critic_outputs"), critic);
+        step.changes = some(self.state_diff, Pointer::new("/state_diff")).map(Changes);
+        step.observation = some(self.observation, Pointer::new("/observation"));
+        let state = step.observation.and_then(|seen| seen.get("state"));
+        step.state = some(state, Pointer::new("/observation").member("/state")).filter(|state| state.is_object());
+        step.facts = some(self.facts, Pointer::new("/facts"));
+        step.error = some(self.error, Pointer::new("/error"));
+        step.pictures = list(self.visual_assets, Pointer::new("/visual_assets"), |value| Picture {
+            value,
+            path: value.get("path").and_then(walk::string),
+        });
+        self.usage(step);
+        self.parsing(step);
+    }
+
+    /// What the model wrote, and what it cost.
+    fn usage(&self, step: &mut Step<'a>) {
+        let response = self.model_response.map(Response::of).unwrap_or_default();
+        step.text = some(response.text, Pointer::new("/model_response/text"));
+        let context = self.context.map(Context::of).unwrap_or_default();
+        step.tokens_total = count(context.tokens_total);
+        let asked = count(context.input_tokens_total);
+        step.tokens = asked.map(|input| input + count(context.output_tokens).unwrap_or(0));
+        if step.tokens.is_none() {
+            fields! { struct Usage { total_tokens } }
+            step.tokens = response.usage.and_then(|usage| count(Usage::of(usage).total_tokens));
+        }
+        // A scripted step reports zeros where no model was asked.
+        step.tokens = step.tokens.filter(|tokens| *tokens > 0);
+    }
+
+    fn parsing(&self, step: &mut Step<'a>) {
+        let diagnostics = filled(self.parser_diagnostics, Pointer::new("/parser_diagnostics"));
+        step.parsing = Parsing {
+            source: word(self.decision_source),
+            parser: word(self.parser_selected),
+            attempts: some(self.parser_attempts, Pointer::new("/parser_attempts")),
+            diagnostics: diagnostics.filter(|value| value.is_object()),
+            is_fallback: is_true(self.parser_fallback_used),
+            is_salvaged: is_true(self.parser_salvage_applied),
+            no_native_calls: word(self.native_tool_call_fallback_reason),
+        };
+    }
+
+    /// QitOS writes the actions beside the decision and in it, our own engine beside it alone.
+    fn calls(&self) -> List<Call<'a>> {
+        let beside = list(self.actions, Pointer::new("/actions"), call);
+        if !beside.is_empty() {
+            return beside;
+        }
+        list(self.decision.and_then(|text| Decided::of(text).actions), Pointer::new("/decision/actions"), call)
+    }
+
+    fn remark_odd_types(&self, step: &mut Step<'a>) {
+        let mut odd = |field: &str, value: Option<&str>, expected: &str| {
+            let what =
+                value.map_or(Some(Scalar::Absent), Scalar::of).as_ref().map_or("not readable", Scalar::type_name);
+            step.remarks.push((IssueKind::Field, format!("{field} is {what}; expected {expected}")));
+        };
+        if int(self.step_id).is_none() {
+            odd("step_id", self.step_id, "a whole number");
+        }
+        let is_not = |value: &Option<&str>, opening: char| {
+            value.is_some_and(|text| text != "null" && !text.starts_with(opening))
+        };
+        if is_not(&self.decision, '{') {
+            odd("decision", self.decision, "an object or null");
+        }
+        let lists = [
+            ("actions", self.actions),
+            ("action_results", self.action_results),
+            ("tool_invocations", self.tool_invocations),
+            ("critic_outputs", self.critic_outputs),
+        ];
+        for (field, value) in lists.into_iter().filter(|(_, value)| is_not(value, '[')) {
+            odd(field, value, "an array");
+        }
+        if is_not(&self.state_diff, '{') {
+            odd("state_diff", self.state_diff, "an object");
+        }
+        let changes = self.state_diff.into_iter().flat_map(walk::members);
+        let redacted = changes.filter(|(_, value)| value.trim_matches('"') == BLANK).count();
+        if redacted > 0 {
+            let what = format!("{redacted} changed state values were blanked by the writer");
+            step.remarks.push((IssueKind::Redacted, what));
+        }
+        let outputs = self.critic_outputs.into_iter().flat_map(walk::items).enumerate();
+        for (at, output) in outputs.filter(|(_, output)| !output.starts_with('{')).take(MAX_REMARKS) {
+            let what = Scalar::of(output).as_ref().map_or("not readable", Scalar::type_name);
+            let what = format!("critic output {} is {what}, expected an object", at + 1);
+            step.remarks.push((IssueKind::Field, what));
+        }
+    }
+}
+
+/// At most this many odd outputs of critics are remarked on.
+const MAX_REMARKS: usize = 64;
+
+fn list<'a, T>(text: Option<&'a str>, at: Pointer, read: impl Fn(Value<'a>) -> T) -> List<T> {
+    let items = text.into_iter().flat_map(walk::items).enumerate();
+    items.map(|(index, text)| read(Value { text, at: at.item(index) })).collect()
+}
+
+fn decision(value: Value<'_>) -> Decision<'_> {
+    let decided = Decided::of(value.text);
+    let meta = decided.meta.map(Meta::of).unwrap_or_default();
+    Decision {
+        value,
+        mode: word(decided.mode),
+        rationale: some(decided.rationale, Pointer::new("/decision/rationale")),
+        answer: some(decided.final_answer, Pointer::new("/decision/final_answer")),
+        handoff: word(meta.handoff_target),
+        is_misread: meta.parser_error.is_some_and(|error| error != "null"),
+        candidates: some(decided.candidates, Pointer::new("/decision/candidates")),
+        meta: some(decided.meta, Pointer::new("/decision/meta")),
+    }
+}
+
+/// Reads one action, of a decision or of a candidate for one.
+pub(super) fn call(value: Value<'_>) -> Call<'_> {
+    let action = Action::of(value.text);
+    Call {
+        value,
+        name: word(action.name),
+        args: action.args.map(|text| Value { text, at: value.at.member("/args") }),
+        max_retries: number(action.max_retries),
+        timeout_s: number(action.timeout_s),
+    }
+}
+
+fn invocation(value: Value<'_>) -> Invocation<'_> {
+    let ran = Ran::of(value.text);
+    Invocation {
+        value,
+        tool: word(ran.tool_name),
+        status: word(ran.status),
+        error: some(ran.error, value.at.member("/error")),
+        category: word(ran.error_category),
+        effort: ran.effort(),
+    }
+}
+
+impl<'a> Ran<'a> {
+    fn effort(&self) -> Effort<'a> {
+        Effort {
+            latency_ms: number(self.latency_ms),
+            attempts: number(self.attempts),
+            timeout_s: number(self.timeout_s),
+            toolset: word(self.toolset_name),
+            toolset_version: word(self.toolset_version),
+            source: word(self.source),
+            cancelled_by: word(self.cancel_source),
+        }
+    }
+}
+
+fn outcome(value: Value<'_>) -> Outcome<'_> {
+    let result = Result::of(value.text);
+    let metadata = result.metadata.map(Ran::of).unwrap_or_default();
+    let at = |member| value.at.member(member);
+    // QitOS 0.6 wraps what a tool returned; our own engine does, and leaves out what is not there.
+    let there = |fields: &[Option<&str>]| fields.iter().flatten().count();
+    let wrap = [result.status, result.output, result.error, result.metadata];
+    let ours = [result.status, result.output, result.error, result.cut_from_bytes];
+    let has_both = result.status.is_some() && result.output.is_some();
+    let is_wrapped = there(&wrap) == 4 || has_both && there(&ours) == result.members;
+    let output = if is_wrapped { result.output.map(|text| Value { text, at: at("/output") }) } else { Some(value) };
+    let inner = result.output.map(Codes::of).unwrap_or_default();
+    let codes = [result.returncode, result.return_code, result.exit_code, result.exitcode];
+    let mut codes = codes.into_iter().chain([inner.returncode, inner.return_code, inner.exit_code, inner.exitcode]);
+    let from_env = metadata.source.is_some_and(|source| source == "\"env\"");
+    let env = match (result.env.filter(|_| result.members == 1), result.output.filter(|_| from_env)) {
+        (Some(env), _) => Some(Value { text: env, at: at("/env") }),
+        (None, Some(output)) => {
+            let inner = Value { text: output, at: at("/output") };
+            Some(inner.get("env").map_or(inner, |text| Value { text, at: at("/output/env") }))
+        }
+        (None, None) => None,
+    };
+    Outcome {
+        value,
+        tool: word(metadata.tool_name),
+        status: word(result.status),
+        error: filled(result.error, at("/error")),
+        output,
+        is_wrapped,
+        // Where one says zero and another does not, the command failed.
+        exit: codes.find_map(|code| int(code).filter(|code| *code != 0)),
+        env,
+        cut_from_bytes: number(result.cut_from_bytes),
+        effort: metadata.effort(),
+    }
+}
+
+fn critic(value: Value<'_>) -> CriticOutput<'_> {
+    let output = Critic::of(value.text);
+    let named = [output.critic_name, output.name, output.critic].into_iter().find_map(word);
+    let place = value.at.index.unwrap_or_default() + 1;
+    let action = match output.action.and_then(walk::string).as_deref() {
+        Some("continue") | None => CriticAction::Continue,
+        Some("retry") => CriticAction::Retry,
+        Some("stop") => CriticAction::Stop,
+        Some("failed") => CriticAction::Failed,
+        Some(_) => CriticAction::Other,
+    };
+    let patch = |(key, name): &(&'static str, &'static str)| {
+        let patch = filled(value.get(key), Pointer::default())?;
+        Some((*name, patch))
+    };
+    let others = walk::members(value.text).filter_map(|(key, text)| {
+        let key = walk::string(key)?;
+        let value = filled(Some(text), Pointer::default())?;
+        (!CRITIC.contains(&key.as_ref())).then_some((key, value))
+    });
+    CriticOutput {
+        value,
+        name: named.unwrap_or_else(|| format!("critic {place}").into()),
+        action,
+        word: output.action.map(|text| Value { text, at: value.at.member("/action") }),
+        score: number(output.score),
+        raw_score: output.score.map(|text| Value { text, at: value.at.member("/score") }),
+        reason: some(output.reason, value.at.member("/reason")),
+        details: filled(output.details, value.at.member("/details")),
+        patches: PATCHES.iter().filter_map(patch).collect(),
+        rest: others.collect(),
+    }
+}

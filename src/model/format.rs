@@ -1,0 +1,85 @@
+//! What can a trace of some format hold? Asked where something is not there: it is absent, or no trace of this sort has it.
+//!
+//! The rows stand in [`crate::format`]; must not know the keys of any.
+
+/// A way in which a tool writes its traces.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Format {
+    /// The writer in words.
+    pub name: &'static str,
+    /// What it can hold.
+    pub can: Capabilities,
+    /// Where the whole state of a run stands.
+    pub state: StateRecord,
+    /// Whether a prompt holds only the messages that no prompt before it held.
+    pub prompts_hold_news: bool,
+    /// From how many errors its engine recovers, where that is not recorded because it never changes.
+    pub recoveries: Option<f64>,
+}
+
+impl Format {
+    /// That of a run which does not say who wrote it.
+    pub const UNKNOWN: Self = Self {
+        name: "",
+        can: Capabilities {
+            state: Can::Partly,
+            scores: Can::Partly,
+            times: Can::Partly,
+            tokens: Can::Partly,
+            cost: Can::Partly,
+            limits: Can::Partly,
+            success: Can::Partly,
+            facts: Can::No,
+        },
+        state: StateRecord::Observed,
+        prompts_hold_news: false,
+        recoveries: None,
+    };
+}
+
+impl Default for &'static Format {
+    fn default() -> Self {
+        &Format::UNKNOWN
+    }
+}
+
+/// Whether a trace can hold something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Can {
+    /// Never: where it is not there, it is unknown.
+    No,
+    /// Some writers, or some steps.
+    Partly,
+    /// Wherever it applies: where it is not there, something is wrong or there is nothing.
+    Yes,
+}
+
+/// What a trace can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// What the state was and how each step changed it.
+    pub state: Can,
+    /// The scores of critics.
+    pub scores: Can,
+    /// When a step began and ended.
+    pub times: Can,
+    /// Tokens of each step.
+    pub tokens: Can,
+    /// What a step cost.
+    pub cost: Can,
+    /// The rules that the run was under, with who set their limits.
+    pub limits: Can,
+    /// Whether the task was done.
+    pub success: Can,
+    /// What the stop rules looked at in each step.
+    pub facts: Can,
+}
+
+/// Where the whole state of a run stands; all else are changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StateRecord {
+    /// Once, in the event that begins the run. Nothing but a step changes it.
+    Initial,
+    /// With the steps, as each observed it; it may change between them.
+    Observed,
+}

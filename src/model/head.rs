@@ -1,0 +1,340 @@
+//! What does the index keep of a step? The place of its line and what lists, charts and search need.
+//!
+//! Made from [`Step`] alone; must not know how a record spells what it says.
+
+use std::fmt::Write as _;
+
+use super::fingerprint::{Print, hash_of};
+use super::json::walk;
+use super::loose::Scalar;
+use super::names::{capped, cut_at};
+use super::recorded::RecordedFacts;
+use super::step::{Call, Change, CriticAction, Step, Value};
+use super::{Names, Span, Symbol};
+
+/// A call in a list is cut to about this many bytes; the step itself shows all of it.
+const MAX_CALL_BYTES: usize = 160;
+/// An error or a critic's reason in a list is cut to this many bytes.
+const MAX_NOTE_BYTES: usize = 240;
+/// A change whose JSON is longer than this many bytes is not compared with the step before.
+const MAX_LINKED_BYTES: usize = 1 << 16;
+/// At most this many critics or tools of one step are indexed; the line itself shows all.
+const MAX_INDEXED: usize = 64;
+/// At most this many changed keys of one step are indexed, two bytes each; whoever asks for the state reads the line of
+/// a step that changed more.
+pub const MAX_CHANGED: usize = 1_024;
+
+/// One line of `steps.jsonl` as the index keeps it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StepHead {
+    /// Where the line lies.
+    pub span: Span,
+    /// The line's number in its file, counted from 1; blank lines count here.
+    pub line: u64,
+    /// How well the line could be read.
+    pub fate: Fate,
+    /// The recorded label; may repeat or be missing.
+    pub step_id: Option<i64>,
+    /// The acting agent's name; only QitOS 0.6 records it.
+    pub agent: Symbol,
+    /// The decision's mode: `act`, `final`, `wait`, `handoff`; empty where there was no decision.
+    pub mode: Symbol,
+    /// The first action as a call on one line, or the answer, or why there is none.
+    pub call: Box<str>,
+    /// A hash of all that is asked for: names and arguments of all actions, else the answer or the agent handed over to;
+    /// a line that cannot be read has one of its bytes.
+    pub asked_hash: u64,
+    /// A hash of what came of it: the results of the actions but for their `metadata`.
+    pub result_hash: u64,
+    /// A hash of what changed in the state: all keys of `state_diff` with their values, before and after.
+    pub state_hash: u64,
+    /// How many actions the decision holds.
+    pub actions: u32,
+    /// The names of the actions, in order.
+    pub tools: Box<[Symbol]>,
+    /// The state keys that `state_diff` names.
+    pub changed: Box<[Symbol]>,
+    /// The critics' outputs, in order.
+    pub critics: Box<[CriticMark]>,
+    /// The reason of the first critic that asked for a retry or a stop.
+    pub critic_reason: Option<Box<str>>,
+    /// The first error of a tool or its environment.
+    pub error: Option<Box<str>>,
+    /// The first return code that is not zero.
+    pub returncode: Option<i64>,
+    /// Tokens of this step's own requests (input and output of the last one), where recorded.
+    pub tokens: Option<u64>,
+    /// Tokens of the run up to and with this step, where recorded.
+    pub tokens_total: Option<u64>,
+    /// The facts that the stop rules looked at; only our own engine records them.
+    pub facts: Option<Box<RecordedFacts>>,
+    /// What the changed keys were and became; the index compares and drops it.
+    pub links: Box<[StateLink]>,
+}
+
+/// What a changed state key was before the step and after it, as hashes of the JSON text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateLink {
+    /// The key.
+    pub key: Symbol,
+    /// The value before; `None` where the line does not say, or at too great a length.
+    pub before: Option<u64>,
+    /// The value after.
+    pub after: Option<u64>,
+}
+
+/// How well a line could be read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Fate {
+    /// As written.
+    #[default]
+    Good,
+    /// After a repair, or without some fields.
+    Repaired,
+    /// The last line, complete but for its line end; it may still change.
+    Provisional,
+    /// JSON that is not an object.
+    Foreign,
+    /// Not JSON, or longer than the board parses.
+    Unreadable,
+}
+
+impl Fate {
+    /// Whether the line is an object whose fields can be shown.
+    pub fn is_readable(self) -> bool {
+        matches!(self, Fate::Good | Fate::Repaired | Fate::Provisional)
+    }
+}
+
+/// One critic's output in the index.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CriticMark {
+    /// The critic's recorded name, or `critic 1`, `critic 2` by position.
+    pub name: Symbol,
+    /// What it asked for.
+    pub action: CriticAction,
+    /// Its score where that is a finite number.
+    pub score: Option<f64>,
+    /// Whether it wants the prompt or the state changed.
+    pub patches: bool,
+}
+
+impl StepHead {
+    /// Whether no tool failed, no command returned non-zero and a decision was made.
+    pub fn is_ok(&self) -> bool {
+        self.fate.is_readable() && self.error.is_none() && self.returncode.is_none() && self.mode != Symbol::default()
+    }
+
+    /// The critic that decides what happens after the step.
+    pub fn deciding(&self) -> Option<usize> {
+        CriticAction::deciding(self.critics.iter().map(|mark| mark.action))
+    }
+
+    /// Whether the critic that decides asked for `action`.
+    pub fn asked(&self, action: CriticAction) -> bool {
+        let first = self.deciding().and_then(|at| self.critics.get(at));
+        first.is_some_and(|mark| mark.action == action)
+    }
+
+    /// The lowest score of the step.
+    pub fn lowest_score(&self) -> Option<f64> {
+        self.critics.iter().filter_map(|mark| mark.score).min_by(f64::total_cmp)
+    }
+
+    /// Takes in what a record says of the step. A step that is spread over several records takes them in one by one.
+    pub fn absorb(&mut self, step: &Step<'_>, names: &mut Names) {
+        if self.fate == Fate::Good && step.is_damaged {
+            self.fate = Fate::Repaired;
+        }
+        self.step_id = self.step_id.or(step.id);
+        if let Some(agent) = &step.agent {
+            self.agent = names.intern(agent);
+        }
+        if let Some(mode) = step.decision.as_ref().and_then(|decision| decision.mode.as_ref()) {
+            self.mode = names.intern(mode);
+        }
+        self.absorb_calls(step, names);
+        self.absorb_changes(step, names);
+        self.absorb_critics(step, names);
+        self.absorb_errors(step);
+        self.tokens = step.tokens.or(self.tokens);
+        self.tokens_total = step.tokens_total.or(self.tokens_total);
+        if let Some(facts) = step.facts.filter(|facts| facts.is_object()) {
+            let text = step.text.and_then(Value::string).unwrap_or_default();
+            self.facts = Some(Box::new(RecordedFacts::new(facts.text, step.error.map(|error| error.text), &text)));
+        }
+    }
+
+    fn absorb_calls(&mut self, step: &Step<'_>, names: &mut Names) {
+        self.actions = self.actions.saturating_add(u32::try_from(step.calls.len()).unwrap_or(u32::MAX));
+        let room = MAX_INDEXED.saturating_sub(self.tools.len());
+        let tools = step.calls.iter().filter_map(|call| call.name.as_deref()).take(room);
+        append(&mut self.tools, tools.map(|name| names.intern(name)));
+        if self.call.is_empty() {
+            self.call = summary(step).into();
+        }
+        self.asked_hash = mixed(self.asked_hash, asked(step));
+        let mut results = Print::default();
+        step.results.iter().for_each(|result| results.result(result.value.text));
+        self.result_hash = mixed(self.result_hash, results.done());
+    }
+
+    fn absorb_changes(&mut self, step: &Step<'_>, names: &mut Names) {
+        self.state_hash = mixed(self.state_hash, hash_of(step.changes.as_ref().map(|changes| changes.0)));
+        let Some(changes) = step.changes else { return };
+        let room = MAX_CHANGED.saturating_sub(self.changed.len());
+        let links: Vec<StateLink> =
+            changes.iter().take(room).map(|change| StateLink::new(names.intern(&change.key), &change)).collect();
+        append(&mut self.changed, links.iter().map(|link| link.key));
+        append(&mut self.links, links.into_iter());
+    }
+
+    fn absorb_critics(&mut self, step: &Step<'_>, names: &mut Names) {
+        let outputs = || step.critics.iter().filter(|output| output.value.is_object()).take(MAX_INDEXED);
+        let marks = outputs().map(|output| CriticMark {
+            name: names.intern(&output.name),
+            action: output.action,
+            score: output.score,
+            patches: !output.patches.is_empty(),
+        });
+        append(&mut self.critics, marks);
+        let deciding = CriticAction::deciding(outputs().map(|output| output.action));
+        let deciding = deciding.and_then(|at| outputs().nth(at)).filter(|output| output.action != CriticAction::Failed);
+        if let Some(output) = deciding {
+            let reason = output.reason.and_then(Value::string).unwrap_or_default();
+            self.critic_reason.get_or_insert_with(|| one_line(&reason, MAX_NOTE_BYTES).into());
+        }
+    }
+
+    fn absorb_errors(&mut self, step: &Step<'_>) {
+        for result in step.results.iter() {
+            if self.error.is_none() && result.has_failed() {
+                let text = result.error.and_then(Value::string);
+                let text = text.as_deref().filter(|text| !text.is_empty()).unwrap_or("failed without a message");
+                self.error = Some(one_line(text, MAX_NOTE_BYTES).into());
+            }
+            self.returncode = self.returncode.or(result.exit);
+        }
+        let failed = step.invocations.iter().find(|invocation| invocation.has_failed());
+        if let Some(invocation) = failed.filter(|_| self.error.is_none()) {
+            let text = invocation.error.and_then(Value::string).filter(|text| !text.is_empty());
+            let text = text.or(invocation.category.clone()).or(invocation.status.clone()).unwrap_or_default();
+            self.error = Some(one_line(&text, MAX_NOTE_BYTES).into());
+        }
+    }
+
+    /// Marks a line that nothing can be read of; it is like its copies alone.
+    pub fn unread(fate: Fate, line: &[u8]) -> Self {
+        Self { fate, asked_hash: super::fingerprint::of_line(line), ..Self::default() }
+    }
+}
+
+fn append<T: Clone>(list: &mut Box<[T]>, more: impl Iterator<Item = T>) {
+    let known = std::mem::take(list).into_vec();
+    *list = known.into_iter().chain(more).collect();
+}
+
+/// The hash of what several records say; of one it is its own.
+fn mixed(before: u64, more: u64) -> u64 {
+    if before == 0 { more } else { before.rotate_left(1) ^ more }
+}
+
+/// The first call on one line, or the answer, or why there is none.
+fn summary(step: &Step<'_>) -> String {
+    if let Some(first) = step.calls.iter().find(|call| call.value.is_object()) {
+        let more = step.calls.len() - 1;
+        let call = first.summary();
+        return if more > 0 { format!("{call} +{more} more") } else { call };
+    }
+    let Some(decision) = &step.decision else { return String::new() };
+    let text = |value: Option<Value<'_>>| Some(prefix(value?.text)?.into_owned()).filter(|text| !text.is_empty());
+    let line = match (decision.mode.as_deref(), &decision.handoff, text(decision.answer)) {
+        (_, Some(target), _) => format!("hand off to {target}"),
+        (_, None, Some(answer)) => format!("answer: {answer}"),
+        (Some(mode), None, None) => match text(decision.rationale) {
+            _ if decision.is_misread => format!("{mode}: model text not understood"),
+            Some(rationale) => format!("{mode}: {rationale}"),
+            None => mode.to_owned(),
+        },
+        (None, None, None) => String::new(),
+    };
+    one_line(&line, MAX_CALL_BYTES)
+}
+
+/// The hash of all that the step asks for. Why it does is left out: a reason is no part of what is done.
+fn asked(step: &Step<'_>) -> u64 {
+    let mut print = Print::default();
+    for call in step.calls.iter().filter(|call| call.value.is_object()) {
+        print.word(call.name.as_deref().unwrap_or_default());
+        print.value(call.args);
+    }
+    if let Some(decision) = step.decision.as_ref().filter(|_| step.calls.is_empty()) {
+        print.word(decision.mode.as_deref().unwrap_or_default());
+        print.value(decision.answer);
+        print.word(decision.handoff.as_deref().unwrap_or_default());
+    }
+    print.done()
+}
+
+impl StateLink {
+    /// Of a change that is too long only the key.
+    fn new(key: Symbol, change: &Change<'_>) -> Self {
+        let (before, after) =
+            if change.text.len() <= MAX_LINKED_BYTES { (change.before(), change.after()) } else { (None, None) };
+        let hash = |side: Option<&str>| Some(super::fingerprint::of_line(side?.as_bytes()));
+        Self { key, before: hash(before), after: hash(after) }
+    }
+}
+
+impl Call<'_> {
+    /// The call on one line, as in `read_file(path="calc.py")`.
+    pub fn summary(&self) -> String {
+        let mut call = String::from(self.name.as_deref().unwrap_or("(no name)"));
+        call.push('(');
+        for (index, (key, value)) in self.args.into_iter().flat_map(|args| walk::members(args.text)).enumerate() {
+            if call.len() > MAX_CALL_BYTES {
+                break;
+            }
+            call.push_str(if index == 0 { "" } else { ", " });
+            call.push_str(&walk::string(key).unwrap_or_default());
+            call.push('=');
+            if let Some(text) = prefix(value) {
+                let _ = write!(call, "\"{}\"", cut_at(&text, MAX_CALL_BYTES));
+                continue;
+            }
+            let _ = match Scalar::of(value) {
+                Some(Scalar::Bool(value)) => write!(call, "{value}"),
+                Some(Scalar::Int(value)) => write!(call, "{value}"),
+                Some(Scalar::Float(value)) => write!(call, "{value}"),
+                Some(Scalar::Array) => write!(call, "[…]"),
+                Some(Scalar::Object) => write!(call, "{{…}}"),
+                _ => write!(call, "null"),
+            };
+        }
+        call.push(')');
+        one_line(&call, MAX_CALL_BYTES)
+    }
+}
+
+/// The beginning of a string, long enough for a line in a list.
+fn prefix(value: &str) -> Option<std::borrow::Cow<'_, str>> {
+    /// A character is written with at most as many bytes, `\ud83d\ude00`, half as many for each byte of a short one.
+    const LONGEST: usize = 12;
+    let end = value.floor_char_boundary((MAX_CALL_BYTES + 2) * LONGEST / 2);
+    let long = value.starts_with('"').then(|| value.get(..end))?;
+    match long.filter(|long| long.len() < value.len()) {
+        None => walk::string(value),
+        // What is cut off may be half an escape.
+        Some(long) => (0..LONGEST).find_map(|less| {
+            let start = long.get(..long.len().checked_sub(less)?)?;
+            walk::string(&format!("{start}\"")).map(|text| text.into_owned().into())
+        }),
+    }
+}
+
+/// `text` on one line, cut to `max` bytes.
+pub(crate) fn one_line(text: &str, max: usize) -> String {
+    let head = cut_at(text, max + 1);
+    let line: String = head.chars().map(|c| if matches!(c, '\n' | '\r' | '\t') { ' ' } else { c }).collect();
+    capped(&line, max).into()
+}

@@ -1,0 +1,138 @@
+//! Where are the parts of a JSON text? For texts whose syntax was already checked, so that long strings are passed over
+//! and nothing is decoded; of any other text the parts end where it stops making sense.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr2};
+
+use super::Text;
+
+/// The items of an array; none of any other value.
+pub(crate) fn items(array: &str) -> impl Iterator<Item = &str> {
+    let mut cursor = Cursor::inside(array, '[');
+    std::iter::from_fn(move || cursor.value())
+}
+
+/// The members of an object, keys in their quotes; none of any other value.
+pub(crate) fn members(object: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut cursor = Cursor::inside(object, '{');
+    std::iter::from_fn(move || Some((cursor.value()?, cursor.value()?)))
+}
+
+/// The text of a JSON string; `None` where the value is none, or holds half of a surrogate pair.
+pub(crate) fn string(value: &str) -> Option<Cow<'_, str>> {
+    let inner = value.strip_prefix('"')?.strip_suffix('"')?;
+    if memchr(b'\\', inner.as_bytes()).is_none() {
+        return Some(Cow::Borrowed(inner));
+    }
+    serde_json::from_str::<Text<'_>>(value).ok().map(|Text(text)| text)
+}
+
+struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn inside(text: &'a str, opening: char) -> Self {
+        let text = text.trim_ascii_start();
+        Self { text: if text.starts_with(opening) { text } else { "" }, at: 1 }
+    }
+
+    /// The next value, behind blanks, commas and colons.
+    fn value(&mut self) -> Option<&'a str> {
+        let bytes = self.text.as_bytes();
+        let blank = |byte: &u8| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b',' | b':');
+        let start = self.at + bytes.get(self.at..)?.iter().position(blank)?;
+        let end = end_of(bytes, start)?;
+        self.at = end;
+        self.text.get(start..end)
+    }
+}
+
+/// One past the last byte of the value at `start`; `None` where none begins or ends there.
+fn end_of(bytes: &[u8], start: usize) -> Option<usize> {
+    match bytes.get(start)? {
+        b'"' => end_of_string(bytes, start),
+        b'{' | b'[' => end_of_nested(bytes, start),
+        b'}' | b']' => None,
+        _ => {
+            let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r');
+            let len = bytes.get(start..)?.iter().position(ends);
+            Some(len.map_or(bytes.len(), |len| start + len))
+        }
+    }
+}
+
+fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut at = start + 1;
+    loop {
+        let found = at + memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        if bytes.get(found) == Some(&b'"') {
+            return Some(found + 1);
+        }
+        at = found + 2;
+    }
+}
+
+fn end_of_nested(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut at = start;
+    loop {
+        let mark = |byte: &u8| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']');
+        let found = at + bytes.get(at..)?.iter().position(mark)?;
+        at = found + 1;
+        match bytes.get(found)? {
+            b'"' => at = end_of_string(bytes, found)?,
+            b'{' | b'[' => depth += 1,
+            _ => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_found_behind_any_string() {
+        let text = r#" { "a\"}" : [1, {"b": "]\\"}, "x,y"] ,"c":-1.5e3,"d":{},"e":null}"#;
+        let found: Vec<_> = members(text).collect();
+        assert_eq!(
+            found,
+            [(r#""a\"}""#, r#"[1, {"b": "]\\"}, "x,y"]"#), (r#""c""#, "-1.5e3"), (r#""d""#, "{}"), (r#""e""#, "null")]
+        );
+        assert_eq!(items(found[0].1).collect::<Vec<_>>(), ["1", r#"{"b": "]\\"}"#, r#""x,y""#]);
+        assert_eq!(items("{}").count() + members("[]").count() + items("[]").count(), 0);
+    }
+
+    #[test]
+    fn strings_are_borrowed_where_they_can_be() {
+        assert!(matches!(string(r#""plain é""#), Some(Cow::Borrowed("plain é"))));
+        assert_eq!(string(r#""a\n\u00e9""#).as_deref(), Some("a\né"));
+        assert_eq!((string("1"), string(r#""\ud83d""#)), (None, None));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn broken_texts_end_early(text in "[\\[\\]{}\",:\\\\ a1é]{0,40}") {
+            let _ = (members(&text).count(), items(&text).count());
+        }
+
+        #[test]
+        fn every_member_is_found(list in proptest::collection::vec((".*", ".*"), 0..5)) {
+            let object: serde_json::Map<String, serde_json::Value> =
+                list.into_iter().map(|(key, value)| (key, value.into())).collect();
+            let text = serde_json::to_string(&object).unwrap();
+            let found: serde_json::Map<String, serde_json::Value> = members(&text)
+                .map(|(key, value)| (string(key).unwrap().into_owned(), string(value).unwrap().into_owned().into()))
+                .collect();
+            proptest::prop_assert_eq!(found, object);
+        }
+    }
+}

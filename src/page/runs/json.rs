@@ -1,0 +1,70 @@
+//! How does a run become a line for programs? One field a column, as JSON and as CSV.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::analysis::columns::{COLUMNS, Value};
+use crate::analysis::summary::Summary;
+use crate::page::json::time;
+use crate::page::part::csv;
+
+/// One run in a list.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunRow<'a>(pub(crate) &'a Summary);
+
+impl Serialize for RunRow<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for column in COLUMNS {
+            if let Some(key) = column.key {
+                map.serialize_entry(key, &Json(column.value(self.0)))?;
+            }
+        }
+        map.end()
+    }
+}
+
+struct Json<'a>(Option<Value<'a>>);
+
+impl Serialize for Json<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            None => serializer.serialize_none(),
+            Some(Value::Text(text)) => serializer.serialize_str(text),
+            Some(Value::List(texts)) => texts.serialize(serializer),
+            Some(Value::Count(number)) => serializer.serialize_i64(number),
+            Some(Value::Score(number) | Value::Millis(number) | Value::Usd(number)) => serializer.serialize_f64(number),
+            Some(Value::Time(micros)) => time(micros).serialize(serializer),
+            Some(Value::Flag(flag)) => serializer.serialize_bool(flag),
+        }
+    }
+}
+
+/// Writes runs as CSV: the same fields as in JSON with the same spelling, an unknown one empty, several texts in one field
+/// with `; ` between them.
+///
+/// # Errors
+/// What `out` says.
+pub(crate) fn write_csv<'a>(out: &mut dyn Write, runs: impl Iterator<Item = &'a Summary>) -> io::Result<()> {
+    csv::write_row(out, COLUMNS.iter().filter_map(|column| column.key))?;
+    for run in runs {
+        let columns = COLUMNS.iter().filter(|column| column.key.is_some());
+        csv::write_row(out, columns.map(|column| column.value(run).map_or(Cow::Borrowed(""), field)))?;
+    }
+    Ok(())
+}
+
+fn field(value: Value<'_>) -> Cow<'_, str> {
+    match value {
+        Value::Text(text) => Cow::Borrowed(text),
+        Value::List(texts) => Cow::Owned(texts.join("; ")),
+        Value::Count(number) => Cow::Owned(number.to_string()),
+        Value::Score(number) | Value::Millis(number) | Value::Usd(number) => {
+            Cow::Owned(serde_json::Number::from_f64(number).map(|number| number.to_string()).unwrap_or_default())
+        }
+        Value::Time(micros) => Cow::Owned(time(micros).unwrap_or_default()),
+        Value::Flag(flag) => Cow::Owned(flag.to_string()),
+    }
+}
