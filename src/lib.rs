@@ -12,11 +12,15 @@
 //! | `tools` | what can an agent touch? |
 //! | `demo` | what does a run look like? |
 //! | `llm` | how is a real model asked, and by whom? |
-//! | [`analysis`] | what does it mean? |
+//! | `analysis` | what does it mean? |
 //! | `live` | what changed? |
 //! | `view` | how does it look? |
 //! | `web` | how is it asked for? |
 //! | `cli` | how is it typed? |
+//!
+//! The rooms above `tools` are always there; each of the others is behind a feature: its own name, or `serve` for
+//! `live` and `web`. `cli`, `serve` and `llm` are on by default. The feature `schema` brings the JSON Schema validator of
+//! `structured_output`. Without features the crate makes traces and reads them, and neither explains nor shows them.
 //!
 //! Running an agent takes an agent, tools, and rules that say when to stop; it leaves a trace and a verdict:
 //!
@@ -61,7 +65,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Reading a run takes a directory, a reader and an index; the index then says what there is and why it ended:
+//! Reading a run takes a directory, a reader and an index; `analysis` then says from the index why it ended:
 //!
 //! ```
 //! use std::path::Path;
@@ -83,6 +87,7 @@
 //! assert!(verdict(&index, &life).sentence.starts_with("Stopped by PolicyCritic at 0.05"));
 //! ```
 
+#[cfg(feature = "analysis")]
 pub mod analysis;
 #[cfg(feature = "demo")]
 #[doc(hidden)]

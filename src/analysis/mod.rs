@@ -6,6 +6,7 @@ mod chain;
 pub mod columns;
 pub mod compare;
 pub mod diff;
+mod edits;
 pub mod facts;
 pub mod format;
 pub mod health;

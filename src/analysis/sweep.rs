@@ -17,7 +17,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-pub use dial::{DIALS, Dial, MAX_VALUES};
+pub use dial::{Dial, MAX_VALUES, dials};
 pub use sums::{Effect, Lost, MAX_LOST, Measure, Sum, Sweep};
 
 /// At most this many rules are asked beside the varied one.
@@ -128,7 +128,7 @@ pub struct Inquiry {
 
 /// What one rule does to one run, as far as sums need it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct SweepResult {
     /// Earlier, at the same step, not at all, or not to be told.
     pub found: Found,
     /// The step at which it stops the run.
@@ -141,7 +141,7 @@ pub struct Told {
     pub needs: Option<String>,
 }
 
-impl From<RuleResult> for Told {
+impl From<RuleResult> for SweepResult {
     fn from(result: RuleResult) -> Self {
         let RuleResult { found, step, saved, answer_lost, needs, .. } = result;
         Self { found, step, saved, answer_lost, needs }
@@ -164,7 +164,7 @@ pub struct Answer {
     /// Whether something about it is worked out rather than recorded.
     pub inferred: bool,
     /// Each rule, and all that are not varied together where there are several.
-    pub told: Vec<Told>,
+    pub results: Vec<SweepResult>,
 }
 
 impl Inquiry {
@@ -215,20 +215,20 @@ impl Inquiry {
             whole,
             estimated: record.is_estimated(),
             inferred: !record.inferred.is_empty(),
-            told: results.into_iter().map(Told::from).chain(all).collect(),
+            results: results.into_iter().map(SweepResult::from).chain(all).collect(),
         }
     }
 }
 
 /// What several rules do when each of them may stop the run.
-fn all_of(results: &[RuleResult]) -> Told {
-    let nothing = |found| Told { found, step: None, saved: Saved::default(), answer_lost: false, needs: None };
+fn all_of(results: &[RuleResult]) -> SweepResult {
+    let nothing = |found| SweepResult { found, step: None, saved: Saved::default(), answer_lost: false, needs: None };
     match together(results) {
         (_, true) => {
             let needs = results.iter().find_map(|result| result.needs.clone());
-            Told { needs, ..nothing(Found::Unknown) }
+            SweepResult { needs, ..nothing(Found::Unknown) }
         }
-        (Some((_, first)), false) => Told::from(first.clone()),
+        (Some((_, first)), false) => SweepResult::from(first.clone()),
         (None, false) => nothing(Found::NotReached),
     }
 }

@@ -6,8 +6,8 @@ use super::facts::{Depth, Lost, Record};
 use super::format::counted;
 use super::verdict::amount;
 use crate::stop::{
-    Check, Code, EntryRule, FirstStop, Firsts, Gate, Outcome, Reading, RuleEntry, SpecError, Stats, StepFacts, StopSet,
-    StopSpec, Stopped, Tally, example,
+    Check, Code, EntryRule, FirstStop, Firsts, Gate, Outcome, Reading, Reads, RuleEntry, SpecError, Stats, StepFacts,
+    StopSet, StopSpec, Stopped, Tally,
 };
 
 mod answers;
@@ -157,7 +157,7 @@ impl Question {
             }
         }
         let answer = |((spec, off), first): ((&StopSpec, &Option<String>), Option<&FirstStop>)| {
-            Some(RuleResult { off: off.clone(), ..told(Some(spec), first?, &firsts, record, ended_well) })
+            Some(RuleResult { off: off.clone(), ..rule_result(Some(spec), first?, &firsts, record, ended_well) })
         };
         (self.specs.iter().zip(&self.off).zip(by_place).filter_map(answer).collect(), firsts.end)
     }
@@ -185,24 +185,29 @@ fn ready(spec: &StopSpec) -> Result<StopSpec, SpecError> {
     match fault(spec) {
         None => Ok(spec.clone()),
         Some(why) => {
-            let example = example(spec.name()).unwrap_or_default();
-            Err(SpecError::new(format!("the rule {} cannot be used: {why}. A right one: {example}", spec.name())))
+            let (name, example) = (spec.name(), spec.row().example);
+            Err(SpecError::new(format!("the rule {name} cannot be used: {why}. A right one: {example}")))
         }
     }
 }
 
 /// How much of a run a rule needs to know.
 fn depth(spec: &StopSpec) -> Depth {
-    match spec {
-        StopSpec::ContentMatch { .. } | StopSpec::Keyword { .. } | StopSpec::StructuredOutput { .. } => Depth::Texts,
-        StopSpec::LoopDetection { .. } | StopSpec::FinalResult {} => Depth::Hashes,
-        StopSpec::AnyOf { of } | StopSpec::AllOf { of } => of.iter().map(depth).max().unwrap_or(Depth::Heads),
-        _ => Depth::Heads,
+    match spec.reads() {
+        Reads::Numbers => Depth::Heads,
+        Reads::Hashes => Depth::Hashes,
+        Reads::Texts => Depth::Texts,
     }
 }
 
 /// What a rule says about a run; without `spec` it is one of the run's own.
-fn told(spec: Option<&StopSpec>, first: &FirstStop, firsts: &Firsts, record: &Record, ended_well: bool) -> RuleResult {
+fn rule_result(
+    spec: Option<&StopSpec>,
+    first: &FirstStop,
+    firsts: &Firsts,
+    record: &Record,
+    ended_well: bool,
+) -> RuleResult {
     let last = record.last_step();
     let stop = first.stop.as_ref();
     let refused = first.refused.as_ref().map(|(step, _)| *step);

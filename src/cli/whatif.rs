@@ -14,17 +14,14 @@ use crate::analysis::format::{MISSING, count, counted, millis, visible_line};
 use crate::analysis::whatif::{Answer, Answers, Found, Question, Wrong, answers, question, typed};
 use crate::error::{Error, Kind, Result};
 use crate::page::json;
-use crate::stop::SpecError;
+use crate::stop::{RULES, Row, SpecError};
 
 /// A larger schema is not read.
 const MAX_SCHEMA_BYTES: u64 = 1 << 20;
 
 /// Say where other stop rules would have ended runs, from what is recorded
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A rule is name=value or JSON:
-  max_steps=8  max_rounds=8  token_budget=10000  max_runtime=60  timeout=60  consecutive_errors=3  loop_detection=3
-  stagnation=3  stop_on_tool=NAME  content_match=REGEX  critic_below=NAME:SCORE[:STEPS]  final_result  keyword=TEXT
-  structured_output[=SCHEMA.json]  '{\"type\":\"any_of\",\"of\":[{\"type\":\"max_steps\",\"steps\":8}]}'")]
+#[command(after_help = rules_help())]
 pub(super) struct Args {
     /// Run directories
     #[arg(value_name = "RUN", required = true)]
@@ -35,6 +32,12 @@ pub(super) struct Args {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+}
+
+/// Every rule as it is typed, and when it is true.
+fn rules_help() -> String {
+    let line = |row: &&Row| format!("\n  {:<33}  {}", row.usage, row.when);
+    format!("A rule is name=value or JSON:{}", RULES.iter().map(line).collect::<String>())
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -214,4 +217,15 @@ fn cells(run: &Opened, answer: &Answer) -> [String; 7] {
         number(result.saved.ms, &|ms| millis(ms as f64)),
         lost.to_owned(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_lists_every_rule() {
+        let help = rules_help();
+        assert!(RULES.iter().all(|row| help.contains(row.usage) && help.contains(row.when)), "{help}");
+    }
 }

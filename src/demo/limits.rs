@@ -10,7 +10,7 @@ use super::cast::{Actor, Decided, Device, act, ask, calls, engine, field, says};
 use super::stage::{Run, Stage};
 use crate::engine::{Action, Decision, Done, Scripted, State, StepCx, Task};
 use crate::error::Result;
-use crate::stop::{Budget, Gate, Origin, StopSpec};
+use crate::stop::{Budget, Gate, Keyword, LoopDetection, MaxRounds, Origin, Stagnation, StopOnTool};
 use crate::tools::{ListDir, ReadFile, Search};
 
 /// Where a reader is.
@@ -99,8 +99,8 @@ pub(super) fn max_rounds(stage: &Stage) -> Result<Run> {
         .model(Scripted::new(replies))
         .tool(ListDir::new(workspace.clone()))
         .tool(ReadFile::new(workspace, 1 << 10))
-        .stop(StopSpec::Keyword { keyword: "TOTAL".to_owned() })
-        .stop(StopSpec::MaxRounds { rounds: 3 });
+        .stop(Keyword { keyword: "TOTAL".to_owned() })
+        .stop(MaxRounds { rounds: 3 });
     stage.play(engine, Task::new("How much fruit is in stock? End with TOTAL and the number.").id("stock"))
 }
 
@@ -120,7 +120,7 @@ pub(super) fn stop_on_tool(stage: &Stage) -> Result<Run> {
     let engine = engine(Actor::new(stage, "janitor", (), clean_up))
         .tool(ReadFile::new(stage.workspace()?, 1 << 10))
         .tool(delete)
-        .stop(StopSpec::StopOnTool { tool_name: "delete_branch".to_owned() })
+        .stop(StopOnTool { tool_name: "delete_branch".to_owned() })
         .max_steps(8);
     stage.play(engine, Task::new("Say which branches are old.").id("branches"))
 }
@@ -140,7 +140,7 @@ pub(super) fn stagnation(stage: &Stage) -> Result<Run> {
     stage.file("riddle.txt", &format!("Behind door {door} stands a liar.\n"))?;
     let engine = engine(Actor::new(stage, "riddler", Reading::default(), stare))
         .tool(ReadFile::new(stage.workspace()?, 1 << 10))
-        .stop(StopSpec::Stagnation { steps: 4 })
+        .stop(Stagnation { steps: 4 })
         .max_steps(20);
     stage.play(engine, Task::new("Solve the riddle.").id("riddle"))
 }
@@ -202,7 +202,7 @@ pub(super) fn model_loop(stage: &Stage) -> Result<Run> {
         .model(Scripted::new(std::iter::once(first).chain((1..9).map(same))))
         .tool(ListDir::new(workspace.clone()))
         .tool(ReadFile::new(workspace, 1 << 10))
-        .stop(StopSpec::LoopDetection { window: 3 })
+        .stop(LoopDetection { window: 3 })
         .max_steps(12);
     stage.play(engine, Task::new("Do what is on the list.").id("todo"))
 }

@@ -9,7 +9,7 @@ use super::cast::{Actor, Decided, act, answer, engine, field};
 use super::stage::{Run, Stage};
 use crate::engine::{Action, Done, State, StepCx, Task};
 use crate::error::Result;
-use crate::stop::StopSpec;
+use crate::stop::{Keyword, StructuredOutput};
 use crate::tools::{ListDir, ReadFile, Search};
 
 /// What is known of the question.
@@ -66,7 +66,7 @@ pub(super) fn research(stage: &Stage) -> Result<Run> {
         .tool(ListDir::new(workspace.clone()))
         .tool(Search::new(workspace.clone()))
         .tool(ReadFile::new(workspace, 2 << 10))
-        .stop(StopSpec::StructuredOutput { schema: None, fenced: false })
+        .stop(StructuredOutput { schema: None, fenced: false })
         .max_steps(12);
     let task =
         Task::new("Which of the town's bridges was finished first? Answer as JSON with bridge, year and citations.")
@@ -161,7 +161,7 @@ pub(super) fn refused_answer(stage: &Stage) -> Result<Run> {
     stage.file("till.txt", &format!("coins {coins}\nnotes {notes}\n"))?;
     let engine = engine(Actor::new(stage, "cashier", Till::default(), count_till).reduce(counted))
         .tool(ReadFile::new(stage.workspace()?, 1 << 10))
-        .stop(StopSpec::StructuredOutput { schema: None, fenced: false })
+        .stop(StructuredOutput { schema: None, fenced: false })
         .max_steps(6);
     stage.play(engine, Task::new("What is in the till? Answer as JSON.").id("till"))
 }
@@ -200,7 +200,7 @@ pub(super) fn success(stage: &Stage) -> Result<Run> {
     stage.file("disk.img", &"0123456789abcde\n".repeat(usize::try_from(blocks).unwrap_or(64)))?;
     let engine = engine(Actor::new(stage, "checker", (), check_disk))
         .tool(stage.shell()?)
-        .stop(StopSpec::Keyword { keyword: "VERIFIED".to_owned() })
+        .stop(Keyword { keyword: "VERIFIED".to_owned() })
         .max_steps(6);
     stage.play(engine, Task::new("Check disk.img. Say VERIFIED once its size and its sum agree.").id("disk"))
 }

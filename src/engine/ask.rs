@@ -155,7 +155,14 @@ impl<A: Agent> Session<A> {
                 .estimated_tokens(),
             estimated: true,
         };
-        let used = record.facts.usage.unwrap_or_default().plus(reply.usage.unwrap_or_else(estimate));
+        let before = record.facts.usage.unwrap_or_default();
+        let used = before.plus(reply.usage.unwrap_or_else(estimate));
+        let cost = reply.cost_usd.filter(|cost| cost.is_finite() && *cost >= 0.0);
+        record.facts.cost_usd = match record.facts.cost_usd {
+            None if before == Usage::default() => cost,
+            // A call that does not say leaves the step's cost unknown.
+            spent => spent.zip(cost).map(|(spent, cost)| spent + cost),
+        };
         record.facts.usage = Some(used);
         record.facts.text = Text::Known(reply.text.clone());
         if !reply.text.trim().is_empty() {

@@ -201,7 +201,8 @@ impl<A: Agent> Builder<A> {
 
     /// Adds a stop rule: one that accepts answers to the completion list, any other to the policies.
     #[must_use]
-    pub fn stop(self, spec: StopSpec) -> Self {
+    pub fn stop(self, rule: impl Into<StopSpec>) -> Self {
+        let spec = rule.into();
         self.rules(|rules| if spec.is_completion() { rules.accept(spec) } else { rules.policy(spec) })
     }
 

@@ -182,6 +182,8 @@ pub struct Reply {
     pub tool_calls: Vec<ToolCall>,
     /// The tokens it reports; `None` where it does not, and the engine then estimates.
     pub usage: Option<Usage>,
+    /// What it cost in US dollars, where it says so.
+    pub cost_usd: Option<f64>,
     /// Why it ended, in the provider's word: `stop`, `length`, `tool_calls`.
     pub finish_reason: Option<String>,
     /// The model that answered, where it differs from the one that was asked.
@@ -215,7 +217,14 @@ impl Reply {
         self
     }
 
-    /// Says what it cost.
+    /// Says what it cost in US dollars.
+    #[must_use]
+    pub fn cost(mut self, usd: f64) -> Self {
+        self.cost_usd = Some(usd);
+        self
+    }
+
+    /// Says how many tokens it took.
     #[must_use]
     pub fn usage(mut self, input: u64, output: u64) -> Self {
         self.usage = Some(Usage { input, output, estimated: false });

@@ -70,8 +70,8 @@ pub fn step<'a>(record: &'a Record<'_>) -> Option<Step<'a>> {
     qitos::step(&record.text).filter(|_| record.fate.is_readable())
 }
 
-#[cfg(test)]
-pub(crate) use qitos::event as event_in;
+#[cfg(all(test, feature = "analysis"))]
+pub(crate) use qitos::{event as event_in, step as step_in};
 
 /// What the text of a line of events says, beyond its head.
 pub fn event<'a>(record: &'a Record<'_>) -> Event<'a> {

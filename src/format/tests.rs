@@ -141,3 +141,72 @@ fn the_layout_of_our_own_writer() {
     assert_eq!(name(&format!(r#"{{"writer": "other 0.1.0", {rest}}}"#)), "QitOS 0.6");
     assert_eq!(name(&format!(r#"{{"writer": 7, {rest}}}"#)), "QitOS 0.6");
 }
+
+#[test]
+fn a_return_code_counts_however_it_is_spelled() {
+    let code = |result: &str| {
+        let (head, _, _) =
+            read(&format!(r#"{{"step_id": 0, "decision": {{"mode": "act"}}, "action_results": [{result}]}}"#));
+        assert_eq!(head.returncode.is_none(), head.is_ok());
+        head.returncode
+    };
+    for key in ["returncode", "return_code", "exit_code", "exitcode"] {
+        assert_eq!(code(&format!(r#"{{"{key}": 1}}"#)), Some(1));
+        assert_eq!(code(&format!(r#"{{"{key}": 0}}"#)), None);
+        assert_eq!(code(&format!(r#"{{"status": "success", "output": {{"{key}": 2}}}}"#)), Some(2));
+    }
+    assert_eq!(code(r#"{"returncode": 0, "output": {"exit_code": 3}}"#), Some(3));
+    assert_eq!(code(r#""returncode 1""#), None);
+}
+
+#[test]
+fn an_empty_error_is_none() {
+    let error = |error: &str| read(&format!(r#"{{"step_id": 0, "action_results": [{{"error": {error}}}]}}"#)).0.error;
+    for nothing in ["null", r#""""#, "{}", "[]", "false"] {
+        assert_eq!(error(nothing), None);
+    }
+    assert_eq!(error(r#""boom""#).as_deref(), Some("boom"));
+    assert_eq!(error(r#"{"type": "E"}"#).as_deref(), Some("failed without a message"));
+}
+
+#[test]
+fn the_first_critic_that_asks_for_anything_decides() {
+    let step = |actions: [&str; 2]| {
+        let [a, b] =
+            actions.map(|action| format!(r#"{{"action": "{action}", "reason": "{action} it", "critic_name": ""}}"#));
+        read(&format!(r#"{{"step_id": 0, "critic_outputs": [{a}, {b}]}}"#)).0
+    };
+    let head = step(["approve", "retry"]);
+    assert_eq!((head.deciding(), head.critic_reason.as_deref()), (Some(1), Some("retry it")));
+    let head = step(["failed", "retry"]);
+    assert_eq!((head.deciding(), head.critic_reason.as_deref()), (Some(0), None));
+    assert!(head.asked(CriticAction::Failed) && !head.asked(CriticAction::Retry));
+    assert_eq!(step(["continue", "continue"]).deciding(), None);
+}
+
+#[test]
+fn what_cannot_be_decoded_costs_itself_alone() {
+    let (head, remarks, _) = read(r#"{"step_id": 7, "critic_outputs": [{"score": 1e999, "action": "stop"}]}"#);
+    assert_eq!((head.step_id, head.fate, head.critics.len(), head.critics[0].score), (Some(7), Fate::Good, 1, None));
+    assert_eq!(remarks, []);
+    let (head, remarks, _) = read(r#"{"step_id": 1, "step_id": 2}"#);
+    assert_eq!((head.step_id, head.fate, remarks.len()), (Some(2), Fate::Repaired, 1));
+    // Half of a surrogate pair is told of wherever it stands.
+    let (head, remarks, _) = read(r#"{"step_id": 1, "observation": {"text": "\ud83d"}}"#);
+    assert_eq!((head.fate, remarks[0].0), (Fate::Repaired, IssueKind::Repaired));
+    let (head, ..) = read(r#"{"step_id": 1, "observation": {"text": "\ud83d\ude00 \\ud83d"}}"#);
+    assert_eq!(head.fate, Fate::Good);
+}
+
+#[test]
+fn the_beginning_of_a_long_argument_is_enough() {
+    let call = |text: &str| {
+        let text = serde_json::to_string(text).unwrap().replace('😀', r"\ud83d\ude00");
+        read(&format!(r#"{{"actions": [{{"name": "w", "args": {{"t": {text}}}}}]}}"#)).0.call
+    };
+    for text in ["x".repeat(5_000), "\n\"".repeat(3_000), "😀".repeat(2_000), format!("a{}", "😀é".repeat(2_000))]
+    {
+        let call = call(&text);
+        assert!(call.starts_with("w(t=\"") && (150..=163).contains(&call.len()), "{call}");
+    }
+}

@@ -326,7 +326,9 @@ impl<'de> Deserialize<'de> for Rule {
             }
 
             fn visit_map<M: MapAccess<'de>>(self, map: M) -> std::result::Result<Rule, M::Error> {
-                StopSpec::deserialize(MapAccessDeserializer::new(map)).map(Rule::Long)
+                // As JSON, which rules are read from elsewhere; from TOML itself all of them would be compiled again.
+                let table = Value::deserialize(MapAccessDeserializer::new(map))?;
+                serde_json::from_value(table).map(Rule::Long).map_err(de::Error::custom)
             }
         }
         deserializer.deserialize_any(Written)

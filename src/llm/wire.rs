@@ -105,6 +105,7 @@ pub(super) struct Answer {
     text: String,
     calls: Vec<Begun>,
     usage: Option<Usage>,
+    cost_usd: Option<f64>,
     /// Why it ended; without one it has not ended.
     pub(super) finish_reason: Option<String>,
     model: Option<String>,
@@ -123,6 +124,8 @@ impl Answer {
     pub(super) fn take(&mut self, piece: &Value) -> String {
         if let Some(usage) = piece.get("usage").and_then(usage) {
             self.usage = Some(usage);
+            // Not in OpenAI's own protocol; OpenRouter and LiteLLM add it.
+            self.cost_usd = piece.pointer("/usage/cost").and_then(Value::as_f64);
         }
         if self.model.is_none() {
             self.model =
@@ -195,6 +198,7 @@ impl Answer {
         let mut reply = Reply::text(self.text);
         reply.tool_calls = self.calls.into_iter().map(|begun| begun.call).collect();
         reply.usage = self.usage;
+        reply.cost_usd = self.cost_usd;
         reply.finish_reason = self.finish_reason;
         reply.model = self.model;
         reply.attempts = attempts;

@@ -8,6 +8,7 @@ use axum::response::Response;
 
 use crate::live::Run;
 use crate::page::app::AppState;
+use crate::page::blocking::blocking;
 use crate::page::error::WebError;
 use crate::page::part::href;
 use crate::page::runs::handler as pages;
@@ -49,7 +50,7 @@ impl FromRequestParts<AppState> for RunParam {
                 if run.is_parked() {
                     let run = Arc::clone(&run);
                     // A large file takes its time, and handlers ask for the index where nobody may wait.
-                    let _ = tokio::task::spawn_blocking(move || run.index()).await;
+                    let _ = blocking(move || run.index()).await;
                 }
                 Ok(Self(run))
             }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use tokio::sync::watch;
 
+use crate::page::blocking::blocking;
 use crate::page::error::WebError;
 use crate::page::extract::Params;
 use crate::page::part::job;
@@ -171,8 +172,7 @@ impl<T: Task> Jobs<T> {
         let job = match self.find(&id, than) {
             Some(job) => job,
             None => {
-                let made = tokio::task::spawn_blocking(make);
-                let task = made.await.map_err(|error| WebError::fault(&error))??;
+                let task = blocking(make).await??;
                 self.begin(id, than, now(), task)?
             }
         };

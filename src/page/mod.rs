@@ -7,6 +7,7 @@
 pub(crate) mod api;
 pub(crate) mod app;
 pub(crate) mod assets;
+mod blocking;
 pub(crate) mod compare;
 pub(crate) mod download;
 pub(crate) mod error;

@@ -10,7 +10,7 @@ use super::StopSet;
 use super::custom::{SchemaCheck, SchemaCompiler, StopCriterion, StopCx, When};
 use super::facts::GateSet;
 use super::record::{EntryRule, RuleEntry, StopRules};
-use super::rules::Rule;
+use super::rules::Condition;
 use super::spec::SpecError;
 use crate::model::{Budget, Gate, Origin};
 
@@ -26,7 +26,7 @@ pub(super) struct Entry<S> {
 
 /// Whom to ask.
 pub(super) enum Ask<S> {
-    Built(Rule),
+    Built(Box<dyn Condition>),
     Live(Box<dyn StopCriterion<S>>),
     /// A rule in code whose code is not here: only its recorded answers are.
     Recorded,

@@ -73,6 +73,9 @@ pub struct StepFacts {
     /// Tokens of model calls after the decision, such as a judging critic's.
     #[serde(default)]
     pub late_usage: Usage,
+    /// US dollars that all model calls up to the decision cost; `None` where one does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
     /// The model's text.
     #[serde(default)]
     pub text: Text,
@@ -117,6 +120,7 @@ impl StepFacts {
             t_end_ms: None,
             usage: None,
             late_usage: Usage::default(),
+            cost_usd: None,
             text: Text::Unknown,
             actions: None,
             candidate: false,
@@ -146,6 +150,12 @@ impl StepFacts {
     /// Whether the step failed before it had a decision, so that nothing was asked after it.
     pub fn decide_failed(&self) -> bool {
         self.error.as_ref().is_some_and(|error| matches!(error.phase, Phase::Prepare | Phase::Decide))
+    }
+
+    /// What the step cost in US dollars; `None` where a model was asked and does not say.
+    pub fn cost(&self) -> Option<f64> {
+        let unasked = self.usage == Some(Usage::default());
+        self.cost_usd.or(unasked.then_some(0.0)).filter(|_| self.late_usage == Usage::default())
     }
 
     /// The gates the step came to, in order. A step whose decision failed has none after it.

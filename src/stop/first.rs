@@ -6,6 +6,7 @@
 use super::build::{Ask, Entry};
 use super::check::Check;
 use super::facts::{GateSet, StepFacts};
+use super::rules::ending;
 use super::stats::Stats;
 use super::{StopSet, Unknown};
 use crate::model::{Code, Gate, Outcome, Reading, Source};
@@ -80,7 +81,7 @@ impl FirstStop {
     fn take(&mut self, check: Check, gate: Gate, stats: &Stats, ran: u64, facts: &StepFacts) {
         match check {
             Check::Stop { code, reading } => {
-                let outcome = code.outcome(&self.source);
+                let (outcome, _) = ending(&code, &self.source);
                 let at = Tally::of(stats, ran);
                 self.stop = Some(Stopped { step: stats.last_step, gate, code, reading, outcome, at });
             }

@@ -28,6 +28,8 @@ pub struct LineFacts {
     #[serde(default, skip_serializing_if = "is_zero")]
     late_usage: Usage,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    cost_usd: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     signature: Option<u64>,
     /// The final result that the agent put into its state, where it is not the decision's answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,6 +77,7 @@ impl From<&StepFacts> for LineFacts {
             t_end_ms: facts.t_end_ms,
             usage: facts.usage,
             late_usage: facts.late_usage,
+            cost_usd: facts.cost_usd,
             signature: facts.signature,
             final_answer: facts.final_answer.clone().filter(|_| !facts.candidate),
             agent_stop: facts.agent_stop,
@@ -95,6 +98,7 @@ impl LineFacts {
             t_end_ms: self.t_end_ms,
             usage: self.usage,
             late_usage: self.late_usage,
+            cost_usd: self.cost_usd,
             signature: self.signature,
             final_answer: self.final_answer,
             agent_stop: self.agent_stop,

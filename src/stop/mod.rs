@@ -22,6 +22,7 @@
 //!
 //! The table is [`rules_table`]'s, made from the code.
 
+mod budget;
 mod build;
 mod check;
 mod custom;
@@ -45,6 +46,8 @@ pub use crate::model::end::{
     Budget, Code, Evidence, Gate, Limit, Op, Origin, Outcome, Phase, Reading, Source, StopVerdict,
 };
 pub use crate::model::recorded::text_hash;
+pub use budget::BudgetRow;
+pub(crate) use budget::{BUDGETS, counts, label};
 pub use build::StopSetBuilder;
 pub use check::Check;
 pub use custom::{CriterionError, SchemaCheck, SchemaCompiler, SchemaMiss, StopCriterion, StopCx};
@@ -53,9 +56,10 @@ pub use first::{FirstStop, Firsts, Stopped, Tally};
 pub use line::LineFacts;
 pub use record::{EntryRule, RuleEntry, StopRules};
 pub use replay::{RuleReading, WhatIf};
-pub use spec::{SpecError, StopSpec};
+pub use rules::*;
+pub use spec::SpecError;
 pub use stats::{Below, Pause, Stats, Streak};
-pub use table::{example, rules_table};
+pub use table::rules_table;
 
 use build::{Ask, Entry};
 
@@ -141,13 +145,13 @@ impl<S> StopSet<S> {
     /// its rules are asked after the step. The answers of rules in code are added to the facts.
     pub fn check(&self, gate: Gate, stats: &mut Stats, facts: &mut StepFacts, state: &S) -> Ruling {
         facts.reached = gate;
-        let (ruling, answers) = self.judge(gate, stats, facts, Some(state));
+        let (ruling, answers) = self.evaluate(gate, stats, facts, Some(state));
         facts.opaque.extend(answers);
         ruling
     }
 
     /// Asks at a gate; without a state, rules in code answer what they are recorded to have answered.
-    fn judge(
+    fn evaluate(
         &self,
         gate: Gate,
         stats: &mut Stats,
@@ -155,37 +159,37 @@ impl<S> StopSet<S> {
         state: Option<&S>,
     ) -> (Ruling, Vec<OpaqueAnswer>) {
         self.fold(gate, stats, facts);
-        let mut hearing =
-            Hearing { gate, stats, facts, state, hits: Vec::new(), ruling: Ruling::default(), answers: Vec::new() };
+        let mut evaluation =
+            Evaluation { gate, stats, facts, state, hits: Vec::new(), ruling: Ruling::default(), answers: Vec::new() };
         let due = facts.due(gate);
         match gate {
             Gate::BeforeStep => {
-                hearing.forced(|_| true);
-                hearing.budget(self);
-                hearing.policies(&self.policies, due);
+                evaluation.forced(|_| true);
+                evaluation.budget(self);
+                evaluation.policies(&self.policies, due);
             }
             Gate::AfterDecide => {
-                hearing.forced(|_| true);
-                hearing.policies(&self.policies, due);
+                evaluation.forced(|_| true);
+                evaluation.policies(&self.policies, due);
             }
             Gate::AfterStep => {
                 // Who cancels at once wants no answer any more; who cancels after the step has it all the same.
                 let at_once = |end: &Forced| end.source != Source::Cancel || end.code == Code::CancelledImmediate;
-                hearing.forced(at_once);
-                hearing.lost();
-                hearing.critics();
+                evaluation.forced(at_once);
+                evaluation.lost();
+                evaluation.critics();
                 if facts.judges_answers() {
-                    hearing.completion(&self.completion);
+                    evaluation.completion(&self.completion);
                 }
-                hearing.forced(|end| !at_once(end));
-                hearing.policies(&self.policies, due);
+                evaluation.forced(|end| !at_once(end));
+                evaluation.policies(&self.policies, due);
                 // The next step's budget is the same boundary; alone it waits for that step.
-                if !hearing.hits.is_empty() {
-                    hearing.budget(self);
+                if !evaluation.hits.is_empty() {
+                    evaluation.budget(self);
                 }
             }
         }
-        hearing.close()
+        evaluation.close()
     }
 
     /// Takes in the facts of a gate, for all rules together and for those that count by numbers of their own.
@@ -201,30 +205,10 @@ impl<S> StopSet<S> {
     }
 
     fn budget_checks<'a>(&'a self, stats: &'a Stats) -> impl Iterator<Item = (&'static str, Origin, Check)> + 'a {
-        let Budget { steps, time_ms, tokens } = &self.budget;
-        let steps = steps.map(|limit| {
-            let reading = Reading::compare(stats.steps, Op::AtLeast, limit.limit, "steps");
-            let check = Check::of(Code::BudgetSteps, reading, stats.steps >= limit.limit, || {
-                format!("{} steps >= {}", stats.steps, limit.limit)
-            });
-            ("budget.steps", limit.from, check)
-        });
-        let time = time_ms.map(|limit| {
-            // No time at all is used up from the start, whatever the clock says.
-            let check = match limit.limit {
-                0 => Check::Stop {
-                    code: Code::BudgetTime,
-                    reading: Reading::compare(stats.elapsed_ms.unwrap_or(0), Op::AtLeast, 0, "ms")
-                        .detail("a budget of 0 ms lets nothing run"),
-                },
-                limit => rules::time(Code::BudgetTime, stats, Op::Above, limit),
-            };
-            ("budget.time", limit.from, check)
-        });
-        let tokens = tokens.map(|limit| {
-            ("budget.tokens", limit.from, rules::tokens(Code::BudgetTokens, stats, Op::AtLeast, limit.limit))
-        });
-        steps.into_iter().chain(time).chain(tokens)
+        BUDGETS.iter().filter_map(|row| {
+            let limit = (row.limit)(&self.budget)?;
+            Some((row.id, limit.from, (row.check)(stats, limit.limit)))
+        })
     }
 }
 
@@ -237,7 +221,7 @@ struct Hit {
 }
 
 /// One question at one gate, while it is being answered.
-struct Hearing<'a, S> {
+struct Evaluation<'a, S> {
     gate: Gate,
     stats: &'a Stats,
     facts: &'a StepFacts,
@@ -247,7 +231,7 @@ struct Hearing<'a, S> {
     answers: Vec<OpaqueAnswer>,
 }
 
-impl<S> Hearing<'_, S> {
+impl<S> Evaluation<'_, S> {
     fn hit(&mut self, criterion: impl Into<String>, source: Source, code: Code, reading: Reading) {
         self.hits.push(Hit { criterion: criterion.into(), source, code, reading, from: None });
     }
@@ -368,17 +352,20 @@ impl<S> Hearing<'_, S> {
 
     fn close(mut self) -> (Ruling, Vec<OpaqueAnswer>) {
         let mut hits = self.hits.into_iter();
-        self.ruling.verdict = hits.next().map(|Hit { criterion, source, code, reading, from }| StopVerdict {
-            criterion,
-            gate: Some(self.gate),
-            step: self.stats.last_step,
-            stop_reason: code.stop_reason(&source).to_owned(),
-            outcome: code.outcome(&source),
-            limit_from: from.filter(|_| matches!(source, Source::Budget | Source::Policy)),
-            source,
-            code,
-            reading,
-            also: hits.map(|hit| hit.criterion).collect(),
+        self.ruling.verdict = hits.next().map(|Hit { criterion, source, code, reading, from }| {
+            let (outcome, stop_reason) = rules::ending(&code, &source);
+            StopVerdict {
+                criterion,
+                gate: Some(self.gate),
+                step: self.stats.last_step,
+                stop_reason: stop_reason.to_owned(),
+                outcome,
+                limit_from: from.filter(|_| matches!(source, Source::Budget | Source::Policy)),
+                source,
+                code,
+                reading,
+                also: hits.map(|hit| hit.criterion).collect(),
+            }
         });
         (self.ruling, self.answers)
     }

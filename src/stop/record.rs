@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::facts::GateSet;
-use super::spec::StopSpec;
+use super::rules::StopSpec;
 use crate::model::{Budget, Origin};
 
 /// A set of rules as it is written down.

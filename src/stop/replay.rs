@@ -56,7 +56,7 @@ impl<S> StopSet<S> {
         'steps: for facts in steps {
             last = Some(facts);
             for gate in facts.gates() {
-                let (ruling, _) = self.judge(gate, &mut stats, facts, None);
+                let (ruling, _) = self.evaluate(gate, &mut stats, facts, None);
                 for new in ruling.unknown {
                     if unknown.iter().all(|known| known.id != new.id) {
                         unknown.push(new);

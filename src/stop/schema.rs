@@ -11,8 +11,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::Validator;
 use referencing::{Draft, Registry, Resolver, Retrieve, Uri, uri};
+use regex::RegexBuilder;
 use serde_json::Value;
 
 use super::custom::{SchemaCheck, SchemaMiss};
@@ -36,17 +37,69 @@ pub(super) fn compile(schema: &Value) -> Result<Arc<dyn SchemaCheck>, String> {
 }
 
 fn ready(schema: &Value) -> Result<Compiled, String> {
-    let size = unfold(schema)?;
-    let validator = jsonschema::options()
-        .with_retriever(Alone)
-        .should_validate_formats(false)
-        .with_pattern_options(PatternOptions::regex().size_limit(MAX_REGEX_BYTES))
-        .build(schema)
-        .map_err(|wrong| match wrong.instance_path().to_string() {
-            root if root.is_empty() => wrong.to_string(),
-            place => format!("{wrong}, at {place:?}"),
-        })?;
+    let mut schema = schema.clone();
+    without_formats(&mut schema);
+    let size = unfold(&schema)?;
+    // Not `jsonschema::options()`, which is generic: the whole validator would be compiled again as part of this crate.
+    let validator = Validator::new(&schema).map_err(|wrong| match wrong.instance_path().to_string() {
+        root if root.is_empty() => wrong.to_string(),
+        place => format!("{wrong}, at {place:?}"),
+    })?;
+    patterns(&schema)?;
     Ok(Compiled { validator, size })
+}
+
+/// The keywords whose value holds schemas by name.
+const NAMED: [&str; 6] =
+    ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"];
+/// The keywords whose value is data.
+const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
+
+/// Takes `format` out of a schema: older drafts assert it.
+fn without_formats(schema: &mut Value) {
+    match schema {
+        Value::Array(schemas) => schemas.iter_mut().for_each(without_formats),
+        Value::Object(keywords) => {
+            if keywords.get("format").is_some_and(Value::is_string) {
+                keywords.remove("format");
+            }
+            for (keyword, inner) in keywords {
+                match inner {
+                    Value::Object(named) if NAMED.contains(&keyword.as_str()) => {
+                        named.values_mut().for_each(without_formats);
+                    }
+                    _ if DATA.contains(&keyword.as_str()) => {}
+                    inner => without_formats(inner),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Refuses patterns that would not match in linear time, or that are too large.
+fn patterns(schema: &Value) -> Result<(), String> {
+    let check = |pattern: &str| {
+        let wrong = || format!("{} is not a \"regex\"", Value::from(pattern));
+        let pattern = jsonschema_regex::to_rust_regex(pattern).map_err(|()| wrong())?;
+        let built = RegexBuilder::new(&pattern).size_limit(MAX_REGEX_BYTES).build();
+        built.map(drop).map_err(|_| wrong())
+    };
+    match schema {
+        Value::Array(schemas) => schemas.iter().try_for_each(patterns),
+        Value::Object(keywords) => keywords.iter().try_for_each(|(keyword, inner)| match inner {
+            Value::String(pattern) if keyword == "pattern" => check(pattern),
+            Value::Object(named) if NAMED.contains(&keyword.as_str()) => {
+                if keyword == "patternProperties" {
+                    named.keys().try_for_each(|pattern| check(pattern))?;
+                }
+                named.values().try_for_each(patterns)
+            }
+            _ if DATA.contains(&keyword.as_str()) => Ok(()),
+            inner => patterns(inner),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Does a work of deep recursion on a stack of its own.

@@ -30,6 +30,12 @@ pub struct Stats {
     pub last_usage: Option<(u64, Usage)>,
     /// Steps whose tokens nobody recorded.
     pub usage_missing: u64,
+    /// US dollars that completed steps cost, as far as they say.
+    #[serde(default, skip_serializing_if = "is_free")]
+    pub cost_usd: f64,
+    /// Completed steps that do not say what they cost.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub cost_missing: u64,
     /// Time since the run began; `None` where the last gate's time is not recorded.
     pub elapsed_ms: Option<u64>,
     /// Time before this session, counted as elapsed.
@@ -48,6 +54,14 @@ pub struct Stats {
     pub slowest: Option<(u64, u64)>,
     /// Scores below a mark in a row, by rule.
     pub below: BTreeMap<String, Below>,
+}
+
+fn is_free(cost_usd: &f64) -> bool {
+    *cost_usd == 0.0
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Equal values in a row.
@@ -153,6 +167,8 @@ impl Stats {
     fn completed(&mut self, facts: &StepFacts) {
         self.steps = self.steps.saturating_add(1);
         self.tokens = self.tokens.plus(facts.late_usage);
+        self.cost_usd += facts.cost_usd.filter(|cost| cost.is_finite()).unwrap_or_default();
+        self.cost_missing = self.cost_missing.saturating_add(u64::from(facts.cost().is_none()));
         if let Some((step, usage)) = &mut self.last_usage
             && *step == facts.step
         {

@@ -125,6 +125,10 @@ pub(super) fn invalid(message: impl Into<String>) -> ToolError {
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
-    let lost = |error| Err(ToolError::new(format!("the work was lost: {error}")));
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(lost)
+    let lost = |error: &dyn std::fmt::Display| ToolError::new(format!("the work was lost: {error}"));
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    // One type for all work: tokio compiles its task anew for each.
+    let work: Box<dyn FnOnce() + Send> = Box::new(move || drop(sender.send(work())));
+    tokio::task::spawn_blocking(work).await.map_err(|error| lost(&error))?;
+    receiver.await.map_err(|error| lost(&error))?
 }

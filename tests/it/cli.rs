@@ -222,9 +222,23 @@ fn help_of_every_command() {
       -h, --help         Print help
 
     A rule is name=value or JSON:
-      max_steps=8  max_rounds=8  token_budget=10000  max_runtime=60  timeout=60  consecutive_errors=3  loop_detection=3
-      stagnation=3  stop_on_tool=NAME  content_match=REGEX  critic_below=NAME:SCORE[:STEPS]  final_result  keyword=TEXT
-      structured_output[=SCHEMA.json]  '{"type":"any_of","of":[{"type":"max_steps","steps":8}]}'
+      max_steps=N                        completed steps >= steps
+      max_rounds=N                       decisions >= rounds
+      token_budget=N                     tokens sent and received > max_total
+      max_cost=USD                       dollars that completed steps cost >= usd
+      max_runtime=SECONDS                time at the step's end >= seconds
+      timeout=SECONDS                    time at the decision > seconds
+      stagnation=N                       steps in a row that changed nothing >= steps
+      loop_detection=N                   equal texts in a row >= window
+      consecutive_errors=N               failed steps in a row >= max
+      critic_below=NAME:SCORE[:STEPS]    scores in a row < score, steps of them
+      final_result                       the final result is not empty
+      structured_output[=SCHEMA.json]    the answer, or a fenced block of it, is JSON and fits the schema
+      keyword=TEXT                       the answer holds the keyword
+      content_match=REGEX                the model's text, not empty, matches
+      stop_on_tool=NAME                  an action has exactly this name
+      {"type":"any_of","of":[RULE, ..]}  one member is true
+      {"type":"all_of","of":[RULE, ..]}  every member that is not off is true
     "#);
     let demo = help(&["demo", "--help"]);
     let (usage, scenarios) = demo.split_once("Scenarios:\n").expect("the help lists the scenarios");

@@ -89,7 +89,7 @@ fn a_bad_rule_is_named_and_a_right_one_shown() {
         let alerts = texts(&page, "#rules [role=alert]");
         assert_eq!(alerts.len(), 1, "{rule}: {alerts:?}");
         assert!(alerts[0].contains(why) && alerts[0].contains(right), "{rule}: {alerts:?}");
-        assert!(texts(&page, "#answer tr.hit").concat().contains("Decisions"), "{rule}: the other one is answered");
+        assert!(texts(&page, "#answer tr.hit").concat().contains("Rounds"), "{rule}: the other one is answered");
 
         let problem = board.get(&format!("/api/runs/fix_bug/whatif?{query}"));
         assert_eq!((problem.status, problem.header("content-type")), (400, "application/problem+json"), "{rule}");

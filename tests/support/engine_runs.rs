@@ -174,7 +174,7 @@ pub(crate) fn make(root: &Path, gone: u32) {
         "Say it.".into(),
     );
     run("budget_first", play([echo("one")]), Task::new("Say it.").max_steps(0));
-    let keyword = "keyword=DONE".parse().unwrap();
+    let keyword: trace_board::stop::StopSpec = "keyword=DONE".parse().unwrap();
     let tokens = trace_board::stop::Budget::default().tokens(0, Origin::Cli);
     let no = || Decision::final_answer("not yet");
     run("refused", play([echo("fail"), no(), no()]).stop(keyword), Task::new("Say DONE.").max_steps(3));

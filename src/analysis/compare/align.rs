@@ -6,8 +6,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices};
+use similar::{DiffOp, DiffTag};
 
+use crate::analysis::edits::edits;
 use crate::model::{Index, StepHead};
 
 #[cfg(test)]
@@ -51,7 +52,7 @@ pub fn align(a: &Index, b: &Index) -> Vec<Pair> {
         };
         let left = old.get(at..old_stop).unwrap_or_default();
         let right = new.get(other..new_stop).unwrap_or_default();
-        let mut ops = capture_diff_slices(Algorithm::Myers, left, right);
+        let mut ops = edits(left, right);
         if !whole {
             keep_certain(&mut ops);
         }

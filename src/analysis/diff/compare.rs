@@ -1,12 +1,12 @@
 //! The comparison itself: equality, alignment and the budget they share.
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use similar::{Algorithm, DiffOp, capture_diff_slices};
+use similar::DiffOp;
 
 use super::text;
 use super::{ArrayChange, Change, Item, ObjectChange};
+use crate::analysis::edits::{edits, numbered};
 use crate::model::json::{Json, hash, members, same};
 
 /// Below this nesting values are compared whole.
@@ -78,7 +78,7 @@ fn object<'a>(before: &'a Json<'a>, after: &'a Json<'a>, depth: usize, budget: &
 }
 
 fn array<'a>(before: &'a [Json<'a>], after: &'a [Json<'a>], depth: usize, budget: &mut Budget) -> Change<'a> {
-    let (old, new) = numbered(before, after);
+    let (old, new) = numbered(before.iter().map(Hashed::of), after.iter().map(Hashed::of));
     let start = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
     let (old, new) = (old.get(start..).unwrap_or_default(), new.get(start..).unwrap_or_default());
     let end = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
@@ -89,7 +89,7 @@ fn array<'a>(before: &'a [Json<'a>], after: &'a [Json<'a>], depth: usize, budget
     let reordered = sorted(old) == sorted(new);
     let mut by_position = false;
     let ops = if old.is_empty() || new.is_empty() || budget.take(old.len() + new.len()) {
-        capture_diff_slices(Algorithm::Myers, old, new)
+        edits(old, new)
     } else {
         by_position = true;
         vec![DiffOp::Replace { old_index: 0, old_len: old.len(), new_index: 0, new_len: new.len() }]
@@ -138,28 +138,24 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn sorted(numbers: &[usize]) -> Vec<usize> {
+fn sorted(numbers: &[u64]) -> Vec<u64> {
     let mut numbers = numbers.to_vec();
     numbers.sort_unstable();
     numbers
-}
-
-/// Gives equal items equal numbers, so that the alignment compares integers.
-fn numbered<'a>(before: &'a [Json<'a>], after: &'a [Json<'a>]) -> (Vec<usize>, Vec<usize>) {
-    let mut known = HashMap::new();
-    let mut number = |value: &'a Json<'a>| {
-        let mut hasher = DefaultHasher::new();
-        hash(value, &mut hasher);
-        let next = known.len();
-        *known.entry(Hashed { hash: hasher.finish(), value }).or_insert(next)
-    };
-    (before.iter().map(&mut number).collect(), after.iter().map(&mut number).collect())
 }
 
 /// A value that is hashed once.
 struct Hashed<'a> {
     hash: u64,
     value: &'a Json<'a>,
+}
+
+impl<'a> Hashed<'a> {
+    fn of(value: &'a Json<'a>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hash(value, &mut hasher);
+        Self { hash: hasher.finish(), value }
+    }
 }
 
 impl Hash for Hashed<'_> {

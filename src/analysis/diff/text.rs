@@ -1,9 +1,10 @@
 //! What changed in a text, word by word.
 
-use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices};
+use similar::{DiffOp, DiffTag};
 
 use super::compare::Budget;
 use super::pieces::Kind;
+use crate::analysis::edits::{edits, numbered};
 use crate::analysis::number::{counted, grouped};
 
 /// A longer text is not taken apart into words.
@@ -67,7 +68,8 @@ pub(super) fn change<'a>(before: &'a str, after: &'a str, budget: &mut Budget) -
         return replaced(true);
     }
     let mut runs = vec![Run { old: start, new: start, same: true }];
-    runs.extend(capture_diff_slices(Algorithm::Myers, old_middle, new_middle).into_iter().map(Run::of));
+    let (old_middle, new_middle) = numbered(old_middle.iter(), new_middle.iter());
+    runs.extend(edits(&old_middle, &new_middle).into_iter().map(Run::of));
     runs.push(Run { old: end, new: end, same: true });
     let parts = parts(before, after, &old, &new, &joined(&runs, &old));
     let kept: usize = parts.iter().filter(|(kind, _)| *kind == Kind::Same).map(|(_, text)| text.len()).sum();

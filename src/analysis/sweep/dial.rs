@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::analysis::summary::Summary;
-use crate::stop::{SpecError, StopSpec};
+use crate::stop::{self, Counts, Critic, RULES, Row, Scale, SpecError, StopSpec};
 
 /// At most this many limits are tried at once.
 pub const MAX_VALUES: usize = 50;
@@ -13,45 +13,23 @@ const CHOSEN: usize = 30;
 const MAX_WHOLE: f64 = 9e15;
 
 /// A rule with one number left open.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Dial {
-    /// Decisions.
-    MaxRounds,
-    /// Completed steps.
-    MaxSteps,
-    /// Seconds at a decision.
-    Timeout,
-    /// Seconds at a step's end.
-    MaxRuntime,
-    /// Tokens.
-    TokenBudget,
-    /// Failed steps in a row.
-    ConsecutiveErrors,
-    /// Equal texts in a row.
-    LoopDetection,
-    /// Steps in a row that changed nothing.
-    Stagnation,
-    /// A critic's score.
-    CriticBelow {
-        /// The critic.
-        critic: String,
-        /// Low scores in a row.
-        steps: u64,
-    },
+#[derive(Debug, Clone)]
+pub struct Dial {
+    row: &'static Row,
+    scale: &'static Scale,
+    critic: Critic,
+}
+
+impl PartialEq for Dial {
+    fn eq(&self, other: &Self) -> bool {
+        self.row.name == other.row.name && self.critic == other.critic
+    }
 }
 
 /// The rules that have a number to vary, by name, with what the number counts.
-pub const DIALS: [(&str, &str); 9] = [
-    ("max_steps", "completed steps"),
-    ("max_rounds", "decisions"),
-    ("token_budget", "tokens"),
-    ("max_runtime", "seconds at a step's end"),
-    ("timeout", "seconds at a decision"),
-    ("critic_below", "a critic's score"),
-    ("consecutive_errors", "failed steps in a row"),
-    ("stagnation", "steps without a change"),
-    ("loop_detection", "equal texts in a row"),
-];
+pub fn dials() -> impl Iterator<Item = (&'static str, &'static str)> {
+    RULES.iter().filter_map(|row| Some((row.name, row.scale.as_ref()?.counts)))
+}
 
 impl Dial {
     /// The rule called `name`; `critic` and `streak` matter to `critic_below` only.
@@ -59,80 +37,44 @@ impl Dial {
     /// # Errors
     /// No such rule has a number to vary, or the critic is missing.
     pub fn parse(name: &str, critic: &str, streak: &str) -> Result<Self, SpecError> {
-        Ok(match name {
-            "max_rounds" => Dial::MaxRounds,
-            "max_steps" => Dial::MaxSteps,
-            "timeout" => Dial::Timeout,
-            "max_runtime" => Dial::MaxRuntime,
-            "token_budget" => Dial::TokenBudget,
-            "consecutive_errors" => Dial::ConsecutiveErrors,
-            "loop_detection" => Dial::LoopDetection,
-            "stagnation" => Dial::Stagnation,
-            "critic_below" => {
-                if critic.is_empty() {
-                    return Err(SpecError::new("critic_below needs the name of a critic, as in critic=tests"));
-                }
-                let steps = match streak {
-                    "" => 1,
-                    text => text.parse().ok().filter(|steps| *steps > 0).ok_or_else(|| {
-                        SpecError::new(format!("streak counts scores in a row, as in streak=2, not {text:?}"))
-                    })?,
-                };
-                Dial::CriticBelow { critic: critic.to_owned(), steps }
-            }
-            _ => {
-                let names = DIALS.map(|(name, _)| name).join(", ");
-                return Err(SpecError::new(format!("no number of {name:?} can be varied; it can of {names}")));
-            }
-        })
+        let Some((row, scale)) = stop::row(name).and_then(|row| Some((row, row.scale.as_ref()?))) else {
+            let names: Vec<_> = dials().map(|(name, _)| name).collect();
+            let names = names.join(", ");
+            return Err(SpecError::new(format!("no number of {name:?} can be varied; it can of {names}")));
+        };
+        if !scale.per_critic {
+            return Ok(Self { row, scale, critic: Critic::default() });
+        }
+        if critic.is_empty() {
+            return Err(SpecError::new(format!("{name} needs the name of a critic, as in critic=tests")));
+        }
+        let steps = match streak {
+            "" => 1,
+            text => text.parse().ok().filter(|steps| *steps > 0).ok_or_else(|| {
+                SpecError::new(format!("streak counts scores in a row, as in streak=2, not {text:?}"))
+            })?,
+        };
+        Ok(Self { row, scale, critic: Critic { name: critic.to_owned(), steps } })
     }
 
     /// The rule's name.
     pub fn name(&self) -> &'static str {
-        match self {
-            Dial::MaxRounds => "max_rounds",
-            Dial::MaxSteps => "max_steps",
-            Dial::Timeout => "timeout",
-            Dial::MaxRuntime => "max_runtime",
-            Dial::TokenBudget => "token_budget",
-            Dial::ConsecutiveErrors => "consecutive_errors",
-            Dial::LoopDetection => "loop_detection",
-            Dial::Stagnation => "stagnation",
-            Dial::CriticBelow { .. } => "critic_below",
-        }
+        self.row.name
     }
 
-    /// The rule with `value` as its number.
+    /// The rule with `value` as its number; limits are checked when they are read.
     pub fn at(&self, value: f64) -> StopSpec {
-        // Saturates, and limits are checked to be whole and not negative when they are read.
-        let whole = value as u64;
-        match self {
-            Dial::MaxRounds => StopSpec::MaxRounds { rounds: whole },
-            Dial::MaxSteps => StopSpec::MaxSteps { steps: whole },
-            Dial::Timeout => StopSpec::Timeout { seconds: whole },
-            Dial::MaxRuntime => StopSpec::MaxRuntime { seconds: whole },
-            Dial::TokenBudget => StopSpec::TokenBudget { max_total: whole },
-            Dial::ConsecutiveErrors => StopSpec::ConsecutiveErrors { max: whole },
-            Dial::LoopDetection => StopSpec::LoopDetection { window: whole },
-            Dial::Stagnation => StopSpec::Stagnation { steps: whole },
-            Dial::CriticBelow { critic, steps } => {
-                StopSpec::CriticBelow { critic: critic.clone(), score: value, steps: *steps }
-            }
-        }
+        (self.scale.at)(value, &self.critic)
     }
 
     /// Whether a larger number stops more runs.
     pub fn stricter_upwards(&self) -> bool {
-        matches!(self, Dial::CriticBelow { .. })
+        self.scale.stricter_upwards
     }
 
-    /// The smallest number that does not switch the rule off; `None` for scores, which may be any number.
-    fn least(&self) -> Option<f64> {
-        match self {
-            Dial::CriticBelow { .. } => None,
-            Dial::LoopDetection => Some(2.0),
-            _ => Some(1.0),
-        }
+    /// Whether the numbers are whole ones.
+    fn is_whole(&self) -> bool {
+        self.scale.grain >= 1.0
     }
 
     /// Reads limits: numbers and ranges with commas between them, `1,2,5`, `1..40`, `1000..20000/20` (20 points).
@@ -168,64 +110,58 @@ impl Dial {
 
     fn number(&self, text: &str) -> Result<f64, SpecError> {
         let number = text.trim().parse().ok().filter(|number: &f64| number.is_finite());
-        let fits = |number: &f64| match self.least() {
-            None => true,
-            Some(least) => *number >= least && number.fract() == 0.0 && *number <= MAX_WHOLE,
+        let least = self.scale.least;
+        let fits = |number: &f64| {
+            let whole = !self.is_whole() || (number.fract() == 0.0 && *number <= MAX_WHOLE);
+            whole && least.is_none_or(|least| *number >= least)
         };
-        number.filter(fits).ok_or_else(|| match self.least() {
-            None => self.wrong(&format!("{text:?} is no score")),
-            Some(least) => self.wrong(&format!("{text:?} is no whole number from {least} on")),
+        number.filter(fits).ok_or_else(|| match (least, self.is_whole()) {
+            (None, _) => self.wrong(&format!("{text:?} is no score")),
+            (Some(least), true) => self.wrong(&format!("{text:?} is no whole number from {least} on")),
+            (Some(least), false) => self.wrong(&format!("{text:?} is no number from {least} on")),
         })
     }
 
     fn wrong(&self, what: &str) -> SpecError {
-        let right = match self {
-            Dial::CriticBelow { .. } => "0.1..0.9",
-            Dial::TokenBudget => "1000..20000/20",
-            _ => "2,5,10..40",
-        };
-        SpecError::new(format!("{} cannot be tried at these limits: {what}. Right ones: values={right}", self.name()))
+        let (name, right) = (self.name(), self.scale.example);
+        SpecError::new(format!("{name} cannot be tried at these limits: {what}. Right ones: values={right}"))
     }
 
     /// How many limits a range stands for that does not say: every whole number, every twentieth of a score.
     fn points_between(&self, from: f64, to: f64) -> usize {
-        let steps = if self.least().is_none() { (to - from) / 0.05 } else { to - from };
-        (steps.round() as usize).saturating_add(1).min(MAX_VALUES)
+        (((to - from) / self.scale.grain).round() as usize).saturating_add(1).min(MAX_VALUES)
     }
 
     /// `points` numbers from `from` to `to`, evenly.
     fn spread(&self, from: f64, to: f64, points: usize) -> impl Iterator<Item = f64> + use<> {
-        let whole = self.least().is_some();
+        let whole = self.is_whole();
         let last = points.saturating_sub(1).max(1) as f64;
         (0..points).map(move |point| {
             let value = from + (to - from) * point as f64 / last;
-            if whole { value.round() } else { hundredths(value) }
+            if whole { value.round() } else { without_noise(value) }
         })
     }
 
     /// Limits chosen from what the runs took; where they take little, from what such a rule usually counts.
     pub fn choose<'a>(&self, runs: impl Iterator<Item = &'a Summary>) -> Vec<f64> {
-        let took: Vec<f64> = match self {
-            Dial::MaxRounds | Dial::MaxSteps => runs.map(|run| run.steps_now as f64).collect(),
-            Dial::TokenBudget => runs.filter_map(|run| run.tokens).map(|tokens| tokens as f64).collect(),
-            Dial::Timeout | Dial::MaxRuntime => {
-                runs.filter_map(|run| run.duration_ms).map(|ms| (ms / 1000.0).ceil()).collect()
+        let took: Vec<f64> = match self.row.counts {
+            Counts::Steps => runs.map(|run| run.steps_now as f64).collect(),
+            Counts::Tokens => runs.filter_map(|run| run.tokens).map(|tokens| tokens as f64).collect(),
+            Counts::Time => runs.filter_map(|run| run.duration_ms).map(|ms| (ms / 1000.0).ceil()).collect(),
+            Counts::Cost | Counts::Other => {
+                let (from, to, points) = self.scale.usual;
+                return self.spread(from, to, points).collect();
             }
-            Dial::ConsecutiveErrors | Dial::Stagnation => return self.spread(1.0, 10.0, 10).collect(),
-            Dial::LoopDetection => return self.spread(2.0, 10.0, 9).collect(),
-            Dial::CriticBelow { .. } => return self.spread(0.05, 0.95, 19).collect(),
         };
         quantiles(took).unwrap_or_else(|| vec![1.0])
     }
 }
 
-/// The short form with the number left open: `max_steps`, `critic_below=tests::2`.
+/// The short form with the number left open: `max_steps`, `critic_below=tests:_:2`.
 impl fmt::Display for Dial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Dial::CriticBelow { critic, steps } => write!(f, "critic_below={critic}:_:{steps}"),
-            _ => f.write_str(self.name()),
-        }
+        f.write_str(self.name())?;
+        if self.scale.per_critic { write!(f, "={}:_:{}", self.critic.name, self.critic.steps) } else { Ok(()) }
     }
 }
 
@@ -260,7 +196,7 @@ fn two_digits(value: f64) -> f64 {
 }
 
 /// Without the noise of adding fractions.
-fn hundredths(value: f64) -> f64 {
+fn without_noise(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Answer, Dial, Told, anywhere, count};
+use super::{Answer, Dial, SweepResult, anywhere, count};
 use crate::analysis::whatif::Found;
 use crate::model::RunKey;
 
@@ -55,13 +55,13 @@ pub struct Effect {
     pub same: u64,
     /// Runs it does not stop.
     pub not_reached: u64,
-    /// Runs of which it cannot be told.
+    /// Runs of which it cannot be result.
     pub unknown: u64,
     /// The answers that would have been lost.
     pub lost: Lost,
     /// The answers that stay.
     pub kept: u64,
-    /// The answers of runs of which it cannot be told.
+    /// The answers of runs of which it cannot be result.
     pub unknown_answers: u64,
     /// Steps.
     pub steps: Sum,
@@ -80,7 +80,7 @@ pub struct Lost {
     pub named: BTreeMap<RunKey, Option<u64>>,
 }
 
-/// A sum over the runs that are known: of which the record says it in whole, and of which it can be told what the rule
+/// A sum over the runs that are known: of which the record says it in whole, and of which it can be result what the rule
 /// does. Of a varied rule the same runs at every limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum {
@@ -141,28 +141,28 @@ impl Effect {
         }
     }
 
-    fn add(&mut self, answer: &Answer, told: &Told) {
-        match told.found {
+    fn add(&mut self, answer: &Answer, result: &SweepResult) {
+        match result.found {
             Found::Earlier => self.cut += 1,
             Found::Same => self.same += 1,
             Found::NotReached => self.not_reached += 1,
             Found::Unknown => self.unknown += 1,
         }
-        if told.answer_lost {
+        if result.answer_lost {
             self.lost.count += 1;
-            self.lost.add(answer.key.clone(), told.step);
+            self.lost.add(answer.key.clone(), result.step);
         } else if answer.ended_well {
-            let answers = if told.found == Found::Unknown { &mut self.unknown_answers } else { &mut self.kept };
+            let answers = if result.found == Found::Unknown { &mut self.unknown_answers } else { &mut self.kept };
             *answers += 1;
         }
     }
 
-    fn add_sum(&mut self, measure: Measure, answer: &Answer, told: &Told, whole: u64, saved: u64) {
+    fn add_sum(&mut self, measure: Measure, answer: &Answer, result: &SweepResult, whole: u64, saved: u64) {
         self.sum_mut(measure).merge(&Sum {
             runs: 1,
             spenders: u64::from(whole > 0),
             answers: u64::from(answer.ended_well),
-            kept: u64::from(answer.ended_well && !told.answer_lost),
+            kept: u64::from(answer.ended_well && !result.answer_lost),
             spent: whole.saturating_sub(saved),
             saved,
         });
@@ -185,15 +185,15 @@ impl Effect {
     }
 }
 
-/// What a rule spares of a measure; `None` where that cannot be told.
-fn saved(told: &Told, measure: Measure) -> Option<u64> {
-    match told.found {
+/// What a rule spares of a measure; `None` where that cannot be result.
+fn saved(result: &SweepResult, measure: Measure) -> Option<u64> {
+    match result.found {
         Found::Unknown => None,
         Found::Same | Found::NotReached => Some(0),
         Found::Earlier => match measure {
-            Measure::Steps => told.saved.steps,
-            Measure::Tokens => told.saved.tokens,
-            Measure::Ms => told.saved.ms,
+            Measure::Steps => result.saved.steps,
+            Measure::Tokens => result.saved.tokens,
+            Measure::Ms => result.saved.ms,
         },
     }
 }
@@ -231,8 +231,8 @@ impl Sweep {
         self.going += u64::from(answer.going);
         self.estimated += u64::from(answer.estimated);
         self.inferred += u64::from(answer.inferred);
-        for (effect, told) in self.effects.iter_mut().zip(&answer.told) {
-            effect.add(answer, told);
+        for (effect, result) in self.effects.iter_mut().zip(&answer.results) {
+            effect.add(answer, result);
         }
         let whole = answer.whole;
         for (measure, whole) in
@@ -240,16 +240,17 @@ impl Sweep {
         {
             let Some(whole) = whole else { continue };
             // Limits are compared with each other, so a run counts at all of them or at none.
-            let of_limits = answer.told.get(..self.limits).unwrap_or_default();
-            let all_known = of_limits.iter().all(|told| saved(told, measure).is_some());
-            for (place, (effect, told)) in self.effects.iter_mut().zip(&answer.told).enumerate() {
-                let saved = saved(told, measure).filter(|_| place >= self.limits || all_known);
+            let of_limits = answer.results.get(..self.limits).unwrap_or_default();
+            let all_known = of_limits.iter().all(|result| saved(result, measure).is_some());
+            for (place, (effect, result)) in self.effects.iter_mut().zip(&answer.results).enumerate() {
+                let saved = saved(result, measure).filter(|_| place >= self.limits || all_known);
                 if let Some(saved) = saved {
-                    effect.add_sum(measure, answer, told, whole, saved);
+                    effect.add_sum(measure, answer, result, whole, saved);
                 }
             }
         }
-        let needs: BTreeSet<&str> = answer.told.iter().filter_map(|told| told.needs.as_deref()).map(anywhere).collect();
+        let needs: BTreeSet<&str> =
+            answer.results.iter().filter_map(|result| result.needs.as_deref()).map(anywhere).collect();
         needs.iter().for_each(|reason| count(&mut self.needs, reason, 1));
     }
 

@@ -48,6 +48,10 @@ fn sums(inquiry: &Inquiry, runs: &[(Summary, Record)]) -> Sweep {
     sweep
 }
 
+fn dial(name: &str) -> Dial {
+    Dial::parse(name, "", "").unwrap()
+}
+
 #[test]
 fn each_limit_says_what_it_cuts_loses_spends_and_saves() {
     let inquiry = inquiry("max_steps", "2..6", &[]);
@@ -67,7 +71,7 @@ fn each_limit_says_what_it_cuts_loses_spends_and_saves() {
     assert!(sweep.limits().iter().all(|effect| effect.tokens.recorded() == 140 && effect.ms.recorded() == 14_000));
     let lost: Vec<_> = sweep.limits()[1].lost.named.iter().map(|(key, step)| (key.as_str(), *step)).collect();
     assert_eq!(lost, [("late", Some(2))]);
-    let best = sweep.best(&Dial::MaxSteps).unwrap();
+    let best = sweep.best(&dial("max_steps")).unwrap();
     assert_eq!(inquiry.names().nth(best).unwrap(), "max_steps=5");
 }
 
@@ -126,28 +130,28 @@ fn rules_beside_the_varied_one_are_asked_each_and_together() {
 fn where_every_limit_loses_answers_the_mildest_is_known() {
     let inquiry = inquiry("max_steps", "1,2,3", &[]);
     let sweep = sums(&inquiry, &[run("a", 2, true, true), run("b", 4, true, true)]);
-    assert_eq!((sweep.best(&Dial::MaxSteps), sweep.mildest(&Dial::MaxSteps)), (None, Some(1)));
+    assert_eq!((sweep.best(&dial("max_steps")), sweep.mildest(&dial("max_steps"))), (None, Some(1)));
     // Of scores, a smaller limit is the looser one.
-    assert!(Dial::CriticBelow { critic: "tests".into(), steps: 1 }.stricter_upwards());
+    assert!(Dial::parse("critic_below", "tests", "1").unwrap().stricter_upwards());
 }
 
 #[test]
 fn limits_are_numbers_ranges_and_points() {
     let values = |dial: &Dial, text: &str| dial.values(text).map_err(|wrong| wrong.to_string());
-    let score = Dial::CriticBelow { critic: "tests".into(), steps: 1 };
-    assert_eq!(values(&Dial::MaxSteps, "5, 1..3,2").unwrap(), [1.0, 2.0, 3.0, 5.0]);
-    assert_eq!(values(&Dial::TokenBudget, "1000..20000/3").unwrap(), [1000.0, 10500.0, 20000.0]);
-    assert_eq!(values(&Dial::TokenBudget, "1000..20000").unwrap().len(), MAX_VALUES);
+    let score = Dial::parse("critic_below", "tests", "1").unwrap();
+    assert_eq!(values(&dial("max_steps"), "5, 1..3,2").unwrap(), [1.0, 2.0, 3.0, 5.0]);
+    assert_eq!(values(&dial("token_budget"), "1000..20000/3").unwrap(), [1000.0, 10500.0, 20000.0]);
+    assert_eq!(values(&dial("token_budget"), "1000..20000").unwrap().len(), MAX_VALUES);
     assert_eq!(values(&score, "0.1..0.3").unwrap(), [0.1, 0.15, 0.2, 0.25, 0.3]);
     for (dial, text, words) in [
-        (&Dial::MaxSteps, "0", "\"0\" is no whole number from 1 on"),
-        (&Dial::LoopDetection, "1", "\"1\" is no whole number from 2 on"),
-        (&Dial::MaxSteps, "-3", "\"-3\" is no whole number"),
-        (&Dial::MaxSteps, "2.5", "\"2.5\" is no whole number"),
-        (&Dial::MaxSteps, "9..3", "goes from its smaller to its larger end"),
-        (&Dial::MaxSteps, "1..9/0", "2 to 50 of them"),
-        (&Dial::MaxSteps, "1..40,100..140", "81 limits are too many"),
-        (&Dial::MaxSteps, ",", "there is no limit to try"),
+        (&dial("max_steps"), "0", "\"0\" is no whole number from 1 on"),
+        (&dial("loop_detection"), "1", "\"1\" is no whole number from 2 on"),
+        (&dial("max_steps"), "-3", "\"-3\" is no whole number"),
+        (&dial("max_steps"), "2.5", "\"2.5\" is no whole number"),
+        (&dial("max_steps"), "9..3", "goes from its smaller to its larger end"),
+        (&dial("max_steps"), "1..9/0", "2 to 50 of them"),
+        (&dial("max_steps"), "1..40,100..140", "81 limits are too many"),
+        (&dial("max_steps"), ",", "there is no limit to try"),
         (&score, "low", "\"low\" is no score"),
         (&score, "NaN", "\"NaN\" is no score"),
     ] {
@@ -165,20 +169,20 @@ fn limits_are_chosen_from_what_the_runs_took() {
             .collect();
         dial.choose(runs.iter())
     };
-    assert_eq!(took(Dial::MaxSteps, &[3, 5]), [1.0, 2.0, 3.0, 4.0, 5.0]);
-    let few = took(Dial::TokenBudget, &[12_483, 900]);
+    assert_eq!(took(dial("max_steps"), &[3, 5]), [1.0, 2.0, 3.0, 4.0, 5.0]);
+    let few = took(dial("token_budget"), &[12_483, 900]);
     assert!(few.contains(&13_000.0) && few.contains(&900.0) && few.len() > 5, "{few:?}");
     let many: Vec<u64> = (1..2000).map(|n| n * 37).collect();
-    let many = took(Dial::TokenBudget, &many);
+    let many = took(dial("token_budget"), &many);
     assert!((20..=MAX_VALUES).contains(&many.len()) && many.last() == Some(&74_000.0), "{many:?}");
     // Nothing recorded: one limit, of which nothing can be told.
-    assert_eq!(took(Dial::Timeout, &[4]), [1.0]);
+    assert_eq!(took(dial("timeout"), &[4]), [1.0]);
 }
 
 #[test]
 fn a_question_that_cannot_be_asked_says_what_a_right_one_is() {
     for (sweep, rules, words) in [
-        ("", vec!["max_step=3"], "no rule is called \"max_step\"; there are max_rounds"),
+        ("", vec!["max_step=3"], "no rule is called \"max_step\"; there are max_steps, max_rounds"),
         ("", vec!["max_steps=-3"], "A right one: max_steps=8"),
         ("", vec!["content_match=("], "A right one: content_match=(?i)done"),
         ("keyword", vec![], "no number of \"keyword\" can be varied; it can of max_steps"),
@@ -211,11 +215,11 @@ fn the_runs_in_this_repository_are_swept() {
     assert!(spent.is_sorted(), "and spends no less: {spent:?}");
 }
 
-fn any_told() -> impl Strategy<Value = Told> {
+fn any_told() -> impl Strategy<Value = SweepResult> {
     let found = prop_oneof![Just(Found::Earlier), Just(Found::Same), Just(Found::NotReached), Just(Found::Unknown)];
     let number = || proptest::option::of(0_u64..50);
     (found, number(), (number(), number(), number()), any::<bool>()).prop_map(
-        |(found, step, (steps, tokens, ms), lost)| Told {
+        |(found, step, (steps, tokens, ms), lost)| SweepResult {
             found,
             step,
             saved: Saved { steps, tokens, ms },
@@ -231,7 +235,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
         |(key, well, going, (ran, tokens, ms), told)| {
             let ended_well = well || told.iter().any(|told| told.answer_lost);
             let whole = Tally { ran, tokens, ms };
-            Answer { key: RunKey::new(&key), ended_well, going, whole, estimated: well, inferred: going, told }
+            Answer { key: RunKey::new(&key), ended_well, going, whole, estimated: well, inferred: going, results: told }
         },
     )
 }

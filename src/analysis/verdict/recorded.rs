@@ -3,6 +3,7 @@
 use super::{Facts, Mark, duration, steps};
 use crate::analysis::format::count;
 use crate::model::{Code, CriticAction, Origin, Outcome, Source, StopVerdict};
+use crate::stop;
 
 /// What was compared with what, and who set it: `10 steps >= 10, set by the task`. `None` without two numbers.
 pub fn reading(stop: &StopVerdict) -> Option<String> {
@@ -27,6 +28,7 @@ fn number(value: f64) -> String {
 pub fn amount(value: f64, unit: &str) -> String {
     match unit {
         "ms" => duration((value * 1e3) as i64),
+        "usd" => format!("${value}"),
         "" => number(value),
         // Units are recorded in the plural.
         _ if value == 1.0 => format!("1 {}", unit.strip_suffix('s').unwrap_or(unit)),
@@ -90,6 +92,9 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
     };
     let measured = stop.reading.measured();
     let many = |one: &str| measured.map_or_else(|| "too many".to_owned(), |measured| amount(measured, one));
+    if let Some(headline) = stop::row(stop.code.as_str()).and_then(|row| row.headline) {
+        return limit(headline, stop);
+    }
     match &stop.code {
         Code::Final => format!("Answered{}", at("at")),
         Code::Keyword | Code::FinalResult => format!("Answered{}{}", at("at"), why()),
@@ -99,11 +104,10 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         Code::BudgetSteps => limit("Step budget used up", stop),
         Code::BudgetTokens => limit("Token budget used up", stop),
         Code::BudgetTime => limit("Time budget used up", stop),
-        Code::MaxSteps => limit("Step limit reached", stop),
-        Code::MaxRounds => limit("Round limit reached", stop),
-        Code::TokenBudget => limit("Token limit passed", stop),
-        Code::MaxRuntime => limit("Time limit reached", stop),
-        Code::Timeout => limit("Timeout", stop),
+        // Each has a headline.
+        Code::MaxSteps | Code::MaxRounds | Code::TokenBudget | Code::MaxRuntime | Code::Timeout => {
+            limit("Limit reached", stop)
+        }
         Code::LoopDetection => format!("The model repeated itself: {} in a row", many("equal texts")),
         Code::Stagnation => match measured {
             Some(idle) => format!("State unchanged for {} in a row", steps(idle as usize)),
@@ -145,8 +149,8 @@ fn limit(what: &str, stop: &StopVerdict) -> String {
     let early = if stop.step.is_none() { ", before the first step" } else { "" };
     let reading = &stop.reading;
     let compared = match (reading.measured(), reading.limit()) {
-        (Some(measured), Some(limit)) if reading.unit == "ms" => {
-            format!(": {}, limit {}", amount(measured, "ms"), amount(limit, "ms"))
+        (Some(measured), Some(limit)) if matches!(&*reading.unit, "ms" | "usd") => {
+            format!(": {}, limit {}", amount(measured, &reading.unit), amount(limit, &reading.unit))
         }
         (Some(measured), Some(limit)) => format!(": {} of {}", number(measured), amount(limit, &reading.unit)),
         _ if reading.detail.is_empty() => String::new(),

@@ -4,11 +4,11 @@
 
 use std::fmt;
 
-use super::{Found, Question, RuleResult, headline, nothing, switched_off, told};
+use super::{Found, Question, RuleResult, headline, nothing, rule_result, switched_off};
 use crate::analysis::facts::{Depth, Record, record};
 use crate::analysis::summary::Summary;
 use crate::model::{Index, Lines, Outcome};
-use crate::stop::{EntryRule, StopRules, StopSet, StopSpec};
+use crate::stop::{BUDGETS, BudgetRow, EntryRule, StopRules, StopSet, StopSpec};
 
 /// What rules say about one run.
 #[derive(Debug, Clone)]
@@ -51,12 +51,8 @@ pub struct Answer {
 pub enum Rule {
     /// One that can be written down.
     Spec(StopSpec),
-    /// The budget of steps.
-    Steps(u64),
-    /// The budget of time; milliseconds.
-    TimeMs(u64),
-    /// The budget of tokens.
-    Tokens(u64),
+    /// A limit of the budget; of time in milliseconds.
+    Budget(&'static BudgetRow, u64),
     /// One in code, of which only the answers are recorded; by its id.
     InCode(String),
     /// What ended the run where no rule did, under its recorded name.
@@ -68,9 +64,7 @@ impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Rule::Spec(spec) => spec.fmt(f),
-            Rule::Steps(limit) => write!(f, "budget.steps={limit}"),
-            Rule::TimeMs(limit) => write!(f, "budget.time_ms={limit}"),
-            Rule::Tokens(limit) => write!(f, "budget.tokens={limit}"),
+            Rule::Budget(row, limit) => write!(f, "{}={limit}", row.written),
             Rule::InCode(name) | Rule::Ending(name) => f.write_str(name),
         }
     }
@@ -123,7 +117,7 @@ fn own(record: &Record, index: &Index, ended_well: bool) -> Vec<Answer> {
     let (off, rules) = (switched_off(&set), set.record());
     let by = index.stop().map(|stop| &*stop.criterion);
     let answer = |first: &crate::stop::FirstStop| {
-        let result = RuleResult { off: off(&first.id), ..told(None, first, &firsts, record, ended_well) };
+        let result = RuleResult { off: off(&first.id), ..rule_result(None, first, &firsts, record, ended_well) };
         let ended = by == Some(&*first.id);
         Some(Answer { rule: rule_of(&first.id, &rules)?, own: true, ended, result })
     };
@@ -131,12 +125,8 @@ fn own(record: &Record, index: &Index, ended_well: bool) -> Vec<Answer> {
 }
 
 fn rule_of(id: &str, rules: &StopRules) -> Option<Rule> {
-    let budget = &rules.budget;
-    match id {
-        "budget.steps" => return budget.steps.map(|limit| Rule::Steps(limit.limit)),
-        "budget.time" => return budget.time_ms.map(|limit| Rule::TimeMs(limit.limit)),
-        "budget.tokens" => return budget.tokens.map(|limit| Rule::Tokens(limit.limit)),
-        _ => {}
+    if let Some(row) = BUDGETS.iter().find(|row| row.id == id) {
+        return (row.limit)(&rules.budget).map(|limit| Rule::Budget(row, limit.limit));
     }
     let mut entries = rules.completion.iter().chain(&rules.policies);
     let entry = entries.find(|entry| entry.id.as_deref() == Some(id))?;

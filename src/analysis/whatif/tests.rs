@@ -112,7 +112,7 @@ fn a_rule_that_cannot_be_used_is_named_and_a_right_one_shown() {
         assert!(error.starts_with(words) && error.contains(". A right one: "), "{error}");
     }
     for (rule, words) in [
-        ("max_step=3", "no rule is called \"max_step\"; there are max_rounds, max_steps"),
+        ("max_step=3", "no rule is called \"max_step\"; there are max_steps, max_rounds"),
         ("max_steps=-3", "max_steps needs a whole number, as in max_steps=8, not \"max_steps=-3\""),
         ("critic_below=tests", "critic_below is written NAME:SCORE or NAME:SCORE:STEPS, not \"tests\""),
     ] {

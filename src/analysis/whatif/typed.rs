@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::{Question, fault};
-use crate::stop::{SpecError, StopSpec, example};
+use crate::stop::{self, RULES, SpecError, StopSpec};
 
 /// More rules than this are not asked at once.
 const MAX_RULES: usize = 64;
@@ -54,37 +54,19 @@ pub fn question(typed: &[Typed]) -> Result<Question, SpecError> {
 
 /// A right rule of the kind that was meant, as far as that can be told.
 fn right(text: &str) -> &'static str {
-    const SCHEMA: &str = r#"{"type":"structured_output","schema":{"type":"object"}}"#;
     let text = text.trim();
     let json = || serde_json::from_str::<Value>(text).ok()?.get("type")?.as_str().map(str::to_owned);
     let name = text.split_once('=').map_or(text, |(name, _)| name.trim());
     let name = if text.starts_with('{') { json().unwrap_or_default() } else { name.to_owned() };
-    match &*name {
-        "structured_output" => SCHEMA,
-        name => example(name).or_else(|| close_to(name)).unwrap_or("max_steps=8"),
-    }
+    let row = stop::row(&name).or_else(|| close_to(&name));
+    row.map_or("max_steps=8", |row| row.correction.unwrap_or(row.example))
 }
 
-/// The example of the rule whose name begins or ends as `name` does: `max_step`, `budget`.
-fn close_to(name: &str) -> Option<&'static str> {
-    const NAMES: [&str; 13] = [
-        "max_steps",
-        "max_rounds",
-        "timeout",
-        "max_runtime",
-        "token_budget",
-        "consecutive_errors",
-        "stop_on_tool",
-        "content_match",
-        "loop_detection",
-        "stagnation",
-        "critic_below",
-        "final_result",
-        "keyword",
-    ];
+/// The rule whose name begins or ends as `name` does: `max_step`, `budget`.
+fn close_to(name: &str) -> Option<&'static stop::Row> {
     let name = name.to_lowercase();
-    let alike = |known: &&&str| name.len() > 2 && (known.contains(&*name) || name.contains(**known));
-    NAMES.iter().find(alike).and_then(|known| example(known))
+    let alike = |row: &&&stop::Row| name.len() > 2 && (row.name.contains(&*name) || name.contains(row.name));
+    RULES.iter().find(alike).copied()
 }
 
 #[cfg(test)]

@@ -4,25 +4,7 @@ use super::rules::{Rule, Standing};
 use crate::analysis::format::{count, counted, percent};
 use crate::analysis::summary::Summary;
 use crate::model::Index;
-
-/// What counts up with every step towards a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meter {
-    Steps,
-    Tokens,
-    Time,
-}
-
-impl Meter {
-    fn of(rule: &Rule) -> Option<Self> {
-        match &*rule.kind {
-            "budget_steps" | "max_steps" | "max_rounds" => Some(Meter::Steps),
-            "budget_tokens" | "token_budget" => Some(Meter::Tokens),
-            "budget_time" | "timeout" | "max_runtime" => Some(Meter::Time),
-            _ => None,
-        }
-    }
-}
+use crate::stop::{Counts, counts};
 
 /// "9 of 14 steps, 61 % of the tokens; at this pace the token budget ends it in about 6 steps (estimate)".
 ///
@@ -35,17 +17,17 @@ pub(super) fn pace(summary: &Summary, index: &Index, rules: &[Rule]) -> Option<S
     }
     let mut parts = Vec::new();
     let mut first: Option<(f64, &Rule)> = None;
-    for wanted in [Meter::Steps, Meter::Tokens, Meter::Time] {
+    for wanted in [Counts::Steps, Counts::Tokens, Counts::Time] {
         let left = |rule: &Rule| Some(rule.reading.headroom()? / (rule.reading.measured()? / steps));
-        let held = rules.iter().filter(|rule| rule.result == Standing::Held && Meter::of(rule) == Some(wanted));
+        let held = rules.iter().filter(|rule| rule.result == Standing::Held && counts(&rule.kind) == wanted);
         let usable = held.filter_map(|rule| Some((left(rule).filter(|left| left.is_finite())?, rule)));
         let Some((left, rule)) = usable.min_by(|(a, _), (b, _)| a.total_cmp(b)) else { continue };
         let number = |number: Option<f64>| number.unwrap_or_default() as u64;
         let (measured, limit) = (number(rule.reading.measured()), number(rule.reading.limit()));
         parts.push(match wanted {
-            Meter::Steps => format!("{} of {}", count(measured), counted(limit as usize, "step")),
-            Meter::Tokens => format!("{} of the tokens", percent(measured, limit)),
-            Meter::Time => format!("{} of the time", percent(measured, limit)),
+            Counts::Steps => format!("{} of {}", count(measured), counted(limit as usize, "step")),
+            Counts::Tokens => format!("{} of the tokens", percent(measured, limit)),
+            _ => format!("{} of the time", percent(measured, limit)),
         });
         if first.is_none_or(|(least, _)| left < least) {
             first = Some((left, rule));
@@ -56,7 +38,7 @@ pub(super) fn pace(summary: &Summary, index: &Index, rules: &[Rule]) -> Option<S
     let ends = match left.ceil().max(0.0) as usize {
         0 => format!("the {name} is reached"),
         // Steps are counted, not estimated.
-        left if Meter::of(rule) == Some(Meter::Steps) => {
+        left if counts(&rule.kind) == Counts::Steps => {
             format!("the {name} ends it in {} at the latest", counted(left, "step"))
         }
         left => format!("at this pace the {name} ends it in about {} (estimate)", counted(left, "step")),

@@ -7,6 +7,7 @@ use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{self, LimitFrom};
 use crate::model::words::words;
 use crate::model::{Can, Index, Lines, Op, Reading, StopVerdict};
+use crate::stop;
 
 mod inferred;
 mod recorded;
@@ -62,34 +63,18 @@ impl Rule {
     /// What a person calls the rule.
     pub fn name(&self) -> String {
         let name = match &*self.kind {
-            "budget_steps" => "Step budget",
-            "budget_time" => "Time budget",
-            "budget_tokens" => "Token budget",
-            "max_steps" => "Steps",
-            "max_rounds" => "Rounds",
-            "timeout" => "Timeout",
-            "max_runtime" => "Run time",
-            "token_budget" => "Tokens",
-            "consecutive_errors" => "Failed steps in a row",
             "recovery_exhausted" => "Recovered errors",
-            "stop_on_tool" => "Forbidden tool",
-            "content_match" => "Forbidden text",
-            "loop_detection" => "Same text in a row",
-            "stagnation" => "Same state in a row",
             "final" => "Final answer",
-            "final_result" => "Final result",
-            "keyword" => "Keyword in the answer",
-            "structured_output" => "JSON answer",
             "critic_stop" => "Critic stop",
-            "critic_below" => "Low score",
             "agent_condition" => "Agent condition",
             "env_terminal" => "Environment",
             "context_overflow" => "Context window",
             "criteria" => "Stop criteria",
-            "any_of" => "Any of several",
-            "all_of" => "All of several",
             "opaque" => "Rule in code",
-            other => return verdict::capitalised(&other.replace('_', " ")),
+            other => match stop::label(other) {
+                Some(label) => label,
+                None => return verdict::capitalised(&other.replace('_', " ")),
+            },
         };
         name.to_owned()
     }
@@ -116,6 +101,7 @@ impl Rule {
         match &*self.reading.unit {
             "ms" => format::millis(value),
             "score" => format::score(value),
+            "usd" => format!("${value}"),
             _ if value < 0.0 || value.fract() != 0.0 => value.to_string(),
             _ => count(value as u64),
         }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::stop::{Outcome, StopSpec};
+use crate::stop::{MaxSteps, Outcome, Stagnation, StopSpec};
 
 /// Says what it is told to, in order, then goes on.
 struct Says {
@@ -45,7 +45,7 @@ async fn case_16_a_retry_on_a_final_answer_vetoes_it_and_limits_are_still_asked(
     assert_eq!(told(&result.verdict), ("final", "decision", Some(1)));
     assert_eq!(result.answer(), Some("42 [1]"));
 
-    let (result, _) = recorded(engine(answers()).critic(retry()).stop(StopSpec::MaxSteps { steps: 1 }), "?").await;
+    let (result, _) = recorded(engine(answers()).critic(retry()).stop(MaxSteps { steps: 1 }), "?").await;
     assert_eq!(told(&result.verdict), ("max_steps", "stop[0]", Some(0)));
     assert_eq!(result.answer(), None);
 }
@@ -67,7 +67,7 @@ async fn case_16_of_two_critics_the_first_that_objects_decides() {
 #[tokio::test]
 async fn case_17_a_critic_that_changes_the_state_is_no_stagnation() {
     let same = || std::iter::repeat_n(Decision::wait("thinking"), 6);
-    let rule = StopSpec::Stagnation { steps: 2 };
+    let rule = StopSpec::from(Stagnation { steps: 2 });
     let (result, _) = recorded(engine(same()).stop(rule.clone()), "?").await;
     assert_eq!(told(&result.verdict), ("stagnation", "stop[0]", Some(2)));
     let patch = |at: u32| Opinion::retry("look elsewhere").set("seen", json!([format!("hint {at}")]));

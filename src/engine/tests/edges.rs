@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::stop::{Outcome, StopSpec};
+use crate::stop::{Keyword, Outcome, StopSpec};
 
 #[tokio::test]
 async fn the_task_reaches_the_model_however_late_it_is_asked() {
@@ -178,7 +178,7 @@ impl Agent for Sets {
 
 #[tokio::test]
 async fn an_answer_that_was_refused_is_no_answer() {
-    let keyword = || StopSpec::Keyword { keyword: "DONE".into() };
+    let keyword = || StopSpec::from(Keyword { keyword: "DONE".into() });
     let refused = Sets { result: None, reason: None, stops: true, decision: Decision::final_answer("nearly") };
     let (result, disk) = recorded(Engine::builder(refused).stop(keyword()).process(None), "?").await;
     assert_eq!(told(&result.verdict), ("agent_condition", "agent", Some(0)));

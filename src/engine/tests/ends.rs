@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::stop::{Budget, Gate, Origin, Outcome, StopSpec};
+use crate::stop::{Budget, Gate, Keyword, MaxRounds, MaxSteps, Origin, Outcome, StopOnTool, StopSpec};
 
 #[tokio::test]
 async fn a_budget_of_nothing_runs_nothing() {
@@ -17,12 +17,12 @@ async fn a_budget_of_nothing_runs_nothing() {
 
 #[tokio::test]
 async fn case_4_max_steps_runs_n_steps_and_max_rounds_does_not_run_the_last_tools() {
-    let steps = StopSpec::MaxSteps { steps: 2 };
+    let steps = StopSpec::from(MaxSteps { steps: 2 });
     let (result, _) = recorded(engine([echo("1"), echo("2"), echo("3")]).stop(steps), "Say it.").await;
     assert_eq!(told(&result.verdict), ("max_steps", "stop[0]", Some(1)));
     assert_eq!(result.state.unwrap().data.seen, ["1", "2"]);
 
-    let rounds = StopSpec::MaxRounds { rounds: 2 };
+    let rounds = StopSpec::from(MaxRounds { rounds: 2 });
     let (result, disk) = recorded(engine([echo("1"), echo("2"), echo("3")]).stop(rounds), "Say it.").await;
     assert_eq!(told(&result.verdict), ("max_rounds", "stop[0]", Some(1)));
     assert_eq!(result.verdict.gate, Some(Gate::AfterDecide));
@@ -38,7 +38,7 @@ async fn case_7_and_8_an_answer_on_the_last_step_is_kept_and_a_text_is_not_one()
     assert_eq!(result.verdict.also, ["budget.steps"]);
     assert_eq!(result.require_answer(), Ok("42"));
 
-    let keyword = StopSpec::Keyword { keyword: "DONE".into() };
+    let keyword = StopSpec::from(Keyword { keyword: "DONE".into() });
     let play = engine([Decision::final_answer("nearly"), echo("1")]).stop(keyword).max_steps(2);
     let (result, disk) = recorded(play, "?").await;
     assert_eq!(result.verdict.outcome, Outcome::Truncated);
@@ -68,7 +68,7 @@ async fn case_9_a_refused_answer_comes_back_as_feedback() {
             false
         }
     }
-    let keyword = StopSpec::Keyword { keyword: "DONE".into() };
+    let keyword = StopSpec::from(Keyword { keyword: "DONE".into() });
     let result = Engine::builder(Learns(Vec::new())).stop(keyword).build().unwrap().run("?").await;
     assert_eq!(told(&result.verdict), ("keyword", "accept[0]", Some(1)));
     assert_eq!(result.verdict.stop_reason, "success");
@@ -78,7 +78,7 @@ async fn case_9_a_refused_answer_comes_back_as_feedback() {
 #[tokio::test]
 async fn case_14_a_forbidden_tool_does_not_run_and_its_step_is_told() {
     let two = Decision::act([Action::new("echo").arg("text", "a"), Action::new("Echo")]);
-    let rule = StopSpec::StopOnTool { tool_name: "Echo".into() };
+    let rule = StopSpec::from(StopOnTool { tool_name: "Echo".into() });
     let (result, disk) = recorded(engine([echo("0"), two]).stop(rule), "?").await;
     assert_eq!(told(&result.verdict), ("stop_on_tool", "stop[0]", Some(1)));
     assert_eq!(result.state.unwrap().data.seen, ["0"]);

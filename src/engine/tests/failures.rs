@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::stop::StopSpec;
+use crate::stop::{ConsecutiveErrors, StopSpec, StructuredOutput};
 
 /// Fails or panics in the part it is named after.
 struct Breaks {
@@ -208,7 +208,7 @@ async fn case_15_failed_steps_in_a_row_and_in_all() {
     assert_eq!(disk.manifest["summary"]["failure_report"]["failure_count"], 7);
     assert_eq!(disk.phases(0), ["INIT", "DECIDE/start", "DECIDE_ERROR", "RECOVER", "CHECK_STOP/continue"]);
 
-    let rule = StopSpec::ConsecutiveErrors { max: 2 };
+    let rule = StopSpec::from(ConsecutiveErrors { max: 2 });
     let (result, _) = recorded(fails(9).stop(rule), "?").await;
     assert_eq!(told(&result.verdict), ("consecutive_errors", "stop[0]", Some(1)));
 
@@ -220,7 +220,7 @@ async fn case_15_failed_steps_in_a_row_and_in_all() {
 async fn a_step_all_of_whose_calls_failed_counts_as_failed() {
     let wrong = Decision::act([Action::new("echo").arg("txt", "a")]);
     let unknown = Decision::act([Action::new("ecko").arg("text", "a")]);
-    let play = engine([wrong, unknown, echo("never")]).stop(StopSpec::ConsecutiveErrors { max: 2 });
+    let play = engine([wrong, unknown, echo("never")]).stop(ConsecutiveErrors { max: 2 });
     let (result, disk) = recorded(play, "?").await;
     assert_eq!(told(&result.verdict), ("consecutive_errors", "stop[0]", Some(1)));
     let message = |step: usize| disk.steps[step]["action_results"][0]["error"].clone();
@@ -231,7 +231,7 @@ async fn a_step_all_of_whose_calls_failed_counts_as_failed() {
 #[cfg(feature = "schema")]
 #[tokio::test]
 async fn case_10_a_schema_asks_for_another_answer_and_a_bad_one_is_a_build_error() {
-    let wants = |schema: Value| StopSpec::StructuredOutput { schema: Some(schema), fenced: false };
+    let wants = |schema: Value| StopSpec::from(StructuredOutput { schema: Some(schema), fenced: false });
     let answers = || ["42", "{\"a\": 1}"].map(Decision::final_answer);
     let schema = json!({"type": "object", "required": ["a"]});
     let (result, disk) = recorded(engine(answers()).stop(wants(schema.clone())), "?").await;

@@ -5,6 +5,7 @@ mod edges;
 mod ends;
 mod failures;
 mod models;
+#[cfg(feature = "analysis")]
 mod replay;
 
 use std::collections::VecDeque;
@@ -125,6 +126,7 @@ impl Tool for Waits {
 }
 
 /// The three files of a run, read back.
+#[cfg_attr(not(feature = "analysis"), expect(dead_code, reason = "the replays read it"))]
 pub(super) struct Disk {
     pub(super) manifest: Value,
     pub(super) steps: Vec<Value>,

@@ -10,7 +10,9 @@ use crate::analysis::whatif::{Found, Question};
 use crate::analysis::why::{Standing, why};
 use crate::model::RunKey;
 use crate::stop::{
-    Budget, Code, EntryRule, Origin, Source, Stats, StepFacts, StopRules, StopSet, StopSpec, StopVerdict,
+    Budget, Code, ConsecutiveErrors, CriticBelow, EntryRule, FinalResult, Keyword, MaxRounds, MaxRuntime, MaxSteps,
+    Origin, Source, Stagnation, Stats, StepFacts, StopOnTool, StopRules, StopSet, StopSpec, StopVerdict,
+    StructuredOutput,
 };
 
 /// One step of a random play.
@@ -93,20 +95,20 @@ impl Critic<Notes> for Temper {
 
 fn spec() -> impl Strategy<Value = StopSpec> {
     prop_oneof![
-        (0..6_u64).prop_map(|rounds| StopSpec::MaxRounds { rounds }),
-        (0..6_u64).prop_map(|steps| StopSpec::MaxSteps { steps }),
-        (0..2_u64).prop_map(|seconds| StopSpec::MaxRuntime { seconds }),
-        (0..4_u64).prop_map(|max| StopSpec::ConsecutiveErrors { max }),
-        (0..4_u64).prop_map(|steps| StopSpec::Stagnation { steps }),
-        Just(StopSpec::StopOnTool { tool_name: "missing".to_owned() }),
-        (0..3_u64, 0.0..1.0).prop_map(|(steps, score)| StopSpec::CriticBelow {
+        (0..6_u64).prop_map(|rounds| StopSpec::from(MaxRounds { rounds })),
+        (0..6_u64).prop_map(|steps| StopSpec::from(MaxSteps { steps })),
+        (0..2_u64).prop_map(|seconds| StopSpec::from(MaxRuntime { seconds })),
+        (0..4_u64).prop_map(|max| StopSpec::from(ConsecutiveErrors { max })),
+        (0..4_u64).prop_map(|steps| StopSpec::from(Stagnation { steps })),
+        Just(StopSpec::from(StopOnTool { tool_name: "missing".to_owned() })),
+        (0..3_u64, 0.0..1.0).prop_map(|(steps, score)| StopSpec::from(CriticBelow {
             critic: "temper".to_owned(),
             score,
             steps
-        }),
-        (0..4_u8).prop_map(|n| StopSpec::Keyword { keyword: n.to_string() }),
-        Just(StopSpec::FinalResult {}),
-        Just(StopSpec::StructuredOutput { schema: None, fenced: false }),
+        })),
+        (0..4_u8).prop_map(|n| StopSpec::from(Keyword { keyword: n.to_string() })),
+        Just(StopSpec::from(FinalResult {})),
+        Just(StopSpec::from(StructuredOutput { schema: None, fenced: false })),
     ]
 }
 

@@ -118,7 +118,7 @@ impl<'a> Line<'a> {
         let invocations = Pointer::new("/tool_invocations");
         step.invocations = list(self.tool_invocations, invocations, invocation);
         step.critics = list(self.critic_outputs, Pointer::new("/critic_outputs"), critic);
-        step.changes = some(self.state_diff, Pointer::new("/state_diff")).map(Changes);
+        step.changes = self.state_diff.map(|text| Changes(Value { text, at: Pointer::new("/state_diff") }));
         step.observation = some(self.observation, Pointer::new("/observation"));
         let state = step.observation.and_then(|seen| seen.get("state"));
         step.state = some(state, Pointer::new("/observation").member("/state")).filter(|state| state.is_object());

@@ -10,6 +10,7 @@ use crate::analysis::format;
 use crate::live::Run;
 use crate::page::api::json;
 use crate::page::app::AppState;
+use crate::page::blocking::blocking;
 use crate::page::compare::json::Side;
 use crate::page::compare::{Choice, CompareBody, ComparePage, ComparePulse, LockstepPage, Walked};
 use crate::page::error::WebError;
@@ -59,7 +60,7 @@ async fn with_lenses<T: Send + 'static>(
     show: impl FnOnce(&[Lens<'_>]) -> T + Send + 'static,
 ) -> Result<T, WebError> {
     let zone = state.zone.clone();
-    let shown = tokio::task::spawn_blocking(move || {
+    let shown = blocking(move || {
         let read: Vec<_> = runs.iter().map(|run| (run.summary(), run.index(), run)).collect();
         let lenses: Vec<Lens<'_>> = read
             .iter()
@@ -67,7 +68,7 @@ async fn with_lenses<T: Send + 'static>(
             .collect();
         show(&lenses)
     });
-    shown.await.map_err(|error| WebError::fault(&error))
+    shown.await
 }
 
 fn body(lenses: &[Lens<'_>], from: Option<usize>) -> CompareBody {

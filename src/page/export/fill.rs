@@ -17,7 +17,7 @@ use crate::page::run::head::head;
 use crate::page::scores::Query;
 use crate::page::scores::fill::scores_body;
 use crate::page::step::StepView;
-use crate::page::step::fill::{StepPlace, readable, step_view};
+use crate::page::step::fill::{StepPlace, step_view};
 
 /// Pictures are put into the file up to this many bytes in all.
 const MAX_PICTURES: usize = 8_000_000;
@@ -118,15 +118,14 @@ fn put_pictures_in(lens: &Lens<'_>, view: &mut StepView, export: &Export<'_>, sp
         return;
     }
     let span = lens.index.steps().get(view.n).map(|step| step.span).unwrap_or_default();
-    let text = lens.lines.short_line(TraceFile::Steps, span).map(|bytes| readable(&bytes).0).unwrap_or_default();
-    let line = Json::parse(&text);
-    let recorded = line.as_ref().and_then(|line| line.get("visual_assets")?.as_array()).unwrap_or_default();
+    let record = lens.lines.record(TraceFile::Steps, span).ok();
+    let step = record.as_ref().and_then(crate::format::step).unwrap_or_default();
     for asset in &mut view.assets {
         // The address on the board ends in the place of the picture in its list.
         let Some(place) = asset.href.take().and_then(|href| href.rsplit_once('/')?.1.parse::<usize>().ok()) else {
             continue;
         };
-        let path = recorded.get(place).and_then(|asset| asset.get("path")?.as_str());
+        let path = step.pictures.get(place).and_then(|picture| picture.path.as_deref());
         let read = path.and_then(|path| Some((picture_type(path)?, (export.picture)(path)?)));
         match read {
             Some((_, bytes)) if bytes.len() > MAX_PICTURES => {

@@ -1,6 +1,6 @@
 //! What did the step do, and what came back? Joins the calls of a decision with their invocations and results.
 //!
-//! The three lists of a step line carry no ids that join them: order does, and the tool's name where it is written.
+//! The three lists carry no ids that join them: order does, and the tool's name where it is written.
 //! What finds no partner is shown alone and says so.
 
 use std::collections::VecDeque;
@@ -10,6 +10,7 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
 use crate::model::json::Json;
+use crate::model::step::{Call as Asked, Effort, Invocation, Outcome, Step, Value};
 use crate::page::part::fold::{Fold, Folded};
 use crate::page::part::json_tree::{JsonView, token};
 use crate::page::part::sign::Sign;
@@ -99,39 +100,37 @@ pub(crate) struct Env {
     pub view: JsonView,
 }
 
-/// A value and its index in its list.
-type Item<'v, 'a> = (usize, &'v Json<'a>);
-
 impl Actions {
-    /// Joins `actions`, `tool_invocations` and `action_results` of a step line.
-    pub(crate) fn new(step: &Json<'_>, fold: &mut Fold) -> Self {
-        let items = |key: &str| step.get(key).and_then(Json::as_array).unwrap_or_default().iter().enumerate();
-        let mut invocations: VecDeque<Item<'_, '_>> = items("tool_invocations").collect();
-        let (env, results): (Vec<_>, Vec<_>) =
-            items("action_results").partition(|(_, result)| environment(result).is_some());
-        let mut results: VecDeque<Item<'_, '_>> = results.into();
-        let asked = items("actions").len();
+    /// Joins the calls of a step with their invocations and results.
+    pub(crate) fn new(step: &Step<'_>, fold: &mut Fold) -> Self {
+        let mut invocations: VecDeque<&Invocation<'_>> = step.invocations.iter().collect();
+        let (env, results): (Vec<_>, Vec<_>) = step.results.iter().partition(|result| result.env.is_some());
+        let mut results: VecDeque<&Outcome<'_>> = results.into();
+        let asked = step.calls.total();
         let mut out = Self::default();
         let mut left = asked;
-        for (index, action) in items("actions") {
+        for (index, call) in step.calls.iter().enumerate() {
             if !fold.takes(out.pairs.len()) {
                 break;
             }
             left -= 1;
-            let name = action.get("name").and_then(Json::as_str);
+            let name = call.name.as_deref();
             // With as many of each, order alone is right even where names differ.
-            let invocation = take(&mut invocations, name, asked - index, |item| item.get("tool_name"));
-            let result = take(&mut results, name, asked - index, |item| item.get("metadata")?.get("tool_name"));
-            out.pairs.push(pair(Some((index, action)), invocation, result, fold));
+            let invocation = take(&mut invocations, name, asked - index, |item| item.tool.as_deref());
+            let result = take(&mut results, name, asked - index, |item| item.tool.as_deref());
+            out.pairs.push(pair(Some(call), invocation, result, fold));
         }
         while left == 0 && (!invocations.is_empty() || !results.is_empty()) && fold.takes(out.pairs.len()) {
             out.pairs.push(pair(None, invocations.pop_front(), results.pop_front(), fold));
         }
         out.tell_apart();
-        let mut left = left.max(invocations.len()).max(results.len());
-        for (index, result) in env {
+        let more = |total: usize, read: usize| total - read;
+        let mut left = left
+            .max(invocations.len() + more(step.invocations.total(), step.invocations.len()))
+            .max(results.len() + more(step.results.total(), step.results.len()));
+        for result in env {
             if fold.takes(out.env.len()) {
-                out.env.extend(env_entry(index, result, fold));
+                out.env.extend(result.env.map(|env| env_entry(env, fold)));
             } else {
                 left += 1;
             }
@@ -170,16 +169,13 @@ pub(crate) fn not_shown(left: usize, one: &str, many: &str) -> Line {
 
 /// Takes the item that belongs to the call of `name`: the next one where as many are left as calls are, or where the
 /// names agree or are not written; else the first of that name.
-fn take<'v, 'a>(
-    items: &mut VecDeque<Item<'v, 'a>>,
+fn take<'v, T>(
+    items: &mut VecDeque<&'v T>,
     name: Option<&str>,
     calls_left: usize,
-    name_of: impl Fn(&'v Json<'a>) -> Option<&'v Json<'a>>,
-) -> Option<Item<'v, 'a>> {
-    let agrees = |item: &Item<'v, 'a>| match name_of(item.1).and_then(Json::as_str) {
-        Some(other) => name.is_none_or(|name| name == other),
-        None => true,
-    };
+    name_of: impl Fn(&T) -> Option<&str>,
+) -> Option<&'v T> {
+    let agrees = |item: &&T| name_of(item).is_none_or(|other| name.is_none_or(|name| name == other));
     if items.len() == calls_left {
         return items.pop_front();
     }
@@ -187,18 +183,8 @@ fn take<'v, 'a>(
     items.remove(at)
 }
 
-/// The environment's answer in a result, with the pointer to it inside the result.
-fn environment<'v, 'a>(result: &'v Json<'a>) -> Option<(&'v Json<'a>, &'static str)> {
-    if let Some(env) = result.get("env").filter(|_| result.as_object().is_some_and(|members| members.len() == 1)) {
-        return Some((env, "/env"));
-    }
-    let from_env = result.get("metadata").and_then(|meta| meta.get("source")).and_then(Json::as_str) == Some("env");
-    let output = result.get("output").filter(|_| from_env)?;
-    Some(output.get("env").map_or((output, "/output"), |env| (env, "/output/env")))
-}
-
-fn env_entry(index: usize, result: &Json<'_>, fold: &mut Fold) -> Option<Env> {
-    let (env, inner) = environment(result)?;
+fn env_entry(answer: Value<'_>, fold: &mut Fold) -> Env {
+    let env = answer.json();
     let mut marks = Vec::new();
     if env.get("done") == Some(&Json::Bool(true)) {
         marks.push(Sign::word("mk", "rule", "done"));
@@ -209,25 +195,21 @@ fn env_entry(index: usize, result: &Json<'_>, fold: &mut Fold) -> Option<Env> {
     if let Some(error) = env.get("error").and_then(Json::as_str) {
         marks.push(Sign::word("mk err", "error", text::one_line(error, 200).0));
     }
-    Some(Env { marks, view: fold.json(env, &format!("/action_results/{index}{inner}")) })
+    Env { marks, view: fold.json(&env, &answer.at.to_string()) }
 }
 
 fn pair(
-    action: Option<Item<'_, '_>>,
-    invocation: Option<Item<'_, '_>>,
-    result: Option<Item<'_, '_>>,
+    call: Option<&Asked<'_>>,
+    invocation: Option<&Invocation<'_>>,
+    result: Option<&Outcome<'_>>,
     fold: &mut Fold,
 ) -> Pair {
-    let mut out = Pair {
-        call: action.map(|(index, action)| call(action, &format!("/actions/{index}"), fold)),
-        ..Pair::default()
-    };
-    let invoked = invocation.map(|(_, invocation)| invocation);
+    let mut out = Pair { call: call.map(|call| Call::new(call, fold)), ..Pair::default() };
     if out.call.is_none() {
-        let name = invoked.and_then(|item| item.get("tool_name")).and_then(Json::as_str);
+        let name = invocation.and_then(|invocation| invocation.tool.as_deref());
         out.call = name.map(|name| Call { name: name.into(), ..Call::default() });
     }
-    out.note = match (action.is_some(), invocation.is_some(), result.is_some()) {
+    out.note = match (call.is_some(), invocation.is_some(), result.is_some()) {
         (true, true, true) => Line::default(),
         (_, true, false) => "no result recorded".into(),
         (true, false, true) => "result without an invocation: no tool ran".into(),
@@ -235,44 +217,36 @@ fn pair(
         (false, true, true) => "invocation and result without a call in the decision".into(),
         (false, false, _) => "result without a call".into(),
     };
-    let value = result.map(|(_, result)| result);
-    out.marks = marks(invoked, value);
-    out.facts = facts(action.map(|(_, action)| action), invoked, value).into();
-    let error = invoked.and_then(|item| item.get("error")).and_then(Json::as_str);
-    let told = value.and_then(|item| item.get("error")).and_then(Json::as_str);
-    if let (Some(error), Some((index, _))) = (error.filter(|error| told != Some(*error)), invocation) {
-        out.block("error", error, &format!("/tool_invocations/{index}/error"), true, fold);
+    out.marks = marks(invocation, result);
+    out.facts = facts(call, invocation, result).into();
+    let error = invocation.and_then(|invocation| invocation.error);
+    let told = result.and_then(|result| result.error).and_then(Value::string);
+    if let Some((error, text)) =
+        error.and_then(|error| Some((error, error.string()?))).filter(|(_, text)| told.as_ref() != Some(text))
+    {
+        out.block("error", &text, &error.at.to_string(), true, fold);
     }
-    if let Some((index, result)) = result {
-        out.result(result, &format!("/action_results/{index}"), fold);
+    if let Some(result) = result {
+        out.result(result, fold);
     }
     out
 }
 
-/// Whether a result is wrapped as QitOS 0.6 writes it, or as our own engine does, which leaves out what is not there.
-fn is_wrapped(result: &Json<'_>) -> bool {
-    let ours = |key: &str| matches!(key, "status" | "output" | "error" | "cut_from_bytes");
-    let all = ["status", "output", "error", "metadata"].iter().all(|key| result.get(key).is_some());
-    all || ["status", "output"].iter().all(|key| result.get(key).is_some())
-        && result.as_object().is_some_and(|members| members.iter().all(|(key, _)| ours(key)))
-}
-
-fn marks(invocation: Option<&Json<'_>>, result: Option<&Json<'_>>) -> Vec<Sign> {
-    let word = |value: Option<&Json<'_>>, key: &str| Some(value?.get(key)?.as_str()?.to_owned());
-    let ran = word(invocation, "status");
-    let came = word(result.filter(|result| is_wrapped(result)), "status");
+fn marks(invocation: Option<&Invocation<'_>>, result: Option<&Outcome<'_>>) -> Vec<Sign> {
+    let ran = invocation.and_then(|invocation| invocation.status.as_deref());
+    let came = result.filter(|result| result.is_wrapped).and_then(|result| result.status.as_deref());
     let mut marks = Vec::new();
-    match (&ran, &came) {
+    match (ran, came) {
         (Some(ran), Some(came)) if ran != came => {
             marks.push(status(&format!("call {ran}"), ran));
             marks.push(status(&format!("result {came}"), came));
         }
-        _ => marks.extend(ran.or(came).map(|word| status(&word, &word))),
+        _ => marks.extend(ran.or(came).map(|word| status(word, word))),
     }
-    marks.extend(word(invocation, "error_category").map(|category| Sign::plain("mk err", category)));
-    if let Some(code) = result.and_then(return_code) {
-        marks.push(Sign::plain("mk err", format!("returncode {code}")));
-    }
+    let category = invocation.and_then(|invocation| invocation.category.as_deref());
+    marks.extend(category.map(|category| Sign::plain("mk err", category)));
+    let code = result.and_then(|result| result.exit);
+    marks.extend(code.map(|code| Sign::plain("mk err", format!("returncode {code}"))));
     marks
 }
 
@@ -285,76 +259,67 @@ fn status(text: &str, word: &str) -> Sign {
     }
 }
 
-/// A return code that is not 0, as written.
-pub(crate) fn return_code<'v>(result: &'v Json<'_>) -> Option<&'v str> {
-    let output = if is_wrapped(result) { result.get("output")? } else { result };
-    ["returncode", "return_code", "exit_code", "exitcode"].iter().find_map(|key| match output.get(key) {
-        Some(Json::Number(code)) if *code != "0" => Some(*code),
-        _ => None,
-    })
-}
-
-fn facts(action: Option<&Json<'_>>, invocation: Option<&Json<'_>>, result: Option<&Json<'_>>) -> String {
-    let metadata = result.filter(|result| is_wrapped(result)).and_then(|result| result.get("metadata"));
-    let number =
-        |key: &str| invocation.and_then(|item| item.get(key)).or_else(|| metadata?.get(key)).and_then(Json::as_f64);
+fn facts(call: Option<&Asked<'_>>, invocation: Option<&Invocation<'_>>, result: Option<&Outcome<'_>>) -> String {
+    let result = result.filter(|result| result.is_wrapped);
+    let efforts = [invocation.map(|invocation| &invocation.effort), result.map(|result| &result.effort)];
+    let number = |of: fn(&Effort<'_>) -> Option<f64>| efforts.into_iter().flatten().find_map(of);
     let word =
-        |key: &str| invocation.and_then(|item| item.get(key)).and_then(Json::as_str).filter(|word| !word.is_empty());
+        |of: for<'v> fn(&'v Effort<'_>) -> Option<&'v str>| invocation.and_then(|invocation| of(&invocation.effort));
     let mut facts = Vec::new();
-    facts.extend(number("latency_ms").map(format::millis));
-    let most = action.and_then(|action| action.get("max_retries")).and_then(Json::as_f64);
-    facts.extend(number("attempts").map(|attempts| match most {
+    facts.extend(number(|effort| effort.latency_ms).map(format::millis));
+    let most = call.and_then(|call| call.max_retries);
+    facts.extend(number(|effort| effort.attempts).map(|attempts| match most {
         Some(most) => format!("attempt {attempts} of {}", most + 1.0),
         None => format!("{attempts} attempt{}", if attempts == 1.0 { "" } else { "s" }),
     }));
-    match (word("toolset_name"), word("toolset_version")) {
+    match (word(|effort| effort.toolset.as_deref()), word(|effort| effort.toolset_version.as_deref())) {
         (Some(name), Some(version)) => facts.push(format!("toolset {name} {version}")),
         (Some(name), None) => facts.push(format!("toolset {name}")),
         _ => {
-            facts.extend(word("source").filter(|source| *source != "toolset").map(|source| format!("source {source}")))
+            let source = word(|effort| effort.source.as_deref()).filter(|source| *source != "toolset");
+            facts.extend(source.map(|source| format!("source {source}")));
         }
     }
-    let cut = result.filter(|result| is_wrapped(result)).and_then(|result| result.get("cut_from_bytes")?.as_f64());
+    let cut = result.and_then(|result| result.cut_from_bytes);
     facts.extend(cut.map(|whole| format!("cut from {}", format::bytes(whole as u64))));
-    let timeout = number("timeout_s").or_else(|| action?.get("timeout_s")?.as_f64());
+    let timeout = number(|effort| effort.timeout_s).or_else(|| call?.timeout_s);
     facts.extend(timeout.map(|seconds| format!("timeout {}", format::millis(seconds * 1000.0))));
-    facts.extend(word("cancel_source").map(|source| format!("cancelled by {source}")));
+    facts.extend(word(|effort| effort.cancelled_by.as_deref()).map(|source| format!("cancelled by {source}")));
     facts.join(" · ")
 }
 
-/// Reads one action of a decision.
-pub(crate) fn call(action: &Json<'_>, pointer: &str, fold: &mut Fold) -> Call {
-    let Some(name) = action.get("name").and_then(Json::as_str) else {
-        let value = text::one_line(&action.to_string(), ARGUMENT).0.into();
-        return Call {
-            name: "no name".into(),
-            args: vec![Arg { name: Line::default(), value, comma: "" }],
-            long: Vec::new(),
-        };
-    };
-    let mut out = Call { name: name.into(), ..Call::default() };
-    match action.get("args") {
-        Some(Json::Object(args)) => {
-            for (shown, (key, value)) in args.iter().enumerate() {
-                if !fold.takes(shown) {
-                    let value = not_shown(args.len() - shown, "more argument", "more arguments");
-                    out.args.push(Arg { name: Line::default(), value, comma: "" });
-                    break;
-                }
-                fold.spend(key);
-                let at = format!("{pointer}/args/{}", token(key));
-                out.argument(key, value, &at, fold);
-            }
-        }
-        Some(args) if !args.is_empty() => out.argument("", args, &format!("{pointer}/args"), fold),
-        _ => {}
-    }
-    let last = out.args.len().saturating_sub(1);
-    out.args.iter_mut().take(last).for_each(|arg| arg.comma = ", ");
-    out
-}
-
 impl Call {
+    fn new(call: &Asked<'_>, fold: &mut Fold) -> Self {
+        let Some(name) = call.name.as_deref() else {
+            let value = text::one_line(&call.value.json().to_string(), ARGUMENT).0.into();
+            return Self {
+                name: "no name".into(),
+                args: vec![Arg { name: Line::default(), value, comma: "" }],
+                long: Vec::new(),
+            };
+        };
+        let mut out = Self { name: name.into(), ..Self::default() };
+        let at = call.args.map(|args| args.at.to_string()).unwrap_or_default();
+        match call.args.map(Value::json) {
+            Some(Json::Object(args)) => {
+                for (shown, (key, value)) in args.iter().enumerate() {
+                    if !fold.takes(shown) {
+                        let value = not_shown(args.len() - shown, "more argument", "more arguments");
+                        out.args.push(Arg { name: Line::default(), value, comma: "" });
+                        break;
+                    }
+                    fold.spend(key);
+                    out.argument(key, value, &format!("{at}/{}", token(key)), fold);
+                }
+            }
+            Some(args) if !args.is_empty() => out.argument("", &args, &at, fold),
+            _ => {}
+        }
+        let last = out.args.len().saturating_sub(1);
+        out.args.iter_mut().take(last).for_each(|arg| arg.comma = ", ");
+        out
+    }
+
     fn argument(&mut self, key: &str, value: &Json<'_>, at: &str, fold: &mut Fold) {
         let name: Line = if key.is_empty() { Line::default() } else { format!("{key}=").into() };
         let written = value.to_string();
@@ -383,17 +348,15 @@ impl Pair {
         self.blocks.push(Block { label: label.into(), text: fold.text(text, at).named(name), error });
     }
 
-    fn result(&mut self, result: &Json<'_>, at: &str, fold: &mut Fold) {
-        self.href = fold.links.value(at);
-        if !is_wrapped(result) {
-            self.output(result, at, fold);
-            return;
+    fn result(&mut self, result: &Outcome<'_>, fold: &mut Fold) {
+        self.href = fold.links.value(&result.value.at.to_string());
+        if let Some((error, text)) =
+            result.error.filter(|_| result.is_wrapped).and_then(|error| Some((error, error.string()?)))
+        {
+            self.block("error", &text, &error.at.to_string(), true, fold);
         }
-        if let Some(error) = result.get("error").and_then(Json::as_str) {
-            self.block("error", error, &format!("{at}/error"), true, fold);
-        }
-        if let Some(output) = result.get("output") {
-            self.output(output, &format!("{at}/output"), fold);
+        if let Some(output) = result.output {
+            self.output(&output.json(), &output.at.to_string(), fold);
         }
     }
 

@@ -4,17 +4,15 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::model::json::Json;
+use crate::model::step::{CriticOutput, Value};
 use crate::page::part::fold::{Fold, Folded};
-use crate::page::part::json_tree::JsonView;
+use crate::page::part::json_tree::{JsonView, token};
 use crate::page::part::sign::Sign;
 use crate::page::part::svg::Axis;
 use crate::page::part::text::Line;
 
 /// A reason longer than this, in bytes, is folded.
 const REASON: usize = 400;
-/// Keys that have their own place; all others are details.
-const KNOWN: [&str; 7] = ["critic_name", "name", "critic", "action", "score", "reason", "details"];
-
 /// One output of one critic.
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "part/critic.html")]
@@ -52,54 +50,47 @@ pub(crate) struct Patch {
     pub value: JsonView,
 }
 
-/// The name of the critic that wrote `output`, the one at `index` of its step.
-pub(crate) fn name(output: &Json<'_>, index: usize) -> String {
-    let written = ["critic_name", "name", "critic"].iter().find_map(|key| output.get(key)?.as_str());
-    written.map_or_else(|| format!("critic {}", index + 1), str::to_owned)
-}
-
 impl Critic {
-    /// Reads the outputs of a step, as many as the page takes. `previous` answers the last score a critic of that name gave before.
-    pub(crate) fn read_all(outputs: &Json<'_>, previous: impl Fn(&str) -> Option<f64>, fold: &mut Fold) -> Vec<Self> {
+    /// Shows the outputs of a step, as many as the page takes. `previous` answers the last score a critic of that name gave before.
+    pub(crate) fn read_all(
+        outputs: &[CriticOutput<'_>],
+        previous: impl Fn(&str) -> Option<f64>,
+        fold: &mut Fold,
+    ) -> Vec<Self> {
         let mut critics = Vec::new();
-        for (index, output) in outputs.as_array().unwrap_or_default().iter().enumerate() {
+        for (index, output) in outputs.iter().enumerate() {
             if !fold.takes(index) {
                 break;
             }
-            critics.push(Self::read(output, index, &previous, fold));
+            critics.push(Self::read(output, &previous, fold));
         }
         critics
     }
 
-    fn read(output: &Json<'_>, index: usize, previous: impl Fn(&str) -> Option<f64>, fold: &mut Fold) -> Self {
-        let name = name(output, index);
-        let at = format!("/critic_outputs/{index}");
-        let mut critic = Self { mark: asked(output), ..Self::default() };
-        critic.rate(output.get("score"), previous(&name));
-        critic.name = name.into();
-        match output.get("reason") {
+    fn read(output: &CriticOutput<'_>, previous: impl Fn(&str) -> Option<f64>, fold: &mut Fold) -> Self {
+        let at = output.value.at;
+        let mut critic = Self { name: output.name.as_ref().into(), mark: asked(output.word), ..Self::default() };
+        critic.rate(output.raw_score.map(Value::json).as_ref(), previous(&output.name));
+        match output.reason.map(Value::json) {
             Some(Json::String(reason)) if reason.len() > REASON || reason.contains('\n') => {
-                critic.long_reason = Some(fold.text(reason, &format!("{at}/reason")));
+                critic.long_reason = Some(fold.text(&reason, &at.member("/reason").to_string()));
             }
             Some(Json::String(reason)) => critic.reason = reason.as_ref().into(),
-            Some(Json::Null) | None => {}
             Some(other) => critic.reason = other.to_string().into(),
+            None => {}
         }
-        match output.as_object() {
-            Some(members) => {
-                let details = output.get("details").filter(|details| !details.is_empty());
-                critic.details = details.map(|details| fold.json(details, &format!("{at}/details")));
-                let others = members.iter().filter(|(key, value)| !KNOWN.contains(&key.as_ref()) && !value.is_empty());
-                for (shown, (key, value)) in others.enumerate() {
-                    if !fold.takes(shown) {
-                        break;
-                    }
-                    fold.spend(key);
-                    let value = fold.json(value, &format!("{at}/{}", crate::page::part::json_tree::token(key)));
-                    critic.patches.push(Patch { label: key.as_ref().into(), value });
-                }
+        if !output.value.is_object() {
+            critic.details = Some(fold.json(&output.value.json(), &at.to_string()));
+            return critic;
+        }
+        critic.details = output.details.map(|details| fold.json(&details.json(), &details.at.to_string()));
+        for (shown, (key, value)) in output.rest.iter().enumerate() {
+            if !fold.takes(shown) {
+                break;
             }
-            None => critic.details = Some(fold.json(output, &at)),
+            fold.spend(key);
+            let value = fold.json(&value.json(), &format!("{at}/{}", token(key)));
+            critic.patches.push(Patch { label: key.as_ref().into(), value });
         }
         critic
     }
@@ -134,8 +125,8 @@ impl Critic {
 }
 
 /// What a critic asked for; `stop` and `retry` decide, everything else lets the run go on.
-fn asked(output: &Json<'_>) -> Sign {
-    match output.get("action") {
+fn asked(word: Option<Value<'_>>) -> Sign {
+    match word.map(Value::json) {
         Some(Json::String(action)) => match action.as_ref() {
             "continue" => Sign::plain("mk", "continue"),
             "retry" => Sign::word("mk retry", "retry", "retry"),
@@ -155,7 +146,9 @@ mod tests {
 
     fn read(text: &str) -> Vec<Critic> {
         let previous = |name: &str| (name == "Old").then_some(0.4);
-        Critic::read_all(&Json::parse(text).unwrap(), previous, &mut Fold::new(ValueLinks::default()))
+        let step = format!(r#"{{"critic_outputs": {text}}}"#);
+        let step = crate::format::step_in(&step).unwrap();
+        Critic::read_all(&step.critics, previous, &mut Fold::new(ValueLinks::default()))
     }
 
     #[test]

@@ -5,6 +5,7 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
 use crate::model::json::Json;
+use crate::model::step::{CriticAction, Parsing, Step, Value};
 use crate::page::part::branch::Branch;
 use crate::page::part::fold::{Fold, Folded};
 use crate::page::part::json_tree::JsonView;
@@ -47,31 +48,28 @@ pub(crate) struct Trouble {
     pub all: JsonView,
 }
 
-/// Whether the first critic that wants anything but to go on wants the step done again.
-fn sent_back(step: &Json<'_>) -> bool {
-    let outputs = step.get("critic_outputs").and_then(Json::as_array).unwrap_or_default();
-    let mut asked = outputs.iter().filter_map(|output| output.get("action").and_then(Json::as_str));
-    asked.find(|action| matches!(*action, "retry" | "stop" | "failed")) == Some("retry")
+/// Whether the critic that decides wants the step done again.
+fn sent_back(step: &Step<'_>) -> bool {
+    let actions = || step.critics.iter().map(|output| output.action);
+    CriticAction::deciding(actions()).and_then(|at| actions().nth(at)) == Some(CriticAction::Retry)
 }
 
 impl Decision {
-    /// Reads the decision of a step line.
-    pub(crate) fn new(step: &Json<'_>, fold: &mut Fold) -> Self {
-        let mut out = Self { trouble: trouble(step, fold), ..Self::default() };
-        let Some(decision) = step.get("decision").filter(|decision| !decision.is_empty()) else {
+    /// Shows the decision of a step.
+    pub(crate) fn new(step: &Step<'_>, fold: &mut Fold) -> Self {
+        let mut out = Self { trouble: trouble(&step.parsing, fold), ..Self::default() };
+        let Some(decision) = step.decision.as_ref().filter(|decision| !decision.value.is_empty()) else {
             out.says = Phrase::new().dim("None. The step ended before anything was decided.");
             return out;
         };
-        if decision.as_object().is_none() {
+        if !decision.value.is_object() {
             out.says = Phrase::new().dim("Not recorded as a decision; see what else is recorded.");
             return out;
         }
-        let mode = decision.get("mode").and_then(Json::as_str).unwrap_or("no mode");
+        let mode = decision.mode.as_deref().unwrap_or("no mode");
         out.mode = mode.into();
-        let target = decision.get("meta").and_then(|meta| meta.get("handoff_target")).and_then(Json::as_str);
-        // Our own engine writes the actions beside the decision alone.
-        let actions = decision.get("actions").or_else(|| step.get("actions"));
-        let actions = actions.and_then(Json::as_array).map_or(0, <[_]>::len);
+        let target = decision.handoff.as_deref();
+        let actions = step.calls.total();
         out.says = match (mode, target) {
             ("act", _) if actions == 1 => "one action".into(),
             ("act", _) => format::counted(actions, "action").into(),
@@ -82,38 +80,38 @@ impl Decision {
             ("handoff", None) => "hands over, to whom is not recorded".into(),
             _ => Phrase::new().dim("a mode the board does not know"),
         };
-        out.says = read_by(step, out.says);
-        out.answer = match decision.get("final_answer") {
-            Some(Json::String(answer)) => Some(fold.text(answer, "/decision/final_answer").prose()),
-            Some(Json::Null) | None => None,
-            Some(other) => Some(fold.text(&other.to_string(), "/decision/final_answer")),
-        };
-        out.branch = Branch::new(decision, fold);
+        out.says = read_by(&step.parsing, out.says);
+        out.answer = decision.answer.map(|answer| {
+            let folded = fold.text(&answer.plain(), &answer.at.to_string());
+            if answer.string().is_some() { folded.prose() } else { folded }
+        });
+        out.branch = Branch::new(&decision.value.json(), fold);
         let is_told = |key: &str| match key {
             "parser_diagnostics" | "handoff_target" => true,
             "branch" => out.branch.is_some(),
             _ => false,
         };
         // The diagnostics repeat what the step itself says about its parser.
-        let meta = decision.get("meta").and_then(Json::as_object).unwrap_or_default();
-        let own: Vec<_> = meta.iter().filter(|(key, _)| !is_told(key)).cloned().collect();
-        out.meta = (!own.is_empty()).then(|| fold.json(&Json::Object(own), "/decision/meta"));
+        if let Some((meta, Json::Object(members))) = decision.meta.map(|meta| (meta, meta.json())) {
+            let own: Vec<_> = members.into_iter().filter(|(key, _)| !is_told(key)).collect();
+            out.meta = (!own.is_empty()).then(|| fold.json(&Json::Object(own), &meta.at.to_string()));
+        }
         out
     }
 }
 
 /// The reasoning the decision carries.
-pub(crate) fn thought(step: &Json<'_>, fold: &mut Fold) -> Option<Folded> {
-    let thought = step.get("decision")?.get("rationale")?.as_str().filter(|thought| !thought.trim().is_empty())?;
-    Some(fold.text(thought, "/decision/rationale").prose())
+pub(crate) fn thought(step: &Step<'_>, fold: &mut Fold) -> Option<Folded> {
+    let rationale = step.decision.as_ref()?.rationale?;
+    let thought = rationale.string().filter(|thought| !thought.trim().is_empty())?;
+    Some(fold.text(&thought, &rationale.at.to_string()).prose())
 }
 
 /// Who made the decision, and which parsers read it.
-fn read_by(step: &Json<'_>, says: Phrase) -> Phrase {
-    let word = |key: &str| step.get(key).and_then(Json::as_str).filter(|word| !word.is_empty());
-    let flag = |key: &str| step.get(key) == Some(&Json::Bool(true));
-    let attempts = step.get("parser_attempts").and_then(Json::as_array).unwrap_or_default();
-    let mut says = match word("decision_source") {
+fn read_by(parsing: &Parsing<'_>, says: Phrase) -> Phrase {
+    let attempts = parsing.attempts.map(Value::json);
+    let attempts = attempts.as_ref().and_then(Json::as_array).unwrap_or_default();
+    let mut says = match parsing.source.as_deref() {
         Some("agent") => says.text(", made by the agent itself"),
         Some("native_tool_calls") => says.text(", from native tool calls"),
         Some("native_text_final") => says.text(", from plain text where tool calls were preferred"),
@@ -121,7 +119,7 @@ fn read_by(step: &Json<'_>, says: Phrase) -> Phrase {
         Some("parser") | None => says,
         Some(other) => says.text(", source ").code(other),
     };
-    if let Some(parser) = word("parser_selected") {
+    if let Some(parser) = parsing.parser.as_deref() {
         says = says.text(", parsed by ").code(parser);
         says = match attempts.len() {
             0 => says,
@@ -135,22 +133,21 @@ fn read_by(step: &Json<'_>, says: Phrase) -> Phrase {
             }
         };
     }
-    if flag("parser_fallback_used") {
+    if parsing.is_fallback {
         says = says.dim(" · fallback parser");
     }
-    if flag("parser_salvage_applied") {
+    if parsing.is_salvaged {
         says = says.dim(" · output had to be repaired");
     }
-    if let Some(reason) = word("native_tool_call_fallback_reason") {
+    if let Some(reason) = parsing.no_native_calls.as_deref() {
         says = says.dim(" · tool calls not used: ").code(reason);
     }
     says
 }
 
-fn trouble(step: &Json<'_>, fold: &mut Fold) -> Option<Trouble> {
-    const AT: &str = "/parser_diagnostics";
-    let diagnostics =
-        step.get("parser_diagnostics").filter(|value| value.as_object().is_some() && !value.is_empty())?;
+fn trouble(parsing: &Parsing<'_>, fold: &mut Fold) -> Option<Trouble> {
+    let at = parsing.diagnostics?.at;
+    let diagnostics = parsing.diagnostics?.json();
     let word = |key: &str| diagnostics.get(key).and_then(Json::as_str).filter(|word| !word.is_empty());
     let severity = word("severity").unwrap_or("no severity");
     let mark = match severity {
@@ -164,9 +161,9 @@ fn trouble(step: &Json<'_>, fold: &mut Fold) -> Option<Trouble> {
             says = says.text(format!(" {}", text::one_line(words, 300).0));
         }
     }
-    let wrote = word("raw_output_preview").map(|raw| fold.text(raw, &format!("{AT}/raw_output_preview")));
-    let asks = word("repair_instruction").map(|words| fold.text(words, &format!("{AT}/repair_instruction")));
-    Some(Trouble { mark, says, wrote, asks, all: fold.json(diagnostics, AT) })
+    let wrote = word("raw_output_preview").map(|raw| fold.text(raw, &format!("{at}/raw_output_preview")));
+    let asks = word("repair_instruction").map(|words| fold.text(words, &format!("{at}/repair_instruction")));
+    Some(Trouble { mark, says, wrote, asks, all: fold.json(&diagnostics, &at.to_string()) })
 }
 
 #[cfg(test)]
@@ -175,7 +172,7 @@ mod tests {
     use crate::page::part::fold::ValueLinks;
 
     fn read(step: &str) -> (Decision, String) {
-        let decision = Decision::new(&Json::parse(step).unwrap(), &mut Fold::new(ValueLinks::default()));
+        let decision = Decision::new(&crate::format::step_in(step).unwrap(), &mut Fold::new(ValueLinks::default()));
         let html = decision.render().unwrap();
         (decision, html)
     }
@@ -233,7 +230,7 @@ mod tests {
             "parser_selected": {e}, "parser_attempts": [{{"parser": {e}}}, {e}], "native_tool_call_fallback_reason": {e},
             "parser_diagnostics": {{"severity": {e}, "code": {e}, "summary": {e}, "details": {e}, "raw_output_preview": {e}}}}}"#
         );
-        let thought = thought(&Json::parse(&step).unwrap(), &mut Fold::new(ValueLinks::default())).unwrap();
+        let thought = thought(&crate::format::step_in(&step).unwrap(), &mut Fold::new(ValueLinks::default())).unwrap();
         let html = read(&step).1 + &thought.render().unwrap();
         assert!(!html.contains("<script") && !html.contains("</textarea"), "{html}");
         assert!(!html.contains('\u{202e}') && !html.contains('\u{0}'), "{html}");

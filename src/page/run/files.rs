@@ -3,14 +3,13 @@
 use crate::analysis::format;
 use crate::analysis::health;
 use crate::model::json::Json;
-use crate::model::{Issue, IssueKind, ManifestState, TraceFile};
+use crate::model::{Issue, IssueKind, ManifestState, Record, TraceFile};
 use crate::page::lens::Lens;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::href;
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::run::steps::WINDOW;
 use crate::page::run::tabs::{CountCheck, IssueRow, IssuesTab, ManifestTab, RuleRow};
-use crate::page::step::fill::readable;
 
 /// The tab of the manifest.
 pub(crate) fn manifest_tab(lens: &Lens<'_>) -> ManifestTab {
@@ -25,8 +24,9 @@ pub(crate) fn manifest_tab(lens: &Lens<'_>) -> ManifestTab {
             return ManifestTab { note: Phrase::from(words), ..ManifestTab::default() };
         }
     };
-    let (text, repairs) = readable(&bytes);
-    let json = Json::parse(&text);
+    let record = Record::of(&bytes);
+    let repairs: Vec<&str> = record.repairs().collect();
+    let json = Json::parse(&record.text);
     let note = match (&json, repairs.is_empty()) {
         (None, _) => {
             Phrase::from("The file is not JSON; it is shown as it is. The rest of this page keeps the last good one.")
@@ -35,7 +35,7 @@ pub(crate) fn manifest_tab(lens: &Lens<'_>) -> ManifestTab {
         (Some(Json::Object(_)), false) => Phrase::from(format!("Shown after a repair: {}.", repairs.join(", "))),
         (Some(_), _) => Phrase::from("The file is JSON, but not an object."),
     };
-    let json = json.unwrap_or(Json::Deep(&text));
+    let json = json.unwrap_or(Json::Deep(&record.text));
     ManifestTab {
         note,
         checks: checks(lens),

@@ -9,9 +9,9 @@ use axum::http::{HeaderName, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 
 use crate::live::Run;
-use crate::model::json::Json;
-use crate::model::{Lines as _, MAX_LINE_BYTES, Span, TraceFile};
+use crate::model::{Lines as _, MAX_LINE_BYTES, Record, Span, TraceFile};
 use crate::page::app::AppState;
+use crate::page::blocking::blocking;
 use crate::page::error::WebError;
 use crate::page::export::picture_type;
 use crate::page::extract::{EventParam, LastPart, Params, RunParam, StepParam};
@@ -34,12 +34,12 @@ pub(crate) async fn with_lens<T: Send + 'static>(
     show: impl FnOnce(&Lens<'_>) -> T + Send + 'static,
 ) -> Result<T, WebError> {
     let (run, zone) = (Arc::clone(run), state.zone.clone());
-    let shown = tokio::task::spawn_blocking(move || {
+    let shown = blocking(move || {
         let summary = run.summary();
         let index = run.index();
         show(&Lens { summary: &summary, index: &index, lines: &*run, now: now(), zone: &zone })
     });
-    shown.await.map_err(|error| WebError::fault(&error))
+    shown.await
 }
 
 pub(crate) fn html(page: &impl Template) -> Result<Response, WebError> {
@@ -356,7 +356,7 @@ impl Source {
     }
 
     async fn raw(self, state: AppState) -> Response {
-        let read = tokio::task::spawn_blocking(move || {
+        let read = blocking(move || {
             let bytes = match self.span {
                 // A manifest that is too large for a page can still be had.
                 None => self.run.whole_manifest().ok().flatten().map_or_else(|| self.read(), Ok)?,
@@ -366,13 +366,13 @@ impl Source {
             Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()), (CONTENT_DISPOSITION, name)], bytes)
                 .into_response())
         });
-        answer(&state, read.await.unwrap_or_else(|error| Err(WebError::fault(&error))))
+        answer(&state, read.await.flatten())
     }
 
     async fn value(self, state: AppState, params: Params) -> Response {
         let (at, part) = (params.text("at").to_owned(), params.number("part"));
         let shell = Shell { stream: None, ..shell(&state, &self.run, String::new()) };
-        let shown = tokio::task::spawn_blocking(move || {
+        let shown = blocking(move || {
             let part = part?.unwrap_or(1);
             let links = ValueLinks { value: format!("{}/value", self.base), raw: format!("{}/raw", self.base) };
             if self.span.is_some_and(|span| span.len > MAX_LINE_BYTES) {
@@ -396,7 +396,7 @@ impl Source {
                 raw: Some(format!("{}/raw", self.base)),
             })
         });
-        answer(&state, shown.await.unwrap_or_else(|error| Err(WebError::fault(&error))))
+        answer(&state, shown.await.flatten())
     }
 }
 
@@ -444,19 +444,17 @@ pub(crate) async fn asset(
     StepParam(run, n): StepParam,
     LastPart(which): LastPart,
 ) -> Response {
-    let read = tokio::task::spawn_blocking(move || {
+    let read = blocking(move || {
         let source = Source::step(Arc::clone(&run), n);
-        let (text, _) = crate::page::step::fill::readable(&source.read()?);
-        let json = Json::parse(&text);
-        let path = json.as_ref().and_then(|json| {
-            let assets = json.get("visual_assets")?.as_array()?;
-            assets.get(which.parse::<usize>().ok()?)?.get("path")?.as_str()
-        });
+        let record = Record::read(source.read()?);
+        let step = crate::format::step(&record).unwrap_or_default();
+        let picture = which.parse::<usize>().ok().and_then(|at| step.pictures.get(at));
+        let path = picture.and_then(|picture| picture.path.as_deref());
         let missing = |why: &str| WebError::not_found("There is no such picture", why).named(&which);
         let path = path.ok_or_else(|| missing("The step names none at this place."))?;
         let (path, bytes) = run.dir().read_asset(path).map_err(|error| missing(&format!("It is {error}.")))?;
         let mime = path.to_str().and_then(picture_type).ok_or_else(|| missing("Its name is not that of a picture."))?;
         Ok(([(CONTENT_TYPE, mime)], bytes).into_response())
     });
-    answer(&state, read.await.unwrap_or_else(|error| Err(WebError::fault(&error))))
+    answer(&state, read.await.flatten())
 }

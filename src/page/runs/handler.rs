@@ -12,6 +12,7 @@ use crate::analysis::select::{is_cursor, select};
 use crate::analysis::summary::Summary;
 use crate::live::Mode;
 use crate::page::app::AppState;
+use crate::page::blocking::blocking;
 use crate::page::error::WebError;
 use crate::page::error::view::CloseName;
 use crate::page::extract::{Params, is_api_path};
@@ -65,12 +66,11 @@ async fn show(
     make: impl FnOnce(&ListContext, &[Listed]) -> Result<Response, WebError> + Send + 'static,
 ) -> Response {
     let of_page = state.clone();
-    let made = tokio::task::spawn_blocking(move || {
+    let made = blocking(move || {
         let context = context(&of_page, &params)?;
         make(&context, &listed(&of_page))
     });
-    let made = made.await.unwrap_or_else(|error| Err(WebError::fault(&error)));
-    made.unwrap_or_else(|error| error.respond(&state, false))
+    made.await.flatten().unwrap_or_else(|error| error.respond(&state, false))
 }
 
 fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {

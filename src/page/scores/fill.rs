@@ -15,7 +15,7 @@ use crate::page::scores::said::Said;
 use crate::page::scores::{
     Agreement, AgreementRow, AskedList, AskedRow, Form, Place, Query, ScoresBody, address, said,
 };
-use crate::stop::StopSpec;
+use crate::stop::{CriticBelow, StopSpec};
 
 /// At most so many lanes are drawn.
 const MAX_LANES: usize = 24;
@@ -40,8 +40,9 @@ pub(crate) fn scores_mark(lens: &Lens<'_>) -> String {
 pub(crate) fn scores_form(lens: &Lens<'_>, query: &Query) -> Form {
     let critics = &lens.summary.critics;
     let names = || critics.iter().filter(|name| query.critic.is_empty() || **name == query.critic);
-    let rule =
-        |(score, critic): (f64, &String)| StopSpec::CriticBelow { critic: critic.clone(), score, steps: 1 }.to_string();
+    let rule = |(score, critic): (f64, &String)| {
+        StopSpec::from(CriticBelow { critic: critic.clone(), score, steps: 1 }).to_string()
+    };
     let rules =
         query.threshold().map(|score| names().take(MAX_LANES).map(|name| rule((score, name))).collect::<Vec<_>>());
     let rules = rules.filter(|rules| !rules.is_empty());

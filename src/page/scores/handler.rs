@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::model::{Lines as _, TraceFile};
 use crate::page::app::AppState;
+use crate::page::blocking::blocking;
 use crate::page::error::WebError;
 use crate::page::extract::{Params, RunParam};
 use crate::page::lens::Lens;
@@ -95,7 +96,7 @@ pub(crate) async fn csv(State(state): State<AppState>, RunParam(run): RunParam) 
 /// `GET /scores`: several runs over each other. A key that no run has is named, and the others are shown.
 pub(crate) async fn several(State(state): State<AppState>, params: Params) -> Response {
     let of = state.clone();
-    let made = tokio::task::spawn_blocking(move || {
+    let made = blocking(move || {
         let text = |name: &str| params.text(name).to_owned();
         let mut runs = params.all("run").unwrap_or_default();
         let mut seen = std::collections::HashSet::new();
@@ -116,5 +117,5 @@ pub(crate) async fn several(State(state): State<AppState>, params: Params) -> Re
         let status = if runs.is_empty() && !missing.is_empty() { StatusCode::NOT_FOUND } else { StatusCode::OK };
         Ok((status, page).into_response())
     });
-    answer(&state, made.await.unwrap_or_else(|error| Err(WebError::fault(&error))))
+    answer(&state, made.await.flatten())
 }

@@ -1,12 +1,12 @@
 //! How did the critics judge, step by step? One series for each critic.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
-use crate::model::json::Json;
-use crate::model::repair::repair;
-use crate::model::{Index, Symbol};
+use crate::model::step::Value;
+use crate::model::{Index, Record, Symbol};
 use crate::page::step::json::action_word;
-use crate::page::step::json_line::Line;
 
 /// The critics of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -47,14 +47,10 @@ pub(crate) fn scores(index: &Index, mut line: impl FnMut(usize) -> Option<Vec<u8
     let mut scores = Scores::default();
     for (n, step) in index.steps().iter().enumerate().filter(|(_, step)| !step.critics.is_empty()) {
         let bytes = line(n).unwrap_or_default();
-        let text = match Line::of(&bytes) {
-            Line::Written(raw) => raw.get().to_owned(),
-            Line::Repaired(_) | Line::Text(_) => repair(&bytes).0,
-        };
-        let json = Json::parse(&text);
-        let outputs = json.as_ref().and_then(|step| step.get("critic_outputs")?.as_array()).unwrap_or_default();
+        let record = Record::of(&bytes);
+        let said = crate::format::step(&record).unwrap_or_default();
         // The index, too, passes over outputs that are not objects.
-        let mut outputs = outputs.iter().filter(|output| output.as_object().is_some());
+        let mut outputs = said.critics.iter().filter(|output| output.value.is_object());
         for mark in &step.critics {
             let output = outputs.next();
             let at = order.iter().position(|name| *name == mark.name).unwrap_or_else(|| {
@@ -62,14 +58,19 @@ pub(crate) fn scores(index: &Index, mut line: impl FnMut(usize) -> Option<Vec<u8
                 scores.critics.push(CriticScores { name: index.name(mark.name).to_owned(), points: Vec::new() });
                 order.len() - 1
             });
-            let text = |key| output.and_then(|output| output.get(key)?.as_str()).map(str::to_owned);
-            let raw_score = || output.and_then(|output| output.get("score")).filter(|score| **score != Json::Null);
+            let text = |value: Option<Value<'_>>| value.and_then(Value::string).map(Cow::into_owned);
+            let raw_score = || output?.raw_score.filter(|score| score.text != "null");
             let point = Point {
                 n,
                 score: mark.score,
-                score_text: if mark.score.is_none() { raw_score().map(own_text) } else { None },
-                action: text("action").unwrap_or_else(|| action_word(mark.action).to_owned()),
-                reason: text("reason"),
+                score_text: if mark.score.is_none() {
+                    raw_score().map(|score| score.plain().into_owned())
+                } else {
+                    None
+                },
+                action: text(output.and_then(|output| output.word))
+                    .unwrap_or_else(|| action_word(mark.action).to_owned()),
+                reason: text(output.and_then(|output| output.reason)),
             };
             if let Some(critic) = scores.critics.get_mut(at) {
                 critic.points.push(point);
@@ -77,8 +78,4 @@ pub(crate) fn scores(index: &Index, mut line: impl FnMut(usize) -> Option<Vec<u8
         }
     }
     scores
-}
-
-fn own_text(value: &Json<'_>) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

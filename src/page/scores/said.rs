@@ -1,7 +1,7 @@
 //! What does the line of a step say of its critics that the index does not keep? Scores as spelled, reasons, patches.
 
-use crate::model::json::Json;
-use crate::page::step::fill::readable;
+use crate::model::Record;
+use crate::model::step::{CriticOutput, Value};
 
 /// What a critic's output says, as written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,30 +16,24 @@ pub(crate) struct Said {
     pub patch: String,
 }
 
-/// The keys under which a critic says what it wants changed.
-const PATCHES: [(&str, &str); 3] =
-    [("instruction_patch", "instruction"), ("modified_prompt", "prompt"), ("state_patch", "state")];
-
 /// The outputs of a step's line that are objects, as the index counts them.
 pub(crate) fn said(line: &[u8]) -> Vec<Said> {
-    let (text, _) = readable(line);
-    let json = Json::parse(&text);
-    let outputs = json.as_ref().and_then(|step| step.get("critic_outputs")?.as_array()).unwrap_or_default();
-    outputs.iter().filter(|output| output.as_object().is_some()).map(read).collect()
+    let record = Record::of(line);
+    let step = crate::format::step(&record).unwrap_or_default();
+    step.critics.iter().filter(|output| output.value.is_object()).map(read).collect()
 }
 
-fn read(output: &Json<'_>) -> Said {
-    let text = |key: &str| output.get(key).filter(|value| **value != Json::Null).map(own_text).unwrap_or_default();
-    let patch = |(key, name): &(&str, &str)| {
-        let value = output.get(key).filter(|value| !value.is_empty())?;
-        Some(format!("{name}: {}", own_text(value)))
+fn read(output: &CriticOutput<'_>) -> Said {
+    let text = |value: Option<Value<'_>>| {
+        value.filter(|value| value.text != "null").map(|value| value.plain().into_owned()).unwrap_or_default()
     };
-    let patches: Vec<String> = PATCHES.iter().filter_map(patch).collect();
-    Said { score: text("score"), action: text("action"), reason: text("reason"), patch: patches.join(" · ") }
-}
-
-fn own_text(value: &Json<'_>) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    let patches: Vec<_> = output.patches.iter().map(|(name, value)| format!("{name}: {}", value.plain())).collect();
+    Said {
+        score: text(output.raw_score),
+        action: text(output.word),
+        reason: text(output.reason),
+        patch: patches.join(" · "),
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use crate::analysis::query::Query;
 use crate::analysis::search::{MAX_HITS, Needle};
 use crate::page::app::AppState;
+use crate::page::blocking::blocking;
 use crate::page::error::WebError;
 use crate::page::extract::Params;
 use crate::page::jobs::Job;
@@ -89,7 +90,7 @@ async fn show(
     make: impl FnOnce(Option<&Standing>) -> Result<Response, WebError> + Send + 'static,
 ) -> Result<Response, WebError> {
     let state = state.clone();
-    let shown = tokio::task::spawn_blocking(move || {
+    let shown = blocking(move || {
         let Some(job) = job else { return make(None) };
         // The state comes first: what has ended holds all its hits.
         let stands = job.state().shown();
@@ -100,5 +101,5 @@ async fn show(
             tally: job.task.tally(),
         }))
     });
-    shown.await.map_err(|error| WebError::fault(&error))?
+    shown.await?
 }

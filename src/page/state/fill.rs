@@ -6,9 +6,8 @@ use crate::analysis::state::{
     Base, KeyAt, KeyPath, Outside, StateAt, change_of, changed_by, changes_of, equal, lap, outside, state_at,
     state_before,
 };
-use crate::model::TraceFile;
 use crate::model::json::Json;
-use crate::model::repair::repair;
+use crate::model::{Record, TraceFile};
 use crate::page::lens::Lens;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::href;
@@ -81,9 +80,9 @@ fn panel(lens: &Lens<'_>, state: &StateAt, moment: Moment, key: &str, at: StateL
         Moment::Before(n) | Moment::Since(n) => (n, false),
         Moment::After(n) => (n, true),
     };
-    let text = if after { line_of(lens, n) } else { String::new() };
-    let line = Json::parse(&text);
-    let changes = line.as_ref().and_then(|line| line.get("state_diff")).map(diff::changes_of_step);
+    let record = if after { line_of(lens, n) } else { None };
+    let line = record.as_ref().and_then(|record| Some(crate::format::step(record)?.changes?.0.json()));
+    let changes = line.as_ref().map(diff::changes_of_step);
     let changes = changes.unwrap_or_default();
     let mut fold = Fold::new(ValueLinks::default());
     let writers = changed_by(lens.index, lens.lines, lap(lens.index, n));
@@ -122,10 +121,9 @@ fn panel(lens: &Lens<'_>, state: &StateAt, moment: Moment, key: &str, at: StateL
     StatePanel { rows, note }
 }
 
-/// The line of step `n`, repaired where it has to be; empty where it cannot be read.
-fn line_of(lens: &Lens<'_>, n: usize) -> String {
-    let span = lens.index.steps().get(n).map(|step| step.span).unwrap_or_default();
-    lens.lines.short_line(TraceFile::Steps, span).map(|bytes| repair(&bytes).0).unwrap_or_default()
+/// The line of step `n`; `None` where it cannot be read.
+fn line_of(lens: &Lens<'_>, n: usize) -> Option<Record<'static>> {
+    lens.lines.record(TraceFile::Steps, lens.index.steps().get(n)?.span).ok()
 }
 
 /// What the state is put together from.

@@ -5,10 +5,9 @@ use crate::analysis::timing::{stretches, took};
 use crate::model::index::Group;
 use crate::model::json::Json;
 use crate::model::names::capped;
-use crate::model::repair::{Retreat, retreat};
 use crate::model::step::Value as TraceValue;
 use crate::model::{
-    CriticAction, EventHead, EventKind, Fate, Lines, MAX_LINE_BYTES, Record, Span, StateRecord, TraceFile,
+    CriticAction, EventHead, EventKind, Fate, Lines, MAX_LINE_BYTES, Record, Span, StateRecord, Step, TraceFile,
 };
 use crate::page::lens::{Lens, micros, phase};
 use crate::page::part::fold::{Fold, Part, ValueLinks};
@@ -66,24 +65,29 @@ fn read_step(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<(StepView, O
         ..StepView::default()
     };
     let bytes = line(lens, step.span);
-    let text = bytes.as_ref().map_or_else(|_| String::new(), |bytes| readable(bytes).0);
-    match (&bytes, Json::parse(&text)) {
-        (Err(why), _) => view.unreadable = Some(Phrase::from(format!("The line cannot be shown: {why}"))),
-        (Ok(_), Some(json @ Json::Object(_))) => read_line(lens, n, group, &json, &mut view, &mut fold),
-        (Ok(_), Some(other)) => {
-            view.unreadable = Some(
-                Phrase::new()
-                    .text("The line is JSON, but not an object: ")
-                    .code(capped(&other.to_string(), MAX_FOREIGN_BYTES).into_string()),
-            );
-        }
-        (Ok(bytes), None) => {
-            let words =
-                format!("The line is not JSON. Its {} are below, as they are.", format::bytes(bytes.len() as u64));
-            view.unreadable = Some(Phrase::from(words));
+    match &bytes {
+        Err(why) => view.unreadable = Some(Phrase::from(format!("The line cannot be shown: {why}"))),
+        Ok(bytes) => {
+            let record = Record::of(bytes);
+            match crate::format::step(&record) {
+                Some(step) => read_line(lens, n, group, &step, &mut view, &mut fold),
+                None => view.unreadable = Some(no_step(&record, bytes.len())),
+            }
         }
     }
     Some((view, bytes.ok(), fold))
+}
+
+/// Why a line holds no step.
+fn no_step(record: &Record<'_>, len: usize) -> Phrase {
+    match Json::parse(&record.text).filter(|_| record.fate == Fate::Foreign) {
+        Some(other) => Phrase::new()
+            .text("The line is JSON, but not an object: ")
+            .code(capped(&other.to_string(), MAX_FOREIGN_BYTES).into_string()),
+        None => {
+            Phrase::from(format!("The line is not JSON. Its {} are below, as they are.", format::bytes(len as u64)))
+        }
+    }
 }
 
 /// A line that is no object is quoted up to this many bytes; the raw line is below.
@@ -97,47 +101,31 @@ fn line(lens: &Lens<'_>, span: Span) -> Result<Vec<u8>, String> {
     lens.lines.line(TraceFile::Steps, span)
 }
 
-/// A line as text that parses where that is possible, and what was done to it.
-pub(crate) fn readable(bytes: &[u8]) -> (String, Vec<String>) {
-    if let Ok(text) = std::str::from_utf8(bytes)
-        && Json::is_json(text)
-    {
-        return (text.to_owned(), Vec::new());
-    }
-    match retreat(bytes, Json::is_json) {
-        Retreat::Repaired { text, repairs } => (text, repairs.iter().map(|what| (*what).to_owned()).collect()),
-        Retreat::Salvaged { text, lost } => (text, lost),
-        Retreat::Foreign(_) | Retreat::NotJson(_) => (String::from_utf8_lossy(bytes).into_owned(), Vec::new()),
-    }
-}
-
 /// The manifest as text that parses where that is possible; `None` where it cannot be read.
 pub(crate) fn manifest_text(lines: &dyn Lines) -> Option<String> {
-    lines.manifest().ok().map(|bytes| readable(&bytes).0)
+    lines.manifest().ok().map(|bytes| Record::read(bytes).text.into_owned())
 }
 
-fn read_line(lens: &Lens<'_>, n: usize, group: Option<&Group>, json: &Json<'_>, view: &mut StepView, fold: &mut Fold) {
+fn read_line(lens: &Lens<'_>, n: usize, group: Option<&Group>, step: &Step<'_>, view: &mut StepView, fold: &mut Fold) {
     let before = |name: &str| {
         let symbol = lens.index.names().find(name)?;
         let marks = lens.index.steps().get(..n)?.iter().rev().flat_map(|step| step.critics.iter());
         marks.into_iter().find(|mark| mark.name == symbol).and_then(|mark| mark.score)
     };
-    let assets = json.get("visual_assets").and_then(Json::as_array).unwrap_or_default();
     let picture = |recorded: &str| {
-        let at = assets.iter().position(|asset| asset.get("path").and_then(Json::as_str) == Some(recorded));
+        let at = step.pictures.iter().position(|picture| picture.path.as_deref() == Some(recorded));
         let at = at.ok_or_else(|| "no such picture in the line".to_owned())?;
         lens.lines.has_asset(recorded).map(|()| format!("{}/assets/{at}", href::step(lens.key(), n)))
     };
     // Steps that failed before the action, and waits of QitOS 0.6, have no observation; the event at their start has.
-    let no_state = json.get("observation").and_then(|seen| seen.get("state")).is_none();
-    let ready = group.filter(|_| no_state).and_then(|group| event_of(lens, group, EventKind::StateBefore));
+    let ready = group.filter(|_| step.state.is_none()).and_then(|group| event_of(lens, group, EventKind::StateBefore));
     let first = if ready.is_none() { first_state(lens) } else { None };
     let event = ready.as_ref().map(|(_, event)| event).or(first.as_ref()).map(crate::format::event);
     let state = event.and_then(|event| event.state).map(TraceValue::json);
     let state = state.as_ref();
-    view.read(json, &Around { previous_score: &before, picture: &picture, state }, fold);
+    view.read(step, &Around { previous_score: &before, picture: &picture, state }, fold);
     if view.error.is_none() {
-        view.error = json.get("error").and_then(|error| own_error(error, fold));
+        view.error = step.error.and_then(|error| own_error(&error.json(), fold));
     }
 }
 
@@ -338,7 +326,7 @@ fn raw_events(lens: &Lens<'_>, group: &Group) -> Vec<RawLine> {
 
 /// The value at a JSON pointer of a line, one part of it where it is a long text. `None` where there is none.
 pub(crate) fn value_of(bytes: &[u8], pointer: &str, part: usize, links: ValueLinks) -> Option<Value> {
-    let (text, _) = readable(bytes);
+    let text = Record::of(bytes).text;
     let json = match Json::parse(&text) {
         Some(json) if !pointer.is_empty() => json,
         // The empty pointer is the line itself, as text.

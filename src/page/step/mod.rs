@@ -11,12 +11,13 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
 use crate::model::json::Json;
+use crate::model::step::{Step, Value as TraceValue};
 use crate::page::part::action::{Actions, not_shown};
 use crate::page::part::critic::Critic;
 use crate::page::part::decision;
 use crate::page::part::decision::Decision;
 use crate::page::part::fold::{Fold, Folded, Part};
-use crate::page::part::json_tree::JsonView;
+use crate::page::part::json_tree::{JsonView, token};
 use crate::page::part::prompt::Prompt;
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::state_diff::StateDiff;
@@ -244,56 +245,31 @@ impl std::fmt::Debug for Around<'_> {
     }
 }
 
-/// Whether the sections above show a member of a step line, or what they show repeats it. A member of another type than
-/// the writer gives it is shown as it is.
-fn is_told(key: &str, value: &Json<'_>) -> bool {
-    match key {
-        "step_id" => matches!(value, Json::Number(number) if number.parse::<i64>().is_ok()),
-        // The facts repeat, for machines, what the other sections say; the raw line has them.
-        "decision" | "state_diff" | "observation" | "parser_diagnostics" | "facts" => value.as_object().is_some(),
-        "error" => value.get("phase").is_some(),
-        "actions" | "action_results" | "tool_invocations" | "critic_outputs" | "visual_assets" => {
-            value.as_array().is_some()
-        }
-        "agent_id" | "decision_source" | "parser_selected" | "native_tool_call_fallback_reason" => {
-            value.as_str().is_some()
-        }
-        "parser_fallback_used" | "parser_salvage_applied" => matches!(value, Json::Bool(_)),
-        _ => false,
-    }
-}
-
 impl StepView {
-    /// Fills the sections that come from the step line: thought, decision, actions, state diff, critics, observation
-    /// and pictures.
-    pub(crate) fn read(&mut self, step: &Json<'_>, around: &Around<'_>, fold: &mut Fold) {
+    /// Fills the sections that come from the step itself: thought, decision, actions, state diff, critics, observation and
+    /// pictures.
+    pub(crate) fn read(&mut self, step: &Step<'_>, around: &Around<'_>, fold: &mut Fold) {
         self.thought = decision::thought(step, fold);
         self.decision = Some(Decision::new(step, fold));
         self.actions = Actions::new(step, fold);
-        let observation = step.get("observation");
-        let state = observation.and_then(|seen| seen.get("state")).filter(|state| state.as_object().is_some());
-        let state = state.or(around.state);
-        self.diff = step.get("state_diff").and_then(|diff| StateDiff::new(diff, state, fold, "/state_diff"));
-        let outputs = step.get("critic_outputs");
-        self.critics =
-            outputs.map(|outputs| Critic::read_all(outputs, around.previous_score, fold)).unwrap_or_default();
-        let told = outputs.and_then(Json::as_array).map_or(0, <[_]>::len);
-        self.more_critics = not_shown(told - self.critics.len(), "more critic", "more critics");
-        let assets = step.get("visual_assets").and_then(Json::as_array).unwrap_or_default();
-        self.assets = assets.iter().take(MAX_ASSETS).map(|asset| Asset::read(asset, around.picture)).collect();
-        self.more_assets = not_shown(assets.len() - self.assets.len(), "more picture", "more pictures");
-        self.observation = observation.filter(|seen| !seen.is_empty()).map(|seen| Observation::new(seen, step, fold));
-        let others = step.as_object().unwrap_or_default().iter();
-        let others: Vec<_> = others.filter(|(key, value)| !is_told(key, value) && !value.is_empty()).collect();
+        let state = step.state.map(TraceValue::json);
+        let state = state.as_ref().or(around.state);
+        let changes = step.changes.map(|changes| changes.0);
+        self.diff = changes.and_then(|changes| StateDiff::new(&changes.json(), state, fold, &changes.at.to_string()));
+        self.critics = Critic::read_all(&step.critics, around.previous_score, fold);
+        self.more_critics = not_shown(step.critics.total() - self.critics.len(), "more critic", "more critics");
+        let assets = step.pictures.iter().take(MAX_ASSETS);
+        self.assets = assets.map(|asset| Asset::read(&asset.value.json(), around.picture)).collect();
+        self.more_assets = not_shown(step.pictures.total() - self.assets.len(), "more picture", "more pictures");
+        self.observation =
+            step.observation.filter(|seen| !seen.is_empty()).map(|seen| Observation::new(seen, step, fold));
+        let others: Vec<_> = step.rest.iter().filter(|(_, value)| !value.is_empty()).collect();
         for (key, value) in &others {
             if !fold.takes(self.rest.len()) {
                 break;
             }
             fold.spend(key);
-            self.rest.push((
-                key.as_ref().into(),
-                fold.json(value, &format!("/{}", crate::page::part::json_tree::token(key))),
-            ));
+            self.rest.push((key.as_ref().into(), fold.json(&value.json(), &format!("/{}", token(key)))));
         }
         self.rest_count = format::counted(others.len(), "more field").into();
         self.more_rest = not_shown(others.len() - self.rest.len(), "more field", "more fields");
@@ -301,10 +277,15 @@ impl StepView {
 }
 
 impl Observation {
-    fn new(seen: &Json<'_>, step: &Json<'_>, fold: &mut Fold) -> Self {
+    fn new(observation: TraceValue<'_>, step: &Step<'_>, fold: &mut Fold) -> Self {
+        let seen = observation.json();
         let mut parts = Vec::new();
-        let results = seen.get("action_results").filter(|results| !results.is_empty());
-        if results.is_some() && results == step.get("action_results") {
+        let results = seen.get("action_results").and_then(Json::as_array).filter(|results| !results.is_empty());
+        let is_same = |results: &[Json<'_>]| {
+            results.len() == step.results.total()
+                && results.iter().zip(step.results.iter()).all(|(seen, result)| *seen == result.value.json())
+        };
+        if results.is_some_and(is_same) {
             parts.push("the results above again".to_owned());
         }
         if let Some(state) = seen.get("state").and_then(Json::as_object) {
@@ -321,7 +302,7 @@ impl Observation {
         Self {
             says: says.into(),
             size: format::bytes(seen.to_string().len() as u64).into(),
-            view: fold.json(seen, "/observation"),
+            view: fold.json(&seen, &observation.at.to_string()),
         }
     }
 }

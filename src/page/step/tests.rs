@@ -11,7 +11,7 @@ fn read(line: &str) -> StepView {
     };
     let mut view = StepView { n: 4, title: "Step 4".into(), ..StepView::default() };
     let links = ValueLinks { value: "/v".into(), raw: "/r".into() };
-    view.read(&Json::parse(line).unwrap(), &around, &mut Fold::new(links));
+    view.read(&crate::format::step_in(line).unwrap(), &around, &mut Fold::new(links));
     view
 }
 

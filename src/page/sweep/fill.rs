@@ -1,7 +1,7 @@
 //! How do sums become the page at `/whatif` and the answers to its poll?
 
 use crate::analysis::format;
-use crate::analysis::sweep::DIALS;
+use crate::analysis::sweep::dials;
 use crate::page::part::job::{Progress, Told};
 use crate::page::shell::Shell;
 use crate::page::sweep::curve::curve;
@@ -63,7 +63,7 @@ fn fields(context: &Context, standing: Option<&Standing<'_>>) -> Fields {
     Fields {
         form: context.form.clone(),
         ignored: ignored.collect(),
-        dials: DIALS.into_iter().map(|(name, counts)| (name, counts, name == chosen)).collect(),
+        dials: dials().map(|(name, counts)| (name, counts, name == chosen)).collect(),
         critics: context.critics.clone(),
         fault: context.fault.clone(),
         runs: table::selected(&context.form, standing.map_or(0, |standing| standing.total), context.known),

@@ -13,6 +13,7 @@ use crate::analysis::query::Query;
 use crate::analysis::summary::Summary;
 use crate::analysis::sweep::{Asking, Typed};
 use crate::page::app::AppState;
+use crate::page::blocking::blocking;
 use crate::page::error::WebError;
 use crate::page::extract::Params;
 use crate::page::jobs::Job;
@@ -134,7 +135,7 @@ async fn show<T: Send + 'static>(
     make: impl FnOnce(&Context, Option<Standing<'_>>) -> T + Send + 'static,
 ) -> Result<T, WebError> {
     let state = state.clone();
-    let shown = tokio::task::spawn_blocking(move || {
+    let shown = blocking(move || {
         let summaries: Vec<Arc<Summary>> = state.library.runs().iter().map(|run| run.summary()).collect();
         let critics: BTreeSet<&str> =
             summaries.iter().flat_map(|summary| &summary.critics).map(String::as_str).collect();
@@ -165,5 +166,5 @@ async fn show<T: Send + 'static>(
         };
         make(&context, Some(standing))
     });
-    shown.await.map_err(|error| WebError::fault(&error))
+    shown.await
 }

@@ -15,6 +15,7 @@ use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::text::Line;
 use crate::page::run::{RunHead, Tabs};
 use crate::page::shell::{Pulse, Shell};
+use crate::stop::Input;
 
 /// The page of one run's what-if.
 #[derive(Debug, Clone, Template)]
@@ -89,7 +90,7 @@ pub(crate) struct Field {
     /// What stands before it.
     pub label: Line,
     /// What it takes.
-    pub kind: FieldKind,
+    pub kind: Input,
     /// What it holds, as typed.
     pub value: String,
     /// An example.
@@ -111,20 +112,6 @@ pub(crate) struct RowField {
     pub name: String,
     /// What it holds, as typed.
     pub value: String,
-}
-
-/// What a field takes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum FieldKind {
-    /// A number. Whatever is typed comes to the server, which says what is wrong with it.
-    #[default]
-    Number,
-    /// Words.
-    Text,
-    /// The name of a tool.
-    Tool,
-    /// Nothing but on and off.
-    Check,
 }
 
 /// Why a rule is not asked.

@@ -109,7 +109,7 @@ fn compile(schema: &Value) -> Result<Arc<dyn SchemaCheck>, String> {
 
 #[test]
 fn case_10_a_schema_is_compiled_once_and_a_bad_one_is_a_build_error() {
-    let spec = |schema| StopSpec::StructuredOutput { schema: Some(schema), fenced: false };
+    let spec = |schema| StopSpec::from(StructuredOutput { schema: Some(schema), fenced: false });
     let build = |schema| StopSet::<()>::builder().rule(spec(schema)).schemas(compile).build();
     for bad in [json!(3), json!({"required": 3}), json!({"$ref": "http://example.org/x"}), json!({"$ref": "#/gone"})] {
         let wrong = build(bad).expect_err("the schema is bad").to_string();

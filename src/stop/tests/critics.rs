@@ -154,7 +154,7 @@ fn case_18_groups_of_completion_rules_accept() {
     assert_eq!(run(&[both], &[answer(0, "DONE")]).code(), "none");
     let accepted = run(&[both], &[answer(0, "\"DONE\"")]);
     assert_eq!((accepted.code(), accepted.verdict().source.as_str()), ("keyword", "completion"));
-    let misplaced = StopSet::<()>::builder().accept(StopSpec::MaxSteps { steps: 1 }).build();
+    let misplaced = StopSet::<()>::builder().accept(MaxSteps { steps: 1 }).build();
     assert_eq!(
         misplaced.expect_err("a limit accepts nothing").to_string(),
         "accept[0] never accepts an answer; it belongs to the policies"

@@ -66,14 +66,11 @@ fn case_19_a_rule_that_fails_or_panics_ends_the_run_as_failed() {
 
 #[test]
 fn case_19_ids_collide_with_nothing() {
-    let named = |id: &str| RuleEntry { id: Some(id.into()), ..StopSpec::MaxSteps { steps: 1 }.into() };
+    let named = |id: &str| RuleEntry { id: Some(id.into()), ..StopSpec::from(MaxSteps { steps: 1 }).into() };
     for (first, second) in [("a", "a"), ("stop[1]", ""), ("budget.steps", "x"), ("critic[0]", "x"), ("decision", "x")] {
         let builder = StopSet::<()>::builder().policy(named(first));
-        let builder = if second.is_empty() {
-            builder.policy(StopSpec::MaxSteps { steps: 1 })
-        } else {
-            builder.policy(named(second))
-        };
+        let builder =
+            if second.is_empty() { builder.policy(MaxSteps { steps: 1 }) } else { builder.policy(named(second)) };
         assert!(builder.build().is_err(), "{first} and {second}");
     }
     let unlike =

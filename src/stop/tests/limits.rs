@@ -6,6 +6,39 @@ use super::*;
 
 /// Per rule: the step at which it stops, the gate, and the operator of its verdict.
 #[test]
+fn max_cost_counts_what_completed_steps_cost_and_is_unknown_where_one_does_not_say() {
+    let paid = |step: u64, cost_usd: Option<f64>| StepFacts {
+        cost_usd,
+        usage: Some(Usage { input: 9, output: 1, estimated: false }),
+        ..StepFacts::unknown(step)
+    };
+    let steps: Vec<_> = (0..4).map(|step| paid(step, Some(0.1))).collect();
+    for (rule, expected) in [
+        ("max_cost=0.3", Some((Some(2), "$0.3 >= $0.3"))),
+        ("max_cost=0.2", Some((Some(1), "$0.2 >= $0.2"))),
+        ("max_cost=0.41", None),
+        ("max_cost=0", None),
+    ] {
+        let set = StopSet::<()>::builder().rule(rule.parse::<StopSpec>().expect("a rule")).build().expect("sound");
+        let told = set.replay(&steps);
+        let verdict = told.verdict.as_ref().map(|verdict| (verdict.step, &*verdict.reading.detail));
+        assert_eq!(verdict, expected, "{rule}");
+        if let Some(verdict) = &told.verdict {
+            assert_eq!((verdict.outcome, verdict.stop_reason.as_str()), (Outcome::Truncated, "budget_tokens"));
+        }
+        assert!(told.unknown.is_empty(), "{rule}");
+    }
+    let set = StopSet::<()>::builder().rule(MaxCost { usd: 0.2 }).build().expect("sound");
+    let gap = set.replay(&[paid(0, Some(0.1)), paid(1, None), paid(2, None)]);
+    assert_eq!((gap.verdict, gap.unknown[0].step, gap.unknown[0].needs.as_str()), (None, 1, "the cost of every step"));
+    let enough = set.replay(&[paid(0, None), paid(1, Some(0.3))]);
+    assert_eq!(enough.verdict.and_then(|verdict| verdict.step), Some(1), "what is known is enough");
+    for wrong in ["max_cost", "max_cost=-1", "max_cost=inf", "max_cost=ten", r#"{"type":"max_cost","usd":"1"}"#] {
+        assert!(wrong.parse::<StopSpec>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn case_1_at_one_below_and_one_above() {
     let decide = Gate::AfterDecide;
     let end = Gate::AfterStep;
@@ -51,7 +84,7 @@ fn case_1_time_at_one_below_and_one_above() {
 
 #[test]
 fn case_2_zero_is_off_for_policies_and_nothing_for_a_budget() {
-    let off = super::super::table::DOCS.iter().filter_map(|doc| doc.off);
+    let off = RULES.iter().filter_map(|row| row.off);
     for rule in off.chain(["loop_detection=0"]) {
         let set = set(&[rule]);
         assert_eq!(live(&set, &(), Stats::default(), &steps(3)).code(), "none", "{rule}");
@@ -148,9 +181,9 @@ fn case_20_everything_that_was_true_is_listed() {
     };
     let set = StopSet::builder()
         .budget(Budget::default().steps(1, Origin::Task))
-        .rule(StopSpec::MaxRounds { rounds: 1 })
-        .rule(StopSpec::MaxSteps { steps: 1 })
-        .rule(StopSpec::Keyword { keyword: "4".into() })
+        .rule(MaxRounds { rounds: 1 })
+        .rule(MaxSteps { steps: 1 })
+        .rule(Keyword { keyword: "4".into() })
         .build();
     let run = live(&set.expect("sound"), &(), Stats::default(), &[last]);
     assert_eq!(run.verdict().criterion, "critic[0]");
@@ -205,7 +238,7 @@ fn case_23_cancelled_before_the_first_step_in_a_step_and_after_the_answer() {
 #[test]
 fn case_27_no_list_of_rules_takes_the_budget_away() {
     let budget = Budget::default().steps(2, Origin::Engine);
-    let rules = StopRules { completion: vec![StopSpec::FinalResult {}.into()], ..StopRules::default() };
+    let rules = StopRules { completion: vec![StopSpec::from(FinalResult {}).into()], ..StopRules::default() };
     let set = StopSet::builder().budget(budget).rules(rules).budget(Budget::default()).build().expect("sound");
     assert_eq!(live(&set, &(), Stats::default(), &steps(5)).code(), "budget_steps");
     let tighter = budget.tokens(9, Origin::Engine).overridden_by(Budget::default().steps(1, Origin::Task));

@@ -7,24 +7,27 @@ use super::*;
 fn rule() -> impl Strategy<Value = StopSpec> {
     let n = 0_u64..6;
     let leaf = prop_oneof![
-        n.clone().prop_map(|rounds| StopSpec::MaxRounds { rounds }),
-        n.clone().prop_map(|steps| StopSpec::MaxSteps { steps }),
-        n.clone().prop_map(|seconds| StopSpec::Timeout { seconds }),
-        n.clone().prop_map(|seconds| StopSpec::MaxRuntime { seconds }),
-        (0_u64..60).prop_map(|max_total| StopSpec::TokenBudget { max_total }),
-        n.clone().prop_map(|max| StopSpec::ConsecutiveErrors { max }),
-        n.clone().prop_map(|window| StopSpec::LoopDetection { window }),
-        n.prop_map(|steps| StopSpec::Stagnation { steps }),
-        "[ab]?".prop_map(|tool_name| StopSpec::StopOnTool { tool_name }),
-        "[ab(]?".prop_map(|pattern| StopSpec::ContentMatch { pattern }),
-        (0_u64..4).prop_map(|steps| StopSpec::CriticBelow { critic: "a".into(), score: 0.5, steps }),
-        Just(StopSpec::FinalResult {}),
-        "[ab]?".prop_map(|keyword| StopSpec::Keyword { keyword }),
-        any::<bool>().prop_map(|fenced| StopSpec::StructuredOutput { schema: None, fenced }),
+        n.clone().prop_map(|rounds| StopSpec::from(MaxRounds { rounds })),
+        n.clone().prop_map(|steps| StopSpec::from(MaxSteps { steps })),
+        n.clone().prop_map(|seconds| StopSpec::from(Timeout { seconds })),
+        n.clone().prop_map(|seconds| StopSpec::from(MaxRuntime { seconds })),
+        (0_u64..60).prop_map(|max_total| StopSpec::from(TokenBudget { max_total })),
+        n.clone().prop_map(|max| StopSpec::from(ConsecutiveErrors { max })),
+        n.clone().prop_map(|window| StopSpec::from(LoopDetection { window })),
+        n.prop_map(|steps| StopSpec::from(Stagnation { steps })),
+        "[ab]?".prop_map(|tool_name| StopSpec::from(StopOnTool { tool_name })),
+        "[ab(]?".prop_map(|pattern| StopSpec::from(ContentMatch { pattern })),
+        (0_u64..4).prop_map(|steps| StopSpec::from(CriticBelow { critic: "a".into(), score: 0.5, steps })),
+        Just(StopSpec::from(FinalResult {})),
+        "[ab]?".prop_map(|keyword| StopSpec::from(Keyword { keyword })),
+        any::<bool>().prop_map(|fenced| StopSpec::from(StructuredOutput { schema: None, fenced })),
     ];
     leaf.prop_recursive(2, 6, 3, |inner| {
         let of = prop::collection::vec(inner, 1..4);
-        prop_oneof![of.clone().prop_map(|of| StopSpec::AnyOf { of }), of.prop_map(|of| StopSpec::AllOf { of }),]
+        prop_oneof![
+            of.clone().prop_map(|of| StopSpec::from(AnyOf { of })),
+            of.prop_map(|of| StopSpec::from(AllOf { of })),
+        ]
     })
 }
 

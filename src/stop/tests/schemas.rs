@@ -5,11 +5,11 @@ use serde_json::{Map, Value, json};
 use super::*;
 
 fn spec(schema: Value) -> StopSpec {
-    StopSpec::StructuredOutput { schema: Some(schema), fenced: false }
+    StopSpec::from(StructuredOutput { schema: Some(schema), fenced: false })
 }
 
 fn judge_in(schema: Value, fenced: bool, text: &str) -> Run {
-    let set = StopSet::builder().rule(StopSpec::StructuredOutput { schema: Some(schema), fenced }).build();
+    let set = StopSet::builder().rule(StructuredOutput { schema: Some(schema), fenced }).build();
     live(&set.expect("the schema is sound"), &(), Stats::default(), &[answer(0, text)])
 }
 

@@ -4,7 +4,6 @@ use serde_json::json;
 
 use crate::model::StopReason;
 
-use super::super::table::DOCS;
 use super::*;
 
 #[test]
@@ -22,7 +21,7 @@ fn case_26_the_forms_of_awaken_parse_unchanged_and_come_back() {
         assert_eq!(serde_json::to_value(spec).expect("it can be written"), form);
     }
     let potato: StopSpec = r#"{"type":"max_iterations","max":5}"#.parse().expect("an alias");
-    assert_eq!(potato, StopSpec::MaxSteps { steps: 5 });
+    assert_eq!(potato, StopSpec::from(MaxSteps { steps: 5 }));
 }
 
 #[test]
@@ -46,18 +45,18 @@ fn case_26_what_is_not_a_rule_is_refused() {
 
 #[test]
 fn the_short_forms_parse() {
-    for doc in DOCS {
-        doc.example.parse::<StopSpec>().unwrap_or_else(|wrong| panic!("{}: {wrong}", doc.example));
+    for row in RULES {
+        row.example.parse::<StopSpec>().unwrap_or_else(|wrong| panic!("{}: {wrong}", row.example));
     }
     for (text, critic, score, steps) in
         [("a:0.5", "a", 0.5, 1), ("a:0.5:3", "a", 0.5, 3), ("a:b:0.5", "a:b", 0.5, 1), ("a:-1:2", "a", -1.0, 2)]
     {
         let spec: StopSpec = format!("critic_below={text}").parse().expect("it parses");
-        assert_eq!(spec, StopSpec::CriticBelow { critic: critic.into(), score, steps });
+        assert_eq!(spec, StopSpec::from(CriticBelow { critic: critic.into(), score, steps }));
     }
-    assert_eq!("keyword=a=b".parse(), Ok(StopSpec::Keyword { keyword: "a=b".into() }));
+    assert_eq!("keyword=a=b".parse(), Ok(StopSpec::from(Keyword { keyword: "a=b".into() })));
     let loaded = StopSpec::parse_with("structured_output=s.json", |file| Ok(json!({ "file": file })));
-    assert_eq!(loaded, Ok(StopSpec::StructuredOutput { schema: Some(json!({"file": "s.json"})), fenced: false }));
+    assert_eq!(loaded, Ok(StopSpec::from(StructuredOutput { schema: Some(json!({"file": "s.json"})), fenced: false })));
     for wrong in [
         "max_steps",
         "max_steps=-1",
@@ -145,22 +144,53 @@ fn a_verdict_is_written_as_designed_and_read_tolerantly() {
 #[test]
 fn the_table_of_rules_is_made_from_the_code() {
     let wrong = r#"{"type":"?"}"#.parse::<StopSpec>().expect_err("no such rule").to_string();
-    for doc in DOCS {
-        assert!(wrong.contains(&format!("`{}`", doc.name)), "{} is a rule", doc.name);
+    for row in RULES {
+        assert!(wrong.contains(&format!("`{}`", row.name)), "{} is a rule", row.name);
     }
     let listed = wrong.split("expected one of").nth(1).expect("serde lists the rules").matches('`').count() / 2;
-    assert_eq!(listed, DOCS.len() + 1, "every rule is in the table; one has a second name");
+    assert_eq!(listed, RULES.len() + 1, "every rule is in the table; one has a second name");
     // The page is part of the documentation; a rule that changes must change it.
     assert_eq!(include_str!("../RULES.md"), rules_table());
 }
 
 #[test]
 fn a_rule_is_shown_as_it_can_be_typed() {
-    let typed = super::super::table::DOCS.iter().map(|doc| doc.example);
+    let typed = RULES.iter().map(|row| row.example);
     let more = ["keyword=a=b", "critic_below=a:b:0.5", "critic_below=a:0.5:3", "critic_below=a:1e-7", "content_match="];
     for text in typed.chain(more) {
         let spec: StopSpec = text.parse().expect("well written");
         assert_eq!(spec.to_string().parse(), Ok(spec.clone()), "{text}");
         assert!(serde_json::to_string(&spec).expect("JSON").contains(spec.name()), "{text}");
+    }
+}
+
+#[test]
+fn every_row_is_whole() {
+    for row in RULES {
+        let name = row.name;
+        let spec: StopSpec = row.example.parse().expect("the example is a rule");
+        assert_eq!(spec.name(), name);
+        assert_eq!(spec.to_string().parse(), Ok(spec.clone()), "{name} is read as it is shown");
+        let json = serde_json::to_string(&spec).expect("it can be written");
+        assert_eq!(json.parse(), Ok(spec.clone()), "{name} has a form in JSON");
+        assert!(!row.label.is_empty() && !row.when.is_empty() && row.usage.contains(name), "{name}");
+        assert_eq!(super::super::row(name).map(|row| row.label), Some(row.label), "{name} is the only one of its name");
+        assert!(row.correction.is_none_or(|rule| rule.parse::<StopSpec>().is_ok()), "{name}");
+        assert!(spec.validate(None).is_ok(), "{name}");
+        assert_eq!(row.accepts, spec.is_completion(), "{name}");
+        if let Some(off) = row.off {
+            let off: StopSpec = off.parse().expect("it is a rule");
+            let set = StopSet::<()>::builder().rule(off).build().expect("sound");
+            let check = &set.survey(&Stats::default(), &StepFacts::unknown(0))[0].check;
+            assert!(matches!(check, Check::Off(_)), "{name}: {check:?}");
+        }
+        if let Some(scale) = &row.scale {
+            assert!(!row.unit.is_empty() && row.field.is_some(), "a number that can be varied has a unit: {name}");
+            let critic = Critic { name: "tests".into(), steps: 1 };
+            let (from, to, points) = scale.usual;
+            assert!(from < to && points > 1 && scale.least.is_none_or(|least| from >= least), "{name}");
+            let (first, last) = ((scale.at)(from, &critic), (scale.at)(to, &critic));
+            assert!(first.name() == name && first != last && first.validate(None).is_ok(), "{name}");
+        }
     }
 }

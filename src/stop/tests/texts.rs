@@ -4,19 +4,19 @@ use super::*;
 
 #[test]
 fn case_11_an_invalid_pattern_is_refused_or_fails_closed() {
-    let broken = StopSpec::ContentMatch { pattern: "(".into() };
+    let broken = StopSpec::from(ContentMatch { pattern: "(".into() });
     assert_eq!(broken.lint().len(), 1);
     let refused = StopSet::<()>::builder().rule(broken.clone()).build().expect_err("the builder refuses");
     assert!(refused.to_string().contains("does not compile"), "{refused}");
 
-    let group = |of| StopSpec::AllOf { of };
-    for spec in [broken.clone(), group(vec![StopSpec::MaxSteps { steps: 9 }, broken])] {
+    let group = |of| StopSpec::from(AllOf { of });
+    for spec in [broken.clone(), group(vec![StopSpec::from(MaxSteps { steps: 9 }), broken])] {
         let set = StopSet::<()>::builder().rule(spec).build_fail_closed().expect("a loaded file is used");
         let run = live(&set, &(), Stats::default(), &steps(3));
         assert_eq!((run.code(), run.place()), ("content_match_invalid_regex", (None, Some(Gate::BeforeStep))));
         assert_eq!((run.verdict().outcome, run.stats.steps), (Outcome::Failed, 0));
     }
-    let greedy = StopSpec::ContentMatch { pattern: "(a{1000}){1000}".into() };
+    let greedy = StopSpec::from(ContentMatch { pattern: "(a{1000}){1000}".into() });
     assert_eq!(greedy.lint().len(), 1, "a pattern that grows beyond its size is refused");
 }
 

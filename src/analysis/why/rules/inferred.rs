@@ -14,6 +14,7 @@ use crate::analysis::summary::Summary;
 use crate::analysis::verdict::LimitFrom;
 use crate::model::event::InitNote;
 use crate::model::{CriticAction, EventKind, Index, Op, Origin, Reading, StopReason};
+use crate::stop;
 
 /// The rules of a run that does not record them.
 pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<Rule> {
@@ -249,13 +250,7 @@ impl<'a> Asked<'a> {
         let rule = plain("criteria", kind, Standing::Fired, note);
         let Some((measured, limit, seconds)) = said else { return rule };
         let scale = if seconds { 1e3 } else { 1.0 };
-        let unit = match kind {
-            "max_runtime" => "ms",
-            "token_budget" => "tokens",
-            "stagnation" => "steps without change",
-            "max_steps" => "steps",
-            _ => "",
-        };
+        let unit = stop::row(kind).map_or("", |row| row.unit);
         Rule {
             // A criterion that counts one by one stops at its limit.
             reading: reading(Some(measured * scale), Op::AtLeast, Some(limit.unwrap_or(measured) * scale), unit),

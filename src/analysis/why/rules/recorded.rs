@@ -6,7 +6,9 @@ use crate::analysis::facts::{Depth, Record, record};
 use crate::analysis::verdict::LimitFrom;
 use crate::format;
 use crate::model::{Gate, Index, Lines, Reading, Source, StopVerdict, TraceFile};
-use crate::stop::{Check, CriticWish, EntryRule, RuleReading, StepFacts, StopRules, StopSet, WhatIf};
+use crate::stop::{
+    BUDGETS, BudgetRow, Check, Counts, CriticWish, EntryRule, RuleReading, StepFacts, StopRules, StopSet, WhatIf,
+};
 
 /// The rules of a run that records them.
 pub(super) fn rules(index: &Index, lines: &dyn Lines) -> Vec<Rule> {
@@ -59,15 +61,14 @@ fn surveyed(rules: StopRules, record: &Record) -> Vec<Rule> {
         }
     };
     let mut rows: Vec<Rule> = end.readings.iter().map(|reading| row(reading, kind(reading))).collect();
-    let limits = &rules.budget;
-    let spent = [
-        ("budget.steps", limits.steps.is_none(), Some(end.stats.steps), "steps"),
-        ("budget.time", limits.time_ms.is_none(), end.stats.elapsed_ms, "ms"),
-        ("budget.tokens", limits.tokens.is_none(), tokens(&end), "tokens"),
-    ];
-    let off = spent.into_iter().filter(|(_, is_off, ..)| *is_off).map(|(id, _, measured, unit)| Rule {
-        reading: Reading { measured: measured.map(Into::into), unit: unit.into(), ..Reading::default() },
-        ..plain(id, &id.replace('.', "_"), Standing::Off, "no limit was set")
+    let used = |row: &BudgetRow| match row.rule.counts {
+        Counts::Steps => Some(end.stats.steps),
+        Counts::Tokens => tokens(&end),
+        _ => end.stats.elapsed_ms,
+    };
+    let off = BUDGETS.iter().filter(|row| (row.limit)(&rules.budget).is_none()).map(|row| Rule {
+        reading: Reading { measured: used(row).map(Into::into), unit: row.rule.unit.into(), ..Reading::default() },
+        ..plain(row.id, row.code, Standing::Off, "no limit was set")
     });
     rows.extend(off);
     if rules.completion.is_empty() {

@@ -5,7 +5,8 @@ use crate::analysis::compare::{Comparison, Row};
 use crate::analysis::diff::{Change, Kind, TextChange, diff};
 use crate::analysis::format;
 use crate::model::json::Json;
-use crate::model::{CriticAction, MAX_LINE_BYTES, TraceFile};
+use crate::model::step::{Call, Changes, Outcome, Value};
+use crate::model::{CriticAction, Step, TraceFile};
 use crate::page::compare::{Moment, Opened, Told};
 use crate::page::lens::{Lens, status};
 use crate::page::part::critic::Critic;
@@ -13,7 +14,6 @@ use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::sign::{Link, Phrase, Sign, Word};
 use crate::page::part::state_diff::{Piece, StateDiff};
 use crate::page::part::text::one_line;
-use crate::page::step::fill::readable;
 
 /// A text is cut to so many bytes; the step's own page has all of it.
 const MAX_TEXT: usize = 4_000;
@@ -140,12 +140,11 @@ fn around(text: &str, starts: bool, ends: bool) -> String {
 const UNREAD: &str = "the line cannot be read";
 
 fn said(lens: &Lens<'_>, n: usize) -> Said {
-    let span = lens.index.steps().get(n).map(|step| step.span).filter(|span| span.len <= MAX_LINE_BYTES);
-    let bytes = span.and_then(|span| lens.lines.short_line(TraceFile::Steps, span).ok());
-    let text = bytes.map(|bytes| readable(&bytes).0).unwrap_or_default();
-    match Json::parse(&text) {
-        Some(step @ Json::Object(_)) => read(&step),
-        _ => Said {
+    let span = lens.index.steps().get(n).map(|step| step.span);
+    let record = span.and_then(|span| lens.lines.record(TraceFile::Steps, span).ok());
+    match record.as_ref().and_then(crate::format::step) {
+        Some(step) => read(&step),
+        None => Said {
             thought: Err(UNREAD),
             asks: ("Decision", Err(UNREAD)),
             result: Err(UNREAD),
@@ -155,27 +154,21 @@ fn said(lens: &Lens<'_>, n: usize) -> Said {
     }
 }
 
-fn read(step: &Json<'_>) -> Said {
-    let decision = step.get("decision");
-    let thought =
-        decision.and_then(|decision| decision.get("rationale")?.as_str()).filter(|text| !text.trim().is_empty());
-    let list = |value: Option<&Json<'_>>| value.and_then(Json::as_array).is_some_and(|items| !items.is_empty());
-    let actions = [decision.and_then(|decision| decision.get("actions")), step.get("actions")];
-    let actions = actions.into_iter().find(|value| list(*value)).flatten();
-    let results = step.get("action_results").and_then(Json::as_array).unwrap_or_default();
-    let results: Vec<String> = results.iter().map(result).collect();
-    let answer = decision.and_then(|decision| decision.get("final_answer")).filter(|answer| **answer != Json::Null);
-    let asks = match (actions, answer, decision.filter(|decision| !decision.is_empty())) {
-        (Some(actions), ..) => {
-            let calls: Vec<String> = actions.as_array().unwrap_or_default().iter().map(call).collect();
+fn read(step: &Step<'_>) -> Said {
+    let decision = step.decision.as_ref().filter(|decision| !decision.value.is_empty());
+    let thought = decision.and_then(|decision| decision.rationale?.string()).filter(|text| !text.trim().is_empty());
+    let results: Vec<String> = step.results.iter().map(result).collect();
+    let asks = match (decision.and_then(|decision| decision.answer), decision) {
+        _ if !step.calls.is_empty() => {
+            let calls: Vec<String> = step.calls.iter().map(call).collect();
             ("Action", Ok(cut(&calls.join("\n"))))
         }
-        (None, Some(answer), _) => ("Answer", Ok(cut(&plain(answer)))),
-        (None, None, Some(_)) => ("Decision", Err("no action and no answer")),
-        (None, None, None) => ("Decision", Err("none recorded")),
+        (Some(answer), _) => ("Answer", Ok(cut(&answer.plain()))),
+        (None, Some(_)) => ("Decision", Err("no action and no answer")),
+        (None, None) => ("Decision", Err("none recorded")),
     };
     Said {
-        thought: thought.map(cut).ok_or("none recorded"),
+        thought: thought.as_deref().map(cut).ok_or("none recorded"),
         asks,
         result: if results.is_empty() { Err("none recorded") } else { Ok(cut(&results.join("\n"))) },
         critics: critics(step),
@@ -192,14 +185,9 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// A string as its text, anything else as JSON.
-fn plain(value: &Json<'_>) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-fn call(action: &Json<'_>) -> String {
-    let Some(name) = action.get("name").and_then(Json::as_str) else { return action.to_string() };
-    let args = match action.get("args") {
+fn call(call: &Call<'_>) -> String {
+    let Some(name) = call.name.as_deref() else { return call.value.json().to_string() };
+    let args = match call.args.map(Value::json) {
         Some(Json::Object(args)) => {
             args.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
         }
@@ -210,23 +198,21 @@ fn call(action: &Json<'_>) -> String {
 }
 
 /// What came back, the error first; how long it took is told elsewhere.
-fn result(result: &Json<'_>) -> String {
-    let error = result.get("error").filter(|error| !error.is_empty()).map(|error| format!("error: {}", plain(error)));
-    let output = match result.get("output") {
-        Some(output) => Some(plain(output)).filter(|_| !output.is_empty()),
-        None if error.is_none() => Some(plain(result)),
-        None => None,
-    };
-    let parts: Vec<String> = [error, output].into_iter().flatten().collect();
+fn result(result: &Outcome<'_>) -> String {
+    let error = result.error.map(|error| format!("error: {}", error.plain()));
+    let is_whole = |output: Value<'_>| output.at == result.value.at;
+    let output = result.output.filter(|output| !(is_whole(*output) && error.is_some()) && !output.is_empty());
+    let parts: Vec<String> = [error, output.map(|output| output.plain().into_owned())].into_iter().flatten().collect();
     if parts.is_empty() { "nothing".to_owned() } else { parts.join("\n") }
 }
 
-fn critics(step: &Json<'_>) -> Phrase {
-    let outputs = step.get("critic_outputs").filter(|outputs| !outputs.is_empty());
-    let Some(outputs) = outputs else { return Phrase::new().dim("no critic spoke") };
+fn critics(step: &Step<'_>) -> Phrase {
+    if step.critics.is_empty() {
+        return Phrase::new().dim("no critic spoke");
+    }
     let mut fold = Fold::new(ValueLinks::default());
     let mut says = Phrase::new();
-    for (at, critic) in Critic::read_all(outputs, |_| None, &mut fold).into_iter().enumerate() {
+    for (at, critic) in Critic::read_all(&step.critics, |_| None, &mut fold).into_iter().enumerate() {
         let long = critic.long_reason.map(|reason| reason.shown).unwrap_or_default();
         let reason = if critic.reason.is_empty() { long } else { critic.reason.as_str().to_owned() };
         let name = format!("{}{} ", if at > 0 { "; " } else { "" }, critic.name);
@@ -238,9 +224,9 @@ fn critics(step: &Json<'_>) -> Phrase {
     says
 }
 
-fn state(step: &Json<'_>) -> Phrase {
-    let Some(changes) = step.get("state_diff") else { return Phrase::new().dim("not recorded") };
-    let diff = StateDiff::new(changes, None, &mut Fold::new(ValueLinks::default()), "/state_diff");
+fn state(step: &Step<'_>) -> Phrase {
+    let Some(Changes(changes)) = step.changes else { return Phrase::new().dim("not recorded") };
+    let diff = StateDiff::new(&changes.json(), None, &mut Fold::new(ValueLinks::default()), "");
     let Some(diff) = diff else { return Phrase::from("nothing changed") };
     let mut says = Phrase::new();
     for (at, row) in diff.rows.iter().take(MAX_KEYS).enumerate() {

@@ -2,7 +2,10 @@ use crate::page::part::action::*;
 use crate::page::part::fold::{More, ValueLinks};
 
 fn read(step: &str) -> Actions {
-    Actions::new(&Json::parse(step).unwrap(), &mut Fold::new(ValueLinks { value: "/v".into(), raw: "/r".into() }))
+    Actions::new(
+        &crate::format::step_in(step).unwrap_or_default(),
+        &mut Fold::new(ValueLinks { value: "/v".into(), raw: "/r".into() }),
+    )
 }
 
 fn texts(pair: &Pair) -> Vec<(&str, &str)> {

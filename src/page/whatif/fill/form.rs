@@ -7,8 +7,8 @@ use crate::analysis::whatif::{Typed, Wrong, near};
 use crate::page::lens::Lens;
 use crate::page::part::href;
 use crate::page::part::text::{Line, one_line};
-use crate::page::whatif::{Field, FieldKind, Group, RowField, RulesForm, WrongRule};
-use crate::stop::{StopSpec, example};
+use crate::page::whatif::{Field, Group, RowField, RulesForm, WrongRule};
+use crate::stop::{self, Counts, FieldGroup, Input, RULES, Row, StopSpec};
 
 /// More critics than this have no field of their own.
 const MAX_CRITICS: usize = 6;
@@ -21,38 +21,21 @@ const BELOW: &str = "below:";
 /// The same, for how many scores in a row.
 const ROW: &str = "row:";
 
-/// A field of every run: the rule's name, its label, what it takes, and the unit.
-type Known = (&'static str, &'static str, FieldKind, &'static str);
+/// The fields of a group.
+fn fields(group: FieldGroup) -> impl Iterator<Item = (&'static Row, stop::Field)> {
+    let fields = RULES.iter().filter_map(|row| Some((*row, row.field?)));
+    fields.filter(move |(_, field)| field.group == group)
+}
 
-const LIMITS: &[Known] = &[
-    ("max_steps", "Steps", FieldKind::Number, ""),
-    ("max_rounds", "Decisions", FieldKind::Number, ""),
-    ("token_budget", "Tokens", FieldKind::Number, ""),
-    ("max_runtime", "Run time", FieldKind::Number, "s"),
-    ("timeout", "Time at a decision", FieldKind::Number, "s"),
-];
-const PROGRESS: &[Known] = &[
-    ("stagnation", "Steps without change", FieldKind::Number, ""),
-    ("loop_detection", "Same text in a row", FieldKind::Number, ""),
-    ("consecutive_errors", "Errors in a row", FieldKind::Number, ""),
-];
-const CONTENT: &[Known] = &[
-    ("final_result", "First final result", FieldKind::Check, ""),
-    ("structured_output", "Answer is JSON", FieldKind::Check, ""),
-    ("keyword", "Answer holds", FieldKind::Text, ""),
-    ("content_match", "Text matches", FieldKind::Text, ""),
-    ("stop_on_tool", "Tool asked for", FieldKind::Tool, ""),
-];
-
-fn known() -> impl Iterator<Item = &'static Known> {
-    [LIMITS, PROGRESS, CONTENT].into_iter().flatten()
+/// What the field takes that is called like a rule; a critic's rule has a field for each critic.
+fn input(name: &str) -> Option<Input> {
+    Some(stop::row(name)?.field?.input).filter(|input| *input != Input::Score)
 }
 
 /// The rules that a sent form holds, in its order; `None` where nothing but rules was sent.
 pub(crate) fn from_form<'a>(pairs: &(impl Iterator<Item = (&'a str, &'a str)> + Clone)) -> Option<Vec<String>> {
-    let is_field = |name: &str| {
-        name == OTHER || name.starts_with(BELOW) || name.starts_with(ROW) || known().any(|(known, ..)| *known == name)
-    };
+    let is_field =
+        |name: &str| name == OTHER || name.starts_with(BELOW) || name.starts_with(ROW) || input(name).is_some();
     if !pairs.clone().any(|(name, _)| is_field(name)) {
         return None;
     }
@@ -62,8 +45,8 @@ pub(crate) fn from_form<'a>(pairs: &(impl Iterator<Item = (&'a str, &'a str)> + 
     };
     let mut rules = Vec::new();
     for (name, value) in pairs.clone().filter(|(_, value)| !value.trim().is_empty()) {
-        if let Some((_, _, kind, _)) = known().find(|(known, ..)| *known == name) {
-            rules.push(if *kind == FieldKind::Check { name.to_owned() } else { format!("{name}={value}") });
+        if let Some(input) = input(name) {
+            rules.push(if input == Input::Check { name.to_owned() } else { format!("{name}={value}") });
         } else if let Some(critic) = name.strip_prefix(BELOW) {
             let row = row_of(critic).map_or_else(String::new, |row| format!(":{row}"));
             rules.push(format!("critic_below={critic}:{}{row}", value.trim()));
@@ -80,15 +63,21 @@ pub(crate) fn from_form<'a>(pairs: &(impl Iterator<Item = (&'a str, &'a str)> + 
 pub(crate) fn form(lens: &Lens<'_>, typed: &[Typed], suggested: bool) -> RulesForm {
     let mut left: Vec<&Typed> = typed.iter().collect();
     let near: Vec<String> = near(lens.summary, lens.index).iter().map(ToString::to_string).collect();
-    let mut fields =
-        |known: &[Known]| -> Vec<Field> { known.iter().map(|known| field(known, &mut left, &near)).collect() };
+    let mut group = |legend, group| {
+        let fields = fields(group).map(|(row, kind)| field(row, kind, &mut left, &near));
+        Group { legend, fields: fields.collect() }
+    };
     let mut groups = vec![
-        Group { legend: "Limits", fields: fields(LIMITS) },
-        Group { legend: "Progress", fields: fields(PROGRESS) },
-        Group { legend: "Answer and content", fields: fields(CONTENT) },
+        group("Limits", FieldGroup::Limits),
+        group("Progress", FieldGroup::Progress),
+        group("Answer and content", FieldGroup::Answer),
     ];
     let critics = lens.summary.critics.iter().filter(|name| is_plain(name)).take(MAX_CRITICS).enumerate();
-    let critics: Vec<Field> = critics.map(|(place, name)| critic(place, name, &mut left)).collect();
+    let rows = || fields(FieldGroup::Critics).map(|(row, _)| row);
+    let critics: Vec<Field> = critics
+        .flat_map(|(place, name)| rows().map(move |row| (row, place, name)))
+        .map(|(row, place, name)| critic(row, place, name, &mut left))
+        .collect();
     if !critics.is_empty() {
         groups.push(Group { legend: "Critics", fields: critics });
     }
@@ -122,25 +111,26 @@ fn parts(text: &str) -> (&str, &str) {
     text.split_once('=').map_or((text, ""), |(name, value)| (name.trim(), value))
 }
 
-fn field((name, label, kind, unit): &Known, left: &mut Vec<&Typed>, near: &[String]) -> Field {
+fn field(row: &Row, stop::Field { input, unit, .. }: stop::Field, left: &mut Vec<&Typed>, near: &[String]) -> Field {
+    let name = row.name;
     // What such a field cannot say belongs to the other rules: a schema, or an empty value, which switches a rule off.
-    let fits = |value: &str| (*kind == FieldKind::Check) == value.is_empty();
-    let found = take(left, |typed, value| typed == *name && fits(value));
+    let fits = |value: &str| (input == Input::Check) == value.is_empty();
+    let found = take(left, |typed, value| typed == name && fits(value));
     let value_of = |rule: &str| rule.split_once('=').map(|(_, value)| value.to_owned());
-    let like = match *name {
-        "max_rounds" => "max_steps",
-        "timeout" => "max_runtime",
-        name => name,
+    // What a rule counts that is near the record serves every rule that counts the same.
+    let alike = |rule: &&String| {
+        let suggested = stop::row(parts(rule).0);
+        suggested.is_some_and(|other| other.name == name || other.counts == row.counts && row.counts != Counts::Other)
     };
-    let near = near.iter().find(|rule| parts(rule).0 == like).and_then(|rule| value_of(rule));
-    let placeholder = near.or_else(|| value_of(example(name)?)).unwrap_or_default();
+    let near = near.iter().find(alike).and_then(|rule| value_of(rule));
+    let placeholder = near.or_else(|| value_of(row.example)).unwrap_or_default();
     Field {
         id: format!("w-{name}"),
-        name: (*name).to_owned(),
-        label: (*label).into(),
-        kind: *kind,
+        name: name.to_owned(),
+        label: row.label.into(),
+        kind: input,
         value: match found {
-            Some(_) if *kind == FieldKind::Check => "on".to_owned(),
+            Some(_) if input == Input::Check => "on".to_owned(),
             Some((_, value)) => value.to_owned(),
             None => String::new(),
         },
@@ -151,18 +141,18 @@ fn field((name, label, kind, unit): &Known, left: &mut Vec<&Typed>, near: &[Stri
     }
 }
 
-fn critic(place: usize, name: &str, left: &mut Vec<&Typed>) -> Field {
+fn critic(row: &Row, place: usize, name: &str, left: &mut Vec<&Typed>) -> Field {
     let numbers = |value: &str| value.strip_prefix(name)?.strip_prefix(':').map(str::to_owned);
-    let found = take(left, |typed, value| typed == "critic_below" && numbers(value).is_some());
+    let found = take(left, |typed, value| typed == row.name && numbers(value).is_some());
     let held = found.and_then(|(_, value)| numbers(value)).unwrap_or_default();
-    let (score, row) = held.split_once(':').unwrap_or((&held, ""));
+    let (score, streak) = held.split_once(':').unwrap_or((&held, ""));
     Field {
         id: format!("w-below-{place}"),
         name: format!("{BELOW}{name}"),
-        label: format!("{name} below").into(),
+        label: format!("{}: {name}", row.label).into(),
         value: score.to_owned(),
         placeholder: "0.5".into(),
-        row: Some(RowField { id: format!("w-row-{place}"), name: format!("{ROW}{name}"), value: row.to_owned() }),
+        row: Some(RowField { id: format!("w-row-{place}"), name: format!("{ROW}{name}"), value: streak.to_owned() }),
         wrong: found.and_then(|(typed, _)| wrong(typed)),
         ..Field::default()
     }

@@ -6,7 +6,7 @@ use crate::page::lens::Lens;
 use crate::page::part::sign::{Phrase, Sign};
 use crate::page::part::text::{Line, one_line};
 use crate::page::whatif::{Cell, Cells, Lead, RuleRow, RulesAnswer, steps_per_column};
-use crate::stop::StopSpec;
+use crate::stop::{Amount, Counts, StopSpec};
 
 /// A limit in words is cut to so many characters, a reason to more.
 const LIMIT_CHARS: usize = 48;
@@ -148,13 +148,11 @@ fn cells(steps: Option<(u64, u64)>, result: &RuleResult) -> Option<Cells> {
 
 /// What a rule is called, and its limit.
 fn words(rule: &Rule) -> (String, String) {
-    let seconds = |seconds: u64| format!("{} s", format::count(seconds));
     let (name, limit) = match rule {
         Rule::Spec(spec) => return of_spec(spec),
-        Rule::Steps(limit) => ("Step budget", format::count(*limit)),
-        Rule::TimeMs(limit) if limit % 1000 == 0 => ("Time budget", seconds(limit / 1000)),
-        Rule::TimeMs(limit) => ("Time budget", format!("{} ms", format::count(*limit))),
-        Rule::Tokens(limit) => ("Token budget", format::count(*limit)),
+        Rule::Budget(row, limit) if row.rule.counts != Counts::Time => (row.label, format::count(*limit)),
+        Rule::Budget(row, limit) if limit % 1000 == 0 => (row.label, format!("{} s", format::count(limit / 1000))),
+        Rule::Budget(row, limit) => (row.label, format!("{} ms", format::count(*limit))),
         Rule::InCode(id) => ("Rule in code", id.clone()),
         Rule::Ending(code) => ("Recorded end", code.clone()),
     };
@@ -162,7 +160,6 @@ fn words(rule: &Rule) -> (String, String) {
 }
 
 fn of_spec(spec: &StopSpec) -> (String, String) {
-    let seconds = |seconds: &u64| format!("{} s", format::count(*seconds));
     let members = |of: &[StopSpec], join: &str| {
         let member = |spec: &StopSpec| {
             let (name, limit) = of_spec(spec);
@@ -170,29 +167,14 @@ fn of_spec(spec: &StopSpec) -> (String, String) {
         };
         of.iter().map(member).collect::<Vec<_>>().join(join)
     };
-    let (name, limit) = match spec {
-        StopSpec::MaxRounds { rounds } => ("Decisions", format::count(*rounds)),
-        StopSpec::MaxSteps { steps } => ("Steps", format::count(*steps)),
-        StopSpec::Timeout { seconds: limit } => ("Time at a decision", seconds(limit)),
-        StopSpec::MaxRuntime { seconds: limit } => ("Run time", seconds(limit)),
-        StopSpec::TokenBudget { max_total } => ("Tokens", format::count(*max_total)),
-        StopSpec::ConsecutiveErrors { max } => ("Errors in a row", format::count(*max)),
-        StopSpec::StopOnTool { tool_name } => ("Tool asked for", tool_name.clone()),
-        StopSpec::ContentMatch { pattern } => ("Text matches", pattern.clone()),
-        StopSpec::LoopDetection { window } => ("Same text in a row", format::count(*window)),
-        StopSpec::Stagnation { steps } => ("Steps without change", format::count(*steps)),
-        StopSpec::CriticBelow { critic, score, steps } => {
-            let row = if *steps == 1 { String::new() } else { format!(" for {steps}") };
-            return (format!("{critic} below"), format!("{score}{row}"));
-        }
-        StopSpec::FinalResult {} => ("First final result", "any".to_owned()),
-        StopSpec::Keyword { keyword } => ("Answer holds", keyword.clone()),
-        StopSpec::StructuredOutput { schema: None, .. } => ("Answer is JSON", "any".to_owned()),
-        StopSpec::StructuredOutput { schema: Some(_), .. } => ("Answer is JSON", "fits a schema".to_owned()),
-        StopSpec::AnyOf { of } => ("Any of", members(of, " or ")),
-        StopSpec::AllOf { of } => ("All of", members(of, " and ")),
+    let limit = match spec.limit() {
+        Amount::Count(number) => format::count(number),
+        Amount::Seconds(seconds) => format!("{} s", format::count(seconds)),
+        Amount::Text(text) => text.into_owned(),
+        Amount::AnyOf(of) => members(of, " or "),
+        Amount::AllOf(of) => members(of, " and "),
     };
-    (name.to_owned(), limit)
+    (spec.row().label.to_owned(), limit)
 }
 
 fn notes(lens: &Lens<'_>, answers: &Answers) -> Vec<Phrase> {
@@ -226,5 +208,9 @@ fn notes(lens: &Lens<'_>, answers: &Answers) -> Vec<Phrase> {
 }
 
 fn asks_time(rule: &Rule) -> bool {
-    matches!(rule, Rule::TimeMs(_) | Rule::Spec(StopSpec::Timeout { .. } | StopSpec::MaxRuntime { .. }))
+    match rule {
+        Rule::Spec(spec) => spec.row().counts == Counts::Time,
+        Rule::Budget(row, _) => row.rule.counts == Counts::Time,
+        Rule::InCode(_) | Rule::Ending(_) => false,
+    }
 }

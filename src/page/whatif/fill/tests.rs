@@ -13,6 +13,7 @@ use crate::model::RunKey;
 use crate::page::tests::{Tag, tags};
 use crate::page::whatif::fill::*;
 use crate::page::whatif::{Field, RuleRow, RulesAnswer};
+use crate::stop::{Input, RULES};
 
 struct Run {
     files: Files,
@@ -119,7 +120,7 @@ fn a_bad_rule_stands_beside_its_field_and_the_others_are_answered() {
     assert_eq!(tags.iter().filter(|tag| tag.get("aria-invalid") == Some("true")).count(), 3);
     let kept = tags.iter().find(|tag| tag.get("name") == Some("max_steps")).unwrap();
     assert_eq!(kept.get("value"), Some("-4"), "the field holds what was typed");
-    assert!(rows(&body.answer).iter().any(|row| row.starts_with("Decisions|5|step 4|earlier")));
+    assert!(rows(&body.answer).iter().any(|row| row.starts_with("Rounds|5|step 4|earlier")));
 }
 
 fn rows(answer: &RulesAnswer) -> Vec<String> {
@@ -154,8 +155,8 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
             "Token budget|4,000|step 4|same|0|0|–|ended the run|5,698 tokens >= 4,000",
             "Tokens|9,000|–|not reached|–|–|–||Not by the recorded end",
             "Step budget|20|–|not reached|–|–|–|as recorded|Not by the recorded end",
-            "nobody below|0.5|–|unknown|–|–|–||From step 0 on: a score of the critic nobody is not recorded",
-            "Decisions|0|–|off|–|–|–||switched off by 0",
+            "Low score|nobody < 0.5|–|unknown|–|–|–||From step 0 on: a score of the critic nobody is not recorded",
+            "Rounds|0|–|off|–|–|–||switched off by 0",
         ]
     );
     assert!(body.answer.rows[0].hit && !body.answer.rows[1].hit);
@@ -213,4 +214,18 @@ fn a_run_whose_lines_are_missing_is_not_said_to_have_no_steps() {
         "{:#?}",
         rows(&body.answer)
     );
+}
+
+#[test]
+fn every_rule_with_a_field_has_one() {
+    let body = Run::of("sample_runs/fix_bug").ask(None);
+    let fields = fields(&body);
+    for row in RULES {
+        let Some(field) = row.field.filter(|field| field.input != Input::Score) else { continue };
+        let shown: Vec<_> = fields.iter().filter(|shown| shown.name == row.name).collect();
+        let [shown] = *shown else { panic!("{}: {} fields", row.name, shown.len()) };
+        assert_eq!((shown.label.as_str(), shown.kind, shown.unit), (row.label, field.input, field.unit));
+    }
+    let critics = fields.iter().filter(|field| field.kind == Input::Score || field.row.is_some());
+    assert!(critics.count() > 0, "the critics of the run have fields");
 }

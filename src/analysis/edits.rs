@@ -1,0 +1,27 @@
+//! Which items of two lists correspond? Items are numbers here, equal where the items are: the alignment is compiled once.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use similar::DiffOp;
+use similar::algorithms::{Capture, Compact, Replace, myers};
+
+/// The edits, by Myers, that make `new` of `old`.
+pub(super) fn edits(old: &[u64], new: &[u64]) -> Vec<DiffOp> {
+    let mut ops = Compact::new(Replace::new(Capture::new()), old, new);
+    let Ok(()) = myers::diff(&mut ops, old, 0..old.len(), new, 0..new.len());
+    ops.into_inner().into_inner().into_ops()
+}
+
+/// Gives equal items of both lists equal numbers.
+pub(super) fn numbered<T: Eq + Hash>(
+    old: impl Iterator<Item = T>,
+    new: impl Iterator<Item = T>,
+) -> (Vec<u64>, Vec<u64>) {
+    let mut known = HashMap::new();
+    let mut number = |item| {
+        let next = known.len() as u64;
+        *known.entry(item).or_insert(next)
+    };
+    (old.map(&mut number).collect(), new.map(&mut number).collect())
+}

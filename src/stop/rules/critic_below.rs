@@ -1,0 +1,156 @@
+//! Do a critic's scores stay low?
+
+use serde_json::Number;
+
+use super::*;
+use crate::stop::stats::Below;
+
+/// Ends when a critic's scores stay low.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CriticBelow {
+    /// The critic's name.
+    pub critic: String,
+    /// The score that is still good enough.
+    pub score: f64,
+    /// Scores in a row; 0 is off.
+    #[serde(default = "one")]
+    pub steps: u64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+impl CriticBelow {
+    pub(in crate::stop) const ROW: &'static Row = &Row {
+        name: "critic_below",
+        label: "Low score",
+        usage: "critic_below=NAME:SCORE[:STEPS]",
+        example: "critic_below=tests:0.5:2",
+        when: "scores in a row < score, steps of them",
+        off: Some("critic_below=tests:0.5:0"),
+        unit: "score",
+        field: Some(Field::new(FieldGroup::Critics, Input::Score)),
+        scale: Some(Scale {
+            least: None,
+            grain: 0.05,
+            stricter_upwards: true,
+            per_critic: true,
+            usual: (0.05, 0.95, 19),
+            example: "0.1..0.9",
+            ..Scale::whole("a critic's score", |score, critic| {
+                CriticBelow { critic: critic.name.clone(), score, steps: critic.steps }.into()
+            })
+        }),
+        parse: |args| CriticBelow::parse(&args.text()?).map(StopSpec::from),
+        ..Row::BASE
+    };
+
+    /// `NAME:SCORE` or `NAME:SCORE:STEPS`; a name may hold colons itself.
+    fn parse(text: &str) -> Result<Self, SpecError> {
+        let wrong = || SpecError::new(format!("critic_below is written NAME:SCORE or NAME:SCORE:STEPS, not {text:?}"));
+        let make = |critic: &str, score: &str, steps: u64| {
+            let score: f64 = score.trim().parse().ok().filter(|score: &f64| score.is_finite())?;
+            (!critic.is_empty()).then(|| Self { critic: critic.to_owned(), score, steps })
+        };
+        let (rest, last) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let with_steps =
+            rest.rsplit_once(':').and_then(|(critic, score)| make(critic, score, last.trim().parse().ok()?));
+        with_steps.or_else(|| make(rest, last, 1)).ok_or_else(wrong)
+    }
+}
+
+impl Rule for CriticBelow {
+    fn value(&self) -> Option<String> {
+        let Self { critic, score, steps } = self;
+        Some(if *steps == 1 { format!("{critic}:{score}") } else { format!("{critic}:{score}:{steps}") })
+    }
+
+    fn limit(&self) -> Amount<'_> {
+        let Self { critic, score, steps } = self;
+        let row = if *steps == 1 { String::new() } else { format!(", {steps} in a row") };
+        Amount::Text(format!("{critic} < {score}{row}").into())
+    }
+
+    fn compile(&self, _: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
+        let Self { critic, score, .. } = self;
+        if !score.is_finite() {
+            return Err(SpecError::new(format!("critic_below needs a finite score, not {score}")));
+        }
+        Ok(Box::new(Compiled { key: format!("{critic} < {score}"), rule: self.clone() }))
+    }
+}
+
+/// The rule with the name under which its row of low scores is counted.
+struct Compiled {
+    rule: CriticBelow,
+    key: String,
+}
+
+impl Compiled {
+    fn score(&self, facts: &StepFacts) -> Option<f64> {
+        facts.critics.iter().find(|fact| fact.name == self.rule.critic)?.score.filter(|score| score.is_finite())
+    }
+}
+
+impl Condition for Compiled {
+    fn gates(&self) -> GateSet {
+        AFTER_STEP
+    }
+
+    fn fold(&self, stats: &mut Stats, facts: &StepFacts) {
+        let Some(score) = self.score(facts) else { return };
+        let steps = stats.steps;
+        if !stats.below.contains_key(&self.key) {
+            stats.below.insert(self.key.clone(), Below::default());
+        }
+        let Some(row) = stats.below.get_mut(&self.key).filter(|row| row.counted < steps) else { return };
+        row.counted = steps;
+        if score < self.rule.score {
+            row.from = if row.len == 0 { facts.step } else { row.from };
+            row.len = row.len.saturating_add(1);
+        } else {
+            row.len = 0;
+        }
+    }
+
+    /// A step without a score cannot end a row of low ones.
+    fn settles(&self, answer: &Check) -> bool {
+        matches!(answer, Check::Pass(_) | Check::Stop { .. })
+    }
+
+    fn check(&self, _: GateSet, stats: &Stats, facts: &StepFacts) -> Check {
+        let CriticBelow { critic, score: limit, steps } = &self.rule;
+        if *steps == 0 {
+            return off_at_zero();
+        }
+        let Some(score) = self.score(facts) else {
+            // A step without a score neither ends nor lengthens a row. A critic that never gave one may have another name.
+            return match stats.below.contains_key(&self.key) {
+                true => Check::Pass(Reading::said(format!("{critic} gave no score"))),
+                false => Check::Unknown(Cow::Owned(format!("a score of the critic {critic}"))),
+            };
+        };
+        let reading = Reading {
+            measured: Number::from_f64(score),
+            limit: Number::from_f64(*limit),
+            op: Some(Op::Below),
+            unit: CriticBelow::ROW.unit.into(),
+            ..Reading::default()
+        };
+        let row = stats.below.get(&self.key).filter(|row| row.len >= *steps);
+        let Some(row) = row else { return Check::Pass(reading) };
+        let at = facts.critics.iter().position(|fact| fact.name == *critic).unwrap_or_default() as u64;
+        let reason = facts.critics.iter().find(|fact| fact.name == *critic).and_then(|fact| fact.reason.clone());
+        let detail = match row.len {
+            1 => format!("{critic} gave {score} < {limit}"),
+            len => format!("{critic} gave {score} < {limit}, {len} scores in a row"),
+        };
+        let evidence = [
+            Evidence::Steps { from_step: row.from, to_step: facts.step },
+            Evidence::Critic { step: facts.step, critic: at, reason, score: Some(score) },
+        ];
+        Check::Stop { code: CriticBelow::ROW.code(), reading: reading.detail(detail).evidence(evidence) }
+    }
+}

@@ -1,0 +1,54 @@
+//! Is there a final result?
+
+use super::*;
+
+/// Accepts any final result that is not empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FinalResult {}
+
+impl FinalResult {
+    pub(in crate::stop) const ROW: &'static Row = &Row {
+        name: "final_result",
+        label: "Final result",
+        usage: "final_result",
+        example: "final_result",
+        when: "the final result is not empty",
+        accepts: true,
+        reads: Reads::Hashes,
+        field: Some(Field::new(FieldGroup::Answer, Input::Check)),
+        parse: |args| args.none().map(|()| FinalResult {}.into()),
+        ..Row::BASE
+    };
+}
+
+impl Rule for FinalResult {
+    fn value(&self) -> Option<String> {
+        None
+    }
+
+    fn limit(&self) -> Amount<'_> {
+        Amount::Text("any".into())
+    }
+
+    fn compile(&self, _: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
+        Ok(Box::new(FinalResult {}))
+    }
+}
+
+impl Condition for FinalResult {
+    fn gates(&self) -> GateSet {
+        AFTER_STEP
+    }
+
+    fn check(&self, _: GateSet, _: &Stats, facts: &StepFacts) -> Check {
+        match facts.final_answer.as_deref() {
+            Some(answer) if !answer.trim().is_empty() => Check::Stop {
+                code: Self::ROW.code(),
+                reading: Reading::said("there is a final result").evidence([span(facts, 0, answer.len())]),
+            },
+            Some(_) => Check::Pass(Reading::said("the final result is empty")),
+            None => Check::Pass(Reading::said("there is no final result")),
+        }
+    }
+}

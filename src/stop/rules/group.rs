@@ -1,0 +1,190 @@
+//! Is one, or is each, of several rules true?
+
+use super::*;
+
+/// Groups may lie this deep in each other.
+const MAX_NESTING: usize = 16;
+
+/// True where one member is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnyOf {
+    /// The members.
+    pub of: Vec<StopSpec>,
+}
+
+/// True where every member that is not off is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllOf {
+    /// The members.
+    pub of: Vec<StopSpec>,
+}
+
+impl AnyOf {
+    pub(in crate::stop) const ROW: &'static Row = &Row {
+        name: "any_of",
+        label: "Any of",
+        usage: r#"{"type":"any_of","of":[RULE, ..]}"#,
+        example: r#"{"type":"any_of","of":[{"type":"max_steps","steps":8}]}"#,
+        when: "one member is true",
+        ..Row::BASE
+    };
+}
+
+impl AllOf {
+    pub(in crate::stop) const ROW: &'static Row = &Row {
+        name: "all_of",
+        label: "All of",
+        usage: r#"{"type":"all_of","of":[RULE, ..]}"#,
+        example: r#"{"type":"all_of","of":[{"type":"max_steps","steps":8}]}"#,
+        when: "every member that is not off is true",
+        ..Row::BASE
+    };
+}
+
+impl Rule for AnyOf {
+    fn value(&self) -> Option<String> {
+        None
+    }
+
+    fn limit(&self) -> Amount<'_> {
+        Amount::AnyOf(&self.of)
+    }
+
+    fn compile(&self, compiler: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
+        compile(Self::ROW, &self.of, compiler, |members| Box::new(Any(members)))
+    }
+
+    fn members(&self) -> Option<&[StopSpec]> {
+        Some(&self.of)
+    }
+}
+
+impl Rule for AllOf {
+    fn value(&self) -> Option<String> {
+        None
+    }
+
+    fn limit(&self) -> Amount<'_> {
+        Amount::AllOf(&self.of)
+    }
+
+    fn compile(&self, compiler: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
+        compile(Self::ROW, &self.of, compiler, |members| Box::new(All(members)))
+    }
+
+    fn members(&self) -> Option<&[StopSpec]> {
+        Some(&self.of)
+    }
+}
+
+type Members = Vec<Box<dyn Condition>>;
+
+/// A member that fails closed makes its whole group fail closed; in an `all_of` it would else be outvoted.
+fn compile(
+    row: &Row,
+    of: &[StopSpec],
+    compiler: Compiler<'_>,
+    group: impl FnOnce(Members) -> Box<dyn Condition>,
+) -> Result<Box<dyn Condition>, SpecError> {
+    let name = row.name;
+    if of.is_empty() {
+        return Err(SpecError::new(format!("{name} needs at least one member")));
+    }
+    if compiler.depth >= MAX_NESTING {
+        return Err(SpecError::new(format!("{name} is nested deeper than {MAX_NESTING} groups")));
+    }
+    let inner = Compiler { depth: compiler.depth + 1, ..compiler };
+    let mut members = of.iter().map(|spec| spec.rule().compile(inner)).collect::<Result<Members, SpecError>>()?;
+    match members.iter().position(|member| member.fails_closed()) {
+        Some(broken) => Ok(members.swap_remove(broken)),
+        None => Ok(group(members)),
+    }
+}
+
+struct Any(Members);
+
+impl Condition for Any {
+    fn gates(&self) -> GateSet {
+        self.0.iter().fold(GateSet::NONE, |set, member| set.and(member.gates()))
+    }
+
+    fn fold(&self, stats: &mut Stats, facts: &StepFacts) {
+        self.0.iter().for_each(|member| member.fold(stats, facts));
+    }
+
+    fn settles(&self, answer: &Check) -> bool {
+        self.0.iter().all(|member| member.settles(answer))
+    }
+
+    fn check(&self, due: GateSet, stats: &Stats, facts: &StepFacts) -> Check {
+        let mut unknown = None;
+        let mut misses: Vec<Cow<'static, str>> = Vec::new();
+        let mut on = false;
+        for member in &self.0 {
+            if !member.gates().meets(due) {
+                on = true;
+                continue;
+            }
+            match member.check(due, stats, facts) {
+                stop @ Check::Stop { .. } => return stop,
+                Check::Off(_) => continue,
+                Check::Unknown(needs) => unknown = unknown.or(Some(needs)),
+                Check::Pass(reading) if !reading.detail.is_empty() => misses.push(reading.detail),
+                Check::Pass(_) => {}
+            }
+            on = true;
+        }
+        match unknown {
+            _ if !on => Check::Off("every member is off".into()),
+            Some(needs) => Check::Unknown(needs),
+            None => Check::Pass(Reading { detail: misses.join("; ").into(), ..Reading::default() }),
+        }
+    }
+}
+
+struct All(Members);
+
+impl Condition for All {
+    /// Only at the last of its gates can every member be true.
+    fn gates(&self) -> GateSet {
+        let last = self.0.iter().filter_map(|member| member.gates().iter().last()).max();
+        last.map_or(GateSet::NONE, GateSet::only)
+    }
+
+    fn fold(&self, stats: &mut Stats, facts: &StepFacts) {
+        self.0.iter().for_each(|member| member.fold(stats, facts));
+    }
+
+    fn settles(&self, answer: &Check) -> bool {
+        self.0.iter().all(|member| member.settles(answer))
+    }
+
+    /// True under the first member's code, with the evidence of all. A member that is off is left out.
+    fn check(&self, _: GateSet, stats: &Stats, facts: &StepFacts) -> Check {
+        let mut first: Option<(Code, Reading)> = None;
+        let mut unknown = None;
+        let mut pass = None;
+        for member in &self.0 {
+            match member.check(GateSet::ALL, stats, facts) {
+                Check::Off(_) => {}
+                Check::Unknown(needs) => unknown = unknown.or(Some(needs)),
+                Check::Pass(reading) => pass = pass.or(Some(reading)),
+                Check::Stop { code, reading } => match &mut first {
+                    None => first = Some((code, reading)),
+                    Some((_, all)) => {
+                        all.detail = format!("{}, and {}", all.detail, reading.detail).into();
+                        all.evidence.extend(reading.evidence);
+                    }
+                },
+            }
+        }
+        match (pass, unknown, first) {
+            (Some(reading), _, _) => Check::Pass(reading),
+            (None, Some(needs), _) => Check::Unknown(needs),
+            (None, None, Some((code, reading))) => Check::Stop { code, reading },
+            (None, None, None) => Check::Off("every member is off".into()),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Does the model repeat itself?
+
+use super::*;
+
+/// Ends when the model says the same again and again; steps without text are skipped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoopDetection {
+    /// Equal texts in a row; below 2 is off.
+    pub window: u64,
+}
+
+impl LoopDetection {
+    pub(in crate::stop) const ROW: &'static Row = &Row {
+        name: "loop_detection",
+        label: "Same text in a row",
+        usage: "loop_detection=N",
+        example: "loop_detection=3",
+        when: "equal texts in a row >= window",
+        off: Some("loop_detection=1"),
+        unit: "equal texts",
+        reads: Reads::Hashes,
+        field: Some(Field::new(FieldGroup::Progress, Input::Number)),
+        scale: Some(Scale {
+            least: Some(2.0),
+            usual: (2.0, 10.0, 9),
+            ..Scale::whole("equal texts in a row", |value, _| LoopDetection { window: value as u64 }.into())
+        }),
+        parse: |args| Ok(LoopDetection { window: args.number()? }.into()),
+        ..Row::BASE
+    };
+}
+
+impl Rule for LoopDetection {
+    fn value(&self) -> Option<String> {
+        Some(self.window.to_string())
+    }
+
+    fn limit(&self) -> Amount<'_> {
+        Amount::Count(self.window)
+    }
+
+    fn compile(&self, _: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Condition for LoopDetection {
+    fn gates(&self) -> GateSet {
+        AFTER_DECIDE
+    }
+
+    fn check(&self, _: GateSet, stats: &Stats, facts: &StepFacts) -> Check {
+        if self.window < 2 {
+            return Check::Off("window < 2".into());
+        }
+        let (row, window) = (&stats.text, self.window);
+        let reading = Self::ROW.compare(row.len, Op::AtLeast, window);
+        if row.len >= window {
+            let evidence = [Evidence::Steps { from_step: row.from, to_step: facts.step }];
+            let detail = format!("the same text {} times in a row >= {window}", row.len);
+            return Check::Stop { code: Self::ROW.code(), reading: reading.detail(detail).evidence(evidence) };
+        }
+        if row.gap { Check::Unknown("the model's text of every step".into()) } else { Check::Pass(reading) }
+    }
+}

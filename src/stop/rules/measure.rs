@@ -1,0 +1,66 @@
+//! What does a limit measure? The comparisons that a rule and the budget share, each under its own code.
+
+use serde_json::Number;
+
+use crate::model::{Code, Evidence, Op, Reading};
+use crate::stop::check::Check;
+use crate::stop::stats::Stats;
+
+/// A limit on completed steps.
+pub(in crate::stop) fn steps(code: &str, stats: &Stats, limit: u64) -> Check {
+    at_least(code, stats.steps, limit, "steps")
+}
+
+/// A counter that stops at its limit.
+pub(super) fn at_least(code: &str, measured: u64, limit: u64, unit: &'static str) -> Check {
+    let reading = Reading::compare(measured, Op::AtLeast, limit, unit);
+    Check::of(Code::from(code), reading, measured >= limit, || format!("{measured} {unit} >= {limit}"))
+}
+
+/// A limit on elapsed time; the slowest step is the place to look.
+pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) -> Check {
+    let Some(elapsed) = stats.elapsed_ms else { return Check::Unknown("the time of this step".into()) };
+    let reading = Reading::compare(elapsed, op, limit_ms, "ms");
+    if !op.holds(elapsed, limit_ms) {
+        return Check::Pass(reading);
+    }
+    let slowest = stats.slowest.map(|(step, took_ms)| Evidence::Slow { step, took_ms });
+    let detail = format!("{elapsed} ms {} {limit_ms}", op.as_str());
+    Check::Stop { code: Code::from(code), reading: reading.detail(detail).evidence(slowest) }
+}
+
+/// A limit on what completed steps cost. What is known may be enough to stop; what is missing leaves a pass uncertain.
+pub(super) fn cost(code: &str, stats: &Stats, op: Op, limit_usd: f64) -> Check {
+    // Without the noise of adding fractions.
+    let spent = (stats.cost_usd * 1e9).round() / 1e9;
+    let reading = Reading {
+        measured: Number::from_f64(spent),
+        limit: Number::from_f64(limit_usd),
+        op: Some(op),
+        unit: "usd".into(),
+        ..Reading::default()
+    };
+    let holds = if op == Op::Above { spent > limit_usd } else { spent >= limit_usd };
+    match holds {
+        true => {
+            let detail = format!("${spent} {} ${limit_usd}", op.as_str());
+            Check::Stop { code: Code::from(code), reading: reading.detail(detail) }
+        }
+        false if stats.cost_missing > 0 => Check::Unknown("the cost of every step".into()),
+        false => Check::Pass(reading),
+    }
+}
+
+/// A limit on tokens. What is known may be enough to stop; what is missing leaves a pass uncertain.
+pub(in crate::stop) fn tokens(code: &str, stats: &Stats, op: Op, limit: u64) -> Check {
+    let total = stats.tokens.total();
+    let reading = Reading::compare(total, op, limit, "tokens");
+    if op.holds(total, limit) {
+        let last = stats.last_usage;
+        let last = last.map(|(step, usage)| Evidence::Usage { step, input: usage.input, output: usage.output });
+        let kind = if stats.tokens.estimated { "tokens (partly estimated)" } else { "tokens" };
+        let detail = format!("{total} {kind} {} {limit}", op.as_str());
+        return Check::Stop { code: Code::from(code), reading: reading.detail(detail).evidence(last) };
+    }
+    if stats.usage_missing > 0 { Check::Unknown("the token usage of every step".into()) } else { Check::Pass(reading) }
+}

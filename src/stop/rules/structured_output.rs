@@ -1,0 +1,107 @@
+//! Is the answer JSON, and does it fit its schema?
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::*;
+use crate::stop::custom::SchemaCheck;
+use crate::stop::text::fenced;
+
+/// Accepts an answer that is JSON.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StructuredOutput {
+    /// The JSON Schema it must fit; draft 2020-12 unless its `$schema` names another. Needs the feature `schema`,
+    /// or a validator of one's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+    /// Whether a fenced block of the answer will do.
+    #[serde(default)]
+    pub fenced: bool,
+}
+
+impl StructuredOutput {
+    pub(in crate::stop) const ROW: &'static Row = &Row {
+        name: "structured_output",
+        label: "JSON answer",
+        usage: "structured_output[=SCHEMA.json]",
+        example: "structured_output",
+        correction: Some(r#"{"type":"structured_output","schema":{"type":"object"}}"#),
+        when: "the answer, or a fenced block of it, is JSON and fits the schema",
+        accepts: true,
+        reads: Reads::Texts,
+        field: Some(Field::new(FieldGroup::Answer, Input::Check)),
+        parse: |args| Ok(StructuredOutput { schema: args.file()?, fenced: false }.into()),
+        ..Row::BASE
+    };
+}
+
+impl Rule for StructuredOutput {
+    fn value(&self) -> Option<String> {
+        None
+    }
+
+    fn limit(&self) -> Amount<'_> {
+        Amount::Text(if self.schema.is_some() { "fits a schema" } else { "any" }.into())
+    }
+
+    fn compile(&self, compiler: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
+        let compile = compiler.schemas.unwrap_or(&built_in);
+        let schema =
+            self.schema.as_ref().map(compile).transpose().map_err(|wrong| {
+                SpecError::new(format!("the schema of structured_output does not compile: {wrong}"))
+            })?;
+        Ok(Box::new(Compiled { schema, fenced: self.fenced }))
+    }
+}
+
+#[cfg(feature = "schema")]
+fn built_in(schema: &Value) -> Result<Arc<dyn SchemaCheck>, String> {
+    crate::stop::schema::compile(schema)
+}
+
+#[cfg(not(feature = "schema"))]
+fn built_in(_: &Value) -> Result<Arc<dyn SchemaCheck>, String> {
+    Err("it needs the feature `schema`, which this build is without; without a schema any JSON is accepted".into())
+}
+
+struct Compiled {
+    schema: Option<Arc<dyn SchemaCheck>>,
+    fenced: bool,
+}
+
+impl Condition for Compiled {
+    fn gates(&self) -> GateSet {
+        AFTER_STEP
+    }
+
+    /// JSON as the whole answer or, where allowed, as a fenced block of it. Equal keys are accepted, the last counts.
+    fn check(&self, _: GateSet, _: &Stats, facts: &StepFacts) -> Check {
+        let Some(answer) = facts.answer() else { return Check::Unknown("the answer's text".into()) };
+        let mut miss = None;
+        let blocks = if self.fenced { fenced(answer) } else { Vec::new() };
+        for part in std::iter::once(answer).chain(blocks) {
+            let value: Value = match serde_json::from_str(part) {
+                Ok(value) => value,
+                Err(error) => {
+                    miss.get_or_insert_with(|| Reading::said(format!("the answer is not JSON: {error}")));
+                    continue;
+                }
+            };
+            if let Some(Err(wrong)) = self.schema.as_ref().map(|schema| schema.check(&value)) {
+                let path = wrong.instance_path;
+                let detail = format!("the answer does not fit its schema at {path:?}: {}", wrong.message);
+                let evidence = Evidence::Schema { step: facts.step, instance_path: path };
+                // Of several reasons, a schema's is the more useful one to send back to the model.
+                miss = Some(Reading::said(detail).evidence([evidence]));
+                continue;
+            }
+            let start = (part.as_ptr() as usize).saturating_sub(answer.as_ptr() as usize);
+            let reading = Reading::said("the answer is the JSON that was asked for");
+            let reading = reading.evidence([span(facts, start, start + part.len())]);
+            return Check::Stop { code: StructuredOutput::ROW.code(), reading };
+        }
+        Check::Pass(miss.unwrap_or_default())
+    }
+}

@@ -1,0 +1,61 @@
+//! Did the run take too long by a decision?
+
+use super::*;
+
+/// Ends when a decision comes later than this.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timeout {
+    /// Seconds since the run began; 0 is off.
+    pub seconds: u64,
+}
+
+impl Timeout {
+    pub(in crate::stop) const ROW: &'static Row = &Row {
+        name: "timeout",
+        label: "Time at a decision",
+        usage: "timeout=SECONDS",
+        example: "timeout=60",
+        when: "time at the decision > seconds",
+        off: Some("timeout=0"),
+        unit: "ms",
+        counts: Counts::Time,
+        headline: Some("Timeout"),
+        field: Some(Field { unit: "s", ..Field::new(FieldGroup::Limits, Input::Number) }),
+        scale: Some(Scale::whole("seconds at a decision", |value, _| Timeout { seconds: value as u64 }.into())),
+        parse: |args| Ok(Timeout { seconds: args.number()? }.into()),
+        ..Row::BASE
+    };
+}
+
+impl Rule for Timeout {
+    fn value(&self) -> Option<String> {
+        Some(self.seconds.to_string())
+    }
+
+    fn limit(&self) -> Amount<'_> {
+        Amount::Seconds(self.seconds)
+    }
+
+    fn compile(&self, _: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Condition for Timeout {
+    fn gates(&self) -> GateSet {
+        AFTER_DECIDE
+    }
+
+    fn check(&self, _: GateSet, stats: &Stats, _: &StepFacts) -> Check {
+        if self.seconds == 0 {
+            return off_at_zero();
+        }
+        measure::time(Self::ROW.name, stats, Op::Above, self.seconds.saturating_mul(1000))
+    }
+
+    /// Time only grows.
+    fn settles(&self, answer: &Check) -> bool {
+        matches!(answer, Check::Pass(_))
+    }
+}
