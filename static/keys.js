@@ -18,15 +18,6 @@ function focus(link) {
   link?.scrollIntoView({ block: "nearest" });
 }
 
-/** Opens the next step with a mark after the shown one, from the top again after the last. */
-function nextMark() {
-  const rows = all("tr[id^=step-]");
-  const at = rows.findIndex((row) => row.hasAttribute("aria-current"));
-  const marked = [...rows.slice(at + 1), ...rows.slice(0, at + 1)].find((row) => row.hasAttribute("data-mark"));
-  marked?.querySelector("a")?.click();
-  marked?.scrollIntoView({ block: "nearest" });
-}
-
 function verdict() {
   const heading = find("#verdict");
   if (!heading) return;
@@ -50,7 +41,7 @@ function press(key) {
   else if (key === "t") find("[data-theme-button]")?.click();
   else if (key === "f") find("[data-follow]")?.click();
   else if (key === "v") verdict();
-  else if (key === "e") nextMark();
+  else if (key === "e") document.dispatchEvent(new CustomEvent("steps:mark"));
   else if (key === "[") find("a[data-change=prev]")?.click();
   else if (key === "]") find("a[data-change=next]")?.click();
   else if (key === "x") document.activeElement?.closest("#rows tr")?.querySelector("input[name=run]")?.click();

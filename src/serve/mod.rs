@@ -51,6 +51,7 @@ pub fn router(state: AppState, token: Option<Token>) -> Router {
         .route("/runs/{key}/scores/live", get(scores::handler::pulse))
         .route("/runs/{key}/scores.csv", get(scores::handler::csv))
         .route("/runs/{key}/export.html", get(export::handler::page))
+        .route("/runs/{key}/steps/part", get(run::handler::rows_part))
         .route("/runs/{key}/steps/{n}", get(run::handler::step))
         .route("/runs/{key}/steps/{n}/part", get(run::handler::step_part))
         .route("/runs/{key}/steps/{n}/value", get(run::handler::step_value))
