@@ -49,14 +49,14 @@ macro_rules! script {
 /// All embedded files. The sheets are named by the templates, in `{% block sheet %}`.
 pub(crate) static ASSETS: &[Asset] = &[
     sheet!("board.css":),
-    sheet!("compare.css": "run" "compare"),
+    sheet!("compare.css": "replay" "run" "whatif" "compare"),
     sheet!("export.css": "replay" "run" "state" "scores" "export"),
-    sheet!("replay.css": "replay" "run"),
+    sheet!("replay.css": "replay" "run" "whatif" "scores"),
     sheet!("run.css": "run" "state"),
     sheet!("runs.css": "runs"),
-    sheet!("scores.css": "replay" "run" "scores"),
+    sheet!("scores.css": "replay" "run" "whatif" "scores"),
     sheet!("search.css": "whatif" "search"),
-    sheet!("whatif.css": "run" "whatif"),
+    sheet!("whatif.css": "run" "whatif" "scores"),
     script!("head.js": "", "theme.js" "back.js"),
     script!("board.js": source!("vendor/htmx.min.js"),
         "state.js" "live.js" "news.js" "clock.js" "keys.js" "marks.js" "follow.js" "steps.js" "replay.js" "transport.js" "scores.js"),

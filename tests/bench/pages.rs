@@ -134,9 +134,24 @@ fn load(cost: &mut Cost, url: &str, last: &str, counts: bool) {
 impl Cost {
     /// Prints medians; `empty` is when the empty page was shown.
     fn print(&self, name: &str, empty: f64) {
-        let mut line = format!("  {name:<12} end shown {:7.1} ms = {:5.2} x empty", self.shown.median(), self.shown.median() / empty);
-        let _ = write!(line, ", main thread {:7.1} ms, of it layout and style {:6.1}", self.task.median(), self.layout.median());
-        let _ = write!(line, ", {} elements, {} requests, {:.1} KB sent", self.elements, self.requests, self.bytes as f64 / 1e3);
+        let mut line = format!(
+            "  {name:<12} end shown {:7.1} ms = {:5.2} x empty",
+            self.shown.median(),
+            self.shown.median() / empty
+        );
+        let _ = write!(
+            line,
+            ", main thread {:7.1} ms, of it layout and style {:6.1}",
+            self.task.median(),
+            self.layout.median()
+        );
+        let _ = write!(
+            line,
+            ", {} elements, {} requests, {:.1} KB sent",
+            self.elements,
+            self.requests,
+            self.bytes as f64 / 1e3
+        );
         println!("{line}");
     }
 }

@@ -178,9 +178,8 @@ impl Page {
         let events = BROWSER.events(&self.session);
         let of = |method: &'static str| events.iter().filter(move |event| event["method"] == method);
         // An address that holds its own content is no request.
-        let is_request = |event: &&Value| {
-            event["params"]["request"]["url"].as_str().is_some_and(|url| url.starts_with("http"))
-        };
+        let is_request =
+            |event: &&Value| event["params"]["request"]["url"].as_str().is_some_and(|url| url.starts_with("http"));
         let bytes = of("Network.loadingFinished").filter_map(|event| event["params"]["encodedDataLength"].as_f64());
         (of("Network.requestWillBeSent").filter(is_request).count() as u64, bytes.sum::<f64>() as u64)
     }

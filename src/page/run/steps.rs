@@ -151,7 +151,9 @@ pub(crate) fn rows(lens: &Lens<'_>, window: Window, current: Option<usize>) -> S
     for n in window.first..window.end.min(lines.steps) {
         let Some(step) = lens.index.steps().get(n) else { break };
         if let Some(lap) = lines.laps.iter().position(|start| *start == n) {
-            rows.push(Row::Segment(format!("run {} of {} in this directory", lap + 1, lens.index.lap_starts().len()).into()));
+            rows.push(Row::Segment(
+                format!("run {} of {} in this directory", lap + 1, lens.index.lap_starts().len()).into(),
+            ));
             marks.next();
         }
         let group = lens.index.round_of(n);

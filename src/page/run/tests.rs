@@ -42,7 +42,8 @@ fn verdict(text: &str) -> Verdict {
             critics_of: Some(Link::new(text, "/c")),
             failures: vec![Failure {
                 step: Link::new(text, "/f"),
-                        category: text.into(),
+                phase: text.into(),
+                category: text.into(),
                 message: text.into(),
                 outcome: text.into(),
             }],
@@ -61,7 +62,6 @@ fn row(n: usize, text: &str) -> StepRow {
         scores: text.into(),
         sign: Some(Sign::icon("mk err", "error", text)),
         asked: Some(Sign::icon("mk retry", "retry", text)),
-        phase: text.into(),
         took: text.into(),
         tokens: text.into(),
         ..StepRow::default()
