@@ -157,8 +157,10 @@ pub enum Width {
     Name,
     /// What the others leave.
     Rest,
-    /// A small chart and a number.
-    Chart,
+    /// A bar and the number of steps.
+    Bar,
+    /// A line of scores and the last one.
+    Spark,
     /// A number.
     Number,
     /// A word or two.
@@ -285,8 +287,11 @@ impl Column {
     }
 }
 
+/// A column of the run table and its place there.
+pub type Shown = (&'static Column, Cell);
+
 /// The columns of the run table with their cells, from left to right, without optional ones that none of `runs` fills.
-pub fn shown<'r>(runs: impl Iterator<Item = &'r Summary> + Clone) -> Vec<(&'static Column, Cell)> {
+pub fn shown<'r>(runs: impl Iterator<Item = &'r Summary> + Clone) -> Vec<Shown> {
     let fills = |column: &Column| runs.clone().any(|run| column.value(run).is_some());
     let mut cells: Vec<_> = COLUMNS
         .iter()

@@ -35,6 +35,8 @@ pub struct Summary {
     pub steps_now: usize,
     /// Tokens, where recorded.
     pub tokens: Option<u64>,
+    /// What it cost in US dollars, where recorded.
+    pub cost_usd: Option<f64>,
     /// Run time in milliseconds: the writer's figure, else from the first to the last event.
     pub duration_ms: Option<f64>,
     /// The lowest score of the last step that has one.
@@ -108,6 +110,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         events: index.events_read(),
         steps_now: index.steps().len() - index.newest_start(),
         tokens: tokens(index),
+        cost_usd: manifest.and_then(|manifest| manifest.cost_usd),
         duration_ms: duration_ms.map(|seconds| seconds * 1e3).or_else(span),
         last_score: collected.scores.last().copied(),
         spark: thin(&collected.scores),

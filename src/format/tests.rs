@@ -134,6 +134,18 @@ fn summary_and_layout() {
 }
 
 #[test]
+fn a_cost_of_nothing_is_no_cost() {
+    let cost = |text: &str| manifest(text.as_bytes()).unwrap().0.cost_usd;
+    assert_eq!(cost(r#"{"cost": 0.0, "token_usage": 900, "summary": {"cost": 0.0}}"#), None);
+    assert_eq!(cost(r#"{"cost": null, "summary": {"cost": 0.0042}}"#), Some(0.0042));
+    assert_eq!(cost(r#"{"cost": 1.5, "summary": {"cost": 1.5}}"#), Some(1.5));
+    assert_eq!(
+        (cost(r#"{"cost": -1}"#), cost(r#"{"cost": Infinity}"#), cost(r#"{"cost": "much"}"#)),
+        (None, None, None)
+    );
+}
+
+#[test]
 fn the_layout_of_our_own_writer() {
     let name = |text: &str| manifest(text.as_bytes()).unwrap().0.format.name;
     let rest = r#""parent_run_id": null, "token_usage": 0"#;

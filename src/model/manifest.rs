@@ -44,6 +44,8 @@ pub struct Manifest {
     pub tokens: Option<u64>,
     /// Run time in seconds on the writer's monotonic clock.
     pub latency_s: Option<f64>,
+    /// What the run cost in US dollars; `None` also where it says 0.
+    pub cost_usd: Option<f64>,
     /// The model's name; `None` where it says "unknown".
     pub model: Option<Box<str>>,
     /// The starting agent.

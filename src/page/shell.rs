@@ -2,6 +2,10 @@
 
 use askama::Template;
 use askama::filters::HtmlSafe;
+use jiff::tz::TimeZone;
+
+use crate::analysis::format;
+use crate::model::time::Stamp;
 
 /// What every page has around its content.
 #[derive(Debug, Clone, Default)]
@@ -225,6 +229,14 @@ pub(crate) struct When {
 }
 
 impl HtmlSafe for When {}
+
+impl When {
+    /// A moment in microseconds since the epoch, as an age; `None` outside the years that have dates.
+    pub(crate) fn of(micros: i64, now: i64, zone: &TimeZone) -> Option<Self> {
+        let clock = format::clock(Stamp { micros, zoned: true }, zone)?;
+        Some(When { iso: clock.iso, words: format::age(micros, now, zone), title: clock.title })
+    }
+}
 
 /// A directory that was looked at and is not listed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! One row a column, in the order of the JSON.
 
-use super::Kind::{Count, Flag, List, Millis, Score, Text, Time, Word};
+use super::Kind::{Count, Flag, List, Millis, Score, Text, Time, Usd, Word};
 use super::{Cell, Column, Kind, OfStep, Summary, Width, Words, step};
 use crate::analysis::verdict::Mark;
 use crate::model::Outcome;
@@ -40,7 +40,7 @@ pub static COLUMNS: &[Column] = &[
     row("verdict_second", "verdict_second", "second sentence", Text(|run| not_empty(&run.verdict.second))).long(),
     row("certainty", "certainty", "certainty", Word(|run| Some(run.verdict.certainty.as_str()))),
     row("steps", "steps", "steps", Count(|run| whole(run.steps)))
-        .cell(40, "steps / limit", Width::Chart)
+        .cell(40, "steps / limit", Width::Bar)
         .in_list()
         .of_step(OfStep::Numbers(step::place)),
     row("events", "events", "events", Count(|run| whole(run.events))).of_step(OfStep::Numbers(step::events)),
@@ -55,12 +55,13 @@ pub static COLUMNS: &[Column] = &[
     row("tokens", "tokens", "tokens", Count(|run| whole(run.tokens?)))
         .cell(70, "tokens", Width::Number)
         .of_step(OfStep::Numbers(step::tokens)),
+    row("cost", "cost_usd", "cost", Usd(|run| run.cost_usd)).cell(75, "cost", Width::Number).in_list().optional(),
     row("duration", "duration_ms", "duration", Millis(|run| run.duration_ms))
         .alias("dur")
         .cell(60, "duration", Width::Number)
         .of_step(OfStep::Numbers(step::seconds)),
     row("score", "last_score", "last score", Score(|run| run.last_score))
-        .cell(50, "last score", Width::Chart)
+        .cell(50, "last score", Width::Spark)
         .in_list()
         .of_step(OfStep::Numbers(step::scores))
         .phase("CRITIC"),
@@ -130,6 +131,14 @@ impl Column {
     const fn in_list(self) -> Self {
         match self.cell {
             Some(cell) => Self { cell: Some(Cell { in_list: true, ..cell }), ..self },
+            None => self,
+        }
+    }
+
+    /// Leaves it out where no run shown has a value.
+    const fn optional(self) -> Self {
+        match self.cell {
+            Some(cell) => Self { cell: Some(Cell { optional: true, ..cell }), ..self },
             None => self,
         }
     }

@@ -27,6 +27,18 @@ fn the_table_is_in_the_order_of_its_places() {
 }
 
 #[test]
+fn an_optional_column_is_there_where_a_run_fills_it() {
+    let mut paid = run("a", Mark::Answered, None);
+    paid.cost_usd = Some(0.0042);
+    let free = run("b", Mark::Answered, None);
+    let names: Vec<_> = shown([&free, &paid].into_iter()).iter().map(|(column, _)| column.name).collect();
+    assert_eq!(names[6..], ["tokens", "cost", "model", "updated"]);
+    let cost = Column::find("cost").unwrap();
+    assert_eq!(cost.value(&paid).and_then(|value| value.words(0, &TimeZone::UTC)).as_deref(), Some("$0.0042"));
+    assert_eq!((cost.value(&free), cost.number(&paid)), (None, Some(0.0042)));
+}
+
+#[test]
 fn the_readme_names_every_column() {
     let readme = include_str!("../../../README.md");
     let (_, search) = readme.split_once("## Search").unwrap();

@@ -42,6 +42,7 @@ fn five() -> Vec<Summary> {
     runs[1].agents = vec!["lead".into()];
     runs[2].errors = 1;
     runs[2].tokens = Some(12_500);
+    runs[2].cost_usd = Some(0.0042);
     runs[2].issues = (3, 1);
     runs
 }
@@ -72,6 +73,8 @@ fn a_query_sees_a_run() {
         ("err:false", "a b e"),
         ("score<0.3", "a"),
         ("tokens>10k", "c"),
+        ("cost>0.004", "c"),
+        ("-cost>0", "a b d e"),
         ("duration:1m..2m", "a b c d e"),
         ("steps:6 events=80", "a b c d e"),
         ("issues>0", "c"),

@@ -50,6 +50,7 @@ wire! {
         model_id: Scalar<'a>,
         token_usage: Scalar<'a>,
         latency_seconds: Scalar<'a>,
+        cost: Scalar<'a>,
         agent_name: Scalar<'a>,
         parent_run_id: Scalar<'a>,
         seed: Scalar<'a>,
@@ -68,6 +69,7 @@ wire! {
         stop_reason: Scalar<'a>,
         final_result: Scalar<'a>,
         token_usage: Scalar<'a>,
+        cost: Scalar<'a>,
         failure_report: Maybe<'a, FailureReportWire<'a>>,
         task_result: Maybe<'a, TaskResultWire<'a>>,
         task_meta: Maybe<'a, TaskMetaWire<'a>>,
@@ -123,6 +125,8 @@ impl ManifestWire<'_> {
         let micros = |scalar: &Scalar<'_>| scalar.str().and_then(parse_ts).map(|stamp| stamp.micros);
         let tokens = [&self.token_usage, &summary.token_usage].into_iter().find_map(Scalar::int);
         let latency = self.latency_seconds.number();
+        // QitOS computes no cost and writes 0.0 into every manifest, also where a model was paid for.
+        let cost = [&self.cost, &summary.cost].into_iter().filter_map(Scalar::number).find(|cost| *cost > 0.0);
         let elapsed = || result.and_then(|result| result.metrics.value()?.elapsed_seconds.number());
         let word = |scalar: &Scalar<'_>| scalar.text().map_or_else(Box::default, |text| capped(text, MAX_TEXT_BYTES));
         let failures = summary.failure_report.value().map_or(&[][..], |report| &report.failures.items);
@@ -147,6 +151,7 @@ impl ManifestWire<'_> {
             success: result.and_then(|result| result.success.bool()),
             tokens: tokens.and_then(|tokens| u64::try_from(tokens).ok()).filter(|tokens| *tokens > 0),
             latency_s: latency.or_else(elapsed),
+            cost_usd: cost.filter(|cost| cost.is_finite()),
             model: known(&self.model_id),
             agent: text(&self.agent_name),
             parent: text(&self.parent_run_id),

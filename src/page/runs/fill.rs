@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use crate::analysis::columns::Kind;
+use crate::analysis::columns::{Kind, Shown as ShownColumn, shown as shown_columns};
 use crate::analysis::format;
 use crate::analysis::query::{Query, Sort};
 use crate::analysis::select::{Selection, Survey, select, survey};
@@ -22,8 +22,6 @@ pub(crate) mod row;
 pub(crate) mod shown;
 #[cfg(test)]
 mod tests;
-
-pub(crate) use crate::page::runs::fill::row::row;
 
 use crate::page::runs::fill::shown::Shown;
 
@@ -68,6 +66,8 @@ pub(crate) struct ListContext {
     pub marks: Vec<String>,
     /// `rows`: which rows the page shows, from the pulse's own address. Of a pulse only.
     pub rows: Option<String>,
+    /// `columns`: the names of the optional columns that the page shows, likewise.
+    pub columns: String,
 }
 
 /// A watched root.
@@ -108,7 +108,7 @@ impl AsRef<Summary> for Listed {
 }
 
 /// The page at `/`.
-pub(crate) fn page(ctx: &ListContext, runs: &[Listed]) -> RunsPage {
+pub(crate) fn page<'a>(ctx: &'a ListContext, runs: &'a [Listed]) -> RunsPage<'a> {
     let list = List::new(ctx, runs);
     let shell = Shell {
         title: list.title(),
@@ -119,7 +119,8 @@ pub(crate) fn page(ctx: &ListContext, runs: &[Listed]) -> RunsPage {
         ended: false,
         place: Place::Runs,
     };
-    RunsPage { shell, pulse: list.pulse(&shown::write(&list.selection.rows, runs), 0), body: list.body(|_| false) }
+    let rows = shown::write(&list.selection.rows, runs);
+    RunsPage { shell, pulse: list.pulse(&rows, &list.columns, 0), body: list.body(|_| false) }
 }
 
 /// The answer to the page's pulse: what changed since the revision `ctx.since`.
@@ -127,12 +128,15 @@ pub(crate) fn page(ctx: &ListContext, runs: &[Listed]) -> RunsPage {
 /// The pulse's address names the rows that the page shows, so each row is replaced, added or taken away where that is
 /// enough. Where it is not (a run vanished, the order is not by change and a run came, nothing matches any more) the
 /// whole body is sent; the page keeps what is the same in it.
-pub(crate) fn pulse(ctx: &ListContext, runs: &[Listed]) -> RunsPulse {
+pub(crate) fn pulse<'a>(ctx: &'a ListContext, runs: &'a [Listed]) -> RunsPulse<'a> {
     let list = List::new(ctx, runs);
     let shown = ctx.rows.as_deref().and_then(Shown::parse);
     let since = ctx.since.unwrap_or(0);
     let (pulse, news) = match shown {
-        Some(_) if since == ctx.revision => (list.pulse(ctx.rows.as_deref().unwrap_or_default(), 0), RunsNews::Nothing),
+        Some(_) if since == ctx.revision => {
+            let url = ctx.pulse_url(ctx.rows.as_deref().unwrap_or_default(), &ctx.columns);
+            (list.pulse_at(url, 0), RunsNews::Nothing)
+        }
         shown => shown.and_then(|shown| list.parts(since, &shown)).unwrap_or_else(|| list.whole(since)),
     };
     RunsPulse { pulse, title: list.title(), news }
@@ -153,13 +157,13 @@ impl ListContext {
         href::with_query("/", &pairs)
     }
 
-    fn pulse_url(&self, rows: &str) -> String {
+    fn pulse_url(&self, rows: &str, columns: &str) -> String {
         let after = self.after.as_deref().unwrap_or_default();
         let pairs = self.pairs(&self.query, self.sort, after);
         let mut pairs: Vec<_> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let since = self.revision.to_string();
         pairs.extend(self.marks.iter().map(|mark| ("mark", mark.as_str())));
-        pairs.extend([("since", since.as_str()), ("rows", rows)]);
+        pairs.extend([("since", since.as_str()), ("rows", rows), ("columns", columns)]);
         href::with_query(PULSE, &pairs)
     }
 
@@ -181,6 +185,18 @@ struct List<'a> {
     query: Query,
     selection: Selection<'a, Listed>,
     survey: Survey,
+    columns: Arc<[ShownColumn]>,
+}
+
+/// The columns of a table of `rows`.
+fn columns_of(rows: &[&Listed]) -> Arc<[ShownColumn]> {
+    shown_columns(rows.iter().map(|listed| &*listed.summary)).into()
+}
+
+/// The names of the optional ones.
+fn optional(columns: &[ShownColumn]) -> String {
+    let names = columns.iter().filter(|(_, cell)| cell.optional).map(|(column, _)| column.name);
+    names.collect::<Vec<_>>().join(",")
 }
 
 impl<'a> List<'a> {
@@ -188,7 +204,8 @@ impl<'a> List<'a> {
         let query = Query::parse(&ctx.query);
         let selection = select(runs, &query, ctx.sort, ctx.limit, ctx.after.as_deref());
         let survey = survey(runs, &query);
-        Self { ctx, runs, query, selection, survey }
+        let columns = columns_of(&selection.rows);
+        Self { ctx, runs, query, selection, survey, columns }
     }
 
     /// `Runs (130)`, and with a filter `Runs (12 of 130)`.
@@ -207,13 +224,16 @@ impl<'a> List<'a> {
         self.ctx.after.is_none() || self.selection.after_ignored
     }
 
-    /// The pulse of a page that shows `rows`, as [`shown::write()`] writes them.
-    fn pulse(&self, rows: &str, fresh: usize) -> Pulse {
-        let url = self.ctx.pulse_url(rows);
+    /// The pulse of a page that shows `rows`, as [`shown::write()`] writes them, and `columns`.
+    fn pulse(&self, rows: &str, columns: &[ShownColumn], fresh: usize) -> Pulse {
+        self.pulse_at(self.ctx.pulse_url(rows, &optional(columns)), fresh)
+    }
+
+    fn pulse_at(&self, url: String, fresh: usize) -> Pulse {
         Pulse { url, revision: self.ctx.revision, count: fresh, noun: "run", say: None }
     }
 
-    fn body(&self, is_new: impl Fn(&Listed) -> bool) -> RunsBody {
+    fn body(&self, is_new: impl Fn(&Listed) -> bool) -> RunsBody<'a> {
         if self.runs.is_empty() {
             return RunsBody::Empty(Box::new(self.empty()));
         }
@@ -224,26 +244,26 @@ impl<'a> List<'a> {
             search: self.search(),
             facets: self.facets(),
             caption: self.caption(),
-            columns: self.columns(),
-            rows: rows.iter().map(|listed| row(self.ctx, listed, is_new(listed))).collect(),
+            columns: self.heads(),
+            rows: rows.iter().map(|listed| self.row(listed, &self.columns, is_new(listed))).collect(),
             no_match: self.no_match(),
             tray: self.tray(),
             foot: self.foot(rows.len()),
         }))
     }
 
-    fn whole(&self, since: u64) -> (Pulse, RunsNews) {
+    fn whole(&self, since: u64) -> (Pulse, RunsNews<'a>) {
         let rows = &self.selection.rows;
         let fresh = rows.iter().filter(|listed| listed.born > since).count();
         (
-            self.pulse(&shown::write(rows, self.runs), fresh),
+            self.pulse(&shown::write(rows, self.runs), &self.columns, fresh),
             RunsNews::Whole(self.body(|listed| listed.revision > since)),
         )
     }
 
     /// Single rows, where they are enough to bring a page that shows `shown` up to date.
-    fn parts(&self, since: u64, shown: &Shown) -> Option<(Pulse, RunsNews)> {
-        let (mut rows, left): (Vec<&Listed>, Vec<&Listed>) = self
+    fn parts(&self, since: u64, shown: &Shown) -> Option<(Pulse, RunsNews<'a>)> {
+        let (rows, left): (Vec<&'a Listed>, Vec<&'a Listed>) = self
             .runs
             .iter()
             .filter(|listed| shown.holds(listed.born))
@@ -252,7 +272,7 @@ impl<'a> List<'a> {
             return None;
         }
         let is_news = |listed: &&&Listed| listed.revision > since && !shown.holds(listed.born);
-        let fresh: Vec<&Listed> =
+        let fresh: Vec<&'a Listed> =
             self.selection.rows.iter().filter(|_| self.is_first()).filter(is_news).copied().collect();
         // On top is the place of a new run only where the newest change comes first. A page that grew for long is
         // cut back to one window.
@@ -260,9 +280,13 @@ impl<'a> List<'a> {
         if !fresh.is_empty() && (self.ctx.sort != Sort::default() || too_long) {
             return None;
         }
-        let made = |listed: &&Listed| row(self.ctx, listed, true);
+        let all = [rows.as_slice(), &fresh].concat();
+        let columns = columns_of(&all);
+        if optional(&columns) != self.ctx.columns {
+            return None;
+        }
+        let made = |listed: &&'a Listed| self.row(listed, &columns, true);
         let changed = rows.iter().filter(|listed| listed.revision > since).map(made).collect();
-        rows.extend(&fresh);
         let parts = RunsParts {
             changed,
             fresh: fresh.iter().map(made).collect(),
@@ -270,9 +294,9 @@ impl<'a> List<'a> {
             head: self.head(),
             strip: self.strip(),
             facets: self.facets(),
-            foot: self.foot(rows.len()),
+            foot: self.foot(all.len()),
         };
-        Some((self.pulse(&shown::write(&rows, self.runs), fresh.len()), RunsNews::Parts(Box::new(parts))))
+        Some((self.pulse(&shown::write(&all, self.runs), &columns, fresh.len()), RunsNews::Parts(Box::new(parts))))
     }
 
     /// `Runs, newest change first`, `Runs by steps, most first`.

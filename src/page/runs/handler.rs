@@ -109,6 +109,7 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
         // The form of the tray names runs as every page does that takes several.
         marks: ["mark", "run"].iter().filter_map(|name| params.all(name)).flatten().take(MAX_MARKS).collect(),
         rows: Some(params.text("rows").to_owned()).filter(|rows| !rows.is_empty()),
+        columns: params.text("columns").to_owned(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! What does the run table look like? The page at `/`, its parts, and the answer to its pulse.
 //!
-//! All values are ready: counts are words, addresses are addresses, texts are one line and short enough for a page.
+//! A row holds the facts of its run and the columns of the table; the numbers about all runs are ready words.
 
 pub(crate) mod fill;
 pub(crate) mod handler;
@@ -9,63 +9,65 @@ pub(crate) mod json;
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-use crate::page::part::chart::{Segment, Spark};
+use crate::analysis::columns::Cell;
+use crate::page::part::chart::Segment;
+use crate::page::runs::fill::row::{Row, class};
 use crate::page::shell::{Pulse, Shell, Skipped, Status, When};
 
 /// The page at `/`.
 #[derive(Debug, Clone, Template)]
 #[template(path = "runs/page.html")]
-pub(crate) struct RunsPage {
+pub(crate) struct RunsPage<'a> {
     /// What is around it.
     pub shell: Shell,
     /// Fetches what changed.
     pub pulse: Pulse,
     /// What is on it.
-    pub body: RunsBody,
+    pub body: RunsBody<'a>,
 }
 
 /// What the page shows below the bar.
 #[derive(Debug, Clone, Template)]
 #[template(path = "runs/runs_body.html")]
-pub(crate) enum RunsBody {
+pub(crate) enum RunsBody<'a> {
     /// No run is known.
     Empty(Box<EmptyRoot>),
     /// Runs are known, though a filter may match none.
-    Table(Box<RunsTable>),
+    Table(Box<RunsTable<'a>>),
 }
 
-impl HtmlSafe for RunsBody {}
+impl HtmlSafe for RunsBody<'_> {}
 
 /// The answer to the pulse of the page at `/`.
 #[derive(Debug, Clone, Template)]
 #[template(path = "runs/runs_pulse.html")]
-pub(crate) struct RunsPulse {
+pub(crate) struct RunsPulse<'a> {
     /// The next pulse.
     pub pulse: Pulse,
     /// The new words of `<title>`, without the product's name.
     pub title: String,
     /// What changed.
-    pub news: RunsNews,
+    pub news: RunsNews<'a>,
 }
 
 /// What changed in the run table.
 #[derive(Debug, Clone)]
-pub(crate) enum RunsNews {
+pub(crate) enum RunsNews<'a> {
     /// Nothing that this page shows.
     Nothing,
     /// The kind of page: the first run came, the last one went, a filter began or ceased to match.
-    Whole(RunsBody),
+    Whole(RunsBody<'a>),
     /// Single rows and the numbers about all of them.
-    Parts(Box<RunsParts>),
+    Parts(Box<RunsParts<'a>>),
 }
 
 /// Single rows and the numbers about all of them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct RunsParts {
+pub(crate) struct RunsParts<'a> {
     /// Rows that are on the page and changed; each is replaced where it is.
-    pub changed: Vec<RunRow>,
+    pub changed: Vec<Row<'a>>,
     /// Rows that go on top, in the order in which they are shown.
-    pub fresh: Vec<RunRow>,
+    pub fresh: Vec<Row<'a>>,
     /// Element ids (`href::run_id`) of rows that go.
     pub gone: Vec<String>,
     /// The line under the bar.
@@ -80,7 +82,7 @@ pub(crate) struct RunsParts {
 
 /// The run table with all that belongs to it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct RunsTable {
+pub(crate) struct RunsTable<'a> {
     /// The line under the bar.
     pub head: RunsHead,
     /// The summary of the runs that match.
@@ -91,10 +93,10 @@ pub(crate) struct RunsTable {
     pub facets: Facets,
     /// What the table is, for those who do not see it: `Runs, newest change first`.
     pub caption: String,
-    /// The head cells; see [`columns`].
-    pub columns: Vec<Column>,
+    /// The head cells.
+    pub columns: Vec<Head>,
     /// One window of rows.
-    pub rows: Vec<RunRow>,
+    pub rows: Vec<Row<'a>>,
     /// Shown in place of the table where the filter matches nothing.
     pub no_match: Option<NoMatch>,
     /// The marked runs.
@@ -215,141 +217,20 @@ pub(crate) struct Chip {
 impl HtmlSafe for Chip {}
 
 /// A head cell of the run table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Column {
-    /// The class that sets its width.
-    pub class: &'static str,
-    /// Its words.
-    pub label: &'static str,
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    /// The words and the width.
+    pub cell: Cell,
     /// The list in this order, or in reverse; `None` where one cannot sort by it.
     pub href: Option<String>,
-    /// Whether the table is in this order now.
-    pub sorted: Option<Direction>,
+    /// Whether the table is in this order now, and if so whether the largest value comes first.
+    pub descending: Option<bool>,
 }
 
-/// Which way a table is sorted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// Smallest first.
-    Ascending,
-    /// Largest first.
-    Descending,
-}
-
-impl Direction {
-    /// The value of `aria-sort`.
-    pub(crate) fn aria(self) -> &'static str {
-        match self {
-            Direction::Ascending => "ascending",
-            Direction::Descending => "descending",
-        }
+impl Head {
+    fn class(&self) -> &'static str {
+        class(self.cell.width)
     }
-
-    /// The arrow behind the words.
-    pub(crate) fn arrow(self) -> &'static str {
-        match self {
-            Direction::Ascending => "↑",
-            Direction::Descending => "↓",
-        }
-    }
-}
-
-/// The head cells in their order. `sorted` names the field the table is sorted by; `href` gives the address that
-/// sorts by a field. Fields: `status run verdict steps score duration tokens model updated`.
-pub(crate) fn columns(sorted: Option<(&str, Direction)>, href: impl Fn(&str) -> Option<String>) -> Vec<Column> {
-    const ALL: [(&str, &str, &str); 10] = [
-        ("mark", "c-x", "mark"),
-        ("status", "c-st", "status"),
-        ("run", "c-run", "run"),
-        ("verdict", "c-v", "verdict"),
-        ("steps", "c-steps", "steps / limit"),
-        ("score", "c-score", "last score"),
-        ("duration", "c-dur r", "duration"),
-        ("tokens", "c-tok r", "tokens"),
-        ("model", "c-model", "model"),
-        ("updated", "c-upd r", "updated"),
-    ];
-    ALL.into_iter()
-        .map(|(field, class, label)| Column {
-            class,
-            label,
-            href: href(field),
-            sorted: sorted.filter(|(by, _)| *by == field).map(|(_, direction)| direction),
-        })
-        .collect()
-}
-
-/// One run in the table.
-#[derive(Debug, Clone, Template)]
-#[template(path = "runs/run_row.html")]
-pub(crate) struct RunRow {
-    /// The element id: `href::run_id` of the key.
-    pub id: String,
-    /// The run's page.
-    pub href: String,
-    /// The key as the form of the tray sends it.
-    pub mark: String,
-    /// Whether the run is marked.
-    pub marked: bool,
-    /// The whole key.
-    pub key: String,
-    /// The key as shown; the middle of a long one is left out.
-    pub name: String,
-    /// The task on one line.
-    pub task: Option<String>,
-    /// How it stands.
-    pub status: Status,
-    /// The verdict in short form, on one line.
-    pub verdict: String,
-    /// What goes with it, dimmer: `2 critic retries`.
-    pub note: Option<String>,
-    /// `3 issues` and the page that lists them.
-    pub issues: Option<(String, String)>,
-    /// The steps done, and the bar where there is a limit.
-    pub steps: StepsCell,
-    /// The last score.
-    pub score: Option<ScoreCell>,
-    /// How long it took.
-    pub duration: Option<String>,
-    /// Tokens used.
-    pub tokens: Option<String>,
-    /// The model.
-    pub(crate) model: Option<String>,
-    /// The last change.
-    pub updated: Option<When>,
-    /// Whether it changed since the page was opened.
-    pub is_new: bool,
-}
-
-impl HtmlSafe for RunRow {}
-
-/// Steps done, of how many.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct StepsCell {
-    /// `9`, or `none`.
-    pub done: String,
-    /// The limit, where one is known.
-    pub limit: Option<StepsLimit>,
-}
-
-/// The limit of steps.
-#[derive(Debug, Clone)]
-pub(crate) struct StepsLimit {
-    /// `14`.
-    pub limit: String,
-    /// The filled part, from `chart::filled`.
-    pub filled: String,
-    /// Whether this limit ended the run.
-    pub ended: bool,
-}
-
-/// The last score and the way to it.
-#[derive(Debug, Clone)]
-pub(crate) struct ScoreCell {
-    /// `0.20`; a score outside 0 to 1 as recorded.
-    pub last: String,
-    /// The lowest score of each step, where it can be drawn.
-    pub spark: Option<Spark>,
 }
 
 /// A filter that matches nothing.
@@ -380,6 +261,8 @@ pub(crate) struct Without {
 pub(crate) struct RunsFoot {
     /// `Showing 200 of 2,000`.
     pub showing: String,
+    /// All runs that match, as CSV.
+    pub csv: String,
     /// The first window, on later ones.
     pub first: Option<String>,
     /// `Show 200 more` and its address.

@@ -61,7 +61,7 @@ pub struct RunEnd {
     pub token_usage: Option<u64>,
     /// Run time on a monotonic clock.
     pub latency_seconds: Option<f64>,
-    /// What it cost.
+    /// What it cost in US dollars.
     pub cost: Option<f64>,
     /// How the task came out.
     pub task_result: Value,

@@ -6,6 +6,7 @@ use crate::analysis::query::{Needle, Query, Term, Test};
 use crate::analysis::select::{DISAGREES, End};
 use crate::analysis::verdict::Mark;
 use crate::page::part::chart::{Share, stack};
+use crate::page::part::href;
 use crate::page::runs::fill::row::{duration, line, status, when};
 use crate::page::runs::fill::{List, ListContext, Watch};
 use crate::page::runs::{Chip, EmptyRoot, RunsFoot, RunsHead, Strip, Tray};
@@ -111,6 +112,10 @@ impl List<'_> {
                 (_, 0) => format!("Showing none of {of}"),
                 (before, rows) => format!("Showing {} of {of}", format::range(before + 1, before + rows)),
             },
+            csv: href::with_query(
+                "/runs.csv",
+                &ctx.pairs(&ctx.query, ctx.sort, "").each_ref().map(|(name, value)| (*name, value.as_str())),
+            ),
             first: (!self.is_first()).then(|| ctx.url(&ctx.query, ctx.sort, "")),
             more: next.map(|next| (text(), ctx.url(&ctx.query, ctx.sort, next))),
             watch: watch(ctx),

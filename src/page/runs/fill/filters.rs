@@ -1,12 +1,12 @@
 //! How does the reader ask for other runs? The search box, the chips, the head cells, and the way out of no match.
 
-use crate::analysis::columns::{self, INDEXING, MODEL, STATUS, STOP};
+use crate::analysis::columns::{Column, INDEXING, MODEL, STATUS, STOP, Shown};
 use crate::analysis::format;
 use crate::analysis::query::{Query, Sort, Term};
 use crate::analysis::verdict::Mark;
 use crate::page::runs::fill::List;
 use crate::page::runs::fill::row::{line, status};
-use crate::page::runs::{Chip, Column, Direction, Facet, Facets, NoMatch, Search, Without, columns};
+use crate::page::runs::{Chip, Facet, Facets, Head, NoMatch, Search, Without};
 use crate::page::shell::Status;
 
 /// At most this many chips of a group are always shown, apart from those that are on.
@@ -18,17 +18,11 @@ const MAX_DROPS: usize = 8;
 
 impl List<'_> {
     /// The list with `value` of `field` added to the query or taken away.
-    pub(crate) fn toggled(&self, field: &'static columns::Column, value: &str) -> String {
+    pub(crate) fn toggled(&self, field: &'static Column, value: &str) -> String {
         self.ctx.url(&self.query.toggled(field, value), self.ctx.sort, "")
     }
 
-    pub(crate) fn chip(
-        &self,
-        field: &'static columns::Column,
-        value: &str,
-        count: usize,
-        status: Option<Status>,
-    ) -> Chip {
+    pub(crate) fn chip(&self, field: &'static Column, value: &str, count: usize, status: Option<Status>) -> Chip {
         Chip {
             label: line(value),
             count: format::count(count as u64),
@@ -82,9 +76,9 @@ impl List<'_> {
     fn facet(
         &self,
         name: &'static str,
-        field: &'static columns::Column,
+        field: &'static Column,
         words: &[(String, usize)],
-        by: &'static columns::Column,
+        by: &'static Column,
     ) -> Facet {
         let ranked = words.iter().enumerate();
         let (first, later): (Vec<_>, Vec<_>) =
@@ -104,13 +98,15 @@ impl List<'_> {
         Facet { name, chips: first.iter().map(chip).collect(), more }
     }
 
-    pub(crate) fn columns(&self) -> Vec<Column> {
-        let ctx = self.ctx;
-        let direction = if ctx.sort.is_descending() { Direction::Descending } else { Direction::Ascending };
-        columns(Some((ctx.sort.by.name, direction)), |field| {
-            let by = columns::Column::find(field).filter(|by| by.is_sortable())?;
-            Some(ctx.url(&ctx.query, ctx.sort.clicked(by), ""))
-        })
+    /// The head cells.
+    pub(crate) fn heads(&self) -> Vec<Head> {
+        let (ctx, sort) = (self.ctx, self.ctx.sort);
+        let head = |(column, cell): &Shown| Head {
+            cell: *cell,
+            href: column.is_sortable().then(|| ctx.url(&ctx.query, sort.clicked(column), "")),
+            descending: (sort.by == *column).then(|| sort.is_descending()),
+        };
+        self.columns.iter().map(head).collect()
     }
 
     /// The ways on where nothing matches.

@@ -1,52 +1,180 @@
 //! What does one run look like in the table?
 
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
+use askama::Template;
+use askama::filters::HtmlSafe;
+use jiff::tz::TimeZone;
+
+use crate::analysis::columns::{Cell, Column, Shown, Value, Width};
 use crate::analysis::format;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{LimitFrom, Mark};
 use crate::model::StopReason;
-use crate::model::time::Stamp;
 use crate::page::part::chart::{Spark, filled};
 use crate::page::part::href;
-use crate::page::runs::fill::{ListContext, Listed};
-use crate::page::runs::{RunRow, ScoreCell, StepsCell, StepsLimit};
+use crate::page::runs::fill::{List, ListContext, Listed};
 use crate::page::shell::{Status, When};
+
+/// Characters of a task, a verdict or a model's name in the table; the run's page shows all.
+const MAX_LINE: usize = 240;
+
+/// The class that gives a column its width and alignment.
+pub(crate) fn class(width: Width) -> &'static str {
+    match width {
+        Width::Status => "c-st",
+        Width::Name => "c-run",
+        Width::Rest => "c-v",
+        Width::Bar => "c-steps",
+        Width::Spark => "c-score",
+        Width::Number => "c-num r",
+        Width::Text => "c-text",
+        Width::Age => "c-upd r",
+    }
+}
+
+/// One run in the table.
+#[derive(Debug, Clone, Template)]
+#[template(path = "runs/run_row.html")]
+pub(crate) struct Row<'a> {
+    /// The run.
+    pub(crate) run: &'a Summary,
+    /// The columns of the table.
+    pub(crate) columns: Arc<[Shown]>,
+    /// The time now; microseconds since the epoch.
+    pub(crate) now: i64,
+    /// The reader's zone.
+    pub(crate) zone: &'a TimeZone,
+    /// Whether the run is marked.
+    pub(crate) marked: bool,
+    /// Whether it changed since the page was opened.
+    pub(crate) is_new: bool,
+}
+
+impl HtmlSafe for Row<'_> {}
 
 /// A longer name loses its middle; its last [`NAME_END`] characters stay, since names of one series end differently.
 const MAX_NAME: usize = 48;
 const NAME_END: usize = 12;
-/// Characters of a task, a verdict or a model's name in the table; the run's page shows all.
-const MAX_LINE: usize = 240;
 
-/// The row of `listed`; `is_new` gives it the edge of a row that changed.
-pub(crate) fn row(ctx: &ListContext, listed: &Listed, is_new: bool) -> RunRow {
-    let run = &*listed.summary;
-    let key = run.key.as_str();
-    let (verdict, note) = verdict(run);
-    let (issues, problems) = run.issues;
-    RunRow {
-        id: href::run_id(key),
-        href: href::run(key),
-        mark: key.to_owned(),
-        marked: ctx.marks.iter().any(|mark| mark == key),
-        key: format::visible_line(key).into_owned(),
-        name: middle(&format::visible_line(key)),
-        task: run.task.as_deref().map(line).filter(|task| !task.is_empty()),
-        status: if run.partial { Status::Indexing } else { status(run.verdict.mark) },
-        verdict,
-        note,
-        issues: (problems > 0).then(|| (format::counted(issues, "issue"), href::tab(key, "issues"))),
-        steps: steps(run),
-        score: run.last_score.map(|last| ScoreCell {
-            last: format::score(last),
-            spark: Spark::new(&run.spark.iter().copied().map(Some).collect::<Vec<_>>()),
-        }),
-        duration: run.duration_ms.and_then(duration),
-        tokens: run.tokens.map(format::tokens),
-        model: run.model.as_deref().map(line).filter(|model| !model.is_empty()),
-        updated: run.updated.and_then(|micros| when(ctx, micros)),
-        is_new,
+impl Row<'_> {
+    /// The element id.
+    pub(crate) fn id(&self) -> String {
+        href::run_id(self.run.key.as_str())
+    }
+
+    fn key(&self) -> Cow<'_, str> {
+        format::visible_line(self.run.key.as_str())
+    }
+
+    /// The key, its middle left out where it is long.
+    pub(crate) fn name(&self) -> String {
+        let key = self.key();
+        let length = key.chars().count();
+        if length <= MAX_NAME {
+            return key.into_owned();
+        }
+        let start = key.chars().take(MAX_NAME - 1 - NAME_END);
+        start.chain(['…']).chain(key.chars().skip(length - NAME_END)).collect()
+    }
+
+    pub(crate) fn task(&self) -> Option<String> {
+        self.run.task.as_deref().map(line).filter(|task| !task.is_empty())
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        if self.run.partial { Status::Indexing } else { status(self.run.verdict.mark) }
+    }
+
+    /// The verdict and what goes with it. A run that is still being read has none yet.
+    pub(crate) fn verdict(&self) -> (String, Option<String>) {
+        if self.run.partial {
+            return (format!("Being read, {} so far", format::counted(self.run.steps, "step")), None);
+        }
+        match self.run.verdict.sentence.split_once(" · ") {
+            Some((sentence, note)) => (line(sentence), Some(line(note))),
+            None => (line(&self.run.verdict.sentence), None),
+        }
+    }
+
+    /// `3 issues`, where some of them cost data.
+    pub(crate) fn issues(&self) -> Option<String> {
+        let (issues, problems) = self.run.issues;
+        (problems > 0).then(|| format::counted(issues, "issue"))
+    }
+
+    /// The limit of steps. It counts the steps of the newest run in the directory only.
+    pub(crate) fn limit(&self) -> Option<usize> {
+        let limit = self.run.verdict.limit.filter(|_| self.run.steps_now > 0)?;
+        usize::try_from(limit.steps).ok()
+    }
+
+    /// The filled part of the bar.
+    fn filled(&self, limit: &usize) -> String {
+        filled(self.run.steps_now, *limit)
+    }
+
+    fn limit_words(&self, limit: &usize) -> String {
+        format::count(*limit as u64)
+    }
+
+    fn class(&self, cell: &Cell) -> &'static str {
+        class(cell.width)
+    }
+
+    /// Whether the limit of steps ended the run.
+    pub(crate) fn is_ended_by(&self, limit: &usize) -> bool {
+        let verdict = &self.run.verdict;
+        let by_this_limit = match verdict.stop_reason.as_deref().map(StopReason::parse) {
+            Some(StopReason::BudgetSteps) => true,
+            // This rule may go by another limit than the one that is known.
+            Some(StopReason::MaxSteps) => self.run.steps_now >= *limit,
+            _ => false,
+        };
+        let from_state = verdict.limit.is_some_and(|limit| limit.from == LimitFrom::State);
+        by_this_limit && verdict.mark == Mark::Limit && !from_state
+    }
+
+    /// The steps done; where there is a limit, those that it counts.
+    pub(crate) fn steps(&self) -> String {
+        match (self.limit(), self.run.steps) {
+            (Some(_), _) => format::count(self.run.steps_now as u64),
+            (None, 0) => "none".to_owned(),
+            (None, steps) => format::count(steps as u64),
+        }
+    }
+
+    pub(crate) fn spark(&self) -> Option<Spark> {
+        Spark::new(&self.run.spark.iter().copied().map(Some).collect::<Vec<_>>())
+    }
+
+    /// The value in `column` as one line of text.
+    pub(crate) fn words(&self, column: &Column) -> Option<String> {
+        let value = column.value(self.run)?;
+        let words = match value {
+            Value::Text(text) => Some(line(text)),
+            _ => value.words(self.now, self.zone),
+        };
+        words.filter(|words| !words.is_empty())
+    }
+
+    /// The value in `column` as a moment.
+    pub(crate) fn when(&self, column: &Column) -> Option<When> {
+        match column.value(self.run)? {
+            Value::Time(micros) => When::of(micros, self.now, self.zone),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> List<'a> {
+    /// The row of `listed`; `is_new` gives it the edge of a row that changed.
+    pub(crate) fn row(&self, listed: &'a Listed, columns: &Arc<[Shown]>, is_new: bool) -> Row<'a> {
+        let (run, ctx) = (&*listed.summary, self.ctx);
+        let marked = ctx.marks.iter().any(|mark| mark == run.key.as_str());
+        Row { run, columns: Arc::clone(columns), now: ctx.now, zone: &ctx.zone, marked, is_new }
     }
 }
 
@@ -67,41 +195,6 @@ pub(crate) fn status(mark: Mark) -> Status {
     }
 }
 
-/// The verdict and what goes with it. A run that is still being read has none yet.
-fn verdict(run: &Summary) -> (String, Option<String>) {
-    if run.partial {
-        return (format!("Being read, {} so far", format::counted(run.steps, "step")), None);
-    }
-    match run.verdict.sentence.split_once(" · ") {
-        Some((sentence, note)) => (line(sentence), Some(line(note))),
-        None => (line(&run.verdict.sentence), None),
-    }
-}
-
-/// Steps against their limit. The limit counts the steps of the newest run in the directory only.
-fn steps(run: &Summary) -> StepsCell {
-    let limit = run.verdict.limit.filter(|_| run.steps_now > 0);
-    let Some((limit, most)) = limit.and_then(|limit| Some((limit, usize::try_from(limit.steps).ok()?))) else {
-        let done = if run.steps == 0 { "none".to_owned() } else { format::count(run.steps as u64) };
-        return StepsCell { done, limit: None };
-    };
-    let reason = run.verdict.stop_reason.as_deref().map(StopReason::parse);
-    let by_this_limit = match reason {
-        Some(StopReason::BudgetSteps) => true,
-        // This rule may go by another limit than the one that is known.
-        Some(StopReason::MaxSteps) => run.steps_now >= most,
-        _ => false,
-    };
-    StepsCell {
-        done: format::count(run.steps_now as u64),
-        limit: Some(StepsLimit {
-            limit: format::count(most as u64),
-            filled: filled(run.steps_now, most),
-            ended: by_this_limit && run.verdict.mark == Mark::Limit && limit.from != LimitFrom::State,
-        }),
-    }
-}
-
 /// Milliseconds in words, where they are a duration at all.
 pub(crate) fn duration(ms: f64) -> Option<String> {
     Duration::try_from_secs_f64(ms / 1e3).ok().map(format::duration)
@@ -109,8 +202,7 @@ pub(crate) fn duration(ms: f64) -> Option<String> {
 
 /// A moment as an age.
 pub(crate) fn when(ctx: &ListContext, micros: i64) -> Option<When> {
-    let clock = format::clock(Stamp { micros, zoned: true }, &ctx.zone)?;
-    Some(When { iso: clock.iso, words: format::age(micros, ctx.now, &ctx.zone), title: clock.title })
+    When::of(micros, ctx.now, &ctx.zone)
 }
 
 /// Text of a trace on one line of at most [`MAX_LINE`] characters.
@@ -122,14 +214,4 @@ pub(crate) fn line(text: &str) -> String {
         Some((end, _)) => format!("{}…", shown.get(..end).unwrap_or_default().trim_end()),
         None => shown.into_owned(),
     }
-}
-
-/// A name with its middle left out where it is long.
-fn middle(name: &str) -> String {
-    let length = name.chars().count();
-    if length <= MAX_NAME {
-        return name.to_owned();
-    }
-    let start = name.chars().take(MAX_NAME - 1 - NAME_END);
-    start.chain(['…']).chain(name.chars().skip(length - NAME_END)).collect()
 }

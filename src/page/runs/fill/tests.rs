@@ -2,14 +2,16 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 
+use crate::analysis::columns::{Column, UPDATED};
 use crate::analysis::select::DISAGREES;
 use crate::analysis::select::sample::{many, run};
 use crate::analysis::verdict::{LimitFrom, Mark, StepLimit};
 use crate::model::Origin;
+use crate::page::runs::RunsTable;
+use crate::page::runs::fill::row::Row;
 use crate::page::runs::fill::*;
-use crate::page::runs::{Direction, RunRow, RunsTable};
 use crate::page::shell::Status;
-use crate::page::tests::{HOSTILE, check_page, tags};
+use crate::page::tests::{HOSTILE, Tag, by_id, check_page, tags};
 
 mod follow;
 
@@ -30,6 +32,7 @@ fn ctx(query: &str) -> ListContext {
         since: None,
         marks: Vec::new(),
         rows: None,
+        columns: String::new(),
     }
 }
 
@@ -38,19 +41,24 @@ fn listed(runs: Vec<Summary>) -> Vec<Listed> {
     runs.into_iter().enumerate().map(one).collect()
 }
 
-fn table_of(body: RunsBody) -> RunsTable {
+fn table_of(body: RunsBody<'_>) -> RunsTable<'_> {
     match body {
         RunsBody::Table(table) => *table,
         RunsBody::Empty(empty) => panic!("no table: {empty:?}"),
     }
 }
 
-fn table(ctx: &ListContext, runs: Vec<Summary>) -> RunsTable {
-    table_of(page(ctx, &listed(runs)).body)
+/// What the page shows; it keeps what it is made of for the rest of the test.
+fn table(ctx: &ListContext, runs: Vec<Summary>) -> RunsTable<'static> {
+    table_of(page(Box::leak(Box::new(ctx.clone())), listed(runs).leak()).body)
 }
 
-fn row_of(run: Summary) -> RunRow {
+fn row_of(run: Summary) -> Row<'static> {
     table(&ctx(""), vec![run]).rows.remove(0)
+}
+
+fn words(row: &Row<'_>, name: &str) -> Option<String> {
+    row.words(Column::find(name).unwrap())
 }
 
 /// What the next request of a page with this pulse asks for.
@@ -66,6 +74,7 @@ fn ask(ctx: &ListContext, pulse: &Pulse) -> ListContext {
         since: Some(get("since").unwrap().parse().unwrap()),
         rows: get("rows"),
         after: get("after"),
+        columns: get("columns").unwrap_or_default(),
         ..ctx.clone()
     }
 }
@@ -81,21 +90,25 @@ fn a_row_says_what_is_known() {
     run.model = Some("Qwen3-8B".into());
     run.issues = (5, 2);
     let row = row_of(run);
+    assert_eq!((row.id().as_str(), row.name().as_str()), ("run-sweep_2fa", "sweep/a"));
+    let note = "2 critic retries · after 1 recovered error".to_owned();
+    assert_eq!((row.status(), row.verdict()), (Status::Answered, ("Answered at step 5".to_owned(), Some(note))));
+    assert_eq!(row.task().as_deref(), Some("Fix calc.py."));
+    let html = row.render().unwrap();
+    let tags = tags(&html);
+    assert!(html.contains("6<span class=\"dim\">/40</span>"), "{html}");
+    let bar = |tag: &&Tag| tag.get("class") == Some("f-ink") && tag.get("height") == Some("6");
+    assert_eq!(tags.iter().find(bar).unwrap().get("width"), Some("15.0"));
+    let links: Vec<_> = tags.iter().filter_map(|tag| tag.get("href")).filter(|href| href.starts_with('/')).collect();
+    assert_eq!(links, ["/runs/sweep%2Fa", "/runs/sweep%2Fa?tab=issues"]);
+    assert!(!row.is_ended_by(&row.limit().unwrap()) && row.spark().is_some());
+    assert_eq!(words(&row, "score").as_deref(), Some("0.90"));
     assert_eq!(
-        (row.id.as_str(), row.href.as_str(), row.name.as_str()),
-        ("run-sweep_2fa", "/runs/sweep%2Fa", "sweep/a")
+        (words(&row, "duration").as_deref(), words(&row, "tokens").as_deref()),
+        (Some("1 min 31 s"), Some("12.9 k"))
     );
-    assert_eq!((row.status, row.verdict.as_str()), (Status::Answered, "Answered at step 5"));
-    assert_eq!(row.note.as_deref(), Some("2 critic retries · after 1 recovered error"));
-    assert_eq!(row.task.as_deref(), Some("Fix calc.py."));
-    let limit = row.steps.limit.unwrap();
-    assert_eq!((row.steps.done.as_str(), limit.limit.as_str(), limit.filled.as_str()), ("6", "40", "15.0"));
-    assert!(!limit.ended);
-    let score = row.score.unwrap();
-    assert_eq!((score.last.as_str(), score.spark.is_some()), ("0.90", true));
-    assert_eq!((row.duration.as_deref(), row.tokens.as_deref()), (Some("1 min 31 s"), Some("12.9 k")));
-    assert_eq!(row.issues, Some(("5 issues".to_owned(), "/runs/sweep%2Fa?tab=issues".to_owned())));
-    let updated = row.updated.unwrap();
+    assert_eq!(row.issues().as_deref(), Some("5 issues"));
+    let updated = row.when(UPDATED).unwrap();
     assert_eq!((updated.words.as_str(), updated.iso.as_str()), ("1 min ago", "1970-01-12T13:45:40.000000+00:00"));
 }
 
@@ -106,9 +119,12 @@ fn what_is_not_known_is_left_out() {
     (run.duration_ms, run.updated, run.model) = (Some(-1.0), None, Some(String::new()));
     run.issues = (3, 0);
     let row = row_of(run);
-    assert_eq!((row.steps.done.as_str(), row.steps.limit.is_none()), ("none", true));
-    assert_eq!((row.duration, row.tokens, row.model, row.issues, row.task), (None, None, None, None, None));
-    assert!(row.score.is_none() && row.updated.is_none() && row.note.is_none());
+    assert_eq!((row.steps().as_str(), row.limit()), ("none", None));
+    for name in ["duration", "tokens", "model", "score", "updated"] {
+        assert_eq!(words(&row, name), None, "{name}");
+    }
+    assert!(row.issues().is_none() && row.task().is_none() && row.verdict().1.is_none());
+    assert_eq!(row.render().unwrap().matches(">–<").count(), 5);
 }
 
 #[test]
@@ -117,7 +133,8 @@ fn the_bar_is_amber_only_if_this_limit_ended_the_run() {
         let mut run = run("x", mark, Some(reason));
         run.steps_now = done;
         run.verdict.limit = Some(StepLimit { steps: 40, from });
-        row_of(run).steps.limit.unwrap().ended
+        let row = row_of(run);
+        row.is_ended_by(&row.limit().unwrap())
     };
     assert!(ended(Mark::Limit, "budget_steps", 40, LimitFrom::SetBy(Origin::Task)));
     assert!(ended(Mark::Limit, "budget_steps", 40, LimitFrom::Inferred));
@@ -133,12 +150,12 @@ fn a_run_that_is_still_read_says_so() {
     let mut run = run("x", Mark::Died, None);
     run.partial = true;
     let row = row_of(run);
-    assert_eq!((row.status, row.verdict.as_str()), (Status::Indexing, "Being read, 6 steps so far"));
+    assert_eq!((row.status(), row.verdict().0.as_str()), (Status::Indexing, "Being read, 6 steps so far"));
 }
 
 #[test]
 fn long_names_keep_their_end() {
-    let name = |key: &str| row_of(run(key, Mark::Answered, None)).name;
+    let name = |key: &str| row_of(run(key, Mark::Answered, None)).name();
     let long = format!("{}_tail_of_name", "ä".repeat(90));
     let shown = name(&long);
     assert_eq!(shown.chars().count(), 48);
@@ -146,13 +163,14 @@ fn long_names_keep_their_end() {
     assert_eq!(name(&"x".repeat(48)), "x".repeat(48));
     let mut run = run("x", Mark::Error, None);
     run.verdict.sentence = "e ".repeat(2_000);
-    assert_eq!(row_of(run).verdict.chars().count(), 240);
+    assert_eq!(row_of(run).verdict().0.chars().count(), 240);
 }
 
 #[test]
 fn the_page_counts_what_it_shows() {
     let runs = || many(700);
-    let all = page(&ctx(""), &listed(runs()));
+    let (unfiltered, filter, listed) = (ctx(""), ctx("status:running,died foo:1"), listed(runs()));
+    let all = page(&unfiltered, &listed);
     assert_eq!((all.shell.title.as_str(), all.shell.stream.as_deref()), ("Runs (700)", Some("/events")));
     assert_eq!((all.pulse.count, all.pulse.revision), (0, 17));
     let table = table_of(all.body);
@@ -166,7 +184,7 @@ fn the_page_counts_what_it_shows() {
     assert!(href.starts_with("/?after="), "{href}");
     assert_eq!(table.foot.first, None);
 
-    let filtered = page(&ctx("status:running,died foo:1"), &listed(runs()));
+    let filtered = page(&filter, &listed);
     assert_eq!(filtered.shell.title, "Runs (200 of 700)");
     let table = table_of(filtered.body);
     assert_eq!(table.head.count, "200 of 700 in");
@@ -220,20 +238,20 @@ fn many_words_do_not_fill_the_page() {
 fn head_cells_sort_and_reverse() {
     let ctx = ListContext { sort: "steps".parse().unwrap(), limit: 50, ..ctx("x") };
     let table = table(&ctx, many(3));
-    let column = |label: &str| table.columns.iter().find(|column| column.label == label).unwrap().clone();
+    let column = |label: &str| table.columns.iter().find(|head| head.cell.head == label).unwrap().clone();
     let steps = column("steps / limit");
-    assert_eq!(steps.sorted, Some(Direction::Descending));
+    assert_eq!(steps.descending, Some(true));
     assert_eq!(steps.href.as_deref(), Some("/?q=x&sort=-steps&limit=50"));
     assert_eq!(column("updated").href.as_deref(), Some("/?q=x&limit=50"));
-    assert_eq!((column("verdict").href, column("updated").sorted), (None, None));
+    assert_eq!((column("verdict").href, column("updated").descending), (None, None));
     assert_eq!(table.caption, "Runs by steps, most first");
     assert_eq!(table.search.sort.as_deref(), Some("steps"));
 }
 
 #[test]
 fn windows_lead_on_and_back() {
-    let runs = listed(many(500));
-    let first = table_of(page(&ctx("steps>=0"), &runs).body);
+    let (runs, query) = (listed(many(500)), ctx("steps>=0"));
+    let first = table_of(page(&query, &runs).body);
     let (_, href) = first.foot.more.unwrap();
     let after = percent_encoding::percent_decode_str(href.split_once("after=").unwrap().1).decode_utf8().unwrap();
     let next = ListContext { after: Some(after.into_owned()), ..ctx("steps>=0") };
@@ -343,8 +361,9 @@ fn hostile_names_stay_text() {
 #[test]
 fn nothing_new_is_a_pulse_alone() {
     let runs = listed(many(30));
-    let opened = page(&ctx("calc"), &runs);
-    let asked = ask(&ctx("calc"), &opened.pulse);
+    let query = ctx("calc");
+    let opened = page(&query, &runs);
+    let asked = ask(&query, &opened.pulse);
     assert_eq!(asked.rows.as_deref(), Some("30.1-30"));
     let answer = pulse(&asked, &runs);
     assert!(matches!(answer.news, RunsNews::Nothing));
@@ -353,17 +372,20 @@ fn nothing_new_is_a_pulse_alone() {
 
 #[test]
 fn the_first_run_makes_the_table_and_the_last_one_takes_it_away() {
-    let opened = page(&ctx(""), &[]);
+    let none = ctx("");
+    let opened = page(&none, &[]);
     let mut runs = listed(vec![run("a", Mark::Running, None)]);
     runs[0].revision = 18;
     runs[0].born = 18;
     let ctx = ListContext { revision: 18, ..ctx("") };
-    let answer = pulse(&ask(&ctx, &opened.pulse), &runs);
+    let asked = ask(&ctx, &opened.pulse);
+    let answer = pulse(&asked, &runs);
     assert_eq!((answer.pulse.count, answer.title.as_str()), (1, "Runs (1)"));
     let RunsNews::Whole(body) = answer.news else { panic!("not the whole body") };
     assert!(table_of(body).rows[0].is_new);
     let ctx = ListContext { revision: 19, ..ctx };
-    let answer = pulse(&ask(&ctx, &answer.pulse), &[]);
+    let asked = ask(&ctx, &answer.pulse);
+    let answer = pulse(&asked, &[]);
     assert!(matches!(answer.news, RunsNews::Whole(RunsBody::Empty(_))));
 }
 
@@ -381,20 +403,77 @@ fn an_address_without_rows_brings_everything() {
 fn a_page_in_another_order_gets_its_rows_in_place() {
     let mut runs = listed(many(50));
     let ctx = ListContext { sort: "steps".parse().unwrap(), revision: 50, ..ctx("") };
-    let opened = page(&ctx, &runs);
+    let opened = page(&ctx, &runs).pulse;
     runs[3].revision = 51;
-    let ctx = ListContext { revision: 51, ..ctx };
-    let answer = pulse(&ask(&ctx, &opened.pulse), &runs);
+    let asked = ask(&ListContext { revision: 51, ..ctx.clone() }, &opened);
+    let answer = pulse(&asked, &runs);
     let RunsNews::Parts(parts) = answer.news else { panic!("one row changed") };
     assert_eq!((parts.changed.len(), parts.fresh.len()), (1, 0));
+    let asked = ask(&ListContext { revision: 52, ..ctx.clone() }, &answer.pulse);
     runs.push(Listed { summary: Arc::new(run("new", Mark::Running, None)), revision: 52, born: 52 });
-    let ctx = ListContext { revision: 52, ..ctx };
-    assert!(matches!(pulse(&ask(&ctx, &answer.pulse), &runs).news, RunsNews::Whole(_)));
+    assert!(matches!(pulse(&asked, &runs).news, RunsNews::Whole(_)));
 }
 
 #[test]
 fn a_window_on_ten_thousand_runs_stays_small() {
-    let opened = page(&ctx("calc -status:died"), &listed(many(10_000)));
+    let (query, runs) = (ctx("calc -status:died"), listed(many(10_000)));
+    let opened = page(&query, &runs);
     let (bytes, url) = (opened.render().unwrap().len(), opened.pulse.url.len());
     assert!(bytes < 800_000 && url < 4_500, "{bytes} bytes, an address of {url}");
+}
+
+#[test]
+fn the_page_says_what_it_shows() {
+    let mut runs = listed(many(30));
+    let context = ListContext {
+        revision: 30,
+        sort: "steps".parse().unwrap(),
+        marks: vec!["sweep_3/run_00003".into()],
+        ..ctx("steps>1 nope:1")
+    };
+    let html = page(&context, &runs).render().unwrap();
+    let tags = check_page(&html);
+    let body = tags.iter().find(|tag| tag.name == "body").unwrap();
+    assert_eq!((body.get("data-stream"), body.get("data-rev")), (Some("/events"), Some("30")));
+    assert_eq!((body.get("data-boot"), body.get("data-ended")), (Some("b1"), None));
+    assert!(tags.iter().any(|tag| tag.get("href") == Some("/runs/sweep_7%2Frun_00007")));
+    let sorted: Vec<_> = tags.iter().filter_map(|tag| tag.get("aria-sort")).collect();
+    assert_eq!(sorted, ["descending"]);
+    assert_eq!(by_id(&tags, "q").get("value"), Some("steps>1 nope:1"));
+    assert_eq!(by_id(&tags, "q").get("aria-describedby"), Some("ignored"));
+    assert!(tags.iter().any(|tag| tag.get("name") == Some("sort") && tag.get("value") == Some("steps")));
+    assert!(tags.iter().any(|tag| tag.get("href") == Some("/runs.csv?q=steps%3E1%20nope%3A1&sort=steps")));
+    let heads = tags.iter().filter(|tag| tag.get("scope") == Some("col")).count();
+    let row = html.split("<tr role=\"row\" id=").nth(1).unwrap().split("</tr>").next().unwrap();
+    assert_eq!(heads, row.matches("role=\"cell\"").count() + row.matches("role=\"rowheader\"").count());
+
+    runs[3].revision = 31;
+    let asked = ask(&ListContext { revision: 31, ..context.clone() }, &page(&context, &runs).pulse);
+    let html = pulse(&ListContext { sort: context.sort, ..asked }, &runs).render().unwrap();
+    assert!(html.starts_with("<div id=\"pulse\""), "htmx finds the next pulse first");
+    let tags = self::tags(&html);
+    let targets: Vec<_> =
+        tags.iter().filter(|tag| tag.name == "hx-partial").filter_map(|tag| tag.get("hx-target")).collect();
+    assert_eq!(targets, ["#run-sweep__3_2frun__00003", "#head", "#strip", "#facets", "#foot"]);
+    assert!(html.split("</hx-partial>").all(|part| !part.ends_with('\n')), "a blank would be added");
+}
+
+#[test]
+fn the_first_cost_brings_its_column() {
+    let mut runs = listed(many(3));
+    let context = ListContext { revision: 3, ..ctx("") };
+    let (html, next) = (page(&context, &runs).render().unwrap(), page(&context, &runs).pulse);
+    assert!(!html.contains(">cost<") && !next.url.contains("columns"));
+    Arc::make_mut(&mut runs[1].summary).cost_usd = Some(0.5);
+    runs[1].revision = 4;
+    let context = ListContext { revision: 4, ..context };
+    let asked = ask(&context, &next);
+    let answer = pulse(&asked, &runs);
+    let html = answer.render().unwrap();
+    assert!(matches!(answer.news, RunsNews::Whole(_)) && html.contains(">cost</a>") && html.contains(">$0.5000<"));
+    let next = answer.pulse;
+    assert!(next.url.ends_with("&columns=cost"), "{}", next.url);
+    runs[0].revision = 5;
+    let asked = ask(&ListContext { revision: 5, ..context }, &next);
+    assert!(matches!(pulse(&asked, &runs).news, RunsNews::Parts(_)));
 }

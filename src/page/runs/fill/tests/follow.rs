@@ -15,13 +15,14 @@ impl Page {
         Self { rows: Self::rows(page.body), pulse: page.pulse, wholes: 0 }
     }
 
-    fn rows(body: RunsBody) -> Vec<(String, String)> {
+    fn rows(body: RunsBody<'_>) -> Vec<(String, String)> {
         let RunsBody::Table(table) = body else { return Vec::new() };
-        table.rows.into_iter().map(|row| (row.id, row.verdict)).collect()
+        table.rows.iter().map(|row| (row.id(), row.verdict().0)).collect()
     }
 
     fn refresh(&mut self, ctx: &ListContext, runs: &[Listed]) {
-        let answer = pulse(&ask(ctx, &self.pulse), runs);
+        let asked = ask(ctx, &self.pulse);
+        let answer = pulse(&asked, runs);
         self.pulse = answer.pulse;
         match answer.news {
             RunsNews::Nothing => {}
@@ -33,14 +34,14 @@ impl Page {
             }
             RunsNews::Parts(parts) => {
                 for row in parts.changed {
-                    let shown = self.rows.iter_mut().find(|(id, _)| *id == row.id);
-                    shown.expect("a row is replaced where it is").1 = row.verdict;
+                    let shown = self.rows.iter_mut().find(|(id, _)| *id == row.id());
+                    shown.expect("a row is replaced where it is").1 = row.verdict().0;
                 }
                 for id in parts.gone {
                     let at = self.rows.iter().position(|(shown, _)| *shown == id);
                     self.rows.remove(at.expect("a row that goes was there"));
                 }
-                let fresh: Vec<_> = parts.fresh.into_iter().map(|row| (row.id, row.verdict)).collect();
+                let fresh: Vec<_> = parts.fresh.iter().map(|row| (row.id(), row.verdict().0)).collect();
                 assert!(fresh.iter().all(|(id, _)| self.rows.iter().all(|(shown, _)| shown != id)), "shown twice");
                 self.rows.splice(0..0, fresh);
             }
