@@ -40,7 +40,8 @@ function toSelected() {
   const row = document.querySelector("#steps a[aria-current]")?.getBoundingClientRect();
   if (!row) return;
   const { top, bottom } = steps().getBoundingClientRect();
-  const end = Math.min(bottom, innerHeight);
+  const inWindow = Math.min(bottom, innerHeight); // where the list begins below the window, nothing of it is seen
+  const end = inWindow - top > 3 * HEAD ? inWindow : bottom;
   if (row.top < top + HEAD || row.bottom > end) steps().scrollTop += row.top - (top + end) / 2;
 }
 

@@ -74,18 +74,18 @@ fn the_scroll_bar_reaches_every_step() {
 #[test]
 fn keys_walk_on_where_the_rows_of_the_page_end() {
     let site = long(300);
-    let page = site.open("/runs/long?step=150");
-    wait_for(&page, 150);
-    for step in (115..150).rev() {
+    let page = site.open("/runs/long?step=250");
+    wait_for(&page, 250);
+    for step in (215..250).rev() {
         page.press("k");
         wait_for(&page, step);
     }
     scroll_to(&page, 0);
-    page.wait("document.querySelector('#step-0') && !document.querySelector('#step-115')");
+    page.wait("document.querySelector('#step-0') && !document.querySelector('#step-215')");
     page.press("j");
-    wait_for(&page, 116);
+    wait_for(&page, 216);
     page.eval("history.back()");
-    wait_for(&page, 115);
+    wait_for(&page, 215);
 }
 
 #[test]
@@ -102,7 +102,9 @@ fn a_mark_far_away_is_a_key_away() {
     let site = Site::with(&[]);
     let mut writer = Writer::start(&site.path("long"));
     (0..200).for_each(|n| writer.step(&format!("result {n}")));
-    crate::writer::append(&writer.dir.join("steps.jsonl"), "no JSON");
+    let failed = serde_json::json!({"step_id": 200, "actions": [{"name": "count_lines", "args": {}}],
+        "action_results": [{"status": "error", "error": "no such file"}]});
+    crate::writer::append(&writer.dir.join("steps.jsonl"), &failed.to_string());
     until("the run is read", || (site.board.get("/api/runs/long").status == 200).then_some(()));
     until("its steps are", || (site.board.json("/api/runs/long")["steps"] == 201).then_some(()));
     let page = site.open("/runs/long?step=3");
