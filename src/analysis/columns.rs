@@ -125,11 +125,14 @@ pub enum Value<'a> {
     Flag(bool),
 }
 
+type StepWords = fn(&StepSubject<'_>, &mut dyn FnMut(&str));
+type StepNumbers = fn(&StepSubject<'_>, &mut dyn FnMut(f64));
+
 /// What a query about a column finds in one step.
 #[derive(Debug, Clone, Copy)]
 enum OfStep {
-    Words(fn(&StepSubject<'_>, &mut dyn FnMut(&str))),
-    Numbers(fn(&StepSubject<'_>, &mut dyn FnMut(f64))),
+    Words(StepWords),
+    Numbers(StepNumbers),
     Flag(fn(&StepSubject<'_>) -> Option<bool>),
 }
 
@@ -291,8 +294,8 @@ impl Column {
 pub type Shown = (&'static Column, Cell);
 
 /// The columns of the run table with their cells, from left to right, without optional ones that none of `runs` fills.
-pub fn shown<'r>(runs: impl Iterator<Item = &'r Summary> + Clone) -> Vec<Shown> {
-    let fills = |column: &Column| runs.clone().any(|run| column.value(run).is_some());
+pub fn shown<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
+    let fills = |column: &Column| runs.iter().any(|run| column.value((*run).as_ref()).is_some());
     let mut cells: Vec<_> = COLUMNS
         .iter()
         .filter_map(|column| Some((column, column.cell?)))

@@ -97,9 +97,10 @@ pub enum Test {
 }
 
 /// A term that could not be understood.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Ignored {
     /// The term as written.
+    #[serde(rename = "term")]
     pub text: String,
     /// What was expected instead, as one sentence without a full stop.
     pub why: String,

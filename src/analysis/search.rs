@@ -10,6 +10,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use serde::Serialize;
+
 use crate::model::TraceFile;
 use crate::model::json::Json;
 use crate::model::names::first_chars;
@@ -38,9 +40,10 @@ pub struct Needle {
 }
 
 /// Where the text stands in a line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hit {
     /// The field: `action_results[0].output`; empty where the line is no JSON.
+    #[serde(skip)]
     pub path: String,
     /// Whether it is the field's name that holds the text.
     pub in_key: bool,
@@ -75,14 +78,14 @@ pub struct Found {
 }
 
 /// What a line of a run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Place {
     /// Where it begins in its file, in bytes.
     pub offset: u64,
-    /// The event, by its place among the events.
-    pub event: Option<usize>,
     /// The step it is or belongs to.
     pub step: Option<usize>,
+    /// The event, by its place among the events.
+    pub event: Option<usize>,
 }
 
 impl Needle {

@@ -18,7 +18,7 @@ mod sums;
 mod tests;
 
 pub use dial::{Dial, MAX_VALUES, dials};
-pub use sums::{Effect, Lost, MAX_LOST, Measure, Sum, Sweep};
+pub use sums::{Effect, MAX_LOST, Measure, Sum, Sweep};
 
 /// At most this many rules are asked beside the varied one.
 const MAX_RULES: usize = 20;
@@ -235,7 +235,11 @@ fn all_of(results: &[RuleResult]) -> SweepResult {
 
 /// The reasons why runs cannot be told, most frequent first.
 pub fn reasons(sweep: &Sweep) -> Vec<(&str, u64)> {
-    let mut reasons: Vec<_> = sweep.needs.iter().map(|(needs, runs)| (needs.as_str(), *runs)).collect();
+    by_frequency(&sweep.needs)
+}
+
+fn by_frequency(needs: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
+    let mut reasons: Vec<_> = needs.iter().map(|(needs, runs)| (needs.as_str(), *runs)).collect();
     reasons.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     reasons
 }

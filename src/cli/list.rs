@@ -116,7 +116,7 @@ fn cell(run: &Summary, column: &Column, look: &Look) -> String {
 
 /// The columns of a list of `runs`; the one that may be long comes last and is not padded.
 fn columns(runs: &[&Arc<Summary>]) -> Vec<&'static Column> {
-    let shown = columns::shown(runs.iter().map(|run| &***run));
+    let shown = columns::shown(runs);
     let (rest, others): (Vec<_>, Vec<_>) =
         shown.into_iter().filter(|(_, cell)| cell.in_list).partition(|(_, cell)| cell.width == Width::Rest);
     others.into_iter().chain(rest).map(|(column, _)| column).collect()

@@ -14,7 +14,8 @@ use crate::analysis::search::{Found, LeftOut, Needle, Tally};
 use crate::error::{Error, Kind, Result};
 use crate::live::{Library, Listener, search};
 use crate::model::{Index, RunKey, TraceFile};
-use crate::page::json;
+use crate::page::part::job::State;
+use crate::page::search::json::found;
 use crate::page::search::words::place;
 use crate::trace::{RootScanner, RunDir, read_index};
 
@@ -44,8 +45,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let needle = Needle::new(&args.text).map_err(|why| Error::new(Kind::Usage, why.trim_end_matches('.')))?;
     let runs = runs(args)?;
     let tally = Tally { runs: runs.len(), ..Tally::default() };
-    let (key, hits) = (String::new(), Vec::new());
-    let mut heard = Heard { look, out, key, json: args.json, failed: None, tally, hits };
+    let mut heard = Heard { look, out, key: String::new(), json: args.json, failed: None, tally };
     let began = Instant::now();
     for (key, dir) in &runs {
         let (before, mut index) = (heard.tally.found, None);
@@ -59,10 +59,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         heard.tally.runs_done += 1;
         heard.tally.runs_with += usize::from(heard.tally.found > before);
     }
-    let (mut tally, hits) = (heard.tally, heard.hits);
+    let mut tally = heard.tally;
     (tally.bytes, tally.took) = (tally.bytes_done, began.elapsed());
     if args.json {
-        write_json(out, &document(args, &tally, hits))?;
+        let query = args.query.as_deref().unwrap_or_default();
+        write_json(out, &found(&args.text, query, Some(State::Done), Some(&tally), usize::MAX))?;
     } else {
         foot(out, look, &tally)?;
     }
@@ -96,8 +97,6 @@ struct Heard<'a> {
     json: bool,
     failed: Option<std::io::Error>,
     tally: Tally,
-    /// For the document.
-    hits: Vec<json::Hit>,
 }
 
 impl Heard<'_> {
@@ -131,31 +130,17 @@ impl Listener for Heard<'_> {
     }
 
     fn found(&mut self, found: Found) -> bool {
-        self.tally.found += found.line.found;
         if self.json {
-            self.hits.extend(found.line.hits.iter().map(|hit| json::hit(&self.key, &found, hit)));
+            self.tally.keep(usize::MAX, &self.key, found);
             return true;
         }
+        self.tally.found += found.line.found;
         self.failed = self.print(&found).err();
         self.failed.is_none()
     }
 
     fn left_out(&mut self, file: TraceFile, why: String) {
         self.tally.leave_out(usize::MAX, LeftOut { key: self.key.clone(), file, why });
-    }
-}
-
-fn document(args: &Args, tally: &Tally, hits: Vec<json::Hit>) -> json::Search {
-    json::Search {
-        state: Some("done"),
-        number: None,
-        text: args.text.clone(),
-        query: args.query.clone().unwrap_or_default(),
-        ignored: Vec::new(),
-        as_of: None,
-        changed: 0,
-        tally: tally.into(),
-        hits,
     }
 }
 

@@ -116,13 +116,16 @@ pub trait Lines {
 }
 
 /// One of the three files of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub enum TraceFile {
     /// `manifest.json`
+    #[serde(rename = "manifest.json")]
     Manifest,
     /// `steps.jsonl`
+    #[serde(rename = "steps.jsonl")]
     Steps,
     /// `events.jsonl`
+    #[serde(rename = "events.jsonl")]
     Events,
 }
 

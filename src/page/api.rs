@@ -23,10 +23,7 @@ use crate::page::runs::handler::{listed, sort};
 const DEFAULT_LIMIT: usize = 200;
 const MAX_LIMIT: usize = 10_000;
 
-pub(crate) fn json(value: &impl Serialize) -> Result<Response, WebError> {
-    let body = serde_json::to_string(value).map_err(|error| WebError::fault(&error))?;
-    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
-}
+pub(crate) use crate::page::app::json;
 
 fn answer(state: &AppState, result: Result<Response, WebError>) -> Response {
     result.unwrap_or_else(|error| error.respond(state, true))

@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse as _;
 use jiff::tz::TimeZone;
+use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
 
 use crate::live::Library;
+use crate::page::error::{Answer, WebError};
 use crate::page::{download, jobs, search, sweep};
 
 /// What all handlers share.
@@ -18,9 +22,9 @@ pub struct AppState {
     pub(crate) host: Arc<str>,
     pub(crate) zone: TimeZone,
     /// Questions over many runs that are under way or were answered lately.
-    pub(crate) sweeps: Arc<jobs::Jobs<sweep::handler::Question>>,
+    pub(crate) sweeps: Arc<jobs::Jobs<sweep::Question>>,
     /// Searches that are under way or were done lately.
-    pub(crate) searches: Arc<jobs::Jobs<search::handler::Search>>,
+    pub(crate) searches: Arc<jobs::Jobs<search::Search>>,
     /// One for each long answer that may be written now.
     pub(crate) downloads: Arc<Semaphore>,
     /// True once the server is to stop; streams end then.
@@ -39,4 +43,10 @@ impl AppState {
         let (boot, host, zone) = (boot.into(), host.into(), TimeZone::system());
         Self { library, boot, host, zone, sweeps, searches, downloads, stopping }
     }
+}
+
+/// A document for programs.
+pub(crate) fn json(value: &impl Serialize) -> Answer {
+    let body = serde_json::to_string(value).map_err(|error| WebError::fault(&error))?;
+    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }

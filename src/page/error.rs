@@ -1,41 +1,53 @@
 //! What is answered when something cannot be shown? The same words as a page and as a problem document.
-
-pub(crate) mod view;
+//!
+//! Handlers return a [`WebError`]; [`show`] alone turns it into an answer.
 
 use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use askama::Template as _;
+use askama::Template;
+use axum::extract::{Request, State};
 use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use axum::http::{Response as HttpResponse, StatusCode};
+use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use serde::Serialize;
 
 use crate::analysis::format::visible_line;
+use crate::analysis::summary::Summary;
 use crate::page::app::AppState;
-use crate::page::error::view::{CloseName, ErrorPage, Link};
-use crate::page::part::href;
+use crate::page::extract::is_api_path;
+use crate::page::part::{href, text};
 use crate::page::shell::{Pulse, Shell};
+
+/// What a handler gives back.
+pub(crate) type Answer = Result<Response, WebError>;
 
 /// A request that gets no answer of the usual kind.
 ///
 /// Boxed, because it is the rare half of many results.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct WebError(Box<Refusal>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Default)]
 struct Refusal {
     status: StatusCode,
+    /// What happened, up to the name of the thing: `There is no run called`.
     title: String,
+    /// The thing itself, as asked for.
     thing: Option<String>,
     detail: String,
     hints: Vec<String>,
-    close: Vec<CloseName>,
-    links: Vec<Link>,
+    /// Runs that are there and have a similar name.
+    close: Vec<Arc<Summary>>,
+    /// Ways on, text and address; the first is the main one.
+    links: Vec<(String, String)>,
     /// The run that may appear later.
     awaited: Option<String>,
     /// Whether it goes to somebody who may know nothing of this machine.
     outside: bool,
+    /// The id under which the log has more, for faults of ours.
     incident: Option<String>,
 }
 
@@ -51,20 +63,26 @@ struct Problem<'a> {
     incident: Option<&'a str>,
 }
 
+#[derive(Debug, Template)]
+#[template(path = "error/page.html")]
+struct ErrorPage<'a> {
+    shell: Shell,
+    /// Fetches the run once it appears, where `shell.stream` is given: the address answers 204 until then, and
+    /// afterwards 200 with the header `HX-Refresh: true`, which loads this address anew.
+    pulse: Option<Pulse>,
+    error: &'a Refusal,
+}
+
+impl ErrorPage<'_> {
+    fn asks_token(&self) -> bool {
+        self.error.status == StatusCode::UNAUTHORIZED
+    }
+}
+
 impl WebError {
     pub(crate) fn new(status: StatusCode, title: &str, detail: &str) -> Self {
-        Self(Box::new(Refusal {
-            status,
-            title: title.to_owned(),
-            thing: None,
-            detail: detail.to_owned(),
-            hints: Vec::new(),
-            close: Vec::new(),
-            links: Vec::new(),
-            awaited: None,
-            outside: false,
-            incident: None,
-        }))
+        let (title, detail) = (title.to_owned(), detail.to_owned());
+        Self(Box::new(Refusal { status, title, detail, ..Refusal::default() }))
     }
 
     pub(crate) fn not_found(title: &str, detail: &str) -> Self {
@@ -99,13 +117,13 @@ impl WebError {
         self
     }
 
-    pub(crate) fn close_to(mut self, names: Vec<CloseName>) -> Self {
-        self.0.close = names;
+    pub(crate) fn close_to(mut self, runs: Vec<Arc<Summary>>) -> Self {
+        self.0.close = runs;
         self
     }
 
     pub(crate) fn link(mut self, text: &str, href: String) -> Self {
-        self.0.links.push(Link { text: text.to_owned(), href });
+        self.0.links.push((text.to_owned(), href));
         self
     }
 
@@ -138,6 +156,25 @@ impl WebError {
     }
 }
 
+/// Carries the error out of the handler, to [`show`].
+impl IntoResponse for WebError {
+    fn into_response(self) -> Response {
+        let mut response = self.0.status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Shows what handlers could not: to programs as a problem document, to people as a page.
+pub(crate) async fn show(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let api = is_api_path(request.uri().path());
+    let mut response = next.run(request).await;
+    match response.extensions_mut().remove::<WebError>() {
+        Some(error) => error.respond(&state, api),
+        None => response,
+    }
+}
+
 impl Refusal {
     /// The title with the name of the thing.
     fn named_title(&self) -> String {
@@ -148,10 +185,14 @@ impl Refusal {
     }
 
     fn problem(&self) -> Response {
-        let title = self.named_title();
-        let (status, incident) = (self.status.as_u16(), self.incident.as_deref());
-        let problem =
-            Problem { r#type: "about:blank", title, status, detail: &self.detail, hints: &self.hints, incident };
+        let problem = Problem {
+            r#type: "about:blank",
+            title: self.named_title(),
+            status: self.status.as_u16(),
+            detail: &self.detail,
+            hints: &self.hints,
+            incident: self.incident.as_deref(),
+        };
         let body = serde_json::to_string(&problem).unwrap_or_default();
         ([(CONTENT_TYPE, "application/problem+json")], body).into_response()
     }
@@ -163,29 +204,15 @@ impl Refusal {
             revision,
             ..Pulse::default()
         });
-        let mut links = self.links.clone();
-        links.push(Link { text: "All runs".to_owned(), href: "/".to_owned() });
-        let page = ErrorPage {
-            shell: Shell {
-                title: format!("{} {}", self.status.as_u16(), self.named_title()),
-                root: if self.outside { String::new() } else { crate::page::runs::handler::shown_roots(state) },
-                stream: pulse.as_ref().map(|_| "/events".to_owned()),
-                revision,
-                boot: state.boot.to_string(),
-                ..Shell::default()
-            },
-            pulse,
-            status: self.status.as_u16(),
-            title: self.title.clone(),
-            thing: self.thing.clone(),
-            detail: self.detail.clone(),
-            hints: self.hints.clone(),
-            asks_token: self.status == StatusCode::UNAUTHORIZED,
-            close: self.close.clone(),
-            links,
-            incident: self.incident.clone(),
+        let shell = Shell {
+            title: format!("{} {}", self.status.as_u16(), self.named_title()),
+            root: if self.outside { String::new() } else { crate::page::runs::handler::shown_roots(state) },
+            stream: pulse.as_ref().map(|_| "/events".to_owned()),
+            revision,
+            boot: state.boot.to_string(),
+            ..Shell::default()
         };
-        match page.render() {
+        match (ErrorPage { shell, pulse, error: self }).render() {
             Ok(html) => Html(html).into_response(),
             Err(error) => format!("{} {}: {error}", self.status, self.title).into_response(),
         }
@@ -201,4 +228,35 @@ pub(crate) fn panicked(cause: Box<dyn Any + Send>) -> HttpResponse<axum::body::B
     let mut response = error.0.problem();
     *response.status_mut() = error.0.status;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::page::error::*;
+    use crate::page::tests::{HOSTILE, check_page};
+
+    fn render(error: &WebError, shell: Shell, pulse: Option<Pulse>) -> String {
+        ErrorPage { shell, pulse, error: &error.0 }.render().unwrap()
+    }
+
+    #[test]
+    fn an_error_page_leads_on() {
+        let error =
+            WebError::not_found("There is no run called", "").named("retri").link("Search", href::runs("retri"));
+        let tags = check_page(&render(&error, Shell::default(), None));
+        assert!(tags.iter().any(|tag| tag.get("class") == Some("btn main") && tag.get("href") == Some("/?q=retri")));
+        assert!(tags.iter().any(|tag| tag.get("class") == Some("btn") && tag.get("href") == Some("/")));
+        assert!(tags.iter().all(|tag| tag.get("data-live").is_none() && tag.get("data-stream").is_none()));
+    }
+
+    #[test]
+    fn hostile_text_stays_text() {
+        let text = || HOSTILE.to_owned();
+        let error = WebError::new(StatusCode::UNAUTHORIZED, HOSTILE, HOSTILE).named(HOSTILE).hint(HOSTILE);
+        let error = error.link(HOSTILE, href::runs(HOSTILE));
+        let shell = Shell { title: text(), root: text(), stream: Some(text()), boot: text(), ..Shell::default() };
+        let html = render(&error, shell, Some(Pulse { url: text(), say: Some(text()), ..Pulse::default() }));
+        assert!(check_page(&html).iter().any(|tag| tag.get("id") == Some("token")));
+        assert!(!html.contains("alert(1)</script>") && !html.contains("<hx-partial"), "{html}");
+    }
 }

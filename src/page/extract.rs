@@ -1,38 +1,44 @@
 //! What does a request name? Typed parts of the address whose absence is an error page, not a parser's words.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use axum::response::Response;
 
 use crate::live::Run;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::WebError;
 use crate::page::part::href;
-use crate::page::runs::handler as pages;
+use crate::page::runs::handler::no_such_run;
 
 /// The run an address names. Looked up in the library; the key never becomes a path.
 #[derive(Debug)]
 pub(crate) struct RunParam(pub(crate) Arc<Run>);
 
-/// A part of the path by its name in the route.
-async fn part(parts: &mut Parts, state: &AppState, name: &str) -> String {
-    match RawPathParams::from_request_parts(parts, state).await {
-        Ok(params) => {
-            params.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_owned()).unwrap_or_default()
-        }
-        // The path is not UTF-8 after decoding: no run has such a key.
-        Err(_) => "\u{fffd}".to_owned(),
-    }
+/// The ordinal of a step that the run has.
+#[derive(Debug)]
+pub(crate) struct StepParam(pub(crate) Arc<Run>, pub(crate) usize);
+
+/// The place of an event that the run has.
+#[derive(Debug)]
+pub(crate) struct EventParam(pub(crate) Arc<Run>, pub(crate) usize);
+
+/// Any other part of the path, by position in the route: the last one.
+#[derive(Debug)]
+pub(crate) struct LastPart(pub(crate) String);
+
+/// The parts of the path by their names in the route. None where the path is not UTF-8 after decoding: nothing has such
+/// a name.
+async fn path_parts(parts: &mut Parts) -> Vec<(String, String)> {
+    let params = RawPathParams::from_request_parts(parts, &()).await.ok();
+    let params = params.iter().flatten();
+    params.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Whether the request is for a program rather than a person.
-fn is_api(parts: &Parts) -> bool {
-    // Nested routers see their own part of the path; the original is kept beside it.
-    let original = parts.extensions.get::<axum::extract::OriginalUri>();
-    is_api_path(original.map_or(parts.uri.path(), |uri| uri.path()))
+async fn path_part(parts: &mut Parts, name: &str) -> Option<String> {
+    path_parts(parts).await.into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
 }
 
 /// Whether an address is for programs rather than for people.
@@ -41,44 +47,33 @@ pub(crate) fn is_api_path(path: &str) -> bool {
 }
 
 impl FromRequestParts<AppState> for RunParam {
-    type Rejection = Response;
+    type Rejection = WebError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
-        let key = part(parts, state, "key").await;
-        match state.library.run(&key) {
-            Some(run) => {
-                if run.is_parked() {
-                    let run = Arc::clone(&run);
-                    // A large file takes its time, and handlers ask for the index where nobody may wait.
-                    let _ = blocking(move || run.index()).await;
-                }
-                Ok(Self(run))
-            }
-            None => Err(pages::no_such_run(state, &key).respond(state, is_api(parts))),
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, WebError> {
+        let key = path_part(parts, "key").await.unwrap_or_else(|| "\u{fffd}".to_owned());
+        let run = state.library.run(&key).ok_or_else(|| no_such_run(state, &key))?;
+        if run.is_parked() {
+            let run = Arc::clone(&run);
+            // A large file takes its time, and handlers ask for the index where nobody may wait.
+            let _ = blocking(move || run.index()).await;
         }
+        Ok(Self(run))
     }
 }
 
-/// The ordinal of a step that the run has.
-#[derive(Debug)]
-pub(crate) struct StepParam(pub(crate) Arc<Run>, pub(crate) usize);
-
 impl FromRequestParts<AppState> for StepParam {
-    type Rejection = Response;
+    type Rejection = WebError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, WebError> {
         let RunParam(run) = RunParam::from_request_parts(parts, state).await?;
-        let text = part(parts, state, "n").await;
+        let text = path_part(parts, "n").await.unwrap_or_default();
         let total = run.index().steps().len();
-        let page = href::run(run.key().as_str());
-        let api = is_api(parts);
         let error = match text.parse::<usize>() {
             Ok(n) if n < total => return Ok(Self(run, n)),
-            Ok(_) => WebError::not_found("This run has no step", &has_steps(total)).named(&text),
-            Err(_) => WebError::bad_request("A step is named by its place, counted from 0, not by", &has_steps(total))
-                .named(&text),
+            Ok(_) => WebError::not_found("This run has no step", &has_steps(total)),
+            Err(_) => WebError::bad_request("A step is named by its place, counted from 0, not by", &has_steps(total)),
         };
-        Err(error.link("The run", page).respond(state, api))
+        Err(error.named(&text).link("The run", href::run(run.key().as_str())))
     }
 }
 
@@ -90,41 +85,27 @@ pub(crate) fn has_steps(total: usize) -> String {
     }
 }
 
-/// The place of an event that the run has.
-#[derive(Debug)]
-pub(crate) struct EventParam(pub(crate) Arc<Run>, pub(crate) usize);
-
 impl FromRequestParts<AppState> for EventParam {
-    type Rejection = Response;
+    type Rejection = WebError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, WebError> {
         let RunParam(run) = RunParam::from_request_parts(parts, state).await?;
-        let text = part(parts, state, "n").await;
+        let text = path_part(parts, "n").await.unwrap_or_default();
         let total = run.index().events().len();
-        match text.parse::<usize>() {
-            Ok(n) if n < total => Ok(Self(run, n)),
-            _ => {
-                let error =
-                    WebError::not_found("This run has no event", &format!("It has {total} events, counted from 0."));
-                Err(error.named(&text).link("The run", href::run(run.key().as_str())).respond(state, is_api(parts)))
-            }
+        if let Some(n) = text.parse().ok().filter(|n| *n < total) {
+            return Ok(Self(run, n));
         }
+        let has = format!("It has {total} events, counted from 0.");
+        let error = WebError::not_found("This run has no event", &has).named(&text);
+        Err(error.link("The run", href::run(run.key().as_str())))
     }
 }
 
-/// Any other part of the path, by position in the route: the last one.
-#[derive(Debug)]
-pub(crate) struct LastPart(pub(crate) String);
+impl<S: Sync> FromRequestParts<S> for LastPart {
+    type Rejection = Infallible;
 
-impl FromRequestParts<AppState> for LastPart {
-    type Rejection = std::convert::Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Self::Rejection> {
-        let last = match RawPathParams::from_request_parts(parts, state).await {
-            Ok(params) => params.iter().last().map(|(_, value)| value.to_owned()),
-            Err(_) => None,
-        };
-        Ok(Self(last.unwrap_or_default()))
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(path_parts(parts).await.pop().map(|(_, value)| value).unwrap_or_default()))
     }
 }
 
@@ -159,32 +140,25 @@ impl Params {
     /// # Errors
     /// The parameter is given and is no number.
     pub(crate) fn number(&self, name: &str) -> Result<Option<usize>, WebError> {
-        match self.text(name) {
-            "" => Ok(None),
-            text => match text.parse() {
-                Ok(number) => Ok(Some(number)),
-                Err(_) => {
-                    let detail = format!("The parameter {name} takes a whole number from 0 on.");
-                    Err(WebError::bad_request("Not a number:", &detail).named(text))
-                }
-            },
-        }
+        let text = self.text(name);
+        let wrong = |_| {
+            let detail = format!("The parameter {name} takes a whole number from 0 on.");
+            WebError::bad_request("Not a number:", &detail).named(text)
+        };
+        if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(wrong) }
     }
 }
 
 impl<S: Sync> FromRequestParts<S> for Params {
-    type Rejection = std::convert::Infallible;
+    type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let decode = |text: &str| {
             let spaced = text.replace('+', " ");
             percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
         };
         let pairs = parts.uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
-        let mut params = Self::default();
-        for (name, value) in pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))) {
-            params.0.push((decode(name), decode(value)));
-        }
-        Ok(params)
+        let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        Ok(Self(pairs.map(|(name, value)| (decode(name), decode(value))).collect()))
     }
 }

@@ -14,9 +14,11 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use tokio::sync::watch;
 
+use crate::live::Library;
 use crate::page::blocking::blocking;
 use crate::page::error::WebError;
 use crate::page::extract::Params;
+use crate::page::jobs::over::Over;
 use crate::page::part::job;
 use crate::page::runs::handler::now;
 
@@ -104,7 +106,7 @@ impl State {
     }
 
     /// How it stands for those who look at it.
-    pub(crate) fn shown(self) -> job::State {
+    fn shown(self) -> job::State {
         match self {
             // Whoever looks again begins it again.
             State::Waiting | State::Running | State::Telling | State::Left => job::State::Running,
@@ -264,6 +266,12 @@ impl<T: Task> Job<T> {
     /// How it stands. Once it is not open any more, the task holds all it will ever hold.
     pub(crate) fn state(&self) -> State {
         *self.life.state.borrow()
+    }
+
+    /// How it stands for a page; `over` are the runs that it asks. Taken before what the task found, it never says less
+    /// than is shown.
+    pub(crate) fn status(&self, over: &Over, library: &Library) -> job::Status {
+        job::Status { state: self.state().shown(), number: self.number, changed: over.changed(library) }
     }
 
     /// Ends it: at once where it waits for its turn, else as soon as the task asks.

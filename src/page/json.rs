@@ -19,11 +19,9 @@ pub(crate) use crate::page::run::json_raw::write_raw;
 pub(crate) use crate::page::run::json_why::why;
 pub(crate) use crate::page::runs::json::{RunRow, write_csv};
 pub(crate) use crate::page::scores::json::{Scores, scores};
-pub(crate) use crate::page::search::json::{Hit, Search, hit, search};
 pub(crate) use crate::page::state::json::{Value, state};
 pub(crate) use crate::page::step::json::{StepHead, event, events_of, step, step_head, step_heads};
 pub(crate) use crate::page::step::json_line::Line;
-pub(crate) use crate::page::sweep::json::sweep;
 pub(crate) use crate::page::whatif::json::{WhatIf, whatif};
 
 /// A list of runs.

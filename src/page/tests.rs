@@ -4,9 +4,7 @@ use std::collections::HashSet;
 
 use askama::Template;
 
-use crate::page::error::view::{CloseName, ErrorPage, Link};
-use crate::page::part::href;
-use crate::page::shell::{Place, Pulse, Shell, Status};
+use crate::page::shell::Status;
 
 /// A text that ends an attribute, an element and a comment, and that htmx would take for one of its own tags.
 pub(crate) const HOSTILE: &str = r#"a"'><script>alert(1)</script><hx-partial hx-target="body">--></title><head>"#;
@@ -89,78 +87,6 @@ pub(crate) fn check_page(html: &str) -> Vec<Tag> {
         assert_eq!(tags.iter().filter(|tag| tag.name == name).count(), 1, "one {name} in a page");
     }
     tags
-}
-
-fn shell(place: Place) -> Shell {
-    Shell {
-        title: "Runs (130)".into(),
-        root: "./runs".into(),
-        stream: Some("/events".into()),
-        revision: 17,
-        boot: "b1".into(),
-        ended: false,
-        place,
-    }
-}
-
-fn pulse() -> Pulse {
-    Pulse { url: "/runs-pulse?at=17".into(), revision: 17, ..Pulse::default() }
-}
-
-fn not_found() -> ErrorPage {
-    ErrorPage {
-        shell: shell(Place::None),
-        pulse: Some(pulse()),
-        status: 404,
-        title: "There is no run called".into(),
-        thing: Some("q060_critic_retri".into()),
-        detail: "The board looked in ./runs 1 s ago and knows 130 runs. This page turns into the run when it appears."
-            .into(),
-        close: vec![CloseName {
-            name: "q060_critic_retry".into(),
-            href: href::run("q060_critic_retry"),
-            note: "answered, 6 steps, 5 min ago".into(),
-        }],
-        links: vec![
-            Link { text: "All runs".into(), href: href::runs("") },
-            Link { text: "Search for “critic_retri”".into(), href: href::runs("critic_retri") },
-        ],
-        ..ErrorPage::default()
-    }
-}
-
-#[test]
-fn an_error_page_leads_on() {
-    let html = not_found().render().unwrap();
-    let tags = check_page(&html);
-    assert!(tags.iter().any(|tag| tag.get("href") == Some("/runs/q060_critic_retry")));
-    assert!(tags.iter().any(|tag| tag.get("class") == Some("btn main") && tag.get("href") == Some("/")));
-    let dead = ErrorPage { shell: Shell::default(), pulse: None, ..not_found() }.render().unwrap();
-    let tags = check_page(&dead);
-    assert!(tags.iter().all(|tag| tag.get("data-live").is_none() && tag.get("data-stream").is_none()));
-}
-
-#[test]
-fn hostile_text_stays_text() {
-    let text = || HOSTILE.to_owned();
-    let error = ErrorPage {
-        shell: Shell { title: text(), root: text(), stream: Some(text()), boot: text(), ..shell(Place::Run) },
-        pulse: Some(Pulse { url: text(), say: Some(text()), ..pulse() }),
-        asks_token: true,
-        title: text(),
-        thing: Some(text()),
-        detail: text(),
-        hints: vec![text()],
-        close: vec![CloseName { name: text(), href: href::run(HOSTILE), note: text() }],
-        links: vec![Link { text: text(), href: href::runs(HOSTILE) }],
-        incident: Some(text()),
-        ..ErrorPage::default()
-    };
-    let html = error.render().unwrap();
-    let tags = check_page(&html);
-    assert!(!html.contains("alert(1)</script>") && !html.contains("<hx-partial"));
-    assert_eq!(html.matches("<head>").count(), 1);
-    assert!(tags.iter().filter(|tag| tag.name == "script").all(|tag| tag.get("src").unwrap().starts_with("/static/")));
 }
 
 #[test]

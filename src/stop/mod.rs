@@ -22,6 +22,7 @@
 //!
 //! The table is [`rules_table`]'s, made from the code.
 
+#[cfg_attr(not(feature = "analysis"), allow(dead_code, reason = "the engine alone shows no rule to anybody"))]
 mod budget;
 mod build;
 mod check;
@@ -31,9 +32,11 @@ mod first;
 mod line;
 mod record;
 mod replay;
+#[cfg_attr(not(feature = "analysis"), allow(dead_code, reason = "the engine alone shows no rule to anybody"))]
 mod rules;
 #[cfg(feature = "schema")]
 mod schema;
+#[cfg_attr(not(feature = "analysis"), allow(dead_code, reason = "the engine alone shows no rule to anybody"))]
 mod spec;
 mod stats;
 mod table;
@@ -46,8 +49,10 @@ pub use crate::model::end::{
     Budget, Code, Evidence, Gate, Limit, Op, Origin, Outcome, Phase, Reading, Source, StopVerdict,
 };
 pub use crate::model::recorded::text_hash;
+pub(crate) use budget::BUDGETS;
 pub use budget::BudgetRow;
-pub(crate) use budget::{BUDGETS, counts, label};
+#[cfg(feature = "analysis")]
+pub(crate) use budget::{counts, label};
 pub use build::StopSetBuilder;
 pub use check::Check;
 pub use custom::{CriterionError, SchemaCheck, SchemaCompiler, SchemaMiss, StopCriterion, StopCx};

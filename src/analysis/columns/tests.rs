@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::*;
 use crate::analysis::select::sample::run;
@@ -22,7 +23,7 @@ fn names_keys_and_places_are_distinct() {
 #[test]
 fn the_table_is_in_the_order_of_its_places() {
     let run = run("a", Mark::Answered, None);
-    let names: Vec<_> = shown([&run].into_iter()).iter().map(|(column, _)| column.name).collect();
+    let names: Vec<_> = shown(&[&Arc::new(run)]).iter().map(|(column, _)| column.name).collect();
     assert_eq!(names, ["status", "run", "verdict", "steps", "score", "duration", "tokens", "model", "updated"]);
 }
 
@@ -30,8 +31,8 @@ fn the_table_is_in_the_order_of_its_places() {
 fn an_optional_column_is_there_where_a_run_fills_it() {
     let mut paid = run("a", Mark::Answered, None);
     paid.cost_usd = Some(0.0042);
-    let free = run("b", Mark::Answered, None);
-    let names: Vec<_> = shown([&free, &paid].into_iter()).iter().map(|(column, _)| column.name).collect();
+    let (paid, free) = (Arc::new(paid), Arc::new(run("b", Mark::Answered, None)));
+    let names: Vec<_> = shown(&[&free, &paid]).iter().map(|(column, _)| column.name).collect();
     assert_eq!(names[6..], ["tokens", "cost", "model", "updated"]);
     let cost = Column::find("cost").unwrap();
     assert_eq!(cost.value(&paid).and_then(|value| value.words(0, &TimeZone::UTC)).as_deref(), Some("$0.0042"));

@@ -126,14 +126,14 @@ fn hits_are_kept_run_by_run_up_to_a_number_and_all_are_counted() {
         Found { file: TraceFile::Steps, place: Place::default(), line }
     };
     let mut tally = Tally::default();
-    tally.keep("a", line(2));
-    tally.keep("a", line(1));
-    tally.keep("b", line(MAX_HITS_IN_LINE + 5));
+    tally.keep(MAX_HITS, "a", line(2));
+    tally.keep(MAX_HITS, "a", line(1));
+    tally.keep(MAX_HITS, "b", line(MAX_HITS_IN_LINE + 5));
     let runs: Vec<_> = tally.found_in.iter().map(|run| (&*run.key, run.lines.len())).collect();
     assert_eq!(runs, [("a", 2), ("b", 1)]);
     assert_eq!((tally.found, tally.kept), (8 + MAX_HITS_IN_LINE, 3 + MAX_HITS_IN_LINE));
     for _ in 0..=MAX_HITS / MAX_HITS_IN_LINE {
-        tally.keep("b", line(MAX_HITS_IN_LINE));
+        tally.keep(MAX_HITS, "b", line(MAX_HITS_IN_LINE));
     }
     assert_eq!((tally.kept, tally.found > MAX_HITS), (MAX_HITS, true));
     let lines = tally.found_in.iter().flat_map(|run| run.lines.iter());

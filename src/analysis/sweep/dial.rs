@@ -144,16 +144,24 @@ impl Dial {
 
     /// Limits chosen from what the runs took; where they take little, from what such a rule usually counts.
     pub fn choose<'a>(&self, runs: impl Iterator<Item = &'a Summary>) -> Vec<f64> {
+        let grain = self.scale.grain;
+        let usual = || {
+            let (from, to, points) = self.scale.usual;
+            self.spread(from, to, points).collect()
+        };
         let took: Vec<f64> = match self.row.counts {
             Counts::Steps => runs.map(|run| run.steps_now as f64).collect(),
             Counts::Tokens => runs.filter_map(|run| run.tokens).map(|tokens| tokens as f64).collect(),
             Counts::Time => runs.filter_map(|run| run.duration_ms).map(|ms| (ms / 1000.0).ceil()).collect(),
-            Counts::Cost | Counts::Other => {
-                let (from, to, points) = self.scale.usual;
-                return self.spread(from, to, points).collect();
-            }
+            Counts::Cost => runs.filter_map(|run| run.cost_usd).map(|usd| (usd / grain).ceil()).collect(),
+            Counts::Other => return usual(),
         };
-        quantiles(took).unwrap_or_else(|| vec![1.0])
+        match quantiles(took) {
+            Some(values) if self.is_whole() => values,
+            Some(grains) => grains.into_iter().map(|value| without_noise(value * grain)).collect(),
+            None if self.is_whole() => vec![1.0],
+            None => usual(),
+        }
     }
 }
 

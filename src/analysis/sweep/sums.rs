@@ -3,7 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Answer, Dial, SweepResult, anywhere, count};
+use serde::{Serialize, Serializer};
+
+use super::{Answer, Dial, SweepResult, anywhere, by_frequency, count};
 use crate::analysis::whatif::Found;
 use crate::model::RunKey;
 
@@ -21,10 +23,25 @@ pub enum Measure {
     Ms,
 }
 
+impl Measure {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Measure::Steps, Measure::Tokens, Measure::Ms];
+
+    /// What is spent and saved, in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Measure::Steps => "steps",
+            Measure::Tokens => "tokens",
+            Measure::Ms => "time",
+        }
+    }
+}
+
 /// All rules over all runs that were added.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sweep {
     /// How many were asked.
+    #[serde(rename = "asked")]
     pub runs: u64,
     /// How many of these ended with an answer or otherwise well.
     pub answers: u64,
@@ -39,58 +56,88 @@ pub struct Sweep {
     /// How many were to be asked and are not read to their end yet.
     pub unread: u64,
     /// The limits of the varied rule, then the other rules, then these together where there are several.
+    #[serde(skip)]
     pub effects: Vec<Effect>,
     /// Missing facts, with the number of runs that lack each for at least one rule.
+    #[serde(rename = "unknown", serialize_with = "reasons_with_runs")]
     pub(super) needs: BTreeMap<String, u64>,
     /// How many of the effects are limits of the varied rule.
+    #[serde(skip)]
     limits: usize,
 }
 
 /// One rule over all runs.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Effect {
     /// Runs it would have stopped before their recorded end.
+    #[serde(rename = "runs_cut")]
     pub cut: u64,
     /// Runs it stops at the step at which they ended.
     pub same: u64,
     /// Runs it does not stop.
     pub not_reached: u64,
-    /// Runs of which it cannot be result.
+    /// Runs of which it cannot be told.
     pub unknown: u64,
-    /// The answers that would have been lost.
-    pub lost: Lost,
     /// The answers that stay.
+    #[serde(rename = "answers_kept")]
     pub kept: u64,
-    /// The answers of runs of which it cannot be result.
+    /// The answers that would have been lost.
+    #[serde(rename = "answers_lost")]
+    pub lost: u64,
+    /// The answers of runs of which it cannot be told.
+    #[serde(rename = "answers_unknown")]
     pub unknown_answers: u64,
+    /// The first [`MAX_LOST`] runs by name that would have lost their answer, with the step at which each is stopped.
+    #[serde(rename = "lost", serialize_with = "keys_with_steps")]
+    pub lost_in: BTreeMap<RunKey, Option<u64>>,
     /// Steps.
+    #[serde(serialize_with = "known_sum")]
     pub steps: Sum,
     /// Tokens.
+    #[serde(serialize_with = "known_sum")]
     pub tokens: Sum,
     /// Milliseconds.
+    #[serde(serialize_with = "known_sum")]
     pub ms: Sum,
 }
 
-/// Runs that would have lost their answer.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Lost {
-    /// All of them.
-    pub count: u64,
-    /// The first [`MAX_LOST`] by name, with the step at which each is stopped.
-    pub named: BTreeMap<RunKey, Option<u64>>,
+/// The runs that lack each fact, most first.
+fn reasons_with_runs<S: Serializer>(needs: &BTreeMap<String, u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Unknown<'a> {
+        needs: &'a str,
+        runs: u64,
+    }
+    serializer.collect_seq(by_frequency(needs).into_iter().map(|(needs, runs)| Unknown { needs, runs }))
 }
 
-/// A sum over the runs that are known: of which the record says it in whole, and of which it can be result what the rule
+fn keys_with_steps<S: Serializer>(runs: &BTreeMap<RunKey, Option<u64>>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Lost<'a> {
+        key: &'a str,
+        step: Option<u64>,
+    }
+    serializer.collect_seq(runs.iter().map(|(key, step)| Lost { key: key.as_str(), step: *step }))
+}
+
+/// A sum of no run is not known.
+fn known_sum<S: Serializer>(sum: &Sum, serializer: S) -> Result<S::Ok, S::Error> {
+    (sum.runs > 0).then_some(sum).serialize(serializer)
+}
+
+/// A sum over the runs that are known: of which the record says it in whole, and of which it can be told what the rule
 /// does. Of a varied rule the same runs at every limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Sum {
     /// How many runs these are.
     pub runs: u64,
     /// How many of them spent anything: a scripted run spends no tokens.
+    #[serde(skip)]
     pub spenders: u64,
     /// How many of them have an answer.
     pub answers: u64,
     /// How many of these answers stay.
+    #[serde(rename = "answers_kept")]
     pub kept: u64,
     /// What is spent under the rule.
     pub spent: u64,
@@ -114,16 +161,21 @@ impl Sum {
     }
 }
 
-impl Lost {
-    fn add(&mut self, key: RunKey, step: Option<u64>) {
-        self.named.insert(key, step);
-        while self.named.len() > MAX_LOST {
-            self.named.pop_last();
+impl Effect {
+    /// What was recorded of the same runs, with so many answers: nothing is cut.
+    pub fn as_recorded(&self, answers: u64) -> Self {
+        let whole = |sum: &Sum| Sum { spent: sum.recorded(), saved: 0, kept: sum.answers, ..*sum };
+        let (steps, tokens, ms) = (whole(&self.steps), whole(&self.tokens), whole(&self.ms));
+        Self { kept: answers, steps, tokens, ms, ..Self::default() }
+    }
+
+    fn lose(&mut self, key: RunKey, step: Option<u64>) {
+        self.lost_in.insert(key, step);
+        while self.lost_in.len() > MAX_LOST {
+            self.lost_in.pop_last();
         }
     }
-}
 
-impl Effect {
     /// The sum of a measure.
     pub fn sum(&self, measure: Measure) -> &Sum {
         match measure {
@@ -149,8 +201,8 @@ impl Effect {
             Found::Unknown => self.unknown += 1,
         }
         if result.answer_lost {
-            self.lost.count += 1;
-            self.lost.add(answer.key.clone(), result.step);
+            self.lost += 1;
+            self.lose(answer.key.clone(), result.step);
         } else if answer.ended_well {
             let answers = if result.found == Found::Unknown { &mut self.unknown_answers } else { &mut self.kept };
             *answers += 1;
@@ -175,9 +227,9 @@ impl Effect {
         self.unknown += other.unknown;
         self.kept += other.kept;
         self.unknown_answers += other.unknown_answers;
-        self.lost.count += other.lost.count;
-        for (key, step) in other.lost.named {
-            self.lost.add(key, step);
+        self.lost += other.lost;
+        for (key, step) in other.lost_in {
+            self.lose(key, step);
         }
         self.steps.merge(&other.steps);
         self.tokens.merge(&other.tokens);
@@ -185,7 +237,7 @@ impl Effect {
     }
 }
 
-/// What a rule spares of a measure; `None` where that cannot be result.
+/// What a rule spares of a measure; `None` where that cannot be told.
 fn saved(result: &SweepResult, measure: Measure) -> Option<u64> {
     match result.found {
         Found::Unknown => None,
@@ -283,7 +335,7 @@ impl Sweep {
     /// The limit that spares most without losing an answer, of equal ones the loosest; `None` where each that cuts a
     /// run loses one, or none cuts any.
     pub fn best(&self, dial: &Dial) -> Option<usize> {
-        self.choose(dial).filter(|(_, effect)| effect.lost.count == 0).map(|(place, _)| place)
+        self.choose(dial).filter(|(_, effect)| effect.lost == 0).map(|(place, _)| place)
     }
 
     /// The limit that cuts runs and loses the fewest answers, of equal ones the one that spares most, then the loosest.
@@ -294,9 +346,8 @@ impl Sweep {
     fn choose(&self, dial: &Dial) -> Option<(usize, &Effect)> {
         let measure = self.measure();
         let looser = |place: usize| if dial.stricter_upwards() { usize::MAX - place } else { place };
-        let worth = |(place, effect): &(usize, &Effect)| {
-            (Reverse(effect.lost.count), effect.sum(measure).saved, looser(*place))
-        };
+        let worth =
+            |(place, effect): &(usize, &Effect)| (Reverse(effect.lost), effect.sum(measure).saved, looser(*place));
         let spares = |(_, effect): &(usize, &Effect)| effect.cut > 0 && effect.sum(measure).saved > 0;
         self.limits().iter().enumerate().filter(spares).max_by_key(worth)
     }

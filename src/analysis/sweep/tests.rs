@@ -60,16 +60,14 @@ fn each_limit_says_what_it_cuts_loses_spends_and_saves() {
     let rows: Vec<_> = sweep
         .limits()
         .iter()
-        .map(|effect| {
-            (effect.cut, effect.same, effect.lost.count, effect.kept, effect.steps.spent, effect.tokens.saved)
-        })
+        .map(|effect| (effect.cut, effect.same, effect.lost, effect.kept, effect.steps.spent, effect.tokens.saved))
         .collect();
     assert_eq!(
         rows,
         [(3, 0, 2, 0, 6, 80), (2, 1, 1, 1, 9, 50), (2, 0, 1, 1, 11, 30), (1, 1, 0, 2, 13, 10), (0, 1, 0, 2, 14, 0)]
     );
     assert!(sweep.limits().iter().all(|effect| effect.tokens.recorded() == 140 && effect.ms.recorded() == 14_000));
-    let lost: Vec<_> = sweep.limits()[1].lost.named.iter().map(|(key, step)| (key.as_str(), *step)).collect();
+    let lost: Vec<_> = sweep.limits()[1].lost_in.iter().map(|(key, step)| (key.as_str(), *step)).collect();
     assert_eq!(lost, [("late", Some(2))]);
     let best = sweep.best(&dial("max_steps")).unwrap();
     assert_eq!(inquiry.names().nth(best).unwrap(), "max_steps=5");
@@ -80,7 +78,7 @@ fn what_is_unknown_is_counted_and_in_no_sum() {
     let inquiry = inquiry("token_budget", "15,25", &[]);
     let sweep = sums(&inquiry, &[run("told", 4, true, true), run("silent", 4, true, false)]);
     let [first, _] = sweep.limits() else { panic!("two limits") };
-    assert_eq!((first.cut, first.unknown, first.lost.count, first.kept, first.unknown_answers), (1, 1, 1, 0, 1));
+    assert_eq!((first.cut, first.unknown, first.lost, first.kept, first.unknown_answers), (1, 1, 1, 0, 1));
     assert_eq!(
         first.steps,
         Sum { runs: 1, spenders: 1, answers: 1, kept: 0, spent: 2, saved: 2 },
@@ -177,6 +175,10 @@ fn limits_are_chosen_from_what_the_runs_took() {
     assert!((20..=MAX_VALUES).contains(&many.len()) && many.last() == Some(&74_000.0), "{many:?}");
     // Nothing recorded: one limit, of which nothing can be told.
     assert_eq!(took(dial("timeout"), &[4]), [1.0]);
+    let paid = |cost_usd| Summary { cost_usd, ..blank("x") };
+    let cents = dial("max_cost").choose([paid(Some(0.041)), paid(None)].iter());
+    assert_eq!(cents, [0.01, 0.02, 0.03, 0.04, 0.05], "at least what the run cost");
+    assert!(dial("max_cost").choose([paid(None)].iter()).len() > 10, "nothing recorded: what is usual");
 }
 
 #[test]
@@ -264,7 +266,7 @@ proptest! {
         prop_assert_eq!(&add(&answers), &whole);
         for effect in &whole.effects {
             prop_assert_eq!(effect.cut + effect.same + effect.not_reached + effect.unknown, whole.runs);
-            prop_assert_eq!(effect.kept + effect.lost.count + effect.unknown_answers, whole.answers);
+            prop_assert_eq!(effect.kept + effect.lost + effect.unknown_answers, whole.answers);
         }
         let recorded: Vec<u64> = whole.limits().iter().map(|effect| effect.tokens.recorded()).collect();
         prop_assert!(recorded.windows(2).all(|pair| pair[0] == pair[1]), "all limits are over the same runs");

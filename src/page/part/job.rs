@@ -2,17 +2,19 @@
 //!
 //! Knows neither what is asked nor who works on it.
 
+use askama::Template;
+use askama::filters::HtmlSafe;
 use jiff::tz::TimeZone;
+use serde::Serialize;
 
-use crate::analysis::format;
+use crate::analysis::format::{self, Clock, counted};
 use crate::model::time::Stamp;
 
 /// Whether a question over many runs is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum State {
-    /// Not yet.
     Running,
-    /// Yes.
     Done,
     /// For some runs; somebody ended it.
     Cancelled,
@@ -21,59 +23,63 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// The word of the JSON contract.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            State::Running => "running",
-            State::Done => "done",
-            State::Cancelled => "cancelled",
-            State::Failed => "failed",
-        }
-    }
-
-    /// Whether more will come.
     pub(crate) fn is_running(self) -> bool {
         self == State::Running
     }
 }
 
-/// Of which moment the answer is. Printed by `parts/job_told.html`.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Told {
-    /// When the runs were looked at.
-    pub as_of: Option<format::Clock>,
-    /// `14 runs changed since`.
-    pub changed: Option<String>,
-    /// Asks the same of the runs as they are now: words and address.
-    pub again: Option<(&'static str, String)>,
+/// A job as a page sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Status {
+    pub(crate) state: State,
+    /// When it began, in microseconds since the epoch; also its name in addresses.
+    pub(crate) number: i64,
+    /// Runs that changed, came or went since.
+    pub(crate) changed: usize,
 }
 
-impl Told {
-    /// What is told of a question that was asked at `asked`, in microseconds since the epoch, and is over `changed` runs
-    /// that are not what they were. While it is under way, nothing is offered instead.
-    pub(crate) fn of(state: State, asked: i64, changed: usize, zone: &TimeZone, again: (&'static str, String)) -> Self {
-        let over = !state.is_running();
-        Self {
-            as_of: format::clock(Stamp { micros: asked, zoned: true }, zone),
-            changed: (over && changed > 0).then(|| format!("{} changed since", format::counted(changed, "run"))),
-            again: over.then_some(again),
-        }
+/// When the runs were looked at, and the link that asks the same of the runs as they are now.
+#[derive(Debug, Template)]
+#[template(path = "part/job_as_of.html")]
+pub(crate) struct AsOf<'a> {
+    pub(crate) status: Status,
+    pub(crate) zone: &'a TimeZone,
+    pub(crate) again: &'static str,
+    pub(crate) href: String,
+}
+
+impl HtmlSafe for AsOf<'_> {}
+
+impl AsOf<'_> {
+    fn clock(&self) -> Option<Clock> {
+        format::clock(Stamp { micros: self.status.number, zoned: true }, self.zone)
+    }
+
+    /// Nothing is offered while the question is under way.
+    fn is_over(&self) -> bool {
+        !self.status.state.is_running()
+    }
+
+    fn changed(&self) -> Option<String> {
+        let changed = self.status.changed;
+        (self.is_over() && changed > 0).then(|| format!("; {} changed since", counted(changed, "run")))
     }
 }
 
-/// How far a question is. Printed by `parts/job_progress.html`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How far a question is.
+#[derive(Debug, Template)]
+#[template(path = "part/job_progress.html")]
 pub(crate) struct Progress {
     /// What is counted: `Runs asked`.
-    pub counts: &'static str,
-    /// What is done.
-    pub done: u64,
-    /// What there is to do.
-    pub total: u64,
+    pub(crate) counts: &'static str,
+    pub(crate) done: u64,
+    pub(crate) total: u64,
     /// `1,200 of 10,000 runs`.
-    pub words: String,
+    pub(crate) words: String,
     /// Ends it.
-    pub cancel: String,
+    pub(crate) cancel: String,
     /// The page itself, to load it again.
-    pub reload: String,
+    pub(crate) reload: String,
 }
+
+impl HtmlSafe for Progress {}

@@ -16,9 +16,9 @@ pub(crate) fn one_line(text: &str, max: usize) -> (String, bool) {
     }
 }
 
-/// Words that a template shows and also sends back as they are.
-pub(crate) fn shown(text: &str) -> Line {
-    text.into()
+/// A text of a trace as a template prints it.
+pub(crate) fn shown(text: impl AsRef<str>) -> Line {
+    text.as_ref().into()
 }
 
 /// A longer line is cut after so many bytes: names and summaries are short, and what is long is folded.

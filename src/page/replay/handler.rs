@@ -42,7 +42,7 @@ pub(crate) async fn part(State(state): State<AppState>, RunParam(run): RunParam,
 }
 
 /// `GET /runs/{key}/replay/live`: the same place in what the run is by now, or its new end for who was at the end.
-pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, Response>, params: Params) -> Response {
+pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, WebError>, params: Params) -> Response {
     // The run went away while somebody looked at it; its page says so when it is loaded again.
     let Ok(RunParam(run)) = run else { return load_again() };
     // Taken before the index is read: what comes in between is asked for once more.

@@ -197,7 +197,7 @@ fn pulse_from(lens: &Lens<'_>, revision: u64, shown: &Shown, steps: Option<usize
 }
 
 /// `GET /runs/{key}/live`
-pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, Response>, params: Params) -> Response {
+pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, WebError>, params: Params) -> Response {
     match (run, params.has("awaited")) {
         (Ok(RunParam(run)), false) => answer(&state, run_pulse(&state, &run, &params).await),
         (Ok(_), true) => load_again(),

@@ -190,7 +190,7 @@ struct List<'a> {
 
 /// The columns of a table of `rows`.
 fn columns_of(rows: &[&Listed]) -> Arc<[ShownColumn]> {
-    shown_columns(rows.iter().map(|listed| &*listed.summary)).into()
+    shown_columns(rows).into()
 }
 
 /// The names of the optional ones.

@@ -14,9 +14,7 @@ use crate::live::Mode;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::WebError;
-use crate::page::error::view::CloseName;
 use crate::page::extract::{Params, is_api_path};
-use crate::page::part::href;
 use crate::page::run::handler::html;
 use crate::page::runs::fill as list;
 use crate::page::runs::fill::{ListContext, Listed, Root, Watch};
@@ -160,14 +158,12 @@ pub(crate) fn no_such_run(state: &AppState, key: &str) -> WebError {
     let mut close: Vec<(usize, std::sync::Arc<Summary>)> =
         state.library.runs().iter().map(|run| (difference(key, run.key().as_str()), run.summary())).collect();
     close.sort_by_key(|(difference, _)| *difference);
-    let names =
-        close.iter().take(3).filter(|(difference, _)| *difference <= key.len().max(8)).map(|(_, summary)| CloseName {
-            name: visible_line(summary.key.as_str()).into_owned(),
-            href: href::run(summary.key.as_str()),
-            note: summary.verdict.sentence.clone(),
-        });
+    let close = close.into_iter().take(3).filter(|(difference, _)| *difference <= key.len().max(8));
     let detail = "No directory of that name below the root holds a trace. If a run of that name is about to start, this page turns into it.";
-    WebError::not_found("There is no run called", detail).named(key).close_to(names.collect()).awaiting(key)
+    WebError::not_found("There is no run called", detail)
+        .named(key)
+        .close_to(close.map(|(_, summary)| summary).collect())
+        .awaiting(key)
 }
 
 /// How different two names are: the bytes left after their common start and end.

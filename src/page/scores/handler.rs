@@ -58,7 +58,7 @@ fn next(lens: &Lens<'_>, query: &Query, revision: u64) -> Pulse {
 }
 
 /// `GET /runs/{key}/scores/live`: all but the form, which belongs to the reader.
-pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, Response>, params: Params) -> Response {
+pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, WebError>, params: Params) -> Response {
     // The run went away while somebody looked at it; its page says so when it is loaded again.
     let Ok(RunParam(run)) = run else { return load_again() };
     // Taken before the index is read: what comes in between is asked for once more.

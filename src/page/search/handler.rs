@@ -6,58 +6,44 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 
 use crate::analysis::query::Query;
 use crate::analysis::search::{MAX_HITS, Needle};
-use crate::page::app::AppState;
+use crate::page::app::{self, AppState};
 use crate::page::blocking::blocking;
-use crate::page::error::WebError;
+use crate::page::error::{Answer, WebError};
 use crate::page::extract::Params;
 use crate::page::jobs::Job;
 use crate::page::jobs::over::Over;
-use crate::page::json;
 use crate::page::run::handler::html;
 use crate::page::runs::handler::shell;
-use crate::page::search as view;
-use crate::page::search::{Context, Standing};
-use crate::page::shell::Place;
-
-pub(crate) mod task;
-
-pub(crate) use crate::page::search::handler::task::Search;
+use crate::page::search::json::document;
+use crate::page::search::{Body, Context, SHOWN, Search, SearchPage, SearchPart, Standing};
+use crate::page::shell::{Place, Shell};
 
 /// `GET /search`
-pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Response {
-    match ask(&state, &params).await {
-        Ok((context, job)) => {
-            let status = if context.fault.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-            let page = show(&state, job, move |standing| html(&view::page(&context, standing))).await;
-            page.map_or_else(|error| error.respond(&state, false), |page| (status, page).into_response())
-        }
-        Err(error) => error.respond(&state, false),
-    }
+pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
+    let (context, job) = ask(&state, &params).await?;
+    let status = if context.fault.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    let shell = Shell { title: context.title(), ..shell(&state, Place::Search) };
+    let page = show(&state, context, job, move |body| html(&SearchPage { shell, body })).await?;
+    Ok((status, page).into_response())
 }
 
 /// `GET /live/search`
-pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Response {
-    let made = match ask(&state, &params).await {
-        Ok((context, job)) => show(&state, job, move |standing| html(&view::part(&context, standing))).await,
-        Err(error) => Err(error),
-    };
-    made.unwrap_or_else(|error| error.respond(&state, false))
+pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answer {
+    let (context, job) = ask(&state, &params).await?;
+    show(&state, context, job, |body| html(&SearchPart { body })).await
 }
 
 /// `GET /api/search`
-pub(crate) async fn json(State(state): State<AppState>, params: Params) -> Response {
-    let made = match ask(&state, &params).await {
-        Ok((Context { fault: Some(why), .. }, _)) => Err(WebError::bad_request("This cannot be searched for", &why)),
-        Ok((context, job)) => {
-            show(&state, job, move |standing| crate::page::api::json(&json::search(&context, standing))).await
-        }
-        Err(error) => Err(error),
-    };
-    made.unwrap_or_else(|error| error.respond(&state, true))
+pub(crate) async fn json(State(state): State<AppState>, params: Params) -> Answer {
+    let (context, job) = ask(&state, &params).await?;
+    if let Some(why) = &context.fault {
+        return Err(WebError::bad_request("This cannot be searched for", why));
+    }
+    show(&state, context, job, |body| app::json(&document(body.context, body.standing))).await
 }
 
 /// What is asked, and the search that answers it, where there is something to search for.
@@ -67,11 +53,10 @@ async fn ask(state: &AppState, params: &Params) -> Result<(Context, Option<Arc<J
     let needle = Needle::new(&text);
     let context = Context {
         typed: params.text("in").to_owned(),
-        limit: params.number("limit")?.unwrap_or(view::SHOWN).clamp(1, MAX_HITS),
+        limit: params.number("limit")?.unwrap_or(SHOWN).clamp(1, MAX_HITS),
         ignored: query.ignored.clone(),
-        fault: needle.as_ref().err().filter(|_| params.has("q") && !text.is_empty()).cloned(),
+        fault: needle.as_ref().err().filter(|_| !text.is_empty()).cloned(),
         known: state.library.runs().len(),
-        shell: shell(state, Place::Search),
         zone: state.zone.clone(),
         text,
     };
@@ -83,23 +68,21 @@ async fn ask(state: &AppState, params: &Params) -> Result<(Context, Option<Arc<J
     Ok((context, Some(job)))
 }
 
-/// Gives the view what it needs of the search, off the async threads.
+/// Shows the search as it stands now, off the async threads.
 async fn show(
     state: &AppState,
+    context: Context,
     job: Option<Arc<Job<Search>>>,
-    make: impl FnOnce(Option<&Standing>) -> Result<Response, WebError> + Send + 'static,
-) -> Result<Response, WebError> {
-    let state = state.clone();
-    let shown = blocking(move || {
-        let Some(job) = job else { return make(None) };
-        // The state comes first: what has ended holds all its hits.
-        let stands = job.state().shown();
-        make(Some(&Standing {
-            state: stands,
-            number: job.number,
-            changed: job.task.over.changed(&state.library),
-            tally: job.task.tally(),
-        }))
-    });
-    shown.await?
+    make: impl FnOnce(Body<'_>) -> Answer + Send + 'static,
+) -> Answer {
+    let library = Arc::clone(&state.library);
+    blocking(move || {
+        // The status comes first: what has ended holds all its hits.
+        let standing = job.map(|job| {
+            let status = job.status(&job.task.over, &library);
+            Standing { status, tally: job.task.tally() }
+        });
+        make(Body { context: &context, standing: standing.as_ref() })
+    })
+    .await?
 }

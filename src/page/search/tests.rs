@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::analysis::search::{InLine, InRun, LeftOut, Place as At};
+use crate::page::part::job::State;
 use crate::page::search::*;
 
 const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[31m\u{202e}";
@@ -32,7 +33,7 @@ fn standing(state: State, found_in: Vec<InRun>, hits: usize, all: usize) -> Stan
         left_out: vec![LeftOut { key: HOSTILE.to_owned(), file: TraceFile::Events, why: "gone".to_owned() }],
         left_out_count: 3,
     };
-    Standing { state, number: 5, changed: 0, tally }
+    Standing { status: Status { state, number: 5, changed: 0 }, tally }
 }
 
 fn context(limit: usize) -> Context {
@@ -43,19 +44,20 @@ fn context(limit: usize) -> Context {
         limit,
         fault: None,
         known: 110,
-        shell: Shell::default(),
         zone: TimeZone::UTC,
     }
 }
 
 fn in_runs(runs: usize, hits: usize) -> Vec<InRun> {
-    vec![InRun { key: "a/b".into(), lines: Arc::new(vec![found(hits)]) }; runs]
+    let run = |n| InRun { key: format!("a/{n}").into(), lines: Arc::new(vec![found(hits)]) };
+    (0..runs).map(run).collect()
 }
 
 #[test]
 fn the_answer_says_how_much_of_how_much() {
     let answer = |state, kept, all, limit| {
-        body(&context(limit), Some(&standing(state, in_runs(2, kept / 2), kept, all))).answer.as_str().to_owned()
+        let standing = standing(state, in_runs(2, kept / 2), kept, all);
+        Body { context: &context(limit), standing: Some(&standing) }.answer()
     };
     assert_eq!(answer(State::Running, 0, 0, 200), "0 of at least 0 hits, after 40 of 110 runs.");
     assert_eq!(answer(State::Running, 6, 6, 200), "6 of at least 6 hits, after 40 of 110 runs.");
@@ -69,23 +71,22 @@ fn the_answer_says_how_much_of_how_much() {
 #[test]
 fn hits_are_shown_up_to_the_limit_and_lead_to_their_steps() {
     let standing = standing(State::Running, in_runs(3, 4), 12, 12);
-    let body = body(&context(6), Some(&standing));
-    assert_eq!(body.runs.iter().map(|run| run.hits.len()).collect::<Vec<_>>(), [4, 2]);
-    assert_eq!(body.runs[0].hits[0].href, "/runs/a%2Fb?step=3");
-    let (text, href) = body.more.as_ref().unwrap();
-    assert_eq!(text, "Show 12");
-    assert!(href.starts_with("/search?q=needle&in=") && href.ends_with("&limit=1000"), "{href}");
-    let progress = body.progress.as_ref().unwrap();
-    assert_eq!((progress.done, progress.total), (1_000_000, 3_000_000));
-    assert!(progress.cancel.ends_with("&cancel=5"), "{}", progress.cancel);
-    assert_eq!(body.left_out.len(), 2, "one is named, two are counted");
+    let html = Body { context: &context(6), standing: Some(&standing) }.render().unwrap();
+    assert_eq!(html.matches("<a class=\"mono\"").count(), 2, "two runs: {html}");
+    assert_eq!(html.matches("<a href=\"/runs/a%2F0?step=3\">").count(), 4, "{html}");
+    assert_eq!(html.matches("<a href=\"/runs/a%2F1?step=3\">").count(), 2, "{html}");
+    assert!(html.contains(">Show 12</a>") && html.contains("href=\"/search?q=needle&#38;in="), "{html}");
+    assert!(html.contains("&#38;limit=1000\"") && html.contains("&#38;cancel=5\""), "{html}");
+    assert!(html.contains("value=\"1000000\" max=\"3000000\""), "{html}");
+    assert!(html.contains("events.jsonl: gone</li><li>and 2 files</li>"), "one is named, two are counted: {html}");
 }
 
 #[test]
 fn hostile_text_stays_text() {
-    let standing = standing(State::Running, in_runs(1, 1), 1, 1);
-    let (page, part) = (page(&context(200), Some(&standing)), part(&context(200), Some(&standing)));
-    for html in [page.render().unwrap(), part.render().unwrap()] {
+    let (context, standing) = (context(200), standing(State::Running, in_runs(1, 1), 1, 1));
+    let body = Body { context: &context, standing: Some(&standing) };
+    let page = SearchPage { shell: Shell::default(), body }.render().unwrap();
+    for html in [page, SearchPart { body }.render().unwrap()] {
         assert!(html.contains("<mark>needle</mark>") && html.contains("/live/search?q=needle"), "{html}");
         assert!(!html.contains("<script>alert") && !html.contains('\u{1b}') && !html.contains('\u{202e}'), "{html}");
     }

@@ -1,9 +1,9 @@
-//! What is said of a search, in sentences.
+//! What is said of a search, in sentences?
 
 use crate::analysis::format::{bytes, count, counted};
 use crate::analysis::search::{Found, Tally};
 use crate::model::TraceFile;
-use crate::page::search::{Context, Standing, State};
+use crate::page::part::job::State;
 
 /// `step 3`, `step 3, event 12`, `event 12`, `manifest`; of a line that the index does not know, its place in the file.
 pub(crate) fn place(found: &Found) -> String {
@@ -17,25 +17,17 @@ pub(crate) fn place(found: &Found) -> String {
     }
 }
 
-pub(crate) fn nothing_asked(context: &Context) -> String {
-    match &context.fault {
-        Some(why) => why.clone(),
-        None => format!("Search the texts, keys and numbers of {}.", counted(context.known, "run")),
-    }
-}
-
 /// `12 hits in 3 of 110 runs.`
-pub(crate) fn answer(standing: &Standing, shown: usize) -> String {
-    let tally = &standing.tally;
-    let at_least = if standing.state == State::Done { "" } else { "at least " };
+pub(crate) fn answer(state: State, tally: &Tally, shown: usize) -> String {
+    let at_least = if state == State::Done { "" } else { "at least " };
     let hits = counted(tally.found, "hit");
-    let found = if shown < tally.found || standing.state == State::Running {
+    let found = if shown < tally.found || state == State::Running {
         format!("{} of {at_least}{hits}", count(shown as u64))
     } else {
         format!("{at_least}{hits}")
     };
     let of = |done: usize| format!("{} of {}", count(done as u64), counted(tally.runs, "run"));
-    match standing.state {
+    match state {
         State::Running => format!("{found}, after {}.", of(tally.runs_done)),
         State::Done if tally.found == 0 => format!("No hit in {}.", counted(tally.runs, "run")),
         State::Done => format!("{found} in {}.", of(tally.runs_with)),
@@ -44,17 +36,18 @@ pub(crate) fn answer(standing: &Standing, shown: usize) -> String {
     }
 }
 
-/// `Searched 120 MB in 0.2 s.`
-pub(crate) fn second(tally: &Tally) -> String {
-    format!("Searched {} in {:.1} s.", bytes(tally.bytes_done), tally.took.as_secs_f64())
+/// `120 MB in 0.2 s`
+pub(crate) fn searched(tally: &Tally) -> String {
+    format!("{} in {:.1} s", bytes(tally.bytes_done), tally.took.as_secs_f64())
 }
 
+/// What could not be searched, one sentence each.
 pub(crate) fn left_out(tally: &Tally) -> Vec<String> {
-    let mut said: Vec<String> =
+    let mut sentences: Vec<String> =
         tally.left_out.iter().map(|left| format!("{}, {}: {}", left.key, left.file.name(), left.why)).collect();
-    let more = tally.left_out_count.saturating_sub(said.len());
+    let more = tally.left_out_count.saturating_sub(sentences.len());
     if more > 0 {
-        said.push(format!("and {}", counted(more, "file")));
+        sentences.push(format!("and {}", counted(more, "file")));
     }
-    said
+    sentences
 }

@@ -7,68 +7,54 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 
 use crate::analysis::query::Query;
 use crate::analysis::summary::Summary;
 use crate::analysis::sweep::{Asking, Typed};
-use crate::page::app::AppState;
+use crate::page::app::{self, AppState};
 use crate::page::blocking::blocking;
-use crate::page::error::WebError;
+use crate::page::error::{Answer, WebError};
 use crate::page::extract::Params;
 use crate::page::jobs::Job;
 use crate::page::jobs::over::Over;
-use crate::page::json;
 use crate::page::run::handler::html;
 use crate::page::runs::handler::shell;
-use crate::page::shell::Place;
-use crate::page::sweep as view;
-use crate::page::sweep::{Context, Form, Standing};
-
-pub(crate) mod task;
-
-pub(crate) use crate::page::sweep::handler::task::Question;
+use crate::page::shell::{Place, Shell};
+use crate::page::sweep::json::document;
+use crate::page::sweep::{Context, Form, Question, Standing, SweepPage, SweepPart, View};
 
 /// So many critics are offered to choose from.
 const MAX_CRITICS: usize = 100;
 
 /// `GET /whatif`
-pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Response {
+pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
     let form = form(&params);
     let (status, job) = match ask(&state, &form, &params).await {
         Ok(job) => (StatusCode::OK, Ok(job)),
         // What is wrong with a rule is said beside the field it was typed into.
         Err(Refused::Rule(why)) => (StatusCode::BAD_REQUEST, Err(why)),
-        Err(Refused::Other(error)) => return error.respond(&state, false),
+        Err(Refused::Other(error)) => return Err(error),
     };
-    let page = show(&state, form, job, |context, standing| html(&view::page(context, standing.as_ref()))).await;
-    match page.and_then(|page| page) {
-        Ok(page) => (status, page).into_response(),
-        Err(error) => error.respond(&state, false),
-    }
+    let shell = shell(&state, Place::WhatIf);
+    let page =
+        show(&state, form, job, move |view| html(&SweepPage { shell: Shell { title: view.title(), ..shell }, view }));
+    Ok((status, page.await?).into_response())
 }
 
 /// `GET /live/whatif`
-pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Response {
+pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answer {
     let form = form(&params);
-    let made = match ask(&state, &form, &params).await {
-        Ok(job) => show(&state, form, Ok(job), |context, standing| html(&view::part(context, standing.as_ref()))).await,
-        Err(refused) => Err(refused.into()),
-    };
-    made.and_then(|part| part).unwrap_or_else(|error| error.respond(&state, false))
+    let job = ask(&state, &form, &params).await?;
+    show(&state, form, Ok(job), |view| html(&SweepPart { view })).await
 }
 
 /// `GET /api/whatif`
-pub(crate) async fn json(State(state): State<AppState>, params: Params) -> Response {
+pub(crate) async fn json(State(state): State<AppState>, params: Params) -> Answer {
     let form = form(&params);
-    let document = |context: &Context, standing: Option<Standing<'_>>| {
-        crate::page::api::json(&standing.map(|standing| json::sweep(context, &standing)))
-    };
-    let made = match ask(&state, &form, &params).await {
-        Ok(job) => show(&state, form, Ok(job), document).await,
-        Err(refused) => Err(refused.into()),
-    };
-    made.and_then(|document| document).unwrap_or_else(|error| error.respond(&state, true))
+    let job = ask(&state, &form, &params).await?;
+    let document = |view: View<'_>| app::json(&view.standing.map(|standing| document(view.context, &standing)));
+    show(&state, form, Ok(job), document).await
 }
 
 /// Why a question is not asked.
@@ -127,16 +113,16 @@ async fn ask(state: &AppState, form: &Form, params: &Params) -> Result<Arc<Job<Q
     state.sweeps.ask(params, id, make).await
 }
 
-/// Gives the view what it needs of the board and of the job, off the async threads.
-async fn show<T: Send + 'static>(
+/// Shows the question as it stands now, off the async threads.
+async fn show(
     state: &AppState,
     form: Form,
     job: Result<Arc<Job<Question>>, String>,
-    make: impl FnOnce(&Context, Option<Standing<'_>>) -> T + Send + 'static,
-) -> Result<T, WebError> {
-    let state = state.clone();
-    let shown = blocking(move || {
-        let summaries: Vec<Arc<Summary>> = state.library.runs().iter().map(|run| run.summary()).collect();
+    make: impl FnOnce(View<'_>) -> Answer + Send + 'static,
+) -> Answer {
+    let (library, zone) = (Arc::clone(&state.library), state.zone.clone());
+    blocking(move || {
+        let summaries: Vec<Arc<Summary>> = library.runs().iter().map(|run| run.summary()).collect();
         let critics: BTreeSet<&str> =
             summaries.iter().flat_map(|summary| &summary.critics).map(String::as_str).collect();
         let (job, fault) = match job {
@@ -146,25 +132,23 @@ async fn show<T: Send + 'static>(
         let context = Context {
             critics: critics.into_iter().take(MAX_CRITICS).map(str::to_owned).collect(),
             known: summaries.len(),
-            shell: shell(&state, Place::WhatIf),
-            zone: state.zone.clone(),
+            zone,
             query: Query::parse(&form.query),
             form,
             fault,
         };
-        let Some(job) = job else { return make(&context, None) };
-        // The state comes first: what has ended holds its sums.
-        let (stands, progress) = (job.state(), job.task.progress());
+        let Some(job) = job else { return make(View { context: &context, standing: None }) };
+        // The status comes first: what has ended holds its sums.
+        let status = job.status(&job.task.over, &library);
+        let progress = job.task.progress();
         let standing = Standing {
-            state: stands.shown(),
-            number: job.number,
+            status,
             done: progress.done,
             total: job.task.over.runs.len(),
-            changed: job.task.over.changed(&state.library),
             inquiry: &job.task.inquiry,
             sweep: progress.sweep.as_deref(),
         };
-        make(&context, Some(standing))
-    });
-    shown.await
+        make(View { context: &context, standing: Some(standing) })
+    })
+    .await?
 }

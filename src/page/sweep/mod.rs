@@ -2,51 +2,50 @@
 //!
 //! The answer comes first, in a sentence; then the form, the curve and the tables it is taken from.
 
+mod curve;
 pub(crate) mod handler;
-pub(crate) mod json;
+mod json;
+mod table;
+mod task;
+#[cfg(test)]
+mod tests;
+mod words;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
 use jiff::tz::TimeZone;
 
+pub(crate) use task::Question;
+
+use crate::analysis::format::{count, counted};
 use crate::analysis::query::Query;
-use crate::analysis::sweep::{Inquiry, Sweep};
-use crate::page::part::href;
-use crate::page::part::job::{Progress, State, Told};
-use crate::page::part::text::Line;
+use crate::analysis::sweep::{Inquiry, Sweep, dials};
+use crate::page::part::job::{AsOf, Progress, Status};
+use crate::page::part::{href, text};
 use crate::page::shell::Shell;
-
-pub(crate) mod curve;
-pub(crate) mod fill;
-pub(crate) mod table;
-#[cfg(test)]
-mod tests;
-pub(crate) mod words;
-
-pub(crate) use crate::page::sweep::curve::Curve;
-pub(crate) use crate::page::sweep::fill::{page, part};
-pub(crate) use crate::page::sweep::table::Table;
+use crate::page::sweep::curve::Curve;
+use crate::page::sweep::table::Table;
 
 /// What was typed; the address holds it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Form {
     /// `q`: which runs.
-    pub query: String,
+    query: String,
     /// `sweep`: the rule whose number is varied.
-    pub sweep: String,
+    sweep: String,
     /// `values`: its limits.
-    pub values: String,
+    values: String,
     /// `critic`: for `critic_below`.
-    pub critic: String,
+    critic: String,
     /// `streak`: for `critic_below`, low scores in a row.
-    pub streak: String,
+    streak: String,
     /// `rule`: rules that are asked as they are.
-    pub rules: Vec<String>,
+    rules: Vec<String>,
 }
 
 impl Form {
-    /// An address that asks the same, with more parameters behind.
-    fn url(&self, path: &str, more: &[(&str, &str)]) -> String {
+    /// An address that asks the same, with one more parameter behind.
+    fn url(&self, path: &str, more: (&str, &str)) -> String {
         let mut pairs = vec![
             ("q", self.query.as_str()),
             ("sweep", &self.sweep),
@@ -55,7 +54,7 @@ impl Form {
             ("streak", &self.streak),
         ];
         pairs.extend(self.rules.iter().map(|rule| ("rule", rule.as_str())));
-        pairs.extend(more);
+        pairs.push(more);
         href::with_query(path, &pairs)
     }
 }
@@ -63,116 +62,138 @@ impl Form {
 /// What the page needs to know besides the sums.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
-    /// What was typed.
-    pub form: Form,
+    form: Form,
     /// Its query, read.
-    pub query: Query,
+    query: Query,
     /// Why nothing is asked: a rule or a limit that cannot be used.
-    pub fault: Option<String>,
+    fault: Option<String>,
     /// Critics to choose from.
-    pub critics: Vec<String>,
+    critics: Vec<String>,
     /// How many runs the board knows.
-    pub known: usize,
-    /// What is around every page; the title is still to come.
-    pub shell: Shell,
-    /// The reader's zone.
-    pub zone: TimeZone,
+    known: usize,
+    zone: TimeZone,
 }
 
 /// How far the question is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Standing<'a> {
-    /// Whether it is answered.
-    pub state: State,
-    /// When it began, in microseconds since the epoch; also its name in addresses.
-    pub number: i64,
+    status: Status,
     /// Runs asked.
-    pub done: usize,
+    done: usize,
     /// Runs to ask.
-    pub total: usize,
-    /// Runs that changed, came or went since.
-    pub changed: usize,
+    total: usize,
     /// What is asked.
-    pub inquiry: &'a Inquiry,
+    inquiry: &'a Inquiry,
     /// The sums, once there are any.
-    pub sweep: Option<&'a Sweep>,
+    sweep: Option<&'a Sweep>,
+}
+
+/// A question and its answer; without a standing, nothing is asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View<'a> {
+    context: &'a Context,
+    standing: Option<Standing<'a>>,
 }
 
 /// The page at `/whatif`.
-#[derive(Debug, Clone, Template)]
+#[derive(Debug, Template)]
 #[template(path = "sweep/page.html")]
-pub(crate) struct SweepPage {
-    /// What is around it.
-    pub shell: Shell,
-    /// The address that fills the page while the question is under way.
-    pub poll: Option<String>,
-    /// The answer.
-    pub head: Head,
-    /// What to ask.
-    pub fields: Fields,
-    /// What it is taken from.
-    pub body: Body,
+pub(crate) struct SweepPage<'a> {
+    shell: Shell,
+    view: View<'a>,
 }
 
 /// The answer to the page's poll.
-#[derive(Debug, Clone, Template)]
+#[derive(Debug, Template)]
 #[template(path = "sweep/sweep_poll.html")]
-pub(crate) struct SweepPart {
-    /// The next poll; `None` ends it.
-    pub poll: Option<String>,
-    /// The answer.
-    pub head: Head,
-    /// What it is taken from.
-    pub body: Body,
+pub(crate) struct SweepPart<'a> {
+    view: View<'a>,
 }
 
 /// The answer in a sentence, and as of when.
-#[derive(Debug, Clone, Default, Template)]
+#[derive(Debug, Template)]
 #[template(path = "sweep/sweep_head.html")]
-pub(crate) struct Head {
-    /// The answer, or that it is under way.
-    pub answer: Line,
-    /// What else belongs to it: what it is over, what cannot be told.
-    pub second: Line,
-    /// Of which moment it is.
-    pub told: Told,
+pub(crate) struct Head<'a> {
+    view: View<'a>,
 }
 
-impl HtmlSafe for Head {}
-
-/// The form.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Fields {
-    /// What was typed.
-    pub form: Form,
-    /// Terms of the query that were not understood, with what was expected.
-    pub ignored: Vec<(String, String)>,
-    /// The rules that can be varied: name, what its number counts, whether it is chosen.
-    pub dials: Vec<(&'static str, &'static str, bool)>,
-    /// Critics to choose from.
-    pub critics: Vec<String>,
-    /// What is wrong with a rule or a limit.
-    pub fault: Option<String>,
-    /// The runs the query selects.
-    pub runs: String,
-}
+impl HtmlSafe for Head<'_> {}
 
 /// What is below the form.
-#[derive(Debug, Clone, Default, Template)]
+#[derive(Debug, Template)]
 #[template(path = "sweep/sweep_body.html")]
-pub(crate) struct Body {
-    /// How far it is, while it is under way.
-    pub progress: Option<Progress>,
-    /// The curve of the varied rule.
-    pub curve: Option<Curve>,
-    /// Why there is no curve.
-    pub no_curve: Option<&'static str>,
-    /// Its limits.
-    pub limits: Option<Table>,
-    /// The other rules.
-    pub rules: Option<Table>,
-    /// What the numbers leave out, one sentence each.
-    pub notes: Vec<Line>,
+pub(crate) struct Body<'a> {
+    progress: Option<Progress>,
+    /// The curve of the varied rule, or why there is none.
+    curve: Option<Result<Curve<'a>, &'static str>>,
+    limits: Option<Table<'a>>,
+    rules: Option<Table<'a>>,
+    notes: Vec<String>,
 }
 
-impl HtmlSafe for Body {}
+impl HtmlSafe for Body<'_> {}
+
+impl<'a> View<'a> {
+    /// The words of `<title>`.
+    fn title(&self) -> String {
+        let dial = self.standing.and_then(|standing| standing.inquiry.dial());
+        dial.map_or_else(|| "What if".to_owned(), |dial| format!("What if: {}", dial.name()))
+    }
+
+    /// The address that fills the page while the question is under way.
+    fn poll(&self) -> Option<String> {
+        self.standing?.status.state.is_running().then(|| self.context.form.url("/live/whatif", ("", "")))
+    }
+
+    /// The rules that can be varied: name, what its number counts, whether it is chosen.
+    fn dials(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+        let dial = self.standing.and_then(|standing| standing.inquiry.dial());
+        let chosen = dial.map_or(&*self.context.form.sweep, |dial| dial.name());
+        dials().map(move |(name, counts)| (name, counts, name == chosen))
+    }
+
+    /// Which runs the query selects, in words.
+    fn selected(&self) -> String {
+        let known = counted(self.context.known, "run");
+        if self.context.form.query.trim().is_empty() {
+            return format!("all {known}");
+        }
+        format!("{} of {known}", count(self.standing.map_or(0, |standing| standing.total) as u64))
+    }
+
+    fn head(&self) -> Head<'a> {
+        Head { view: *self }
+    }
+
+    fn as_of(&self, standing: &Standing<'_>) -> AsOf<'a> {
+        let href = self.context.form.url("/whatif", ("again", &standing.status.number.to_string()));
+        AsOf { status: standing.status, zone: &self.context.zone, again: "Ask again", href }
+    }
+
+    fn progress(&self, standing: &Standing<'_>) -> Option<Progress> {
+        standing.status.state.is_running().then(|| Progress {
+            counts: "Runs asked",
+            done: standing.done as u64,
+            total: standing.total as u64,
+            words: format!("{} of {}", count(standing.done as u64), counted(standing.total, "run")),
+            cancel: self.context.form.url("/whatif", ("cancel", &standing.status.number.to_string())),
+            reload: self.context.form.url("/whatif", ("", "")),
+        })
+    }
+
+    fn body(&self) -> Body<'a> {
+        let progress = self.standing.and_then(|standing| self.progress(&standing));
+        let empty = Body { progress, curve: None, limits: None, rules: None, notes: Vec::new() };
+        let Some(standing) = self.standing else { return empty };
+        let Some(sweep) = standing.sweep.filter(|sweep| sweep.runs > 0) else { return empty };
+        let dial = standing.inquiry.dial();
+        let best = dial.and_then(|dial| sweep.best(dial));
+        Body {
+            curve: dial.map(|dial| Curve::of(standing.inquiry, dial, sweep, best)),
+            limits: Table::limits(standing.inquiry, sweep, best),
+            rules: Table::rules(standing.inquiry, sweep),
+            notes: words::notes(&standing, sweep),
+            ..empty
+        }
+    }
+}

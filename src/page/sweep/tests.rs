@@ -8,6 +8,7 @@ use crate::analysis::life::Outside;
 use crate::analysis::summary::summary;
 use crate::analysis::sweep::{Asking, Typed};
 use crate::model::RunKey;
+use crate::page::part::job::State;
 use crate::page::sweep::*;
 
 fn context(form: Form) -> Context {
@@ -17,7 +18,6 @@ fn context(form: Form) -> Context {
         fault: None,
         critics: vec!["tests <b>".to_owned()],
         known: 40,
-        shell: Shell::default(),
         zone: TimeZone::UTC,
     }
 }
@@ -36,15 +36,17 @@ fn page_of(form: Form, state: State) -> String {
         sweep.add(&inquiry.ask(&summary, &files.record(inquiry.depth())));
     }
     let standing = Standing {
-        state,
-        number: 1_700_000_000_000_000,
+        status: Status { state, number: 1_700_000_000_000_000, changed: 2 },
         done: 7,
         total: paths.len(),
-        changed: 2,
         inquiry: &inquiry,
         sweep: (state != State::Running).then_some(&sweep),
     };
-    page(&context(form), Some(&standing)).render().unwrap()
+    render(&context(form), Some(standing))
+}
+
+fn render(context: &Context, standing: Option<Standing<'_>>) -> String {
+    SweepPage { shell: Shell::default(), view: View { context, standing } }.render().unwrap()
 }
 
 fn swept(values: &str) -> Form {
@@ -97,7 +99,7 @@ fn rules_have_a_table_with_all_of_them_together() {
 fn a_fault_stands_beside_what_was_typed() {
     let mut context = context(Form { rules: vec!["max_step=<3>".to_owned()], ..Form::default() });
     context.fault = Some("no rule is called \"max_step\"".to_owned());
-    let html = page(&context, None).render().unwrap();
+    let html = render(&context, None);
     assert!(html.contains("value=\"max_step=&#60;3&#62;\"") && html.contains("role=\"alert\">no rule"), "{html}");
 }
 
@@ -105,7 +107,7 @@ fn a_fault_stands_beside_what_was_typed() {
 fn what_ended_before_its_turn_says_so() {
     let asking = Asking::parse(&Typed { sweep: "max_steps", values: "3", ..Typed::default() }).unwrap();
     let inquiry = asking.ready(std::iter::empty()).unwrap();
-    let standing =
-        Standing { state: State::Cancelled, number: 5, done: 0, total: 12, changed: 0, inquiry: &inquiry, sweep: None };
+    let status = Status { state: State::Cancelled, number: 5, changed: 0 };
+    let standing = Standing { status, done: 0, total: 12, inquiry: &inquiry, sweep: None };
     assert_eq!(answer(&standing), "Stopped before any of 12 runs was asked");
 }

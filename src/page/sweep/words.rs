@@ -16,7 +16,7 @@ pub(crate) fn best<'s>(standing: &Standing<'s>) -> Option<(String, &'s Effect)> 
 pub(crate) fn answer(standing: &Standing<'_>) -> String {
     let runs = format::counted(standing.total, "run");
     let Some(sweep) = standing.sweep else {
-        return match standing.state {
+        return match standing.status.state {
             State::Failed => "This could not be answered; the log of the board has more".to_owned(),
             State::Cancelled => format!("Stopped before any of {runs} was asked"),
             State::Running | State::Done => format!("Asking {runs} {}", what(standing)),
@@ -30,7 +30,7 @@ pub(crate) fn answer(standing: &Standing<'_>) -> String {
         (None, Some(dial)) => no_best(standing, dial, sweep),
         (None, None) => all_rules(standing, sweep),
     };
-    match standing.state {
+    match standing.status.state {
         State::Cancelled => {
             format!("Stopped after {} of {runs}. Of these: {text}", format::count(standing.done as u64))
         }
@@ -88,7 +88,7 @@ pub(crate) fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Mea
     if effect.cut == 0 {
         return format!("{name} would have cut none of {runs}");
     }
-    let lost = match effect.lost.count {
+    let lost = match effect.lost {
         0 => "no answer".to_owned(),
         lost => {
             let answers = sweep.answers - effect.unknown_answers;
@@ -115,6 +115,20 @@ pub(crate) fn amount(number: u64, measure: Measure) -> String {
         Measure::Tokens => format::counted(number as usize, "token"),
         Measure::Ms => format::millis(number as f64),
     }
+}
+
+/// Whether the answer can be told of all runs.
+pub(crate) fn untold(standing: &Standing<'_>) -> Option<String> {
+    let sweep = standing.sweep?;
+    let chosen = standing.inquiry.dial().and_then(|dial| sweep.limits().get(sweep.mildest(dial).unwrap_or_default()));
+    let effect = chosen.or(sweep.rules().last()).filter(|effect| effect.unknown > 0)?;
+    let runs = format::count(effect.unknown);
+    Some(match effect.unknown_answers {
+        0 => format!("For {runs} of these runs it cannot be told."),
+        answers => {
+            format!("For {runs} of these runs it cannot be told, {} of them with an answer.", format::count(answers))
+        }
+    })
 }
 
 /// What the numbers leave out, one sentence each.

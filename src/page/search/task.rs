@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::analysis::search::{Found, LeftOut, Needle, Tally};
+use crate::analysis::search::{Found, LeftOut, MAX_HITS, Needle, Tally};
 use crate::live::{Listener, search};
 use crate::model::TraceFile;
 use crate::page::jobs::over::Over;
@@ -92,7 +92,7 @@ impl Listener for Heard<'_, '_> {
 
     fn found(&mut self, found: Found) -> bool {
         self.in_run += found.line.found;
-        self.search.lock().keep(self.key, found);
+        self.search.lock().keep(MAX_HITS, self.key, found);
         self.turn.tell();
         // A block may hold many lines, and each is parsed.
         self.turn.rest();
