@@ -51,7 +51,7 @@ pub(crate) static ASSETS: &[Asset] = &[
     sheet!("board.css":),
     sheet!("compare.css": "replay" "run" "whatif" "compare"),
     sheet!("export.css": "replay" "run" "state" "scores" "export"),
-    sheet!("replay.css": "replay" "run" "whatif" "scores"),
+    sheet!("replay.css": "replay" "run" "whatif" "state" "scores"),
     sheet!("run.css": "run" "state"),
     sheet!("runs.css": "runs"),
     sheet!("scores.css": "replay" "run" "whatif" "scores"),
