@@ -14,7 +14,6 @@ use crate::model::Index;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use crate::page::compare::json::{Side, compared, settings};
 pub(crate) use crate::page::run::json_raw::write_raw;
 pub(crate) use crate::page::run::json_why::why;
 pub(crate) use crate::page::runs::json::{RunRow, write_csv};

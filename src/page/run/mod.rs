@@ -26,7 +26,6 @@ use crate::page::part::text::Line;
 use crate::page::run::marks::Marks;
 use crate::page::run::steps::Window;
 use crate::page::run::tabs::{EventsTab, IssuesTab, ManifestTab};
-use crate::page::scores::ScoresBody;
 use crate::page::shell::{Pulse, Shell, Status};
 use crate::page::state::StateTab;
 use crate::page::step::StepView;
@@ -95,8 +94,6 @@ pub(crate) struct RunPulse {
     pub state: Option<Box<StateTab>>,
     /// What other rules would have done, on their page.
     pub whatif: Option<RulesAnswer>,
-    /// What the critics said, on their page.
-    pub scores: Option<ScoresBody>,
 }
 
 /// The header of a run, `#runhead`.
