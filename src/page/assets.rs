@@ -49,9 +49,9 @@ macro_rules! script {
 /// All embedded files. The sheets are named by the templates, in `{% block sheet %}`.
 pub(crate) static ASSETS: &[Asset] = &[
     sheet!("board.css":),
-    sheet!("compare.css": "replay" "run" "whatif" "compare"),
+    sheet!("compare.css": "replay" "run" "whatif" "compare" "state" "scores"),
     sheet!("export.css": "replay" "run" "state" "scores" "export"),
-    sheet!("replay.css": "replay" "run" "whatif" "scores"),
+    sheet!("replay.css": "replay" "run" "whatif" "state" "scores"),
     sheet!("run.css": "run" "state"),
     sheet!("runs.css": "runs"),
     sheet!("scores.css": "replay" "run" "whatif" "scores"),
