@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
 use crate::model::{CriticAction, Index, Symbol};
-use crate::page::part::csv::write_row;
+use crate::page::part::csv;
 use crate::page::scores::said::{Said, said};
 use crate::page::step::json::action_word;
 
@@ -47,7 +47,7 @@ pub(crate) fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<
     let named = runs.iter().any(|run| run.name.is_some());
     let lead = if named { &["run", "step", "step_id"][..] } else { &["step", "step_id"] };
     let head = lead.iter().copied().chain(critics.iter().map(String::as_str)).chain(["asked"]);
-    write_row(out, head)?;
+    csv::write_row(out, head)?;
     let others = (critics.len() > width).then_some("");
     for run in runs {
         let mut places: HashMap<Symbol, usize> = HashMap::new();
@@ -74,7 +74,7 @@ pub(crate) fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<
                 let lead = run.name.into_iter().chain([step_n.as_str(), &id]);
                 let scores = (0..width).map(|at| row.scores.get(&at).map_or("", String::as_str));
                 let asked = row.asked.join("; ");
-                write_row(out, lead.chain(scores).chain(others).chain([asked.as_str()]))?;
+                csv::write_row(out, lead.chain(scores).chain(others).chain([asked.as_str()]))?;
             }
         }
     }
@@ -106,7 +106,6 @@ fn word(action: CriticAction, said: Option<&Said>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::model::{Delta, Names};
-    use crate::page::part::csv::harmless;
     use crate::page::scores::csv::*;
 
     /// The table of a run with these critics' outputs, one list for each step.
@@ -132,7 +131,7 @@ mod tests {
         let text = table(Some("@run"), &[output("=1+1", "-0.50")]);
         assert_eq!(text, "run,step,step_id,'=1+1,asked\r\n'@run,0,0,-0.50,\r\n");
         for number in ["-0.50", "+1", "-1e-3", "-Infinity", "1"] {
-            assert_eq!(harmless(number), number);
+            assert_eq!(csv::harmless(number), number);
         }
         let words = [r#""=cmd|'/c calc'!A1""#, r#""+x""#, r#""-1+2""#, r#""@SUM(1)""#, r#""\t=1""#, r#""high""#];
         let steps: Vec<String> = words.iter().map(|score| output("a", score)).collect();
