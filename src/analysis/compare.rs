@@ -18,7 +18,7 @@ pub use metrics::{Measure, Unit, measures, measures_of_two};
 
 use serde::Serialize;
 
-use crate::model::{CriticAction, Index, StepHead};
+use crate::model::{CriticMark, Index, StepHead};
 
 /// How the two steps of a row relate. Later ones weigh less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -81,6 +81,8 @@ pub struct Row {
     /// The steps.
     #[serde(flatten)]
     pub pair: Pair,
+    /// Whether nothing that is compared differs.
+    pub same: bool,
     /// How they relate.
     #[serde(rename = "what")]
     pub relation: Relation,
@@ -101,7 +103,10 @@ pub struct Comparison {
 
 /// Compares two runs.
 pub fn compare(a: &Index, b: &Index) -> Comparison {
-    let row = |pair: Pair| Row { pair, relation: relation(a, b, pair) };
+    let row = |pair: Pair| {
+        let relation = relation(a, b, pair);
+        Row { pair, same: relation == Relation::Same, relation }
+    };
     let rows: Vec<Row> = align(a, b).into_iter().map(row).collect();
     let parts = rows.iter().position(|row| row.relation.is_parting());
     let differs = rows.iter().position(|row| row.relation != Relation::Same);
@@ -127,7 +132,7 @@ fn relation(a: &Index, b: &Index, pair: Pair) -> Relation {
     match (one, other) {
         (None, _) => Relation::OnlyB,
         (_, None) => Relation::OnlyA,
-        (Some(one), Some(other)) if pair.same => after(a, b, one, other),
+        (Some(one), Some(other)) if pair.asks_same => after(a, b, one, other),
         (Some((_, one)), Some((_, other))) => asked(a, b, one, other),
     }
 }
@@ -157,10 +162,13 @@ fn after(a: &Index, b: &Index, (n, one): (usize, &StepHead), (m, other): (usize,
     if one.result_hash != other.result_hash {
         return Relation::Result;
     }
-    let critics = |index: &Index, step: &StepHead| -> Vec<(String, CriticAction, bool)> {
-        step.critics.iter().map(|mark| (index.name(mark.name).to_owned(), mark.action, mark.patches)).collect()
+    // Who spoke is compared where both say so; some writers record no names.
+    let like = |(one, other): (&CriticMark, &CriticMark)| {
+        let unknown = !one.is_named || !other.is_named;
+        (one.action, one.patches) == (other.action, other.patches)
+            && (unknown || a.name(one.name) == b.name(other.name))
     };
-    if critics(a, one) != critics(b, other) {
+    if one.critics.len() != other.critics.len() || !one.critics.iter().zip(&other.critics).all(like) {
         return Relation::Critic;
     }
     let scores = |step: &StepHead| -> Vec<Option<f64>> { step.critics.iter().map(|mark| mark.score).collect() };

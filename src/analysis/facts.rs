@@ -157,7 +157,7 @@ fn critics(index: &Index, head: &StepHead) -> Vec<CriticFact> {
         name: index.name(mark.name).to_owned(),
         wish: mark.action.into(),
         reason: head.critic_reason.as_deref().filter(|_| Some(at) == deciding).map(str::to_owned),
-        score: mark.score,
+        score: mark.score.or(mark.infinite.map(f64::from)),
     };
     head.critics.iter().enumerate().map(critic).collect()
 }

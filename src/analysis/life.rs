@@ -61,6 +61,8 @@ pub struct Life {
     pub basis: Basis,
     /// Microseconds since the newest sign of life, where there is one.
     pub silence: Option<i64>,
+    /// When that was; microseconds since the Unix epoch.
+    pub sign: Option<i64>,
 }
 
 /// What a judgement on liveness rests on.
@@ -99,7 +101,7 @@ const MAX_SKEW: i64 = 60 * SECOND;
 /// Judges how alive a run is.
 pub fn life(index: &Index, outside: Outside) -> Life {
     let segment = index.segment();
-    let sure = |liveness, basis| Life { liveness, basis, silence: None };
+    let sure = |liveness, basis| Life { liveness, basis, silence: None, sign: None };
     if segment.is_some_and(|segment| segment.end.is_some()) {
         return sure(Liveness::Finished, Basis::End);
     }
@@ -131,7 +133,7 @@ pub fn life(index: &Index, outside: Outside) -> Life {
         _ if silence >= quiet => Liveness::Quiet,
         _ => Liveness::Running,
     };
-    Life { liveness, basis, silence: Some(silence) }
+    Life { liveness, basis, silence: Some(silence), sign: Some(time) }
 }
 
 /// After how many microseconds of silence a run whose slowest gap is `gap` counts as stalled.

@@ -2,7 +2,7 @@
 //!
 //! Nothing is said past the recorded end: what a run would have done there is not known.
 
-use super::facts::{Depth, Lost, Record};
+use super::facts::{Depth, Record};
 use super::format::counted;
 use super::verdict::amount;
 use crate::stop::{
@@ -233,7 +233,7 @@ fn rule_result(
         gate: Some(stop.gate),
         code: Some(stop.code.clone()),
         detail: in_words(&stop.reading),
-        saved: if cuts { saved(stop, firsts.end, record.lost) } else { Saved::NONE },
+        saved: if cuts { saved(stop, firsts.end, record) } else { Saved::NONE },
         answer_lost: ended_well && cuts && stop.outcome != Outcome::Completed,
         refused,
         ..nothing()
@@ -306,14 +306,16 @@ fn not_reached(first: &FirstStop, last: Option<u64>) -> String {
     }
 }
 
-fn saved(stop: &Stopped, end: Tally, lost: Option<Lost>) -> Saved {
+fn saved(stop: &Stopped, end: Tally, record: &Record) -> Saved {
     let less = |(whole, part): (u64, u64)| whole.saturating_sub(part);
-    let lost = lost.map_or(0, |lost| lost.count as u64);
+    let lost = record.lost.map_or(0, |lost| lost.count as u64);
+    // A run that is only taken to have used none, because it records none, may have used some.
+    let tokens = end.tokens.filter(|tokens| *tokens > 0 || record.inferred.is_empty());
     // What the lost steps spent is not known.
     let spent = |whole: Option<u64>, part| whole.filter(|_| lost == 0).zip(part).map(less);
     Saved {
         steps: Some(end.ran.saturating_sub(stop.at.ran) + lost),
-        tokens: spent(end.tokens, stop.at.tokens),
+        tokens: spent(tokens, stop.at.tokens),
         ms: spent(end.ms, stop.at.ms),
     }
 }

@@ -116,7 +116,7 @@ impl Heard<'_> {
         }
         let more = found.line.found - found.line.hits.len();
         if more > 0 {
-            let more = format!("{}  {place}: {} more", visible_line(&self.key), counted(more, "hit"));
+            let more = format!("{}  {place}: {} more", visible_line(&self.key), counted(more, "field"));
             writeln!(self.out, "{}", self.look.paint(Ink::Dim, &more))?;
         }
         Ok(())
@@ -146,8 +146,8 @@ impl Listener for Heard<'_> {
 
 fn foot(out: &mut dyn Write, look: &Look, tally: &Tally) -> std::io::Result<()> {
     let hits = match tally.found {
-        0 => "no hit in".to_owned(),
-        found => format!("{} in {} of", counted(found, "hit"), tally.runs_with),
+        0 => "no field in".to_owned(),
+        found => format!("{} in {} of", counted(found, "field"), tally.runs_with),
     };
     let (runs, seconds) = (counted(tally.runs, "run"), tally.took.as_secs_f64());
     let speed = format!("{hits} {runs}; searched {} in {seconds:.1} s", bytes(tally.bytes_done));

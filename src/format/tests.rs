@@ -168,17 +168,48 @@ fn a_return_code_counts_however_it_is_spelled() {
         assert_eq!(code(&format!(r#"{{"status": "success", "output": {{"{key}": 2}}}}"#)), Some(2));
     }
     assert_eq!(code(r#"{"returncode": 0, "output": {"exit_code": 3}}"#), Some(3));
+    assert_eq!((code(r#"{"exit_code": "2"}"#), code(r#"{"exit_code": "0"}"#)), (Some(2), None));
     assert_eq!(code(r#""returncode 1""#), None);
 }
 
 #[test]
 fn an_empty_error_is_none() {
     let error = |error: &str| read(&format!(r#"{{"step_id": 0, "action_results": [{{"error": {error}}}]}}"#)).0.error;
-    for nothing in ["null", r#""""#, "{}", "[]", "false"] {
-        assert_eq!(error(nothing), None);
+    let none = ["null", r#""""#, "{}", "[]", "false", r#""none""#, r#""None""#, "0", r#"{"code": 0, "message": "OK"}"#];
+    for nothing in none.into_iter().chain([r#"{"code": null, "message": ""}"#]) {
+        assert_eq!(error(nothing), None, "{nothing}");
     }
     assert_eq!(error(r#""boom""#).as_deref(), Some("boom"));
-    assert_eq!(error(r#"{"type": "E"}"#).as_deref(), Some("failed without a message"));
+    assert_eq!(error(r#"{"type": "E"}"#).as_deref(), Some(r#"{"type": "E"}"#));
+    assert_eq!(error(r#"{"code": 5}"#).as_deref(), Some(r#"{"code": 5}"#));
+}
+
+#[test]
+fn a_failure_is_told_in_the_words_that_are_recorded() {
+    let error = |result: &str| {
+        let (head, ..) =
+            read(&format!(r#"{{"step_id": 0, "decision": {{"mode": "act"}}, "action_results": [{result}]}}"#));
+        assert_eq!(head.error.is_none(), head.is_ok(), "{result}");
+        head.error
+    };
+    for (result, words) in [
+        (r#"{"status": "error", "message": "value '41' rejected", "code": 422}"#, "value '41' rejected"),
+        (r#"{"returncode": 0, "status": "failed", "message": "quota exceeded"}"#, "quota exceeded"),
+        (r#"{"status": "error", "output": {"message": "in use"}, "error": null, "metadata": {}}"#, "in use"),
+        (r#"{"status": "denied", "output": {"error": "not you"}, "error": ""}"#, "not you"),
+        (r#"{"status": "error", "error": "none"}"#, "failed without a message"),
+        (r#"{"error": "gone"}"#, "gone"),
+    ] {
+        assert_eq!(error(result).as_deref(), Some(words), "{result}");
+    }
+    for good in [
+        r#"{"status": "success", "result": {"returncode": 1}, "error": "", "failed": false, "exit_code": "0"}"#,
+        r#"{"status": "ok", "error": "none", "value": 1}"#,
+        r#"{"status": "success", "error": {"code": 0}}"#,
+        r#"{"status": "success", "message": "done"}"#,
+    ] {
+        assert_eq!(error(good), None, "{good}");
+    }
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //! beginning.
 //!
 //! What differs from run to run without anybody having decided it stays out: of an action only its name and its
-//! arguments count, not its id, time limit or number of tries; of a result everything but its `metadata` and what it says
-//! of its own duration. Nothing else is left out of arguments and outputs.
+//! arguments count, not its id, time limit or number of tries; of a result what the tool gave, without what a writer wraps
+//! it in and what it says of its own duration. Nothing else is left out of arguments and outputs.
 //!
 //! The hashes hold within one process and are never written down.
 
@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use foldhash::quality::{FixedState, FoldHasher};
 
 use super::json::{self, Json, walk};
-use super::step::Value;
+use super::step::{Outcome, Value};
 
 /// Members of an output that say how long it took.
 const TIMES: [&str; 6] = ["elapsed_ms", "elapsed", "elapsed_s", "latency_ms", "duration_ms", "duration"];
@@ -37,19 +37,19 @@ impl Print {
         json::hash(&value.map_or(Json::Null, Value::json), &mut self.0);
     }
 
-    /// Takes the result of an action in, as it is written.
-    pub(super) fn result(&mut self, result: &str) {
-        if !result.starts_with('{') {
-            return self.word(result);
-        }
-        for (key, value) in walk::members(result).filter(|(key, _)| *key != "\"metadata\"") {
-            self.word(key);
-            self.output(value);
-        }
-    }
-
-    /// Takes what a tool returned; how long it took is no part of what it says.
-    fn output(&mut self, text: &str) {
+    /// Takes in what a tool gave: its output, or the error where there is nothing else. How long it took is no part of
+    /// what it says.
+    pub(super) fn result(&mut self, result: &Outcome<'_>) {
+        // Writers that do not wrap write a failed call as its error alone.
+        let only_error = |text: &str| {
+            let mut members = walk::members(text);
+            text.starts_with('{')
+                && members.next().is_some_and(|(key, _)| key == "\"error\"")
+                && members.next().is_none()
+        };
+        let output = result.output.map(|output| output.text).filter(|text| *text != "null");
+        let output = output.filter(|text| result.error.is_none() || !only_error(text));
+        let Some(text) = output else { return self.word(result.error.map_or("null", |error| error.text)) };
         // Nearly all outputs say nothing of the kind, and are not parsed for it.
         if !text.starts_with('{') || !has_any(text, &["elapsed", "latency", "duration"]) {
             return self.word(text);

@@ -9,7 +9,7 @@ use super::json::walk;
 use super::loose::Scalar;
 use super::names::{capped, cut_at};
 use super::recorded::RecordedFacts;
-use super::step::{Call, Change, CriticAction, Step, Value};
+use super::step::{Call, Change, CriticAction, Infinite, Step, Value};
 use super::{Names, Span, Symbol};
 
 /// A call in a list is cut to about this many bytes; the step itself shows all of it.
@@ -44,7 +44,7 @@ pub struct StepHead {
     /// A hash of all that is asked for: names and arguments of all actions, else the answer or the agent handed over to;
     /// a line that cannot be read has one of its bytes.
     pub asked_hash: u64,
-    /// A hash of what came of it: the results of the actions but for their `metadata`.
+    /// A hash of what came of it: what the tools gave, however the writer wraps it.
     pub result_hash: u64,
     /// A hash of what changed in the state: all keys of `state_diff` with their values, before and after.
     pub state_hash: u64,
@@ -109,12 +109,16 @@ impl Fate {
 /// One critic's output in the index.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CriticMark {
-    /// The critic's recorded name, or `critic 1`, `critic 2` by position.
+    /// The critic's name, as the step calls it.
     pub name: Symbol,
+    /// Whether that name is recorded, and not only its place.
+    pub is_named: bool,
     /// What it asked for.
     pub action: CriticAction,
     /// Its score where that is a finite number.
     pub score: Option<f64>,
+    /// Its score where that is infinite.
+    pub infinite: Option<Infinite>,
     /// Whether it wants the prompt or the state changed.
     pub patches: bool,
 }
@@ -175,7 +179,7 @@ impl StepHead {
         }
         self.asked_hash = mixed(self.asked_hash, asked(step));
         let mut results = Print::default();
-        step.results.iter().for_each(|result| results.result(result.value.text));
+        step.results.iter().for_each(|result| results.result(result));
         self.result_hash = mixed(self.result_hash, results.done());
     }
 
@@ -193,8 +197,10 @@ impl StepHead {
         let outputs = || step.critics.iter().filter(|output| output.value.is_object()).take(MAX_INDEXED);
         let marks = outputs().map(|output| CriticMark {
             name: names.intern(&output.name),
+            is_named: output.is_named,
             action: output.action,
             score: output.score,
+            infinite: output.infinite,
             patches: !output.patches.is_empty(),
         });
         append(&mut self.critics, marks);
@@ -209,9 +215,8 @@ impl StepHead {
     fn absorb_errors(&mut self, step: &Step<'_>) {
         for result in step.results.iter() {
             if self.error.is_none() && result.has_failed() {
-                let text = result.error.and_then(Value::string);
-                let text = text.as_deref().filter(|text| !text.is_empty()).unwrap_or("failed without a message");
-                self.error = Some(one_line(text, MAX_NOTE_BYTES).into());
+                let text = result.error.map_or("failed without a message".into(), Value::plain);
+                self.error = Some(one_line(&text, MAX_NOTE_BYTES).into());
             }
             self.returncode = self.returncode.or(result.exit);
         }

@@ -124,7 +124,8 @@ pub struct Outcome<'a> {
     pub tool: Option<Cow<'a, str>>,
     /// How it went, in the writer's word.
     pub status: Option<Cow<'a, str>>,
-    /// The error; never an empty one.
+    /// What it says of an error: under `error`, or, where the status tells of a failure, in words besides. A member that
+    /// says that there was none is no error.
     pub error: Option<Value<'a>>,
     /// What the tool returned: a part of the result where the writer wraps it, else the whole result.
     pub output: Option<Value<'a>>,
@@ -143,7 +144,12 @@ pub struct Outcome<'a> {
 impl Outcome<'_> {
     /// Whether it says that the call failed.
     pub fn has_failed(&self) -> bool {
-        self.error.is_some() || matches!(self.status.as_deref(), Some("error" | "failed"))
+        self.error.is_some() || self.status.as_deref().is_some_and(Self::is_failure)
+    }
+
+    /// Whether a result with this status is that of a call that failed.
+    pub fn is_failure(status: &str) -> bool {
+        matches!(status, "error" | "failed" | "denied" | "timed_out" | "cancelled")
     }
 }
 
@@ -178,14 +184,19 @@ pub struct Effort<'a> {
 pub struct CriticOutput<'a> {
     /// The output as written.
     pub value: Value<'a>,
-    /// The critic's recorded name, or `critic 1`, `critic 2` by position.
+    /// The critic's recorded name, with its place among those of the step that share it; `critic 1`, `critic 2` by
+    /// position where none is recorded.
     pub name: Cow<'a, str>,
+    /// Whether a name is recorded.
+    pub is_named: bool,
     /// What it asks for.
     pub action: CriticAction,
     /// The word it asks with.
     pub word: Option<Value<'a>>,
     /// Its score where that is a finite number.
     pub score: Option<f64>,
+    /// Its score where that is infinite.
+    pub infinite: Option<Infinite>,
     /// The score as written.
     pub raw_score: Option<Value<'a>>,
     /// Its reason.
@@ -196,6 +207,24 @@ pub struct CriticOutput<'a> {
     pub patches: Vec<(&'static str, Value<'a>)>,
     /// Members that none of the above holds.
     pub rest: Vec<(Cow<'a, str>, Value<'a>)>,
+}
+
+/// A score that is lower or higher than every number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Infinite {
+    /// `-Infinity`.
+    Below,
+    /// `Infinity`.
+    Above,
+}
+
+impl From<Infinite> for f64 {
+    fn from(score: Infinite) -> Self {
+        match score {
+            Infinite::Below => f64::NEG_INFINITY,
+            Infinite::Above => f64::INFINITY,
+        }
+    }
 }
 
 /// What a critic asks for.

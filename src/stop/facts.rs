@@ -281,7 +281,7 @@ pub struct CriticFact {
     /// Why, or what it said when it failed.
     #[serde(default)]
     pub reason: Option<String>,
-    /// Its score, where it is a finite number.
+    /// Its score, where it is a number or infinite.
     ///
     /// A reader should parse the number's text itself: serde_json without `float_roundtrip` may be one unit in the
     /// last place off, and a score on a rule's mark would fall to the other side.

@@ -137,7 +137,7 @@ impl StepFacts {
             name: output.name.to_string(),
             wish: output.action.into(),
             reason: text(output.reason).filter(|reason| !reason.is_empty()),
-            score: output.score,
+            score: output.score.or(output.infinite.map(f64::from)),
         };
         let error = step.error.map(|error| serde_json::from_str::<StepError>(error.text)).transpose();
         Ok(StepFacts {

@@ -40,7 +40,7 @@ fn page_json_and_command_find_the_same() {
     let page = Html::parse_document(board.get("/search?q=SCRIPT&limit=1000").text());
     let marks = texts(&page, "#found mark");
     assert_eq!(marks, hits.iter().map(|hit| hit["text"].as_str().unwrap()).collect::<Vec<_>>());
-    assert!(texts(&page, "#found [role=status]")[0].contains(&format!("{found} hits in ")), "{marks:?}");
+    assert!(texts(&page, "#found [role=status]")[0].contains(&format!("{found} fields in ")), "{marks:?}");
     for link in hrefs(&page, "#found li > p > a") {
         assert_eq!(board.get(&link).status, 200, "{link}");
     }
@@ -59,7 +59,7 @@ fn page_json_and_command_find_the_same() {
     let lines = String::from_utf8(text.stdout).unwrap();
     let (hits_said, foot) = (lines.lines().filter(|line| line.contains(": ")).count(), lines.lines().last());
     assert!(
-        hits_said >= hits.len() && foot.is_some_and(|foot| foot.starts_with(&format!("{found} hits in "))),
+        hits_said >= hits.len() && foot.is_some_and(|foot| foot.starts_with(&format!("{found} fields in "))),
         "{lines}"
     );
     assert!(lines.lines().any(|line| line.starts_with("q060_html_injection  step ")), "{lines}");

@@ -23,7 +23,8 @@ pub struct Pair {
     /// The step of run B.
     pub b: Option<usize>,
     /// Whether both ask for the same: actions and arguments, or the answer.
-    pub same: bool,
+    #[serde(skip)]
+    pub asks_same: bool,
 }
 
 /// Up to so many steps on both sides together, without those at the beginning and the end that are alike, are aligned
@@ -68,7 +69,7 @@ pub fn align(a: &Index, b: &Index) -> Vec<Pair> {
     side_by_side(&mut pairs, old_end..old.len(), new_end..new.len());
     for pair in &mut pairs {
         let asked = |index: &Index, n: Option<usize>| Some(index.steps().get(n?)?.asked_hash);
-        pair.same = asked(a, pair.a).is_some_and(|hash| asked(b, pair.b) == Some(hash));
+        pair.asks_same = asked(a, pair.a).is_some_and(|hash| asked(b, pair.b) == Some(hash));
     }
     pairs
 }
@@ -87,7 +88,7 @@ fn keep_certain(ops: &mut Vec<DiffOp>) {
 fn side_by_side(pairs: &mut Vec<Pair>, a: std::ops::Range<usize>, b: std::ops::Range<usize>) {
     for place in 0..a.len().max(b.len()) {
         let (a, b) = (a.clone().nth(place), b.clone().nth(place));
-        pairs.push(Pair { a, b, same: false });
+        pairs.push(Pair { a, b, asks_same: false });
     }
 }
 

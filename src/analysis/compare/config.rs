@@ -129,8 +129,11 @@ impl Found {
         {
             let of_a: HashMap<&str, &Json<'_>> = one.iter().copied().collect();
             let of_b: HashMap<&str, &Json<'_>> = other.iter().copied().collect();
-            let only_b = other.iter().filter(|(name, _)| !of_a.contains_key(name));
-            let names = one.iter().chain(only_b).map(|(name, _)| *name).filter(|name| is_setting(path, name));
+            let mut names: Vec<&str> =
+                one.iter().chain(&other).map(|(name, _)| *name).filter(|name| is_setting(path, name)).collect();
+            // Which name a setting has must not depend on which run is A.
+            names.sort_unstable();
+            names.dedup();
             for name in names {
                 self.values(&at(name), of_a.get(name).copied(), of_b.get(name).copied(), depth + 1);
             }

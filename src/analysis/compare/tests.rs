@@ -31,7 +31,7 @@ fn parted(a: &[String], b: &[String]) -> (&'static str, Option<Pair>, String) {
 fn runs_part_where_they_do_something_else() {
     let step = CALL.to_owned();
     let (what, pair, says) = parted(&[step.clone(), act("run", "t", "")], &[step.clone(), act("run", "u", "")]);
-    assert_eq!((what, pair), ("arguments", Some(Pair { a: Some(1), b: Some(1), same: false })));
+    assert_eq!((what, pair), ("arguments", Some(Pair { a: Some(1), b: Some(1), asks_same: false })));
     // The lines of these runs all have the id 0.
     assert_eq!(says, "Same actions for 1 step. At step 0 both call run, with other arguments.");
     let (what, _, says) = parted(std::slice::from_ref(&step), &[act("write", "a", "")]);
@@ -70,6 +70,53 @@ fn like_actions_part_by_what_came_of_them() {
     let two = [result("1"), result("2")];
     assert_eq!(parted(&two, &two).2, format!("{says} all 2 steps."));
     assert_eq!(parted(&[], &[]).2, "Neither run has a step.");
+}
+
+#[test]
+fn what_a_tool_gave_is_compared_and_not_what_a_writer_wraps_it_in() {
+    let result = |result: &str| [act("run", "t", &format!(r#", "action_results": [{result}]"#))];
+    let wrapped = |output: &str, error: &str| {
+        let status = if error == "null" { "success" } else { "error" };
+        result(&format!(
+            r#"{{"status": "{status}", "output": {output}, "error": {error}, "metadata": {{"latency_ms": 1.5}}}}"#
+        ))
+    };
+    let pairs = [
+        (r#"{"status": "success", "path": ".", "entries": []}"#, "null"),
+        (r#"{"returncode": 0, "stdout": "ok", "elapsed_ms": 17.4}"#, "null"),
+        (r#""text""#, "null"),
+        ("7", "null"),
+        ("null", "null"),
+    ];
+    for (output, error) in pairs {
+        assert_eq!(parted(&result(output), &wrapped(output, error)).0, "none", "{output}");
+        assert_eq!(parted(&result(output), &wrapped("8", error)).0, "result", "{output}");
+    }
+    assert_eq!(parted(&result(r#"{"error": "gone"}"#), &wrapped("null", r#""gone""#)).0, "none");
+    assert_eq!(parted(&result(r#"{"error": "gone"}"#), &wrapped("null", r#""lost""#)).0, "error");
+    let took = |ms: u32| format!(r#"{{"returncode": 0, "elapsed_ms": {ms}}}"#);
+    assert_eq!(parted(&result(&took(1)), &result(&took(2))).0, "none", "how long it took is no result");
+}
+
+#[test]
+fn critics_are_compared_by_name_where_both_record_one() {
+    let judged = |name: &str, action: &str| {
+        let critic = format!(r#"{{{name}"action": "{action}", "score": 0.5}}"#);
+        [act("run", "t", &format!(r#", "critic_outputs": [{critic}]"#))]
+    };
+    let (v, w) = (r#""critic_name": "V", "#, r#""critic_name": "W", "#);
+    assert_eq!(parted(&judged("", "continue"), &judged(v, "continue")).0, "none");
+    assert_eq!(parted(&judged(w, "continue"), &judged(v, "continue")).0, "critic");
+    assert_eq!(parted(&judged("", "retry"), &judged(v, "continue")).0, "critic");
+}
+
+#[test]
+fn a_row_is_the_same_only_where_nothing_differs() {
+    let result = |text: &str| act("run", "t", &format!(r#", "action_results": [{{"output": "{text}"}}]"#));
+    let (a, b) = (run(&[result("1"), result("1")]), run(&[result("1"), result("2")]));
+    let rows = serde_json::to_value(compare(&a, &b).rows).unwrap();
+    let row = |n: u32, same: bool, what: &str| serde_json::json!({"a": n, "b": n, "same": same, "what": what});
+    assert_eq!(rows, serde_json::json!([row(0, true, "none"), row(1, false, "result")]));
 }
 
 #[test]
@@ -123,6 +170,19 @@ fn settings_come_in_the_order_of_their_effect() {
     assert_eq!(config.differs[0].a, None);
     assert_eq!(config.differs[2].b.as_deref(), Some("2"));
     assert!(config.equal.iter().any(|path| path == "summary.run_meta.tools.run.d"), "{:?}", config.equal);
+}
+
+#[test]
+fn a_setting_has_the_same_name_whichever_run_comes_first() {
+    let (a, b) = (r#"{"zeal": 1}"#, r#"{"zeal": 2, "ardour": 1}"#);
+    let same_pair = (r#"{"zeal": 1, "ardour": 1}"#, r#"{"zeal": 2, "fire": 3, "ardour": 2}"#);
+    for (a, b) in [(a, b), same_pair] {
+        let names = |config: Config| config.differs.into_iter().map(|setting| setting.path).collect::<Vec<_>>();
+        assert_eq!(names(settings(a, b)), names(settings(b, a)));
+    }
+    let (left, right) = (r#"{"m": {"b": "x"}, "a": "y"}"#, r#"{"m": {"b": "z", "a": 1}, "a": "y", "c": 1}"#);
+    let names = |config: Config| config.differs.into_iter().map(|setting| setting.path).collect::<Vec<_>>();
+    assert_eq!(names(settings(left, right)), names(settings(right, left)));
 }
 
 #[test]

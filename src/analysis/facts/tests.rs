@@ -91,6 +91,14 @@ fn the_recorded_rules_over_what_was_read_give_the_recorded_verdict() {
 }
 
 #[test]
+fn an_infinite_score_is_a_fact() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/q060/q060_nan_infinity");
+    let record = Files::open(&path).record(Depth::Heads);
+    let scores: Vec<Option<f64>> = record.facts.iter().map(|facts| facts.critics.first()?.score).collect();
+    assert_eq!(scores[..4], [None, Some(f64::INFINITY), Some(f64::NEG_INFINITY), Some(0.0)]);
+}
+
+#[test]
 fn a_run_of_qitos_is_told_as_far_as_its_files_go() {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/model_driven/qitos_coding_20260222_044138_940343");

@@ -6,9 +6,9 @@ use crate::analysis::format;
 /// Scores that differ by less than this are shown as the same number, so no sentence tells them apart.
 const SAME: f64 = 0.005;
 
-/// The course of a lane: `rises on all 17 steps`, `steady at 0.70`, `swings between 0.08 and 0.92`.
+/// The course of a lane: `rises from every score to the next`, `steady at 0.70`, `swings between 0.08 and 0.92`.
 ///
-/// A step is from one score to the next; steps without a score are passed over.
+/// Steps without a score are passed over.
 pub fn course(lane: &Lane) -> String {
     let scores: Vec<f64> = lane.by_step().into_iter().map(|(_, score)| score).collect();
     let low = scores.iter().copied().min_by(f64::total_cmp);
@@ -17,32 +17,22 @@ pub fn course(lane: &Lane) -> String {
     if scores.len() == 1 {
         return "one score".to_owned();
     }
-    let steps = scores.len() - 1;
+    let ways = scores.len() - 1;
     let pairs = || scores.iter().zip(scores.iter().skip(1));
     let up = pairs().filter(|(before, after)| after > before).count();
     let down = pairs().filter(|(before, after)| after < before).count();
-    let all = |way: &str| format!("{way} on {}", all_of(steps));
-    let some = |never: &str, way: &str, count: usize| format!("{never}; {way} on {}", some_of(count, steps));
+    let all = |way: &str| format!("{way} from {} score to the next", if ways == 1 { "one" } else { "every" });
+    let some = |never: &str, way: &str, count: usize| {
+        format!("{never}; {way} {} of {} times", format::count(count as u64), format::count(ways as u64))
+    };
     match (up, down) {
         _ if high - low < SAME => format!("steady at {}", in_words(low)),
-        (up, 0) if up == steps => all("rises"),
-        (0, down) if down == steps => all("falls"),
+        (up, 0) if up == ways => all("rises"),
+        (0, down) if down == ways => all("falls"),
         (up, 0) => some("never falls", "rises", up),
         (0, down) => some("never rises", "falls", down),
         _ => format!("swings between {} and {}", in_words(low), in_words(high)),
     }
-}
-
-fn all_of(steps: usize) -> String {
-    match steps {
-        1 => "its one step".to_owned(),
-        2 => "both steps".to_owned(),
-        _ => format!("all {} steps", format::count(steps as u64)),
-    }
-}
-
-fn some_of(count: usize, steps: usize) -> String {
-    format!("{} of {} steps", format::count(count as u64), format::count(steps as u64))
 }
 
 /// A score: with two decimals on the scale from 0 to 1, else as short as it is exact.

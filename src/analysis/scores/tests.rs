@@ -45,27 +45,44 @@ fn a_lane_keeps_its_gaps_and_what_was_asked() {
         r#"[{"critic_name": "a", "score": 0.5}, {"critic_name": "b", "score": 0.75}]"#,
         "-",
         r#"[7, {"critic_name": "b", "action": "retry", "score": "high", "instruction_patch": "Read it."}]"#,
-        r#"[{"critic_name": "a", "action": "stop", "score": 0.25}, {"critic_name": "a", "score": 1}]"#,
-        r#"[{"critic_name": "b", "score": 0.25}]"#,
+        r#"[{"critic_name": "a", "action": "stop", "score": 0.25}]"#,
+        r#"[{"critic_name": "b", "score": 0.25}, {"critic_name": "a", "score": 1}]"#,
     ]));
     let [a, b] = &scores.lanes[..] else { panic!("{scores:?}") };
     assert_eq!((scores.steps, a.name.as_str(), b.name.as_str()), (5, "a", "b"));
-    assert_eq!(a.scores().collect::<Vec<_>>(), [(0, 0.5), (3, 0.25), (3, 1.0)]);
-    assert_eq!(a.by_step(), [(0, 0.5), (3, 0.25)], "the lowest of a step");
+    assert_eq!(a.scores().collect::<Vec<_>>(), [(0, 0.5), (3, 0.25), (4, 1.0)]);
     assert_eq!((b.points.len(), b.points[1].place, b.points[1].score), (3, 0, None));
     let sums = a.sums();
-    assert_eq!((sums.scored, sums.last, sums.lowest), (3, Some((3, 1.0)), Some((3, 0.25))));
-    assert_eq!((sums.highest, sums.stops, sums.retries), (Some((3, 1.0)), vec![3], vec![]));
+    assert_eq!((sums.scored, sums.last, sums.lowest), (3, Some((4, 1.0)), Some((3, 0.25))));
+    assert_eq!((sums.highest, sums.stops, sums.retries), (Some((4, 1.0)), vec![3], vec![]));
     assert!((sums.mean.unwrap() - 1.75 / 3.0).abs() < 1e-12);
     assert_eq!(b.sums().retries, [2]);
-    assert_eq!(scores.spread(), [Some(0.25), None, None, None, None]);
+    assert_eq!(scores.spread(), [Some(0.25), None, None, None, Some(0.75)]);
     let wide = Scores::of(&index(&[
         r#"[{"name": "a", "score": 0.5}, {"name": "b", "score": 70}, {"name": "c", "score": 1}]"#,
     ]));
     assert_eq!(wide.spread(), [Some(0.5)], "another scale cannot be compared");
     let asked: Vec<_> = scores.asked().iter().map(|asked| (asked.lane, asked.point.n, asked.next)).collect();
-    assert_eq!(asked, [(1, 2, Some((4, 0.25))), (0, 3, Some((3, 1.0)))]);
+    assert_eq!(asked, [(1, 2, Some((4, 0.25))), (0, 3, Some((4, 1.0)))]);
     assert!(scores.asked()[0].point.patches);
+}
+
+#[test]
+fn critics_of_one_name_have_a_lane_each() {
+    let both = |one: f64, other: f64| {
+        format!(
+            r#"[{{"critic_name": "F", "score": {one}}}, {{"critic_name": "F", "action": "stop", "score": {other}}}]"#
+        )
+    };
+    let alone = r#"[{"critic_name": "F", "score": 0.5}]"#.to_owned();
+    let lines = [both(1.0, 0.8), both(0.9, 0.7), alone];
+    let scores = Scores::of(&index(&lines.each_ref().map(String::as_str)));
+    let lanes: Vec<(&str, Vec<f64>)> =
+        scores.lanes.iter().map(|lane| (lane.name.as_str(), lane.scores().map(|(_, score)| score).collect())).collect();
+    // Which of the two spoke alone cannot be told.
+    assert_eq!(lanes, [("F 1", vec![1.0, 0.9]), ("F 2", vec![0.8, 0.7]), ("F", vec![0.5])]);
+    let next: Vec<_> = scores.asked().iter().map(|asked| (asked.lane, asked.point.n, asked.next)).collect();
+    assert_eq!(next, [(1, 0, Some((1, 0.7))), (1, 1, None)]);
 }
 
 #[test]
@@ -80,16 +97,16 @@ fn a_run_without_critics_has_no_lanes() {
 fn the_course_is_told_in_a_sentence() {
     let of = |scores: &[f64]| course(&all(scores));
     assert_eq!(of(&[0.1]), "one score");
-    assert_eq!(of(&[0.1, 0.2]), "rises on its one step");
-    assert_eq!(of(&[0.3, 0.2, 0.1]), "falls on both steps");
-    assert_eq!(of(&[0.1, 0.2, 0.3, 0.4]), "rises on all 3 steps");
+    assert_eq!(of(&[0.1, 0.2]), "rises from one score to the next");
+    assert_eq!(of(&[0.3, 0.2, 0.1]), "falls from every score to the next");
+    assert_eq!(of(&[0.1, 0.2, 0.3, 0.4]), "rises from every score to the next");
     assert_eq!(of(&[0.7; 9]), "steady at 0.70");
     assert_eq!(of(&[0.7, 0.7001, 0.6999]), "steady at 0.70");
-    assert_eq!(of(&[0.1, 0.1, 0.4]), "never falls; rises on 1 of 2 steps");
-    assert_eq!(of(&[0.4, 0.4, 0.1, 0.0]), "never rises; falls on 2 of 3 steps");
+    assert_eq!(of(&[0.1, 0.1, 0.4]), "never falls; rises 1 of 2 times");
+    assert_eq!(of(&[0.4, 0.4, 0.1, 0.0]), "never rises; falls 2 of 3 times");
     assert_eq!(of(&[0.5, 0.92, 0.08]), "swings between 0.08 and 0.92");
     assert_eq!(of(&[2.5, -5.0, 1e308]), "swings between −5 and 1.00e308");
-    assert_eq!(course(&lane(&[Some(0.1), None, Some(0.2)])), "rises on its one step");
+    assert_eq!(course(&lane(&[Some(0.1), None, Some(0.2)])), "rises from one score to the next");
 }
 
 #[test]

@@ -221,7 +221,14 @@ fn the_first_trouble_is_the_earliest_sign() {
     // A scale of its own is not measured with ours.
     assert_eq!(trouble(Run::default().scored("a", 9.0).scored("b", 0.6)), None);
     let retry = r#""decision": {"mode": "act"}, "critic_outputs": [{"action": "retry", "reason": "thin"}]"#;
-    assert_eq!(trouble(calls("a").step(retry)), said(1, "retry asked for: thin"));
+    assert_eq!(trouble(calls("a").step(retry)), said(1, "critic 1 asked for a retry: thin"));
+    let two = r#""decision": {"mode": "act"}, "critic_outputs": [
+        {"critic_name": "neighbour", "action": "retry", "reason": "not straight", "score": 0.4},
+        {"critic_name": "botanist", "action": "stop", "reason": "birds nest in it", "score": 0.2}]"#;
+    assert_eq!(
+        trouble(calls("a").step(two)),
+        said(1, "neighbour asked for a retry: not straight; botanist asked to stop")
+    );
     // It shows later than the error, and began before it.
     let looped = calls("aa").step(
         r#""decision": {"mode": "act", "actions": [{"name": "a", "args": {}}]},

@@ -5,7 +5,10 @@ use serde::Serialize;
 use crate::analysis::chain::{Repeat, Repeats, WAIT, failure, is_fall, key};
 use crate::analysis::format::score;
 use crate::analysis::newest::newest_run;
-use crate::model::{CriticAction, Index, StepHead, Symbol};
+use crate::model::{CriticAction, CriticMark, Index, StepHead, Symbol};
+
+/// At most so many wishes of critics are told of one step.
+const MAX_WISHES: usize = 4;
 
 /// The first sign of trouble.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -54,13 +57,24 @@ fn signs(index: &Index, n: usize, step: &StepHead, before: &mut Vec<(Symbol, f64
         signs.push(if step.error.is_some() { format!("a tool failed: {error}") } else { error.into_owned() });
     }
     signs.extend(drops(index, step, before));
-    for (action, word) in [(CriticAction::Retry, "retry"), (CriticAction::Stop, "stop")] {
-        if step.asked(action) {
-            let reason = step.critic_reason.as_deref().filter(|reason| !reason.is_empty());
-            signs.push(format!("{word} asked for{}", reason.map_or_else(String::new, |why| format!(": {why}"))));
-        }
-    }
+    signs.extend(wishes(index, step));
     signs
+}
+
+/// What critics asked for besides going on, each with its name; the reason is that of the critic that decides.
+fn wishes(index: &Index, step: &StepHead) -> impl Iterator<Item = String> {
+    let deciding = step.deciding();
+    let wish = move |(at, mark): (usize, &CriticMark)| {
+        let wish = match mark.action {
+            CriticAction::Retry => "asked for a retry",
+            CriticAction::Stop => "asked to stop",
+            CriticAction::Continue | CriticAction::Failed | CriticAction::Other => return None,
+        };
+        let reason = step.critic_reason.as_deref().filter(|reason| deciding == Some(at) && !reason.is_empty());
+        let why = reason.map_or_else(String::new, |why| format!(": {why}"));
+        Some(format!("{} {wish}{why}", index.name(mark.name)))
+    };
+    step.critics.iter().enumerate().filter_map(wish).take(MAX_WISHES)
 }
 
 /// The critics whose score is far below their one before; `before` takes in the scores of `step`.

@@ -1,14 +1,15 @@
 //! Which step does a line of `steps.jsonl` hold? All layouts of QitOS, and our own, which is one of them in other words.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use crate::model::IssueKind;
 use crate::model::json::{Members, walk};
 use crate::model::loose::Scalar;
 use crate::model::redact::BLANK;
 use crate::model::step::{
-    Call, Changes, CriticAction, CriticOutput, Decision, Effort, Invocation, List, Outcome, Parsing, Picture, Pointer,
-    Step, Value,
+    Call, Changes, CriticAction, CriticOutput, Decision, Effort, Infinite, Invocation, List, Outcome, Parsing, Picture,
+    Pointer, Step, Value,
 };
 
 /// The keys of a critic's output that have a place of their own.
@@ -27,8 +28,10 @@ fields! {
     struct Decided { mode, actions, final_answer, rationale, meta, candidates }
     struct Meta { handoff_target, parser_error }
     struct Action { name, args, max_retries, timeout_s }
-    struct Result { status, output, error, metadata, cut_from_bytes, env, returncode, return_code, exit_code, exitcode }
-    struct Codes { returncode, return_code, exit_code, exitcode }
+    struct Result {
+        status, output, error, message, metadata, cut_from_bytes, env, returncode, return_code, exit_code, exitcode,
+    }
+    struct Output { error, message, returncode, return_code, exit_code, exitcode }
     struct Context { input_tokens_total, output_tokens, tokens_total }
     struct Response { text, usage }
     struct Critic { critic_name, name, critic, action, score, reason, details }
@@ -117,7 +120,7 @@ impl<'a> Line<'a> {
         step.results = list(self.action_results, results, outcome);
         let invocations = Pointer::new("/tool_invocations");
         step.invocations = list(self.tool_invocations, invocations, invocation);
-        step.critics = list(self.critic_outputs, Pointer::new("/critic_outputs"), critic);
+        step.critics = self.critics();
         step.changes = self.state_diff.map(|text| Changes(Value { text, at: Pointer::new("/state_diff") }));
         step.observation = some(self.observation, Pointer::new("/observation"));
         let state = step.observation.and_then(|seen| seen.get("state"));
@@ -170,6 +173,30 @@ impl<'a> Line<'a> {
         list(self.decision.and_then(|text| Decided::of(text).actions), Pointer::new("/decision/actions"), call)
     }
 
+    /// QitOS asks all its critics at every step, in the order of its list, and calls each by its class: of several of one
+    /// class the place among them tells which it is.
+    fn critics(&self) -> List<CriticOutput<'a>> {
+        let outputs = || list(self.critic_outputs, Pointer::new("/critic_outputs"), critic);
+        let mut places: HashMap<Cow<'a, str>, (usize, usize)> = HashMap::new();
+        let all = outputs();
+        if all.len() > 1 {
+            all.iter().filter(|output| output.is_named).for_each(|output| {
+                places.entry(output.name.clone()).or_default().0 += 1;
+            });
+        }
+        if places.values().all(|(total, _)| *total == 1) {
+            return all;
+        }
+        list(self.critic_outputs, Pointer::new("/critic_outputs"), |value| {
+            let mut output = critic(value);
+            if let Some((_, place)) = places.get_mut(&output.name).filter(|(total, _)| output.is_named && *total > 1) {
+                *place += 1;
+                output.name = format!("{} {place}", output.name).into();
+            }
+            output
+        })
+    }
+
     fn remark_odd_types(&self, step: &mut Step<'a>) {
         let mut odd = |field: &str, value: Option<&str>, expected: &str| {
             let what =
@@ -215,7 +242,7 @@ impl<'a> Line<'a> {
 /// At most this many odd outputs of critics are remarked on.
 const MAX_REMARKS: usize = 64;
 
-fn list<'a, T>(text: Option<&'a str>, at: Pointer, read: impl Fn(Value<'a>) -> T) -> List<T> {
+fn list<'a, T>(text: Option<&'a str>, at: Pointer, mut read: impl FnMut(Value<'a>) -> T) -> List<T> {
     let items = text.into_iter().flat_map(walk::items).enumerate();
     items.map(|(index, text)| read(Value { text, at: at.item(index) })).collect()
 }
@@ -280,11 +307,15 @@ fn outcome(value: Value<'_>) -> Outcome<'_> {
     // QitOS 0.6 wraps what a tool returned; our own engine does, and leaves out what is not there.
     let there = |fields: &[Option<&str>]| fields.iter().flatten().count();
     let wrap = [result.status, result.output, result.error, result.metadata];
-    let ours = [result.status, result.output, result.error, result.cut_from_bytes];
     let has_both = result.status.is_some() && result.output.is_some();
-    let is_wrapped = there(&wrap) == 4 || has_both && there(&ours) == result.members;
+    let is_wrapped = there(&wrap) == 4 || has_both && there(&wrap) + there(&[result.cut_from_bytes]) == result.members;
     let output = if is_wrapped { result.output.map(|text| Value { text, at: at("/output") }) } else { Some(value) };
-    let inner = result.output.map(Codes::of).unwrap_or_default();
+    let inner = result.output.map(Output::of).unwrap_or_default();
+    let status = word(result.status);
+    let words = || {
+        let texts = [(result.message, "/message"), (inner.error, "/output/error"), (inner.message, "/output/message")];
+        texts.into_iter().find_map(|(text, member)| told(text, at(member)))
+    };
     let codes = [result.returncode, result.return_code, result.exit_code, result.exitcode];
     let mut codes = codes.into_iter().chain([inner.returncode, inner.return_code, inner.exit_code, inner.exitcode]);
     let from_env = metadata.source.is_some_and(|source| source == "\"env\"");
@@ -299,16 +330,32 @@ fn outcome(value: Value<'_>) -> Outcome<'_> {
     Outcome {
         value,
         tool: word(metadata.tool_name),
-        status: word(result.status),
-        error: filled(result.error, at("/error")),
+        error: told(result.error, at("/error"))
+            .or_else(|| words().filter(|_| status.as_deref().is_some_and(Outcome::is_failure))),
+        status,
         output,
         is_wrapped,
         // Where one says zero and another does not, the command failed.
-        exit: codes.find_map(|code| int(code).filter(|code| *code != 0)),
+        exit: codes.find_map(|code| int(code).or_else(|| word(code)?.trim().parse().ok()).filter(|code| *code != 0)),
         env,
         cut_from_bytes: number(result.cut_from_bytes),
         effort: metadata.effort(),
     }
+}
+
+/// What a member says of an error; `None` where it says that there was none.
+fn told(text: Option<&str>, at: Pointer) -> Option<Value<'_>> {
+    let value = filled(text, at)?;
+    let is_none = match Scalar::of(value.text)? {
+        Scalar::Str(text) => ["none", "null", "no error", "ok"].contains(&text.trim().to_ascii_lowercase().as_str()),
+        Scalar::Object => {
+            let code = value.get("code");
+            let is_zero = code.is_some_and(|code| matches!(code, "0" | "\"0\""));
+            is_zero || walk::members(value.text).all(|(_, text)| Value { text, at }.is_empty())
+        }
+        other => other.number() == Some(0.0),
+    };
+    (!is_none).then_some(value)
 }
 
 fn critic(value: Value<'_>) -> CriticOutput<'_> {
@@ -331,12 +378,19 @@ fn critic(value: Value<'_>) -> CriticOutput<'_> {
         let value = filled(Some(text), Pointer::default())?;
         (!CRITIC.contains(&key.as_ref())).then_some((key, value))
     });
+    let infinite = match output.score.and_then(walk::string).as_deref() {
+        Some("-Infinity") => Some(Infinite::Below),
+        Some("Infinity") => Some(Infinite::Above),
+        _ => None,
+    };
     CriticOutput {
         value,
+        is_named: named.is_some(),
         name: named.unwrap_or_else(|| format!("critic {place}").into()),
         action,
         word: output.action.map(|text| Value { text, at: value.at.member("/action") }),
         score: number(output.score),
+        infinite,
         raw_score: output.score.map(|text| Value { text, at: value.at.member("/score") }),
         reason: some(output.reason, value.at.member("/reason")),
         details: filled(output.details, value.at.member("/details")),

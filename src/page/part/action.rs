@@ -234,7 +234,10 @@ fn pair(
 
 fn marks(invocation: Option<&Invocation<'_>>, result: Option<&Outcome<'_>>) -> Vec<Sign> {
     let ran = invocation.and_then(|invocation| invocation.status.as_deref());
-    let came = result.filter(|result| result.is_wrapped).and_then(|result| result.status.as_deref());
+    let came = result.and_then(|result| match result.status.as_deref() {
+        Some(status) if result.is_wrapped || Outcome::is_failure(status) => Some(status),
+        _ => result.has_failed().then_some("error"),
+    });
     let mut marks = Vec::new();
     match (ran, came) {
         (Some(ran), Some(came)) if ran != came => {
@@ -356,23 +359,23 @@ impl Pair {
             self.block("error", &text, &error.at.to_string(), true, fold);
         }
         if let Some(output) = result.output {
-            self.output(&output.json(), &output.at.to_string(), fold);
+            self.output(&output.json(), &output.at.to_string(), result.has_failed(), fold);
         }
     }
 
-    fn output(&mut self, output: &Json<'_>, at: &str, fold: &mut Fold) {
+    fn output(&mut self, output: &Json<'_>, at: &str, failed: bool, fold: &mut Fold) {
         match output {
             Json::Null if self.blocks.is_empty() => self.small = "no output".into(),
             Json::Null => {}
             Json::String(text) if text.is_empty() => self.small = "empty text".into(),
             Json::String(text) => self.block("output", text, at, false, fold),
-            Json::Object(members) => self.members(members, at, fold),
+            Json::Object(members) => self.members(members, at, failed, fold),
             _ => self.rest.push((Line::default(), fold.json(output, at))),
         }
     }
 
     /// Splits an object into the texts it holds, small values in words, and the rest.
-    fn members(&mut self, members: &[(std::borrow::Cow<'_, str>, Json<'_>)], at: &str, fold: &mut Fold) {
+    fn members(&mut self, members: &[(std::borrow::Cow<'_, str>, Json<'_>)], at: &str, failed: bool, fold: &mut Fold) {
         let rank = |key: &str| OUTPUTS.iter().position(|output| *output == key);
         let is_block = |key: &str, text: &str| {
             !text.is_empty() && (rank(key).is_some() || text.contains('\n') || text.len() > ARGUMENT)
@@ -390,7 +393,9 @@ impl Pair {
                 continue;
             }
             fold.spend(key);
-            self.block(key, text, &format!("{at}/{}", token(key)), matches!(key, "error" | "stderr"), fold);
+            // A tool may say under `error` that there was none.
+            let is_error = key == "stderr" || key == "error" && failed;
+            self.block(key, text, &format!("{at}/{}", token(key)), is_error, fold);
         }
         let mut small = Vec::new();
         for (key, value) in members {

@@ -129,9 +129,8 @@ fn liveness(lens: &Lens<'_>, life: &Life) -> Phrase {
             "Nothing in the files has a time; a copy would change that of the newest file, which is from"
         }
     };
-    let Some(silence) = life.silence else { return Phrase::from(format!("{words} an unknown time")) };
-    let since = lens.now - silence;
-    let said = Phrase::new().text(format!("{words} ")).age(format::age(since, lens.now, lens.zone), lens.iso(since));
+    let Some(sign) = life.sign else { return Phrase::from(format!("{words} an unknown time")) };
+    let said = Phrase::new().text(format!("{words} ")).age(format::age(sign, lens.now, lens.zone), lens.iso(sign));
     match lens.index.slowest_gap() {
         0 => said,
         slowest => said.dim(format!(" · longest pause in the run {}", micros(slowest))),

@@ -1,7 +1,5 @@
 //! How do scores become a table for other programs? CSV with a row for each step that has critics, a column for each
 //! critic, and every number spelled as in the file.
-//!
-//! A critic that gave two scores in one step has two rows there.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -54,28 +52,20 @@ pub(crate) fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<
         for (n, step) in run.index.steps().iter().enumerate().filter(|(_, step)| !step.critics.is_empty()) {
             let line = (run.line)(n);
             let outputs = line.as_deref().map(said).unwrap_or_default();
-            let mut rows: Vec<Cells> = Vec::new();
-            let mut rounds: HashMap<Symbol, usize> = HashMap::new();
+            let mut row = Cells::default();
             for (place, mark) in step.critics.iter().enumerate() {
-                let round = rounds.entry(mark.name).and_modify(|round| *round += 1).or_default();
-                if rows.len() <= *round {
-                    rows.push(Cells::default());
-                }
                 let name = run.index.name(mark.name);
                 let at = *places.entry(mark.name).or_insert_with(|| columns.get(name).copied().unwrap_or_default());
-                let Some(row) = rows.get_mut(*round) else { continue };
                 // Where the line cannot be read any more, the index still has the number.
                 let score = outputs.get(place).map_or_else(|| number(mark.score), |said| said.score.clone());
                 row.scores.insert(at, score);
                 row.asked.extend(word(mark.action, outputs.get(place)).map(|word| format!("{name} {word}")));
             }
             let (step_n, id) = (n.to_string(), step.step_id.map(|id| id.to_string()).unwrap_or_default());
-            for row in &rows {
-                let lead = run.name.into_iter().chain([step_n.as_str(), &id]);
-                let scores = (0..width).map(|at| row.scores.get(&at).map_or("", String::as_str));
-                let asked = row.asked.join("; ");
-                csv::write_row(out, lead.chain(scores).chain(others).chain([asked.as_str()]))?;
-            }
+            let lead = run.name.into_iter().chain([step_n.as_str(), &id]);
+            let scores = (0..width).map(|at| row.scores.get(&at).map_or("", String::as_str));
+            let asked = row.asked.join("; ");
+            csv::write_row(out, lead.chain(scores).chain(others).chain([asked.as_str()]))?;
         }
     }
     Ok(())
@@ -157,6 +147,6 @@ mod tests {
     fn a_row_has_a_cell_for_every_critic_of_the_run() {
         let steps = [[output("a", "1"), output("b", "0.50")].join(", "), output("c", "1e-3"), output("a", "0")];
         let text = table(None, &[steps[0].clone(), steps[1].clone(), format!("{0}, {0}", steps[2])]);
-        assert_eq!(text, "step,step_id,a,b,c,asked\r\n0,0,1,0.50,,\r\n1,0,,,1e-3,\r\n2,0,0,,,\r\n2,0,0,,,\r\n");
+        assert_eq!(text, "step,step_id,a,b,c,a 1,a 2,asked\r\n0,0,1,0.50,,,,\r\n1,0,,,1e-3,,,\r\n2,0,,,,0,0,\r\n");
     }
 }

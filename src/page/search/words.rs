@@ -17,19 +17,19 @@ pub(crate) fn place(found: &Found) -> String {
     }
 }
 
-/// `12 hits in 3 of 110 runs.`
+/// `12 fields in 3 of 110 runs.` A field that holds the text twice counts once.
 pub(crate) fn answer(state: State, tally: &Tally, shown: usize) -> String {
     let at_least = if state == State::Done { "" } else { "at least " };
-    let hits = counted(tally.found, "hit");
+    let fields = counted(tally.found, "field");
     let found = if shown < tally.found || state == State::Running {
-        format!("{} of {at_least}{hits}", count(shown as u64))
+        format!("{} of {at_least}{fields}", count(shown as u64))
     } else {
-        format!("{at_least}{hits}")
+        format!("{at_least}{fields}")
     };
     let of = |done: usize| format!("{} of {}", count(done as u64), counted(tally.runs, "run"));
     match state {
         State::Running => format!("{found}, after {}.", of(tally.runs_done)),
-        State::Done if tally.found == 0 => format!("No hit in {}.", counted(tally.runs, "run")),
+        State::Done if tally.found == 0 => format!("No field in {}.", counted(tally.runs, "run")),
         State::Done => format!("{found} in {}.", of(tally.runs_with)),
         State::Cancelled => format!("Stopped: {found}, after {}.", of(tally.runs_done)),
         State::Failed => format!("A fault of the board ended it: {found}, after {}.", of(tally.runs_done)),

@@ -90,7 +90,7 @@ struct Compiled {
 
 impl Compiled {
     fn score(&self, facts: &StepFacts) -> Option<f64> {
-        facts.critics.iter().find(|fact| fact.name == self.rule.critic)?.score.filter(|score| score.is_finite())
+        facts.critics.iter().find(|fact| fact.name == self.rule.critic)?.score.filter(|score| !score.is_nan())
     }
 }
 
@@ -143,13 +143,19 @@ impl Condition for Compiled {
         let Some(row) = row else { return Check::Pass(reading) };
         let at = facts.critics.iter().position(|fact| fact.name == *critic).unwrap_or_default() as u64;
         let reason = facts.critics.iter().find(|fact| fact.name == *critic).and_then(|fact| fact.reason.clone());
+        let given = if score == f64::NEG_INFINITY { "-Infinity".to_owned() } else { score.to_string() };
         let detail = match row.len {
-            1 => format!("{critic} gave {score} < {limit}"),
-            len => format!("{critic} gave {score} < {limit}, {len} scores in a row"),
+            1 => format!("{critic} gave {given} < {limit}"),
+            len => format!("{critic} gave {given} < {limit}, {len} scores in a row"),
         };
         let evidence = [
             Evidence::Steps { from_step: row.from, to_step: facts.step },
-            Evidence::Critic { step: facts.step, critic: at, reason, score: Some(score) },
+            Evidence::Critic {
+                step: facts.step,
+                critic: at,
+                reason,
+                score: Some(score).filter(|score| score.is_finite()),
+            },
         ];
         Check::Stop { code: CriticBelow::ROW.code(), reading: reading.detail(detail).evidence(evidence) }
     }

@@ -86,6 +86,9 @@ fn case_16_a_score_that_stays_low() {
     assert_eq!(low.verdict().reading.detail, "tests gave 0.2 < 0.5, 2 scores in a row");
     let gap = run(&["critic_below=tests:0.5:2"], &scores(&[Some(0.4), None, Some(f64::NAN), Some(0.4)]));
     assert_eq!((gap.place().0, gap.unknown.len()), (Some(3), 0), "between scores a missing one breaks nothing");
+    let least = run(&["critic_below=tests:0.5"], &scores(&[Some(f64::INFINITY), Some(f64::NEG_INFINITY), Some(0.6)]));
+    assert_eq!(least.place().0, Some(1));
+    assert_eq!(least.verdict().reading.detail, "tests gave -Infinity < 0.5");
     let late = run(&["critic_below=tests:0.5"], &scores(&[None, Some(0.6)]));
     assert_eq!(late.unknown.len(), 1, "before the first one nobody knows whether the name is right");
     let twice = run(&["critic_below=tests:0.5:2", "critic_below=tests:0.5:2"], &scores(&[Some(0.4); 2]));

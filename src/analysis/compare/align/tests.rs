@@ -31,7 +31,7 @@ fn letters(letters: &str) -> Index {
 /// `=` for like steps, `!` for steps side by side that differ, `<` and `>` for steps of A and of B alone.
 fn drawn(a: &Index, b: &Index) -> String {
     let sign = |pair: &Pair| match (pair.a, pair.b) {
-        (Some(_), Some(_)) if pair.same => '=',
+        (Some(_), Some(_)) if pair.asks_same => '=',
         (Some(_), Some(_)) => '!',
         (Some(_), None) => '<',
         _ => '>',
@@ -112,9 +112,9 @@ proptest! {
         for pair in pairs {
             let letter = |text: &str, n: Option<usize>| n.and_then(|n| text.chars().nth(n));
             let (one, other) = (letter(&a, pair.a), letter(&b, pair.b));
-            prop_assert_eq!(pair.same, one.is_some() && one == other);
+            prop_assert_eq!(pair.asks_same, one.is_some() && one == other);
         }
         let alike = align(&left, &left);
-        prop_assert!(alike.len() == a.len() && alike.iter().all(|pair| pair.same));
+        prop_assert!(alike.len() == a.len() && alike.iter().all(|pair| pair.asks_same));
     }
 }

@@ -50,6 +50,23 @@ fn older_results_are_raw_and_the_environment_stands_apart() {
 }
 
 #[test]
+fn a_failure_that_the_tool_itself_reports_is_marked_and_what_is_none_is_not() {
+    let result = |result: &str| {
+        read(&format!(
+            r#"{{"actions": [{{"name": "t", "args": {{}}}}], "tool_invocations": [{{"tool_name": "t", "status": "success"}}],
+            "action_results": [{result}]}}"#
+        ))
+    };
+    assert_eq!(
+        words(&result(r#"{"status": "failed", "message": "quota"}"#).pairs[0]),
+        ["call success", "result failed"]
+    );
+    assert_eq!(words(&result(r#"{"error": "quota"}"#).pairs[0]), ["call success", "result error"]);
+    let none = result(r#"{"status": "ok", "error": "none"}"#);
+    assert_eq!((words(&none.pairs[0]), none.pairs[0].blocks[0].error), (vec!["success"], false));
+}
+
+#[test]
 fn what_has_no_partner_says_so() {
     let blocked = read(
         r#"{"actions": [{"name": "a", "args": {}}, {"name": "b", "args": {}}], "tool_invocations": [],
