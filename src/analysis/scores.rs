@@ -17,9 +17,10 @@ pub use aligned::aligned;
 pub use course::{course, in_words};
 pub use series::{Band, Series, bands, quartiles, series};
 
+use super::newest::newest_run;
 use crate::model::{CriticAction, Index, Symbol};
 
-/// What the critics of a run said.
+/// What the critics of a run said; where a directory holds several, of the newest.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scores {
     /// How many steps the run has; critics may have spoken at some of them only.
@@ -90,7 +91,7 @@ impl Scores {
     pub fn of(index: &Index) -> Self {
         let mut places: HashMap<Symbol, usize> = HashMap::new();
         let mut scores = Self { steps: index.steps().len(), lanes: Vec::new() };
-        for (n, step) in index.steps().iter().enumerate() {
+        for (n, step) in newest_run(index) {
             for (place, mark) in step.critics.iter().enumerate() {
                 let at = *places.entry(mark.name).or_insert_with(|| {
                     scores.lanes.push(Lane { name: index.name(mark.name).to_owned(), points: Vec::new() });

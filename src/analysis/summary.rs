@@ -4,8 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::life::{Life, Outside, life};
 use super::verdict::{Verdict, tokens, verdict};
-use super::{health, life::Liveness};
-use crate::model::{Index, RunKey};
+use super::{health, life::Liveness, newest::newest_run};
+use crate::model::{Fate, Index, RunKey};
+
+#[cfg(test)]
+mod tests;
 
 /// At most this many points are kept of a run's scores; buckets keep their lowest.
 const MAX_SPARK: usize = 48;
@@ -27,11 +30,13 @@ pub struct Summary {
     pub life: Life,
     /// Why it stopped.
     pub verdict: Verdict,
+    /// How many runs wrote into the directory. All that follows is of the newest one.
+    pub segments: usize,
     /// Step lines that are JSON.
     pub steps: usize,
     /// Event lines that are JSON.
     pub events: usize,
-    /// Steps of the newest run in the directory; what the step limit counts.
+    /// Step lines; what the step limit counts.
     pub steps_now: usize,
     /// Tokens, where recorded.
     pub tokens: Option<u64>,
@@ -89,12 +94,14 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let init = index.segment().and_then(|segment| segment.init.as_ref()).map(|(_, init)| init);
     let text = |text: Option<&Box<str>>| text.map(|text| text.to_string());
     let mut collected = Collected::default();
-    index.steps().iter().for_each(|step| collected.take(index, step));
-    let errors =
-        index.steps().iter().enumerate().filter(|(n, step)| !step.is_ok() || has_error_event(index, *n)).count();
-    let span = || Some((index.last_ts()? - index.first_ts()?) as f64 / 1e3);
-    // A manifest of a running or reused directory has the figure of no run, or of the last one only.
-    let finished = manifest.filter(|manifest| manifest.is_final() && index.segments().len() <= 1);
+    newest_run(index).for_each(|(_, step)| collected.take(index, step));
+    let errors = newest_run(index).filter(|(n, step)| !step.is_ok() || has_error_event(index, *n)).count();
+    let segments = index.newest_segments();
+    let first_event = segments.first().map_or(0, |segment| segment.first_event);
+    let events = index.events().get(first_event..).unwrap_or_default();
+    // A writer's figure is of what it wrote itself, when it was done.
+    let is_ended = index.segments().len() <= 1 || segments.first().is_some_and(|segment| segment.end.is_some());
+    let finished = manifest.filter(|manifest| manifest.is_final() && segments.len() <= 1 && is_ended);
     let duration_ms = finished.and_then(|manifest| manifest.latency_s);
     let manifest_time = manifest.and_then(|manifest| manifest.updated_at);
     let recorded = index.last_ts().max(manifest_time);
@@ -106,12 +113,13 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         run_id: text(manifest.and_then(|manifest| manifest.run_id.as_ref())),
         status: text(manifest.and_then(|manifest| manifest.status.as_ref())),
         verdict: verdict(index, &life),
-        steps: index.steps_read(),
-        events: index.events_read(),
+        segments: index.segments().len(),
+        steps: newest_run(index).filter(|(_, step)| step.fate != Fate::Unreadable).count(),
+        events: events.iter().filter(|event| event.fate != Fate::Unreadable).count(),
         steps_now: index.steps().len() - index.newest_start(),
         tokens: tokens(index),
         cost_usd: manifest.and_then(|manifest| manifest.cost_usd),
-        duration_ms: duration_ms.map(|seconds| seconds * 1e3).or_else(span),
+        duration_ms: duration_ms.map(|seconds| seconds * 1e3).or_else(|| Some(index.elapsed()? as f64 / 1e3)),
         last_score: collected.scores.last().copied(),
         spark: thin(&collected.scores),
         critics: collected.critics,
@@ -128,7 +136,9 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         task: text(init.and_then(|init| init.task.as_ref())),
         answer: text(answer.or(stop_answer)),
         parent: text(manifest.and_then(|manifest| manifest.parent.as_ref())),
-        started: manifest.and_then(|manifest| manifest.started_at).or(index.first_ts()),
+        started: manifest
+            .and_then(|manifest| manifest.started_at)
+            .or(segments.first().and_then(|segment| segment.span).map(|(first, _)| first)),
         updated: if life.liveness == Liveness::Finished {
             recorded.or(outside.modified)
         } else {

@@ -14,7 +14,7 @@ pub struct Stretch {
     pub end: usize,
     /// Time of the first event; microseconds since the epoch.
     pub started: Option<i64>,
-    /// Microseconds until the next phase begins, or until the step's last event. Clocks that go back count as 0.
+    /// Microseconds until the next phase begins, or until the step's last event; `None` where the clock went back.
     pub micros: Option<i64>,
 }
 
@@ -32,14 +32,25 @@ pub fn stretches(index: &Index, group: &Group) -> Vec<Stretch> {
     }
     let ends: Vec<Option<i64>> = stretches.iter().skip(1).map(|next| next.started).chain([group.ended]).collect();
     for (stretch, end) in stretches.iter_mut().zip(ends) {
-        stretch.micros = stretch.started.zip(end).map(|(start, end)| (end - start).max(0));
+        let times =
+            index.events().get(stretch.first..stretch.end).unwrap_or_default().iter().filter_map(|event| event.ts);
+        let goes_on = times.chain(end).is_sorted();
+        stretch.micros = stretch.started.zip(end).map(|(start, end)| end - start).filter(|_| goes_on);
     }
     stretches
 }
 
-/// How long a step took, from its first event to its last; microseconds.
+/// How long a step took, from its first event to its last; microseconds. `None` where the clock went back in it.
 pub fn took(group: &Group) -> Option<i64> {
-    Some((group.ended? - group.started?).max(0))
+    if group.goes_back { None } else { Some(group.ended? - group.started?) }
+}
+
+/// When a step began; `None` where that would be before its run did, since the clock went back.
+pub fn began(index: &Index, group: &Group) -> Option<i64> {
+    let segments = index.segments();
+    let own = segments.partition_point(|segment| segment.first_event <= group.first).checked_sub(1);
+    let (run, _) = own.and_then(|own| segments.get(own))?.span?;
+    group.started.filter(|started| *started >= run)
 }
 
 /// The longest step of the run; microseconds.

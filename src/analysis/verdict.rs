@@ -414,7 +414,7 @@ impl<'a> Facts<'a> {
     /// The writer's own figure, or the time between the first and the last event; microseconds.
     fn elapsed(&self) -> Option<i64> {
         let latency = self.manifest.and_then(|manifest| manifest.latency_s).map(|seconds| (seconds * 1e6) as i64);
-        latency.or_else(|| Some(self.index.last_ts()? - self.index.first_ts()?))
+        latency.or_else(|| self.index.elapsed())
     }
 
     fn tokens(&self) -> Option<u64> {
@@ -433,7 +433,7 @@ pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
 /// Tokens of the run: the manifest's figure, else the last cumulative one of a step.
 pub fn tokens(index: &Index) -> Option<u64> {
     let manifest = index.manifest().get().and_then(|manifest| manifest.tokens);
-    manifest.or_else(|| index.steps().iter().rev().find_map(|step| step.tokens_total.filter(|tokens| *tokens > 0)))
+    manifest.or_else(|| newest_run(index).rev().find_map(|(_, step)| step.tokens_total.filter(|tokens| *tokens > 0)))
 }
 
 fn steps(number: usize) -> String {

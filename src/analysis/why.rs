@@ -11,7 +11,7 @@ mod evidence;
 mod pace;
 pub mod rules;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod trouble;
 
 pub use rules::{Rule, Standing};

@@ -114,10 +114,11 @@ fn text(path: &str, run: Result<&Opened, &Error>, look: &Look, out: &mut dyn Wri
         Err(error) => return writeln!(out, "{shown}: not read: {}", visible_line(&error.to_string())),
     };
     let scores = Scores::of(&run.index);
+    let steps = run.index.newest_start()..scores.steps;
     if scores.lanes.is_empty() {
-        return writeln!(out, "{shown}: no critic spoke in {}", counted(scores.steps, "step"));
+        return writeln!(out, "{shown}: no critic spoke in {}", counted(steps.len(), "step"));
     }
-    let of = format!("{} in {}", counted(scores.lanes.len(), "critic"), counted(scores.steps, "step"));
+    let of = format!("{} in {}", counted(scores.lanes.len(), "critic"), counted(steps.len(), "step"));
     writeln!(out, "{shown}: {of}")?;
     let shown = scores.lanes.get(..MAX_CRITICS).unwrap_or(&scores.lanes);
     for lane in shown {
@@ -135,7 +136,7 @@ fn text(path: &str, run: Result<&Opened, &Error>, look: &Look, out: &mut dyn Wri
     };
     let head = row("step", &mut columns.iter().map(|column| (column.name.clone(), column.width)));
     writeln!(out, "{}", look.paint(Ink::Dim, &head))?;
-    for n in 0..scores.steps {
+    for n in steps {
         let mut cells = columns.iter_mut().map(|column| (column.cell(n), column.width));
         writeln!(out, "{}", row(&run.index.label(n), &mut cells))?;
     }

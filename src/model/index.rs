@@ -65,6 +65,8 @@ pub struct Group {
     pub started: Option<i64>,
     /// Time of the last event.
     pub ended: Option<i64>,
+    /// Whether one of its events is older than the one before it: how long it took is not known.
+    pub goes_back: bool,
     /// The first error in words, and its phase.
     pub error: Option<(Symbol, Box<str>)>,
     /// Whether the engine recovered (or gave up) after the error: a RECOVER event.
@@ -100,6 +102,10 @@ pub struct Segment {
     pub retries: usize,
     /// How often the engine recovered from an error.
     pub recoveries: usize,
+    /// Times of its first event and of the latest; microseconds since the epoch.
+    pub span: Option<(i64, i64)>,
+    /// The first event that is older than the one before it: from there on no time since the beginning is known.
+    pub goes_back: Option<usize>,
     /// Whether anything but set-up happened in it.
     begun: bool,
     /// Whether an INIT event was seen in it.
@@ -217,7 +223,7 @@ impl Index {
         self.events_read
     }
 
-    /// Time of the earliest event; microseconds since the epoch.
+    /// Time of the first event that has one; microseconds since the epoch.
     pub fn first_ts(&self) -> Option<i64> {
         self.first_ts
     }
@@ -290,6 +296,26 @@ impl Index {
         // Rounds whose ids start over, and no line that does: the first round of a new run has not come to its line.
         let unwritten = segment.first_group >= self.groups.len() || self.group_laps.len() > self.step_laps.len();
         if unwritten { self.steps.len() } else { lap }
+    }
+
+    /// Which segment a group belongs to.
+    pub fn segment_of(&self, group: usize) -> Option<usize> {
+        self.segments.partition_point(|segment| segment.first_group <= group).checked_sub(1)
+    }
+
+    /// The segments of the newest run: the last one, and those before it whose step ids it goes on with.
+    pub fn newest_segments(&self) -> &[Segment] {
+        let last = self.segments.len().saturating_sub(1);
+        let first = self.group_of(self.newest_start()).and_then(|group| self.segment_of(group));
+        self.segments.get(first.unwrap_or(last)..).unwrap_or_default()
+    }
+
+    /// How long the newest run took by its events, without pauses between segments; microseconds. `None` where no event
+    /// tells, or where the clock went back.
+    pub fn elapsed(&self) -> Option<i64> {
+        let segments = self.newest_segments();
+        let took = |segment: &Segment| segment.span.filter(|_| segment.goes_back.is_none()).map(|(from, to)| to - from);
+        if segments.is_empty() { None } else { segments.iter().map(took).sum() }
     }
 
     /// Why the run stopped, where that is recorded: by the manifest, else by the END event of the newest run.

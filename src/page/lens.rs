@@ -57,10 +57,11 @@ impl Lens<'_> {
         format!("{query}#event-{n}")
     }
 
-    /// A time as an offset from the run's first event.
+    /// A time as an offset from the run's first event; empty for a time before it, which the clock cannot mean.
     pub(crate) fn offset(&self, micros: Option<i64>) -> Line {
         let start = self.index.first_ts();
-        micros.zip(start).map_or_else(Line::default, |(at, start)| format::offset(at - start).into())
+        let since = micros.zip(start).map(|(at, start)| at - start).filter(|since| *since >= 0);
+        since.map_or_else(Line::default, |since| format::offset(since).into())
     }
 
     /// A moment in RFC 3339 for `datetime`.

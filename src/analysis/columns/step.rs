@@ -1,5 +1,6 @@
 //! What does a query find in one step? What its index tells.
 
+use crate::analysis::timing::took;
 use crate::model::index::Group;
 use crate::model::{CriticAction, Index, StepHead, Symbol};
 
@@ -83,7 +84,7 @@ pub(super) fn tokens(subject: &StepSubject<'_>, out: &mut dyn FnMut(f64)) {
 
 /// From its first event to its last.
 pub(super) fn seconds(subject: &StepSubject<'_>, out: &mut dyn FnMut(f64)) {
-    let span = subject.group.and_then(|group| Some(group.ended? - group.started?));
+    let span = subject.group.and_then(took);
     span.into_iter().for_each(|micros| out(micros as f64 / 1e6));
 }
 

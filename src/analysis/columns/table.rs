@@ -44,6 +44,7 @@ pub static COLUMNS: &[Column] = &[
         .in_list()
         .of_step(OfStep::Numbers(step::place)),
     row("events", "events", "events", Count(|run| whole(run.events))).of_step(OfStep::Numbers(step::events)),
+    row("segments", "segment_count", "runs in the directory", Count(|run| whole(run.segments))),
     row("errors", "errors", "errors", Count(|run| whole(run.errors))),
     row("max_steps", "max_steps", "step limit", Count(|run| run.verdict.limit.map(|limit| limit.steps))),
     row(

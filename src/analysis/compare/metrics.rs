@@ -1,6 +1,7 @@
 //! Which numbers are set beside each other? The same for every run; what is not recorded stays unknown.
 
 use crate::analysis::format;
+use crate::analysis::newest::newest_run;
 use crate::analysis::summary::Summary;
 use crate::model::{CriticAction, Index, StepHead};
 
@@ -30,17 +31,18 @@ pub struct Measure {
 
 /// The numbers of a run, always the same ones in the same order.
 pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
-    let steps = Some(index.steps()).filter(|_| index.steps_file().exists);
+    let steps = Some(newest_run(index)).filter(|_| index.steps_file().exists);
     let events = index.events_file().exists;
-    let sum = |of: fn(&StepHead) -> usize| steps.map(|steps| steps.iter().map(of).sum::<usize>() as f64);
-    let scores = || index.steps().iter().filter_map(StepHead::lowest_score);
+    let sum =
+        |of: fn(&StepHead) -> usize| steps.clone().map(|steps| steps.map(|(_, step)| of(step)).sum::<usize>() as f64);
+    let scores = || newest_run(index).filter_map(|(_, step)| step.lowest_score());
     let mean = || {
         let (sum, number) = scores().fold((0.0, 0_u32), |(sum, number), score| (sum + score, number + 1));
         (number > 0).then(|| sum / f64::from(number))
     };
     let measure = |id, name, unit, value| Measure { id, name, unit, value };
     vec![
-        measure("steps", "Steps", Unit::Count, steps.map(|steps| steps.len() as f64)),
+        measure("steps", "Steps", Unit::Count, steps.as_ref().map(|_| summary.steps as f64)),
         measure("duration_ms", "Duration", Unit::Millis, summary.duration_ms),
         measure("events", "Events", Unit::Count, Some(summary.events as f64).filter(|_| events)),
         measure("tool_calls", "Tool calls", Unit::Count, sum(|step| step.actions as usize)),
@@ -50,7 +52,7 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
             Unit::Count,
             sum(|step| usize::from(step.asked(CriticAction::Retry))),
         ),
-        measure("errors", "Steps with errors", Unit::Count, steps.map(|_| summary.errors as f64)),
+        measure("errors", "Steps with errors", Unit::Count, steps.as_ref().map(|_| summary.errors as f64)),
         measure("tokens", "Tokens", Unit::Count, summary.tokens.map(|tokens| tokens as f64)),
         measure("lowest_score", "Lowest score", Unit::Score, scores().min_by(f64::total_cmp)),
         measure("mean_score", "Mean score", Unit::Score, mean()),

@@ -25,8 +25,10 @@ pub(super) fn record<'a>(
     lines: &dyn Lines,
     depth: Depth,
 ) -> Record {
-    let origin = index.segment().and_then(|segment| index.events().get(segment.first_event)?.ts);
-    let mut teller = Teller { index, origin, changes: 0, tokens: 0 };
+    let segments = index.newest_segments();
+    let origin = segments.first().and_then(|segment| segment.span).map(|(first, _)| first);
+    let clock_until = segments.iter().find_map(|segment| segment.goes_back).unwrap_or(usize::MAX);
+    let mut teller = Teller { index, origin, clock_until, changes: 0, tokens: 0 };
     let mut record = Record { inferred: INFERRED.to_vec(), ..Record::default() };
     for (ordinal, head) in steps {
         let mut facts = teller.step(ordinal, head);
@@ -46,6 +48,8 @@ struct Teller<'a> {
     index: &'a Index,
     /// When the run began; microseconds since the epoch.
     origin: Option<i64>,
+    /// The event at which the clock went back.
+    clock_until: usize,
     /// How often the state was seen to change.
     changes: u64,
     /// Tokens up to the step before.
@@ -53,8 +57,10 @@ struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    fn ms(&self, ts: Option<i64>) -> Option<u64> {
-        u64::try_from(ts?.checked_sub(self.origin?)? / 1000).ok()
+    /// When an event was, since the run began.
+    fn ms(&self, at: usize) -> Option<u64> {
+        let ts = self.index.events().get(at).filter(|_| at < self.clock_until)?.ts?;
+        u64::try_from(ts.checked_sub(self.origin?)? / 1000).ok()
     }
 
     fn step(&mut self, ordinal: usize, head: &StepHead) -> StepFacts {
@@ -66,9 +72,12 @@ impl<'a> Teller<'a> {
         self.changes += u64::from(!head.changed.is_empty());
         let usage = self.usage(head, scripted);
         StepFacts {
-            t_start_ms: self.ms(group.and_then(|group| group.started)),
-            t_decided_ms: self.ms(self.events(group, EventKind::Decided).next().and_then(|event| event.ts)),
-            t_end_ms: self.ms(group.and_then(|group| group.ended)),
+            t_start_ms: group.and_then(|group| self.ms(group.first)),
+            t_decided_ms: group.and_then(|group| {
+                let events = self.index.events().get(group.first..group.end)?;
+                self.ms(group.first + events.iter().position(|event| event.kind == EventKind::Decided)?)
+            }),
+            t_end_ms: group.and_then(|group| self.ms(group.end.checked_sub(1)?)),
             usage,
             text: if scripted { Text::default() } else { Text::Unknown },
             actions: actions(self.index, head),
@@ -134,7 +143,7 @@ impl<'a> Teller<'a> {
     /// What the recorded end says of the last step, and the step after it that never ran.
     fn end(&self, segment: &Segment, facts: &mut Vec<StepFacts>) {
         let Some((at, end, _)) = &segment.end else { return };
-        let ended = self.ms(self.index.events().get(*at).and_then(|event| event.ts));
+        let ended = self.ms(*at);
         let step = facts.last().map_or(0, |last| last.step + 1);
         let reason = end.reason.as_deref().map(StopReason::parse);
         let answer = segment.stop.as_ref().and_then(|(_, stop)| stop.answer.as_deref());

@@ -1,6 +1,7 @@
 //! How do the scores of several runs lie over each other? One series for each run, and what most of many runs have.
 
 use super::At;
+use crate::analysis::newest::newest_run;
 use crate::model::{CriticAction, Index};
 
 /// The scores of one run as one line.
@@ -20,7 +21,7 @@ pub struct Series {
 pub fn series(index: &Index, critic: Option<&str>) -> Series {
     let mut series = Series { steps: index.steps().len(), ..Series::default() };
     let wanted = critic.map(|name| index.names().find(name));
-    for (n, step) in index.steps().iter().enumerate() {
+    for (n, step) in newest_run(index) {
         let marks = || step.critics.iter().filter(|mark| wanted.is_none_or(|wanted| wanted == Some(mark.name)));
         let asked = |action| marks().any(|mark| mark.action == action);
         series.points.extend(marks().filter_map(|mark| mark.score).min_by(f64::total_cmp).map(|score| (n, score)));

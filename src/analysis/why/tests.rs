@@ -16,7 +16,7 @@ struct Run {
 }
 
 /// Files that cannot be read any more.
-struct Gone;
+pub(in crate::analysis) struct Gone;
 
 impl Lines for Gone {
     fn line(&self, _: TraceFile, _: Span) -> Result<Vec<u8>, String> {

@@ -8,6 +8,7 @@ use super::super::{Failure, outline, write_json};
 use super::{event_line, moment, notes, what};
 use crate::analysis::diff::{Kind, changes_of_step, same};
 use crate::analysis::format::{bytes, count, millis, offset, visible_line};
+use crate::analysis::timing::began;
 use crate::model::TraceFile;
 use crate::model::json::Json;
 use crate::model::repair::repair;
@@ -93,7 +94,7 @@ fn write_head(out: &mut dyn Write, run: &Opened, n: usize, look: &Look) -> io::R
     fact("took", head.duration_ms.map(millis))?;
     let group = run.index.round_of(n);
     let since = |at: i64| run.index.first_ts().map_or_else(String::new, |first| offset(at.saturating_sub(first)));
-    let started = group.and_then(|group| group.started);
+    let started = group.and_then(|group| began(&run.index, group));
     fact("started", started.and_then(|at| Some(format!("{}, {}", moment(at, look)?, since(at)))))?;
     fact("tokens", head.tokens.map(count))?;
     fact("line", Some(format!("{} of steps.jsonl, byte {}, {}", head.line, head.offset, bytes(step.span.len))))

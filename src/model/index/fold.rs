@@ -71,7 +71,7 @@ impl Index {
         self.events_read += usize::from(event.fate != Fate::Unreadable);
         let at = self.events.len();
         self.open_segment(event.kind, at);
-        self.keep_time(&event);
+        self.keep_time(&event, at);
         self.join_group(&event, at);
         if let Some(note) = note {
             self.take_note(&event, note, at);
@@ -101,16 +101,20 @@ impl Index {
         }
     }
 
-    fn keep_time(&mut self, event: &EventHead) {
+    fn keep_time(&mut self, event: &EventHead, at: usize) {
         let Some(ts) = event.ts else { return };
-        let new_segment = self.segments.last().is_some_and(|segment| segment.first_event == self.events.len());
-        if let Some(last) = self.last_ts {
-            self.back_steps += usize::from(ts < last && !new_segment);
-            if !new_segment {
-                self.slowest_gap = self.slowest_gap.max(ts.saturating_sub(last));
+        if let Some(segment) = self.segments.last_mut() {
+            if let Some((_, latest)) = segment.span {
+                let goes_back = self.last_ts.is_some_and(|last| ts < last);
+                self.back_steps += usize::from(goes_back);
+                segment.goes_back = segment.goes_back.or(goes_back.then_some(at));
+                // After a clock that went back, it is no pause that it comes to where it was.
+                self.slowest_gap = self.slowest_gap.max(ts.saturating_sub(latest));
             }
+            let (first, latest) = segment.span.unwrap_or((ts, ts));
+            segment.span = Some((first, latest.max(ts)));
         }
-        self.first_ts = Some(self.first_ts.map_or(ts, |first| first.min(ts)));
+        self.first_ts = self.first_ts.or(Some(ts));
         self.last_ts = Some(ts);
     }
 
@@ -143,6 +147,7 @@ impl Index {
         }
         if let Some(group) = self.groups.last_mut() {
             group.end = at + 1;
+            group.goes_back |= group.ended.zip(event.ts).is_some_and(|(last, ts)| ts < last);
             group.ended = event.ts.or(group.ended);
         }
     }

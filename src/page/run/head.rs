@@ -76,6 +76,8 @@ fn facts(lens: &Lens<'_>) -> Vec<Fact> {
             Phrase::from(format!("after {} of an earlier run", format::counted(steps.max(0) as usize, "step")))
         }),
     );
+    let among = format!("the newest of {} in this directory; all numbers are its own", summary.segments);
+    add("run", (summary.segments > 1).then(|| Phrase::new().dim(among)));
     add("part of", summary.parent.as_deref().map(|parent| Phrase::new().link(parent, href::run(parent))));
     add("written by", manifest.map(|manifest| Phrase::new().dim(manifest.format.name)));
     let other = |id: &&str| Some(*id) != lens.key().rsplit('/').next();
@@ -93,10 +95,15 @@ pub(crate) fn tabs(lens: &Lens<'_>, current: &str) -> Tabs {
         current: current == value,
     };
     let count = |number: usize| format::count(number as u64);
+    // The tabs show the lines of every run in the directory.
+    let of_all = |newest: usize, all: usize| match lens.summary.segments {
+        0 | 1 => count(all),
+        _ => format!("{} of {}", count(newest), count(all)),
+    };
     let manifest = if lens.index.manifest().get().is_some() { String::new() } else { "none".to_owned() };
     Tabs {
         tabs: vec![
-            tab("Steps", "", count(lens.index.steps().len())),
+            tab("Steps", "", of_all(lens.summary.steps_now, lens.index.steps().len())),
             Tab {
                 name: "Scores",
                 count: count(lens.summary.critics.len()).into(),
@@ -105,7 +112,7 @@ pub(crate) fn tabs(lens: &Lens<'_>, current: &str) -> Tabs {
             },
             Tab { name: "What-if", count: "".into(), href: href::whatif(lens.key()), current: current == "whatif" },
             tab("State", "state", String::new()),
-            tab("Events", "events", count(lens.index.events().len())),
+            tab("Events", "events", of_all(lens.summary.events, lens.index.events().len())),
             tab("Manifest", "manifest", manifest),
             tab("Issues", "issues", count(lens.summary.issues.0)),
         ],

@@ -1,7 +1,7 @@
 //! What is known of the step that has no line yet? Its events tell it, phase by phase.
 
 use crate::analysis::format;
-use crate::analysis::timing::stretches;
+use crate::analysis::timing::{stretches, took};
 use crate::model::index::Group;
 use crate::page::lens::{Lens, micros, phase};
 use crate::page::part::sign::{Phrase, Sign};
@@ -39,7 +39,7 @@ fn so_far(lens: &Lens<'_>, group: &Group, alive: bool) -> Phrase {
     match (group.started, alive) {
         // The words run on in the browser while the page is live.
         (Some(start), true) => Phrase::new().since(micros(lens.now - start), lens.iso(start)),
-        (Some(start), false) => group.ended.map_or_else(Phrase::new, |end| Phrase::from(micros(end - start))),
+        (Some(_), false) => took(group).map_or_else(Phrase::new, |time| Phrase::from(micros(time))),
         (None, _) => Phrase::new(),
     }
 }

@@ -1,9 +1,10 @@
-//! How do scores become a table for other programs? CSV with a row for each step that has critics, a column for each
-//! critic, and every number spelled as in the file.
+//! How do scores become a table for other programs? CSV with a row for each step of the newest run that has critics, a
+//! column for each critic, and every number spelled as in the file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
+use crate::analysis::newest::newest_run;
 use crate::model::{CriticAction, Index, Symbol};
 use crate::page::part::csv;
 use crate::page::scores::said::{Said, said};
@@ -27,7 +28,7 @@ pub(crate) fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<
     let mut critics: Vec<String> = Vec::new();
     let mut columns: HashMap<String, usize> = HashMap::new();
     for run in runs {
-        for mark in run.index.steps().iter().flat_map(|step| &step.critics) {
+        for mark in newest_run(run.index).flat_map(|(_, step)| &step.critics) {
             let name = run.index.name(mark.name);
             if columns.contains_key(name) {
                 continue;
@@ -49,7 +50,7 @@ pub(crate) fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<
     let others = (critics.len() > width).then_some("");
     for run in runs {
         let mut places: HashMap<Symbol, usize> = HashMap::new();
-        for (n, step) in run.index.steps().iter().enumerate().filter(|(_, step)| !step.critics.is_empty()) {
+        for (n, step) in newest_run(run.index).filter(|(_, step)| !step.critics.is_empty()) {
             let line = (run.line)(n);
             let outputs = line.as_deref().map(said).unwrap_or_default();
             let mut row = Cells::default();
@@ -101,8 +102,8 @@ mod tests {
     /// The table of a run with these critics' outputs, one list for each step.
     fn table(name: Option<&str>, steps: &[String]) -> String {
         let mut names = Names::default();
-        let lines: Vec<String> =
-            steps.iter().map(|outputs| format!(r#"{{"step_id": 0, "critic_outputs": [{outputs}]}}"#)).collect();
+        let line = |(n, outputs): (usize, &String)| format!(r#"{{"step_id": {n}, "critic_outputs": [{outputs}]}}"#);
+        let lines: Vec<String> = steps.iter().enumerate().map(line).collect();
         let heads = lines.iter().map(|line| crate::format::step_head(line.as_bytes(), &mut names).0).collect();
         let mut index = Index::default();
         index.apply(Delta { steps: heads, names: names.since(0).to_vec(), ..Delta::default() });
@@ -147,6 +148,6 @@ mod tests {
     fn a_row_has_a_cell_for_every_critic_of_the_run() {
         let steps = [[output("a", "1"), output("b", "0.50")].join(", "), output("c", "1e-3"), output("a", "0")];
         let text = table(None, &[steps[0].clone(), steps[1].clone(), format!("{0}, {0}", steps[2])]);
-        assert_eq!(text, "step,step_id,a,b,c,a 1,a 2,asked\r\n0,0,1,0.50,,,,\r\n1,0,,,1e-3,,,\r\n2,0,,,,0,0,\r\n");
+        assert_eq!(text, "step,step_id,a,b,c,a 1,a 2,asked\r\n0,0,1,0.50,,,,\r\n1,1,,,1e-3,,,\r\n2,2,,,,0,0,\r\n");
     }
 }

@@ -1,7 +1,7 @@
 //! What stands in the view of one step? What its line says, and what only the run knows: times, neighbours, events.
 
 use crate::analysis::format;
-use crate::analysis::timing::{stretches, took};
+use crate::analysis::timing::{began, stretches, took};
 use crate::model::index::Group;
 use crate::model::json::Json;
 use crate::model::names::capped;
@@ -164,7 +164,7 @@ fn facts(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> String {
     let Some(step) = lens.index.steps().get(n) else { return String::new() };
     let total = lens.index.steps().len();
     let mut facts = vec![format!("{} of {}", format::ordinal(n as u64 + 1), format::count(total as u64))];
-    let offset = lens.offset(group.and_then(|group| group.started));
+    let offset = lens.offset(group.and_then(|group| began(lens.index, group)));
     if !offset.is_empty() {
         facts.push(offset.as_str().to_owned());
     }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
+use crate::analysis::timing::{began, took};
 use crate::model::{self, CriticAction, EventHead, Fate, Index, Symbol};
 use crate::page::json::time;
 use crate::page::step::json_line::Line;
@@ -155,8 +156,8 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
         critics: step.critics.iter().map(critic).collect(),
         changed: names(&step.changed),
         tokens: step.tokens,
-        started_at: group.and_then(|group| group.started).and_then(time),
-        duration_ms: group.and_then(|group| Some((group.ended? - group.started?) as f64 / 1e3)),
+        started_at: group.and_then(|group| began(index, group)).and_then(time),
+        duration_ms: group.and_then(took).map(|micros| micros as f64 / 1e3),
         segment: segment_of(index, n),
         fate: fate_word(step.fate),
         line: step.line,
@@ -210,8 +211,7 @@ pub(crate) fn segment_of(index: &Index, n: usize) -> Option<usize> {
     if index.segments().len() <= 1 {
         return Some(0).filter(|_| !index.segments().is_empty());
     }
-    let group = index.group_of(n)?;
-    index.segments().partition_point(|segment| segment.first_group <= group).checked_sub(1)
+    index.segment_of(index.group_of(n)?)
 }
 
 pub(crate) fn action_word(action: CriticAction) -> &'static str {

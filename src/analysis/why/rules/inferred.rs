@@ -131,18 +131,7 @@ impl<'a> Asked<'a> {
 
     fn time(&self) -> Rule {
         let limit = self.task.and_then(|task| task.max_seconds).map(|seconds| seconds * 1e3);
-        self.budget("budget_time", Op::Above, "ms", self.elapsed(), limit, self.spent(StopReason::BudgetTime))
-    }
-
-    /// Milliseconds of the newest run; a directory may hold older ones.
-    fn elapsed(&self) -> Option<f64> {
-        if self.index.segments().len() <= 1 {
-            return self.summary.duration_ms;
-        }
-        let first = self.index.segment()?.first_event;
-        let mut times = self.index.events().get(first..)?.iter().filter_map(|event| event.ts);
-        let from = times.next()?;
-        Some(times.next_back().map_or(0.0, |to| (to - from).max(0) as f64 / 1e3))
+        self.budget("budget_time", Op::Above, "ms", self.summary.duration_ms, limit, self.spent(StopReason::BudgetTime))
     }
 
     fn tokens(&self) -> Rule {

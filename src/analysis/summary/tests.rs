@@ -1,0 +1,153 @@
+//! Clocks that go back, and directories that several runs wrote into.
+
+use super::*;
+use crate::analysis::columns::COLUMNS;
+use crate::analysis::compare::measures;
+use crate::analysis::facts::{Depth, record, tests::Files};
+use crate::analysis::scores::Scores;
+use crate::analysis::timing::{began, stretches, took};
+use crate::analysis::why::tests::Gone;
+use crate::model::index::FileState;
+use crate::model::{Delta, ManifestState, Names, StepHead};
+
+/// An event of step `id`, `at` a time of one day.
+fn event(id: i64, phase: &str, stage: &str, at: &str) -> String {
+    format!(
+        r#"{{"step_id": {id}, "phase": "{phase}", "ts": "2026-03-01T{at}+00:00", "payload": {{"stage": "{stage}", "stop_reason": "final"}}}}"#
+    )
+}
+
+fn index(steps: &[String], events: &[String], manifest: &str) -> Index {
+    let mut names = Names::default();
+    let exists = FileState { exists: true, ..FileState::default() };
+    let mut delta = Delta { steps_file: exists, events_file: exists, ..Delta::default() };
+    delta.steps = steps.iter().map(|line| crate::format::step_head(line.as_bytes(), &mut names).0).collect();
+    for line in events {
+        let (head, note, _) = crate::format::event_head(line.as_bytes(), &mut names);
+        delta.events.push((head, note));
+    }
+    if let Ok((manifest, _)) = crate::format::manifest(manifest.as_bytes()) {
+        delta.manifest = Some(ManifestState::Read(Box::new(manifest)));
+    }
+    delta.names = names.since(0).to_vec();
+    let mut index = Index::default();
+    index.apply(delta);
+    index
+}
+
+fn told(index: &Index) -> Summary {
+    summary(&RunKey::new("r"), String::new(), index, Outside::default())
+}
+
+/// Three steps; in the second the clock is put back by an hour.
+fn put_back() -> Index {
+    let steps: Vec<String> =
+        (0..3).map(|id| format!(r#"{{"step_id": {id}, "decision": {{"mode": "wait"}}}}"#)).collect();
+    let events = [
+        event(0, "INIT", "", "10:00:00"),
+        event(0, "DECIDE", "state_ready", "10:00:01"),
+        event(0, "ACT", "start", "10:00:02"),
+        event(1, "DECIDE", "state_ready", "10:00:03"),
+        event(1, "ACT", "start", "09:00:04"),
+        event(1, "REDUCE", "start", "09:00:06"),
+        event(2, "DECIDE", "state_ready", "09:00:07"),
+        event(2, "ACT", "start", "09:00:09"),
+        event(2, "END", "", "09:00:10"),
+    ];
+    index(&steps, &events, "")
+}
+
+#[test]
+fn where_the_clock_goes_back_a_duration_is_unknown_and_an_issue_says_so() {
+    let index = put_back();
+    let of = |n: usize| index.round_of(n).unwrap();
+    let times: Vec<_> = (0..3).map(|n| (took(of(n)), began(&index, of(n)).is_some())).collect();
+    assert_eq!(times, [(Some(1_000_000), true), (None, true), (Some(2_000_000), false)]);
+    let phases: Vec<_> = stretches(&index, of(1)).iter().map(|stretch| stretch.micros).collect();
+    assert_eq!(phases, [None, Some(2_000_000), Some(0)], "the phases after it are on one clock again");
+    let summary = told(&index);
+    assert_eq!((summary.duration_ms, index.back_steps(), index.slowest_gap()), (None, 1, 1_000_000));
+    assert_eq!(summary.started, index.events()[0].ts, "a run begins with its first event");
+    let issues = health::issues(&index);
+    assert!(issues.iter().any(|issue| issue.reason == "time goes backwards here"), "{issues:?}");
+    // Since then nobody knows how long the run had been going on.
+    let facts = record(&index, &Gone, Depth::Heads).facts;
+    let known: Vec<_> = facts.iter().map(|facts| (facts.t_start_ms, facts.t_end_ms)).collect();
+    assert_eq!(known, [(Some(1000), Some(2000)), (Some(3000), None), (None, None)]);
+}
+
+/// Two runs of two steps in one directory, the second a minute after the first.
+fn used_twice(manifest: &str) -> Index {
+    let run = |minute: u32, tool: &str, score: f64| -> (Vec<String>, Vec<String>) {
+        let step = |id: u32| {
+            format!(
+                r#"{{"step_id": {id}, "decision": {{"mode": "act", "actions": [{{"name": "{tool}", "args": {{}}}}]}},
+                "critic_outputs": [{{"critic_name": "C", "score": {score}}}], "context": {{"tokens_total": {}}}}}"#,
+                (id + 1) * 100 * (minute + 1)
+            )
+        };
+        let at = |second: u32| format!("10:{minute:02}:{second:02}");
+        let events = vec![
+            event(0, "INIT", "", &at(0)),
+            event(0, "DECIDE", "state_ready", &at(1)),
+            event(1, "DECIDE", "state_ready", &at(2)),
+            event(1, "END", "", &at(3)),
+        ];
+        (vec![step(0), step(1)], events)
+    };
+    let (first, second) = (run(0, "old", 0.25), run(1, "new", 0.75));
+    index(&[first.0, second.0].concat(), &[first.1, second.1].concat(), manifest)
+}
+
+#[test]
+fn the_numbers_of_a_directory_used_twice_are_the_newest_runs() {
+    let index = used_twice("");
+    let summary = told(&index);
+    assert_eq!((summary.segments, summary.steps, summary.steps_now, summary.events), (2, 2, 2, 4));
+    assert_eq!((summary.duration_ms, summary.tokens), (Some(3000.0), Some(400)), "no pause, no older tokens");
+    assert_eq!((summary.spark.clone(), summary.tools.clone()), (vec![0.75, 0.75], vec!["new".to_owned()]));
+    assert_eq!(summary.started, index.events()[4].ts);
+    let sums = Scores::of(&index).lanes[0].sums();
+    assert_eq!((sums.scored, sums.mean), (2, Some(0.75)));
+    let measure = |id: &str| measures(&summary, &index).into_iter().find(|measure| measure.id == id).unwrap().value;
+    assert_eq!((measure("steps"), measure("tool_calls"), measure("mean_score")), (Some(2.0), Some(2.0), Some(0.75)));
+    let column = |name: &str| COLUMNS.iter().find(|column| column.name == name).unwrap().value(&summary);
+    assert_eq!(format!("{:?} {:?}", column("steps"), column("segments")), "Some(Count(2)) Some(Count(2))");
+    // The writer's own figure counts where it is of the run that ended last.
+    let latency = r#"{"status": "completed", "summary": {"latency_seconds": 2.5}, "latency_seconds": 2.5}"#;
+    assert_eq!(told(&used_twice(latency)).duration_ms, Some(2500.0));
+}
+
+#[test]
+fn a_recorded_directory_used_twice_has_the_numbers_of_its_manifest() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/q060/q060_rerun_same_id");
+    let files = Files::open(&path);
+    let summary = told(&files.index);
+    let manifest = files.index.manifest().get().unwrap();
+    assert_eq!((Some(summary.steps as i64), Some(summary.events as i64)), (manifest.step_count, manifest.event_count));
+    assert_eq!(summary.duration_ms, manifest.latency_s.map(|seconds| seconds * 1e3));
+}
+
+#[test]
+fn a_run_that_goes_on_under_rising_ids_is_one() {
+    let step = |id: u32| format!(r#"{{"step_id": {id}, "decision": {{"mode": "wait"}}}}"#);
+    let events = [
+        event(0, "INIT", "", "10:00:00"),
+        event(0, "DECIDE", "state_ready", "10:00:01"),
+        event(1, "INIT", "", "11:00:00"),
+        event(1, "DECIDE", "state_ready", "11:00:02"),
+    ];
+    let index = index(&[step(0), step(1)], &events, "");
+    let summary = told(&index);
+    assert_eq!((summary.segments, summary.steps, summary.events), (2, 2, 4));
+    assert_eq!(summary.duration_ms, Some(3000.0), "the pause between its sessions is no part of it");
+}
+
+#[test]
+fn lines_that_are_no_json_are_no_steps() {
+    let heads: Vec<StepHead> =
+        ["{}", "garbage", "7"].map(|line| crate::format::step_head(line.as_bytes(), &mut Names::default()).0).to_vec();
+    let mut index = Index::default();
+    index.apply(Delta { steps: heads, ..Delta::default() });
+    assert_eq!((told(&index).steps, told(&index).steps_now), (2, 3));
+}
