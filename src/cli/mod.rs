@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::error::{Error, Kind, Result};
 use crate::model::names::first_chars;
+use crate::model::strict::indented;
 
 mod check;
 mod demo;
@@ -131,7 +132,7 @@ fn cut(text: &str, max: usize) -> String {
 
 /// Writes one JSON document on lines of its own.
 fn write_json(out: &mut dyn Write, document: &impl serde::Serialize) -> std::result::Result<(), Failure> {
-    serde_json::to_writer_pretty(&mut *out, document)?;
+    out.write_all(&indented(&serde_json::to_vec(document)?))?;
     out.write_all(b"\n")?;
     Ok(())
 }
