@@ -8,7 +8,6 @@ use clap::{Parser, Subcommand};
 
 use crate::error::{Error, Kind, Result};
 use crate::model::names::first_chars;
-use crate::model::strict::indented;
 
 mod check;
 mod demo;
@@ -132,7 +131,7 @@ fn cut(text: &str, max: usize) -> String {
 
 /// Writes one JSON document on lines of its own.
 fn write_json(out: &mut dyn Write, document: &impl serde::Serialize) -> std::result::Result<(), Failure> {
-    out.write_all(&indented(&serde_json::to_vec(document)?))?;
+    serde_json::to_writer_pretty(&mut *out, document)?;
     out.write_all(b"\n")?;
     Ok(())
 }
