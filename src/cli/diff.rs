@@ -9,8 +9,8 @@ use super::{Done, write_json};
 use crate::analysis::compare::{Comparison, Config, Row, Unit, compare, measures};
 use crate::analysis::format::{MISSING, counted, visible_line};
 use crate::model::names::first_chars;
+use crate::page::compare::json;
 use crate::page::compare::json::Side;
-use crate::page::json;
 use crate::page::step::fill::manifest_text;
 
 /// So many rows before the parting are printed, and after it.

@@ -6,10 +6,10 @@ pub(crate) mod overlay;
 use crate::analysis::compare::{Comparison, MAX_DIFFERS, Relation, Row, Unit, compare, measures};
 use crate::analysis::format;
 use crate::model::{CriticAction, Index, StepHead};
+use crate::page::compare::json;
 use crate::page::compare::{
     AlignedRow, Cell, CompareBody, ConfigRow, ConfigTable, MetricRow, Metrics, Opened, Side, Steps,
 };
-use crate::page::json;
 use crate::page::lens::{Lens, micros, status};
 use crate::page::part::href;
 use crate::page::part::sign::{Fact, Link, Phrase, Sign};

@@ -7,7 +7,7 @@ use crate::analysis::compare::{Comparison, Config, compare, config, measures};
 use crate::analysis::summary::Summary;
 use crate::model::Index;
 use crate::model::json::Json;
-use crate::page::json::RunRow;
+use crate::page::runs::json::RunRow;
 
 /// Two runs beside each other.
 #[derive(Debug, Clone, Serialize)]
