@@ -14,16 +14,21 @@ mod words;
 
 pub use align::{Pair, align};
 pub use config::{Config, MAX_DIFFERS, Setting, config};
-pub use metrics::{Measure, Unit, measures};
+pub use metrics::{Measure, Unit, measures, measures_of_two};
+
+use serde::Serialize;
 
 use crate::model::{CriticAction, Index, StepHead};
 
 /// How the two steps of a row relate. Later ones weigh less.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Relation {
     /// Only run A has this step.
+    #[serde(rename = "only_in_a")]
     OnlyA,
     /// Only run B has it.
+    #[serde(rename = "only_in_b")]
     OnlyB,
     /// They do something else.
     Action,
@@ -42,27 +47,11 @@ pub enum Relation {
     /// The state changes in another way: other keys, or other values before or after.
     State,
     /// Nothing that is compared differs.
+    #[serde(rename = "none")]
     Same,
 }
 
 impl Relation {
-    /// What differs, in one word; `none` where nothing does.
-    pub fn word(self) -> &'static str {
-        match self {
-            Relation::OnlyA => "only_in_a",
-            Relation::OnlyB => "only_in_b",
-            Relation::Action => "action",
-            Relation::Arguments => "arguments",
-            Relation::Answer => "answer",
-            Relation::Result => "result",
-            Relation::Error => "error",
-            Relation::Critic => "critic",
-            Relation::Score => "score",
-            Relation::State => "state",
-            Relation::Same => "none",
-        }
-    }
-
     /// The relation as it stands beside a row.
     pub fn label(self) -> &'static str {
         match self {
@@ -87,11 +76,13 @@ impl Relation {
 }
 
 /// One row of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// The steps.
+    #[serde(flatten)]
     pub pair: Pair,
     /// How they relate.
+    #[serde(rename = "what")]
     pub relation: Relation,
 }
 

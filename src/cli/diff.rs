@@ -6,12 +6,10 @@ use std::path::PathBuf;
 use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
 use super::{Done, write_json};
-use crate::analysis::compare::{Comparison, Config, Row, Unit, compare, measures};
+use crate::analysis::compare::{Comparison, Config, Row, compare, measures_of_two};
 use crate::analysis::format::{MISSING, counted, visible_line};
 use crate::model::names::first_chars;
-use crate::page::compare::json;
-use crate::page::compare::json::Side;
-use crate::page::step::fill::manifest_text;
+use crate::page::compare::json::{Side, compared, settings};
 
 /// So many rows before the parting are printed, and after it.
 const AROUND: usize = 3;
@@ -36,17 +34,14 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let (a, b) = (Opened::open(&args.a, look.now)?, Opened::open(&args.b, look.now)?);
-    let texts = [manifest_text(&a), manifest_text(&b)];
-    let [one, other] = &texts;
-    let sides = [side(&a, one), side(&b, other)];
-    let [one, other] = &sides;
+    let [one, other] = &[&a, &b].map(|run| Side::new(&run.summary, &run.index, run));
     if args.json {
-        let compared = json::compared(one, other);
+        let compared = compared(one, other);
         write_json(out, &compared)?;
         return Ok(u8::from(compared.differs));
     }
     let comparison = compare(&a.index, &b.index);
-    let config = json::settings(one, other);
+    let config = settings(one, other);
     let name = |run: &Opened| look.paint(Ink::Heading, &visible_line(run.summary.key.as_str()));
     for (letter, run) in [("A", &a), ("B", &b)] {
         let mark = look.paint(ink_of(run.summary.verdict.mark), run.summary.verdict.mark.word());
@@ -58,10 +53,6 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     write_metrics(out, one, other, look)?;
     write_config(out, &config, look)?;
     Ok(u8::from(comparison.first.is_some() || !config.differs.is_empty()))
-}
-
-fn side<'r>(run: &'r Opened, manifest: &'r Option<String>) -> Side<'r> {
-    Side { summary: &run.summary, index: &run.index, manifest: manifest.as_deref() }
 }
 
 /// The rows around the parting.
@@ -108,10 +99,9 @@ fn cut(text: &str, max: usize) -> String {
 fn write_metrics(out: &mut dyn Write, a: &Side<'_>, b: &Side<'_>, look: &Look) -> io::Result<()> {
     let title = format!("{:<18} {:>14} {:>14} {:>18}", "metrics", "A", "B", "B less A");
     writeln!(out, "\n{}", look.paint(Ink::Heading, &title))?;
-    for (one, other) in measures(a.summary, a.index).into_iter().zip(measures(b.summary, b.index)) {
-        let unit: Unit = one.unit;
-        let (left, right) = (unit.words(one.value), unit.words(other.value));
-        writeln!(out, "{:<18} {left:>14} {right:>14} {:>18}", one.name, unit.delta(one.value, other.value))?;
+    for (one, other) in measures_of_two((a.summary, a.index), (b.summary, b.index)) {
+        let (left, right) = (one.unit.words(one.value), one.unit.words(other.value));
+        writeln!(out, "{:<18} {left:>14} {right:>14} {:>18}", one.name, one.unit.delta(one.value, other.value))?;
     }
     Ok(())
 }

@@ -1,13 +1,50 @@
 //! Pages rendered from sample values, asserted by element and attribute, never by layout.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use askama::Template;
+use jiff::tz::TimeZone;
+
+use crate::analysis::facts::tests::Files;
+use crate::analysis::life::Outside;
+use crate::analysis::summary::{Summary, summary};
+use crate::model::RunKey;
+use crate::page::lens::Lens;
 
 use crate::page::shell::Status;
 
 /// A text that ends an attribute, an element and a comment, and that htmx would take for one of its own tags.
 pub(crate) const HOSTILE: &str = r#"a"'><script>alert(1)</script><hx-partial hx-target="body">--></title><head>"#;
+
+/// A run read from its files, as pages see it.
+pub(crate) struct Recorded {
+    files: Files,
+    summary: Summary,
+    zone: TimeZone,
+    _dir: Option<tempfile::TempDir>,
+}
+
+impl Recorded {
+    /// A run with these lines of steps.
+    pub(crate) fn steps(lines: impl IntoIterator<Item = String>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let lines: String = lines.into_iter().map(|line| line + "\n").collect();
+        std::fs::write(dir.path().join("steps.jsonl"), lines).unwrap();
+        let run = Self::read(dir.path());
+        Self { _dir: Some(dir), ..run }
+    }
+
+    fn read(path: &Path) -> Self {
+        let files = Files::open(path);
+        let summary = summary(&RunKey::new("a/b"), String::new(), &files.index, Outside::default());
+        Self { files, summary, zone: TimeZone::UTC, _dir: None }
+    }
+
+    pub(crate) fn lens(&self) -> Lens<'_> {
+        Lens { summary: &self.summary, index: &self.files.index, lines: &self.files, now: 0, zone: &self.zone }
+    }
+}
 
 /// One start tag with its attributes, unescaped.
 pub(crate) struct Tag {

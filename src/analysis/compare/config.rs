@@ -5,6 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
 use crate::analysis::summary::Summary;
 use crate::model::json::{Json, members, same};
 
@@ -20,16 +23,23 @@ pub struct Config {
 }
 
 /// A setting that differs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
     /// Where it stands in the manifest, or what the trace calls it.
     pub path: String,
     /// Its value in run A as JSON text; `None` where it is not recorded.
+    #[serde(serialize_with = "as_json")]
     pub a: Option<String>,
     /// Its value in run B.
+    #[serde(serialize_with = "as_json")]
     pub b: Option<String>,
     /// What it bears on.
     pub affects: &'static str,
+}
+
+/// A value in its own text.
+fn as_json<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    text.as_deref().and_then(|text| serde_json::from_str::<&RawValue>(text).ok()).serialize(serializer)
 }
 
 /// Members of a manifest that say how the run went, or which run it was.

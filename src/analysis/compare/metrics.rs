@@ -59,6 +59,14 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
     ]
 }
 
+/// The numbers of two runs, pair by pair.
+pub fn measures_of_two(
+    (a, of_a): (&Summary, &Index),
+    (b, of_b): (&Summary, &Index),
+) -> impl Iterator<Item = (Measure, Measure)> + use<> {
+    measures(a, of_a).into_iter().zip(measures(b, of_b))
+}
+
 impl Unit {
     /// A number in words; `not recorded` where there is none.
     pub fn words(self, value: Option<f64>) -> String {

@@ -1,5 +1,6 @@
 //! Runs beside each other, as pages, as the news of them and as JSON.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -10,25 +11,20 @@ use crate::analysis::format;
 use crate::live::Run;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
-use crate::page::compare::json;
-use crate::page::compare::json::Side;
-use crate::page::compare::{Choice, CompareBody, ComparePage, ComparePulse, LockstepPage, Walked};
+use crate::page::compare::json::{Side, compared};
+use crate::page::compare::moment::Opened;
+use crate::page::compare::{Choice, CompareBody, ComparePage, ComparePulse, LockstepPage};
 use crate::page::error::WebError;
 use crate::page::extract::Params;
 use crate::page::json::json;
 use crate::page::lens::Lens;
 use crate::page::part::href;
-use crate::page::part::sign::Link;
 use crate::page::run::handler::{answer, html, load_again};
 use crate::page::runs::handler::{no_such_run, now, shown_roots};
 use crate::page::shell::{Place, Pulse, Shell};
 
 /// The address of the pulse.
 const PULSE: &str = "/live/compare";
-/// So many keys are offered to choose from.
-const MAX_KEYS: usize = 500;
-/// So many runs of the same task are offered.
-const MAX_LIKELY: usize = 12;
 /// More runs than this are not compared at once.
 const MAX_RUNS: usize = 50;
 
@@ -54,7 +50,7 @@ fn asked(state: &AppState, params: &Params) -> Result<Asked, WebError> {
 }
 
 /// Runs `show` off the async threads on the runs as they are now.
-async fn with_lenses<T: Send + 'static>(
+pub(crate) async fn with_lenses<T: Send + 'static>(
     state: &AppState,
     runs: Vec<Arc<Run>>,
     show: impl FnOnce(&[Lens<'_>]) -> T + Send + 'static,
@@ -69,13 +65,6 @@ async fn with_lenses<T: Send + 'static>(
         show(&lenses)
     });
     shown.await
-}
-
-fn body(lenses: &[Lens<'_>], from: Option<usize>) -> CompareBody {
-    match lenses {
-        [a, b] => crate::page::compare::fill::compare_body(a, b, from),
-        _ => crate::page::compare::fill::compare_many(&lenses.iter().collect::<Vec<_>>()),
-    }
 }
 
 fn shell(state: &AppState, runs: &[Arc<Run>], title: String) -> Shell {
@@ -116,7 +105,7 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Respo
     }
     let pulse = shell.stream.is_some().then(|| pulse(&asked, shell.revision));
     let page = with_lenses(&state, asked.runs, move |lenses| {
-        html(&ComparePage { shell, pulse, choice: None, body: Some(body(lenses, asked.from)) })
+        html(&ComparePage { shell, pulse, choice: None, body: Some(CompareBody::new(lenses, asked.from)) })
     });
     answer(&state, page.await.and_then(|page| page))
 }
@@ -124,29 +113,9 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Respo
 /// Runs to choose from: those of the task of the one that is chosen come first.
 fn choice(state: &AppState, chosen: &[Arc<Run>], params: &Params) -> Choice {
     let mut runs: Vec<_> = state.library.runs().iter().map(|run| run.summary()).collect();
-    runs.sort_by_key(|summary| std::cmp::Reverse(summary.updated));
-    let mut choice = Choice { a: params.text("a").to_owned(), b: params.text("b").to_owned(), ..Choice::default() };
-    if let Some(one) = chosen.first().map(|run| run.summary()) {
-        if choice.a.is_empty() && choice.b.is_empty() {
-            choice.a = one.key.to_string();
-        }
-        let others = runs.iter().filter(|other| other.task.is_some() && other.task == one.task && other.key != one.key);
-        let pair = |other: &str| {
-            if choice.a.is_empty() {
-                href::compare(other, one.key.as_str())
-            } else {
-                href::compare(one.key.as_str(), other)
-            }
-        };
-        let likely = others.take(MAX_LIKELY).map(|other| {
-            let key = other.key.as_str();
-            (Link::new(key, pair(key)), other.verdict.sentence.as_str().into())
-        });
-        choice.likely = likely.collect();
-        choice.about = "Runs of the same task, newest first".into();
-    }
-    choice.keys = runs.iter().take(MAX_KEYS).map(|summary| summary.key.to_string()).collect();
-    choice
+    runs.sort_by_key(|summary| Reverse(summary.updated));
+    let chosen = chosen.first().map(|run| run.summary());
+    Choice { a: params.text("a").to_owned(), b: params.text("b").to_owned(), chosen, runs }
 }
 
 fn pulse(asked: &Asked, revision: u64) -> Pulse {
@@ -171,7 +140,7 @@ pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Respo
         return answer(&state, html(&next));
     }
     let part = with_lenses(&state, asked.runs, move |lenses| {
-        html(&ComparePulse { pulse: next, body: body(lenses, asked.from) })
+        html(&ComparePulse { pulse: next, body: CompareBody::new(lenses, asked.from) })
     });
     answer(&state, part.await.and_then(|part| part))
 }
@@ -194,68 +163,32 @@ pub(crate) async fn lockstep(State(state): State<AppState>, params: Params) -> R
     answer(&state, page.await.and_then(|page| page))
 }
 
-fn lockstep_page(shell: Shell, a: &Lens<'_>, b: &Lens<'_>, at: usize) -> Result<Response, WebError> {
+fn lockstep_page<'a>(shell: Shell, a: &'a Lens<'a>, b: &'a Lens<'a>, at: usize) -> Result<Response, WebError> {
     let comparison = compare(a.index, b.index);
-    let (one, other) = (a.summary.key.as_str(), b.summary.key.as_str());
-    let total = comparison.rows.len();
-    let Some(row) = comparison.rows.get(at) else {
-        let has = if total == 0 {
-            "Neither run has a step.".to_owned()
-        } else {
-            format!("They have {total}, 0 to {}.", total - 1)
+    let (one, other, total) = (a.key(), b.key(), comparison.rows.len());
+    let Some(row) = comparison.rows.get(at).copied() else {
+        let has = match total {
+            0 => "Neither run has a step.".to_owned(),
+            _ => format!("They have {total}, 0 to {}.", total - 1),
         };
         let error = WebError::not_found("These runs have no row", &has).named(&at.to_string());
         return Err(error.link("The comparison", href::compare(one, other)));
     };
-    let to = |at: usize| href::lockstep(one, other, at);
-    let differs = |row: &crate::analysis::compare::Row| row.relation.is_parting();
-    let mut jumps = vec![Link::new("Comparison", href::compare(one, other))];
-    jumps.extend(comparison.first.map(|first| Link::new("First difference", to(first))));
-    let later = comparison.rows.iter().enumerate().skip(at + 1).find(|(_, row)| differs(row));
-    jumps.extend(later.map(|(later, _)| Link::new("Next difference", to(later))));
-    html(&LockstepPage {
-        shell: Shell { title: format!("Row {} of {total}: {one} and {other}", at + 1), ..shell },
-        back: Link::new("Compare", href::compare(one, other)),
-        title: format!("Row {} of {}", at + 1, format::count(total as u64)).into(),
-        relation: row.relation.label(),
-        keys: (one.to_owned(), other.to_owned()),
-        sides: [("A", a), ("B", b)].map(|(letter, lens)| Walked {
-            letter,
-            run: Link::new(lens.summary.key.as_str(), href::run(lens.summary.key.as_str())),
-            verdict: lens.summary.verdict.sentence.as_str().into(),
-        }),
-        at: (at, total.saturating_sub(1)),
-        previous: at.checked_sub(1).map(to),
-        next: Some(at + 1).filter(|next| *next < total).map(to),
-        jumps,
-        row: crate::page::compare::fill::opened(&comparison, row, a, b),
-    })
+    let shell = Shell { title: format!("Row {} of {total}: {one} and {other}", at + 1), ..shell };
+    let opened = Opened::new(&comparison, &row, a, b);
+    html(&LockstepPage { shell, a, b, comparison, at, relation: row.relation, opened })
 }
 
 /// `GET /api/compare`
 pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Response {
-    let named = asked(&state, &params).and_then(|asked| match asked.runs.len() {
-        2 => Ok(asked.runs),
-        _ => Err(WebError::bad_request("Two runs are compared", "Name them by their keys, as a and b.")),
-    });
-    let shown = match named {
-        Ok(runs) => {
-            with_lenses(&state, runs, |lenses| match lenses {
-                [a, b] => {
-                    let texts = [
-                        crate::page::step::fill::manifest_text(a.lines),
-                        crate::page::step::fill::manifest_text(b.lines),
-                    ];
-                    let [one, other] = &texts;
-                    let one = Side { summary: a.summary, index: a.index, manifest: one.as_deref() };
-                    let other = Side { summary: b.summary, index: b.index, manifest: other.as_deref() };
-                    json(&json::compared(&one, &other))
-                }
-                _ => Err(WebError::fault(&"two runs became another number")),
-            })
-            .await
-        }
+    let answer = match asked(&state, &params) {
+        Ok(asked) => with_lenses(&state, asked.runs, |lenses| match lenses {
+            [a, b] => json(&compared(&Side::of(a), &Side::of(b))),
+            _ => Err(WebError::bad_request("Two runs are compared", "Name them by their keys, as a and b.")),
+        })
+        .await
+        .flatten(),
         Err(error) => Err(error),
     };
-    shown.and_then(|shown| shown).unwrap_or_else(|error| error.respond(&state, true))
+    answer.unwrap_or_else(|error| error.respond(&state, true))
 }

@@ -1,20 +1,19 @@
 //! How do two runs compare, for programs?
 
 use serde::Serialize;
-use serde_json::value::RawValue;
 
-use crate::analysis::compare::{Comparison, Config, compare, config, measures};
+use crate::analysis::compare::{Config, Relation, Row, Setting, compare, config, measures_of_two};
 use crate::analysis::summary::Summary;
-use crate::model::Index;
 use crate::model::json::Json;
+use crate::model::{Index, Lines};
+use crate::page::lens::Lens;
 use crate::page::runs::json::RunRow;
+use crate::page::step::fill::manifest_text;
 
 /// Two runs beside each other.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Compare<'a> {
-    /// Run A.
     pub a: RunRow<'a>,
-    /// Run B.
     pub b: RunRow<'a>,
     /// Where they part, in a sentence or two.
     pub summary: String,
@@ -29,7 +28,7 @@ pub(crate) struct Compare<'a> {
     /// Numbers of both.
     pub metrics: Vec<Metric>,
     /// Every step of both, side by side.
-    pub aligned: Vec<Pair>,
+    pub aligned: Vec<Row>,
     /// How many rows both do the same from the beginning on.
     pub common_prefix: usize,
     /// Where they part; `null` where nothing that is compared differs.
@@ -38,71 +37,45 @@ pub(crate) struct Compare<'a> {
     pub first_unlike: Option<Divergence>,
 }
 
-/// A setting that differs; `null` is not recorded.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Setting {
-    /// Where it stands in the manifest.
-    pub path: String,
-    /// In run A.
-    pub a: Option<Box<RawValue>>,
-    /// In run B.
-    pub b: Option<Box<RawValue>>,
-    /// What it bears on.
-    pub affects: &'static str,
-}
-
 /// A number of both runs; `null` is not recorded.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Metric {
-    /// What it is.
     pub name: &'static str,
-    /// In run A.
     pub a: Option<f64>,
-    /// In run B.
     pub b: Option<f64>,
     /// B less A.
     pub delta: Option<f64>,
 }
 
-/// Steps that stand side by side, as ordinals.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Pair {
-    /// The step of run A.
-    pub a: Option<usize>,
-    /// The step of run B.
-    pub b: Option<usize>,
-    /// Whether both do the same: actions and arguments, or the answer.
-    pub same: bool,
-    /// What differs, weightiest first: `only_in_a`, `only_in_b`, `action`, `arguments`, `answer`, `result`, `error`,
-    /// `critic`, `score`, `state` or `none`.
-    pub what: &'static str,
-}
-
-/// A row at which something differs.
+/// A row at which something differs: the steps, and what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Divergence {
-    /// The step of run A.
     pub a: Option<usize>,
-    /// The step of run B.
     pub b: Option<usize>,
-    /// What differs.
-    pub what: &'static str,
+    pub what: Relation,
 }
 
 /// One run and what it is read from.
-#[derive(Debug, Clone, Copy)]
 pub(crate) struct Side<'a> {
-    /// The facts of its row.
     pub summary: &'a Summary,
-    /// What is known of its lines.
     pub index: &'a Index,
     /// The text of its manifest, if it can be read.
-    pub manifest: Option<&'a str>,
+    manifest: Option<String>,
+}
+
+impl<'a> Side<'a> {
+    pub(crate) fn new(summary: &'a Summary, index: &'a Index, lines: &dyn Lines) -> Self {
+        Self { summary, index, manifest: manifest_text(lines) }
+    }
+
+    pub(crate) fn of(lens: &Lens<'a>) -> Self {
+        Self::new(lens.summary, lens.index, lens.lines)
+    }
 }
 
 /// The settings of two runs.
 pub(crate) fn settings(a: &Side<'_>, b: &Side<'_>) -> Config {
-    let (one, other) = (a.manifest.and_then(Json::parse), b.manifest.and_then(Json::parse));
+    let [one, other] = [a, b].map(|side| side.manifest.as_deref().and_then(Json::parse));
     config((a.summary, one.as_ref()), (b.summary, other.as_ref()))
 }
 
@@ -112,8 +85,14 @@ pub(crate) fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> Compare<'a> {
     let config = settings(a, b);
     let at = |row: Option<usize>| {
         let row = comparison.rows.get(row?)?;
-        Some(Divergence { a: row.pair.a, b: row.pair.b, what: row.relation.word() })
+        Some(Divergence { a: row.pair.a, b: row.pair.b, what: row.relation })
     };
+    let metrics = measures_of_two((a.summary, a.index), (b.summary, b.index)).map(|(one, other)| Metric {
+        name: one.id,
+        a: one.value,
+        b: other.value,
+        delta: other.value.zip(one.value).map(|(other, one)| other - one),
+    });
     Compare {
         a: RunRow(a.summary),
         b: RunRow(b.summary),
@@ -121,33 +100,11 @@ pub(crate) fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> Compare<'a> {
         differs: comparison.first.is_some() || !config.differs.is_empty(),
         config_more: config.more,
         config_equal: config.equal.len(),
-        config: config.differs.into_iter().map(setting).collect(),
-        metrics: metrics(a, b),
+        config: config.differs,
+        metrics: metrics.collect(),
         first_divergence: at(comparison.first),
         first_unlike: at(comparison.before),
         common_prefix: comparison.common,
-        aligned: pairs(&comparison),
+        aligned: comparison.rows,
     }
-}
-
-fn setting(setting: crate::analysis::compare::Setting) -> Setting {
-    let raw = |text: Option<String>| text.and_then(|text| RawValue::from_string(text).ok());
-    Setting { path: setting.path, a: raw(setting.a), b: raw(setting.b), affects: setting.affects }
-}
-
-fn pairs(comparison: &Comparison) -> Vec<Pair> {
-    let rows = comparison.rows.iter();
-    rows.map(|row| Pair { a: row.pair.a, b: row.pair.b, same: row.pair.same, what: row.relation.word() }).collect()
-}
-
-fn metrics(a: &Side<'_>, b: &Side<'_>) -> Vec<Metric> {
-    let pairs = measures(a.summary, a.index).into_iter().zip(measures(b.summary, b.index));
-    pairs
-        .map(|(one, other)| Metric {
-            name: one.id,
-            a: one.value,
-            b: other.value,
-            delta: other.value.zip(one.value).map(|(other, one)| other - one),
-        })
-        .collect()
 }

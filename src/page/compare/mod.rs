@@ -1,264 +1,354 @@
 //! How do two runs look beside each other? Outcomes, the step at which they part, all steps aligned, settings and numbers.
 //!
-//! All values are ready. Everything below the title is one part, `#compare`, which a live run changes.
+//! Everything below the title is one part, `#compare`, which a live run changes.
 
-pub(crate) mod fill;
 pub(crate) mod handler;
 pub(crate) mod json;
+mod moment;
+mod overlay;
+
+use std::ops::Range;
+use std::sync::Arc;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-use crate::page::part::sign::{Fact, Link, Phrase};
-use crate::page::part::state_diff::Piece;
-use crate::page::part::text::Line;
-use crate::page::scores::overlay::Overlay;
-use crate::page::shell::{Pulse, Shell, Status};
+use crate::analysis::compare::{
+    Comparison, Config, MAX_DIFFERS, Measure, Relation, Row, compare, measures, measures_of_two,
+};
+use crate::analysis::format;
+use crate::analysis::summary::Summary;
+use crate::model::{CriticAction, StepHead};
+use crate::page::compare::json::{Side, settings};
+use crate::page::compare::moment::Opened;
+use crate::page::lens::{Lens, micros, status};
+use crate::page::part::href;
+use crate::page::part::sign::{Link, Sign};
+use crate::page::part::text::{self, one_line};
+use crate::page::scores::overlay::{Overlay, letter};
+use crate::page::shell::{Pulse, Shell};
+
+/// So many rows are shown at once.
+const WINDOW: usize = 200;
+/// A call in a row, an answer in the facts, a value of a setting: each is cut to so many characters.
+const MAX_CALL: usize = 200;
+const MAX_ANSWER: usize = 160;
+const MAX_VALUE: usize = 200;
+/// So many tools of the common steps are named.
+const MAX_TOOLS: usize = 4;
+/// So many keys are offered to choose from.
+const MAX_KEYS: usize = 500;
+/// So many runs of the same task are offered.
+const MAX_LIKELY: usize = 12;
 
 /// The page of a comparison.
-#[derive(Debug, Clone, Template)]
+#[derive(Template)]
 #[template(path = "compare/page.html")]
-pub(crate) struct ComparePage {
-    /// What is around it.
+pub(crate) struct ComparePage<'a> {
     pub shell: Shell,
     /// What fetches the news, while a run goes on.
     pub pulse: Option<Pulse>,
     /// Runs to choose from, where one is not chosen yet.
     pub choice: Option<Choice>,
-    /// What is compared.
-    pub body: Option<CompareBody>,
+    pub body: Option<CompareBody<'a>>,
 }
 
 /// The fields in which two runs are chosen.
-#[derive(Debug, Clone, Default)]
 pub(crate) struct Choice {
-    /// Run A as typed.
+    /// The keys as typed.
     pub a: String,
-    /// Run B as typed.
     pub b: String,
-    /// Keys to choose from.
-    pub keys: Vec<String>,
-    /// What the links below are: runs of the same task.
-    pub about: Line,
-    /// Comparisons that are likely meant, each with the verdict of the other run.
-    pub likely: Vec<(Link, Line)>,
+    /// The run that is chosen.
+    pub chosen: Option<Arc<Summary>>,
+    /// All runs, newest first.
+    pub runs: Vec<Arc<Summary>>,
 }
 
-/// What is compared, `#compare`.
-#[derive(Debug, Clone, Default, Template)]
-#[template(path = "compare/compare_body.html")]
-pub(crate) struct CompareBody {
-    /// Where they part, in a sentence or two.
-    pub says: Line,
-    /// Other views of the same runs.
-    pub acts: Vec<Link>,
-    /// What to know first: a run that goes on, one run twice.
-    pub notes: Vec<Line>,
-    /// The outcomes.
-    pub sides: Vec<Side>,
-    /// Steps beside each other; `None` where more than two runs are compared.
-    pub steps: Option<Steps>,
-    /// The scores of the runs over each other, where critics gave any.
-    pub overlay: Option<Overlay>,
-    /// The runs' numbers.
-    pub metrics: Metrics,
-    /// Settings; `None` where more than two runs are compared.
-    pub config: Option<ConfigTable>,
-}
+impl Choice {
+    fn keys(&self) -> impl Iterator<Item = &str> {
+        self.runs.iter().take(MAX_KEYS).map(|run| run.key.as_str())
+    }
 
-impl HtmlSafe for CompareBody {}
+    /// Run A: what was typed, or the run that is chosen.
+    fn a(&self) -> &str {
+        let chosen = self.chosen.as_ref().filter(|_| self.a.is_empty() && self.b.is_empty());
+        chosen.map_or(&self.a, |run| run.key.as_str())
+    }
 
-/// One run of a comparison.
-#[derive(Debug, Clone)]
-pub(crate) struct Side {
-    /// `A`, `B` and so on.
-    pub letter: String,
-    /// The class of the letter.
-    pub class: &'static str,
-    /// The run.
-    pub run: Link,
-    /// Its verdict as a sentence.
-    pub says: Line,
-    /// How it stands.
-    pub status: Status,
-    /// Steps, duration, answer.
-    pub facts: Vec<Fact>,
-}
-
-/// All steps of two runs.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Steps {
-    /// `First difference: step 5`, or what there is instead.
-    pub title: Line,
-    /// What goes with it.
-    pub about: Line,
-    /// What stands on the fold of the rows before: `5 equal steps`, and which tools they call.
-    pub fold: Line,
-    /// As `fold`, dimmer.
-    pub fold_about: Line,
-    /// The rows before the first difference.
-    pub before: Vec<AlignedRow>,
-    /// The first difference.
-    pub opened: Option<Opened>,
-    /// The rows after it, or the rows of a window that was asked for.
-    pub after: Vec<AlignedRow>,
-    /// Earlier rows, the window with the difference, later rows.
-    pub pages: Vec<Link>,
-}
-
-/// Two steps side by side in one line.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct AlignedRow {
-    /// Both numbers: `5`, or `5 · 7`.
-    pub label: Line,
-    /// The row opened, in lockstep.
-    pub href: String,
-    /// The step of run A.
-    pub a: Option<Cell>,
-    /// The step of run B.
-    pub b: Option<Cell>,
-    /// How they relate.
-    pub relation: &'static str,
-    /// Whether anything differs.
-    pub differs: bool,
-}
-
-/// One step in a line.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Cell {
-    /// What it does.
-    pub call: Line,
-    /// Its lowest score, and what a critic asked for.
-    pub score: Phrase,
-}
-
-/// Two steps side by side with all that is told of them.
-#[derive(Debug, Clone, Default, Template)]
-#[template(path = "compare/diverge.html")]
-pub(crate) struct Opened {
-    /// The steps.
-    pub sides: Vec<Moment>,
-}
-
-impl HtmlSafe for Opened {}
-
-/// A step of one side.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Moment {
-    /// `A` or `B`.
-    pub letter: &'static str,
-    /// The class of the letter.
-    pub class: &'static str,
-    /// `Step 5`, and where it leads; no address where this run has no such step.
-    pub title: Link,
-    /// The mode.
-    pub(crate) mode: Line,
-    /// What is told of it.
-    pub told: Vec<Told>,
-}
-
-/// One thing told of a step.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Told {
-    /// What it is.
-    pub term: &'static str,
-    /// What is told, in words.
-    pub says: Phrase,
-    /// What is told, as text with what differs marked.
-    pub pieces: Vec<Piece>,
-}
-
-/// Numbers of runs, a column for each, or a row for each where there are many.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Metrics {
-    /// The head cells after the first.
-    pub head: Vec<Line>,
-    /// One for each number, or for each run.
-    pub rows: Vec<MetricRow>,
-}
-
-/// One row of numbers.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct MetricRow {
-    /// What it is.
-    pub name: Link,
-    /// The numbers, and whether each is dim.
-    pub cells: Vec<(Line, bool)>,
-}
-
-/// Settings that differ.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ConfigTable {
-    /// `2 settings differ, 19 equal`.
-    pub about: Line,
-    /// The settings.
-    pub rows: Vec<ConfigRow>,
-    /// What is said of settings that differ and have no row; empty for nothing.
-    pub more: Line,
-    /// `19 equal settings`.
-    pub equal: Line,
-    /// Their names.
-    pub equal_names: Line,
-}
-
-/// One setting that differs.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ConfigRow {
-    /// Where it stands.
-    pub path: Line,
-    /// In run A; `None` where it is not recorded.
-    pub a: Option<Line>,
-    /// In run B.
-    pub b: Option<Line>,
-    /// What it bears on.
-    pub affects: &'static str,
+    /// Runs of the same task as the chosen one, with the address of the comparison.
+    fn likely(&self) -> Vec<(&Summary, String)> {
+        let Some(chosen) = &self.chosen else { return Vec::new() };
+        let others =
+            self.runs.iter().filter(|run| run.task.is_some() && run.task == chosen.task && run.key != chosen.key);
+        let address = |other: &str| match self.a() {
+            "" => href::compare(other, chosen.key.as_str()),
+            _ => href::compare(chosen.key.as_str(), other),
+        };
+        others.take(MAX_LIKELY).map(|run| (&**run, address(run.key.as_str()))).collect()
+    }
 }
 
 /// The answer to the pulse of a comparison.
-#[derive(Debug, Clone, Template)]
+#[derive(Template)]
 #[template(path = "compare/compare_pulse.html")]
-pub(crate) struct ComparePulse {
-    /// The next pulse.
+pub(crate) struct ComparePulse<'a> {
     pub pulse: Pulse,
-    /// What is compared, as it is now.
-    pub body: CompareBody,
+    pub body: CompareBody<'a>,
 }
 
-/// One of the two runs of a lockstep.
-#[derive(Debug, Clone)]
-pub(crate) struct Walked {
-    /// The letter it is shown under.
-    pub letter: &'static str,
-    /// The run.
-    pub run: Link,
-    /// How it ended.
-    pub verdict: Line,
+/// What is compared, `#compare`.
+#[derive(Template)]
+#[template(path = "compare/compare_body.html")]
+pub(crate) struct CompareBody<'a> {
+    pub runs: &'a [Lens<'a>],
+    /// What only two runs have.
+    pub two: Option<Two<'a>>,
+}
+
+impl HtmlSafe for CompareBody<'_> {}
+
+impl<'a> CompareBody<'a> {
+    /// `from` is the first row of a window that was asked for.
+    pub(crate) fn new(runs: &'a [Lens<'a>], from: Option<usize>) -> Self {
+        let two =
+            if let [a, b] = runs { Some(Two { a, b, comparison: compare(a.index, b.index), from }) } else { None };
+        Self { runs, two }
+    }
+
+    fn sentence(&self) -> String {
+        let many = || {
+            format!("{} side by side. Steps are aligned for two runs only.", format::counted(self.runs.len(), "run"))
+        };
+        self.two.as_ref().map_or_else(many, |two| two.comparison.sentence(two.a.index, two.b.index))
+    }
+
+    /// The scores of the runs over each other, where critics gave any.
+    fn overlay(&self) -> Option<Overlay> {
+        match &self.two {
+            Some(two) => overlay::of_two(&two.comparison, two.a, two.b),
+            None => overlay::of_many(self.runs),
+        }
+    }
+
+    fn measures(&self) -> Vec<Vec<Measure>> {
+        self.runs.iter().map(|lens| measures(lens.summary, lens.index)).collect()
+    }
+}
+
+/// The class of the letter of the run at `place`.
+fn side_class(place: usize) -> &'static str {
+    match place {
+        0 => "side-a",
+        1 => "side-b",
+        _ => "side-c",
+    }
+}
+
+/// Prose in one line: its line ends are blanks.
+fn prose(text: &str) -> String {
+    one_line(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_ANSWER).0
+}
+
+/// Two runs with their steps aligned.
+pub(crate) struct Two<'a> {
+    pub a: &'a Lens<'a>,
+    pub b: &'a Lens<'a>,
+    pub comparison: Comparison,
+    /// The first row of a window that was asked for.
+    from: Option<usize>,
+}
+
+impl Two<'_> {
+    fn total(&self) -> usize {
+        self.comparison.rows.len()
+    }
+
+    fn first(&self) -> Option<&Row> {
+        self.comparison.rows.get(self.comparison.first?)
+    }
+
+    fn lockstep(&self, at: usize) -> String {
+        href::lockstep(self.a.key(), self.b.key(), at)
+    }
+
+    /// The first row of the window that was asked for, where there is such a row.
+    fn window(&self) -> Option<usize> {
+        self.from.map(|from| from.min(self.total().saturating_sub(1)))
+    }
+
+    /// What goes with the title: how rows are made, or which are shown.
+    fn about(&self) -> String {
+        let Some(from) = self.window() else { return "aligned by action and arguments".to_owned() };
+        let shown = format::range(from as u64 + 1, (from + WINDOW).min(self.total()) as u64);
+        format!("rows {shown} of {}", format::count(self.total() as u64))
+    }
+
+    /// How many rows stand before the first difference.
+    fn common(&self) -> usize {
+        self.comparison.first.unwrap_or(self.total())
+    }
+
+    /// The rows before the first difference that are shown.
+    fn before(&self) -> Vec<(usize, &Row)> {
+        if self.from.is_some() { Vec::new() } else { self.rows(self.common().saturating_sub(WINDOW)..self.common()) }
+    }
+
+    /// The first difference with all that is told of both steps.
+    fn opened(&self) -> Option<Opened> {
+        let row = self.first().filter(|_| self.from.is_none())?;
+        Some(Opened::new(&self.comparison, row, self.a, self.b))
+    }
+
+    /// The rows after it, or those of the window that was asked for.
+    fn after(&self) -> Vec<(usize, &Row)> {
+        let from = self.window().or(self.comparison.first.map(|first| first + 1)).unwrap_or(self.total());
+        self.rows(from..from + WINDOW)
+    }
+
+    fn rows(&self, range: Range<usize>) -> Vec<(usize, &Row)> {
+        self.comparison.rows.iter().enumerate().skip(range.start).take(range.len()).collect()
+    }
+
+    /// Earlier rows, the window with the difference, later rows; those that exist.
+    fn pages(&self) -> Vec<Link> {
+        let page = |label: String, at| Link::new(label, href::compare_from(self.a.key(), self.b.key(), at));
+        let rows = |rows: usize| format::counted(rows, "row");
+        let total = self.total();
+        let mut pages = Vec::new();
+        if let Some(from) = self.window() {
+            pages.extend((from > 0).then(|| page("Earlier rows".to_owned(), Some(from.saturating_sub(WINDOW)))));
+            pages.push(page("First difference".to_owned(), None));
+            pages.extend((from + WINDOW < total).then(|| page("Later rows".to_owned(), Some(from + WINDOW))));
+            return pages;
+        }
+        let hidden = self.common().saturating_sub(WINDOW);
+        if hidden > 0 {
+            pages.push(page(format!("{} earlier", rows(hidden)), Some(hidden.saturating_sub(WINDOW))));
+        }
+        let after = self.common() + 1 + WINDOW;
+        if after < total {
+            pages.push(page(format!("{} later", rows(total - after)), Some(after)));
+        }
+        pages
+    }
+
+    /// `step 5`, or `step 5 of A, step 7 of B`.
+    fn words(&self, row: &Row) -> String {
+        match (row.pair.a.map(|n| self.a.label(n)), row.pair.b.map(|n| self.b.label(n))) {
+            (Some(one), Some(other)) if one == other => format!("step {one}"),
+            (Some(one), Some(other)) => format!("step {one} of A, step {other} of B"),
+            (Some(one), None) => format!("step {one} of A"),
+            (None, Some(other)) => format!("step {other} of B"),
+            (None, None) => "no step".to_owned(),
+        }
+    }
+
+    /// Which tools the common steps call, and what differs in them all the same.
+    fn common_words(&self) -> String {
+        let rows = self.comparison.rows.get(..self.common()).unwrap_or_default();
+        let mut tools: Vec<&str> = Vec::new();
+        for step in rows.iter().filter_map(|row| step_at(self.a, row.pair.a)) {
+            for tool in step.tools.iter().map(|tool| self.a.index.name(*tool)) {
+                if !tools.contains(&tool) {
+                    tools.push(tool);
+                }
+            }
+        }
+        let more = if tools.len() > MAX_TOOLS { ", …" } else { "" };
+        tools.truncate(MAX_TOOLS);
+        let mut parts = vec![format!("{}{more}", tools.join(", "))];
+        let of_a: Vec<_> = rows.iter().filter_map(|row| step_at(self.a, row.pair.a)).collect();
+        let of_b: Vec<_> = rows.iter().filter_map(|row| step_at(self.b, row.pair.b)).collect();
+        for (letter, steps) in [("A", of_a), ("B", of_b)] {
+            let retried = steps.iter().filter(|step| step.asked(CriticAction::Retry)).count();
+            if retried > 0 {
+                parts.push(format!("{letter} was asked to retry in {}", format::counted(retried, "step")));
+            }
+        }
+        let unlike = rows.iter().filter(|row| row.relation != Relation::Same).count();
+        if unlike > 0 {
+            parts.push(format!("results, critics, scores or states differ in {}", format::counted(unlike, "step")));
+        }
+        parts.retain(|part| !part.is_empty());
+        parts.join(" · ")
+    }
+
+    fn measures(&self) -> impl Iterator<Item = (Measure, Measure)> {
+        measures_of_two((self.a.summary, self.a.index), (self.b.summary, self.b.index))
+    }
+
+    fn config(&self) -> Config {
+        settings(&Side::of(self.a), &Side::of(self.b))
+    }
+}
+
+fn step_at<'a>(lens: &Lens<'a>, n: Option<usize>) -> Option<&'a StepHead> {
+    lens.index.steps().get(n?)
+}
+
+fn call(step: &StepHead) -> String {
+    one_line(if step.call.is_empty() { "no decision recorded" } else { &step.call }, MAX_CALL).0
+}
+
+/// `5`, or `5 · 7` where the steps of a row have two labels.
+fn label(row: &Row, a: &Lens<'_>, b: &Lens<'_>) -> String {
+    match (row.pair.a.map(|n| a.label(n)), row.pair.b.map(|n| b.label(n))) {
+        (Some(one), Some(other)) if one != other => format!("{one} · {other}"),
+        (one, other) => one.or(other).unwrap_or_default(),
+    }
+}
+
+/// A setting as text, where it is recorded.
+fn value(json: Option<&String>) -> Option<String> {
+    let json = json?;
+    let plain = serde_json::from_str::<String>(json).unwrap_or_else(|_| json.clone());
+    Some(one_line(if plain.is_empty() { "\"\"" } else { &plain }, MAX_VALUE).0)
+}
+
+/// How many settings differ.
+fn differing(config: &Config) -> String {
+    match config.count() {
+        0 => "no setting differs".to_owned(),
+        1 => "1 setting differs".to_owned(),
+        count => format!("{} settings differ", format::count(count as u64)),
+    }
+}
+
+/// The names of equal settings, as many as anybody looks through.
+fn equal_names(config: &Config) -> String {
+    let shown = config.equal.get(..MAX_DIFFERS).unwrap_or(&config.equal);
+    match config.equal.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {} more", shown.join(", "), format::count(more as u64)),
+    }
 }
 
 /// Two runs row by row.
-#[derive(Debug, Clone, Template)]
+#[derive(Template)]
 #[template(path = "compare/lockstep.html")]
-pub(crate) struct LockstepPage {
-    /// What is around it.
+pub(crate) struct LockstepPage<'a> {
     pub shell: Shell,
-    /// The comparison.
-    pub back: Link,
-    /// `Row 6 of 8`.
-    pub title: Line,
-    /// How the two steps relate.
-    pub relation: &'static str,
-    /// The keys of the runs.
-    pub keys: (String, String),
-    /// Which runs they are.
-    pub sides: [Walked; 2],
-    /// The row shown, counted from 0, and the last one.
-    pub at: (usize, usize),
-    /// The row before.
-    pub previous: Option<String>,
-    /// The row after.
-    pub next: Option<String>,
-    /// First, last, and rows that differ.
-    pub jumps: Vec<Link>,
-    /// The row.
-    pub row: Opened,
+    pub a: &'a Lens<'a>,
+    pub b: &'a Lens<'a>,
+    pub comparison: Comparison,
+    /// The row shown, counted from 0.
+    pub at: usize,
+    pub relation: Relation,
+    pub opened: Opened,
+}
+
+impl LockstepPage<'_> {
+    fn to(&self, at: usize) -> String {
+        href::lockstep(self.a.key(), self.b.key(), at)
+    }
+
+    fn last(&self) -> usize {
+        self.comparison.rows.len().saturating_sub(1)
+    }
+
+    /// The next row after this one that parts the runs.
+    fn next_difference(&self) -> Option<usize> {
+        let rows = self.comparison.rows.iter().enumerate().skip(self.at + 1);
+        rows.into_iter().find(|(_, row)| row.relation.is_parting()).map(|(at, _)| at)
+    }
 }

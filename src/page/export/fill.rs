@@ -14,8 +14,7 @@ use crate::model::redact::{Blanked, MAX_SOUGHT};
 use crate::page::export::{ExportHead, ExportStep, picture_type, write_end, write_head, write_part};
 use crate::page::lens::{Lens, phase};
 use crate::page::run::head::head;
-use crate::page::scores::Query;
-use crate::page::scores::fill::scores_body;
+use crate::page::scores::{Query, ScoresBody};
 use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_view};
 
@@ -60,7 +59,7 @@ pub(crate) fn write_export(lens: &Lens<'_>, export: &Export<'_>, out: &mut dyn W
         head: crate::page::run::RunHead { acts: Vec::new(), ..head(lens) },
         sentence: lens.summary.verdict.sentence.as_str().into(),
         verdict: crate::page::run::verdict::verdict(lens),
-        scores: scored.then(|| scores_body(lens, &Query::default())),
+        scores: scored.then(|| ScoresBody::new(lens, Query::default())),
         steps: total,
     };
     let mut written = write_head(out, &page, lens.key())?;

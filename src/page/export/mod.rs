@@ -23,9 +23,9 @@ const BAR: &str = include_str!("../../../templates/export/export_bar.html");
 const SCRIPT: &str = include_str!("../../../static/export.js");
 
 /// The file up to its first step.
-#[derive(Debug, Clone, Template)]
+#[derive(Template)]
 #[template(path = "export/page.html")]
-pub(crate) struct ExportHead {
+pub(crate) struct ExportHead<'a> {
     /// The words of `<title>`.
     pub title: Line,
     /// Names what may run in this file; nobody who wrote a trace can know it.
@@ -41,7 +41,7 @@ pub(crate) struct ExportHead {
     /// Why it stopped.
     pub verdict: Verdict,
     /// What the critics said.
-    pub scores: Option<ScoresBody>,
+    pub scores: Option<ScoresBody<'a>>,
     /// How many steps follow.
     pub steps: usize,
 }
@@ -78,7 +78,7 @@ fn prepared(part: &impl Template, key: &str) -> io::Result<String> {
 ///
 /// # Errors
 /// What the writer says; a template that cannot be rendered.
-pub(crate) fn write_head(out: &mut dyn Write, head: &ExportHead, key: &str) -> io::Result<usize> {
+pub(crate) fn write_head(out: &mut dyn Write, head: &ExportHead<'_>, key: &str) -> io::Result<usize> {
     let html = prepared(head, key)?;
     let board =
         crate::page::assets::find("board.css").map(|asset| String::from_utf8_lossy(asset.bytes)).unwrap_or_default();

@@ -25,7 +25,6 @@ use crate::page::part::sign::{Fact, Link, Phrase, Sign};
 use crate::page::part::svg::{Axis, PhaseBar, Pips};
 use crate::page::part::text::Line;
 use crate::page::run::tabs::{EventsTab, IssuesTab, ManifestTab};
-use crate::page::scores::ScoresBody;
 use crate::page::shell::{Pulse, Shell, Status};
 use crate::page::state::StateTab;
 use crate::page::step::StepView;
@@ -96,8 +95,6 @@ pub(crate) struct RunPulse {
     pub state: Option<Box<StateTab>>,
     /// What other rules would have done, on their page.
     pub whatif: Option<RulesAnswer>,
-    /// What the critics said, on their page.
-    pub scores: Option<ScoresBody>,
 }
 
 /// The header of a run, `#runhead`.

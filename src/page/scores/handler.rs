@@ -1,5 +1,8 @@
 //! The scores of one run, as a page and as CSV, and of several runs over each other.
 
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
@@ -7,19 +10,18 @@ use axum::response::{IntoResponse, Response};
 
 use crate::model::{Lines as _, TraceFile};
 use crate::page::app::AppState;
-use crate::page::blocking::blocking;
+use crate::page::compare::handler::with_lenses;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::{Params, RunParam};
 use crate::page::json::json;
 use crate::page::lens::Lens;
 use crate::page::part::href;
-use crate::page::run::RunPulse;
 use crate::page::run::handler::{answer, crumb, ended, html, load_again, run_ended, shell, with_lens};
+use crate::page::run::head::{content_title, head_with_verdict, tabs};
 use crate::page::runs::handler as pages;
 use crate::page::scores::csv::{CsvRun, write_csv};
-use crate::page::scores::several as view;
-use crate::page::scores::several::{Found, Wanted};
-use crate::page::scores::{Query, ScoresPage};
+use crate::page::scores::several::SeveralPage;
+use crate::page::scores::{Query, ScoresBody, ScoresPage, ScoresPulse};
 use crate::page::shell::{Place, Pulse, Shell};
 
 const TAB: &str = "scores";
@@ -37,28 +39,32 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
         let query = query(&params)?;
         html(&ScoresPage {
             pulse: next(lens, &query, shell.revision),
-            shell: Shell { title: crate::page::run::head::content_title(lens, TITLE), ..shell },
+            shell: Shell { title: content_title(lens, TITLE), ..shell },
             crumb: crumb(),
-            head: crate::page::run::head::head_with_verdict(lens),
-            tabs: crate::page::run::head::tabs(lens, TAB),
-            form: crate::page::scores::fill::scores_form(lens, &query),
-            body: crate::page::scores::fill::scores_body(lens, &query),
+            head: head_with_verdict(lens),
+            tabs: tabs(lens, TAB),
+            body: ScoresBody::new(lens, query),
         })
     });
     answer(&state, page.await.and_then(|page| page))
 }
 
-/// The next pulse: what the page asks for, and which scores it has.
-fn next(lens: &Lens<'_>, query: &Query, revision: u64) -> Pulse {
-    let before = query.before.map(|before| before.to_string()).unwrap_or_default();
-    let (since, has) = (revision.to_string(), crate::page::scores::fill::scores_mark(lens));
-    let fields = [("threshold", query.threshold.as_str()), ("critic", &query.critic), ("before", &before)];
-    let cursor = [("ended", ended(lens)), ("has", &has), ("since", &since)];
-    let base = format!("{}/live", href::scores(lens.summary.key.as_str()));
-    Pulse { url: href::with_query(&base, &[&fields[..], &cursor].concat()), revision, ..Pulse::default() }
+/// Which scores a page has: with the same mark it would look the same.
+fn scores_mark(lens: &Lens<'_>) -> String {
+    let steps = lens.index.steps();
+    // The last line may still change without becoming another.
+    let last = steps.last().map_or(0, |step| step.span.len);
+    format!("{}.{last}", steps.len())
 }
 
-/// `GET /runs/{key}/scores/live`: all but the form, which belongs to the reader.
+/// The next pulse: what the page asks for, and which scores it has.
+fn next(lens: &Lens<'_>, query: &Query, revision: u64) -> Pulse {
+    let cursor = [("ended", ended(lens)), ("has", &scores_mark(lens)), ("since", &revision.to_string())];
+    let base = format!("{}/live", href::scores(lens.key()));
+    Pulse { url: query.address(&base, &cursor), revision, ..Pulse::default() }
+}
+
+/// `GET /runs/{key}/scores/live`
 pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, WebError>, params: Params) -> Response {
     // The run went away while somebody looked at it; its page says so when it is loaded again.
     let Ok(RunParam(run)) = run else { return load_again() };
@@ -68,14 +74,13 @@ pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, W
         let query = query(&params)?;
         let say = run_ended(lens, params.text("ended"));
         // Most news of a run are events between two steps, and change no score.
-        let stale = say.is_some() || params.text("has") != crate::page::scores::fill::scores_mark(lens);
-        html(&RunPulse {
+        let stale = say.is_some() || params.text("has") != scores_mark(lens);
+        html(&ScoresPulse {
             pulse: Pulse { say, ..next(lens, &query, revision) },
-            title: Some(crate::page::run::head::content_title(lens, TITLE).into()),
-            head: Some(crate::page::run::head::head_with_verdict(lens)),
-            tabs: Some(crate::page::run::head::tabs(lens, TAB)),
-            scores: stale.then(|| crate::page::scores::fill::scores_body(lens, &query)),
-            ..RunPulse::default()
+            title: content_title(lens, TITLE).into(),
+            head: head_with_verdict(lens),
+            tabs: tabs(lens, TAB),
+            body: stale.then(|| ScoresBody::new(lens, query)),
         })
     });
     answer(&state, pulse.await.and_then(|pulse| pulse))
@@ -96,27 +101,28 @@ pub(crate) async fn csv(State(state): State<AppState>, RunParam(run): RunParam) 
 
 /// `GET /scores`: several runs over each other. A key that no run has is named, and the others are shown.
 pub(crate) async fn several(State(state): State<AppState>, params: Params) -> Response {
-    let of = state.clone();
-    let made = blocking(move || {
-        let text = |name: &str| params.text(name).to_owned();
-        let mut runs = params.all("run").unwrap_or_default();
-        let mut seen = std::collections::HashSet::new();
-        runs.retain(|key| seen.insert(key.clone()));
-        let wanted = Wanted { runs, critic: text("critic"), axis: text("x"), threshold: text("threshold") };
-        let (mut found, mut missing) = (Vec::new(), Vec::new());
-        for key in &wanted.runs {
-            match of.library.run(key) {
-                Some(run) => found.push((run.summary(), run.index())),
-                None => missing.push(key.clone()),
-            }
+    let mut keys = params.all("run").unwrap_or_default();
+    let mut seen = HashSet::new();
+    keys.retain(|key| seen.insert(key.clone()));
+    let mut known: Vec<_> = state.library.runs().iter().map(|run| run.summary()).collect();
+    known.sort_by_key(|run| Reverse(run.updated));
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for key in keys {
+        match state.library.run(&key) {
+            Some(run) => found.push(run),
+            None => missing.push(key),
         }
-        let mut known: Vec<_> = of.library.runs().iter().map(|run| run.summary()).collect();
-        known.sort_by_key(|run| std::cmp::Reverse(run.updated));
-        let known: Vec<_> = known.iter().map(|run| &**run).collect();
-        let runs: Vec<_> = found.iter().map(|(summary, index)| Found { summary, index }).collect();
-        let page = html(&view::page(pages::shell(&of, Place::Scores), &wanted, &runs, &missing, &known))?;
-        let status = if runs.is_empty() && !missing.is_empty() { StatusCode::NOT_FOUND } else { StatusCode::OK };
-        Ok((status, page).into_response())
+    }
+    let status = if found.is_empty() && !missing.is_empty() { StatusCode::NOT_FOUND } else { StatusCode::OK };
+    let shell = pages::shell(&state, Place::Scores);
+    let made = with_lenses(&state, found, move |lenses| {
+        let query = Query {
+            threshold: params.text("threshold").to_owned(),
+            critic: params.text("critic").to_owned(),
+            before: None,
+        };
+        let page = SeveralPage::new(shell, query, params.text("x"), lenses, missing, known);
+        Ok((status, html(&page)?).into_response())
     });
     answer(&state, made.await.flatten())
 }

@@ -1,38 +1,48 @@
 //! How do the scores of critics look? A lane for each critic of one run, and the lines of several runs over each other.
 //!
-//! All values are ready. Everything below the form is one part, `#scores`, which a live run changes.
-
-pub(crate) mod fill;
-pub(crate) mod handler;
-pub(crate) mod json;
+//! Everything below the form is one part, `#scores`, which a live run changes. Lanes come from the index; a few lines are
+//! read for what only they hold.
 
 pub(crate) mod csv;
-pub(crate) mod heat;
-pub(crate) mod lane;
+pub(crate) mod handler;
+mod heat;
+pub(crate) mod json;
+mod lane;
 pub(crate) mod overlay;
-pub(crate) mod plot;
-pub(crate) mod said;
-pub(crate) mod several;
+mod plot;
+mod said;
+mod several;
+mod table;
 #[cfg(test)]
 mod tests;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-pub(crate) use crate::page::scores::heat::Heat;
-pub(crate) use crate::page::scores::lane::LaneView;
-pub(crate) use crate::page::scores::said::said;
-pub(crate) use lane::{Place, mark};
-
+use crate::analysis::format;
+use crate::analysis::scores::{Asked, MAX_CRITICS, Pair, Rank, Scores, agreement, in_words};
+use crate::model::{CriticAction, TraceFile};
+use crate::page::lens::Lens;
 use crate::page::part::href;
-use crate::page::part::sign::{Link, Phrase, Sign};
-use crate::page::part::text::Line;
+use crate::page::part::sign::{Link, Sign};
+use crate::page::part::text::{self, one_line};
 use crate::page::run::{RunHead, Tabs};
-use crate::page::scores::plot::Mark;
+use crate::page::scores::heat::Heat;
+use crate::page::scores::lane::LaneView;
+use crate::page::scores::plot::{Px, Request};
+use crate::page::scores::said::{Said, said};
+use crate::page::scores::table::Table;
 use crate::page::shell::{Pulse, Shell};
+use crate::stop::{CriticBelow, StopSpec};
 
-/// Points of all lanes of a page that lead to their step; each is three nodes of the document.
-const LINKS: usize = 600;
+/// At most so many lanes are drawn.
+const MAX_LANES: usize = 24;
+/// Of at most so many requests the lines are read.
+const MAX_REQUESTS: usize = 50;
+/// With more critics than this, a map of all is worth its room.
+const MAX_WITHOUT_MAP: usize = 3;
+/// A patch or a reason in the list is cut to this many characters.
+const REASON_CHARS: usize = 160;
 
 /// What the address of a scores page asks for.
 #[derive(Debug, Clone, Default)]
@@ -60,159 +70,197 @@ impl Query {
     pub(crate) fn threshold_of(&self, critic: &str) -> Option<f64> {
         self.threshold().filter(|_| self.critic.is_empty() || self.critic == critic)
     }
+
+    /// `path` with these fields and others behind them.
+    pub(crate) fn address(&self, path: &str, others: &[(&str, &str)]) -> String {
+        let before = self.before.map(|before| before.to_string()).unwrap_or_default();
+        let fields = [("threshold", self.threshold.as_str()), ("critic", &self.critic), ("before", &before)];
+        href::with_query(path, &[&fields[..], others].concat())
+    }
 }
 
 /// The page of one run's scores.
-#[derive(Debug, Clone, Template)]
+#[derive(Template)]
 #[template(path = "scores/page.html")]
-pub(crate) struct ScoresPage {
-    /// What is around it.
+pub(crate) struct ScoresPage<'a> {
     pub shell: Shell,
-    /// The way back, outermost first; the run itself follows it.
     pub crumb: Vec<Link>,
-    /// What fetches the news.
     pub pulse: Pulse,
-    /// The run's header.
     pub head: RunHead,
-    /// The run's tabs.
     pub tabs: Tabs,
-    /// The fields.
-    pub form: Form,
-    /// What the critics said.
-    pub body: ScoresBody,
+    pub body: ScoresBody<'a>,
 }
 
-/// The fields of a chart of scores.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Form {
-    /// Where they lead.
-    pub action: String,
-    /// The threshold as typed.
-    pub threshold: String,
-    /// What is wrong with it; empty for nothing.
-    pub wrong: Line,
-    /// The critics to choose from.
-    pub critics: Vec<(String, bool)>,
-    /// The threshold as a stop rule; `None` without one.
-    pub rule: Option<String>,
-    /// Other runs over this one.
-    pub overlay: String,
-    /// The numbers as a file.
-    pub csv: String,
+impl ScoresPage<'_> {
+    /// The threshold as stop rules to ask about.
+    fn rule(&self) -> Option<String> {
+        let (lens, query) = (self.body.lens, &self.body.query);
+        let score = query.threshold()?;
+        let critics = lens.summary.critics.iter().filter(|name| query.threshold_of(name).is_some()).take(MAX_LANES);
+        let rule =
+            |critic: &String| StopSpec::from(CriticBelow { critic: critic.clone(), score, steps: 1 }).to_string();
+        let rules: Vec<String> = critics.map(rule).collect();
+        (!rules.is_empty()).then(|| href::whatif_with(lens.key(), &rules))
+    }
+}
+
+/// The answer to the pulse of a scores page: all but the form, which belongs to the reader.
+#[derive(Template)]
+#[template(path = "scores/pulse.html")]
+pub(crate) struct ScoresPulse<'a> {
+    pub pulse: Pulse,
+    pub title: text::Line,
+    pub head: RunHead,
+    pub tabs: Tabs,
+    /// `None` where no score changed.
+    pub body: Option<ScoresBody<'a>>,
 }
 
 /// What the critics said, `#scores`.
-#[derive(Debug, Clone, Default, Template)]
+#[derive(Template)]
 #[template(path = "scores/scores.html")]
-pub(crate) struct ScoresBody {
-    /// What is said where no critic spoke; empty else.
-    pub nothing: Phrase,
-    /// One for each critic.
-    pub lanes: Vec<LaneView>,
-    /// What is said of critics that have no lane.
-    pub more: Line,
-    /// Retries and patches.
-    pub asked: AskedList,
+pub(crate) struct ScoresBody<'a> {
+    pub lens: &'a Lens<'a>,
+    pub query: Query,
+    pub scores: Scores,
+}
+
+impl HtmlSafe for ScoresBody<'_> {}
+
+impl<'a> ScoresBody<'a> {
+    pub(crate) fn new(lens: &'a Lens<'a>, query: Query) -> Self {
+        Self { lens, query, scores: Scores::of(lens.index) }
+    }
+
+    /// What is said where no critic spoke.
+    fn nothing(&self) -> String {
+        let steps = self.lens.index.steps().len();
+        let nothing = match steps {
+            0 => "This run has no steps yet, so no critic has spoken.".to_owned(),
+            1 => "No critic spoke in the one step of this run.".to_owned(),
+            _ => format!("No critic spoke in the {} of this run.", format::counted(steps, "step")),
+        };
+        let more = if self.lens.summary.life.liveness.may_grow() {
+            "The run goes on."
+        } else {
+            "A critic is part of an agent: it scores each step and may ask for a retry or a stop."
+        };
+        format!("{nothing} {more}")
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = LaneView<'_>> {
+        let lanes = self.scores.lanes.iter().take(MAX_LANES);
+        let count = lanes.len();
+        lanes.map(move |lane| LaneView::new(self.lens, lane, self.query.threshold_of(&lane.name), count))
+    }
+
+    /// What is said of critics that have no lane; empty for nothing.
+    fn left_out(&self) -> String {
+        let critic = &self.query.critic;
+        match self.scores.lanes.len().saturating_sub(MAX_LANES) {
+            _ if !critic.is_empty() && !self.scores.lanes.iter().any(|lane| lane.name == *critic) => {
+                format!("No critic of this run is called {critic}.")
+            }
+            0 => String::new(),
+            more => format!("{} have no lane here; the CSV has them all.", format::counted(more, "more critic")),
+        }
+    }
+
+    fn critic(&self, lane: usize) -> &str {
+        self.scores.lanes.get(lane).map(|lane| lane.name.as_str()).unwrap_or_default()
+    }
+
+    fn requests(&self) -> Requests<'_> {
+        let mut rows = self.scores.asked();
+        let earlier = rows.len().saturating_sub(MAX_REQUESTS);
+        Requests { body: self, earlier, rows: rows.split_off(earlier) }
+    }
+
     /// All critics as one map, where there are many.
-    pub heat: Option<Heat>,
-    /// The same numbers.
-    pub table: Table,
-    /// How the critics agree.
-    pub agreement: Agreement,
+    fn heat(&self) -> Option<Heat<'_>> {
+        (self.scores.lanes.len() > MAX_WITHOUT_MAP).then(|| Heat::new(self.lens, &self.scores))
+    }
+
+    fn table(&self) -> Table<'_> {
+        Table::new(self)
+    }
+
+    fn agreement(&self) -> Vec<Pair> {
+        agreement(&self.scores.lanes)
+    }
+
+    /// Which critics are compared, where not all are.
+    fn agreement_of(&self) -> String {
+        let some = self.scores.lanes.len() > MAX_CRITICS;
+        if some { format!(" · pairs of the first {MAX_CRITICS} critics") } else { String::new() }
+    }
 }
 
-impl HtmlSafe for ScoresBody {}
-
-/// What was asked for besides going on.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct AskedList {
-    /// What the rows are.
-    pub about: Line,
-    /// One for each retry, stop or patch.
-    pub rows: Vec<AskedRow>,
+/// What critics asked for besides going on.
+struct Requests<'a> {
+    body: &'a ScoresBody<'a>,
+    /// How many are not listed.
+    earlier: usize,
+    rows: Vec<Asked>,
 }
 
-/// One retry, stop or patch.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct AskedRow {
-    /// The step.
-    pub step: Link,
-    /// The critic.
-    pub critic: Line,
-    /// The score that went with it.
-    pub before: Line,
-    /// What was asked for.
-    pub asked: Sign,
+impl Requests<'_> {
+    fn about(&self) -> String {
+        match self.earlier {
+            0 => "the score that went with it, and the critic's next one".to_owned(),
+            more => format!("the last {MAX_REQUESTS}; {} before them are not listed", format::count(more as u64)),
+        }
+    }
+
     /// The patch, or the reason.
-    pub said: Line,
-    /// The next score of the same critic.
-    pub after: Phrase,
+    fn words(&self, asked: &Asked) -> String {
+        let said = said_at(self.body.lens, asked.point.n).into_iter().nth(asked.point.place).unwrap_or_default();
+        one_line(if said.patch.is_empty() { &said.reason } else { &said.patch }, REASON_CHARS).0
+    }
 }
 
-/// Scores by step, a row for each critic.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Table {
-    /// Which steps are shown.
-    pub about: Line,
-    /// The steps.
-    pub head: Vec<Link>,
-    /// The critics.
-    pub rows: Vec<TableRow>,
-    /// How far they are apart; empty with one critic.
-    pub spread: Vec<Line>,
-    /// Which critics that is taken from, where not from all.
-    pub spread_of: &'static str,
-    /// Other steps: first, earlier, later, last; those that exist.
-    pub windows: Vec<Link>,
+fn sign(asked: &Asked) -> Sign {
+    let point = &asked.point;
+    match point.action {
+        CriticAction::Retry => Sign::word("mk retry", "retry", if point.patches { "retry, patch" } else { "retry" }),
+        CriticAction::Stop => Sign::word("mk stop", "critic", if point.patches { "stop, patch" } else { "stop" }),
+        _ => Sign::plain("mk", "patch"),
+    }
 }
 
-/// One critic's scores.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct TableRow {
-    /// Its name.
-    pub name: Line,
-    /// Its scores.
-    pub cells: Vec<Cell>,
+/// How far the next score lies from the one of the request: ` (+0.40)`.
+fn change(asked: &Asked) -> String {
+    let Some(by) = asked.next.zip(asked.point.score).map(|((_, next), score)| next - score) else {
+        return String::new();
+    };
+    let text = format::score(by);
+    if by > 0.0 && text != "0.00" { format!(" (+{text})") } else { format!(" ({text})") }
 }
 
-/// What a critic said about one step.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Cell {
-    /// The score.
-    pub text: Line,
-    /// The score as recorded, where it has more decimals than are shown.
-    pub exact: Line,
-    /// Whether it lies below the threshold.
-    pub low: bool,
-    /// What was asked for.
-    pub mark: Mark,
+/// What the line of step `n` says of its critics; nothing where it cannot be read.
+fn said_at(lens: &Lens<'_>, n: usize) -> Vec<Said> {
+    let span = lens.index.steps().get(n).map(|step| step.span).unwrap_or_default();
+    lens.lines.short_line(TraceFile::Steps, span).map(|line| said(&line)).unwrap_or_default()
 }
 
-/// How critics agree.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Agreement {
-    /// What is compared, and what is left out.
-    pub about: Line,
-    /// One for each two critics.
-    pub rows: Vec<AgreementRow>,
+fn or_no_score(score: Option<f64>) -> String {
+    score.map_or_else(|| "no score".to_owned(), format::score)
 }
 
-/// Two critics.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct AgreementRow {
-    /// Their names.
-    pub names: Line,
-    /// The correlation, or why there is none.
-    pub value: Line,
-    /// How many steps both scored.
-    pub steps: Line,
-    /// What the number says.
-    pub words: Line,
-}
-
-/// The address of a run's scores with these fields.
-pub(crate) fn address(key: &str, query: &Query) -> String {
-    let before = query.before.map(|before| before.to_string()).unwrap_or_default();
-    let fields = [("threshold", query.threshold.as_str()), ("critic", &query.critic), ("before", &before)];
-    href::with_query(&href::scores(key), &fields)
+/// A rank correlation, or why there is none, and what that says; the borders are the usual ones of textbooks, not of any
+/// test.
+fn rank(pair: &Pair) -> (String, &'static str) {
+    let rank = match pair.rank {
+        Rank::TooFew => return ("too few".to_owned(), "fewer than 3 steps with both scores"),
+        Rank::Flat => return ("none".to_owned(), "one of them never changes its score"),
+        Rank::Of(rank) => rank,
+    };
+    let words = match rank {
+        0.7.. => "rise and fall together",
+        0.3.. => "rise and fall together more often than not",
+        -0.3.. => "have little to do with each other",
+        -0.7.. => "one rises where the other falls more often than not",
+        _ => "one rises where the other falls",
+    };
+    (format::score(rank), words)
 }

@@ -1,96 +1,98 @@
 //! Where does a score stand in a picture? Coordinates, ticks and thinning, the same for every chart of scores.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use crate::analysis::format;
-use crate::analysis::scores::{in_words, share};
+use crate::analysis::scores::{Point, in_words, share};
+use crate::model::CriticAction;
 
-/// What a critic asked for at a point.
+/// What a critic asked for besides going on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Mark {
-    /// Nothing but to go on.
+pub(crate) enum Request {
     #[default]
     None,
-    /// A change of the prompt or the state.
     Patch,
-    /// A retry.
     Retry,
-    /// A stop.
     Stop,
 }
 
-impl Mark {
-    /// The letter inside its ring; a stop has a shape of its own.
-    pub(crate) fn glyph(self) -> &'static str {
-        match self {
-            Mark::None | Mark::Stop => "",
-            Mark::Patch => "+",
-            Mark::Retry => "↻",
+impl Request {
+    pub(crate) fn of(point: &Point) -> Self {
+        match point.action {
+            CriticAction::Stop => Request::Stop,
+            CriticAction::Retry => Request::Retry,
+            _ if point.patches => Request::Patch,
+            _ => Request::None,
         }
     }
 
-    /// What it means.
-    pub(crate) fn words(self) -> &'static str {
+    /// The letter inside its ring; a stop has a shape of its own.
+    pub(crate) fn glyph(self) -> &'static str {
         match self {
-            Mark::None => "",
-            Mark::Patch => "patch",
-            Mark::Retry => "retry",
-            Mark::Stop => "stop",
+            Request::None | Request::Stop => "",
+            Request::Patch => "+",
+            Request::Retry => "↻",
+        }
+    }
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Request::None => "",
+            Request::Patch => "patch",
+            Request::Retry => "retry",
+            Request::Stop => "stop",
         }
     }
 }
 
-/// A score and its place along the axis.
+/// A coordinate or a length, as it is written in a picture.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Px(pub(crate) f64);
+
+impl fmt::Display for Px {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1}", self.0)
+    }
+}
+
+/// A score and its place along the axis, from 0 at the left edge to 1 at the right.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spot {
     /// The step's ordinal.
     pub n: usize,
-    /// From 0 at the left edge to 1 at the right.
     pub x: f64,
-    /// The score.
     pub score: f64,
-    /// What was asked for there.
-    pub mark: Mark,
-    /// Whether a step without a score is between it and the one before, so that no line joins them.
-    pub after_gap: bool,
+    pub request: Request,
 }
 
-/// The part of a picture in which scores stand.
+/// A point of a chart that leads to its step.
+#[derive(Debug, Clone)]
+pub(crate) struct Dot {
+    /// The step's ordinal.
+    pub n: usize,
+    pub title: String,
+    pub x: f64,
+    pub y: f64,
+    pub request: Request,
+}
+
+/// The part of a picture in which scores stand; `range` are the scores at its lower and upper edge.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame {
-    pub(crate) left: f64,
-    pub(crate) right: f64,
-    pub(crate) top: f64,
-    pub(crate) bottom: f64,
-    /// The scores at its lower and upper edge.
-    pub(crate) range: (f64, f64),
+    pub left: f64,
+    pub right: f64,
+    pub top: f64,
+    pub bottom: f64,
+    pub range: (f64, f64),
 }
 
-/// A mark on an axis.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tick {
-    /// Its place.
-    pub at: String,
-    /// What stands there.
-    pub text: String,
-}
-
-/// A threshold: its line and the band below it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A threshold in a picture: its line, and the band from there to the lower edge.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Level {
-    /// The line, from above.
-    pub y: String,
-    /// The height of the band.
-    pub height: String,
-    /// Where its number stands.
-    pub text_y: String,
-    /// The number.
+    pub y: Px,
+    pub height: Px,
+    pub text_y: Px,
     pub text: String,
-}
-
-/// A coordinate as it is written.
-pub(crate) fn at(number: f64) -> String {
-    format!("{number:.1}")
 }
 
 impl Frame {
@@ -102,40 +104,44 @@ impl Frame {
         self.bottom - share(self.range, score) * (self.bottom - self.top)
     }
 
+    pub(crate) fn dot(&self, spot: &Spot, title: String) -> Dot {
+        Dot { n: spot.n, title, x: self.x(spot.x), y: self.y(spot.score), request: spot.request }
+    }
+
     /// The lower edge, the middle and the upper edge; quarters between them where there is room.
-    pub(crate) fn levels(&self) -> Vec<Tick> {
+    pub(crate) fn levels(&self) -> Vec<(Px, String)> {
         let (low, high) = self.range;
         let parts: u32 = if self.bottom - self.top > 150.0 { 4 } else { 2 };
-        let score = |part: u32| {
+        let level = |part: u32| {
             let share = f64::from(part) / f64::from(parts);
-            low * (1.0 - share) + high * share
+            let score = low * (1.0 - share) + high * share;
+            (Px(self.y(score)), bare(score))
         };
-        let tick = |part| Tick { at: at(self.y(score(part))), text: bare(score(part)) };
-        (0..=parts).map(tick).collect()
+        (0..=parts).map(level).collect()
     }
 
     /// The threshold; `None` where it lies outside.
-    pub(crate) fn level(&self, threshold: f64) -> Option<Level> {
+    pub(crate) fn level(&self, threshold: Option<f64>) -> Option<Level> {
         let (low, high) = self.range;
-        (low..=high).contains(&threshold).then(|| {
+        threshold.filter(|threshold| (low..=high).contains(threshold)).map(|threshold| {
             let y = self.y(threshold);
-            let text = in_words(threshold);
-            Level { y: at(y), height: at(self.bottom - y), text_y: at(y + 4.0), text }
+            Level { y: Px(y), height: Px(self.bottom - y), text_y: Px(y + 4.0), text: in_words(threshold) }
         })
     }
 
-    /// The path through `spots`, thinned to two points for each of `columns`, and how many points that leaves.
+    /// The path through `spots`, thinned to two points for each of `columns`, and how many points that leaves. A step
+    /// without a score is a gap.
     pub(crate) fn line(&self, spots: &[Spot], columns: usize) -> (String, usize) {
         let kept = extremes(spots, columns);
         let mut path = String::with_capacity(kept.len() * 12);
         let mut before = None;
         for at in &kept {
             let Some(spot) = spots.get(*at) else { continue };
-            let between = before.map_or(0, |before: usize| before + 1)..=*at;
-            let broken = before.is_none() || spots.get(between).unwrap_or_default().iter().any(|spot| spot.after_gap);
-            let (x, y) = (self.x(spot.x), self.y(spot.score));
+            let since = before.and_then(|before: usize| spots.get(before..=*at)).unwrap_or_default();
+            let gap = since.iter().zip(since.iter().skip(1)).any(|(one, next)| one.n + 1 < next.n);
+            let (x, y) = (Px(self.x(spot.x)), Px(self.y(spot.score)));
             // A point of its own needs a line of no length to be seen.
-            let _ = if broken { write!(path, "M{x:.1} {y:.1}h0") } else { write!(path, "L{x:.1} {y:.1}") };
+            let _ = if before.is_none() || gap { write!(path, "M{x} {y}h0") } else { write!(path, "L{x} {y}") };
             before = Some(*at);
         }
         (path, kept.len())
@@ -172,16 +178,16 @@ pub(crate) fn extremes(spots: &[Spot], columns: usize) -> Vec<usize> {
     kept
 }
 
-/// [`extremes`], and of each column the first point with each sort of mark.
-pub(crate) fn with_marks(spots: &[Spot], columns: usize) -> Vec<usize> {
+/// [`extremes`], and of each column the first point with each sort of request.
+pub(crate) fn with_requests(spots: &[Spot], columns: usize) -> Vec<usize> {
     let mut kept = extremes(spots, columns);
     if kept.len() == spots.len() {
         return kept;
     }
     let mut start = 0;
     for group in spots.chunk_by(|a, b| column(a, columns) == column(b, columns)) {
-        for mark in [Mark::Patch, Mark::Retry, Mark::Stop] {
-            kept.extend(group.iter().position(|spot| spot.mark == mark).map(|at| start + at));
+        for request in [Request::Patch, Request::Retry, Request::Stop] {
+            kept.extend(group.iter().position(|spot| spot.request == request).map(|at| start + at));
         }
         start += group.len();
     }
@@ -195,7 +201,7 @@ fn column(spot: &Spot, columns: usize) -> usize {
 }
 
 /// Ordinals for labels along the axis of `steps` steps: round distances, at most `most` of them.
-pub(crate) fn ticks(steps: usize, most: usize) -> Vec<usize> {
+pub(crate) fn ticks(steps: usize, most: usize) -> impl Iterator<Item = usize> {
     let mut distance = 1;
     for factor in [2, 5, 10].into_iter().cycle() {
         if steps.div_ceil(distance) <= most {
@@ -204,5 +210,5 @@ pub(crate) fn ticks(steps: usize, most: usize) -> Vec<usize> {
         let tens = 10_usize.pow(distance.ilog10());
         distance = tens * factor;
     }
-    (0..steps).step_by(distance).collect()
+    (0..steps).step_by(distance)
 }

@@ -2,149 +2,142 @@
 
 use askama::Template as _;
 
-use crate::analysis::scores::{Lane, Point, Series, quartiles};
-use crate::model::CriticAction;
-use crate::page::scores::lane::Place;
+use crate::analysis::scores::{Series, series};
 use crate::page::scores::overlay::{Axis, Overlay, Source, letter};
-use crate::page::scores::plot::{Frame, Spot, extremes, ticks, with_marks};
+use crate::page::scores::plot::{Frame, Spot, extremes, ticks, with_requests};
 use crate::page::scores::*;
+use crate::page::tests::{HOSTILE, Recorded, tags};
 
 const FRAME: Frame = Frame { left: 0.0, right: 100.0, top: 0.0, bottom: 10.0, range: (0.0, 1.0) };
 
 fn spot(n: usize, of: usize, score: f64) -> Spot {
-    Spot { n, x: n as f64 / (of - 1) as f64, score, mark: Mark::None, after_gap: false }
+    Spot { n, x: n as f64 / (of - 1) as f64, score, request: Request::None }
 }
 
-fn place(steps: usize) -> Place<'static> {
-    Place { key: "a/b", steps, label: &|n| n.to_string(), reason: &|_, _| None, starts: &[], lanes: 1 }
+/// A run with one critic, `x`; each step has what it says besides its name, or no critic.
+fn run<'o>(outputs: impl IntoIterator<Item = &'o str>) -> Recorded {
+    let output = |output: &str| format!(r#"[{{"critic_name": "x", {output}}}]"#);
+    let outputs = outputs.into_iter().map(|said| if said.is_empty() { "[]".to_owned() } else { output(said) });
+    Recorded::steps(outputs.enumerate().map(|(n, said)| format!(r#"{{"step_id": {n}, "critic_outputs": {said}}}"#)))
 }
 
-fn lane(scores: impl Iterator<Item = Option<f64>>) -> Lane {
-    let point = |(n, score)| Point { n, place: 0, score, action: CriticAction::Continue, patches: false };
-    Lane { name: "x".to_owned(), points: scores.enumerate().map(point).collect() }
+/// Calls `look` with the only lane of a run.
+fn only_lane<T>(run: &Recorded, query: Query, look: impl FnOnce(&LaneView<'_>) -> T) -> T {
+    let lens = run.lens();
+    let body = ScoresBody::new(&lens, query);
+    let lane = body.lanes().next().unwrap();
+    look(&lane)
+}
+
+fn titles(lane: &LaneView<'_>) -> Vec<String> {
+    lane.dots.iter().map(|dot| dot.title.clone()).collect()
 }
 
 #[test]
 fn a_line_breaks_at_a_gap_and_a_lone_score_is_seen() {
-    let mut spots = vec![spot(0, 5, 0.0), spot(1, 5, 1.0), spot(3, 5, 0.5)];
-    spots[2].after_gap = true;
+    let spots = [spot(0, 5, 0.0), spot(1, 5, 1.0), spot(3, 5, 0.5)];
     assert_eq!(FRAME.line(&spots, 100).0, "M0.0 10.0h0L25.0 0.0M75.0 5.0h0");
 }
 
 #[test]
-fn thinning_keeps_the_extremes_and_the_marks() {
+fn thinning_keeps_the_extremes_and_the_requests() {
     let mut spots: Vec<Spot> = (0..20_000).map(|n| spot(n, 20_000, 0.5)).collect();
     spots[7_001].score = 0.01;
     spots[7_002].score = 0.99;
-    spots[12_345].mark = Mark::Retry;
-    spots[12_346].mark = Mark::Stop;
+    spots[12_345].request = Request::Retry;
+    spots[12_346].request = Request::Stop;
     let kept = extremes(&spots, 100);
     assert!(kept.len() <= 202 && kept.contains(&7_001) && kept.contains(&7_002), "{}", kept.len());
     assert!(kept.is_sorted());
-    let marked = with_marks(&spots, 100);
+    let marked = with_requests(&spots, 100);
     assert!(marked.contains(&12_345) && marked.contains(&12_346) && marked.len() <= 206, "{}", marked.len());
     assert_eq!(extremes(&spots[..200], 100).len(), 200, "what fits is not thinned");
     let (path, drawn) = FRAME.line(&spots, 100);
     assert!(drawn == kept.len() && path.contains(" 9.9") && path.contains(" 0.1"), "{drawn}");
     assert_eq!(path.matches('M').count(), 1, "thinning makes no gaps");
-    spots[15_000].after_gap = true;
+    spots.remove(15_000);
     assert_eq!(FRAME.line(&spots, 100).0.matches('M').count(), 2, "and loses none");
 }
 
 #[test]
 fn labels_stand_at_round_steps() {
-    assert_eq!(ticks(0, 20), Vec::<usize>::new());
-    assert_eq!(ticks(18, 20).len(), 18);
-    assert_eq!(ticks(21, 20)[..3], [0, 2, 4]);
-    assert_eq!(ticks(300, 20)[..3], [0, 20, 40]);
-    assert_eq!(ticks(20_000, 20)[..3], [0, 1000, 2000]);
+    let first = |steps| ticks(steps, 20).take(3).collect::<Vec<_>>();
+    assert_eq!(first(0), Vec::<usize>::new());
+    assert_eq!(ticks(18, 20).count(), 18);
+    assert_eq!(first(21), [0, 2, 4]);
+    assert_eq!(first(300), [0, 20, 40]);
+    assert_eq!(first(20_000), [0, 1000, 2000]);
 }
 
 #[test]
 fn levels_are_short_and_a_threshold_outside_is_none() {
-    let words = |range| Frame { range, ..FRAME }.levels().into_iter().map(|tick| tick.text).collect::<Vec<_>>();
+    let words = |range| Frame { range, ..FRAME }.levels().into_iter().map(|level| level.1).collect::<Vec<_>>();
     assert_eq!(words((0.0, 1.0)), ["0", "0.5", "1"]);
     assert_eq!(words((-20.0, 100.0)), ["−20", "40", "100"]);
     assert_eq!(words((-2e307, 1e308)), ["−2e307", "4e307", "1e308"]);
-    assert_eq!(FRAME.level(0.3).map(|level| (level.y, level.height, level.text)).unwrap().2, "0.30");
-    assert_eq!(FRAME.level(1.5), None);
+    assert_eq!(FRAME.level(Some(0.3)).unwrap().text, "0.30");
+    assert_eq!(FRAME.level(Some(1.5)), None);
 }
 
 #[test]
 fn a_long_lane_stays_small_and_says_what_it_leaves_out() {
-    let scores = (0..20_000).map(|n| Some(f64::from(n % 97) / 97.0));
-    let view = LaneView::new(0, &lane(scores), &Query::default(), &place(20_000));
-    assert!(view.dots.len() <= 202, "{}", view.dots.len());
-    assert!(view.line.len() < 32_000, "{}", view.line.len());
-    let caption = view.caption.as_str();
-    assert!(caption.contains(" of 20,000 points drawn") && caption.contains("lead to their step"), "{caption}");
-    assert!(view.thinned);
-    assert_eq!(view.dots[0].href, "/runs/a%2Fb?step=0");
+    let scores: Vec<String> = (0..20_000).map(|n| format!(r#""score": {}"#, f64::from(n % 97) / 97.0)).collect();
+    let run = run(scores.iter().map(String::as_str));
+    only_lane(&run, Query::default(), |lane| {
+        assert!(lane.dots.len() <= 202 && lane.is_thinned(), "{}", lane.dots.len());
+        assert!(lane.line.0.len() < 32_000, "{}", lane.line.0.len());
+        let caption = lane.caption();
+        assert!(caption.contains(" of 20,000 points drawn") && caption.contains("lead to their step"), "{caption}");
+    });
+    let html = ScoresBody::new(&run.lens(), Query::default()).render().unwrap();
+    let dots: Vec<_> = tags(&html).into_iter().filter(|tag| tag.get("id") == Some("p0-0")).collect();
+    assert_eq!(dots[0].get("href"), Some("/runs/a%2Fb?step=0"));
 }
 
 #[test]
 fn a_lane_counts_below_its_threshold_and_has_a_range_where_it_must() {
     let query = Query { threshold: "0.3".to_owned(), ..Query::default() };
-    let view = LaneView::new(0, &lane([Some(0.5), None, Some(0.1)].into_iter()), &query, &place(3));
-    assert_eq!(view.course.as_str(), "falls on its one step; 1 of 2 below 0.30");
-    assert_eq!(
-        view.dots.iter().map(|dot| dot.title.as_str()).collect::<Vec<_>>(),
-        ["step 0 · x 0.50", "step 2 · x 0.10"]
-    );
-    assert!(view.threshold.is_some() && view.caption.is_empty());
-    let query = Query { threshold: "900".to_owned(), critic: "x".to_owned(), ..Query::default() };
-    let view = LaneView::new(0, &lane([Some(70.0), Some(95.5)].into_iter()), &query, &place(2));
-    assert_eq!(
-        view.caption.as_str(),
-        "scores do not fit 0 to 1; this axis is from 0 to 100; the threshold 900 lies outside this axis"
-    );
-    assert!(
-        LaneView::new(0, &lane([Some(0.5)].into_iter()), &Query { critic: "y".to_owned(), ..query }, &place(1))
-            .threshold
-            .is_none()
-    );
+    only_lane(&run([r#""score": 0.5"#, "", r#""score": 0.1"#]), query, |lane| {
+        assert_eq!(lane.course(), "falls on its one step; 1 of 2 below 0.30");
+        assert_eq!(titles(lane), ["step 0 · x 0.50", "step 2 · x 0.10"]);
+        assert!(lane.level().is_some() && lane.caption().is_empty());
+    });
+    let query = Query { threshold: "900".to_owned(), critic: "x".to_owned(), before: None };
+    let far = run([r#""score": 70"#, r#""score": 95.5"#]);
+    let caption = "scores do not fit 0 to 1; this axis is from 0 to 100; the threshold 900 lies outside this axis";
+    only_lane(&far, query.clone(), |lane| assert_eq!(lane.caption(), caption));
+    let other = Query { critic: "y".to_owned(), ..query };
+    only_lane(&far, other, |lane| assert!(lane.threshold.is_none()));
 }
 
 #[test]
 fn what_is_asked_without_a_score_is_marked_at_the_edge() {
-    let mut lane = lane([Some(0.5), None].into_iter());
-    lane.points[1].action = CriticAction::Stop;
-    let view = LaneView::new(0, &lane, &Query::default(), &place(2));
-    assert_eq!(view.dots[1].title.as_str(), "step 1 · x no score · stop");
-    assert!(view.dots[1].octagon.starts_with("M1033.0 83.0h6"), "{}", view.dots[1].octagon);
-}
-
-fn source(key: &str, scores: &[f64]) -> Source {
-    let points: Vec<(usize, f64)> = scores.iter().copied().enumerate().collect();
-    let last = scores.len().max(2) - 1;
-    Source {
-        key: key.to_owned(),
-        labels: points.iter().map(|(n, _)| n.to_string()).collect(),
-        places: points.iter().map(|(n, _)| *n as f64 / last as f64).collect(),
-        series: Series { steps: scores.len(), points, retries: vec![1], stops: Vec::new() },
-    }
+    let run = run([r#""score": 0.5"#, r#""action": "stop", "reason": "no""#]);
+    only_lane(&run, Query::default(), |lane| assert_eq!(titles(lane)[1], "step 1 · x no score · stop · no"));
+    let html = ScoresBody::new(&run.lens(), Query::default()).render().unwrap();
+    assert!(html.contains("d=\"M1033.0 83.0h6l4 4"), "{html}");
 }
 
 #[test]
 fn runs_over_each_other_have_a_letter_a_dash_and_words() {
+    let (one, silent) = (run([r#""score": 0.1"#, r#""score": 0.2, "action": "retry""#]), run([]));
+    let (a, b) = (one.lens(), silent.lens());
+    let source = |lens| Source::new(lens, &series(lens.index, None), |n| n as f64);
     let axis = Axis { name: "step", ticks: vec![(0.0, "0".to_owned())] };
-    let overlay = Overlay::lines("t".to_owned(), &axis, &[source("a<b>", &[0.1, 0.2]), source("c", &[])], Some(0.15));
-    assert_eq!((overlay.lines[0].letter.as_str(), overlay.lines[1].series), ("A", 2));
-    assert_eq!(overlay.lines[0].dots[1].title.as_str(), "A a<b> · step 1 · 0.20 · retry");
+    let overlay = Overlay::lines(HOSTILE.to_owned(), axis, &[source(&a), source(&b)], Some(0.15));
+    assert_eq!(overlay.lines[0].dots[1].title, "A a/b · step 1 · 0.20 · retry");
     let html = overlay.render().unwrap();
-    assert!(
-        html.contains("class=\"thr\"") && html.contains("↻") && !html.contains("style=") && !html.contains("<b>"),
-        "{html}"
-    );
+    assert!(html.contains("class=\"thr\"") && html.contains("↻") && html.contains("class=\"s2\""), "{html}");
+    assert!(!html.contains("style=") && !html.contains("<script"), "{html}");
     assert_eq!([letter(0), letter(25), letter(26)], ["A", "Z", "27"]);
 }
 
 #[test]
 fn a_band_has_gaps_where_no_run_has_a_score() {
-    let band = |scores: &[f64]| quartiles(scores.to_vec());
-    let bands = [band(&[0.2, 0.4]), None, band(&[0.5])];
-    let overlay = Overlay::band("t".to_owned(), &Axis::default(), None, &bands, None);
-    assert_eq!((overlay.band.matches('z').count(), overlay.median.matches('M').count()), (2, 2));
+    let series = |points: &[(usize, f64)]| Series { steps: 3, points: points.to_vec(), ..Series::default() };
+    let runs = [series(&[(0, 0.2), (2, 0.5)]), series(&[(0, 0.4)])];
+    let overlay = Overlay::band("t".to_owned(), Axis::default(), None, &runs, false, None);
+    assert_eq!((overlay.band.0.matches('z').count(), overlay.band.1.matches('M').count()), (2, 2));
     assert!(overlay.render().unwrap().contains("class=\"quart\""));
 }
 

@@ -1,5 +1,8 @@
-//! What is told of two steps that stand side by side? Thought, decision, result, critics, state and what followed, in
+//! What do two steps say that stand side by side? Thought, decision, result, critics, state and what followed, in
 //! the same order for both; where both have a text, what differs in it is marked.
+
+use askama::Template;
+use askama::filters::HtmlSafe;
 
 use crate::analysis::compare::{Comparison, Row};
 use crate::analysis::diff::{Change, Kind, TextChange, diff};
@@ -7,13 +10,12 @@ use crate::analysis::format;
 use crate::model::json::Json;
 use crate::model::step::{Call, Changes, Outcome, Value};
 use crate::model::{CriticAction, Step, TraceFile};
-use crate::page::compare::{Moment, Opened, Told};
 use crate::page::lens::{Lens, status};
 use crate::page::part::critic::Critic;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::sign::{Link, Phrase, Sign, Word};
 use crate::page::part::state_diff::{Piece, StateDiff};
-use crate::page::part::text::one_line;
+use crate::page::part::text::{Line, one_line};
 
 /// A text is cut to so many bytes; the step's own page has all of it.
 const MAX_TEXT: usize = 4_000;
@@ -24,51 +26,62 @@ const MAX_KEYS: usize = 8;
 /// A critic's reason is cut to so many characters.
 const MAX_REASON: usize = 400;
 
+/// Two steps side by side with all that they say.
+#[derive(Template)]
+#[template(path = "compare/diverge.html")]
+pub(crate) struct Opened {
+    sides: [Moment; 2],
+}
+
+impl HtmlSafe for Opened {}
+
+/// A step of one side.
+struct Moment {
+    letter: &'static str,
+    class: &'static str,
+    /// `Step 5`, and where it leads; no address where this run has no such step.
+    title: Link,
+    mode: Line,
+    parts: Vec<(&'static str, Part)>,
+}
+
+/// One thing that a step says.
+enum Part {
+    Words(Phrase),
+    /// Text with what differs marked.
+    Text(Vec<Piece>),
+}
+
 /// A text of a step, or why there is none.
 type Text = Result<String, &'static str>;
-/// What is compared word by word, each with its name.
-type Texts = [(&'static str, Text); 3];
 
 /// What a step's line says.
-struct Said {
-    thought: Text,
-    asks: (&'static str, Text),
-    result: Text,
+struct Content {
+    /// What is compared word by word, each with its name: the thought, what is asked for, the result.
+    texts: [(&'static str, Text); 3],
     critics: Phrase,
     state: Phrase,
 }
 
-/// Both steps of a row.
-pub(crate) fn opened(comparison: &Comparison, row: &Row, a: &Lens<'_>, b: &Lens<'_>) -> Opened {
-    let one = row.pair.a.map(|n| (n, said(a, n)));
-    let other = row.pair.b.map(|n| (n, said(b, n)));
-    let texts = |said: &Option<(usize, Said)>| said.as_ref().map(|(_, said)| said.texts());
-    let (left, right) = (texts(&one), texts(&other));
-    let base = |letter, class| Moment { letter, class, ..Moment::default() };
-    let absent = |is_a: bool, lens: &Lens<'_>| missing(comparison, row, is_a, lens);
-    let first = moment(base("A", "side-a"), a, one, right.as_ref(), absent(true, a));
-    let second = moment(base("B", "side-b"), b, other, left.as_ref(), absent(false, b));
-    Opened { sides: vec![first, second] }
-}
-
-/// One side; `beside` is what the other one says, `absent` what stands here where this run has no such step.
-fn moment(
-    base: Moment,
-    lens: &Lens<'_>,
-    said: Option<(usize, Said)>,
-    beside: Option<&Texts>,
-    absent: String,
-) -> Moment {
-    let is_a = base.letter == "A";
-    match said {
-        Some((n, said)) => Moment { told: told(lens, n, said, beside, is_a), ..headed(base, lens, n) },
-        None => Moment { title: Link::new(absent, ""), ..base },
+impl Opened {
+    /// Both steps of a row.
+    pub(crate) fn new(comparison: &Comparison, row: &Row, a: &Lens<'_>, b: &Lens<'_>) -> Self {
+        let one = row.pair.a.map(|n| (n, content(a, n)));
+        let other = row.pair.b.map(|n| (n, content(b, n)));
+        let side = |is_a: bool| {
+            let (letter, class) = if is_a { ("A", "side-a") } else { ("B", "side-b") };
+            let (lens, own, beside) = if is_a { (a, &one, &other) } else { (b, &other, &one) };
+            let Some((n, content)) = own else {
+                let title = Link::new(missing(comparison, row, is_a, lens), "");
+                return Moment { letter, class, title, mode: Line::default(), parts: Vec::new() };
+            };
+            let mode = lens.index.steps().get(*n).map(|step| lens.index.name(step.mode)).unwrap_or_default();
+            let title = Link::new(format!("Step {}", lens.label(*n)), lens.at_step(*n));
+            let beside = beside.as_ref().map(|(_, content)| content);
+            Moment { letter, class, title, mode: mode.into(), parts: parts(lens, *n, content, beside, is_a) }
+        };
+        Self { sides: [side(true), side(false)] }
     }
-}
-
-fn headed(moment: Moment, lens: &Lens<'_>, n: usize) -> Moment {
-    let mode = lens.index.steps().get(n).map(|step| lens.index.name(step.mode)).unwrap_or_default();
-    Moment { title: Link::new(format!("Step {}", lens.label(n)), lens.at_step(n)), mode: mode.into(), ..moment }
 }
 
 /// What stands where a run has no such step.
@@ -82,30 +95,21 @@ fn missing(comparison: &Comparison, row: &Row, is_a: bool, lens: &Lens<'_>) -> S
     }
 }
 
-impl Said {
-    /// What is compared word by word.
-    fn texts(&self) -> Texts {
-        [("Thought", self.thought.clone()), (self.asks.0, self.asks.1.clone()), ("Result", self.result.clone())]
-    }
-}
-
-fn told(lens: &Lens<'_>, n: usize, said: Said, beside: Option<&Texts>, first: bool) -> Vec<Told> {
-    let mut out = Vec::new();
+fn parts(lens: &Lens<'_>, n: usize, own: &Content, beside: Option<&Content>, is_a: bool) -> Vec<(&'static str, Part)> {
+    let [_, asks, _] = &own.texts;
     // Results of different calls differ in everything; marks would say nothing.
-    let same_call = beside.is_some_and(|[_, asks, _]| asks.0 == said.asks.0 && asks.1 == said.asks.1);
-    for (at, (term, text)) in said.texts().into_iter().enumerate() {
-        let other = beside.and_then(|beside| beside.get(at)).filter(|(known, _)| *known == term);
-        let other = other.filter(|_| term != "Result" || same_call);
-        let other = other.and_then(|(_, text)| text.as_deref().ok());
-        out.push(match text {
-            Ok(text) => Told { term, pieces: marked(&text, other, first), ..Told::default() },
-            Err(why) => Told { term, says: Phrase::new().dim(why), ..Told::default() },
-        });
-    }
-    out.push(Told { term: "Critics", says: said.critics, ..Told::default() });
-    out.push(Told { term: "State", says: said.state, ..Told::default() });
-    out.push(Told { term: "Then", says: then(lens, n), ..Told::default() });
-    out
+    let same_call = beside.is_some_and(|beside| beside.texts.contains(asks));
+    let part = |(at, (term, text)): (usize, &(&'static str, Text))| {
+        let other = beside.and_then(|beside| beside.texts.get(at)).filter(|(known, _)| known == term);
+        let other = other.filter(|_| *term != "Result" || same_call).and_then(|(_, text)| text.as_deref().ok());
+        match text {
+            Ok(text) => (*term, Part::Text(marked(text, other, is_a))),
+            Err(why) => (*term, Part::Words(Phrase::new().dim(*why))),
+        }
+    };
+    let words = [("Critics", own.critics.clone()), ("State", own.state.clone()), ("Then", then(lens, n))];
+    let words = words.into_iter().map(|(term, words)| (term, Part::Words(words)));
+    own.texts.iter().enumerate().map(part).chain(words).collect()
 }
 
 /// A text with what the other side does not have marked: taken away in A, come in B.
@@ -139,22 +143,20 @@ fn around(text: &str, starts: bool, ends: bool) -> String {
 
 const UNREAD: &str = "the line cannot be read";
 
-fn said(lens: &Lens<'_>, n: usize) -> Said {
+fn content(lens: &Lens<'_>, n: usize) -> Content {
     let span = lens.index.steps().get(n).map(|step| step.span);
     let record = span.and_then(|span| lens.lines.record(TraceFile::Steps, span).ok());
-    match record.as_ref().and_then(crate::format::step) {
-        Some(step) => read(&step),
-        None => Said {
-            thought: Err(UNREAD),
-            asks: ("Decision", Err(UNREAD)),
-            result: Err(UNREAD),
+    record.as_ref().and_then(crate::format::step).map_or_else(
+        || Content {
+            texts: ["Thought", "Decision", "Result"].map(|term| (term, Err(UNREAD))),
             critics: Phrase::new().dim(UNREAD),
             state: Phrase::new().dim(UNREAD),
         },
-    }
+        |step| read(&step),
+    )
 }
 
-fn read(step: &Step<'_>) -> Said {
+fn read(step: &Step<'_>) -> Content {
     let decision = step.decision.as_ref().filter(|decision| !decision.value.is_empty());
     let thought = decision.and_then(|decision| decision.rationale?.string()).filter(|text| !text.trim().is_empty());
     let results: Vec<String> = step.results.iter().map(result).collect();
@@ -167,13 +169,9 @@ fn read(step: &Step<'_>) -> Said {
         (None, Some(_)) => ("Decision", Err("no action and no answer")),
         (None, None) => ("Decision", Err("none recorded")),
     };
-    Said {
-        thought: thought.as_deref().map(cut).ok_or("none recorded"),
-        asks,
-        result: if results.is_empty() { Err("none recorded") } else { Ok(cut(&results.join("\n"))) },
-        critics: critics(step),
-        state: state(step),
-    }
+    let thought = thought.as_deref().map(cut).ok_or("none recorded");
+    let result = if results.is_empty() { Err("none recorded") } else { Ok(cut(&results.join("\n"))) };
+    Content { texts: [("Thought", thought), asks, ("Result", result)], critics: critics(step), state: state(step) }
 }
 
 fn cut(text: &str) -> String {
@@ -248,11 +246,10 @@ fn then(lens: &Lens<'_>, n: usize) -> Phrase {
             if retry { Phrase::new().sign(Sign::word("mk retry", "retry", "retry")).text(", ") } else { Phrase::new() };
         return says.text("goes on with ").link(format!("step {}", lens.label(next)), lens.at_step(next));
     }
-    let mark = status(lens.summary);
-    let says = Phrase::new().text(format!("{}: {}", mark.word(), lens.summary.verdict.sentence));
+    let (word, sentence) = (status(lens.summary).word(), &lens.summary.verdict.sentence);
     if lens.summary.life.liveness.may_grow() {
-        Phrase::new().text("the newest step; ").text(lens.summary.verdict.sentence.as_str())
+        Phrase::new().text("the newest step; ").text(sentence.as_str())
     } else {
-        says
+        Phrase::from(format!("{word}: {sentence}"))
     }
 }

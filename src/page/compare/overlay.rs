@@ -1,0 +1,59 @@
+//! How do the scores of runs lie over each other here? By aligned row where two are compared, by step where more are;
+//! more than six are a band.
+
+use crate::analysis::compare::Comparison;
+use crate::analysis::scores::{Series, series};
+use crate::page::compare::label;
+use crate::page::lens::Lens;
+use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source};
+
+/// So many labels fit under a picture.
+const MAX_TICKS: usize = 10;
+
+/// The scores of two runs by the rows of their alignment; `None` where no critic gave one.
+pub(crate) fn of_two(comparison: &Comparison, a: &Lens<'_>, b: &Lens<'_>) -> Option<Overlay> {
+    let rows = &comparison.rows;
+    let place_of = |lens: &Lens<'_>, of_a: bool| {
+        let mut places = vec![0.0; lens.index.steps().len()];
+        for (at, row) in rows.iter().enumerate() {
+            let n = if of_a { row.pair.a } else { row.pair.b };
+            if let Some(place) = n.and_then(|n| places.get_mut(n)) {
+                *place = share(at, rows.len());
+            }
+        }
+        move |n: usize| places.get(n).copied().unwrap_or_default()
+    };
+    let all = [series(a.index, None), series(b.index, None)];
+    let [one, other] = &all;
+    let sources = [Source::new(a, one, place_of(a, true)), Source::new(b, other, place_of(b, false))];
+    let ticks = ticks(rows.len(), |at| Some(label(rows.get(at)?, a, b)));
+    let title = "Lowest critic score of each step, A and B".to_owned();
+    let some = all.iter().any(|series| !series.points.is_empty());
+    some.then(|| Overlay::lines(title, Axis { name: "step, as aligned", ticks }, &sources, None))
+}
+
+/// The scores of several runs by step; `None` where no critic gave one.
+pub(crate) fn of_many(lenses: &[Lens<'_>]) -> Option<Overlay> {
+    let all: Vec<Series> = lenses.iter().map(|lens| series(lens.index, None)).collect();
+    all.iter().find(|series| !series.points.is_empty())?;
+    let longest = all.iter().map(|series| series.steps).max()?;
+    let axis = Axis { name: "step", ticks: ticks(longest, |at| Some(at.to_string())) };
+    let title = "Lowest critic score of each step";
+    let mut sources = lenses.iter().zip(&all).map(|(lens, series)| Source::new(lens, series, |n| share(n, longest)));
+    if lenses.len() <= MAX_LINES {
+        return Some(Overlay::lines(title.to_owned(), axis, &sources.collect::<Vec<_>>(), None));
+    }
+    let title = format!("{title}, {} runs", all.len());
+    let band = Overlay::band(title, axis, sources.next().as_ref(), &all, false, None);
+    Some(Overlay { caption: BAND.to_owned(), ..band })
+}
+
+/// Where row `at` of `rows` stands.
+fn share(at: usize, rows: usize) -> f64 {
+    at as f64 / rows.saturating_sub(1).max(1) as f64
+}
+
+fn ticks(rows: usize, label: impl Fn(usize) -> Option<String>) -> Vec<(f64, String)> {
+    let every = rows.div_ceil(MAX_TICKS).max(1);
+    (0..rows).step_by(every).filter_map(|at| Some((share(at, rows), label(at)?))).collect()
+}
