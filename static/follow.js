@@ -1,21 +1,26 @@
 // Does the list follow the run? On, it stays at its end; off, nothing moves and a pill counts the new steps.
 
 const NEAR = 30; // px from the end that still count as the end
-const HEAD = 34; // px of the list that its head covers
+const HEAD = 28; // px of the list that its head covers
 const steps = () => document.getElementById("steps");
 const pill = () => document.getElementById("pill");
-const unseen = () => [...document.querySelectorAll("#steps tr[data-new]")];
+const count = () => Number(document.getElementById("steprows")?.dataset.steps ?? 0);
 const room = (box) => box.scrollHeight - box.clientHeight - box.scrollTop;
 
 let on = document.querySelector("[data-follow]")?.getAttribute("aria-pressed") === "true";
+let seen = count(); // steps that are not new to the reader
 let byHand = false; // whether the reader is the one who scrolls
 
 function show() {
   for (const button of document.querySelectorAll("[data-follow]")) button.setAttribute("aria-pressed", String(on));
-  const count = unseen().length;
   if (!pill()) return;
-  pill().hidden = on || count === 0;
-  pill().textContent = `↓ ${count} new step${count === 1 ? "" : "s"}`;
+  for (const row of document.querySelectorAll("#steprows li[id]")) {
+    if (Number(row.id.slice("step-".length)) >= seen) row.setAttribute("data-new", "");
+    else row.removeAttribute("data-new");
+  }
+  const unseen = count() - seen;
+  pill().hidden = on || unseen === 0;
+  pill().textContent = `↓ ${unseen} new step${unseen === 1 ? "" : "s"}`;
 }
 
 function set(follow) {
@@ -26,24 +31,25 @@ function set(follow) {
 
 function toEnd() {
   byHand = false;
-  for (const row of unseen()) row.removeAttribute("data-new");
+  seen = count();
   steps()?.scrollTo({ top: steps().scrollHeight });
 }
 
 /** Scrolls the list, and only the list, to the selected row where that is out of sight. */
 function toSelected() {
-  const row = document.querySelector("#steps tr[aria-current]")?.getBoundingClientRect();
+  const row = document.querySelector("#steps a[aria-current]")?.getBoundingClientRect();
   if (!row) return;
   const { top, bottom } = steps().getBoundingClientRect();
-  const end = Math.min(bottom, innerHeight);
+  const inWindow = Math.min(bottom, innerHeight); // where the list begins below the window, nothing of it is seen
+  const end = inWindow - top > 3 * HEAD ? inWindow : bottom;
   if (row.top < top + HEAD || row.bottom > end) steps().scrollTop += row.top - (top + end) / 2;
 }
 
 function toUnseen() {
-  const [first] = unseen();
+  const first = document.querySelector(`#step-${seen} > a`);
   set(true);
   first?.scrollIntoView({ block: "nearest" });
-  first?.querySelector("a")?.focus({ preventScroll: true });
+  first?.focus({ preventScroll: true });
 }
 
 document.addEventListener("click", ({ target }) => {
@@ -76,10 +82,10 @@ document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
   if (on && ctx.sourceElement.id === "pulse") ctx.request.body.set("follow", "1");
 });
 document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
-  if (on) toEnd();
-  else if (ctx.sourceElement?.id !== "pulse") toSelected();
+  if (on && ctx.sourceElement?.id === "pulse") toEnd();
   show();
 });
+document.addEventListener("steps:shown", () => on || toSelected());
 
 if (on) toEnd();
 else toSelected();

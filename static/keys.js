@@ -18,15 +18,6 @@ function focus(link) {
   link?.scrollIntoView({ block: "nearest" });
 }
 
-/** Opens the next step with a mark after the shown one, from the top again after the last. */
-function nextMark() {
-  const rows = all("tr[id^=step-]");
-  const at = rows.findIndex((row) => row.hasAttribute("aria-current"));
-  const marked = [...rows.slice(at + 1), ...rows.slice(0, at + 1)].find((row) => row.hasAttribute("data-mark"));
-  marked?.querySelector("a")?.click();
-  marked?.scrollIntoView({ block: "nearest" });
-}
-
 function verdict() {
   const heading = find("#verdict");
   if (!heading) return;
@@ -35,16 +26,22 @@ function verdict() {
   heading.scrollIntoView({ block: "center" });
 }
 
+/** Shows or hides the list of keys; it is fetched when it is first asked for. */
+async function help() {
+  if (!find("#keys")) await htmx.ajax("GET", "/keys/part", { target: "body", swap: "beforeend" });
+  find("#keys")?.togglePopover();
+}
+
 /** What the page itself says a key presses. */
 const twin = (key) => find(`[data-key="${CSS.escape(key)}"]`);
 
 function press(key) {
   if (twin(key)) twin(key).click();
-  else if (key === "?") find("#keys")?.togglePopover();
+  else if (key === "?") help();
   else if (key === "t") find("[data-theme-button]")?.click();
   else if (key === "f") find("[data-follow]")?.click();
   else if (key === "v") verdict();
-  else if (key === "e") nextMark();
+  else if (key === "e") document.dispatchEvent(new CustomEvent("steps:mark"));
   else if (key === "[") find("a[data-change=prev]")?.click();
   else if (key === "]") find("a[data-change=next]")?.click();
   else if (key === "x") document.activeElement?.closest("#rows tr")?.querySelector("input[name=run]")?.click();
@@ -77,4 +74,10 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault(); // or the slash would be typed into the field
     find("input[type=search]").select();
   } else press(key);
+});
+
+document.addEventListener("click", (event) => {
+  if (!event.target.closest?.("[data-keys]") || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault(); // without scripts the link leads to a page
+  help();
 });

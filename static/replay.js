@@ -1,15 +1,15 @@
 // Where is the replay, and does it play? The server knows the run: this asks for `#replay` at another place, one request
 // at a time, and puts the place into the address. Walking replaces the address, jumping adds one to go back to.
 
-export const box = () => document.getElementById("replay");
+const box = () => document.getElementById("replay");
 let moves = []; // [what, how far or where]: asked for while a request was under way
 let busy = false;
-export let playing = false;
+let playing = false;
 let timer;
 let shown; // the position whose events are in sight
 
 /** Goes on by events or by steps, or to a place; moves of one kind that wait for the server become one. */
-export function move(kind, by) {
+function move(kind, by) {
   const last = moves.at(-1);
   const walks = kind === "events" || kind === "steps";
   if (walks && last?.[0] === kind) last[1] += by;
@@ -62,7 +62,7 @@ function look() {
   shown = at;
 }
 
-export function play(on) {
+function play(on) {
   playing = on;
   document.querySelector("[data-play]")?.setAttribute("aria-pressed", String(on));
   arrive(false);
@@ -70,6 +70,8 @@ export function play(on) {
 
 if (box()) {
   look();
+  document.addEventListener("replay:move", ({ detail }) => move(...detail));
+  document.addEventListener("replay:toggle", () => play(!playing));
   document.addEventListener("htmx:before:swap", (event) => {
     // News of the run that was asked for before the reader moved on would lead back; the pulse asks again.
     const { sourceElement, request } = event.detail.ctx;

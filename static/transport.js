@@ -1,7 +1,9 @@
 // What does a reader press on the replay page? Links, the play button, the slider, the picture, the breakpoints; each
 // becomes a move that `replay.js` makes. Without scripts the links and the form work by themselves.
 
-import { box, move, play, playing } from "./replay.js";
+const box = () => document.getElementById("replay");
+const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
+const move = (kind, by) => tell("replay:move", [kind, by]);
 
 function seek(chart, x) {
   const { left, width } = chart.getBoundingClientRect();
@@ -10,7 +12,7 @@ function seek(chart, x) {
 
 function click(event) {
   const { target } = event;
-  if (target.closest("[data-play]")) return play(!playing);
+  if (target.closest("[data-play]")) return tell("replay:toggle");
   if (target.closest("[data-seek]")) return seek(target.closest("[data-seek]"), event.clientX);
   const link = target.closest("#replay a");
   if (!link || link.pathname !== location.pathname || event.ctrlKey || event.metaKey || event.shiftKey) return;

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
-use super::{Done, write_json};
+use super::{Done, cut, write_json};
 use crate::analysis::compare::{Comparison, Config, Row, compare, measures_of_two};
 use crate::analysis::format::{MISSING, counted, visible_line};
-use crate::model::names::first_chars;
 use crate::page::compare::json::{Side, compared, settings};
 
 /// So many rows before the parting are printed, and after it.
@@ -86,14 +85,6 @@ fn cell(run: &Opened, n: Option<usize>) -> String {
     let Some((n, step)) = step else { return MISSING.to_owned() };
     let text = format!("{} {}", run.index.label(n), visible_line(&step.call));
     cut(&text, MAX_CALL)
-}
-
-/// At most `max` characters, the last one an ellipsis where some are left out.
-fn cut(text: &str, max: usize) -> String {
-    if first_chars(text, max).is_none() {
-        return text.to_owned();
-    }
-    format!("{}…", first_chars(text, max - 1).unwrap_or_default())
 }
 
 fn write_metrics(out: &mut dyn Write, a: &Side<'_>, b: &Side<'_>, look: &Look) -> io::Result<()> {

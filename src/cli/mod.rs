@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use clap::{Parser, Subcommand};
 
 use crate::error::{Error, Kind, Result};
+use crate::model::names::first_chars;
 
 mod check;
 mod demo;
@@ -118,6 +119,14 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         }
         Err(Failure::Told(error)) => Err(error),
     }
+}
+
+/// At most `max` characters, the last one an ellipsis where some are left out.
+fn cut(text: &str, max: usize) -> String {
+    if first_chars(text, max).is_none() {
+        return text.to_owned();
+    }
+    format!("{}…", first_chars(text, max - 1).unwrap_or_default())
 }
 
 /// Writes one JSON document on lines of its own.

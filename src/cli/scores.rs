@@ -7,13 +7,14 @@ use serde::Serialize;
 
 use super::look::{Ink, Look};
 use super::open::Opened;
-use super::{Done, write_json};
+use super::{Done, cut, write_json};
 use crate::analysis::format::{MISSING, counted, score, visible_line};
 use crate::analysis::scores::{Lane, Point, Scores, course};
 use crate::error::Error;
 use crate::model::{CriticAction, TraceFile};
 use crate::page::scores::csv::{CsvRun, write_csv};
 use crate::page::scores::json;
+use crate::page::step::json::action_word;
 
 /// A wider column would push the others off the screen.
 const MAX_WIDTH: usize = 24;
@@ -151,13 +152,7 @@ struct Column<'s> {
 
 impl<'s> Column<'s> {
     fn of(lane: &'s Lane) -> Self {
-        let name = visible_line(&lane.name);
-        let name = if name.chars().count() > MAX_WIDTH {
-            let start: String = name.chars().take(MAX_WIDTH - 1).collect();
-            format!("{start}…")
-        } else {
-            name.into_owned()
-        };
+        let name = cut(&visible_line(&lane.name), MAX_WIDTH);
         let cells = lane.points.chunk_by(|a, b| a.n == b.n).map(|points| cell(points).chars().count());
         let width = cells.max().unwrap_or_default().max(name.chars().count());
         Self { name, width, rest: &lane.points }
@@ -174,15 +169,12 @@ impl<'s> Column<'s> {
 
 /// What a critic said at one step: what it asked for and the score.
 fn cell(points: &[Point]) -> String {
-    let said = points.iter().map(|point| {
-        let asked = match point.action {
-            CriticAction::Continue => "",
-            CriticAction::Retry => "retry ",
-            CriticAction::Stop => "stop ",
-            CriticAction::Failed => "failed ",
-            CriticAction::Other => "other ",
-        };
-        format!("{asked}{}", point.score.map_or_else(|| "no score".to_owned(), score))
-    });
-    said.collect::<Vec<_>>().join(" / ")
+    let text = |point: &Point| {
+        let score = point.score.map_or_else(|| "no score".to_owned(), score);
+        match point.action {
+            CriticAction::Continue => score,
+            action => format!("{} {score}", action_word(action)),
+        }
+    };
+    points.iter().map(text).collect::<Vec<_>>().join(" / ")
 }

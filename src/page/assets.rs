@@ -1,6 +1,8 @@
-//! Which static files are compiled in, and under which address.
+//! Which static files are compiled in, and under which address?
 //!
 //! The address carries a hash of the content, so a browser may keep a file for ever and still sees a new one at once.
+//! A page asks for three: a style sheet of its own, the script that has to run before the first paint, and the script
+//! for everything else. The sources are small; they are joined here, at compile time.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::LazyLock;
@@ -8,73 +10,62 @@ use std::sync::LazyLock;
 /// One embedded file.
 #[derive(Debug)]
 pub(crate) struct Asset {
-    /// The name below `static/`.
+    /// The name below `/static/{version}/`.
     pub name: &'static str,
     /// The MIME type it is served with.
     pub mime: &'static str,
     /// The content.
-    pub bytes: &'static [u8],
+    pub text: &'static str,
 }
 
-const CSS: &str = "text/css; charset=utf-8";
-const JS: &str = "text/javascript; charset=utf-8";
-const SVG: &str = "image/svg+xml";
-
-/// The one style sheet: what all pages share, then what single pages add.
-const STYLE: &str = concat!(
-    include_str!("../../static/board.css"),
-    include_str!("../../static/pages/replay.css"),
-    include_str!("../../static/pages/run.css"),
-    include_str!("../../static/pages/whatif.css"),
-    include_str!("../../static/pages/compare.css"),
-    include_str!("../../static/pages/state.css"),
-    include_str!("../../static/pages/scores.css"),
-    include_str!("../../static/pages/search.css"),
-);
-
-macro_rules! asset {
-    ($name:literal, $mime:expr) => {
-        Asset { name: $name, mime: $mime, bytes: include_bytes!(concat!("../../static/", $name)) }
+macro_rules! source {
+    ($name:literal) => {
+        include_str!(concat!("../../static/", $name))
     };
 }
 
-/// All embedded files.
-pub(crate) static ASSETS: &[Asset] = &[
-    Asset { name: "board.css", mime: CSS, bytes: STYLE.as_bytes() },
-    asset!("icon.svg", SVG),
-    asset!("theme.js", JS),
-    asset!("back.js", JS),
-    asset!("state.js", JS),
-    asset!("live.js", JS),
-    asset!("news.js", JS),
-    asset!("clock.js", JS),
-    asset!("keys.js", JS),
-    asset!("marks.js", JS),
-    asset!("follow.js", JS),
-    asset!("replay.js", JS),
-    asset!("transport.js", JS),
-    asset!("scores.js", JS),
-    asset!("vendor/htmx.min.js", JS),
-];
+/// A style sheet: what all pages share, then files of `static/pages/`.
+macro_rules! sheet {
+    ($name:literal: $($part:literal)*) => {
+        Asset {
+            name: $name,
+            mime: "text/css; charset=utf-8",
+            text: concat!(source!("board.css") $(, include_str!(concat!("../../static/pages/", $part, ".css")))*),
+        }
+    };
+}
 
-/// The scripts every page loads after it is drawn, in this order.
-pub(crate) const MODULES: [&str; 10] = [
-    "state.js",
-    "live.js",
-    "news.js",
-    "clock.js",
-    "keys.js",
-    "marks.js",
-    "follow.js",
-    "replay.js",
-    "transport.js",
-    "scores.js",
+/// One script of several files. Each is a function of its own, so that two may use the same name.
+macro_rules! script {
+    ($name:literal: $first:expr, $($part:literal)*) => {
+        Asset {
+            name: $name,
+            mime: "text/javascript; charset=utf-8",
+            text: concat!($first $(, "\n(() => {\n\"use strict\";\n", source!($part), "})();\n")*),
+        }
+    };
+}
+
+/// All embedded files. The sheets are named by the templates, in `{% block sheet %}`.
+pub(crate) static ASSETS: &[Asset] = &[
+    sheet!("board.css":),
+    sheet!("compare.css": "replay" "run" "whatif" "compare" "state" "scores"),
+    sheet!("export.css": "replay" "run" "state" "scores" "export"),
+    sheet!("replay.css": "replay" "run" "whatif" "state" "scores"),
+    sheet!("run.css": "run" "state"),
+    sheet!("runs.css": "runs"),
+    sheet!("scores.css": "replay" "run" "whatif" "scores"),
+    sheet!("search.css": "whatif" "search"),
+    sheet!("whatif.css": "run" "whatif" "scores"),
+    script!("head.js": "", "theme.js" "back.js"),
+    script!("board.js": source!("vendor/htmx.min.js"),
+        "state.js" "live.js" "news.js" "clock.js" "keys.js" "marks.js" "follow.js" "steps.js" "replay.js" "transport.js" "scores.js"),
 ];
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     // One version for the set, because the files belong together.
     let mut hash = DefaultHasher::new();
-    ASSETS.iter().for_each(|asset| hash.write(asset.bytes));
+    ASSETS.iter().for_each(|asset| hash.write(asset.text.as_bytes()));
     format!("{:016x}", hash.finish())
 });
 

@@ -20,7 +20,7 @@ pub use crate::serve::listen::{Address, Ready, asked_to_stop, serve};
 pub use crate::serve::token::Token;
 
 pub use crate::page::app::AppState;
-use crate::page::{compare, error, export, replay, run, runs, scores, search, state, step, sweep, whatif};
+use crate::page::{compare, error, export, keys, replay, run, runs, scores, search, state, step, sweep, whatif};
 
 /// The board as a router, to serve or to nest; every request must bring `token` where there is one.
 pub fn router(state: AppState, token: Option<Token>) -> Router {
@@ -38,6 +38,8 @@ pub fn router(state: AppState, token: Option<Token>) -> Router {
         .route("/search", get(search::handler::page))
         .route("/live/search", get(search::handler::part))
         .route("/scores", get(scores::handler::several))
+        .route("/keys", get(keys::page))
+        .route("/keys/part", get(keys::part))
         .route("/runs/{key}", get(run::handler::page))
         .route("/runs/{key}/", get(run::handler::page))
         .route("/runs/{key}/live", get(run::handler::pulse))
@@ -50,6 +52,7 @@ pub fn router(state: AppState, token: Option<Token>) -> Router {
         .route("/runs/{key}/scores/live", get(scores::handler::pulse))
         .route("/runs/{key}/scores.csv", get(scores::handler::csv))
         .route("/runs/{key}/export.html", get(export::handler::page))
+        .route("/runs/{key}/steps/part", get(run::handler::rows_part))
         .route("/runs/{key}/steps/{n}", get(run::handler::step))
         .route("/runs/{key}/steps/{n}/part", get(run::handler::step_part))
         .route("/runs/{key}/steps/{n}/value", get(run::handler::step_value))

@@ -11,6 +11,7 @@
 //! | `sweep` | other rules over many runs, and the run table meanwhile | `--runs 2000 --steps 100` |
 //! | `search` | a text in all runs: bytes a second, first hits, cancelling, the run table meanwhile | `--megabytes 2000` |
 //! | `replay` | one long run event by event, in a real browser: first paint, jumps, size of the document | `--steps 5000` |
+//! | `pages` | pages in a real browser, beside an empty one: when their end is shown, elements, requests, work; a key, a scroll; QitOS's viewer beside it as in `many` | `--steps 1000 --loads 9` |
 //! | `soak` | mixed load for long: memory, requests that failed, the picture at the end | `--minutes 30` |
 //!
 //! Without a name all of them run but `soak`. `--dir DIR` says where the data is made (default: the system's temporary
@@ -44,6 +45,7 @@ mod memory;
 #[path = "../e2e/page.rs"]
 #[expect(dead_code, reason = "shared with the browser tests, which use more of it")]
 mod page;
+mod pages;
 #[path = "../support/pulse.rs"]
 mod pulse;
 mod replay;
@@ -63,7 +65,7 @@ mod writer;
 type Bench = fn(&Options);
 
 /// Every benchmark, in the order in which they run where none is named.
-const BENCHES: [(&str, Bench); 10] = [
+const BENCHES: [(&str, Bench); 11] = [
     ("live", live::run),
     ("crowd", crowd::run),
     ("many", many::run),
@@ -73,10 +75,11 @@ const BENCHES: [(&str, Bench); 10] = [
     ("sweep", sweep::run),
     ("search", search::run),
     ("replay", replay::run),
+    ("pages", pages::run),
     ("soak", soak::run),
 ];
 /// Options that take a number.
-const NUMBERS: [&str; 11] = [
+const NUMBERS: [&str; 12] = [
     "--appends",
     "--idle",
     "--pace",
@@ -88,6 +91,7 @@ const NUMBERS: [&str; 11] = [
     "--seconds",
     "--streams",
     "--minutes",
+    "--loads",
 ];
 
 /// What the command line asks for.

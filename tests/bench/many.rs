@@ -4,7 +4,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::Options;
@@ -110,24 +110,33 @@ fn requests(board: &Board) {
     }
 }
 
-/// The same directory in QitOS's own viewer, where its Python package is at hand: `BOARD_QITOS` names the interpreter.
-fn qitos(root: &Path) {
+/// Starts QitOS's own viewer over `root`, where its Python package is at hand: `BOARD_QITOS` names the interpreter.
+pub(crate) fn viewer(root: &Path) -> Option<(Child, SocketAddr)> {
     let Some(qita) = std::env::var_os("BOARD_QITOS").map(|python| Path::new(&python).with_file_name("qita")) else {
         println!("  qitos: not measured; BOARD_QITOS=/path/to/python with qitos==0.3.0 installed would");
-        return;
+        return None;
     };
     let port =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut command = Command::new(&qita);
     command.args(["board", "--port", &port.to_string(), "--logdir"]).arg(root);
-    let mut viewer = match command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() {
+    let viewer = match command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() {
         Ok(viewer) => viewer,
-        Err(error) => return println!("  qitos: {}: {error}", qita.display()),
+        Err(error) => {
+            println!("  qitos: {}: {error}", qita.display());
+            return None;
+        }
     };
     let start = Instant::now();
     until("its viewer listens", || std::net::TcpStream::connect(address).ok());
     report::duration("qitos: start to listening", start.elapsed(), "");
+    Some((viewer, address))
+}
+
+/// The same directory in QitOS's viewer.
+fn qitos(root: &Path) {
+    let Some((mut viewer, address)) = viewer(root) else { return };
     for path in ["/", "/api/runs"] {
         let start = Instant::now();
         // It reads every run for each answer.

@@ -20,6 +20,11 @@ impl Samples {
         self.0.sort_by(f64::total_cmp);
     }
 
+    /// The median.
+    pub(crate) fn median(&self) -> f64 {
+        self.at(0.5)
+    }
+
     fn at(&self, share: f64) -> f64 {
         let last = self.0.len().saturating_sub(1);
         self.0.get((last as f64 * share).round() as usize).copied().unwrap_or(f64::NAN)

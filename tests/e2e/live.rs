@@ -57,7 +57,7 @@ fn what_the_reader_does_survives_an_update() {
     page.eval("document.querySelector('#step-3 a').focus({preventScroll: true})");
     page.eval("getSelection().selectAllChildren(document.querySelector('#stepview h2'))");
     page.eval("scrollTo(0, 120)");
-    let state = "JSON.stringify([getSelection().toString(), scrollY, document.activeElement.closest('tr')?.id,
+    let state = "JSON.stringify([getSelection().toString(), scrollY, document.activeElement.closest('li')?.id,
         [...document.querySelectorAll('#stepview details')].map(details => details.open)])";
     let before = page.eval(state);
     assert!(before.as_str().is_some_and(|state| state.contains("step-3")), "{before}");
@@ -131,7 +131,7 @@ fn a_page_survives_a_restart_of_the_board() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert_eq!(seen().0, seen().1, "the page that went on | a fresh one");
-    assert_eq!(fresh.count("#steps tr[id^=step-]"), 3);
+    assert_eq!(fresh.count("#steps li[id^=step-]"), 3);
     assert!(seen().1.as_str().is_some_and(|picture| picture.contains("after it came back")), "{}", seen().1);
 }
 

@@ -227,7 +227,7 @@ fn everything_is_readable_without_scripts() {
     assert_eq!(page.eval(link), "/runs/q060_handoff");
     page.click("#rows #run-q060__handoff a");
     page.wait("location.pathname === '/runs/q060_handoff' && document.querySelector('#verdict')");
-    assert_eq!(page.count("#steps tr[id^=step-]"), 7);
+    assert_eq!(page.count("#steps li[id^=step-]"), 7);
     page.click("#step-2 a");
     page.wait(
         "location.search.includes('step=2') && /step 2\\b/i.test(document.querySelector('#stepview h2').innerText)",

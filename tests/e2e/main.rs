@@ -33,5 +33,6 @@ mod page;
 mod replay;
 mod scores;
 mod site;
+mod steps;
 mod sweep;
 mod whatif;

@@ -173,7 +173,19 @@ impl Page {
         events.iter().filter_map(complaint).collect()
     }
 
-    fn call(&self, method: &str, params: &Value) -> Value {
+    /// The requests of the page so far, and the bytes that came back for them.
+    pub(crate) fn requests(&self) -> (u64, u64) {
+        let events = BROWSER.events(&self.session);
+        let of = |method: &'static str| events.iter().filter(move |event| event["method"] == method);
+        // An address that holds its own content is no request.
+        let is_request =
+            |event: &&Value| event["params"]["request"]["url"].as_str().is_some_and(|url| url.starts_with("http"));
+        let bytes = of("Network.loadingFinished").filter_map(|event| event["params"]["encodedDataLength"].as_f64());
+        (of("Network.requestWillBeSent").filter(is_request).count() as u64, bytes.sum::<f64>() as u64)
+    }
+
+    /// Calls a method of the browser's protocol in this tab.
+    pub(crate) fn call(&self, method: &str, params: &Value) -> Value {
         BROWSER.call(Some(&self.session), method, params).unwrap_or_else(|error| panic!("{error}"))
     }
 

@@ -198,8 +198,9 @@ fn call(call: &Call<'_>) -> String {
 /// What came back, the error first; how long it took is told elsewhere.
 fn result(result: &Outcome<'_>) -> String {
     let error = result.error.map(|error| format!("error: {}", error.plain()));
-    let is_whole = |output: Value<'_>| output.at == result.value.at;
-    let output = result.output.filter(|output| !(is_whole(*output) && error.is_some()) && !output.is_empty());
+    // The whole result would say its error once more.
+    let repeats = |output: &Value<'_>| error.is_some() && output.at == result.value.at;
+    let output = result.output.filter(|output| !output.is_empty() && !repeats(output));
     let parts: Vec<String> = [error, output.map(|output| output.plain().into_owned())].into_iter().flatten().collect();
     if parts.is_empty() { "nothing".to_owned() } else { parts.join("\n") }
 }

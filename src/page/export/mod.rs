@@ -16,7 +16,6 @@ use crate::page::scores::ScoresBody;
 use crate::page::step::StepView;
 
 /// The style sheet of a saved run, after that of the board.
-const STYLE: &str = include_str!("../../../static/pages/export.css");
 /// The controls of the replay; shown by the script, which alone makes them work.
 const BAR: &str = include_str!("../../../templates/export/export_bar.html");
 /// What makes a saved run a replay.
@@ -80,12 +79,11 @@ fn prepared(part: &impl Template, key: &str) -> io::Result<String> {
 /// What the writer says; a template that cannot be rendered.
 pub(crate) fn write_head(out: &mut dyn Write, head: &ExportHead<'_>, key: &str) -> io::Result<usize> {
     let html = prepared(head, key)?;
-    let board =
-        crate::page::assets::find("board.css").map(|asset| String::from_utf8_lossy(asset.bytes)).unwrap_or_default();
+    let style = crate::page::assets::find("export.css").map_or("", |asset| asset.text);
     // Words of a trace are escaped, so the first end of a head is that of the page.
     let (before, after) = html.split_once("</head>").unwrap_or((&html, ""));
-    write!(out, "{before}<style nonce=\"{}\">{board}{STYLE}</style>\n</head>{after}", head.nonce)?;
-    Ok(html.len() + board.len() + STYLE.len())
+    write!(out, "{before}<style nonce=\"{}\">{style}</style>\n</head>{after}", head.nonce)?;
+    Ok(html.len() + style.len())
 }
 
 /// Writes the end of the file: the states as data, and the script.

@@ -20,7 +20,6 @@ const MAX_ROWS: usize = 50;
 pub(crate) struct Branch {
     /// Who chose, and why.
     pub says: Phrase,
-    /// The candidates, in order.
     pub rows: Vec<Candidate>,
     /// How many are left out; empty for none.
     pub more: Line,
@@ -30,7 +29,6 @@ pub(crate) struct Branch {
 
 impl HtmlSafe for Branch {}
 
-/// One candidate.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Candidate {
     /// Its score, as recorded.

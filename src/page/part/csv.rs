@@ -1,6 +1,11 @@
 //! How is a table written for spreadsheets and other programs? Fields and line ends of RFC 4180.
+//!
+//! A word that a spreadsheet would run as a formula has an apostrophe before it: traces hold what models wrote.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
+
+use crate::analysis::format::visible;
 
 /// Writes one row; a field is quoted where its text would end it.
 ///
@@ -11,7 +16,7 @@ pub(crate) fn write_row(out: &mut dyn Write, fields: impl Iterator<Item = impl A
         if at > 0 {
             out.write_all(b",")?;
         }
-        let field = field.as_ref();
+        let field = harmless(field.as_ref());
         if field.contains([',', '"', '\r', '\n']) {
             write!(out, "\"{}\"", field.replace('"', "\"\""))?;
         } else {
@@ -19,4 +24,11 @@ pub(crate) fn write_row(out: &mut dyn Write, fields: impl Iterator<Item = impl A
         }
     }
     out.write_all(b"\r\n")
+}
+
+/// A field with nothing hidden in it, or a word that would be a formula with an apostrophe before it. A number is none,
+/// whatever its sign.
+pub(crate) fn harmless(field: &str) -> Cow<'_, str> {
+    let runs = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
+    if runs { Cow::Owned(format!("'{}", visible(field))) } else { visible(field) }
 }

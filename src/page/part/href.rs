@@ -28,9 +28,9 @@ pub(crate) fn with_query(path: &str, pairs: &[(&str, &str)]) -> String {
     out
 }
 
-/// The address of an embedded file.
-pub(crate) fn asset(name: &str) -> String {
-    format!("/static/{}/{name}", assets::version())
+/// Where the embedded files are.
+pub(crate) fn assets() -> String {
+    format!("/static/{}", assets::version())
 }
 
 /// The run table with a query.
@@ -47,6 +47,9 @@ pub(crate) fn sweep(query: &str) -> String {
 pub(crate) fn search(text: &str, query: &str) -> String {
     with_query("/search", &[("q", text), ("in", query)])
 }
+
+/// What the keys do.
+pub(crate) const KEYS: &str = "/keys";
 
 /// Two runs beside each other.
 pub(crate) const COMPARE: &str = "/compare";

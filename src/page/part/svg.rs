@@ -10,58 +10,6 @@ use crate::page::part::text::Line;
 /// A phase of a step, by its colour class: `decide`, `act`, `reduce`, `critic`, `check`, `recover` or `plain`.
 pub(crate) type PhaseClass = &'static str;
 
-/// One bar per critic in a row of the step list.
-#[derive(Debug, Clone, Default, Template)]
-#[template(path = "part/pips.html")]
-pub(crate) struct Pips {
-    /// The names with their scores, for those who cannot see the bars.
-    pub label: Line,
-    /// Width of the picture.
-    pub width: usize,
-    /// The bars; at most four.
-    pub bars: Vec<Pip>,
-}
-
-impl HtmlSafe for Pips {}
-
-/// One bar of [`Pips`].
-#[derive(Debug, Clone)]
-pub(crate) struct Pip {
-    /// Left edge.
-    pub x: usize,
-    /// Top of the filled part.
-    pub y: String,
-    /// Height of the filled part.
-    pub height: String,
-    /// Class of the filled part.
-    pub class: &'static str,
-}
-
-impl Pips {
-    /// Bars for critics with their names and scores; a score outside 0 to 1 or a missing one leaves its track empty.
-    pub(crate) fn new<'n>(scores: impl IntoIterator<Item = (&'n str, Option<f64>)>) -> Self {
-        const HEIGHT: f64 = 12.0;
-        let mut names = Vec::new();
-        let mut bars = Vec::new();
-        for (index, (name, score)) in scores.into_iter().enumerate() {
-            match score {
-                Some(score) => names.push(format!("{name} {score:.2}")),
-                None => names.push(format!("{name} no score")),
-            }
-            let part = score.filter(|score| (0.0..=1.0).contains(score)).unwrap_or(0.0);
-            if index < 4 {
-                bars.push(Pip {
-                    x: 1 + 9 * index,
-                    y: format!("{:.1}", 2.0 + HEIGHT * (1.0 - part)),
-                    height: format!("{:.1}", HEIGHT * part),
-                    class: if index % 2 == 0 { "f-critic" } else { "f-ink" },
-                });
-            }
-        }
-        Self { label: names.join(", ").into(), width: (9 * bars.len()).max(1), bars }
-    }
-}
-
 /// A score on the fixed scale from 0 to 1, with a tick where it was before.
 #[derive(Debug, Clone, Template)]
 #[template(path = "part/axis.html")]
@@ -83,16 +31,6 @@ impl Axis {
     }
 }
 
-/// How long a step took against the longest step, split by phase.
-#[derive(Debug, Clone, Default, Template)]
-#[template(path = "part/phase_bar.html")]
-pub(crate) struct PhaseBar {
-    /// The parts from left to right, in hundredths of the longest step.
-    pub parts: Vec<Stretch>,
-}
-
-impl HtmlSafe for PhaseBar {}
-
 /// One part of a bar or strip.
 #[derive(Debug, Clone)]
 pub(crate) struct Stretch {
@@ -104,14 +42,6 @@ pub(crate) struct Stretch {
     pub class: PhaseClass,
     /// The phase and its time in words.
     pub title: Line,
-}
-
-impl PhaseBar {
-    /// A bar from phases and their milliseconds; `longest_ms` is the longest step of the run.
-    pub(crate) fn new(phases: &[(PhaseClass, f64)], longest_ms: f64) -> Self {
-        let times = phases.iter().map(|(class, ms)| (*class, "", *ms));
-        Self { parts: stretches(times, longest_ms, 100.0, 0.0) }
-    }
 }
 
 /// The share of each phase in one step.
@@ -160,16 +90,6 @@ mod tests {
     use crate::page::part::svg::*;
 
     #[test]
-    fn pips_speak_and_stay_on_the_scale() {
-        let pips = Pips::new([("a<b", Some(0.2)), ("b", Some(7.0)), ("c", None), ("d", Some(1.0)), ("e", Some(0.5))]);
-        assert_eq!(pips.label.as_str(), "a<b 0.20, b 7.00, c no score, d 1.00, e 0.50");
-        let heights: Vec<_> = pips.bars.iter().map(|bar| bar.height.as_str()).collect();
-        assert_eq!(heights, ["2.4", "0.0", "0.0", "12.0"]);
-        let html = pips.render().unwrap();
-        assert!(html.contains("aria-label=\"a&#60;b 0.20") && !html.contains("style="), "{html}");
-    }
-
-    #[test]
     fn only_scores_on_the_scale_have_an_axis() {
         assert_eq!(Axis::new(0.5, Some(0.25)).unwrap().tick, "M32.0 0v14");
         assert_eq!(Axis::new(0.5, Some(4.0)).unwrap().tick, "");
@@ -188,16 +108,5 @@ mod tests {
         assert_eq!(strip.parts[0].title.as_str(), "Decide 3.4 s");
         assert!(PhaseStrip::new(&[("act", "Act", 0.0)]).is_none());
         assert!(strip.render().unwrap().contains("role=\"img\""));
-    }
-
-    #[test]
-    fn bars_are_scaled_to_the_longest_step() {
-        let bar = PhaseBar::new(&[("decide", 50.0), ("act", 25.0)], 100.0);
-        assert_eq!(
-            (bar.parts[0].width.as_str(), bar.parts[1].x.as_str(), bar.parts[1].width.as_str()),
-            ("50.0", "50.0", "25.0")
-        );
-        let odd = PhaseBar::new(&[("act", f64::INFINITY), ("act", -3.0), ("act", 900.0)], 100.0);
-        assert_eq!(odd.parts[2].width, "100.0");
     }
 }

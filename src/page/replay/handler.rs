@@ -9,22 +9,21 @@ use crate::page::extract::{Params, RunParam};
 use crate::page::lens::Lens;
 use crate::page::part::href;
 use crate::page::part::sign::Link;
-use crate::page::replay::fill::{NoPlace, ReplayQuery};
-use crate::page::replay::{ReplayPage, ReplayPart};
+use crate::page::replay::position::{NoPlace, ReplayQuery};
+use crate::page::replay::{Replay, ReplayPage, ReplayPart};
 use crate::page::run::handler::{answer, crumb, ended, html, load_again, run_ended, shell, with_lens};
+use crate::page::run::head::content_title;
 use crate::page::shell::{Pulse, Shell};
 
 /// `GET /runs/{key}/replay`
 pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
     let shell = shell(&state, &run, String::new());
     let page = with_lens(&state, &run, move |lens| {
-        let (replay, title) =
-            crate::page::replay::fill::replay(lens, &query(&params)?).map_err(|why| no_place(lens, &why))?;
-        let name = lens.summary.key.as_str();
+        let replay = Replay::new(lens, query(&params)?).map_err(|why| no_place(lens, &why))?;
         html(&ReplayPage {
             pulse: next(lens, shell.revision),
-            shell: Shell { title: crate::page::run::head::content_title(lens, &title), ..shell },
-            crumb: [crumb(), vec![Link::new(name, href::run(name))]].concat(),
+            shell: Shell { title: content_title(lens, &replay.title()), ..shell },
+            crumb: [crumb(), vec![Link::new(lens.key(), href::run(lens.key()))]].concat(),
             replay,
         })
     });
@@ -34,9 +33,8 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
 /// `GET /runs/{key}/replay/part`
 pub(crate) async fn part(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
     let part = with_lens(&state, &run, move |lens| {
-        let (replay, title) =
-            crate::page::replay::fill::replay(lens, &query(&params)?).map_err(|why| no_place(lens, &why))?;
-        html(&ReplayPart { pulse: None, title: crate::page::run::head::content_title(lens, &title).into(), replay })
+        let replay = Replay::new(lens, query(&params)?).map_err(|why| no_place(lens, &why))?;
+        html(&ReplayPart { pulse: None, replay })
     });
     answer(&state, part.await.and_then(|part| part))
 }
@@ -52,10 +50,10 @@ pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, W
         if params.text("last") == "1" {
             (query.step, query.event) = ("end".to_owned(), None);
         }
-        let (replay, title) = crate::page::replay::fill::replay(lens, &query).map_err(|why| no_place(lens, &why))?;
+        let replay = Replay::new(lens, query).map_err(|why| no_place(lens, &why))?;
         let say = run_ended(lens, params.text("ended"));
         let pulse = Some(Pulse { say, ..next(lens, revision) });
-        html(&ReplayPart { pulse, title: crate::page::run::head::content_title(lens, &title).into(), replay })
+        html(&ReplayPart { pulse, replay })
     });
     answer(&state, pulse.await.and_then(|pulse| pulse))
 }

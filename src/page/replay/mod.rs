@@ -1,302 +1,347 @@
-//! How does a replay look? The state beside the step, the step's events up to the cursor, and where in the run that is.
+//! How does a replay look at one cursor? The state beside the step, the step's events up to the cursor, where in the run
+//! that is, and the ways to other places.
 //!
-//! All values are ready, every place is a link: the page works without scripts, and `replay.js` only asks for the same
-//! part, `#replay`, at another cursor. Only the step at the cursor is in the page, however long the run.
+//! Every place is a link: the page works without scripts, and `replay.js` only asks for the same part, `#replay`, at
+//! another cursor. Only the step at the cursor is in the page, however long the run.
+//!
+//! The address is the cursor: `step` is an ordinal, `start` or `end`; `event` counts the events of the step that have
+//! happened, the current one included, so that `step=4&event=3` is event 3 of step 4. Without `event` it is the first.
 
-pub(crate) mod fill;
 pub(crate) mod handler;
+mod phases;
+mod position;
+mod scrub;
+mod state;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-use crate::page::part::action::Actions;
-use crate::page::part::critic::Critic;
-use crate::page::part::decision::Decision;
-use crate::page::part::fold::Folded;
-use crate::page::part::sign::{Link, Phrase};
-use crate::page::part::state_diff::StateDiff;
-use crate::page::part::text::Line;
+use crate::analysis::format;
+use crate::analysis::replay::{
+    Breakpoint, Clock, Cursor, GAP_MICROS, Part, Scene, Track, first_hit, next_hit, next_mark,
+};
+use crate::page::lens::{Lens, micros, status};
+use crate::page::part::sign::Link;
+use crate::page::part::{href, text};
+use crate::page::replay::phases::Phases;
+use crate::page::replay::position::{NoPlace, ReplayQuery, position};
+use crate::page::replay::scrub::{Mark, Scrub};
 use crate::page::run::PhaseState;
-use crate::page::shell::{Pulse, Shell, Status};
-use crate::page::state::StatePanel;
+use crate::page::run::head::content_title;
+use crate::page::shell::{Pulse, Shell};
+
+/// What is played is shown for at least this long, in microseconds of the reader's time.
+const FRAME: i64 = 60_000;
+
+/// The speeds there are: tenths, and the name in an address.
+const SPEEDS: [(i64, &str); 4] = [(5, "0.5"), (10, "1"), (20, "2"), (50, "5")];
+
+/// The clocks there are, with the name in an address and on the page.
+const CLOCKS: [(Clock, &str, &str); 3] =
+    [(Clock::Step, "step", "per step"), (Clock::Time, "time", "real time"), (Clock::Gaps, "gaps", "no gaps")];
 
 /// The page of a replay.
-#[derive(Debug, Clone, Template)]
+#[derive(Template)]
 #[template(path = "replay/page.html")]
-pub(crate) struct ReplayPage {
-    /// What is around it.
+pub(crate) struct ReplayPage<'a> {
     pub shell: Shell,
-    /// The way back, outermost first; the run is its last link.
     pub crumb: Vec<Link>,
-    /// What fetches the news.
     pub pulse: Pulse,
-    /// All that depends on the cursor.
-    pub replay: Replay,
+    pub replay: Replay<'a>,
 }
 
 /// A replay at another cursor, or what changed in the run since.
-#[derive(Debug, Clone, Template)]
+#[derive(Template)]
 #[template(path = "replay/replay_part.html")]
-pub(crate) struct ReplayPart {
+pub(crate) struct ReplayPart<'a> {
     /// The next pulse, where this answers one.
     pub pulse: Option<Pulse>,
-    /// The title of the document.
-    pub title: Line,
-    /// All that depends on the cursor.
-    pub replay: Replay,
+    pub replay: Replay<'a>,
 }
 
-/// All that depends on the cursor, `#replay`.
-#[derive(Debug, Clone, Default, Template)]
+/// A run at a cursor, `#replay`.
+#[derive(Template)]
 #[template(path = "replay/replay.html")]
-pub(crate) struct Replay {
-    /// How the run stands.
-    pub status: Option<Status>,
-    /// The verdict in a sentence.
-    pub verdict: Line,
-    /// The cursor as it stands in the address.
-    pub cursor: Line,
-    /// The address of this place.
-    pub here: String,
-    /// The step on its run's page.
-    pub open: Option<Link>,
-    /// What a script needs to know.
-    pub drive: Drive,
-    /// What is said where the run has nothing to go through.
-    pub nothing: Line,
-    /// Of which moment the state is.
-    pub state_when: Line,
-    /// The state so far.
-    pub state: StatePanel,
-    /// `Step 4`, `Start`, `End`.
-    pub title: Line,
-    /// `event 3 of 13 · +17.442 s`.
-    pub place: Line,
-    /// Which breakpoint is here; empty for none.
-    pub hit: Phrase,
-    /// What is odd about the step: no line, no events; empty for nothing.
-    pub note: Phrase,
-    /// Its phases.
-    pub phases: Vec<Phase>,
-    /// What can be stopped at.
-    pub stops: Stops,
-    /// The picture of the whole run.
-    pub scrub: Scrub,
-    /// The ways to other places.
-    pub transport: Transport,
-}
-
-impl HtmlSafe for Replay {}
-
-/// What a script needs to know to walk and to play.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Drive {
+pub(crate) struct Replay<'a> {
+    pub lens: &'a Lens<'a>,
+    query: ReplayQuery,
+    track: Track,
     /// The position, counted over the whole run from 0.
-    pub at: usize,
-    /// The last position.
-    pub last: usize,
+    at: usize,
+    /// The part of the run at this position, and the event in it; `None` where nothing is recorded.
+    part: Option<(Part, usize)>,
+    /// Places of [`SPEEDS`] and [`CLOCKS`].
+    speed: usize,
+    clock: usize,
+    breaks: Vec<Breakpoint>,
+}
+
+impl HtmlSafe for Replay<'_> {}
+
+impl<'a> Replay<'a> {
+    /// # Errors
+    /// The query names a place, a speed or a clock that is not there.
+    pub(crate) fn new(lens: &'a Lens<'a>, query: ReplayQuery) -> Result<Self, NoPlace> {
+        let no =
+            |what, named: &str, instead: &str| NoPlace { what, named: named.to_owned(), instead: instead.to_owned() };
+        let or = |text: &str, default: &'static str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
+        let speed = or(&query.speed, "1");
+        let speed = SPEEDS.iter().position(|(_, name)| *name == speed);
+        let speed = speed.ok_or_else(|| no("There is no speed", &query.speed, "Speeds are 0.5, 1, 2 and 5."))?;
+        let clock = or(&query.clock, "step");
+        let clock = CLOCKS.iter().position(|(_, name, _)| *name == clock);
+        let clock = clock.ok_or_else(|| no("There is no clock", &query.clock, "Clocks are step, time and gaps."))?;
+        let track = Track::new(lens.index);
+        let at = if track.is_empty() { 0 } else { position(lens, &track, &query)? };
+        let part = track.part(at).map(|(part, event)| (*part, event));
+        let breaks = query.breaks.iter().filter(|_| part.is_some());
+        let breaks = breaks.map(|text| Breakpoint::new(lens.index, text)).collect();
+        Ok(Self { lens, query, track, at, part, speed, clock, breaks })
+    }
+
+    /// The words for the title of the page.
+    pub(crate) fn title(&self) -> String {
+        match self.part {
+            Some((part, _)) => format!("Replay {}", self.name(part.scene).to_lowercase()),
+            None => "Replay".to_owned(),
+        }
+    }
+
+    fn document_title(&self) -> text::Line {
+        content_title(self.lens, &self.title()).into()
+    }
+
+    fn alive(&self) -> bool {
+        self.lens.summary.life.liveness.may_grow()
+    }
+
+    fn last(&self) -> usize {
+        self.track.last()
+    }
+
+    /// What a part is called.
+    fn name(&self, scene: Scene) -> String {
+        match scene {
+            Scene::Start => "Start".to_owned(),
+            Scene::End => "End".to_owned(),
+            Scene::Step(n) if n < self.lens.index.steps().len() => format!("Step {}", self.lens.label(n)),
+            Scene::Step(_) => {
+                let group = self.track.find(scene).and_then(|part| part.group);
+                let id = group.and_then(|at| self.lens.index.groups().get(at)).and_then(|group| group.step_id);
+                id.map_or_else(|| "Step without id".to_owned(), |id| format!("Step {id}"))
+            }
+        }
+    }
+
+    /// The names of a position in an address.
+    fn names(&self, at: usize) -> (String, String) {
+        let Some((part, event)) = self.track.part(at) else { return Default::default() };
+        let step = match part.scene {
+            Scene::Start => "start".to_owned(),
+            Scene::Step(n) => n.to_string(),
+            Scene::End => "end".to_owned(),
+        };
+        // The places of a part that grows keep their names.
+        (step, if part.events == 0 { String::new() } else { (event + 1).to_string() })
+    }
+
+    /// The cursor as it stands in the address; empty where there is none.
+    fn cursor(&self) -> String {
+        let (step, event) = self.names(self.at);
+        href::with_query("", &[("step", &step), ("event", &event)])
+    }
+
+    /// `path` at a position, with a speed, a clock and a key of the state.
+    fn address(&self, path: &str, at: Option<usize>, speed: usize, clock: usize, key: &str) -> String {
+        let name = |name: Option<&'static str>, default: &str| name.filter(|name| *name != default).unwrap_or_default();
+        let speed = name(SPEEDS.get(speed).map(|speed| speed.1), "1");
+        let clock = name(CLOCKS.get(clock).map(|clock| clock.1), "step");
+        let (step, event) = at.map(|at| self.names(at)).unwrap_or_default();
+        let mut pairs =
+            vec![("step", step.as_str()), ("event", &event), ("speed", speed), ("clock", clock), ("key", key)];
+        pairs.extend(self.query.breaks.iter().map(|text| ("break", text.as_str())));
+        href::with_query(path, &pairs)
+    }
+
+    fn path(&self) -> String {
+        href::replay(self.lens.key())
+    }
+
+    fn to(&self, at: usize) -> String {
+        self.to_key(at, &self.query.key)
+    }
+
+    /// The replay at a position with a key of the state selected.
+    fn to_key(&self, at: usize, key: &str) -> String {
+        self.address(&self.path(), Some(at), self.speed, self.clock, key)
+    }
+
+    fn by_steps(&self, steps: isize) -> String {
+        self.to(self.track.by_steps(self.at, steps))
+    }
+
+    fn by_events(&self, events: isize) -> String {
+        self.to(self.track.by_events(self.at, events))
+    }
+
     /// The address of this part without its position.
-    pub part: String,
+    fn part_address(&self) -> String {
+        let path = format!("{}/part", self.path());
+        if self.part.is_none() {
+            return format!("{path}?speed=1");
+        }
+        let address = self.address(&path, None, self.speed, self.clock, &self.query.key);
+        if address == path { format!("{path}?") } else { format!("{address}&") }
+    }
+
+    /// The written step at the cursor.
+    fn open(&self) -> Option<usize> {
+        self.part.and_then(|(part, _)| step(part.scene)).filter(|n| *n < self.lens.index.steps().len())
+    }
+
     /// How many positions playing goes on, and after how many milliseconds; `None` at the end.
-    pub tick: Option<(usize, i64)>,
-    /// Whether playing stops here.
-    pub stop: bool,
-    /// Whether the run may go on.
-    pub alive: bool,
+    fn tick(&self) -> Option<(usize, i64)> {
+        let speed = SPEEDS.get(self.speed).map_or(10, |speed| speed.0);
+        let hit = next_hit(&self.breaks, self.lens.index, &self.track, self.at, false);
+        let tick = self.track.tick(self.lens.index, self.clock(), self.at, FRAME * speed / 10, hit);
+        tick.map(|(next, wait)| (next - self.at, wait * 10 / speed / 1_000))
+    }
+
+    fn clock(&self) -> Clock {
+        CLOCKS.get(self.clock).map(|clock| clock.0).unwrap_or_default()
+    }
+
+    /// `4 · event 3 / 13`.
+    fn pos(&self) -> String {
+        let Some((part, event)) = self.part else { return String::new() };
+        let short = self.open().map_or_else(|| self.name(part.scene).to_lowercase(), |n| self.lens.label(n));
+        if part.events == 0 { short } else { format!("{short} · event {} / {}", event + 1, part.events) }
+    }
+
+    /// `event 3 of 13`.
+    fn event_words(&self) -> String {
+        match self.part {
+            Some((part, event)) if part.events > 0 => format!("event {} of {}", event + 1, part.events),
+            _ => "no events".to_owned(),
+        }
+    }
+
+    /// The event of the step at the cursor, by its place in the file.
+    fn event(&self) -> Option<usize> {
+        self.part.and_then(|(part, event)| part.range().nth(event))
+    }
+
+    /// When the event happened, from the start of the run; empty where no time is recorded.
+    fn offset(&self) -> text::Line {
+        let event = self.event().and_then(|at| self.lens.index.events().get(at));
+        self.lens.offset(event.and_then(|event| event.ts))
+    }
+
+    /// How far playing is: `17.4 s of 50.2 s`.
+    fn played(&self) -> String {
+        let clock = self.clock();
+        let time = format::offset_short(self.track.offset(self.lens.index, clock, self.at));
+        format!("{} of {}", time.trim_start_matches('+'), micros(self.track.total(clock)))
+    }
+
+    /// The breakpoint at the cursor.
+    fn hit(&self) -> Option<&Breakpoint> {
+        self.part.as_ref().and_then(|(part, event)| first_hit(&self.breaks, self.lens.index, part, *event))
+    }
+
+    /// Places that matter, each with its key: `None` where there is none.
+    fn jumps(&self) -> [(&'static str, &'static str, Option<String>); 3] {
+        let index = self.lens.index;
+        let hit = |back| next_hit(&self.breaks, index, &self.track, self.at, back).map(|at| self.to(at));
+        // Marks are counted from before the first step, or from past the last one.
+        let from = match self.part.map(|(part, _)| part.scene) {
+            None | Some(Scene::Start) => None,
+            Some(Scene::Step(n)) => Some(n.min(index.steps().len())),
+            Some(Scene::End) => Some(index.steps().len()),
+        };
+        let mark = next_mark(index, from).map(|n| Cursor { scene: Scene::Step(n), event: 0 });
+        let mark = mark.and_then(|cursor| self.track.position(cursor)).map(|at| self.to(at));
+        [("b", "next breakpoint", hit(false)), ("B", "previous breakpoint", hit(true)), ("e", "next mark", mark)]
+    }
+
+    /// The speeds: name, address, whether it is the one chosen, and the key that chooses it from here.
+    fn speeds(&self) -> impl Iterator<Item = (&'static str, String, bool, &'static str)> {
+        SPEEDS.iter().enumerate().map(|(n, (_, name))| {
+            let key = if n + 1 == self.speed { "," } else { "." };
+            let key = if n.abs_diff(self.speed) == 1 { key } else { "" };
+            let address = self.address(&self.path(), Some(self.at), n, self.clock, &self.query.key);
+            (*name, address, n == self.speed, key)
+        })
+    }
+
+    /// The clocks: name, meaning, address, and whether it is the one chosen.
+    fn clocks(&self) -> impl Iterator<Item = (&'static str, String, String, bool)> {
+        CLOCKS.iter().enumerate().map(|(n, (clock, _, name))| {
+            let title = match clock {
+                Clock::Time => "as recorded; what has no time takes as long as per step".to_owned(),
+                Clock::Gaps => format!("as recorded, waits cut to {}", micros(GAP_MICROS)),
+                Clock::Step => "every step takes one second".to_owned(),
+            };
+            let address = self.address(&self.path(), Some(self.at), self.speed, n, &self.query.key);
+            (*name, title, address, n == self.clock)
+        })
+    }
+
+    fn phases(&self) -> Phases {
+        Phases::new(self)
+    }
+
+    fn scrub(&self) -> Scrub {
+        Scrub::new(self)
+    }
+
+    /// What goes along with the form of breakpoints: names and values.
+    fn hidden(&self) -> Vec<(&'static str, String)> {
+        let (step, event) = self.names(self.at);
+        let speed = SPEEDS.get(self.speed).map(|speed| speed.1).unwrap_or_default();
+        let clock = CLOCKS.get(self.clock).map(|clock| clock.1).unwrap_or_default();
+        // For the pulse: who is at the end follows it.
+        let last = if self.at == self.last() { "1" } else { "" };
+        let mut fields =
+            vec![("step", step), ("event", event), ("speed", speed.to_owned()), ("clock", clock.to_owned())];
+        fields.extend([("key", self.query.key.clone()), ("last", last.to_owned()), ("from", self.at.to_string())]);
+        fields.retain(|(_, value)| !value.is_empty());
+        fields
+    }
+
+    /// The breakpoints, and whether each is on: those that would find something keep their places, and what was typed
+    /// comes behind them.
+    fn stops(&self) -> Vec<(Breakpoint, bool)> {
+        let on = |text: &str| self.breaks.iter().any(|one| one.text == text);
+        let offers = self.offers();
+        let typed = self.breaks.iter().filter(|one| !offers.contains(&one.text));
+        let typed: Vec<_> = typed.map(|one| (Breakpoint::new(self.lens.index, &one.text), true)).collect();
+        let offered = offers.iter().map(|text| (Breakpoint::new(self.lens.index, text), on(text)));
+        offered.filter(|(one, on)| *on || !one.steps.is_empty()).chain(typed).collect()
+    }
+
+    /// What people stop at, as far as this run knows the names.
+    fn offers(&self) -> Vec<String> {
+        let summary = self.lens.summary;
+        let quoted = |name: &str| {
+            let bare = name.chars().all(|c| c.is_alphanumeric() || c == '_');
+            if bare { name.to_owned() } else { format!("\"{name}\"") }
+        };
+        let mut offers = ["err:true", "critic:retry", "score<0.4"].map(str::to_owned).to_vec();
+        // The newest names are the rarest: what every step does stops everywhere.
+        offers.extend(summary.changed.last().map(|key| format!("state.{} changed", quoted(key))));
+        offers.extend(summary.tools.last().map(|tool| format!("tool:{}", quoted(tool))));
+        offers
+    }
 }
 
-/// One phase of the step.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Phase {
-    /// The class of its colour.
-    pub class: &'static str,
-    /// Its name.
-    pub name: Line,
-    /// When it began and how long it took.
-    pub when: Line,
-    /// Whether the cursor is past it, in it or before it.
-    pub state: PhaseState,
-    /// Its events.
-    pub events: Vec<Event>,
-    /// Its lines in the table of events.
-    pub lines: Option<Link>,
-    /// What its events say, a line each.
-    pub says: Vec<Phrase>,
-    /// The reasoning.
-    pub thought: Option<Folded>,
-    /// The decision.
-    pub decision: Option<Decision>,
-    /// Calls and results.
-    pub actions: Option<Actions>,
-    /// What changed in the state.
-    pub diff: Option<StateDiff>,
-    /// What the critics said.
-    pub critics: Vec<Critic>,
+/// What of a breakpoint is not understood; empty for nothing.
+fn wrong(one: &Breakpoint) -> String {
+    let ignored = one.query.ignored.iter();
+    ignored.map(|term| format!("{} is not understood: {}", term.text, term.why)).collect::<Vec<_>>().join("; ")
 }
 
-/// One event of a phase.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Event {
-    /// Its stage, or its phase where it has none.
-    pub name: Line,
-    /// Whether the cursor is past it, on it or before it.
-    pub state: PhaseState,
-    /// The address of the cursor on it.
-    pub href: String,
-}
-
-/// The breakpoints.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Stops {
-    /// Where the form leads.
-    pub action: String,
-    /// What goes along with it: names and values.
-    pub hidden: Vec<(&'static str, String)>,
-    /// How many are on.
-    pub on: usize,
-    /// The breakpoints that are on, and those that would find something.
-    pub rows: Vec<Stop>,
-}
-
-/// One breakpoint.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Stop {
-    /// The query.
-    pub text: Line,
-    /// Whether playing stops at it.
-    pub on: bool,
-    /// How many steps it finds.
-    pub count: Line,
-    /// What of it is not understood; empty for nothing.
-    pub wrong: Line,
-}
-
-/// The picture of the whole run: a unit wide per position, scaled to the width of the page.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Scrub {
-    /// What it shows.
-    pub title: Line,
-    /// The same in numbers.
-    pub desc: Line,
-    /// The lines through the lowest scores; more than one where steps have none.
-    pub lines: Vec<String>,
-    /// The scores as points, where there is room.
-    pub dots: Vec<(String, String)>,
-    /// The phases, where there is room.
-    pub bars: Vec<Bar>,
-    /// Errors, retries, stops.
-    pub marks: Vec<MarkAt>,
-    /// Where breakpoints are.
-    pub hits: Vec<String>,
-    /// The steps' names.
-    pub labels: Vec<LabelAt>,
-    /// The cursor.
-    pub cur: String,
-    /// What is still to come: left edge and width.
-    pub later: (String, String),
-}
-
-/// A stretch of a phase in the picture.
-#[derive(Debug, Clone)]
-pub(crate) struct Bar {
-    /// The class of its colour.
-    pub class: &'static str,
-    /// Left edge.
-    pub x: String,
-    /// Width.
-    pub width: String,
-}
-
-/// A mark in the picture.
-#[derive(Debug, Clone)]
-pub(crate) struct MarkAt {
-    /// Its place.
-    pub x: String,
-    /// What it is.
-    pub kind: MarkKind,
-}
-
-/// What a mark in the picture stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MarkKind {
-    /// An error.
-    Error,
-    /// A critic's stop.
-    Stop,
-    /// A critic's retry.
-    Retry,
-    /// A command that failed.
-    Code,
-    /// The end of the run, with the class that fills it.
-    End(&'static str),
-}
-
-/// A step's name below the picture.
-#[derive(Debug, Clone)]
-pub(crate) struct LabelAt {
-    /// Its place.
-    pub x: String,
-    /// The name.
-    pub text: Line,
-    /// Whether it is the step at the cursor.
-    pub current: bool,
-}
-
-/// The ways to other places; at an end the ways beyond it lead nowhere new.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Transport {
-    /// Whether this is the first position.
-    pub at_start: bool,
-    /// Whether this is the last position.
-    pub at_end: bool,
-    /// The start of the run.
-    pub first: String,
-    /// The step before.
-    pub step_back: String,
-    /// The event before.
-    pub event_back: String,
-    /// The event after.
-    pub event_on: String,
-    /// The step after.
-    pub step_on: String,
-    /// The end of the run.
-    pub last: String,
-    /// Other places that matter: with their keys.
-    pub jumps: Vec<Jump>,
-    /// The position in words: `4 · event 3 / 13`.
-    pub pos: Line,
-    /// The same for a reader that hears it: `step 4, event 3 of 13`.
-    pub said: Line,
-    /// The time on the chosen clock: `+17.4 s of 50.2 s`.
-    pub time: Line,
-    /// The speeds.
-    pub speeds: Vec<Choice>,
-    /// The clocks.
-    pub clocks: Vec<Choice>,
-}
-
-/// A place that matters: the next breakpoint, the next mark, the next change of a key.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Jump {
-    /// The key that goes there.
-    pub key: &'static str,
-    /// What it is.
-    pub label: Line,
-    /// Where it is; `None` where there is none.
-    pub href: Option<String>,
-}
-
-/// One of several speeds or clocks.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Choice {
-    /// Its name.
-    pub label: &'static str,
-    /// What it means; empty where the name says it.
-    pub title: Line,
-    /// This place with it.
-    pub href: String,
-    /// Whether it is the one chosen.
-    pub current: bool,
-    /// The key that chooses it from here; empty for none.
-    pub key: &'static str,
+/// The ordinal of a step.
+fn step(scene: Scene) -> Option<usize> {
+    if let Scene::Step(n) = scene { Some(n) } else { None }
 }

@@ -8,8 +8,10 @@ use crate::page::lens::Lens;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::href;
 use crate::page::part::sign::{Link, Phrase, Sign};
-use crate::page::run::steps::WINDOW;
 use crate::page::run::tabs::{CountCheck, IssueRow, IssuesTab, ManifestTab, RuleRow};
+
+/// So many issues are on one page.
+const PER_PAGE: usize = 200;
 
 /// The tab of the manifest.
 pub(crate) fn manifest_tab(lens: &Lens<'_>) -> ManifestTab {
@@ -115,7 +117,7 @@ pub(crate) fn issues_tab(lens: &Lens<'_>, after: usize) -> IssuesTab {
     let issues = health::issues(lens.index);
     let unlisted = lens.summary.issues.0.saturating_sub(issues.len());
     let first = after.min(issues.len());
-    let end = (first + WINDOW).min(issues.len());
+    let end = (first + PER_PAGE).min(issues.len());
     let mut counts: Vec<(IssueKind, usize)> = Vec::new();
     for issue in &issues {
         match counts.iter_mut().find(|(kind, _)| *kind == issue.kind) {
@@ -138,8 +140,8 @@ pub(crate) fn issues_tab(lens: &Lens<'_>, after: usize) -> IssuesTab {
     IssuesTab {
         clean: Phrase::from("Clean: every line of the three files was read as it was written."),
         counts,
-        earlier: (first > 0).then(|| link(format!("earlier {WINDOW}"), first.saturating_sub(WINDOW))),
-        later: (end < issues.len()).then(|| link(format!("later {}", WINDOW.min(issues.len() - end)), end)),
+        earlier: (first > 0).then(|| link(format!("earlier {PER_PAGE}"), first.saturating_sub(PER_PAGE))),
+        later: (end < issues.len()).then(|| link(format!("later {}", PER_PAGE.min(issues.len() - end)), end)),
         rows: issues.get(first..end).unwrap_or_default().iter().map(|issue| row(lens, issue)).collect(),
     }
 }

@@ -20,11 +20,11 @@ use crate::page::part::fold::ValueLinks;
 use crate::page::part::href;
 use crate::page::part::sign::Link;
 use crate::page::run::events::EventsQuery;
-use crate::page::run::steps::Window;
-use crate::page::run::{Content, Row, RunPage, RunPulse};
+use crate::page::run::steps::{Window, next_mark, rows, rows_at, steps_tab};
+use crate::page::run::{Content, RunPage, RunPulse};
 use crate::page::runs::handler::{now, shown_roots};
 use crate::page::shell::{Place, Pulse, Shell};
-use crate::page::step::fill::StepPlace;
+use crate::page::step::fill::{StepPlace, step_view};
 use crate::page::step::{StepFragment, StepPage, ValuePage};
 
 /// Runs `show` off the async threads on the run's index as it is now, and turns what it makes into an answer.
@@ -109,6 +109,7 @@ async fn run_page(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<R
         let alive = lens.summary.life.liveness.may_grow();
         let total = lens.index.steps().len();
         let mut at_end = after.is_none();
+        let mut held = None;
         let content = match shown.tab.as_str() {
             "state" => {
                 at_end = step.is_none();
@@ -123,15 +124,15 @@ async fn run_page(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<R
             "issues" => Content::Issues(crate::page::run::files::issues_tab(lens, after.unwrap_or_default())),
             _ => {
                 let window = Window::new(total, step, before);
-                at_end = window.end == total;
+                held = Some(window);
                 let n = step.or(window.end.checked_sub(1));
-                let selected = n.and_then(|n| Some((n, crate::page::step::fill::step_view(lens, n, StepPlace::List)?)));
+                let selected = n.and_then(|n| Some((n, step_view(lens, n, StepPlace::List)?)));
                 let follow = alive.then_some(step.is_none() && before.is_none());
-                Content::Steps(Box::new(crate::page::run::steps::steps_tab(lens, window, selected, follow)))
+                Content::Steps(Box::new(steps_tab(lens, window, selected, follow)))
             }
         };
         RunPage {
-            pulse: Some(pulse_from(lens, shell.revision, &shown, at_end.then_some(total))),
+            pulse: Some(pulse_from(lens, shell.revision, &shown, at_end.then_some(total), held)),
             shell: Shell { title: crate::page::run::head::content_title(lens, &part), ..shell },
             crumb: crumb(),
             head: if shown.tab == "state" {
@@ -176,17 +177,19 @@ impl Shown {
     }
 }
 
-/// The pulse of a page that shows the run up to step `steps`; without it, nothing below the tabs is sent, because the
-/// page shows a window that does not change.
-fn pulse_from(lens: &Lens<'_>, revision: u64, shown: &Shown, steps: Option<usize>) -> Pulse {
+/// The pulse of a page that knows of the steps before `steps`, and holds the rows of a window of them. Without `steps`
+/// nothing below the tabs is sent, because the page shows something that does not change.
+fn pulse_from(lens: &Lens<'_>, revision: u64, shown: &Shown, steps: Option<usize>, held: Option<Window>) -> Pulse {
     let base = format!("{}/live", href::run(lens.summary.key.as_str()));
     let steps = steps.map(|steps| steps.to_string()).unwrap_or_default();
     let since = revision.to_string();
+    let rows = held.map(|Window { first, end }| format!("{first}-{end}")).unwrap_or_default();
     let query = [
         ("tab", &*shown.tab),
         ("phase", &shown.phase),
         ("key", &shown.key),
         ("steps", &steps),
+        ("rows", &rows),
         ("ended", ended(lens)),
         ("since", &since),
     ];
@@ -207,6 +210,7 @@ pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, W
 async fn run_pulse(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<Response, WebError> {
     let known = params.number("steps")?;
     let read = params.number("shown")?;
+    let held = Window::parse(params.text("rows"));
     let follow = params.text("follow") == "1";
     let shown = Shown::of(params.text("tab").to_owned(), params);
     // Taken before the index is read: what comes in between is asked for once more.
@@ -214,8 +218,9 @@ async fn run_pulse(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<
     let told = params.text("ended").to_owned();
     let pulse = with_lens(state, run, move |lens| {
         let total = lens.index.steps().len();
+        let held = held.map(|held| held.grown(known.unwrap_or_default(), total, follow));
         let mut pulse = RunPulse {
-            pulse: pulse_from(lens, revision, &shown, known.map(|_| total)),
+            pulse: pulse_from(lens, revision, &shown, known.map(|_| total), held),
             title: Some(
                 crate::page::run::head::content_title(lens, &part_title(lens, &shown.tab, read.filter(|_| !follow)))
                     .into(),
@@ -239,21 +244,12 @@ async fn run_pulse(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<
         if let Some(known) = known.filter(|_| shown.tab.is_empty()) {
             pulse.pending = Some(crate::page::run::pending::pending_slot(lens));
             pulse.end = Some(crate::page::run::steps::end_slot(lens));
-            pulse.added = crate::page::run::steps::rows_from(lens, known.min(total));
-            // The last row the page has may have been provisional, or got its events only now.
-            pulse.changed = known
-                .checked_sub(1)
-                .and_then(|n| crate::page::run::steps::row(lens, n, read == Some(n)))
-                .into_iter()
-                .collect();
-            pulse.pulse.count = pulse.added.iter().filter(|row| matches!(row, Row::Step(_))).count();
-            if follow && total > known {
-                let n = total - 1;
-                pulse.selected = crate::page::step::fill::step_view(lens, n, StepPlace::List);
-                select(lens, &mut pulse, n, read);
-            } else if read == known.checked_sub(1) {
-                pulse.selected = read.and_then(|n| crate::page::step::fill::step_view(lens, n, StepPlace::List));
-            }
+            pulse.pulse.count = total.saturating_sub(known);
+            let newest = total.checked_sub(1).filter(|_| follow && total > known);
+            pulse.rows = held.map(|held| rows(lens, held, newest.or(read)));
+            // The last step the page knew may have been provisional, or got its events only now.
+            let changed = newest.or(read.filter(|_| read == known.checked_sub(1)));
+            pulse.selected = changed.and_then(|n| step_view(lens, n, StepPlace::List));
         }
         pulse.pulse.say = run_ended(lens, &told);
         pulse
@@ -262,25 +258,11 @@ async fn run_pulse(state: &AppState, run: &Arc<Run>, params: &Params) -> Result<
     html(&pulse)
 }
 
-/// Marks the row of step `n` as the one that is read, and the one before as not.
-fn select(lens: &Lens<'_>, pulse: &mut RunPulse, n: usize, shown: Option<usize>) {
-    for row in &mut pulse.added {
-        if let Row::Step(row) = row {
-            row.current = row.n == n;
-        }
-    }
-    let other = shown.filter(|shown| *shown != n && !pulse.changed.iter().any(|row| row.n == *shown));
-    pulse.changed.extend(other.and_then(|shown| crate::page::run::steps::row(lens, shown, false)));
-    for row in &mut pulse.changed {
-        row.current = row.n == n;
-    }
-}
-
 /// `GET /runs/{key}/steps/{n}`
 pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepParam) -> Response {
     let shell = shell(&state, &run, String::new());
     let shown = with_lens(&state, &run, move |lens| {
-        let view = crate::page::step::fill::step_view(lens, n, StepPlace::Alone)?;
+        let view = step_view(lens, n, StepPlace::Alone)?;
         let name = lens.summary.key.as_str();
         Some(StepPage {
             // The step is written; the page of one step needs no news.
@@ -294,20 +276,34 @@ pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepP
     answer(&state, shown.and_then(|page| html(&page)))
 }
 
-/// `GET /runs/{key}/steps/{n}/part`
+/// `GET /runs/{key}/steps/{n}/part`; with `to=mark` it is the next step after `n` that has a mark.
 pub(crate) async fn step_part(State(state): State<AppState>, StepParam(run, n): StepParam, params: Params) -> Response {
-    let shown = params.number("shown").unwrap_or_default();
+    let to_mark = params.text("to") == "mark";
     let part = with_lens(&state, &run, move |lens| {
-        let view = crate::page::step::fill::step_view(lens, n, StepPlace::List)?;
-        let rows = shown.filter(|shown| *shown != n).into_iter().chain([n]);
-        Some(StepFragment {
-            title: crate::page::run::head::content_title(lens, view.title.as_str()).into(),
-            rows: rows.filter_map(|row| crate::page::run::steps::row(lens, row, row == n)).collect(),
-            view,
-        })
+        let n = if to_mark { next_mark(lens, n).unwrap_or(n) } else { n };
+        let view = step_view(lens, n, StepPlace::List)?;
+        let title = crate::page::run::head::content_title(lens, view.title.as_str()).into();
+        Some((StepFragment { title, view }, lens.at_step(n)))
     });
-    let part = part.await.and_then(|part| part.ok_or_else(gone));
-    answer(&state, part.and_then(|part| html(&part)))
+    let part = part.await.and_then(|part| part.ok_or_else(gone)).and_then(|(part, address)| {
+        let part = html(&part)?;
+        Ok(if to_mark { ([("hx-push-url", address)], part).into_response() } else { part })
+    });
+    answer(&state, part)
+}
+
+/// `GET /runs/{key}/steps/part`: the rows around a line of the list, or around a step.
+pub(crate) async fn rows_part(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
+    let part = async {
+        let (line, step) = (params.number("line")?, params.number("step")?);
+        let read = params.number("shown")?;
+        let part = with_lens(&state, &run, move |lens| match step {
+            Some(n) => rows(lens, Window::around(n, lens.index.steps().len()), read),
+            None => rows_at(lens, line.unwrap_or_default(), read),
+        });
+        html(&part.await?)
+    };
+    answer(&state, part.await)
 }
 
 fn gone() -> WebError {

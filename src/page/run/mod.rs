@@ -11,6 +11,7 @@ pub(crate) mod head;
 pub(crate) mod json;
 pub(crate) mod json_raw;
 pub(crate) mod json_why;
+pub(crate) mod marks;
 pub(crate) mod pending;
 pub(crate) mod says;
 pub(crate) mod steps;
@@ -22,8 +23,10 @@ use askama::filters::HtmlSafe;
 
 use crate::page::part::fold::Folded;
 use crate::page::part::sign::{Fact, Link, Phrase, Sign};
-use crate::page::part::svg::{Axis, PhaseBar, Pips};
+use crate::page::part::svg::Axis;
 use crate::page::part::text::Line;
+use crate::page::run::marks::Marks;
+use crate::page::run::steps::Window;
 use crate::page::run::tabs::{EventsTab, IssuesTab, ManifestTab};
 use crate::page::shell::{Pulse, Shell, Status};
 use crate::page::state::StateTab;
@@ -83,10 +86,8 @@ pub(crate) struct RunPulse {
     pub end: Option<EndSlot>,
     /// The step that is being written, on the steps tab.
     pub pending: Option<PendingSlot>,
-    /// Rows the page already has.
-    pub changed: Vec<StepRow>,
-    /// Rows the page does not have yet; their `new` should be set.
-    pub added: Vec<Row>,
+    /// The rows of the list that the page holds, with those that are new, on the steps tab.
+    pub rows: Option<StepRows>,
     /// The step that is read, where it changed or the reader follows the run.
     pub selected: Option<StepView>,
     /// The last events, on their tab.
@@ -277,16 +278,14 @@ pub(crate) struct Tab {
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "run/steps.html")]
 pub(crate) struct StepsTab {
-    /// What the table shows, for those who cannot see where it stands.
-    pub caption: Line,
     /// The names of the critics in the order of the bars.
     pub critics: Line,
     /// The rows before these.
     pub earlier: Option<Link>,
     /// The rows after these; `None` at the end of the run.
     pub later: Option<Link>,
-    /// At most 200 rows.
-    pub rows: Vec<Row>,
+    /// The rows around the step that is read.
+    pub rows: StepRows,
     /// What comes after the last step.
     pub end: EndSlot,
     /// The step that is being written.
@@ -301,7 +300,27 @@ pub(crate) struct StepsTab {
 
 impl HtmlSafe for StepsTab {}
 
-/// One row of the step list.
+/// Some rows of the step list, `#steprows`, with room above and below for the others, so that the scroll bar is true.
+#[derive(Debug, Clone, Default, Template)]
+#[template(path = "run/step_rows.html")]
+pub(crate) struct StepRows {
+    /// The steps that have a row.
+    pub window: Window,
+    /// Lines of the list above the rows.
+    pub above: usize,
+    /// Lines of the list below the rows.
+    pub below: usize,
+    /// Steps of the run.
+    pub steps: usize,
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// Their drawings.
+    pub marks: Marks,
+}
+
+impl HtmlSafe for StepRows {}
+
+/// One line of the step list.
 #[derive(Debug, Clone)]
 pub(crate) enum Row {
     /// A step, whole or not.
@@ -320,12 +339,8 @@ pub(crate) struct StepRow {
     pub label: Line,
     /// The run page with this step selected.
     pub href: String,
-    /// The fragment that replaces the step shown; empty where the link is a plain one.
-    pub fragment: String,
     /// Whether it has an error, a retry or a stop.
     pub marked: bool,
-    /// Whether the row came while the page was open.
-    pub new: bool,
     /// Whether it is the step that is read.
     pub current: bool,
     /// Whether the step is not written yet, or never was.
@@ -336,14 +351,10 @@ pub(crate) struct StepRow {
     pub did: Did,
     /// The whole of it, for those who point at it.
     pub title: Line,
-    /// The scores.
-    pub pips: Pips,
+    /// The names of the critics with their scores, which are drawn beside the row, or why there are none.
+    pub scores: Line,
     /// Retry or stop, where a critic asked for it.
     pub asked: Option<Sign>,
-    /// Words in place of scores: the phase of a step that is not whole.
-    pub phase: Line,
-    /// Time by phase; `None` where there are no times.
-    pub bar: Option<PhaseBar>,
     /// How long it took, as is: `2.9 s`, `no end`, `–`.
     pub took: Phrase,
     /// Tokens, or `–`.

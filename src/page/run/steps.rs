@@ -1,23 +1,27 @@
 //! What stands in the list of steps? Rows of a window, taken from the index alone, and what comes after the last.
+//!
+//! The list is as high as the run is long: a page holds some of its lines, and asks for others when they come into sight.
+//! A line is a step, or the words where another run begins in the same directory.
 
 use crate::analysis::format;
 use crate::analysis::timing::{longest, stretches, took};
 use crate::model::index::Group;
-use crate::model::{CriticAction, Fate, StepHead};
+use crate::model::{CriticAction, CriticMark, Fate, StepHead};
 use crate::page::lens::{Lens, micros, phase, status};
 use crate::page::part::href;
 use crate::page::part::sign::{Link, Phrase, Sign};
-use crate::page::part::svg::{PhaseBar, Pips};
-use crate::page::part::text::Line;
-use crate::page::run::{Did, EndLine, EndSlot, Row, StepRow, StepsTab};
+use crate::page::run::marks::Marks;
+use crate::page::run::{Did, EndLine, EndSlot, Row, StepRow, StepRows, StepsTab};
 use crate::page::shell::Status;
 use crate::page::step::StepView;
 
-/// So many rows are shown at once.
-pub(crate) const WINDOW: usize = 200;
+/// So many rows come with the page.
+pub(crate) const WINDOW: usize = 60;
+/// A page holds at most so many, once it has asked for others.
+pub(crate) const HELD: usize = 120;
 
-/// The rows that are shown: `first..end`, taken so that the selected one is among them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The steps that have a row on a page: `first..end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Window {
     /// The first ordinal.
     pub first: usize,
@@ -26,17 +30,70 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The last rows, or those around `selected` where it is not among them. `before` asks for the rows before it.
+    /// The last rows, or those around `selected`. `before` asks for the rows before it.
     pub(crate) fn new(total: usize, selected: Option<usize>, before: Option<usize>) -> Self {
-        let end = before.unwrap_or(total).min(total);
-        let tail = Self { first: end.saturating_sub(WINDOW), end };
-        match selected {
-            Some(n) if before.is_none() && n < tail.first => {
-                let first = n.saturating_sub(WINDOW / 2);
-                Self { first, end: (first + WINDOW).min(total) }
-            }
-            _ => tail,
+        match (selected, before) {
+            (_, Some(before)) => Self::ending(before.min(total), WINDOW),
+            (Some(n), None) => Self::ending((n + WINDOW / 2).max(WINDOW).min(total), WINDOW),
+            (None, None) => Self::ending(total, WINDOW),
         }
+    }
+
+    /// At most `rows` rows up to `end`.
+    fn ending(end: usize, rows: usize) -> Self {
+        Self { first: end.saturating_sub(rows), end }
+    }
+
+    /// As many rows as a page may hold, around `n`.
+    pub(crate) fn around(n: usize, total: usize) -> Self {
+        Self::ending((n + HELD / 2).max(HELD).min(total), HELD)
+    }
+
+    /// Reads `first-end`, as a page writes it.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (first, end) = text.split_once('-')?;
+        let (first, end): (usize, usize) = (first.parse().ok()?, end.parse().ok()?);
+        Some(Self { first, end: end.clamp(first, first.saturating_add(HELD)) })
+    }
+
+    /// The rows of a page that had these when the run had `known` steps, now that it has `total`. Only a page that holds
+    /// the end of the list gets new ones; one that follows the run gets the end in any case.
+    pub(crate) fn grown(self, known: usize, total: usize, follow: bool) -> Self {
+        let kept = self.first.min(total)..self.end.min(total);
+        if follow {
+            Self::ending(total, HELD.min(total - kept.start).max(WINDOW))
+        } else if self.end >= known {
+            Self { first: kept.start, end: total.min(kept.start + HELD).max(kept.end) }
+        } else {
+            Self { first: kept.start, end: kept.end }
+        }
+    }
+}
+
+/// Which step stands on which line of the list.
+#[derive(Debug)]
+struct ListLines {
+    /// The first step of each run in the directory; empty where there is only one.
+    laps: Vec<usize>,
+    steps: usize,
+}
+
+impl ListLines {
+    fn of(lens: &Lens<'_>) -> Self {
+        let steps = lens.index.steps().len();
+        let laps = Some(lens.index.lap_starts()).filter(|laps| laps.len() > 1).unwrap_or_default();
+        Self { laps: laps.iter().copied().filter(|start| *start < steps).collect(), steps }
+    }
+
+    /// Lines above step `n` and above the words before it.
+    fn above(&self, n: usize) -> usize {
+        n + self.laps.partition_point(|start| *start < n)
+    }
+
+    /// The step on a line, or the first one after the words on it.
+    fn step_on(&self, line: usize) -> usize {
+        let words = self.laps.iter().enumerate().take_while(|(at, start)| *start + at < line).count();
+        line.saturating_sub(words).min(self.steps)
     }
 }
 
@@ -68,12 +125,11 @@ pub(crate) fn steps_tab(
         (false, false) => "No step has a line; what is known of them is in their events.",
     };
     StepsTab {
-        caption: caption(window, total),
         critics: lens.summary.critics.join(", ").into(),
         earlier,
         later,
-        rows: rows(lens, window.first, window.end, current, false),
-        end: if window.end == total { end_slot(lens) } else { EndSlot::default() },
+        rows: rows(lens, window, current),
+        end: end_slot(lens),
         pending: crate::page::run::pending::pending_slot(lens),
         selected: selected.map(|(_, view)| view),
         nothing: Phrase::from(nothing),
@@ -81,64 +137,78 @@ pub(crate) fn steps_tab(
     }
 }
 
-/// Says nothing that a new row would make wrong, since rows are added without it.
-fn caption(window: Window, total: usize) -> Line {
-    match window {
-        Window { first: 0, end } if end == total => "All steps".into(),
-        Window { first, end } if end == total => format!("Steps from {first} to the last").into(),
-        Window { first, end } => format!("Steps {first} to {}", end.saturating_sub(1)).into(),
-    }
+/// The rows around line `line` of the list.
+pub(crate) fn rows_at(lens: &Lens<'_>, line: usize, current: Option<usize>) -> StepRows {
+    let lines = ListLines::of(lens);
+    rows(lens, Window::around(lines.step_on(line), lines.steps), current)
 }
 
-/// The rows from ordinal `first` to the end of the run, for a page that has the ones before.
-pub(crate) fn rows_from(lens: &Lens<'_>, first: usize) -> Vec<Row> {
-    rows(lens, first, lens.index.steps().len(), None, true)
-}
-
-fn rows(lens: &Lens<'_>, first: usize, end: usize, current: Option<usize>, new: bool) -> Vec<Row> {
-    let laps = lens.index.lap_starts();
+/// The rows of a window; `current` is the step that is read.
+pub(crate) fn rows(lens: &Lens<'_>, window: Window, current: Option<usize>) -> StepRows {
+    let lines = ListLines::of(lens);
     let longest = longest(lens.index);
-    let mut rows = Vec::new();
-    for n in first..end {
-        if let Some(lap) = laps.iter().position(|start| *start == n).filter(|_| laps.len() > 1) {
-            rows.push(Row::Segment(format!("run {} of {} in this directory", lap + 1, laps.len()).into()));
+    let (mut rows, mut marks) = (Vec::new(), Marks::default());
+    for n in window.first..window.end.min(lines.steps) {
+        let Some(step) = lens.index.steps().get(n) else { break };
+        if let Some(lap) = lines.laps.iter().position(|start| *start == n) {
+            rows.push(Row::Segment(
+                format!("run {} of {} in this directory", lap + 1, lens.index.lap_starts().len()).into(),
+            ));
+            marks.next();
         }
-        rows.extend(row_of(lens, n, current == Some(n), new, longest).map(|row| Row::Step(Box::new(row))));
+        let group = lens.index.round_of(n);
+        if step.fate != Fate::Provisional {
+            marks.scores(step.critics.iter().map(|mark| mark.score));
+        }
+        if let Some(group) = group.filter(|group| longest > 0 && took(group).is_some()) {
+            let phases = stretches(lens.index, group);
+            marks.times(phases.iter().filter_map(|stretch| {
+                Some((phase(lens.index.name(stretch.phase)).0, stretch.micros? as f64 / longest as f64))
+            }));
+        }
+        marks.next();
+        rows.push(Row::Step(Box::new(row(lens, n, step, group, current == Some(n)))));
     }
-    rows
+    let above = lines.above(window.first.min(lines.steps));
+    let all = lines.steps + lines.laps.len();
+    StepRows { window, above, below: all.saturating_sub(above + marks.lines), steps: lines.steps, rows, marks }
 }
 
-/// The row of step `n`.
-pub(crate) fn row(lens: &Lens<'_>, n: usize, current: bool) -> Option<StepRow> {
-    row_of(lens, n, current, false, longest(lens.index))
-}
-
-fn row_of(lens: &Lens<'_>, n: usize, current: bool, new: bool, longest: i64) -> Option<StepRow> {
-    let step = lens.index.steps().get(n)?;
-    let group = lens.index.round_of(n);
+fn row(lens: &Lens<'_>, n: usize, step: &StepHead, group: Option<&Group>, current: bool) -> StepRow {
     let sign = sign(step, group);
     let asked = asked(step);
-    Some(StepRow {
+    let pending = step.fate == Fate::Provisional;
+    let score = |mark: &CriticMark| {
+        let name = lens.index.name(mark.name);
+        mark.score.map_or_else(|| format!("{name} no score"), |score| format!("{name} {score:.2}"))
+    };
+    let scores = step.critics.iter().map(score).collect::<Vec<_>>().join(", ");
+    StepRow {
         n,
         label: lens.label(n).into(),
         href: lens.at_step(n),
-        fragment: format!("{}/part", href::step(lens.key(), n)),
         marked: sign.is_some() || asked.is_some(),
-        new,
         current,
-        pending: step.fate == Fate::Provisional,
+        pending,
         sign,
         did: did(step, group),
         title: (&*step.call).into(),
-        pips: Pips::new(step.critics.iter().map(|mark| (lens.index.name(mark.name), mark.score))),
+        scores: if pending { "no line end".into() } else { scores.into() },
         asked,
-        phase: if step.fate == Fate::Provisional { "no line end".into() } else { "".into() },
-        bar: group.and_then(|group| bar(lens, group, longest)),
         took: group
             .and_then(took)
             .map_or_else(|| Phrase::new().dim(format::MISSING), |time| Phrase::from(micros(time))),
         tokens: format::or_missing(step.tokens, format::tokens).into(),
-    })
+    }
+}
+
+/// The next step after `n` with an error, a retry or a stop, from the start again after the last.
+pub(crate) fn next_mark(lens: &Lens<'_>, n: usize) -> Option<usize> {
+    let marked = |n: &usize| {
+        let step = lens.index.steps().get(*n);
+        step.is_some_and(|step| asked(step).is_some() || sign(step, lens.index.round_of(*n)).is_some())
+    };
+    (n + 1..lens.index.steps().len()).chain(0..n).find(marked)
 }
 
 /// What went wrong, as a sign before the call.
@@ -196,15 +266,6 @@ pub(crate) fn did(step: &StepHead, group: Option<&Group>) -> Did {
         Some((_, text)) => Did::Nil(format!("no decision · {text}").into()),
         None => Did::Nil("no decision".into()),
     }
-}
-
-fn bar(lens: &Lens<'_>, group: &Group, longest: i64) -> Option<PhaseBar> {
-    took(group).filter(|_| longest > 0)?;
-    let times: Vec<_> = stretches(lens.index, group)
-        .iter()
-        .filter_map(|stretch| Some((phase(lens.index.name(stretch.phase)).0, stretch.micros? as f64 / 1e3)))
-        .collect();
-    Some(PhaseBar::new(&times, longest as f64 / 1e3))
 }
 
 /// The step that has no line yet, or never got one.

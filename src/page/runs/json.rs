@@ -73,7 +73,7 @@ impl Serialize for Json<'_> {
 }
 
 /// Writes runs as CSV: the same fields as in JSON with the same spelling, an unknown one empty, several texts in one field
-/// with `; ` between them.
+/// with `; ` between them. What would be hidden in a text is shown, as in every CSV.
 ///
 /// # Errors
 /// What `out` says.

@@ -1,17 +1,15 @@
 //! How do scores become a table for other programs? CSV with a row for each step that has critics, a column for each
 //! critic, and every number spelled as in the file.
 //!
-//! A critic that gave two scores in one step has two rows there. Quoting and line ends are those of RFC 4180. A word
-//! that a spreadsheet would run as a formula has an apostrophe before it: traces hold what models wrote.
+//! A critic that gave two scores in one step has two rows there.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
-use crate::analysis::format::visible;
 use crate::model::{CriticAction, Index, Symbol};
 use crate::page::part::csv;
 use crate::page::scores::said::{Said, said};
+use crate::page::step::json::action_word;
 
 /// A run to write.
 pub(crate) struct CsvRun<'a> {
@@ -21,12 +19,6 @@ pub(crate) struct CsvRun<'a> {
     pub index: &'a Index,
     /// Reads the line of a step.
     pub line: &'a dyn Fn(usize) -> Option<Vec<u8>>,
-}
-
-impl std::fmt::Debug for CsvRun<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CsvRun").field("name", &self.name).finish_non_exhaustive()
-    }
 }
 
 /// Writes runs one after the other, with one column for each critic of any of them.
@@ -55,7 +47,7 @@ pub(crate) fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<
     let named = runs.iter().any(|run| run.name.is_some());
     let lead = if named { &["run", "step", "step_id"][..] } else { &["step", "step_id"] };
     let head = lead.iter().copied().chain(critics.iter().map(String::as_str)).chain(["asked"]);
-    write_row(out, head)?;
+    csv::write_row(out, head)?;
     let others = (critics.len() > width).then_some("");
     for run in runs {
         let mut places: HashMap<Symbol, usize> = HashMap::new();
@@ -82,7 +74,7 @@ pub(crate) fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<
                 let lead = run.name.into_iter().chain([step_n.as_str(), &id]);
                 let scores = (0..width).map(|at| row.scores.get(&at).map_or("", String::as_str));
                 let asked = row.asked.join("; ");
-                write_row(out, lead.chain(scores).chain(others).chain([asked.as_str()]))?;
+                csv::write_row(out, lead.chain(scores).chain(others).chain([asked.as_str()]))?;
             }
         }
     }
@@ -105,27 +97,10 @@ fn number(score: Option<f64>) -> String {
     score.map(|score| score.to_string()).unwrap_or_default()
 }
 
-/// A field with nothing hidden in it, or a word that would be a formula with an apostrophe before it. A number is none,
-/// whatever its sign.
-fn harmless(field: &str) -> Cow<'_, str> {
-    let runs = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
-    if runs { Cow::Owned(format!("'{}", visible(field))) } else { visible(field) }
-}
-
 /// What a critic asked for, in its own word; `None` where it let the run go on.
 fn word(action: CriticAction, said: Option<&Said>) -> Option<String> {
-    let known = match action {
-        CriticAction::Continue => return None,
-        CriticAction::Retry => "retry",
-        CriticAction::Stop => "stop",
-        CriticAction::Failed => "failed",
-        CriticAction::Other => "other",
-    };
-    Some(said.filter(|said| !said.action.is_empty()).map_or_else(|| known.to_owned(), |said| said.action.clone()))
-}
-
-fn write_row<'t>(out: &mut dyn Write, fields: impl Iterator<Item = &'t str>) -> io::Result<()> {
-    csv::write_row(out, fields.map(harmless))
+    let own = said.map(|said| said.action.clone()).filter(|word| !word.is_empty());
+    (action != CriticAction::Continue).then(|| own.unwrap_or_else(|| action_word(action).to_owned()))
 }
 
 #[cfg(test)]
@@ -156,7 +131,7 @@ mod tests {
         let text = table(Some("@run"), &[output("=1+1", "-0.50")]);
         assert_eq!(text, "run,step,step_id,'=1+1,asked\r\n'@run,0,0,-0.50,\r\n");
         for number in ["-0.50", "+1", "-1e-3", "-Infinity", "1"] {
-            assert_eq!(harmless(number), number);
+            assert_eq!(csv::harmless(number), number);
         }
         let words = [r#""=cmd|'/c calc'!A1""#, r#""+x""#, r#""-1+2""#, r#""@SUM(1)""#, r#""\t=1""#, r#""high""#];
         let steps: Vec<String> = words.iter().map(|score| output("a", score)).collect();

@@ -8,24 +8,22 @@ use crate::model::step::Value;
 use crate::model::{Index, Record, Symbol};
 use crate::page::step::json::action_word;
 
-/// The critics of a run.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+/// The critics of a run, in order of appearance.
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Scores {
-    /// In order of appearance.
     pub critics: Vec<CriticScores>,
 }
 
 /// One critic.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Serialize)]
 pub(crate) struct CriticScores {
-    /// Its name.
     pub name: String,
-    /// What it said, in the order of the steps.
+    /// In the order of the steps.
     pub points: Vec<Point>,
 }
 
 /// What a critic said about a step.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Point {
     /// The step's ordinal.
     pub n: usize,
@@ -35,7 +33,6 @@ pub(crate) struct Point {
     pub score_text: Option<String>,
     /// `continue`, `retry`, `stop`, or any other word as written.
     pub action: String,
-    /// Its reason.
     pub reason: Option<String>,
 }
 
@@ -59,15 +56,11 @@ pub(crate) fn scores(index: &Index, mut line: impl FnMut(usize) -> Option<Vec<u8
                 order.len() - 1
             });
             let text = |value: Option<Value<'_>>| value.and_then(Value::string).map(Cow::into_owned);
-            let raw_score = || output?.raw_score.filter(|score| score.text != "null");
+            let raw_score = output.and_then(|output| output.raw_score).filter(|score| score.text != "null");
             let point = Point {
                 n,
                 score: mark.score,
-                score_text: if mark.score.is_none() {
-                    raw_score().map(|score| score.plain().into_owned())
-                } else {
-                    None
-                },
+                score_text: raw_score.filter(|_| mark.score.is_none()).map(|score| score.plain().into_owned()),
                 action: text(output.and_then(|output| output.word))
                     .unwrap_or_else(|| action_word(mark.action).to_owned()),
                 reason: text(output.and_then(|output| output.reason)),

@@ -9,7 +9,7 @@ mod heat;
 pub(crate) mod json;
 mod lane;
 pub(crate) mod overlay;
-mod plot;
+pub(crate) mod plot;
 mod said;
 mod several;
 mod table;

@@ -24,7 +24,6 @@ use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::state_diff::StateDiff;
 use crate::page::part::svg::PhaseStrip;
 use crate::page::part::text::Line;
-use crate::page::run::StepRow;
 use crate::page::shell::Shell;
 
 /// At most so many pictures of a step are looked for.
@@ -52,8 +51,6 @@ pub(crate) struct StepFragment {
     pub title: Line,
     /// The step.
     pub view: StepView,
-    /// The rows of the list that change with it: the one selected until now and the one selected from now on.
-    pub rows: Vec<StepRow>,
 }
 
 /// A value on a page of its own: a long text in parts, or a JSON value.

@@ -1,0 +1,200 @@
+//! What happens in the step at the cursor? Its events phase by phase: those that happened, the current one, the rest.
+//!
+//! What a phase brought stands with the last stretch of its events: the decision with DECIDE, the results with ACT, what
+//! changed with REDUCE, the scores with CRITIC. What no event tells of stands behind, and says so.
+
+use crate::analysis::replay::Part;
+use crate::analysis::timing::{Stretch, stretches};
+use crate::model::index::Group;
+use crate::page::lens::{micros, phase};
+use crate::page::part::action::Actions;
+use crate::page::part::critic::Critic;
+use crate::page::part::decision::Decision;
+use crate::page::part::fold::Folded;
+use crate::page::part::href;
+use crate::page::part::sign::Phrase;
+use crate::page::part::state_diff::StateDiff;
+use crate::page::replay::{Replay, step};
+use crate::page::run::PhaseState;
+use crate::page::step::StepView;
+use crate::page::step::fill::{StepPlace, step_line};
+
+/// At most this many events of a phase are named one by one, around the cursor where it is among them.
+const NAMED: usize = 24;
+
+/// The step at the cursor.
+#[derive(Default)]
+pub(crate) struct Phases {
+    /// What is odd about the step: no line, no events; empty for nothing.
+    pub note: Phrase,
+    pub phases: Vec<Phase>,
+}
+
+/// One phase of the step.
+#[derive(Default)]
+pub(crate) struct Phase {
+    /// The class of its colour.
+    pub class: &'static str,
+    pub name: String,
+    /// When it began and how long it took.
+    pub when: String,
+    /// Whether the cursor is past it, in it or before it.
+    pub state: PhaseState,
+    /// Its events: the name, whether the cursor is past it, and its position.
+    pub events: Vec<(String, PhaseState, usize)>,
+    /// How many lines its events take, and the first of them.
+    pub lines: Option<(usize, usize)>,
+    /// What its events say, a line each.
+    pub says: Vec<Phrase>,
+    pub thought: Option<Folded>,
+    pub decision: Option<Decision>,
+    pub actions: Option<Actions>,
+    pub diff: Option<StateDiff>,
+    pub critics: Vec<Critic>,
+}
+
+impl Phases {
+    pub(crate) fn new(replay: &Replay<'_>) -> Self {
+        let Some((part, event)) = &replay.part else { return Self::default() };
+        let (index, now) = (replay.lens.index, part.range().nth(*event));
+        let mut view = step(part.scene).and_then(|n| step_line(replay.lens, n, StepPlace::List)).unwrap_or_default();
+        let mut group = group_of(part);
+        group.ended = part.range().next_back().and_then(|at| index.events().get(at)).and_then(|event| event.ts);
+        let stretches = stretches(index, &group);
+        let mut phases: Vec<Phase> = stretches.iter().map(|stretch| one(replay, part, stretch, now)).collect();
+        // What no event tells of stands behind, and says so.
+        let is_told = !phases.is_empty();
+        let is_past = !is_told || now.is_some_and(|now| now + 1 == part.first + part.events);
+        for name in ["DECIDE", "ACT", "REDUCE", "CRITIC"] {
+            let slot = stretches.iter().rposition(|stretch| index.name(stretch.phase) == name);
+            if let Some(phase) = slot.and_then(|at| phases.get_mut(at)) {
+                phase.bring(name, &mut view);
+                continue;
+            }
+            let (class, shown) = phase(name);
+            let when = if is_told { "no event tells when" } else { "" }.to_owned();
+            let state = if is_past { PhaseState::Done } else { PhaseState::Later };
+            let mut rest = Phase { class, name: shown, when, state, ..Phase::default() };
+            rest.bring(name, &mut view);
+            phases.extend(Some(rest).filter(Phase::has_content));
+        }
+        Self { note: note(replay, part, view.unreadable.is_some()), phases }
+    }
+}
+
+impl Phase {
+    /// Takes what the phase brought from the step's line.
+    fn bring(&mut self, name: &str, view: &mut StepView) {
+        match name {
+            "DECIDE" => (self.thought, self.decision) = (view.thought.take(), view.decision.take()),
+            "ACT" => self.actions = Some(std::mem::take(&mut view.actions)).filter(|actions| !actions.is_empty()),
+            "REDUCE" => self.diff = view.diff.take(),
+            _ => self.critics = std::mem::take(&mut view.critics),
+        }
+    }
+
+    fn has_content(&self) -> bool {
+        let decides = self.thought.is_some() || self.decision.is_some();
+        decides || self.actions.is_some() || self.diff.is_some() || !self.critics.is_empty()
+    }
+}
+
+/// The events of a part as a round, to see its phases.
+pub(crate) fn group_of(part: &Part) -> Group {
+    Group { first: part.first, end: part.first + part.events, ..Group::default() }
+}
+
+/// What is odd about the step.
+fn note(replay: &Replay<'_>, part: &Part, is_unreadable: bool) -> Phrase {
+    let total = replay.lens.index.steps().len();
+    match (step(part.scene), is_unreadable) {
+        (Some(n), true) => Phrase::new()
+            .text("The line of this step cannot be read as a step. ")
+            .link("See it", href::step(replay.lens.key(), n)),
+        (Some(n), false) if n >= total && replay.alive() => {
+            Phrase::from("In progress: the line of this step is written when it ends.")
+        }
+        (Some(n), false) if n >= total => {
+            Phrase::from("This step has no line and never got one; its events are all there is.")
+        }
+        (Some(_), false) if part.events == 0 => {
+            Phrase::from("No event of this step is recorded; it is shown as a whole.")
+        }
+        _ => Phrase::new(),
+    }
+}
+
+/// A phase as its events tell it.
+fn one(replay: &Replay<'_>, part: &Part, stretch: &Stretch, now: Option<usize>) -> Phase {
+    let index = replay.lens.index;
+    let state = |first: usize, end: usize| match now {
+        Some(now) if now < first => PhaseState::Later,
+        Some(now) if now < end => PhaseState::Now,
+        _ => PhaseState::Done,
+    };
+    let (class, name) = phase(index.name(stretch.phase));
+    let offset = replay.lens.offset(stretch.started);
+    let lasted = stretch.micros.map(micros).filter(|_| !offset.is_empty());
+    let here = now.filter(|now| (stretch.first..stretch.end).contains(now)).unwrap_or(stretch.first);
+    let from = here.saturating_sub(NAMED / 2).max(stretch.first);
+    let events = (from..(from + NAMED).min(stretch.end)).filter_map(|event| {
+        let head = index.events().get(event)?;
+        let stage = index.name(head.stage);
+        let stage = if stage.is_empty() { index.name(head.phase) } else { stage };
+        Some((stage.to_owned(), state(event, event + 1), part.at + event - part.first))
+    });
+    Phase {
+        class,
+        name,
+        when: [offset.as_str(), lasted.as_deref().unwrap_or_default()].join(" · ").trim_end_matches(" · ").to_owned(),
+        state: state(stretch.first, stretch.end),
+        events: events.collect(),
+        lines: Some((stretch.end - stretch.first, stretch.first)),
+        says: says(replay, stretch),
+        ..Phase::default()
+    }
+}
+
+/// What the index knows of the events of a phase.
+fn says(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
+    let index = replay.lens.index;
+    let within = |event: usize| (stretch.first..stretch.end).contains(&event);
+    let mut says = Vec::new();
+    for segment in index.segments() {
+        if let Some((_, init)) = segment.init.as_ref().filter(|(event, _)| within(*event)) {
+            says.extend(init.task.as_deref().map(|task| Phrase::new().text("Task: ").text(task)));
+        }
+        if let Some((_, stop)) = segment.stop.as_ref().filter(|(event, _)| within(*event)) {
+            let reason = stop.reason.as_deref().unwrap_or("no reason");
+            let mut says_stop = Phrase::new().text("The run stops: ").code(reason);
+            if let Some(detail) = stop.detail.as_deref() {
+                says_stop = says_stop.text(", ").text(detail);
+            }
+            says.push(says_stop);
+        }
+        if let Some((_, end, _)) = segment.end.as_ref().filter(|(event, _, _)| within(*event)) {
+            says.push(Phrase::new().text("The run ended: ").code(end.reason.as_deref().unwrap_or("no reason")));
+        }
+        if segment.teardown.is_some_and(within) && segment.end.is_none() {
+            says.push(Phrase::from("Torn down without an END event."));
+        }
+    }
+    let group = index.group_at(stretch.first).and_then(|at| index.groups().get(at));
+    if let Some((_, text)) = group.and_then(|group| group.error.as_ref()).filter(|(name, _)| *name == stretch.phase) {
+        says.push(Phrase::new().strong("Error: ").text(&**text));
+    }
+    let ends_on = |stage: &str| {
+        let last = stretch.end.checked_sub(1).and_then(|at| index.events().get(at));
+        last.is_some_and(|event| index.name(event.stage) == stage)
+    };
+    if index.name(stretch.phase) == "CHECK_STOP" && ends_on("continue") {
+        says.push(Phrase::from("No rule ends the run; it goes on."));
+    }
+    let own = replay.part.and_then(|(part, _)| part.group).and_then(|at| index.groups().get(at));
+    if let (Some(group), Some(own)) = (group, own)
+        && group.first != own.first
+    {
+        says.push(Phrase::new().dim("of a step that has no line"));
+    }
+    says
+}

@@ -1,0 +1,88 @@
+//! Which place in a run does an address name?
+
+use crate::analysis::replay::{Scene, Track};
+use crate::page::lens::Lens;
+use crate::page::replay::step;
+
+/// What is asked of a replay.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ReplayQuery {
+    /// The step: an ordinal, `start`, `end`, or empty.
+    pub step: String,
+    /// The event of the step, counted from 1.
+    pub event: Option<usize>,
+    /// A position over the whole run, in place of step and event.
+    pub at: Option<usize>,
+    /// Go on so many events, or back.
+    pub events: isize,
+    /// Go on so many steps, or back.
+    pub steps: isize,
+    /// How fast it is played; empty for 1.
+    pub speed: String,
+    /// The clock; empty for steps.
+    pub clock: String,
+    /// The breakpoints that are on.
+    pub breaks: Vec<String>,
+    /// The selected key of the state; empty for none.
+    pub key: String,
+    /// Whether to take the nearest place where the run has not the one that is asked for.
+    pub nearest: bool,
+}
+
+/// What a replay cannot be asked: what was named, and what there is instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NoPlace {
+    /// What is wrong, up to the name: `This run has no step`.
+    pub what: &'static str,
+    /// The name.
+    pub named: String,
+    /// What there is.
+    pub instead: String,
+}
+
+/// The position that is asked for.
+pub(crate) fn position(lens: &Lens<'_>, track: &Track, query: &ReplayQuery) -> Result<usize, NoPlace> {
+    let named = match (query.step.as_str(), query.at) {
+        (_, Some(at)) => at.min(track.last()),
+        // Who opens a run that is being written wants to see what it does; who opens another, how it began.
+        ("", _) if lens.summary.life.liveness.may_grow() => track.last(),
+        ("", _) | ("start", None) if query.event.is_none() => 0,
+        ("end", _) if query.event.is_none() => track.last(),
+        (name, None) => at_step(track, name, query)?,
+    };
+    let walked = if query.steps == 0 { named } else { track.by_steps(named, query.steps) };
+    Ok(track.by_events(walked, query.events))
+}
+
+fn at_step(track: &Track, name: &str, query: &ReplayQuery) -> Result<usize, NoPlace> {
+    let scene = match name {
+        "start" | "" => Some(Scene::Start),
+        "end" => Some(Scene::End),
+        number => number.parse().ok().map(Scene::Step),
+    };
+    let part = scene.and_then(|scene| track.find(scene));
+    let Some(part) = part else {
+        if query.nearest {
+            return Ok(track.last());
+        }
+        let steps = track.parts().iter().filter(|part| step(part.scene).is_some()).count();
+        let steps = match steps {
+            0 => "It has no steps".to_owned(),
+            1 => "It has one step, 0".to_owned(),
+            _ => format!("It has {steps} steps, 0 to {}", steps - 1),
+        };
+        let instead = format!("{steps}; start and end are places, too.");
+        return Err(NoPlace { what: "This run has no step", named: name.to_owned(), instead });
+    };
+    // An event too many, or an event of a step that has none.
+    let event = query.event.unwrap_or(1).max(1) - 1;
+    if event >= part.positions() && !query.nearest {
+        let has = match part.events {
+            0 => "It has no events.".to_owned(),
+            1 => "It has one event.".to_owned(),
+            events => format!("It has {events} events, 1 to {events}."),
+        };
+        return Err(NoPlace { what: "This step has no event", named: (event + 1).to_string(), instead: has });
+    }
+    Ok(part.at + event.min(part.positions() - 1))
+}

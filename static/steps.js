@@ -1,0 +1,68 @@
+// Which rows of the step list are on the page? Some lines around those in sight; `#steprows` is fetched anew where they
+// run out, and morphed, so that rows which stay are the same elements. Also: a click on a row shows its step.
+
+const NEAR = 20; // lines that are to be there above and below those in sight
+const box = document.getElementById("steps");
+const list = () => document.getElementById("steprows");
+const shown = () => document.getElementById("stepview")?.dataset.n;
+const part = `${location.pathname.replace(/\/$/, "")}/steps/`;
+let busy = false;
+let asked; // the line in the middle of what was asked for last
+
+async function fetchRows(query) {
+  busy = true;
+  try {
+    const url = `${part}part?${query}&shown=${shown() ?? ""}`;
+    await htmx.ajax("GET", url, { source: "#steps", target: "#steprows", swap: "outerMorph" });
+  } finally {
+    busy = false;
+  }
+}
+
+/** Fetches the lines in sight, where they or their neighbours are not there. */
+async function check() {
+  if (busy) return;
+  const { above, lines, below } = list().dataset;
+  const height = list().querySelector("li")?.offsetHeight;
+  if (!height || (above === "0" && below === "0")) return;
+  const from = Math.floor(box.scrollTop / height);
+  const to = from + Math.ceil(box.clientHeight / height);
+  const short = (Number(above) > 0 && from - NEAR < above) || (Number(below) > 0 && to + NEAR > Number(above) + Number(lines));
+  const middle = Math.floor((from + to) / 2);
+  if (!short || middle === asked) return;
+  asked = middle;
+  await fetchRows(`line=${middle}`);
+  check(); // the reader may have gone on meanwhile
+}
+
+/** Marks the row of the step that is read; fetches it where it is not there. */
+async function mark(fetched) {
+  const row = document.querySelector(`#step-${shown()} > a`);
+  for (const other of list().querySelectorAll("a[aria-current]")) if (other !== row) other.removeAttribute("aria-current");
+  row?.setAttribute("aria-current", "true");
+  if (row || fetched || busy || shown() === undefined) return;
+  await fetchRows(`step=${shown()}`);
+  mark(true);
+}
+
+function show(url, push) {
+  htmx.ajax("GET", url, { source: "#steprows", target: "#stepview", swap: "outerHTML", push });
+}
+
+if (box) {
+  box.addEventListener("scroll", check, { passive: true });
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("#steprows a");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    show(`${part}${link.parentElement.id.slice("step-".length)}/part`, link.href);
+  });
+  document.addEventListener("steps:mark", () => shown() !== undefined && show(`${part}${shown()}/part?to=mark`));
+  document.addEventListener("htmx:after:swap", async ({ detail: { ctx } }) => {
+    if (ctx.sourceElement?.id === "pulse") asked = undefined; // the list may have grown at the place
+    const chosen = ctx.target?.id === "stepview";
+    await mark(!chosen);
+    if (chosen) document.dispatchEvent(new CustomEvent("steps:shown"));
+  });
+  check();
+}
