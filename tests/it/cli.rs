@@ -228,7 +228,7 @@ fn help_of_every_command() {
       max_cost=USD                       dollars that completed steps cost >= usd
       max_runtime=SECONDS                time at the step's end >= seconds
       timeout=SECONDS                    time at the decision > seconds
-      stagnation=N                       steps in a row that changed nothing >= steps
+      stagnation=N                       steps in a row that left the state as the step before them did >= steps
       loop_detection=N                   equal texts in a row >= window
       consecutive_errors=N               failed steps in a row >= max
       critic_below=NAME:SCORE[:STEPS]    scores in a row < score, steps of them
