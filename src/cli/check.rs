@@ -10,7 +10,7 @@ use super::open::Opened;
 use super::{Done, write_json};
 use crate::analysis::format::{count, counted, visible_line};
 use crate::error::Error;
-use crate::page::json;
+use crate::page::run::json;
 
 /// Say what is wrong with the files of runs; exit code 1 where anything is
 #[derive(Debug, clap::Args)]

@@ -19,7 +19,7 @@ use crate::analysis::format::{counted, visible_line};
 use crate::demo::{CRASH, DEFAULT_SEED, Options, SCENARIOS, Scenario};
 use crate::engine::Cancel;
 use crate::error::{Error, Kind, Result};
-use crate::page::json;
+use crate::page::runs::json;
 use crate::trace::RESERVE_FILE;
 
 /// The scenario of `--live`, unless another is named: long enough to watch.

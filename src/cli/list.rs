@@ -13,7 +13,7 @@ use crate::analysis::select::select;
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
 use crate::live::Library;
-use crate::page::json;
+use crate::page::runs::json;
 
 /// More directories that are not shown are counted, not listed.
 const MAX_SKIPPED: usize = 5;
@@ -81,7 +81,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         matched: found.matched,
         runs: Vec::new(),
         next: None,
-        ignored: query.ignored.iter().map(Into::into).collect(),
+        ignored: query.ignored.clone(),
         skipped: skipped
             .into_iter()
             .map(|skipped| json::Skipped { path: skipped.path, reason: skipped.reason })
@@ -156,7 +156,7 @@ fn write_text(out: &mut dyn Write, runs: &[&Arc<Summary>], list: &json::Runs<'_>
     writeln!(out, "{}", look.paint(Ink::Dim, &foot))?;
     for ignored in &list.ignored {
         let word = look.paint(Ink::Warning, "ignored");
-        writeln!(out, "{word}: {}: {}", visible_line(&ignored.term), visible_line(&ignored.why))?;
+        writeln!(out, "{word}: {}: {}", visible_line(&ignored.text), visible_line(&ignored.why))?;
     }
     match list.skipped.len() {
         0 => {}

@@ -12,8 +12,8 @@ use crate::analysis::format::{MISSING, counted, score, visible_line};
 use crate::analysis::scores::{Lane, Point, Scores, course};
 use crate::error::Error;
 use crate::model::{CriticAction, TraceFile};
-use crate::page::json;
 use crate::page::scores::csv::{CsvRun, write_csv};
+use crate::page::scores::json;
 use crate::page::step::json::action_word;
 
 /// A wider column would push the others off the screen.

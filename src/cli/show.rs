@@ -14,7 +14,8 @@ use crate::analysis::verdict::{LimitFrom, reading};
 use crate::error::{Error, Kind, Result};
 use crate::model::time::Stamp;
 use crate::model::{Index, StepHead, TraceFile};
-use crate::page::json;
+use crate::page::run::json as run_json;
+use crate::page::step::json;
 
 mod events;
 mod md;
@@ -56,7 +57,7 @@ enum Format {
 #[derive(Debug, Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
-    run: json::Run<'a>,
+    run: run_json::Run<'a>,
     steps_list: Vec<json::StepHead>,
 }
 
@@ -77,7 +78,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         None if json => {
             let manifest = run.manifest();
             let shown = Shown {
-                run: json::run(&run.summary, &run.index, manifest.as_deref()),
+                run: run_json::run(&run.summary, &run.index, manifest.as_deref()),
                 steps_list: json::step_heads(&run.index, None, usize::MAX).steps,
             };
             write_json(out, &shown)?;

@@ -14,7 +14,7 @@ use crate::analysis::state::{
 };
 use crate::error::{Error, Kind, Result};
 use crate::model::names::first_chars;
-use crate::page::json;
+use crate::page::state::json;
 
 /// A value longer than this many characters is cut in a list; `--json` has all of it.
 const MAX_VALUE: usize = 300;

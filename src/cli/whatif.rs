@@ -13,7 +13,7 @@ use super::{Done, write_json};
 use crate::analysis::format::{MISSING, count, counted, millis, visible_line};
 use crate::analysis::whatif::{Answer, Answers, Found, Question, Wrong, answers, question, typed};
 use crate::error::{Error, Kind, Result};
-use crate::page::json;
+use crate::page::whatif::json;
 use crate::stop::{RULES, Row, SpecError};
 
 /// A larger schema is not read.

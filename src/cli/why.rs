@@ -11,7 +11,7 @@ use crate::analysis::health;
 use crate::analysis::verdict::LimitFrom;
 use crate::analysis::why::{Evidence, Rule, Standing, Trouble, Why, rules, why};
 use crate::model::{Certainty, Index, Op};
-use crate::page::json;
+use crate::page::run::json_why;
 
 /// A longer name of a rule runs into the next column.
 const MAX_NAME: usize = 40;
@@ -30,7 +30,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let run = Opened::open(&args.run, look.now)?;
     if args.json {
-        write_json(out, &json::why(&run.summary, &run.index, &run))?;
+        write_json(out, &json_why::why(&run.summary, &run.index, &run))?;
     } else {
         write_text(out, &run, look)?;
     }

@@ -2,14 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::http::header::CONTENT_TYPE;
-use axum::response::IntoResponse as _;
 use jiff::tz::TimeZone;
-use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
 
 use crate::live::Library;
-use crate::page::error::{Answer, WebError};
 use crate::page::{download, jobs, search, sweep};
 
 /// What all handlers share.
@@ -43,10 +39,4 @@ impl AppState {
         let (boot, host, zone) = (boot.into(), host.into(), TimeZone::system());
         Self { library, boot, host, zone, sweeps, searches, downloads, stopping }
     }
-}
-
-/// A document for programs.
-pub(crate) fn json(value: &impl Serialize) -> Answer {
-    let body = serde_json::to_string(value).map_err(|error| WebError::fault(&error))?;
-    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }

@@ -13,6 +13,9 @@ use crate::page::error::WebError;
 use crate::page::part::href;
 use crate::page::runs::handler::no_such_run;
 
+/// So many rows, steps or events are given at most.
+const MAX_LIMIT: usize = 10_000;
+
 /// The run an address names. Looked up in the library; the key never becomes a path.
 #[derive(Debug)]
 pub(crate) struct RunParam(pub(crate) Arc<Run>);
@@ -133,6 +136,17 @@ impl Params {
     pub(crate) fn all(&self, name: &str) -> Option<Vec<String>> {
         let given = self.pairs().filter(|(known, value)| *known == name && !value.is_empty());
         self.has(name).then(|| given.map(|(_, value)| value.to_owned()).collect())
+    }
+
+    /// How many things are asked for, at most [`MAX_LIMIT`].
+    ///
+    /// # Errors
+    /// As [`Params::number`]; nothing at all cannot be asked for.
+    pub(crate) fn limit(&self, default: usize) -> Result<usize, WebError> {
+        match self.number("limit")?.unwrap_or(default) {
+            0 => Err(WebError::bad_request("Too small a limit:", "limit takes a whole number from 1 on.").named("0")),
+            limit => Ok(limit.min(MAX_LIMIT)),
+        }
     }
 
     /// A whole number.

@@ -4,7 +4,6 @@
 //! fragment is one struct with a template in `templates/`; templates loop, branch and print. Every address is made by
 //! [`part::href`]. All text is escaped by the template engine; only structs of this room count as markup.
 
-pub(crate) mod api;
 pub(crate) mod app;
 pub(crate) mod assets;
 mod blocking;

@@ -4,6 +4,7 @@
 
 mod events;
 mod guard;
+mod health;
 mod listen;
 mod statics;
 mod token;
@@ -19,7 +20,7 @@ pub use crate::serve::listen::{Address, Ready, asked_to_stop, serve};
 pub use crate::serve::token::Token;
 
 pub use crate::page::app::AppState;
-use crate::page::{api, compare, error, export, keys, replay, run, runs, scores, search, sweep, whatif};
+use crate::page::{compare, error, export, keys, replay, run, runs, scores, search, state, step, sweep, whatif};
 
 /// The board as a router, to serve or to nest; every request must bring `token` where there is one.
 pub fn router(state: AppState, token: Option<Token>) -> Router {
@@ -63,22 +64,22 @@ pub fn router(state: AppState, token: Option<Token>) -> Router {
         .route("/runs/{key}/manifest/raw", get(run::handler::manifest_raw))
         .fallback(runs::handler::not_found);
     let api = Router::new()
-        .route("/runs", get(api::runs))
+        .route("/runs", get(runs::api::runs))
         .route("/compare", get(compare::handler::api))
         .route("/whatif", get(sweep::handler::json))
         .route("/search", get(search::handler::json))
-        .route("/runs/{key}", get(api::run))
-        .route("/runs/{key}/steps", get(api::steps))
-        .route("/runs/{key}/steps/{n}", get(api::step))
-        .route("/runs/{key}/scores", get(api::scores))
-        .route("/runs/{key}/state/{n}", get(api::state))
-        .route("/runs/{key}/why", get(api::why))
+        .route("/runs/{key}", get(run::api::run))
+        .route("/runs/{key}/steps", get(step::api::steps))
+        .route("/runs/{key}/steps/{n}", get(step::api::step))
+        .route("/runs/{key}/scores", get(scores::handler::api))
+        .route("/runs/{key}/state/{n}", get(state::handler::api))
+        .route("/runs/{key}/why", get(run::api::why))
         .route("/runs/{key}/whatif", get(whatif::handler::api))
-        .route("/runs/{key}/raw", get(api::raw))
-        .fallback(api::not_found);
+        .route("/runs/{key}/raw", get(run::api::raw))
+        .fallback(health::not_found);
     Router::new()
         .nest("/api", api)
-        .route("/healthz", get(api::healthz))
+        .route("/healthz", get(health::healthz))
         .route("/events", get(events::library))
         .route("/runs/{key}/events", get(events::run))
         .route("/static/{version}/{*name}", get(statics::file))

@@ -10,7 +10,7 @@ use crate::analysis::format::{offset, or_missing, visible_line};
 use crate::format;
 use crate::model::step::Value;
 use crate::model::{EventHead, EventKind, Record};
-use crate::page::json;
+use crate::page::step::json;
 
 /// Writes a table: number, time since the first event, step, phase and stage, and what went wrong.
 pub(super) fn write(out: &mut dyn Write, run: &Opened, look: &Look) -> Result<(), Failure> {

@@ -11,7 +11,7 @@ use crate::analysis::format::{bytes, count, millis, offset, visible_line};
 use crate::model::TraceFile;
 use crate::model::json::Json;
 use crate::model::repair::repair;
-use crate::page::json;
+use crate::page::step::json;
 
 /// The fields that are shown first, in this order.
 const FIRST: [&str; 5] = ["decision", "actions", "action_results", "tool_invocations", "critic_outputs"];

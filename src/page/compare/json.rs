@@ -6,8 +6,8 @@ use crate::analysis::compare::{Config, Relation, Row, Setting, compare, config, 
 use crate::analysis::summary::Summary;
 use crate::model::json::Json;
 use crate::model::{Index, Lines};
-use crate::page::json::RunRow;
 use crate::page::lens::Lens;
+use crate::page::runs::json::RunRow;
 use crate::page::step::fill::manifest_text;
 
 /// Two runs beside each other.

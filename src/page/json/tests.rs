@@ -5,7 +5,15 @@ use serde_json::{Value, json};
 use crate::analysis::life::Outside;
 use crate::analysis::summary::summary;
 use crate::model::{Delta, Manifest, ManifestState, Names, RunKey, Span, StepHead as Head};
-use crate::page::json::*;
+use serde::Serialize;
+
+use crate::model::Index;
+use crate::page::run::json::run;
+use crate::page::run::json_raw::write_raw;
+use crate::page::runs::json::RunRow;
+use crate::page::scores::json::scores;
+use crate::page::step::json::{event, events_of, step, step_head, step_heads};
+use crate::page::step::json_line::Line;
 
 const STEPS: [&str; 4] = [
     r#"{"step_id": 0, "decision": {"mode": "act", "actions": [{"name": "ls"}, {"name": "cat"}]}, "critic_outputs": [{"name": "V", "action": "retry", "score": 0.25, "reason": "again"}, 7, {"score": "high"}]}"#,

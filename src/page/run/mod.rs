@@ -3,10 +3,12 @@
 //! All values are ready: which facts are worth showing, which sentence leads and what is trouble is decided elsewhere.
 //! Every part has an id of its own and is rendered by one template, on the page and in [`RunPulse`].
 
+pub(crate) mod api;
 pub(crate) mod events;
 pub(crate) mod files;
 pub(crate) mod handler;
 pub(crate) mod head;
+pub(crate) mod json;
 pub(crate) mod json_raw;
 pub(crate) mod json_why;
 pub(crate) mod marks;

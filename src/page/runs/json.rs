@@ -3,12 +3,42 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 use crate::analysis::columns::{COLUMNS, Value};
+use crate::analysis::query::Ignored;
 use crate::analysis::summary::Summary;
 use crate::page::json::time;
 use crate::page::part::csv;
+
+/// A list of runs.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Runs<'a> {
+    /// The revision the list shows.
+    pub revision: u64,
+    /// How many runs there are.
+    pub total: usize,
+    /// How many of them the query matches.
+    pub matched: usize,
+    /// Those of this window.
+    pub runs: Vec<RunRow<'a>>,
+    /// What to pass as `after` for the next window.
+    pub next: Option<String>,
+    /// Terms of the query that were not understood and do not filter.
+    pub ignored: Vec<Ignored>,
+    /// Directories that are not shown as runs.
+    pub skipped: Vec<Skipped>,
+}
+
+/// A directory that is not shown as a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Skipped {
+    /// The path below its root.
+    pub path: String,
+    /// Why.
+    pub reason: String,
+}
 
 /// One run in a list.
 #[derive(Debug, Clone, Copy)]

@@ -2,6 +2,7 @@
 //!
 //! A row holds the facts of its run and the columns of the table; the numbers about all runs are ready words.
 
+pub(crate) mod api;
 pub(crate) mod fill;
 pub(crate) mod handler;
 pub(crate) mod json;

@@ -11,8 +11,9 @@ use axum::response::{IntoResponse, Response};
 use crate::model::{Lines as _, TraceFile};
 use crate::page::app::AppState;
 use crate::page::compare::handler::with_lenses;
-use crate::page::error::WebError;
+use crate::page::error::{Answer, WebError};
 use crate::page::extract::{Params, RunParam};
+use crate::page::json::json;
 use crate::page::lens::Lens;
 use crate::page::part::href;
 use crate::page::run::handler::{answer, crumb, ended, html, load_again, run_ended, shell, with_lens};
@@ -124,4 +125,13 @@ pub(crate) async fn several(State(state): State<AppState>, params: Params) -> Re
         Ok((status, html(&page)?).into_response())
     });
     answer(&state, made.await.flatten())
+}
+
+/// `GET /api/runs/{key}/scores`
+pub(crate) async fn api(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
+    with_lens(&state, &run, |lens| {
+        let line = |n: usize| lens.lines.line(TraceFile::Steps, lens.index.steps().get(n)?.span).ok();
+        json(&crate::page::scores::json::scores(lens.index, line))
+    })
+    .await?
 }

@@ -10,12 +10,13 @@ use axum::response::IntoResponse;
 
 use crate::analysis::query::Query;
 use crate::analysis::search::{MAX_HITS, Needle};
-use crate::page::app::{self, AppState};
+use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::Params;
 use crate::page::jobs::Job;
 use crate::page::jobs::over::Over;
+use crate::page::json;
 use crate::page::run::handler::html;
 use crate::page::runs::handler::shell;
 use crate::page::search::json::document;
@@ -43,7 +44,7 @@ pub(crate) async fn json(State(state): State<AppState>, params: Params) -> Answe
     if let Some(why) = &context.fault {
         return Err(WebError::bad_request("This cannot be searched for", why));
     }
-    show(&state, context, job, |body| app::json(&document(body.context, body.standing))).await
+    show(&state, context, job, |body| json::json(&document(body.context, body.standing))).await
 }
 
 /// What is asked, and the search that answers it, where there is something to search for.

@@ -3,6 +3,7 @@
 //! The panel stands on the State tab and beside a replayed step; both give it the addresses its links lead to.
 
 pub(crate) mod fill;
+pub(crate) mod handler;
 pub(crate) mod json;
 
 use askama::Template;

@@ -2,6 +2,7 @@
 //!
 //! What a step line holds is read here from its JSON; what only the run knows (times, neighbours, events) is given.
 
+pub(crate) mod api;
 pub(crate) mod fill;
 pub(crate) mod json;
 pub(crate) mod json_line;

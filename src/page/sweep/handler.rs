@@ -12,12 +12,13 @@ use axum::response::IntoResponse;
 use crate::analysis::query::Query;
 use crate::analysis::summary::Summary;
 use crate::analysis::sweep::{Asking, Typed};
-use crate::page::app::{self, AppState};
+use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::Params;
 use crate::page::jobs::Job;
 use crate::page::jobs::over::Over;
+use crate::page::json;
 use crate::page::run::handler::html;
 use crate::page::runs::handler::shell;
 use crate::page::shell::{Place, Shell};
@@ -53,7 +54,7 @@ pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answe
 pub(crate) async fn json(State(state): State<AppState>, params: Params) -> Answer {
     let form = form(&params);
     let job = ask(&state, &form, &params).await?;
-    let document = |view: View<'_>| app::json(&view.standing.map(|standing| document(view.context, &standing)));
+    let document = |view: View<'_>| json::json(&view.standing.map(|standing| document(view.context, &standing)));
     show(&state, form, Ok(job), document).await
 }
 

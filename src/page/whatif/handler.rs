@@ -4,16 +4,16 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::analysis::whatif::{answers, question};
-use crate::page::api::json;
 use crate::page::app::AppState;
 use crate::page::error::WebError;
 use crate::page::extract::{Params, RunParam};
-use crate::page::json;
+use crate::page::json::json;
 use crate::page::lens::Lens;
 use crate::page::part::href;
 use crate::page::run::RunPulse;
 use crate::page::run::handler::{answer, crumb, ended, html, load_again, run_ended, shell, with_lens};
 use crate::page::shell::{Pulse, Shell};
+use crate::page::whatif::json;
 use crate::page::whatif::{WhatIfBody, WhatIfPage};
 
 const TAB: &str = "whatif";

@@ -1,0 +1,43 @@
+//! A run as JSON: its facts, why it stopped, and its files in one document.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+
+use crate::live::Run;
+use crate::model::TraceFile;
+use crate::page::app::AppState;
+use crate::page::error::Answer;
+use crate::page::extract::RunParam;
+use crate::page::json::json;
+use crate::page::run::handler::with_lens;
+use crate::page::run::{json as document, json_raw, json_why};
+
+/// `GET /api/runs/{key}`
+pub(crate) async fn run(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
+    with_lens(&state, &run, |lens| {
+        let manifest = lens.lines.manifest().ok();
+        json(&document::run(lens.summary, lens.index, manifest.as_deref()))
+    })
+    .await?
+}
+
+/// `GET /api/runs/{key}/why`
+pub(crate) async fn why(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
+    with_lens(&state, &run, |lens| json(&json_why::why(lens.summary, lens.index, lens.lines))).await?
+}
+
+/// `GET /api/runs/{key}/raw`: written while it is read, a line at a time, since the files may be larger than the memory.
+pub(crate) async fn raw(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
+    let body = crate::page::download::body(&state, move |out| write_raw(&run, out)).await?;
+    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+fn write_raw(run: &Arc<Run>, mut out: &mut dyn Write) -> io::Result<()> {
+    let manifest = run.whole_manifest().ok().flatten();
+    let lines = |file| run.dir().read_lines(file).ok();
+    json_raw::write_raw(&mut out, manifest.as_deref(), lines(TraceFile::Steps), lines(TraceFile::Events))
+}

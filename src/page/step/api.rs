@@ -1,0 +1,37 @@
+//! The steps of a run as JSON: a window of their heads, and one with its lines.
+
+use axum::extract::State;
+
+use crate::model::TraceFile;
+use crate::page::app::AppState;
+use crate::page::error::{Answer, WebError};
+use crate::page::extract::{Params, RunParam, StepParam};
+use crate::page::json::json;
+use crate::page::run::handler::with_lens;
+use crate::page::step::json as document;
+
+/// So many steps are given unless the request says otherwise.
+const DEFAULT_LIMIT: usize = 200;
+
+/// `GET /api/runs/{key}/steps`
+pub(crate) async fn steps(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
+    let (limit, after) = (params.limit(DEFAULT_LIMIT)?, params.number("after")?);
+    with_lens(&state, &run, move |lens| json(&document::step_heads(lens.index, after, limit))).await?
+}
+
+/// `GET /api/runs/{key}/steps/{n}`
+pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepParam) -> Answer {
+    with_lens(&state, &run, move |lens| {
+        let gone =
+            |why: String| WebError::not_found("This step cannot be read now", &format!("The system says: {why}."));
+        let span = lens.index.steps().get(n).map(|step| step.span).unwrap_or_default();
+        let line = lens.lines.line(TraceFile::Steps, span).map_err(gone)?;
+        let events = lens.index.events().get(document::events_of(lens.index, n)).unwrap_or_default();
+        let events: Result<Vec<_>, _> =
+            events.iter().map(|event| lens.lines.line(TraceFile::Events, event.span)).collect();
+        let events = events.map_err(gone)?;
+        let step = document::step(lens.index, n, &line, &events);
+        json(&step.ok_or_else(|| gone("the files changed".to_owned()))?)
+    })
+    .await?
+}
