@@ -88,7 +88,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     }
     let dirs = free(&args.root, &chosen)?;
     for (scenario, dir) in chosen.iter().zip(&dirs) {
-        let options = Options { cancel: Cancel::new(), at_the_brink: Arc::new(tell_parent), ..options.clone() };
+        let options = Options { cancel: Cancel::new(), before_crash: Arc::new(tell_parent), ..options.clone() };
         let played = match scenario.name {
             CRASH if !args.to_the_brink => runtime.block_on(kill(args, dir)),
             _ => runtime.block_on(scenario.play(&options)),

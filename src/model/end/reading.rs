@@ -47,7 +47,7 @@ impl Reading {
     }
 
     /// A reading without numbers.
-    pub fn said(detail: impl Into<String>) -> Self {
+    pub fn text(detail: impl Into<String>) -> Self {
         Self { detail: Cow::Owned(detail.into()), ..Self::default() }
     }
 
