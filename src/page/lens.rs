@@ -72,7 +72,7 @@ impl Lens<'_> {
 
 /// The status of a run as a shape and a word.
 pub(crate) fn status(summary: &Summary) -> Status {
-    crate::page::runs::fill::row::status(summary.verdict.mark)
+    crate::page::runs::fill::row::status_of(summary)
 }
 
 /// The colour class and the shown name of a phase.

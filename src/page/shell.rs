@@ -111,6 +111,8 @@ impl HtmlSafe for Pulse {}
 pub(crate) enum Status {
     /// The agent gave an answer or met its success criteria.
     Answered,
+    /// The same, and the files contradict each other about it.
+    Contradicted,
     /// A budget, the step limit, the context window or stagnation ended it.
     Limit,
     /// A condition of the agent or of its environment ended it.
@@ -140,6 +142,7 @@ impl Status {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Status::Answered => "answered",
+            Status::Contradicted => "answered ?",
             Status::Limit => "limit",
             Status::OwnRule => "own rule",
             Status::CriticStop => "critic stop",
@@ -158,6 +161,7 @@ impl Status {
     pub(crate) fn icon(self) -> &'static str {
         match self {
             Status::Answered => "i-ok",
+            Status::Contradicted => "i-doubt",
             Status::Limit => "i-limit",
             Status::OwnRule => "i-rule",
             Status::CriticStop => "i-critic",
@@ -183,7 +187,7 @@ impl Status {
             Status::Quiet => "quiet",
             Status::Stalled => "stalled",
             Status::Died => "died",
-            Status::OwnRule | Status::Cancelled | Status::Unknown | Status::Indexing => "plain",
+            Status::Contradicted | Status::OwnRule | Status::Cancelled | Status::Unknown | Status::Indexing => "plain",
         }
     }
 

@@ -130,6 +130,7 @@ pub(crate) fn check_page(html: &str) -> Vec<Tag> {
 fn every_status_has_a_shape_and_a_word() {
     let all = [
         Status::Answered,
+        Status::Contradicted,
         Status::Limit,
         Status::OwnRule,
         Status::CriticStop,

@@ -71,6 +71,16 @@ impl Watched {
     }
 }
 
+/// The same lines as steps that come `by` steps later.
+fn later(lines: &str, by: u64) -> String {
+    let step = |line: &str| {
+        let mut step: Value = serde_json::from_str(line).unwrap();
+        step["step_id"] = (step["step_id"].as_u64().unwrap() + by).into();
+        format!("{step}\n")
+    };
+    lines.lines().map(step).collect()
+}
+
 /// All runs of a board.
 const LIST: &str = "/api/runs?limit=1000&sort=run";
 
@@ -112,7 +122,7 @@ fn a_run_that_is_being_written() {
 fn a_line_that_comes_in_pieces() {
     let mut watched = Watched::start(|root| Writer::start(&root.join("a")).step("one"));
     let steps = watched.root().join("a/steps.jsonl");
-    let line = fs::read_to_string(&steps).unwrap().replace("one", "zwei \u{1F600}");
+    let line = later(&fs::read_to_string(&steps).unwrap(), 1).replace("one", "zwei \u{1F600}");
     let middle = line.find('\u{1F600}').unwrap() + 2;
     let mut file = fs::OpenOptions::new().append(true).open(&steps).unwrap();
     file.write_all(&line.as_bytes()[..middle]).unwrap();
@@ -150,7 +160,7 @@ fn a_file_rewritten_in_place_with_other_lines() {
     let steps = watched.root().join("a/steps.jsonl");
     let text = fs::read_to_string(&steps).unwrap();
     let more = text.replace("old", "new and longer");
-    fs::write(&steps, format!("{more}{more}")).unwrap();
+    fs::write(&steps, format!("{more}{}", later(&more, 3))).unwrap();
     watched.shows(&[("a", 6)]);
     let step = watched.board.json("/api/runs/a/steps/0");
     assert!(step["step"].to_string().contains("new and longer"), "{step}");
@@ -165,7 +175,7 @@ fn a_file_replaced_by_another() {
     let steps = watched.root().join("a/steps.jsonl");
     let text = fs::read_to_string(&steps).unwrap().replace("old", "new");
     let beside = watched.dir.path().join("steps.new");
-    fs::write(&beside, format!("{text}{text}")).unwrap();
+    fs::write(&beside, format!("{text}{}", later(&text, 2))).unwrap();
     fs::rename(&beside, &steps).unwrap();
     watched.shows(&[("a", 4)]);
     let step = watched.board.json("/api/runs/a/steps/0");
