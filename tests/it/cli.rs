@@ -123,8 +123,8 @@ fn help_of_every_command() {
     Its fields:
       run path run_id manifest_status liveness outcome status stop verdict verdict_second
       contradictions certainty steps events segments errors max_steps max_steps_from tokens cost
-      duration score critic model task parent started updated issues problems partial
-      agent tool err state.KEY
+      duration score critic model task parent started updated issues problems
+      partial agent tool err state.KEY
     "#);
     insta::assert_snapshot!(help(&["search", "--help"]), @r#"
     Search the text of all runs

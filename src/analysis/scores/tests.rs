@@ -216,11 +216,20 @@ fn read_plainly(dir: &Path) -> Vec<(String, Vec<Read>)> {
         let step: Value = serde_json::from_str(&text)
             .or_else(|_| serde_json::from_str(&without_bare_words(&text)))
             .unwrap_or_default();
-        for (at, output) in step["critic_outputs"].as_array().into_iter().flatten().enumerate() {
-            let Some(output) = output.as_object() else { continue };
+        let outputs: Vec<&Value> = step["critic_outputs"].as_array().into_iter().flatten().collect();
+        let name_of = |output: &Value| {
             let names = ["critic_name", "name", "critic"].iter().filter_map(|key| output.get(*key)?.as_str());
-            let name = names.filter(|name| !name.is_empty()).map(str::to_owned).next();
-            let name = name.unwrap_or_else(|| format!("critic {}", at + 1));
+            names.filter(|name| !name.is_empty()).map(str::to_owned).next()
+        };
+        for (at, output) in outputs.iter().enumerate() {
+            let Some(fields) = output.as_object() else { continue };
+            let like = |others: &[&Value]| others.iter().filter(|other| name_of(other) == name_of(output)).count();
+            let name = match name_of(output) {
+                None => format!("critic {}", at + 1),
+                Some(name) if like(&outputs) == 1 => name,
+                Some(name) => format!("{name} {}", like(&outputs[..=at])),
+            };
+            let output = fields;
             let point = (n, output.get("score").and_then(Value::as_f64));
             match lanes.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, points)) => points.push(point),
