@@ -7,10 +7,10 @@ use crate::analysis::select::{DISAGREES, End};
 use crate::analysis::verdict::Mark;
 use crate::page::part::chart::{Share, stack};
 use crate::page::part::href;
-use crate::page::runs::fill::row::{duration, line, status, when};
+use crate::page::runs::fill::row::{duration, line, when};
 use crate::page::runs::fill::{List, ListContext, Watch};
 use crate::page::runs::{Chip, EmptyRoot, RunsFoot, RunsHead, Strip, Tray};
-use crate::page::shell::Skipped;
+use crate::page::shell::{Skipped, Status};
 
 /// The order of marks in the bar: from what went well to what broke.
 const ENDS: [Mark; 8] =
@@ -73,7 +73,7 @@ impl List<'_> {
     fn shares(&self, mark: Mark) -> Vec<Share> {
         let ends: Vec<&End> = self.survey.strip.ends.iter().filter(|end| end.mark == mark).collect();
         let (named, others) = ends.split_at(ends.len().min(MAX_REASONS));
-        let share = |name: &str, count, href| Share { status: status(mark), name: line(name), count, href };
+        let share = |name: &str, count, href| Share { status: Status::Of(mark), name: line(name), count, href };
         let mut shares: Vec<Share> = named
             .iter()
             .map(|end| match &end.reason {
@@ -92,7 +92,7 @@ impl List<'_> {
     fn legend(&self, mark: Mark) -> Option<Chip> {
         let ends = self.survey.strip.ends.iter().filter(|end| end.mark == mark);
         let count: usize = ends.map(|end| end.count).sum();
-        (count > 0).then(|| self.chip(STATUS, mark.word(), count, Some(status(mark))))
+        (count > 0).then(|| self.chip(STATUS, mark.word(), count, Some(Status::Of(mark))))
     }
 
     /// The line below a table of `rows` rows.

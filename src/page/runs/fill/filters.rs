@@ -5,7 +5,7 @@ use crate::analysis::format;
 use crate::analysis::query::{Query, Sort, Term};
 use crate::analysis::verdict::Mark;
 use crate::page::runs::fill::List;
-use crate::page::runs::fill::row::{line, status};
+use crate::page::runs::fill::row::line;
 use crate::page::runs::{Chip, Facet, Facets, Head, NoMatch, Search, Without};
 use crate::page::shell::Status;
 
@@ -64,7 +64,7 @@ impl List<'_> {
         };
         let marks = Mark::ALL
             .into_iter()
-            .map(|mark| (mark.word(), facets.marks.get(&mark).copied().unwrap_or_default(), status(mark)));
+            .map(|mark| (mark.word(), facets.marks.get(&mark).copied().unwrap_or_default(), Status::Of(mark)));
         let words = marks.chain([(INDEXING, facets.indexing, Status::Indexing)]);
         let some = words.filter(|(word, count, _)| *count > 0 || self.query.has(STATUS, word));
         let chips = some.map(|(word, count, status)| self.chip(STATUS, word, count, Some(status)));

@@ -85,7 +85,7 @@ impl Row<'_> {
     }
 
     pub(crate) fn status(&self) -> Status {
-        if self.run.partial { Status::Indexing } else { status(self.run.verdict.mark) }
+        if self.run.partial { Status::Indexing } else { Status::Of(self.run.verdict.mark) }
     }
 
     /// The verdict and what goes with it. A run that is still being read has none yet.
@@ -175,23 +175,6 @@ impl<'a> List<'a> {
         let (run, ctx) = (&*listed.summary, self.ctx);
         let marked = ctx.marks.iter().any(|mark| mark == run.key.as_str());
         Row { run, columns: Arc::clone(columns), now: ctx.now, zone: &ctx.zone, marked, is_new }
-    }
-}
-
-/// The status of a run with this mark.
-pub(crate) fn status(mark: Mark) -> Status {
-    match mark {
-        Mark::Running => Status::Running,
-        Mark::Quiet => Status::Quiet,
-        Mark::Stalled => Status::Stalled,
-        Mark::Answered => Status::Answered,
-        Mark::Limit => Status::Limit,
-        Mark::OwnRule => Status::OwnRule,
-        Mark::Critic => Status::CriticStop,
-        Mark::Cancelled => Status::Cancelled,
-        Mark::Error => Status::Error,
-        Mark::Died => Status::Died,
-        Mark::Unknown => Status::Unknown,
     }
 }
 

@@ -92,7 +92,10 @@ fn a_row_says_what_is_known() {
     let row = row_of(run);
     assert_eq!((row.id().as_str(), row.name().as_str()), ("run-sweep_2fa", "sweep/a"));
     let note = "2 critic retries · after 1 recovered error".to_owned();
-    assert_eq!((row.status(), row.verdict()), (Status::Answered, ("Answered at step 5".to_owned(), Some(note))));
+    assert_eq!(
+        (row.status(), row.verdict()),
+        (Status::Of(Mark::Answered), ("Answered at step 5".to_owned(), Some(note)))
+    );
     assert_eq!(row.task().as_deref(), Some("Fix calc.py."));
     let html = row.render().unwrap();
     let tags = tags(&html);
