@@ -6,6 +6,7 @@
 //! | room | question |
 //! |---|---|
 //! | [`model`] | what is a trace? |
+//! | `format` | how does each tool write it? |
 //! | [`trace`] | how does it touch the disk? |
 //! | [`stop`] | when to stop? |
 //! | [`engine`] | how is a trace made? |
@@ -14,12 +15,12 @@
 //! | `llm` | how is a real model asked, and by whom? |
 //! | `analysis` | what does it mean? |
 //! | `live` | what changed? |
-//! | `view` | how does it look? |
-//! | `web` | how is it asked for? |
+//! | `page` | what is asked, and what is shown? |
+//! | `serve` | how is it served? |
 //! | `cli` | how is it typed? |
 //!
 //! The rooms above `tools` are always there; each of the others is behind a feature: its own name, or `serve` for
-//! `live` and `web`. `cli`, `serve` and `llm` are on by default. The feature `schema` brings the JSON Schema validator of
+//! `live` and `page`. `cli`, `serve` and `llm` are on by default. The feature `schema` brings the JSON Schema validator of
 //! `structured_output`. Without features the crate makes traces and reads them, and neither explains nor shows them.
 //!
 //! Running an agent takes an agent, tools, and rules that say when to stop; it leaves a trace and a verdict:

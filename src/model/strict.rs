@@ -9,7 +9,6 @@ use serde::ser::{
     Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
     SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
-use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 use serde_json::value::RawValue;
 
 use super::json::Members;
@@ -60,19 +59,56 @@ impl std::error::Error for NotJson {}
 /// A number that is not finite, unless it is to be text; a map key that is neither text nor a number; an error that
 /// the value itself reports. `out` is then as it was.
 pub fn write_json<T: Serialize + ?Sized>(value: &T, non_finite: NonFinite, out: &mut Vec<u8>) -> Result<(), NotJson> {
-    write_as(CompactFormatter, value, non_finite, out)
+    let start = out.len();
+    let mut json = serde_json::Serializer::new(&mut *out);
+    Checked { value, non_finite }.serialize(&mut json).map_err(|error| {
+        let path = place(out.get(start..).unwrap_or_default());
+        out.truncate(start);
+        let reason = error.to_string();
+        let what = if NON_FINITE.contains(&&*reason) { reason } else { format!("cannot be written as JSON: {reason}") };
+        NotJson { path, what }
+    })
 }
 
-/// The same over several lines, indented by two spaces.
+/// A JSON text over several lines, indented by two spaces as `serde_json` does.
 ///
-/// # Errors
-/// As for [`write_json`].
-pub fn write_json_pretty<T: Serialize + ?Sized>(
-    value: &T,
-    non_finite: NonFinite,
-    out: &mut Vec<u8>,
-) -> Result<(), NotJson> {
-    write_as(PrettyFormatter::new(), value, non_finite, out)
+/// A second formatter would compile the serialisation of every type a second time.
+pub fn indented(json: &[u8]) -> Vec<u8> {
+    fn new_line(out: &mut Vec<u8>, depth: usize) {
+        out.push(b'\n');
+        out.extend(std::iter::repeat_n(b' ', depth * 2));
+    }
+    let mut out = Vec::with_capacity(json.len() * 3 / 2);
+    let mut depth = 0_usize;
+    let mut opened = false;
+    let mut rest = json;
+    while let Some((&letter, tail)) = rest.split_first() {
+        rest = tail;
+        if letter.is_ascii_whitespace() {
+            continue;
+        }
+        let closes = matches!(letter, b']' | b'}');
+        if closes {
+            depth = depth.saturating_sub(1);
+        }
+        if opened != closes {
+            new_line(&mut out, depth);
+        }
+        opened = matches!(letter, b'[' | b'{');
+        out.push(letter);
+        match letter {
+            b'[' | b'{' => depth += 1,
+            b',' => new_line(&mut out, depth),
+            b':' => out.push(b' '),
+            b'"' => {
+                let (string, tail) = tail.split_at((string_len(tail) + 1).min(tail.len()));
+                out.extend_from_slice(string);
+                rest = tail;
+            }
+            _ => {}
+        }
+    }
+    out
 }
 
 /// The top-level fields of a struct or map, each as its own JSON text, in the order in which they are serialised.
@@ -89,23 +125,6 @@ pub fn fields<T: Serialize + ?Sized>(
         return Err(NotJson { path: String::new(), what: "has no fields".to_owned() });
     };
     Ok(members.into_iter().map(|(name, value)| (name.0.into_owned(), value.to_owned())).collect())
-}
-
-fn write_as<T: Serialize + ?Sized, F: Formatter>(
-    formatter: F,
-    value: &T,
-    non_finite: NonFinite,
-    out: &mut Vec<u8>,
-) -> Result<(), NotJson> {
-    let start = out.len();
-    let mut json = serde_json::Serializer::with_formatter(&mut *out, formatter);
-    Checked { value, non_finite }.serialize(&mut json).map_err(|error| {
-        let path = place(out.get(start..).unwrap_or_default());
-        out.truncate(start);
-        let reason = error.to_string();
-        let what = if NON_FINITE.contains(&&*reason) { reason } else { format!("cannot be written as JSON: {reason}") };
-        NotJson { path, what }
-    })
 }
 
 const NON_FINITE: [&str; 3] = ["is NaN", "is Infinity", "is -Infinity"];

@@ -132,7 +132,7 @@ impl StopSpec {
             Some((name, value)) => (name.trim(), Some(value)),
             None => (text, None),
         };
-        let Some(row) = RULES.iter().find(|row| row.name == name || row.alias == Some(name)) else {
+        let Some(row) = RULES.iter().find(|row| row.is_called(name)) else {
             let short = RULES.iter().filter(|row| !row.example.starts_with('{'));
             let names: Vec<_> = short.map(|row| row.name).collect();
             return Err(SpecError::new(format!("no rule is called {name:?}; there are {}", names.join(", "))));

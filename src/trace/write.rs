@@ -19,7 +19,7 @@ use self::file::{LineFile, Reserve};
 use self::manifest::{ManifestText, Now};
 pub use self::manifest::{RunEnd, RunInfo};
 use self::stamp::Stamper;
-use crate::model::strict::{NonFinite, NotJson, write_json, write_json_pretty};
+use crate::model::strict::{NonFinite, NotJson, indented, write_json};
 use crate::model::{MAX_LINE_BYTES, TraceFile};
 use crate::{Error, Kind};
 
@@ -295,7 +295,8 @@ impl RunWriter {
         };
         self.line.clear();
         let text = ManifestText::new(now, &self.info, end);
-        write_json_pretty(&text, NonFinite::Refuse, &mut self.line).map_err(not_json)?;
+        write_json(&text, NonFinite::Refuse, &mut self.line).map_err(not_json)?;
+        self.line = indented(&self.line);
         self.refreshed_at = at;
         let written = file::replace_manifest(&self.dir, &self.line);
         self.freeing_the_reserve(written)

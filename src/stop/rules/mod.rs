@@ -24,7 +24,8 @@ mod token_budget;
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use super::check::Check;
 use super::custom::SchemaCompiler;
@@ -36,20 +37,24 @@ use crate::model::{Code, Evidence, Gate, Op, Outcome, Reading, Source};
 
 /// Declares the rules, each by its type in its module: the enum of all of them, and the table of their rows.
 macro_rules! rules {
-    ($($(#[$attribute:meta])* $module:ident::$rule:ident,)*) => {
+    ($($module:ident::$rule:ident,)*) => {
         $(pub use $module::$rule;)*
 
         /// A rule as written. The seven forms of awaken parse unchanged; an unknown type or key is refused.
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Serialize)]
         #[serde(tag = "type", rename_all = "snake_case")]
         #[non_exhaustive]
         #[allow(missing_docs, reason = "each rule says what it is")]
         pub enum StopSpec {
-            $($(#[$attribute])* $rule($rule),)*
+            $($rule($rule),)*
         }
 
         /// Every rule: limits first, then guards, then those that accept answers, then groups.
         pub(crate) static RULES: &[&Row] = &[$($rule::ROW),*];
+
+        /// How the fields of each rule are read, in the order of [`RULES`].
+        static READERS: &[fn(Value) -> serde_json::Result<StopSpec>] =
+            &[$(|fields| $rule::deserialize(fields).map(StopSpec::$rule)),*];
 
         impl StopSpec {
             pub(crate) fn row(&self) -> &'static Row {
@@ -82,7 +87,6 @@ macro_rules! rules {
 }
 
 rules! {
-    #[serde(alias = "max_iterations")]
     max_steps::MaxSteps,
     max_rounds::MaxRounds,
     token_budget::TokenBudget,
@@ -102,6 +106,24 @@ rules! {
     group::AllOf,
 }
 
+// By hand: the derived code for a tagged enum is the largest piece of this crate, once for each source it is read from.
+impl<'de> Deserialize<'de> for StopSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error as _;
+
+        let mut fields = serde_json::Map::deserialize(deserializer)?;
+        let Some(name) = fields.remove("type") else { return Err(D::Error::missing_field("type")) };
+        let Value::String(name) = name else { return Err(D::Error::custom("the type of a rule is its name, a text")) };
+        match RULES.iter().zip(READERS).find(|(row, _)| row.is_called(&name)) {
+            Some((_, read)) => read(Value::Object(fields)).map_err(D::Error::custom),
+            None => {
+                let known: Vec<_> = RULES.iter().map(|row| format!("`{}`", row.name)).collect();
+                Err(D::Error::custom(format!("unknown variant `{name}`, expected one of {}", known.join(", "))))
+            }
+        }
+    }
+}
+
 /// The rule called `name` in JSON and in the short form.
 pub(crate) fn row(name: &str) -> Option<&'static Row> {
     RULES.iter().copied().find(|row| row.name == name)
@@ -118,7 +140,7 @@ pub(super) fn ending(code: &Code, source: &Source) -> (Outcome, &'static str) {
 pub(crate) struct Row {
     /// The `type` in JSON, and what the short form begins with.
     pub name: &'static str,
-    /// Another name under which the short form is read.
+    /// Another name under which it is read.
     pub alias: Option<&'static str>,
     /// What people call it.
     pub label: &'static str,
@@ -232,6 +254,10 @@ pub(crate) struct Critic {
 }
 
 impl Row {
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.alias == Some(name)
+    }
+
     /// A policy over the numbers of steps, without a field; `name` and `parse` are to be replaced.
     const BASE: Row = Row {
         name: "",

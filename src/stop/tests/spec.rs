@@ -147,8 +147,6 @@ fn the_table_of_rules_is_made_from_the_code() {
     for row in RULES {
         assert!(wrong.contains(&format!("`{}`", row.name)), "{} is a rule", row.name);
     }
-    let listed = wrong.split("expected one of").nth(1).expect("serde lists the rules").matches('`').count() / 2;
-    assert_eq!(listed, RULES.len() + 1, "every rule is in the table; one has a second name");
     // The page is part of the documentation; a rule that changes must change it.
     assert_eq!(include_str!("../RULES.md"), rules_table());
 }
