@@ -6,7 +6,6 @@
 pub(crate) mod fill;
 pub(crate) mod handler;
 pub(crate) mod json;
-pub(crate) mod json_rule;
 
 use askama::Template;
 use askama::filters::HtmlSafe;

@@ -15,7 +15,6 @@ use crate::analysis::verdict::{LimitFrom, Mark};
 use crate::model::StopReason;
 use crate::page::part::chart::{Spark, filled};
 use crate::page::part::href;
-use crate::page::runs::fill::{List, ListContext, Listed};
 use crate::page::shell::{Status, When};
 
 /// Characters of a task, a verdict or a model's name in the table; the run's page shows all.
@@ -169,23 +168,9 @@ impl Row<'_> {
     }
 }
 
-impl<'a> List<'a> {
-    /// The row of `listed`; `is_new` gives it the edge of a row that changed.
-    pub(crate) fn row(&self, listed: &'a Listed, columns: &Arc<[Shown]>, is_new: bool) -> Row<'a> {
-        let (run, ctx) = (&*listed.summary, self.ctx);
-        let marked = ctx.marks.iter().any(|mark| mark == run.key.as_str());
-        Row { run, columns: Arc::clone(columns), now: ctx.now, zone: &ctx.zone, marked, is_new }
-    }
-}
-
 /// Milliseconds in words, where they are a duration at all.
 pub(crate) fn duration(ms: f64) -> Option<String> {
     Duration::try_from_secs_f64(ms / 1e3).ok().map(format::duration)
-}
-
-/// A moment as an age.
-pub(crate) fn when(ctx: &ListContext, micros: i64) -> Option<When> {
-    When::of(micros, ctx.now, &ctx.zone)
 }
 
 /// Text of a trace on one line of at most [`MAX_LINE`] characters.
