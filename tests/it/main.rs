@@ -59,6 +59,7 @@ mod live;
 mod pages;
 #[cfg(feature = "llm")]
 mod props;
+mod reader;
 mod replay;
 mod requests;
 #[cfg(feature = "llm")]
