@@ -128,7 +128,7 @@ fn from_head(index: &Index, ordinal: usize, head: &StepHead) -> Option<StepFacts
     let error = kept.error.as_deref().map(serde_json::from_str).transpose().ok()?;
     let facts = line.into_facts(ordinal as u64);
     let candidate = index.name(head.mode) == "final";
-    let (hash, len) = kept.said;
+    let (hash, len) = kept.text;
     Some(StepFacts {
         text: if len == 0 { Text::default() } else { Text::Redacted { len, hash } },
         actions: actions(index, head),

@@ -11,3 +11,13 @@ pub fn newest_run(index: &Index) -> impl DoubleEndedIterator<Item = (usize, &Ste
 pub(super) fn label((ordinal, step): (usize, &StepHead)) -> String {
     format!("step {}", step.step_id.unwrap_or(ordinal as i64))
 }
+
+/// How many lines at the end of `steps.jsonl` are of later steps than the END event names, and of none before it.
+pub(super) fn after_the_end(index: &Index) -> usize {
+    let end = index.segment().and_then(|segment| segment.end.as_ref()).map(|(at, ..)| *at);
+    let Some((at, id)) = end.and_then(|at| Some((at, index.events().get(at)?.step_id?))) else { return 0 };
+    let is_later = |(n, step): &(usize, &StepHead)| {
+        step.step_id.is_some_and(|step| step > id) && index.round_of(*n).is_none_or(|round| round.first > at)
+    };
+    newest_run(index).rev().take_while(is_later).count()
+}

@@ -18,7 +18,7 @@ mod sums;
 mod tests;
 
 pub use dial::{Dial, MAX_VALUES, dials};
-pub use sums::{Effect, MAX_LOST, Measure, Sum, Sweep};
+pub use sums::{Choice, Effect, MAX_LOST, Measure, Sum, Sweep};
 
 /// At most this many rules are asked beside the varied one.
 const MAX_RULES: usize = 20;
@@ -153,8 +153,8 @@ impl From<RuleResult> for SweepResult {
 pub struct Answer {
     /// The run.
     pub key: RunKey,
-    /// Whether it came to an answer or another good end.
-    pub ended_well: bool,
+    /// Whether it ended well and left an answer.
+    pub answered: bool,
     /// Whether it is still going.
     pub going: bool,
     /// What its whole record comes to.
@@ -200,8 +200,8 @@ impl Inquiry {
 
     /// Asks one run.
     pub fn ask(&self, summary: &Summary, record: &Record) -> Answer {
-        let ended_well = summary.verdict.outcome == crate::model::Outcome::Completed;
-        let (results, mut whole) = self.question.ask_all(record, ended_well);
+        let answered = summary.verdict.answered;
+        let (results, mut whole) = self.question.ask_all(record, answered);
         if let Some(lost) = record.lost {
             // Steps without a line ran and spent; what they spent is not recorded.
             whole.ran = whole.ran.saturating_add(lost.count as u64);
@@ -210,7 +210,7 @@ impl Inquiry {
         let all = self.asks_together().then(|| all_of(results.get(self.values.len()..).unwrap_or_default()));
         Answer {
             key: summary.key.clone(),
-            ended_well,
+            answered,
             going: summary.life.liveness.may_grow(),
             whole,
             estimated: record.is_estimated(),

@@ -6,18 +6,19 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::format::{self, count, counted, score};
+use super::format::{self, counted};
 use super::life::{Basis, Life, Liveness, stalled_after};
-use super::newest::{label, newest_run};
+use super::newest::{after_the_end, label, newest_run};
 use crate::model::index::{Group, Segment};
-use crate::model::{
-    Certainty, CriticAction, EventKind, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict,
-};
+use crate::model::{Certainty, EventKind, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict};
 
+pub(super) mod cause;
+mod contradiction;
 mod recorded;
 mod second;
 #[cfg(test)]
 mod tests;
+mod told;
 
 pub use super::mark::Mark;
 pub use recorded::{amount, reading};
@@ -35,9 +36,13 @@ pub struct Verdict {
     pub mark: Mark,
     /// What the sentence rests on.
     pub certainty: Certainty,
+    /// Whether the run ended well and left an answer.
+    pub answered: bool,
+    /// Where the files contradict each other about the end, a sentence each without a full stop, the gravest first.
+    pub contradictions: Vec<String>,
     /// The recorded stop reason, as written.
     pub stop_reason: Option<String>,
-    /// The last step that really ran, as an ordinal.
+    /// The last step that really ran, as an ordinal; `None` also where it has no line.
     pub step: Option<usize>,
     /// The step limit, and whether it is the one that counts.
     pub limit: Option<StepLimit>,
@@ -85,26 +90,40 @@ impl LimitFrom {
 /// Judges a run.
 pub fn verdict(index: &Index, life: &Life) -> Verdict {
     let facts = Facts::of(index);
-    let reason = facts.reason.clone();
+    let reason = facts.reason;
     let step = match facts.stop {
         Some(stop) => index.steps().iter().rposition(|head| head.step_id.is_some() && head.step_id == stop.step_id()),
+        None if reason.is_some() && facts.group.is_some() && !facts.written => None,
         None => facts.last.map(|(ordinal, _)| ordinal),
     };
-    let verdict = |outcome, mark, certainty, sentence| Verdict {
-        sentence,
-        second: facts.second(mark),
-        outcome,
-        mark,
-        certainty,
-        stop_reason: reason.clone(),
-        step,
-        limit: facts.limit(),
+    let verdict = |outcome, mark, certainty, mut sentence: String| {
+        let contradictions = contradiction::contradictions(&facts, life, outcome);
+        if mark == Mark::Answered && !contradictions.is_empty() && !facts.is_unsuccessful() {
+            sentence.push_str(" · but the files contradict each other");
+        }
+        let answered = mark == Mark::Answered || outcome == Outcome::Completed && facts.kept_answer().is_some();
+        Verdict {
+            sentence,
+            second: facts.second(mark),
+            outcome,
+            mark,
+            certainty,
+            answered,
+            contradictions,
+            stop_reason: reason.map(str::to_owned),
+            step,
+            limit: facts.limit(),
+        }
     };
-    match (life.liveness, reason.as_deref()) {
+    match (life.liveness, reason) {
         (Liveness::Running, _) => verdict(Outcome::Running, Mark::Running, Certainty::Inferred, facts.now()),
         (Liveness::Quiet, _) => verdict(Outcome::Running, Mark::Quiet, Certainty::Inferred, facts.now()),
         (Liveness::Stalled, _) => verdict(Outcome::Running, Mark::Stalled, Certainty::Inferred, facts.stalled(life)),
         (Liveness::Died, None) => verdict(Outcome::Failed, Mark::Died, Certainty::Inferred, facts.died(life)),
+        _ if let Some((kept, told)) = disputed(index) => {
+            let sentence = format!("The files disagree on the end: the manifest says {kept}, the END event {told}");
+            verdict(Outcome::Unknown, Mark::Unknown, Certainty::Unknown, sentence)
+        }
         (_, word) => match (facts.stop, word) {
             (Some(stop), _) => {
                 let (outcome, mark, sentence) = recorded::read(&facts, stop);
@@ -146,11 +165,19 @@ struct Facts<'a> {
     group: Option<&'a Group>,
     /// Whether the step of that round has its line.
     written: bool,
-    reason: Option<String>,
+    /// The recorded stop reason.
+    reason: Option<&'a str>,
     /// The verdict as our own engine records it.
     stop: Option<&'a StopVerdict>,
-    /// How many steps the newest run in the directory has.
+    /// How many steps the newest run in the directory has, up to its end.
     done: usize,
+}
+
+/// The stop reasons of the manifest and of the END event, where they differ.
+pub(super) fn disputed(index: &Index) -> Option<(&str, &str)> {
+    let kept = index.manifest().get()?.stop_reason.as_deref()?;
+    let told = index.segment()?.end.as_ref()?.1.reason.as_deref()?;
+    (kept != told).then_some((kept, told))
 }
 
 impl<'a> Facts<'a> {
@@ -159,12 +186,15 @@ impl<'a> Facts<'a> {
         let manifest = index.manifest().get();
         let from_end = segment.and_then(|segment| segment.end.as_ref()?.1.reason.as_deref());
         let reason = manifest.and_then(|manifest| manifest.stop_reason.as_deref()).or(from_end);
-        let group = segment.and_then(|segment| index.groups().get(segment.first_group..)?.last());
-        let last = newest_run(index).next_back();
-        let newest = index.groups().len().checked_sub(1).filter(|_| group.is_some());
+        // What stands after the END event is no part of the run that it ends.
+        let ended = segment.and_then(|segment| Some(segment.end.as_ref()?.0)).unwrap_or(usize::MAX);
+        let newest = index.groups().iter().rposition(|group| group.first < ended);
+        let newest = newest.filter(|at| segment.is_some_and(|segment| *at >= segment.first_group));
+        let group = newest.and_then(|at| index.groups().get(at));
         let written = newest.and_then(|at| index.step_of(at)).is_some();
-        let reason = reason.map(str::to_owned);
-        let (stop, done) = (index.stop(), index.steps().len() - index.newest_start());
+        let after = after_the_end(index);
+        let last = newest_run(index).rev().nth(after);
+        let (stop, done) = (index.stop(), index.steps().len() - index.newest_start() - after);
         Self { index, segment, manifest, last, group, written, reason, stop, done }
     }
 
@@ -190,138 +220,14 @@ impl<'a> Facts<'a> {
     fn limit(&self) -> Option<StepLimit> {
         let init = self.segment.and_then(|segment| segment.init.as_ref()?.1.max_steps);
         let task = self.manifest.and_then(|manifest| manifest.max_steps).or(init);
-        let ended_by_steps =
-            self.reason.as_deref().is_some_and(|word| StopReason::parse(word) == StopReason::BudgetSteps);
         let state = self.segment.and_then(|segment| segment.state_limit);
         let limit = |from| move |steps| StepLimit { steps, from };
         // What held is recorded by our own engine, the task's limit over all others.
         let held = self.manifest.and_then(|manifest| manifest.budget?.steps);
         let held = held.and_then(|held| Some(limit(LimitFrom::SetBy(held.from))(i64::try_from(held.limit).ok()?)));
         held.or(task.map(limit(LimitFrom::SetBy(Origin::Task))))
-            .or_else(|| ended_by_steps.then(|| limit(LimitFrom::Inferred)(self.done as i64)))
+            .or_else(|| self.spent_steps().map(limit(LimitFrom::Inferred)))
             .or(state.map(limit(LimitFrom::State)))
-    }
-
-    fn stopped(&self, word: &str) -> String {
-        let detail = self.segment.and_then(|segment| segment.stop.as_ref()?.1.detail.as_deref());
-        let bracketed = |text: Option<&str>| text.map_or_else(String::new, |text| format!(" ({text})"));
-        let sentence = match StopReason::parse(word) {
-            StopReason::Success => format!("Success criteria met{}", self.step_after("at")),
-            StopReason::Final => format!("Answered{}", self.step_after("at")),
-            StopReason::BudgetSteps => match self.limit().filter(|limit| limit.from.is_budget()) {
-                Some(limit) => format!("Step budget used up: {} of {} steps", self.done, limit.steps),
-                None => format!("Step budget used up after {}", steps(self.done)),
-            },
-            StopReason::MaxSteps => format!("Step limit reached after {}{}", steps(self.done), bracketed(detail)),
-            StopReason::BudgetTime => {
-                let elapsed = self.elapsed().map_or_else(String::new, |micros| format!(" after {}", duration(micros)));
-                format!("Time budget used up{elapsed}{}", bracketed(detail))
-            }
-            StopReason::BudgetTokens => {
-                let used = self.tokens().map_or_else(String::new, |tokens| format!(" after {} tokens", count(tokens)));
-                format!("Token budget used up{used}{}", bracketed(detail))
-            }
-            StopReason::ContextOverflow => {
-                let overflow = self.segment.and_then(|segment| segment.overflow.as_ref());
-                let words = overflow.map_or_else(String::new, |(_, words)| format!(": {words}"));
-                format!("Context window full{words}")
-            }
-            StopReason::AgentCondition => format!("The agent's own stop condition held{}", self.step_after("after")),
-            StopReason::CriticStop => self.critic_stop(),
-            StopReason::Stagnation => match detail.and_then(|detail| detail.strip_prefix("stagnant_steps=")) {
-                Some(number) => format!("State unchanged for {number} steps in a row"),
-                None => format!("State unchanged for too long{}", bracketed(detail)),
-            },
-            StopReason::EnvTerminal => format!("The environment ended the episode{}", self.step_after("at")),
-            StopReason::TaskValidationFailed => {
-                format!("Not started: the task did not pass validation{}", bracketed(self.preflight_issue()))
-            }
-            // QitOS gives the same reason to an environment that fails its health check.
-            StopReason::EnvCapabilityMismatch => {
-                let issue = self.preflight_issue();
-                let unhealthy = issue.is_some_and(|issue| issue.starts_with("ENV_HEALTH"));
-                let why = if unhealthy {
-                    "the environment is not healthy"
-                } else {
-                    "a tool needs what the environment lacks"
-                };
-                format!("Not started: {why}{}", bracketed(issue))
-            }
-            StopReason::UnrecoverableError => self.error(),
-            StopReason::CancelledImmediate => format!("Cancelled at once during {}", self.step_now()),
-            StopReason::CancelledAfterStep => format!("Cancelled{}", self.step_after("after")),
-            StopReason::Interrupt => format!("Interrupted from outside in {}", self.step_now()),
-            StopReason::Other => format!("Stopped with \"{word}\", a reason the board does not know"),
-        };
-        sentence + &self.asides(word)
-    }
-
-    /// Short additions to the sentence: an answer that exists although something else ended the run, and so on.
-    fn asides(&self, word: &str) -> String {
-        let mut asides = String::new();
-        let answered = matches!(StopReason::parse(word), StopReason::Final | StopReason::Success);
-        let answer = self.manifest.and_then(|manifest| manifest.final_result.as_deref());
-        if !answered && answer.is_some() && !StopReason::parse(word).is_preflight() {
-            asides.push_str(" · an answer was ready");
-        }
-        if answered && self.manifest.is_some_and(|manifest| manifest.success == Some(false)) {
-            asides.push_str(" · but success is recorded as false");
-        }
-        if let Some(segment) = self.segment {
-            let mut add = |number: usize, one: &str, many: &str| match number {
-                0 => {}
-                1 => asides.push_str(&format!(" · {one}")),
-                _ => asides.push_str(&format!(" · {}", many.replace("{}", &number.to_string()))),
-            };
-            add(segment.retries, "1 critic retry", "{} critic retries");
-            if StopReason::parse(word) != StopReason::UnrecoverableError {
-                add(segment.recoveries, "after 1 recovered error", "after {} recovered errors");
-            }
-        }
-        asides
-    }
-
-    fn critic_stop(&self) -> String {
-        let reason = self.segment.and_then(|segment| segment.critics.as_ref()).filter(|(_, stopped, _)| *stopped);
-        let (mut who, mut at) = ("a critic".to_owned(), String::new());
-        let mut why = reason.map(|(_, _, reason)| reason.to_string());
-        if let Some((_, step)) = self.last
-            && let Some(mark) = step.critics.iter().find(|mark| mark.action == CriticAction::Stop)
-        {
-            self.index.name(mark.name).clone_into(&mut who);
-            at = mark.score.map_or_else(String::new, |value| format!(" at {}", score(value)));
-            why = why.or_else(|| step.critic_reason.as_deref().map(str::to_owned));
-        }
-        let why = why.filter(|why| !why.is_empty()).map_or_else(String::new, |why| format!(": {why}"));
-        format!("Stopped by {who}{at}{why}")
-    }
-
-    fn error(&self) -> String {
-        if let Some(failure) = self.manifest.and_then(|manifest| manifest.failures.last()) {
-            let step = failure.step_id.map_or_else(|| self.step_now(), |id| format!("step {id}"));
-            return format!("{} in {step}: {}", failure.category, failure.message.trim_end_matches('.'));
-        }
-        match self.segment.and_then(|segment| segment.error.as_ref()) {
-            Some((_, text)) => format!("Error in {}: {}", self.step_now(), text.trim_end_matches('.')),
-            None => format!("Ended by an error in {}; no file holds its words", self.step_now()),
-        }
-    }
-
-    /// Whether a file has the words of the error that ended the run.
-    fn has_error(&self) -> bool {
-        self.manifest.is_some_and(|manifest| !manifest.failures.is_empty())
-            || self.segment.is_some_and(|segment| segment.error.is_some())
-    }
-
-    fn preflight_issue(&self) -> Option<&str> {
-        self.segment?.end.as_ref()?.1.issue.as_deref()
-    }
-
-    fn no_reason(&self) -> String {
-        match self.step() {
-            Some(step) => format!("Ended after {step} without a reason"),
-            None => "Ended without a reason and without a step".to_owned(),
-        }
     }
 
     fn died(&self, life: &Life) -> String {
@@ -406,19 +312,28 @@ impl<'a> Facts<'a> {
         }
     }
 
+    /// The number of steps at which the budget ended the run: the step that the END event names, which never began.
+    fn spent_steps(&self) -> Option<i64> {
+        let word = self.reason.filter(|word| StopReason::parse(word) == StopReason::BudgetSteps)?;
+        let named = self.index.events().get(self.segment?.end.as_ref()?.0)?.step_id;
+        let done = i64::try_from(self.done).ok()?;
+        (cause::cause(self.index, word) == cause::Cause::Budget && named == Some(done)).then_some(done)
+    }
+
     /// Whether the last step gave an answer.
     fn answers(&self) -> bool {
         self.last.is_some_and(|(_, step)| self.index.name(step.mode) == "final")
     }
 
-    /// The writer's own figure, or the time between the first and the last event; microseconds.
-    fn elapsed(&self) -> Option<i64> {
-        let latency = self.manifest.and_then(|manifest| manifest.latency_s).map(|seconds| (seconds * 1e6) as i64);
-        latency.or_else(|| Some(self.index.last_ts()? - self.index.first_ts()?))
+    /// Whether success is recorded as false.
+    fn is_unsuccessful(&self) -> bool {
+        self.manifest.is_some_and(|manifest| manifest.success == Some(false))
     }
 
-    fn tokens(&self) -> Option<u64> {
-        tokens(self.index)
+    /// The answer that the manifest keeps, or the stop check took.
+    fn kept_answer(&self) -> Option<&'a str> {
+        let kept = self.manifest.and_then(|manifest| manifest.final_result.as_deref());
+        kept.or_else(|| self.segment?.stop.as_ref()?.1.answer.as_deref())
     }
 }
 
@@ -428,6 +343,16 @@ pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
     let group = facts.group.filter(|_| !facts.written)?;
     let words = format!("{} left no line; it was {}", capitalised(&facts.step_now()), facts.doing(group));
     Some((group.end.checked_sub(1)?, words))
+}
+
+/// How long the newest run took: the writer's own figure, or the time between its first and its last event; microseconds.
+pub(super) fn elapsed(index: &Index) -> Option<i64> {
+    let latency = index.manifest().get().filter(|manifest| manifest.is_final()).and_then(|manifest| manifest.latency_s);
+    latency.map(|seconds| (seconds * 1e6) as i64).or_else(|| {
+        let mut times = index.events().get(index.segment()?.first_event..)?.iter().filter_map(|event| event.ts);
+        let from = times.next()?;
+        Some(times.next_back().unwrap_or(from).saturating_sub(from).max(0))
+    })
 }
 
 /// Tokens of the run: the manifest's figure, else the last cumulative one of a step.

@@ -36,7 +36,7 @@ pub struct RuleResult {
     pub detail: String,
     /// What stopping there spares.
     pub saved: Saved,
-    /// Whether the run came to a good end that stopping there would have lost.
+    /// Whether the run has an answer that stopping there would have lost.
     pub answer_lost: bool,
     /// The fact that is missing, where it cannot be told.
     pub needs: Option<String>,
@@ -141,13 +141,13 @@ impl Question {
         self.depth
     }
 
-    /// Asks each rule by itself about a run. `ended_well` says whether it came to an answer or another good end.
-    pub fn ask(&self, record: &Record, ended_well: bool) -> Vec<RuleResult> {
-        self.ask_all(record, ended_well).0
+    /// Asks each rule by itself about a run. `answered` says whether it has an answer to lose.
+    pub fn ask(&self, record: &Record, answered: bool) -> Vec<RuleResult> {
+        self.ask_all(record, answered).0
     }
 
     /// The same, and what the whole record comes to.
-    pub fn ask_all(&self, record: &Record, ended_well: bool) -> (Vec<RuleResult>, Tally) {
+    pub fn ask_all(&self, record: &Record, answered: bool) -> (Vec<RuleResult>, Tally) {
         let firsts = self.set.firsts(record.resumed.clone(), &record.facts);
         // A set keeps completion rules before policies; the ids say which rule is whose.
         let mut by_place: Vec<Option<&FirstStop>> = vec![None; self.specs.len()];
@@ -157,7 +157,7 @@ impl Question {
             }
         }
         let answer = |((spec, off), first): ((&StopSpec, &Option<String>), Option<&FirstStop>)| {
-            Some(RuleResult { off: off.clone(), ..rule_result(Some(spec), first?, &firsts, record, ended_well) })
+            Some(RuleResult { off: off.clone(), ..rule_result(Some(spec), first?, &firsts, record, answered) })
         };
         (self.specs.iter().zip(&self.off).zip(by_place).filter_map(answer).collect(), firsts.end)
     }
@@ -206,7 +206,7 @@ fn rule_result(
     first: &FirstStop,
     firsts: &Firsts,
     record: &Record,
-    ended_well: bool,
+    answered: bool,
 ) -> RuleResult {
     let last = record.last_step();
     let stop = first.stop.as_ref();
@@ -234,7 +234,7 @@ fn rule_result(
         code: Some(stop.code.clone()),
         detail: in_words(&stop.reading),
         saved: if cuts { saved(stop, firsts.end, record.lost) } else { Saved::NONE },
-        answer_lost: ended_well && cuts && stop.outcome != Outcome::Completed,
+        answer_lost: answered && cuts && stop.outcome != Outcome::Completed,
         refused,
         ..nothing()
     }

@@ -6,7 +6,6 @@ use super::summary::Summary;
 use crate::model::words::words;
 use crate::model::{Index, Lines};
 
-mod contradiction;
 mod evidence;
 mod pace;
 pub mod rules;
@@ -82,7 +81,7 @@ pub fn why(summary: &Summary, index: &Index, lines: &dyn Lines) -> Why {
         evidence: evidence::evidence(summary, index),
         pace: pace::pace(summary, index, &rules),
         rules,
-        contradictions: contradiction::contradictions(summary, index),
+        contradictions: summary.verdict.contradictions.clone(),
         first_trouble: trouble::first_trouble(index),
     }
 }

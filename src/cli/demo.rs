@@ -88,7 +88,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     }
     let dirs = free(&args.root, &chosen)?;
     for (scenario, dir) in chosen.iter().zip(&dirs) {
-        let options = Options { cancel: Cancel::new(), at_the_brink: Arc::new(tell_parent), ..options.clone() };
+        let options = Options { cancel: Cancel::new(), before_crash: Arc::new(tell_parent), ..options.clone() };
         let played = match scenario.name {
             CRASH if !args.to_the_brink => runtime.block_on(kill(args, dir)),
             _ => runtime.block_on(scenario.play(&options)),
@@ -202,7 +202,7 @@ fn write_line(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     let width = SCENARIOS.iter().map(|scenario| scenario.name.len()).max().unwrap_or_default();
     let summary = &run.summary;
     let mark = summary.verdict.mark;
-    let word = look.paint(ink_of(mark), &format!("{:9}", mark.word()));
+    let word = look.paint(ink_of(&summary.verdict), &format!("{:9}", mark.word()));
     let (name, steps) = (visible_line(summary.key.as_str()), counted(summary.steps, "step"));
     writeln!(out, "{name:width$}  {word}  {steps:>9}  {}", visible_line(&summary.verdict.sentence))?;
     out.flush()

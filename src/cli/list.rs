@@ -147,7 +147,7 @@ fn write_text(out: &mut dyn Write, runs: &[&Arc<Summary>], list: &json::Runs<'_>
         let mut cells = padded(&mut row.iter().map(String::as_str));
         let status = columns.iter().position(|column| *column == STATUS).and_then(|at| cells.get_mut(at));
         if let Some(status) = status {
-            *status = look.paint(ink_of(run.verdict.mark), status);
+            *status = look.paint(ink_of(&run.verdict), status);
         }
         writeln!(out, "{}", cells.join("  "))?;
     }

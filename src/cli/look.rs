@@ -6,7 +6,7 @@ use clap::builder::styling::{AnsiColor, Style};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::analysis::verdict::Mark;
+use crate::analysis::verdict::{Mark, Verdict};
 
 /// What output depends on besides its content.
 #[derive(Debug, Clone)]
@@ -54,9 +54,10 @@ impl Look {
     }
 }
 
-/// The ink of a mark.
-pub(super) fn ink_of(mark: Mark) -> Ink {
-    match mark {
+/// The ink of a verdict's mark.
+pub(super) fn ink_of(verdict: &Verdict) -> Ink {
+    match verdict.mark {
+        Mark::Answered if !verdict.contradictions.is_empty() => Ink::Warning,
         Mark::Answered => Ink::Good,
         Mark::Error | Mark::Died => Ink::Bad,
         Mark::Limit | Mark::Critic | Mark::Stalled => Ink::Warning,

@@ -97,7 +97,7 @@ pub(super) fn check_step(run: &Opened, n: usize) -> Result<()> {
 fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> {
     let summary = &run.summary;
     let verdict = &summary.verdict;
-    let mark = look.paint(ink_of(verdict.mark), verdict.mark.word());
+    let mark = look.paint(ink_of(verdict), verdict.mark.word());
     writeln!(out, "{}  {mark}", look.paint(Ink::Heading, &visible_line(summary.key.as_str())))?;
     writeln!(out, "{}.", visible_line(&verdict.sentence))?;
     if !verdict.second.is_empty() {

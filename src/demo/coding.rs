@@ -147,7 +147,7 @@ fn decide(state: &State<Repair>, _: &StepCx<'_>) -> Decided {
             act(why, action.arg("end_line", *line).arg("text", &**new).arg("expect", &**old))
         }
         Todo::Report => {
-            let lines: Vec<_> = edits.iter().map(|edit| format!("line {}: {}", edit.line, edit.told())).collect();
+            let lines: Vec<_> = edits.iter().map(|edit| format!("line {}: {}", edit.line, edit.summary())).collect();
             let text = format!("The tests pass. cart.sh had two faults:\n{}", lines.join("\n"));
             answer("All tests pass, and nothing but the faulty lines is changed.", text)
         }
@@ -155,7 +155,7 @@ fn decide(state: &State<Repair>, _: &StepCx<'_>) -> Decided {
 }
 
 impl Edit {
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         match (self.old.trim(), self.new.trim()) {
             (old, "") => format!("removed `{old}`"),
             (old, new) => format!("`{old}` is now `{new}`"),

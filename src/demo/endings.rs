@@ -162,7 +162,7 @@ struct Copying {
 /// The process is killed inside a tool: nothing closes this run.
 pub(super) fn crash(stage: &Stage) -> Result<Run> {
     let of = stage.dice.between(500, 900);
-    let brink = std::sync::Arc::clone(&stage.at_the_brink);
+    let brink = std::sync::Arc::clone(&stage.before_crash);
     let engine = engine(Actor::new(stage, "archivist", Copying { copied: 0, of }, copy).reduce(copied))
         .tool(WriteFile::new(stage.workspace()?))
         .tool(Endless::new("copy_all", "Copies what is left in one go.", move || brink()))

@@ -127,7 +127,7 @@ pub struct Options {
     /// Ends the run from outside; some scenarios use it themselves, so each needs its own.
     pub cancel: Cancel,
     /// Called where [`CRASH`] waits to be killed, everything before being on disk.
-    pub at_the_brink: Arc<dyn Fn() + Send + Sync>,
+    pub before_crash: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl fmt::Debug for Options {
@@ -147,7 +147,7 @@ impl Options {
             path: None,
             run_id: None,
             cancel: Cancel::new(),
-            at_the_brink: Arc::new(|| ()),
+            before_crash: Arc::new(|| ()),
         }
     }
 }

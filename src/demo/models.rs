@@ -109,9 +109,9 @@ impl ChatModel for Narrow {
     async fn complete(
         &self,
         request: &Request,
-        heard: &(dyn Fn(&str) + Send + Sync),
+        on_text: &(dyn Fn(&str) + Send + Sync),
     ) -> std::result::Result<Reply, ModelError> {
-        self.script.complete(request, heard).await
+        self.script.complete(request, on_text).await
     }
 
     fn context_window(&self) -> Option<u64> {
@@ -136,7 +136,7 @@ pub(super) fn context_overflow(stage: &Stage) -> Result<Run> {
         let text = format!("Minute {minute}: I keep listening.");
         calls(&text, &format!("call_{minute}"), "listen", &json!({}), (180 * minute, 18))
     });
-    let engine = engine(Actor::new(stage, "listener", Protocol::default(), ask).prompt(protocol).reduce(heard))
+    let engine = engine(Actor::new(stage, "listener", Protocol::default(), ask).prompt(protocol).reduce(note_answer))
         .model(Narrow { script: Scripted::new(replies), tokens: 620 })
         .history(HistoryPolicy::KeepAll)
         .tool(listen)
@@ -159,7 +159,7 @@ fn protocol(state: &State<Protocol>, cx: &StepCx<'_>) -> Prompt {
     Prompt { system: None, user: Some(user) }
 }
 
-fn heard(state: &mut State<Protocol>, step: &Done<'_>) {
+fn note_answer(state: &mut State<Protocol>, step: &Done<'_>) {
     let words = step.results.iter().filter_map(|result| result.output.as_str()).map(|text| text.split(' ').count());
     state.data.words += words.sum::<usize>() as u64;
 }

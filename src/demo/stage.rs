@@ -29,7 +29,7 @@ pub(super) struct Stage {
     pub(super) seed: u64,
     pub(super) cancel: Cancel,
     /// Called where the process is to be killed.
-    pub(super) at_the_brink: Arc<dyn Fn() + Send + Sync>,
+    pub(super) before_crash: Arc<dyn Fn() + Send + Sync>,
     options: Options,
     name: &'static str,
     /// The files of the task; gone with the stage.
@@ -57,7 +57,7 @@ impl Stage {
             dice: Dice::new(seed),
             seed,
             cancel: options.cancel.clone(),
-            at_the_brink: Arc::clone(&options.at_the_brink),
+            before_crash: Arc::clone(&options.before_crash),
             options: options.clone(),
             name,
             desk,

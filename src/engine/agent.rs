@@ -30,7 +30,7 @@ pub trait Agent: Send {
     /// Why the task cannot be begun; the run ends before its first step.
     fn init_state(&mut self, task: &Task) -> Result<State<Self::Data>, AgentError>;
 
-    /// What a model is to be told; asked only where [`Agent::decide`] decides nothing.
+    /// What a model is to be asked with; asked only where [`Agent::decide`] decides nothing.
     ///
     /// By default the task's objective the first time, and whatever the environment shows. Results of tools, and what
     /// critics, refused answers and failed steps ask to mind, are added by the engine.
@@ -38,7 +38,7 @@ pub trait Agent: Send {
     /// # Errors
     /// Why there is no prompt; the step fails.
     fn prepare(&mut self, state: &State<Self::Data>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
-        let task = (!cx.told).then(|| state.task.clone());
+        let task = (!cx.prompted).then(|| state.task.clone());
         let seen = (!cx.observation.is_null()).then(|| format!("The environment shows: {}", cx.observation));
         let user: Vec<_> = task.into_iter().chain(seen).collect();
         Ok(Prompt { system: None, user: Some(user.join("\n\n")).filter(|user| !user.is_empty()) })
@@ -84,8 +84,8 @@ pub struct StepCx<'a> {
     pub last: &'a [ToolResult],
     /// What critics, refused answers and failed decisions ask to mind.
     pub feedback: &'a [String],
-    /// Whether a model was told anything in this run.
-    pub told: bool,
+    /// Whether a model was asked before in this run.
+    pub prompted: bool,
     /// A random number for this step: the same for the same seed.
     pub seed: u64,
     /// Time since the run began.
@@ -94,7 +94,7 @@ pub struct StepCx<'a> {
     pub workspace: Option<&'a Path>,
 }
 
-/// What a model is told in a step.
+/// What a model is asked with in a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prompt {
     /// The instructions, at the top of every request. The engine adds how to write a decision.

@@ -59,7 +59,7 @@ impl<A: Agent> Session<A> {
             let wrong = "the agent decided nothing, and the engine has no model to ask";
             return Err(Fault::new("agent_error", wrong).fatal().into());
         }
-        let new = self.tell(record)?;
+        let new = self.prompt(record)?;
         let mut reply = self.request(record, &new).await?;
         with_ids(record.step, &mut reply.tool_calls);
         let parsed = caught_now(|| self.read(&reply)).map_err(|text| Fault::new("panic", text).fatal());
@@ -67,7 +67,7 @@ impl<A: Agent> Session<A> {
         // It was told; what comes next is about what comes next.
         self.feedback.clear();
         let parsed = parsed?;
-        self.tell_of(record.step, &reply, &parsed);
+        self.record_reply(record.step, &reply, &parsed);
         if parsed.decision.is_some() && reply.tool_calls.is_empty() && reply.finish_reason.as_deref() == Some("length")
         {
             let cut = Fault::new("parse_error", "the reply was cut at the model's limit of tokens");
@@ -85,14 +85,14 @@ impl<A: Agent> Session<A> {
     }
 
     /// What the model is told in this step.
-    fn tell(&mut self, record: &StepRecord) -> Result<Vec<Message>, NoDecision> {
+    fn prompt(&mut self, record: &StepRecord) -> Result<Vec<Message>, NoDecision> {
         let cx = cx(&self.run, &self.parts, &self.talk, &self.feedback, record);
         let prompt = caught_now(|| self.agent.prepare(&self.state, &cx));
         let prompt = prompt.map_err(|text| Fault::new("panic", text).fatal())?;
         let Prompt { system, user } = prompt.map_err(Fault::from)?;
         let user = self.talk.replacement().or(user);
-        let told = user.into_iter().chain(self.feedback.iter().cloned()).collect::<Vec<_>>().join("\n\n");
-        Ok(self.talk.tell(system, told))
+        let user = user.into_iter().chain(self.feedback.iter().cloned()).collect::<Vec<_>>().join("\n\n");
+        Ok(self.talk.add_turn(system, user))
     }
 
     async fn request(&mut self, record: &mut StepRecord, new: &[Message]) -> Result<Reply, NoDecision> {
@@ -111,8 +111,8 @@ impl<A: Agent> Session<A> {
                     Err(ModelError::new(ModelErrorKind::Overflow, wrong))
                 }
                 None => {
-                    let heard = &*self.parts.heard;
-                    self.parts.cancel.guard(async { model.complete(&request, heard).await }).await?
+                    let on_text = &*self.parts.on_text;
+                    self.parts.cancel.guard(async { model.complete(&request, on_text).await }).await?
                 }
             };
             let error = match answered {
@@ -199,7 +199,7 @@ impl<A: Agent> Session<A> {
         }
     }
 
-    fn tell_of(&mut self, step: u64, reply: &Reply, parsed: &Parsed) {
+    fn record_reply(&mut self, step: u64, reply: &Reply, parsed: &Parsed) {
         let parser = self.parts.parser.as_deref().filter(|_| reply.tool_calls.is_empty());
         let result = ParserResult {
             parser: parser.map_or("native", |parser| parser.name()),

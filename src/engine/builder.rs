@@ -53,7 +53,7 @@ pub(super) struct Parts<D> {
     pub(super) workspace: Option<PathBuf>,
     pub(super) writer: Option<RunWriter>,
     pub(super) process: Option<Process>,
-    pub(super) heard: Box<dyn Fn(&str) + Send + Sync>,
+    pub(super) on_text: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 /// The process that writes a trace, so that a reader can see whether it is still there.
@@ -109,7 +109,7 @@ impl<A: Agent> Engine<A> {
                 workspace: None,
                 writer: None,
                 process: Some(Process::this()),
-                heard: Box::new(|_| ()),
+                on_text: Box::new(|_| ()),
             },
             agent,
         }
@@ -308,8 +308,8 @@ impl<A: Agent> Builder<A> {
 
     /// Hears the model's text as it comes, from models that stream.
     #[must_use]
-    pub fn on_text(mut self, heard: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.parts.heard = Box::new(heard);
+    pub fn on_text(mut self, on_text: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.parts.on_text = Box::new(on_text);
         self
     }
 

@@ -19,12 +19,12 @@ pub trait ChatModel: Send + Sync {
     /// The model's name, for the manifest.
     fn name(&self) -> &str;
 
-    /// Asks once. Retries over the network are the implementer's; `heard` is called with pieces of text as they come,
+    /// Asks once. Retries over the network are the implementer's; `on_text` is called with pieces of text as they come,
     /// by those who stream.
     fn complete(
         &self,
         request: &Request,
-        heard: &(dyn Fn(&str) + Send + Sync),
+        on_text: &(dyn Fn(&str) + Send + Sync),
     ) -> impl Future<Output = Result<Reply, ModelError>> + Send;
 
     /// How many tokens fit into a request and its reply, where that is known.
@@ -39,7 +39,7 @@ pub(super) trait DynModel: Send + Sync {
     fn complete<'a>(
         &'a self,
         request: &'a Request,
-        heard: &'a (dyn Fn(&str) + Send + Sync),
+        on_text: &'a (dyn Fn(&str) + Send + Sync),
     ) -> Boxed<'a, Result<Reply, ModelError>>;
     fn context_window(&self) -> Option<u64>;
 }
@@ -52,9 +52,9 @@ impl<M: ChatModel> DynModel for M {
     fn complete<'a>(
         &'a self,
         request: &'a Request,
-        heard: &'a (dyn Fn(&str) + Send + Sync),
+        on_text: &'a (dyn Fn(&str) + Send + Sync),
     ) -> Boxed<'a, Result<Reply, ModelError>> {
-        Box::pin(ChatModel::complete(self, request, heard))
+        Box::pin(ChatModel::complete(self, request, on_text))
     }
 
     fn context_window(&self) -> Option<u64> {
@@ -297,11 +297,11 @@ impl ChatModel for Scripted {
         "scripted"
     }
 
-    async fn complete(&self, _request: &Request, heard: &(dyn Fn(&str) + Send + Sync)) -> Result<Reply, ModelError> {
+    async fn complete(&self, _request: &Request, on_text: &(dyn Fn(&str) + Send + Sync)) -> Result<Reply, ModelError> {
         let next = self.replies.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let over = || Err(ModelError::new(ModelErrorKind::Fatal, "the script has no more replies"));
         let reply = next.unwrap_or_else(over)?;
-        heard(&reply.text);
+        on_text(&reply.text);
         Ok(reply)
     }
 }

@@ -83,7 +83,7 @@ impl<A: Agent> Session<A> {
         let recovery = &mut self.parts.recovery;
         let recovered = caught_now(|| recovery.may_continue(&failure)).unwrap_or(false);
         #[derive(Serialize)]
-        struct Told<'a> {
+        struct Failed<'a> {
             category: &'a str,
             recoverable: bool,
         }
@@ -98,9 +98,9 @@ impl<A: Agent> Session<A> {
             Phase::Reduce => "REDUCE_ERROR",
             _ => "DECIDE_ERROR",
         };
-        let told = Told { category: fault.category, recoverable: fault.recoverable };
+        let payload = Failed { category: fault.category, recoverable: fault.recoverable };
         let error = fault.message.as_str();
-        self.emit_with(Event::new(step, name, "", told).failed(error));
+        self.emit_with(Event::new(step, name, "", payload).failed(error));
         self.emit_with(Event::new(step, "RECOVER", "", Recover { recovered, consecutive, total }).failed(error));
         if self.run.failures.report.len() < MAX_REPORTED {
             let mut message = fault.message.clone();

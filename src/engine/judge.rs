@@ -51,7 +51,7 @@ impl<A: Agent> Session<A> {
             }
         }
         for (name, judged) in opinions {
-            let (fact, output) = told(name, judged.as_ref());
+            let (fact, output) = recorded(name, judged.as_ref());
             record.facts.critics.push(fact);
             record.critics.push(output);
         }
@@ -68,7 +68,7 @@ impl<A: Agent> Session<A> {
             score: Option<&'a Value>,
         }
         #[derive(Serialize)]
-        struct Said<'a> {
+        struct CriticEvent<'a> {
             critic: &'a str,
             reason: &'a str,
         }
@@ -85,16 +85,16 @@ impl<A: Agent> Session<A> {
             }
             return;
         };
-        let said = Said { critic: &output.critic_name, reason: &output.reason };
+        let event = CriticEvent { critic: &output.critic_name, reason: &output.reason };
         match output.action {
             CriticWish::Retry => {
                 self.talk.replace_prompt(output.modified_prompt.clone());
                 let asked = || format!("The critic {} asks to try again: {}", output.critic_name, output.reason);
                 self.feedback.push(output.instruction_patch.clone().unwrap_or_else(asked));
-                self.emit(step, "CRITIC", "retry", said);
+                self.emit(step, "CRITIC", "retry", event);
             }
-            CriticWish::Stop => self.emit(step, "CRITIC", "stop", said),
-            _ => self.emit_with(Event::new(step, "CRITIC", "failed", said).failed(&output.reason)),
+            CriticWish::Stop => self.emit(step, "CRITIC", "stop", event),
+            _ => self.emit_with(Event::new(step, "CRITIC", "failed", event).failed(&output.reason)),
         }
     }
 }
@@ -124,7 +124,7 @@ fn patched<D: Serialize + DeserializeOwned>(
 }
 
 /// An opinion as a fact for the rules and as a record for readers.
-fn told(critic_name: String, judged: Result<&Opinion, &CriticError>) -> (CriticFact, CriticOutput) {
+fn recorded(critic_name: String, judged: Result<&Opinion, &CriticError>) -> (CriticFact, CriticOutput) {
     let failed = Opinion {
         wish: CriticWish::Failed,
         ..Opinion::stop(judged.err().map(ToString::to_string).unwrap_or_default())

@@ -64,7 +64,7 @@ impl Log {
         let info = info();
         self.open_since = Some(info.started_at);
         let done = writer.begin(info);
-        self.heed(done);
+        self.note_failure(done);
     }
 
     pub(super) fn event<P: Serialize>(&mut self, event: Event<'_, P>, ts: impl FnOnce() -> i64) {
@@ -78,7 +78,7 @@ impl Log {
         let ts = ts();
         self.open_since = Some(ts);
         let done = writer.event(&EventLine { step_id: step, phase, stage, ok, payload, error, ts });
-        self.heed(done);
+        self.note_failure(done);
     }
 
     pub(super) fn step(&mut self, agent: &str, record: StepRecord, ts: impl FnOnce() -> i64) {
@@ -90,7 +90,7 @@ impl Log {
                 }
                 done => done,
             };
-            self.heed(done);
+            self.note_failure(done);
         }
         self.steps.push(record);
     }
@@ -98,14 +98,14 @@ impl Log {
     pub(super) fn finish(&mut self, end: impl FnOnce() -> RunEnd) {
         let done = self.writer.as_mut().map(|writer| writer.finish(end()));
         self.open_since = None;
-        self.heed(done.unwrap_or(Ok(())));
+        self.note_failure(done.unwrap_or(Ok(())));
     }
 
     pub(super) fn dir(&self) -> Option<std::path::PathBuf> {
         self.writer.as_ref().map(|writer| writer.dir().to_owned())
     }
 
-    fn heed(&mut self, done: Result<(), WriteError>) {
+    fn note_failure(&mut self, done: Result<(), WriteError>) {
         if let Err(wrong) = done {
             let cause = std::error::Error::source(&wrong).map(|cause| format!(": {cause}")).unwrap_or_default();
             self.broken.get_or_insert_with(|| format!("{wrong}{cause}"));

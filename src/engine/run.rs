@@ -297,8 +297,8 @@ impl<A: Agent> Session<A> {
         let Some(moment) = moment(&self.run, &self.state) else { return };
         let mut failed = None;
         for hook in &mut self.parts.hooks {
-            let heard = caught_now(|| hook.on(&moment));
-            if let Err(wrong) | Ok(Err(wrong)) = heard {
+            let called = caught_now(|| hook.on(&moment));
+            if let Err(wrong) | Ok(Err(wrong)) = called {
                 failed = Some(format!("the hook {} failed: {wrong}", hook.name()));
                 break;
             }

@@ -357,7 +357,7 @@ pub(super) fn cx<'a, D>(
         observation: &record.observation,
         last: run.log.steps.last().map_or(&[], |last| &last.results),
         feedback,
-        told: talk.has_begun(),
+        prompted: talk.has_begun(),
         seed: step_seed(parts.seed.unwrap_or_default(), record.step),
         elapsed: std::time::Duration::from_millis(record.facts.t_start_ms.unwrap_or_default()),
         workspace: parts.workspace.as_deref(),

@@ -7,7 +7,7 @@ use super::history::{History, HistoryPolicy};
 use super::parse::Parser;
 use super::toolbox::ToolResult;
 
-/// What a model was told and said so far.
+/// What a model was asked and answered so far.
 pub(super) struct Conversation {
     history: History,
     policy: HistoryPolicy,
@@ -45,7 +45,7 @@ impl Conversation {
         }
     }
 
-    /// Whether the model was told anything.
+    /// Whether the model was asked before.
     pub(super) fn has_begun(&self) -> bool {
         !self.history.is_empty()
     }
@@ -92,13 +92,13 @@ impl Conversation {
     }
 
     /// What is new for the model: the system message where it changed, what happened before it was first asked, and
-    /// `told`.
-    pub(super) fn tell(&mut self, system: Option<String>, told: String) -> Vec<Message> {
+    /// `user`.
+    pub(super) fn add_turn(&mut self, system: Option<String>, user: String) -> Vec<Message> {
         self.close();
         let mut new: Vec<Message> = self.instruct(system).into_iter().collect();
         let ends_with_user = self.history.last().is_some_and(|last| last.role != Role::Assistant);
-        if !told.is_empty() {
-            new.push(Message::user(told));
+        if !user.is_empty() {
+            new.push(Message::user(user));
         } else if !ends_with_user && self.early.is_empty() {
             // Most servers refuse a conversation that ends with the assistant, or that is empty.
             new.push(Message::user("Go on."));

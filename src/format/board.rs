@@ -21,7 +21,6 @@ pub(super) static BOARD: Row = Row {
         },
         state: StateRecord::Initial,
         prompts_hold_news: true,
-        recoveries: None,
     },
     recognise: |manifest| {
         let writer = walk::members(manifest).filter(|(key, _)| *key == "\"writer\"").last();

@@ -54,17 +54,11 @@ pub(super) static V06: Row =
     Row { format: Format { name: "QitOS 0.6", ..QITOS }, recognise: |manifest| has(manifest, "parent_run_id") };
 
 /// QitOS 0.3.
-pub(super) static V03: Row = Row {
-    format: Format { name: "QitOS 0.3", recoveries: RECOVERIES, ..QITOS },
-    recognise: |manifest| has(manifest, "token_usage"),
-};
+pub(super) static V03: Row =
+    Row { format: Format { name: "QitOS 0.3", ..QITOS }, recognise: |manifest| has(manifest, "token_usage") };
 
 /// QitOS up to 0.1, which has no key of its own.
-pub(super) static V01: Row =
-    Row { format: Format { name: "QitOS up to 0.1", recoveries: RECOVERIES, ..QITOS }, recognise: |_| true };
-
-/// QitOS up to 0.3 recovers from this many errors; the next one ends the run.
-const RECOVERIES: Option<f64> = Some(3.0);
+pub(super) static V01: Row = Row { format: Format { name: "QitOS up to 0.1", ..QITOS }, recognise: |_| true };
 
 const QITOS: Format = Format {
     can: Capabilities {

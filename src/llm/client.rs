@@ -116,7 +116,7 @@ impl Client {
         Ok(Self { endpoint, http, sleep, waits: AtomicU64::new(0), nameless: AtomicU64::new(0) })
     }
 
-    async fn attempt(&self, body: &Bytes, heard: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {
+    async fn attempt(&self, body: &Bytes, on_text: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {
         let timeouts = self.endpoint.timeouts;
         let late = |what: &str, limit: Duration| Failure::transient(format!("{what} within {} ms", limit.as_millis()));
         let asking = async {
@@ -127,9 +127,9 @@ impl Client {
                 return Err(refused(response).await);
             }
             let answer = if response.is_stream() {
-                self.streamed(response, heard).await?
+                self.streamed(response, on_text).await?
             } else {
-                whole(response, &self.endpoint.key, heard).await?
+                whole(response, &self.endpoint.key, on_text).await?
             };
             if answer.is_empty() {
                 let reason = answer.finish_reason.as_deref().unwrap_or("none given");
@@ -142,7 +142,7 @@ impl Client {
         asked.unwrap_or_else(|_| Err(late("the answer was not complete", timeouts.whole)))
     }
 
-    async fn streamed(&self, response: Response, heard: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {
+    async fn streamed(&self, response: Response, on_text: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {
         let mut answer = Answer::default();
         let mut wrong = None;
         let mut done = false;
@@ -155,14 +155,14 @@ impl Client {
             match serde_json::from_str::<Value>(data) {
                 Ok(piece) => match Complaint::find(&piece) {
                     Some(complaint) => wrong = Some(complained(&complaint, StatusCode::OK)),
-                    None => scrubber.push(&answer.take(&piece), heard),
+                    None => scrubber.push(&answer.take(&piece), on_text),
                 },
                 Err(error) => wrong = Some(Failure::transient(format!("a piece of the answer is no JSON: {error}"))),
             }
             if wrong.is_some() { Enough::Yes } else { Enough::No }
         };
         let ended = response.events(take).await;
-        scrubber.end(heard);
+        scrubber.end(on_text);
         if let Some(failure) = wrong {
             return Err(failure);
         }
@@ -175,7 +175,7 @@ impl Client {
     }
 
     /// The message as a person may read it: on one line, bounded, and without the key.
-    fn told(&self, message: &str) -> String {
+    fn readable(&self, message: &str) -> String {
         let scrubbed = self.endpoint.key.scrub(message);
         let line = scrubbed.split_whitespace().collect::<Vec<_>>().join(" ");
         match line
@@ -218,17 +218,17 @@ impl ChatModel for Client {
         self.endpoint.context_window
     }
 
-    async fn complete(&self, request: &Request, heard: &(dyn Fn(&str) + Send + Sync)) -> Result<Reply, ModelError> {
+    async fn complete(&self, request: &Request, on_text: &(dyn Fn(&str) + Send + Sync)) -> Result<Reply, ModelError> {
         let Endpoint { model, stream, settings, retry, .. } = &self.endpoint;
         let body = Bytes::from(wire::request(model, *stream, settings, request));
         let mut waited = Duration::ZERO;
         let mut attempts = 1;
         loop {
-            let failure = match self.attempt(&body, heard).await {
+            let failure = match self.attempt(&body, on_text).await {
                 Ok(answer) => return Ok(self.cleaned(answer.reply(attempts))),
                 Err(failure) => failure,
             };
-            let message = self.told(&format!("{}: {}", self.http.server(), failure.message));
+            let message = self.readable(&format!("{}: {}", self.http.server(), failure.message));
             let error = ModelError { kind: failure.kind, message, attempts, retry_after: failure.retry_after };
             // An empty answer is the engine's to judge; all else that is not transient will not go better.
             if failure.kind != ModelErrorKind::Transient || attempts > retry.retries {
@@ -248,7 +248,7 @@ impl ChatModel for Client {
 }
 
 /// An answer that comes as a whole.
-async fn whole(response: Response, key: &Secret, heard: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {
+async fn whole(response: Response, key: &Secret, on_text: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {
     let bytes =
         response.bytes().await.map_err(|error| Failure::transient(format!("the answer was cut off: {error}")))?;
     let body: Value = serde_json::from_slice(&bytes)
@@ -259,7 +259,7 @@ async fn whole(response: Response, key: &Secret, heard: &(dyn Fn(&str) + Send + 
     let mut answer = Answer::default();
     let text = answer.take(&body);
     if !text.is_empty() {
-        heard(&key.scrub(&text));
+        on_text(&key.scrub(&text));
     }
     Ok(answer)
 }

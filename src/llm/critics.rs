@@ -103,7 +103,7 @@ impl Critic<Work> for RegexCritic {
         if let Some(opinion) = self.common.passes_over(&step) {
             return Ok(opinion);
         }
-        let matches = said(&step).is_some_and(|text| self.pattern.is_match(text));
+        let matches = text_of(&step).is_some_and(|text| self.pattern.is_match(text));
         let passed = matches == self.want;
         let pattern = self.pattern.as_str();
         let reason = match matches {
@@ -156,14 +156,14 @@ impl Critic<Work> for JudgeCritic {
 }
 
 /// What the agent said in a step: its answer, or what it wrote beside its calls.
-fn said<'a>(step: &CriticCx<'a, Work>) -> Option<&'a str> {
+fn text_of<'a>(step: &CriticCx<'a, Work>) -> Option<&'a str> {
     step.decision.final_answer.as_deref().or(step.decision.rationale.as_deref())
 }
 
 /// A step as a judge sees it.
 fn shown(step: &CriticCx<'_, Work>) -> String {
     let mut text = format!("The task:\n{}\n", step.state.task);
-    if let Some(said) = said(step) {
+    if let Some(said) = text_of(step) {
         let word = if step.decision.mode == Mode::Final { "answer" } else { "words" };
         let _ = write!(text, "\nThe agent's {word}:\n{said}\n");
     }

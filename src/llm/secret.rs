@@ -102,20 +102,20 @@ impl<'a> Pieces<'a> {
     }
 
     /// Passes on what cannot be part of the key.
-    pub(super) fn push(&mut self, piece: &str, heard: &(dyn Fn(&str) + Send + Sync)) {
+    pub(super) fn push(&mut self, piece: &str, on_text: &(dyn Fn(&str) + Send + Sync)) {
         self.held.push_str(piece);
         let scrubbed = self.secret.scrub(&self.held).into_owned();
         let (free, begun) = scrubbed.split_at(scrubbed.len() - self.secret.begun_in(&scrubbed));
         if !free.is_empty() {
-            heard(free);
+            on_text(free);
         }
         self.held = begun.to_owned();
     }
 
     /// Passes on the rest.
-    pub(super) fn end(self, heard: &(dyn Fn(&str) + Send + Sync)) {
+    pub(super) fn end(self, on_text: &(dyn Fn(&str) + Send + Sync)) {
         if !self.held.is_empty() {
-            heard(&self.held);
+            on_text(&self.held);
         }
     }
 }

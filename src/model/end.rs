@@ -176,7 +176,7 @@ impl StopVerdict {
             outcome: code.outcome(&source),
             source,
             code,
-            reading: Reading::said(detail),
+            reading: Reading::text(detail),
             limit_from: None,
             also: Vec::new(),
         }

@@ -13,8 +13,6 @@ pub struct Format {
     pub state: StateRecord,
     /// Whether a prompt holds only the messages that no prompt before it held.
     pub prompts_hold_news: bool,
-    /// From how many errors its engine recovers, where that is not recorded because it never changes.
-    pub recoveries: Option<f64>,
 }
 
 impl Format {
@@ -33,7 +31,6 @@ impl Format {
         },
         state: StateRecord::Observed,
         prompts_hold_news: false,
-        recoveries: None,
     };
 }
 

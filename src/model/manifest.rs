@@ -83,8 +83,17 @@ pub struct Failure {
     pub category: Box<str>,
     /// The error in words.
     pub message: Box<str>,
+    /// Whether the engine takes it for a sort of error that it may recover from.
+    pub recoverable: Option<bool>,
     /// What the engine did: `continue` or `stop`.
     pub decision: Box<str>,
+}
+
+impl Failure {
+    /// Whether the run ended with it although it is of a sort that is recovered from.
+    pub fn is_given_up(&self) -> bool {
+        self.recoverable == Some(true) && &*self.decision == "stop"
+    }
 }
 
 impl Manifest {

@@ -14,7 +14,7 @@ pub struct RecordedFacts {
     /// The `error` key as written, where the step failed.
     pub error: Option<Box<str>>,
     /// The [`text_hash`] of the model's text, and its length in bytes.
-    pub said: (u64, u64),
+    pub text: (u64, u64),
 }
 
 /// Facts longer than this are left on their line: answers of rules in code may carry long texts.
@@ -25,7 +25,7 @@ impl RecordedFacts {
     pub(super) fn new(facts: &str, error: Option<&str>, text: &str) -> Self {
         let error = error.filter(|error| error.starts_with('{')).map(Into::into);
         let json = (facts.len() <= MAX_FACTS_BYTES).then(|| facts.into());
-        Self { json, error, said: (text_hash(text), text.len() as u64) }
+        Self { json, error, text: (text_hash(text), text.len() as u64) }
     }
 }
 

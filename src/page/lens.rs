@@ -39,7 +39,7 @@ impl Lens<'_> {
     }
 
     pub(crate) fn status(&self) -> Status {
-        Status::Of(self.summary.verdict.mark)
+        Status::of(self.summary)
     }
 
     /// Whether the run may still write.

@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 
 use crate::analysis::columns::INDEXING;
 use crate::analysis::format;
+use crate::analysis::summary::Summary;
 use crate::analysis::verdict::Mark;
 use crate::model::time::Stamp;
 
@@ -91,21 +92,36 @@ impl HtmlSafe for Pulse {}
 #[template(path = "part/status.html")]
 pub(crate) enum Status {
     Of(Mark),
+    /// Answered, and the files contradict each other about it.
+    Contradicted,
     /// Not read far enough to say.
     Indexing,
 }
 
 impl Status {
+    /// The status of a run that is read to its end.
+    pub(crate) fn of(run: &Summary) -> Self {
+        match run.verdict.mark {
+            Mark::Answered if !run.verdict.contradictions.is_empty() => Status::Contradicted,
+            mark => Status::Of(mark),
+        }
+    }
+
     pub(crate) fn word(self) -> &'static str {
         match self {
             Status::Of(mark) => mark.word(),
+            Status::Contradicted => "answered ?",
             Status::Indexing => INDEXING,
         }
     }
 
     /// The symbol in the sprite, the class that colours it, and the class that fills its part of a bar.
     fn look(self) -> (&'static str, &'static str, &'static str) {
-        let Status::Of(mark) = self else { return ("i-dot", "plain", "f-plain") };
+        let mark = match self {
+            Status::Of(mark) => mark,
+            Status::Contradicted => return ("i-doubt", "plain", "f-plain"),
+            Status::Indexing => return ("i-dot", "plain", "f-plain"),
+        };
         match mark {
             Mark::Answered => ("i-ok", "ok", "f-ok"),
             Mark::Limit => ("i-limit", "limit", "f-warn"),

@@ -134,7 +134,7 @@ pub(crate) fn check_page(html: &str) -> Vec<Tag> {
 
 #[test]
 fn every_status_has_a_shape_and_a_word() {
-    let all = Mark::ALL.map(Status::Of).into_iter().chain([Status::Indexing]);
+    let all = Mark::ALL.map(Status::Of).into_iter().chain([Status::Contradicted, Status::Indexing]);
     let sprite = include_str!("../../templates/part/sprite.html");
     let mut seen = HashSet::new();
     for status in all {

@@ -100,7 +100,7 @@ where
             return Ok(Check::pass());
         }
         // The code is the user's word even where it spells a known one: a closure called `final` is still a closure.
-        let reading = Reading::said(format!("the condition {} holds", self.id));
+        let reading = Reading::text(format!("the condition {} holds", self.id));
         Ok(Check::Stop { code: Code::Custom(self.id.as_str().into()), reading })
     }
 }

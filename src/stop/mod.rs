@@ -244,7 +244,7 @@ impl<S> Evaluation<'_, S> {
     fn forced(&mut self, wanted: impl FnOnce(&Forced) -> bool) {
         let gate = self.gate;
         if let Some(end) = self.facts.forced.as_ref().filter(|end| end.gate == gate && wanted(end)) {
-            self.hit(end.code.as_str(), end.source.clone(), end.code.clone(), Reading::said(end.detail.clone()));
+            self.hit(end.code.as_str(), end.source.clone(), end.code.clone(), Reading::text(end.detail.clone()));
         }
     }
 
@@ -266,7 +266,7 @@ impl<S> Evaluation<'_, S> {
         let Some(error) = self.facts.error.as_ref().filter(|error| !error.recovered) else { return };
         let (step, phase) = (self.facts.step, error.phase);
         let message = text::clip(&error.message, 240).to_owned();
-        let reading = Reading::said(format!("{} failed and was not recovered: {message}", phase.as_str()))
+        let reading = Reading::text(format!("{} failed and was not recovered: {message}", phase.as_str()))
             .evidence([Evidence::Failure { step, phase, message }]);
         self.hit("recovery", Source::Recovery, Code::RecoveryExhausted, reading);
     }
@@ -287,7 +287,7 @@ impl<S> Evaluation<'_, S> {
         let score = critic.score.filter(|score| score.is_finite());
         let reason = why.map(|reason| text::clip(reason, 240).to_owned());
         let opinion = Evidence::Critic { step: self.facts.step, critic: at as u64, reason, score };
-        self.hit(format!("critic[{at}]"), Source::Critic, code, Reading::said(detail).evidence([opinion]));
+        self.hit(format!("critic[{at}]"), Source::Critic, code, Reading::text(detail).evidence([opinion]));
     }
 
     fn completion(&mut self, entries: &[Entry<S>]) {
@@ -304,17 +304,17 @@ impl<S> Evaluation<'_, S> {
         }
         if !declared && self.facts.final_answer.is_some() {
             if self.facts.candidate {
-                self.hit("decision", Source::Decision, Code::Final, Reading::said("the final decision was accepted"));
+                self.hit("decision", Source::Decision, Code::Final, Reading::text("the final decision was accepted"));
             } else {
-                let reading = Reading::said("the agent set its final result");
+                let reading = Reading::text("the agent set its final result");
                 self.hit("agent", Source::Agent, Code::FinalResult, reading);
             }
         }
         if self.facts.agent_stop {
-            self.hit("agent", Source::Agent, Code::AgentCondition, Reading::said("the agent asked to stop"));
+            self.hit("agent", Source::Agent, Code::AgentCondition, Reading::text("the agent asked to stop"));
         }
         if self.facts.env_terminal {
-            self.hit("env", Source::Env, Code::EnvTerminal, Reading::said("the environment ended"));
+            self.hit("env", Source::Env, Code::EnvTerminal, Reading::text("the environment ended"));
         }
     }
 
@@ -337,7 +337,7 @@ impl<S> Evaluation<'_, S> {
             return first::replayed(entry, due, self.gate, self.stats, self.facts);
         };
         let cx = StopCx { gate: self.gate, stats: self.stats, facts: self.facts, state };
-        let failed = |what: String| Check::Stop { code: Code::CriterionError, reading: Reading::said(what) };
+        let failed = |what: String| Check::Stop { code: Code::CriterionError, reading: Reading::text(what) };
         // A rule only reads; whatever it breaks half way in is its own.
         let check = match catch_unwind(AssertUnwindSafe(|| rule.check(&cx))) {
             Ok(Ok(check)) => check,

@@ -122,9 +122,9 @@ fn help_of_every_command() {
       steps>5  score<0.5  duration>2m  tokens:1k..20k  started:2026-02-22  err:true  -term  "two words"
     Its fields:
       run path run_id manifest_status liveness outcome status stop verdict verdict_second
-      certainty steps events errors max_steps max_steps_from tokens cost duration score
-      critic model task parent started updated issues problems partial agent
-      tool err state.KEY
+      contradictions certainty steps events errors max_steps max_steps_from tokens cost duration
+      score critic model task parent started updated issues problems partial
+      agent tool err state.KEY
     "#);
     insta::assert_snapshot!(help(&["search", "--help"]), @r#"
     Search the text of all runs
@@ -228,7 +228,7 @@ fn help_of_every_command() {
       max_cost=USD                       dollars that completed steps cost >= usd
       max_runtime=SECONDS                time at the step's end >= seconds
       timeout=SECONDS                    time at the decision > seconds
-      stagnation=N                       steps in a row that changed nothing >= steps
+      stagnation=N                       steps in a row that left the state as the step before them did >= steps
       loop_detection=N                   equal texts in a row >= window
       consecutive_errors=N               failed steps in a row >= max
       critic_below=NAME:SCORE[:STEPS]    scores in a row < score, steps of them

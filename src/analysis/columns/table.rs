@@ -38,6 +38,7 @@ pub static COLUMNS: &[Column] = &[
         .in_list()
         .long(),
     row("verdict_second", "verdict_second", "second sentence", Text(|run| not_empty(&run.verdict.second))).long(),
+    row("contradictions", "contradictions", "contradictions", Count(|run| whole(run.verdict.contradictions.len()))),
     row("certainty", "certainty", "certainty", Word(|run| Some(run.verdict.certainty.as_str()))),
     row("steps", "steps", "steps", Count(|run| whole(run.steps)))
         .cell(40, "steps / limit", Width::Bar)

@@ -18,6 +18,7 @@ pub(crate) fn run(key: &str, mark: Mark, reason: Option<&str>) -> Summary {
     run.life = Life { liveness, basis: Basis::End, silence: None };
     run.status = Some(if liveness == Liveness::Finished { "completed" } else { "running" }.to_owned());
     run.verdict.mark = mark;
+    run.verdict.answered = mark == Mark::Answered;
     run.verdict.outcome = match mark {
         Mark::Running | Mark::Quiet | Mark::Stalled => Outcome::Running,
         Mark::Answered | Mark::OwnRule => Outcome::Completed,

@@ -172,7 +172,7 @@ fn sum(matched: &[&Summary]) -> (BTreeMap<Mark, usize>, Option<i64>, Strip) {
             continue;
         }
         strip.ended += 1;
-        if run.verdict.mark == Mark::Answered {
+        if run.verdict.answered {
             strip.answered += 1;
             strip.disagree += usize::from(run.verdict.sentence.contains(DISAGREES));
         }

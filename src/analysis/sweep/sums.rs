@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Serialize, Serializer};
 
-use super::{Answer, Dial, SweepResult, anywhere, by_frequency, count};
+use super::{Answer, SweepResult, anywhere, by_frequency, count};
 use crate::analysis::whatif::Found;
 use crate::model::RunKey;
 
@@ -43,7 +43,7 @@ pub struct Sweep {
     /// How many were asked.
     #[serde(rename = "asked")]
     pub runs: u64,
-    /// How many of these ended with an answer or otherwise well.
+    /// How many of these ended well and left an answer.
     pub answers: u64,
     /// How many are still going; they count as far as they are written.
     pub going: u64,
@@ -203,7 +203,7 @@ impl Effect {
         if result.answer_lost {
             self.lost += 1;
             self.lose(answer.key.clone(), result.step);
-        } else if answer.ended_well {
+        } else if answer.answered {
             let answers = if result.found == Found::Unknown { &mut self.unknown_answers } else { &mut self.kept };
             *answers += 1;
         }
@@ -213,8 +213,8 @@ impl Effect {
         self.sum_mut(measure).merge(&Sum {
             runs: 1,
             spenders: u64::from(whole > 0),
-            answers: u64::from(answer.ended_well),
-            kept: u64::from(answer.ended_well && !result.answer_lost),
+            answers: u64::from(answer.answered),
+            kept: u64::from(answer.answered && !result.answer_lost),
             spent: whole.saturating_sub(saved),
             saved,
         });
@@ -279,7 +279,7 @@ impl Sweep {
     /// Adds a run.
     pub fn add(&mut self, answer: &Answer) {
         self.runs += 1;
-        self.answers += u64::from(answer.ended_well);
+        self.answers += u64::from(answer.answered);
         self.going += u64::from(answer.going);
         self.estimated += u64::from(answer.estimated);
         self.inferred += u64::from(answer.inferred);
@@ -332,23 +332,43 @@ impl Sweep {
         if spenders > 0 && spenders * 2 >= self.runs { Measure::Tokens } else { Measure::Steps }
     }
 
-    /// The limit that spares most without losing an answer, of equal ones the loosest; `None` where each that cuts a
-    /// run loses one, or none cuts any.
-    pub fn best(&self, dial: &Dial) -> Option<usize> {
-        self.choose(dial).filter(|(_, effect)| effect.lost == 0).map(|(place, _)| place)
+    /// The limit that spares most without losing an answer; `None` where there is no answer to lose, where each that
+    /// spares anything loses one, and where several do equally well.
+    pub fn best(&self) -> Option<usize> {
+        match self.choice() {
+            Choice::One(place) => self.limits().get(place).filter(|effect| effect.lost == 0).map(|_| place),
+            _ => None,
+        }
     }
 
-    /// The limit that cuts runs and loses the fewest answers, of equal ones the one that spares most, then the loosest.
-    pub fn mildest(&self, dial: &Dial) -> Option<usize> {
-        self.choose(dial).map(|(place, _)| place)
-    }
-
-    fn choose(&self, dial: &Dial) -> Option<(usize, &Effect)> {
+    /// Which limit stands out: of those that spare anything it loses the fewest answers, and of these it spares most.
+    pub fn choice(&self) -> Choice {
         let measure = self.measure();
-        let looser = |place: usize| if dial.stricter_upwards() { usize::MAX - place } else { place };
-        let worth =
-            |(place, effect): &(usize, &Effect)| (Reverse(effect.lost), effect.sum(measure).saved, looser(*place));
-        let spares = |(_, effect): &(usize, &Effect)| effect.cut > 0 && effect.sum(measure).saved > 0;
-        self.limits().iter().enumerate().filter(spares).max_by_key(worth)
+        let worth = |effect: &Effect| (Reverse(effect.lost), effect.sum(measure).saved);
+        let sparing = |effect: &Effect| effect.cut > 0 && effect.sum(measure).saved > 0;
+        let sparing: Vec<_> = self.limits().iter().enumerate().filter(|(_, effect)| sparing(effect)).collect();
+        let Some(most) = sparing.iter().map(|(_, effect)| worth(effect)).max() else { return Choice::Nothing };
+        if sparing.iter().all(|(_, effect)| self.answers == effect.unknown_answers) {
+            return Choice::NoAnswers;
+        }
+        let mut equal = sparing.iter().filter(|(_, effect)| worth(effect) == most).map(|(place, _)| *place);
+        let alike = sparing.len() > 1 && most.0.0 > 0 && sparing.iter().all(|(_, effect)| effect.lost == most.0.0);
+        match (equal.next(), equal.next_back()) {
+            (Some(place), None) if !alike => Choice::One(place),
+            _ => Choice::Tie,
+        }
     }
+}
+
+/// What can be said of the limits of a varied rule, against each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// None is known to spare anything.
+    Nothing,
+    /// No run of which it can be told has an answer to lose.
+    NoAnswers,
+    /// Several do equally well.
+    Tie,
+    /// This one stands out.
+    One(usize),
 }

@@ -36,9 +36,7 @@ fn run(name: &str, steps: u64, answered: bool, tokens: bool) -> (Summary, Record
     };
     let record = Record { facts: (0..steps).map(step).collect(), ..Record::default() };
     let mut summary = blank(name);
-    if answered {
-        summary.verdict.outcome = crate::model::Outcome::Completed;
-    }
+    summary.verdict.answered = answered;
     (summary, record)
 }
 
@@ -69,7 +67,7 @@ fn each_limit_says_what_it_cuts_loses_spends_and_saves() {
     assert!(sweep.limits().iter().all(|effect| effect.tokens.recorded() == 140 && effect.ms.recorded() == 14_000));
     let lost: Vec<_> = sweep.limits()[1].lost_in.iter().map(|(key, step)| (key.as_str(), *step)).collect();
     assert_eq!(lost, [("late", Some(2))]);
-    let best = sweep.best(&dial("max_steps")).unwrap();
+    let best = sweep.best().unwrap();
     assert_eq!(inquiry.names().nth(best).unwrap(), "max_steps=5");
 }
 
@@ -125,10 +123,22 @@ fn rules_beside_the_varied_one_are_asked_each_and_together() {
 }
 
 #[test]
-fn where_every_limit_loses_answers_the_mildest_is_known() {
-    let inquiry = inquiry("max_steps", "1,2,3", &[]);
-    let sweep = sums(&inquiry, &[run("a", 2, true, true), run("b", 4, true, true)]);
-    assert_eq!((sweep.best(&dial("max_steps")), sweep.mildest(&dial("max_steps"))), (None, Some(1)));
+fn a_limit_is_recommended_where_it_stands_out_and_answers_could_be_lost() {
+    let chosen = |values: &str, runs: &[(Summary, Record)]| {
+        let sweep = sums(&inquiry("max_steps", values, &[]), runs);
+        (sweep.choice(), sweep.best())
+    };
+    let answered = [run("a", 2, true, true), run("b", 4, true, true)];
+    assert_eq!(chosen("1,2,3", &answered), (Choice::One(1), None), "each loses answers, 2 and 3 the fewest");
+    assert_eq!(chosen("2,3", &answered), (Choice::Tie, None), "each loses the same number");
+    assert_eq!(chosen("9", &answered), (Choice::Nothing, None));
+    let unanswered = [run("a", 5, false, true), run("b", 4, false, true)];
+    assert_eq!(chosen("1,2", &unanswered), (Choice::NoAnswers, None));
+    let mixed = [run("a", 5, false, true), run("b", 2, true, true)];
+    assert_eq!(chosen("2,3", &mixed), (Choice::One(0), Some(0)));
+    // Both budgets stop the long run before its fifth step.
+    let tied = sums(&inquiry("token_budget", "31,35", &[]), &mixed);
+    assert_eq!((tied.choice(), tied.best()), (Choice::Tie, None));
     // Of scores, a smaller limit is the looser one.
     assert!(Dial::parse("critic_below", "tests", "1").unwrap().stricter_upwards());
 }
@@ -235,9 +245,9 @@ fn any_answer() -> impl Strategy<Value = Answer> {
     let whole = (50_u64..90, proptest::option::of(50_u64..90), proptest::option::of(50_u64..90));
     ("[a-z]{1,8}", any::<bool>(), any::<bool>(), whole, proptest::collection::vec(any_told(), 3)).prop_map(
         |(key, well, going, (ran, tokens, ms), told)| {
-            let ended_well = well || told.iter().any(|told| told.answer_lost);
+            let answered = well || told.iter().any(|told| told.answer_lost);
             let whole = Tally { ran, tokens, ms };
-            Answer { key: RunKey::new(&key), ended_well, going, whole, estimated: well, inferred: going, results: told }
+            Answer { key: RunKey::new(&key), answered, going, whole, estimated: well, inferred: going, results: told }
         },
     )
 }

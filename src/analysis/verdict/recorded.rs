@@ -38,11 +38,7 @@ pub fn amount(value: f64, unit: &str) -> String {
 
 /// How the run came out, what ended it, and the sentence.
 pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, Mark, String) {
-    let mut sentence = sentence(facts, stop);
-    if facts.answers() && stop.outcome != Outcome::Completed {
-        sentence.push_str("; the answer was not accepted");
-    }
-    sentence.push_str(&facts.asides(&stop.stop_reason));
+    let sentence = sentence(facts, stop) + facts.refusal(stop.outcome) + &facts.asides(&stop.stop_reason);
     (stop.outcome, mark(&stop.code, stop.outcome), sentence)
 }
 

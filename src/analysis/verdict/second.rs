@@ -1,7 +1,7 @@
 //! What else is worth saying about the end? At most two sentences: rules that were true as well, and what the run did
 //! instead of answering.
 
-use super::{Facts, Mark, label, newest_run, recorded};
+use super::{Facts, Mark, disputed, label, newest_run, recorded};
 use crate::analysis::chain;
 use crate::analysis::format::score;
 use crate::model::{CriticAction, StepHead, StopReason};
@@ -20,17 +20,15 @@ impl Facts<'_> {
 
     /// The first that applies: a refused answer, a loop, the last error, another stretch, a low last score, no answer.
     fn besides(&self, mark: Mark) -> Option<String> {
-        let preflight = self.reason.as_deref().is_some_and(|word| StopReason::parse(word).is_preflight());
-        if preflight || self.stop.is_some_and(|stop| stop.step.is_none()) {
+        let preflight = self.reason.is_some_and(|word| StopReason::parse(word).is_preflight());
+        if preflight || self.stop.is_some_and(|stop| stop.step.is_none()) || disputed(self.index).is_some() {
             return None;
         }
         let ended = self.reason.is_some();
         let kept = self.manifest.is_some_and(|manifest| manifest.final_result.is_some());
-        let answered = kept
-            || self.segment.and_then(|segment| segment.stop.as_ref()?.1.answer.as_ref()).is_some()
-            || self.stop.is_some() && self.answers();
-        let unanswered = ended && !answered;
-        let stretches = chain::before_the_stop(self.index, mark, self.reason.as_deref());
+        // What became of an answer of the last step is said in the sentence.
+        let unanswered = ended && self.kept_answer().is_none() && !self.answers();
+        let stretches = chain::before_the_stop(self.index, mark, self.reason);
         let stretch = |is_loop: bool| {
             let found = stretches.iter().find(|stretch| stretch.sort.is_loop() == is_loop);
             found.map(|stretch| format!("{}.", stretch.text))

@@ -186,3 +186,66 @@ fn the_limit_that_held_is_the_recorded_one() {
     );
     assert_eq!(manifest(r#"{"budget": {"steps": 7}}"#), (7, LimitFrom::SetBy(Origin::Engine)));
 }
+
+/// A step with an answer, on which a critic asked for a stop.
+const ANSWER_1: &str = r#"{"step_id": 1, "decision": {"mode": "final", "final_answer": "x"},
+    "critic_outputs": [{"action": "stop", "score": 0.1, "reason": "wrong"}]}"#;
+
+fn end(step: u64, reason: &str) -> String {
+    format!(r#"{{"step_id": {step}, "phase": "END", "ok": true, "payload": {{"stop_reason": "{reason}"}}}}"#)
+}
+
+#[test]
+fn an_answer_that_a_critic_stopped_was_given() {
+    let manifest = r#"{"status": "completed", "summary": {"stop_reason": "critic_stop"}}"#;
+    let verdict = judged(&[STEP_0, ANSWER_1], &[OPENS_0, OPENS_1, &end(1, "critic_stop")], Some(manifest));
+    assert_eq!(verdict.sentence, "Stopped by critic 1 at 0.10: wrong; the answer was not accepted");
+    assert_eq!((&*verdict.second, verdict.answered), ("", false));
+}
+
+#[test]
+fn the_files_may_disagree_on_the_end() {
+    let verdict = judged(&[STEP_0, ANSWER_1], &[OPENS_0, OPENS_1, &end(1, "critic_stop")], Some(FINAL));
+    assert_eq!(verdict.sentence, "The files disagree on the end: the manifest says final, the END event critic_stop");
+    assert_eq!((&*verdict.second, verdict.mark, verdict.certainty), ("", Mark::Unknown, Certainty::Unknown));
+    assert_eq!(verdict.contradictions, ["The manifest says final, the END event says critic_stop"]);
+}
+
+#[test]
+fn a_last_step_without_a_line_has_no_place() {
+    let verdict = judged(&[STEP_0], &[OPENS_0, OPENS_1, &end(1, "final")], Some(FINAL));
+    assert_eq!((&*verdict.sentence, verdict.step), ("Answered at step 1", None));
+}
+
+#[test]
+fn what_stands_after_the_end_is_no_part_of_the_run() {
+    let late = r#"{"step_id": 2, "decision": {"mode": "act"}}"#;
+    let opens_late = r#"{"step_id": 2, "phase": "DECIDE", "payload": {"stage": "state_ready"}}"#;
+    let answer = r#"{"step_id": 1, "decision": {"mode": "final", "final_answer": "x"}}"#;
+    let end = end(1, "final");
+    for events in [&[OPENS_0, OPENS_1, &end][..], &[OPENS_0, OPENS_1, &end, opens_late]] {
+        let verdict = judged(&[STEP_0, answer, late], events, Some(FINAL));
+        assert_eq!(
+            (&*verdict.sentence, verdict.step),
+            ("Answered at step 1 · but the files contradict each other", Some(1))
+        );
+        assert_eq!(verdict.contradictions, ["The END event comes after step 1, and steps.jsonl goes on to step 2"]);
+    }
+}
+
+#[test]
+fn a_good_end_without_an_answer_is_not_answered() {
+    let ended = |reason: &str, answer: &str| {
+        let manifest =
+            format!(r#"{{"status": "completed", "summary": {{"stop_reason": "{reason}", "final_result": {answer}}}}}"#);
+        judged(&[STEP_0], &[OPENS_0, &end(0, reason)], Some(&manifest)).answered
+    };
+    let told = [
+        ended("final", r#""x""#),
+        ended("env_terminal", "null"),
+        ended("agent_condition", "null"),
+        ended("env_terminal", r#""x""#),
+        ended("critic_stop", r#""x""#),
+    ];
+    assert_eq!(told, [true, false, false, true, false]);
+}

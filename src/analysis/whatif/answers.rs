@@ -7,7 +7,7 @@ use std::fmt;
 use super::{Found, Question, RuleResult, headline, nothing, rule_result, switched_off};
 use crate::analysis::facts::{Depth, Record, record};
 use crate::analysis::summary::Summary;
-use crate::model::{Index, Lines, Outcome};
+use crate::model::{Index, Lines};
 use crate::stop::{BUDGETS, BudgetRow, EntryRule, StopRules, StopSet, StopSpec};
 
 /// What rules say about one run.
@@ -79,13 +79,13 @@ pub fn answers(question: &Question, summary: &Summary, index: &Index, lines: &dy
         depth => record(index, lines, depth),
     };
     let live = summary.life.liveness.may_grow();
-    let ended_well = summary.verdict.outcome == Outcome::Completed;
-    let results = question.ask(&record, ended_well);
+    let answered = summary.verdict.answered;
+    let results = question.ask(&record, answered);
     let headline = headline::headline(&results, question.suggested, &record, summary, index);
     let first = super::together(&results).0.map(|(place, _)| place);
     let asked = question.specs().iter().zip(results);
     let asked = asked.map(|(spec, result)| Answer { rule: Rule::Spec(spec.clone()), own: false, ended: false, result });
-    let own = own(&record, index, ended_well);
+    let own = own(&record, index, answered);
     let ending = (!live && !own.iter().any(|answer| answer.ended)).then(|| ending(&record, summary, index)).flatten();
     Answers {
         headline,
@@ -110,14 +110,14 @@ fn depth_of(rules: &StopRules) -> Depth {
 }
 
 /// The run's own rules, asked again. None where they are not recorded, or cannot be used any more.
-fn own(record: &Record, index: &Index, ended_well: bool) -> Vec<Answer> {
+fn own(record: &Record, index: &Index, answered: bool) -> Vec<Answer> {
     let Some(rules) = &record.rules else { return Vec::new() };
     let Ok(set) = StopSet::builder().rules(rules.clone()).build_fail_closed() else { return Vec::new() };
     let firsts = set.firsts(record.resumed.clone(), &record.facts);
     let (off, rules) = (switched_off(&set), set.record());
     let by = index.stop().map(|stop| &*stop.criterion);
     let answer = |first: &crate::stop::FirstStop| {
-        let result = RuleResult { off: off(&first.id), ..rule_result(None, first, &firsts, record, ended_well) };
+        let result = RuleResult { off: off(&first.id), ..rule_result(None, first, &firsts, record, answered) };
         let ended = by == Some(&*first.id);
         Some(Answer { rule: rule_of(&first.id, &rules)?, own: true, ended, result })
     };

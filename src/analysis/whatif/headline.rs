@@ -5,7 +5,6 @@ use crate::analysis::facts::Record;
 use crate::analysis::format::counted;
 use crate::analysis::summary::Summary;
 use crate::model::Index;
-use crate::model::Outcome;
 
 pub(super) fn headline(
     results: &[RuleResult],
@@ -72,13 +71,11 @@ fn saved(first: &RuleResult) -> String {
 }
 
 fn answer(first: &RuleResult, summary: &Summary) -> String {
-    let has_answer = summary.answer.is_some();
-    match (summary.verdict.outcome, first.answer_lost) {
-        (Outcome::Completed, true) if has_answer => " Its answer would have been lost.",
-        (Outcome::Completed, true) => " Its good end would have been lost.",
-        (Outcome::Completed, false) => " An answer would have been there.",
-        _ if has_answer => " The run left an answer but did not end well.",
-        _ => " No answer is lost: there was none.",
+    match (summary.verdict.answered, first.answer_lost) {
+        (true, true) => " Its answer would have been lost.",
+        (true, false) => " An answer would have been there.",
+        (false, _) if summary.answer.is_some() => " The run left an answer but did not end well.",
+        (false, _) => " No answer is lost: there was none.",
     }
     .to_owned()
 }

@@ -25,7 +25,10 @@ pub(super) fn evidence(summary: &Summary, index: &Index) -> Vec<Evidence> {
     from_critics(summary, index, &mut evidence);
     if let Some(answer) = &summary.answer {
         let step = summary.verdict.step;
-        evidence.push(Evidence::at(Kind::Answer, step, format!("The answer: {answer}")));
+        // A step without a line is found by what the stop check said of it.
+        let stop = index.segment().and_then(|segment| segment.stop.as_ref()).filter(|(_, stop)| stop.answer.is_some());
+        let event = stop.map(|(event, _)| *event).filter(|_| step.is_none());
+        evidence.push(Evidence { event, ..Evidence::at(Kind::Answer, step, format!("The answer: {answer}")) });
     }
     evidence.truncate(MAX_EVIDENCE);
     evidence

@@ -62,6 +62,18 @@ impl Rule {
 
     /// What a person calls the rule.
     pub fn name(&self) -> String {
+        if self.id == "criteria" {
+            return match &*self.kind {
+                "max_steps" => "Step criterion",
+                "max_runtime" => "Time criterion",
+                "token_budget" => "Token criterion",
+                "stagnation" => "Stagnation criterion",
+                "final_result" => "Result criterion",
+                "criteria" => "Stop criteria",
+                _ => "Stop criterion",
+            }
+            .to_owned();
+        }
         let name = match &*self.kind {
             "recovery_exhausted" => "Recovered errors",
             "final" => "Final answer",
@@ -71,6 +83,7 @@ impl Rule {
             "context_overflow" => "Context window",
             "criteria" => "Stop criteria",
             "opaque" => "Rule in code",
+            "unrecorded" => "Rule not recorded",
             other => match stop::label(other) {
                 Some(label) => label,
                 None => return verdict::capitalised(&other.replace('_', " ")),

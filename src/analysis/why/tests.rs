@@ -5,6 +5,7 @@ use crate::analysis::summary::summary;
 use crate::analysis::verdict::Mark;
 use crate::model::{Delta, ManifestState, Names, RunKey, Span, StepHead, TraceFile};
 
+mod causes;
 mod table;
 
 /// A run of these lines, looked at long after it was written.
@@ -59,8 +60,14 @@ impl Run {
         self
     }
 
+    /// Ended for `reason`; by a budget as one does, with the step that never began.
     fn ended(self, reason: &str) -> Self {
-        let line = format!(r#"{{"step_id": 0, "phase": "END", "payload": {{"stop_reason": "{reason}"}}}}"#);
+        let (budget, steps) = (reason.starts_with("budget_"), self.steps.len());
+        let step = if budget { steps } else { steps.saturating_sub(1) };
+        let line = format!(
+            r#"{{"step_id": {step}, "phase": "END", "ok": {}, "payload": {{"stop_reason": "{reason}"}}}}"#,
+            !budget
+        );
         let manifest =
             format!(r#"{{"status": "completed", "token_usage": 0, "summary": {{"stop_reason": "{reason}"}}}}"#);
         Self { manifest, ..self.event(&line) }
@@ -240,10 +247,14 @@ fn an_error_in_a_step_without_a_line_is_trouble_too() {
     assert_eq!(why.first_trouble, Some(Trouble { step: None, event: Some(2), text: "lost".to_owned() }));
 }
 
+/// `run` with another manifest.
+fn with(run: &Run, manifest: &str) -> Run {
+    Run { manifest: manifest.to_owned(), ..Run::of(run) }
+}
+
 #[test]
 fn each_contradiction_says_what_says_what() {
-    let told =
-        |run: &Run, manifest: &str| Run { manifest: manifest.to_owned(), ..Run::of(run) }.explained().1.contradictions;
+    let told = |run: &Run, manifest: &str| with(run, manifest).explained().1.contradictions;
     let ended = calls("a").ended("final");
     assert_eq!(
         told(
@@ -257,28 +268,88 @@ fn each_contradiction_says_what_says_what() {
     );
     assert_eq!(
         told(&ended, r#"{"status": "completed", "summary": {"stop_reason": "budget_steps", "final_result": "x"}}"#),
-        [
-            "The status is completed, and the stop reason budget_steps says that the task was not done",
-            "The manifest says budget_steps, the END event says final",
-        ]
+        ["The manifest says budget_steps, the END event says final"]
     );
     let stopped = calls("a").ended("critic_stop");
     assert_eq!(
-        told(&stopped, r#"{"status": "failed", "summary": {"stop_reason": "critic_stop", "final_result": "x"}}"#),
+        told(&stopped, r#"{"status": "completed", "summary": {"stop_reason": "critic_stop", "final_result": "x"}}"#),
         ["A critic stopped the run, and the manifest has a final result"]
     );
     assert_eq!(
         told(&ended, r#"{"status": "running", "summary": {"final_result": "x"}}"#),
         ["The manifest still says running, and the END event says that the run ended with final"]
     );
+    let board = |stop: &str| {
+        let manifest =
+            r#"{"writer": "board 0.1.0", "status": "completed", "summary": {"final_result": "x"}, "stop": STOP}"#;
+        told(&ended, &manifest.replace("STOP", stop))
+    };
     assert_eq!(
-        told(
-            &ended,
-            r#"{"writer": "board 0.1.0", "status": "completed", "summary": {"final_result": "x"},
-            "stop": {"code": "final", "criterion": "decision", "source": "decision", "step": 7, "stop_reason": "final"}}"#
-        ),
+        board(r#"{"code": "final", "criterion": "decision", "source": "decision", "step": 7, "stop_reason": "final"}"#),
         ["The verdict names step 7 as the last that ran, and no file tells of such a step"]
     );
+    assert_eq!(
+        board(
+            r#"{"code": "max_steps", "criterion": "stop[0]", "source": "policy", "step": 0, "stop_reason": "final",
+            "measured": 1, "limit": 8, "op": ">=", "unit": "steps"}"#
+        )
+        .last()
+        .map(String::as_str),
+        Some("The verdict says that stop[0] ended the run at 1 step >= 8, which is not true")
+    );
+    let checked = calls("a").event(CHECKED).ended("final");
+    assert_eq!(
+        told(&checked, r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#),
+        ["The stop check says stagnation, the recorded stop reason is final"]
+    );
+}
+
+const CHECKED: &str =
+    r#"{"step_id": 0, "phase": "CHECK_STOP", "payload": {"stage": "stop", "stop_reason": "stagnation"}}"#;
+
+#[test]
+fn a_status_contradicts_an_end_that_its_writer_gives_another() {
+    let told = |status: &str, reason: &str| {
+        let manifest =
+            format!(r#"{{"status": "{status}", "summary": {{"stop_reason": "{reason}", "final_result": "x"}}}}"#);
+        with(&calls("a").ended(reason), &manifest).explained().1.contradictions
+    };
+    for (status, reason) in [
+        ("completed", "final"),
+        ("completed", "budget_steps"),
+        ("completed", "stagnation"),
+        ("completed", "context_overflow"),
+        ("failed", "unrecoverable_error"),
+        ("stopped", "cancelled_immediate"),
+        ("completed", "a_new_word"),
+        ("a new status", "final"),
+    ] {
+        assert_eq!(told(status, reason), [""; 0], "{status} and {reason}");
+    }
+    for (status, reason, says) in [
+        ("failed", "final", "it ended well"),
+        ("failed", "budget_tokens", "a limit ended it"),
+        ("stopped", "stagnation", "it was stopped"),
+        ("completed", "unrecoverable_error", "an error ended it"),
+    ] {
+        let words = format!("The status is {status}, and the stop reason {reason} says that {says}");
+        assert_eq!(told(status, reason), [words]);
+    }
+}
+
+#[test]
+fn tokens_of_the_manifest_are_held_against_the_steps() {
+    let step = |tokens: u64| format!(r#""decision": {{"mode": "final"}}, "context": {{"tokens_total": {tokens}}}"#);
+    let run = Run::default().step(&step(2534)).step(&step(0)).ended("final");
+    let told = |layout: &str, tokens: u64| {
+        let manifest = format!(
+            r#"{{{layout} "status": "completed", "token_usage": {tokens}, "summary": {{"stop_reason": "final", "final_result": "x"}}}}"#
+        );
+        with(&run, &manifest).explained().1.contradictions
+    };
+    assert_eq!(told("", 2534), [""; 0]);
+    assert_eq!(told("", 7602), ["The manifest counts 7,602 tokens, the steps 2,534"]);
+    assert_eq!(told(r#""writer": "board 1","#, 2600), [""; 0], "critics of our own engine ask models, too");
 }
 
 impl Run {

@@ -30,7 +30,7 @@ impl Critic<Notes> for Says {
 async fn case_16_a_stop_on_a_final_answer_wins() {
     let play = engine([Decision::final_answer("42")]).critic(says("strict", [Opinion::stop("wrong").score(0.1)]));
     let (result, disk) = recorded(play, "?").await;
-    assert_eq!(told(&result.verdict), ("critic_stop", "critic[0]", Some(0)));
+    assert_eq!(ending(&result.verdict), ("critic_stop", "critic[0]", Some(0)));
     assert_eq!((result.verdict.outcome, result.answer()), (Outcome::Halted, None));
     assert_eq!(result.last_text.as_deref(), Some("42"));
     let phases = disk.phases(0);
@@ -42,11 +42,11 @@ async fn case_16_a_retry_on_a_final_answer_vetoes_it_and_limits_are_still_asked(
     let retry = || says("again", [Opinion::retry("no source").instruction("Name a source.")]);
     let answers = || [Decision::final_answer("42"), Decision::final_answer("42 [1]")];
     let (result, _) = recorded(engine(answers()).critic(retry()), "?").await;
-    assert_eq!(told(&result.verdict), ("final", "decision", Some(1)));
+    assert_eq!(ending(&result.verdict), ("final", "decision", Some(1)));
     assert_eq!(result.answer(), Some("42 [1]"));
 
     let (result, _) = recorded(engine(answers()).critic(retry()).stop(MaxSteps { steps: 1 }), "?").await;
-    assert_eq!(told(&result.verdict), ("max_steps", "stop[0]", Some(0)));
+    assert_eq!(ending(&result.verdict), ("max_steps", "stop[0]", Some(0)));
     assert_eq!(result.answer(), None);
 }
 
@@ -55,10 +55,10 @@ async fn case_16_of_two_critics_the_first_that_objects_decides() {
     let stop = || says("stops", [Opinion::stop("enough")]);
     let retry = || says("retries", [Opinion::retry("again")]);
     let (result, _) = recorded(engine([echo("1")]).critic(stop()).critic(retry()), "?").await;
-    assert_eq!(told(&result.verdict), ("critic_stop", "critic[0]", Some(0)));
+    assert_eq!(ending(&result.verdict), ("critic_stop", "critic[0]", Some(0)));
     let (result, disk) =
         recorded(engine([echo("1"), Decision::final_answer("42")]).critic(retry()).critic(stop()), "?").await;
-    assert_eq!(told(&result.verdict), ("final", "decision", Some(1)));
+    assert_eq!(ending(&result.verdict), ("final", "decision", Some(1)));
     let actions: Vec<_> =
         disk.steps[0]["critic_outputs"].as_array().unwrap().iter().map(|o| o["action"].clone()).collect();
     assert_eq!(actions, ["retry", "stop"]);
@@ -69,10 +69,10 @@ async fn case_17_a_critic_that_changes_the_state_is_no_stagnation() {
     let same = || std::iter::repeat_n(Decision::wait("thinking"), 6);
     let rule = StopSpec::from(Stagnation { steps: 2 });
     let (result, _) = recorded(engine(same()).stop(rule.clone()), "?").await;
-    assert_eq!(told(&result.verdict), ("stagnation", "stop[0]", Some(2)));
+    assert_eq!(ending(&result.verdict), ("stagnation", "stop[0]", Some(2)));
     let patch = |at: u32| Opinion::retry("look elsewhere").set("seen", json!([format!("hint {at}")]));
     let (result, disk) = recorded(engine(same()).critic(says("hints", (0..4).map(patch))).stop(rule), "?").await;
-    assert_eq!(told(&result.verdict), ("stagnation", "stop[0]", Some(5)));
+    assert_eq!(ending(&result.verdict), ("stagnation", "stop[0]", Some(5)));
     assert_eq!(disk.steps[1]["state_diff"]["seen"], json!({"before": ["hint 0"], "after": ["hint 1"]}));
 }
 
@@ -85,7 +85,7 @@ async fn a_patch_that_does_not_fit_fails_the_critic() {
     ] {
         let play = engine([echo("1")]).critic(says("patches", [Opinion::retry("again").set(field, value)]));
         let (result, disk) = recorded(play, "?").await;
-        assert_eq!(told(&result.verdict), ("criterion_error", "critic[0]", Some(0)));
+        assert_eq!(ending(&result.verdict), ("criterion_error", "critic[0]", Some(0)));
         assert_eq!(disk.steps[0]["critic_outputs"][0]["reason"], why);
         assert_eq!(disk.steps[0]["critic_outputs"][0]["action"], "failed");
     }

@@ -90,7 +90,7 @@ async fn a_panic_before_the_first_await_is_caught_too() {
         }
     }
     let (result, disk) = recorded(engine([echo("1")]).critic(Hasty), "?").await;
-    assert_eq!(told(&result.verdict), ("criterion_error", "critic[0]", Some(0)));
+    assert_eq!(ending(&result.verdict), ("criterion_error", "critic[0]", Some(0)));
     assert_eq!(disk.manifest["status"], "failed");
 
     struct Grumpy;
@@ -120,7 +120,7 @@ async fn a_panic_before_the_first_await_is_caught_too() {
     }
     let builder = Engine::builder(Quiet).model(Scripted::new([Reply::text("hello")])).parser(Grumpy).process(None);
     let (result, _) = recorded(builder, "?").await;
-    assert_eq!(told(&result.verdict), ("recovery_exhausted", "recovery", Some(0)));
+    assert_eq!(ending(&result.verdict), ("recovery_exhausted", "recovery", Some(0)));
     assert!(result.verdict.reading.detail.ends_with("panicked: not in the mood"));
 }
 
@@ -181,13 +181,13 @@ async fn an_answer_that_was_refused_is_no_answer() {
     let keyword = || StopSpec::from(Keyword { keyword: "DONE".into() });
     let refused = Sets { result: None, reason: None, stops: true, decision: Decision::final_answer("nearly") };
     let (result, disk) = recorded(Engine::builder(refused).stop(keyword()).process(None), "?").await;
-    assert_eq!(told(&result.verdict), ("agent_condition", "agent", Some(0)));
+    assert_eq!(ending(&result.verdict), ("agent_condition", "agent", Some(0)));
     assert_eq!((result.answer(), result.last_text.as_deref()), (None, Some("nearly")));
     assert_eq!(disk.manifest["summary"]["final_result"], json!(null));
 
     let set = Sets { result: Some("nearly"), reason: None, stops: false, decision: Decision::wait("") };
     let (result, _) = recorded(Engine::builder(set).stop(keyword()).max_steps(2).process(None), "?").await;
-    assert_eq!(told(&result.verdict), ("budget_steps", "budget.steps", Some(1)));
+    assert_eq!(ending(&result.verdict), ("budget_steps", "budget.steps", Some(1)));
     assert_eq!((result.answer(), result.last_text.as_deref()), (None, Some("nearly")));
 }
 
@@ -205,7 +205,7 @@ async fn a_reason_that_an_agent_sets_is_the_reason() {
         assert_eq!(disk.manifest["summary"]["stop_reason"], reason);
     }
     let (result, _) = recorded(Engine::builder(sets("tired")).process(None), "?").await;
-    assert_eq!(told(&result.verdict), ("recovery_exhausted", "recovery", Some(0)));
+    assert_eq!(ending(&result.verdict), ("recovery_exhausted", "recovery", Some(0)));
 }
 
 #[tokio::test]
@@ -262,7 +262,7 @@ async fn a_critic_that_is_cut_short_accepts_nothing() {
     let cancel = Cancel::new();
     let play = engine([Decision::final_answer("42")]).critic(Ponders(cancel.clone())).cancel(cancel);
     let (result, disk) = recorded(play, "?").await;
-    assert_eq!(told(&result.verdict), ("cancelled_immediate", "cancelled_immediate", Some(0)));
+    assert_eq!(ending(&result.verdict), ("cancelled_immediate", "cancelled_immediate", Some(0)));
     assert_eq!((result.answer(), result.last_text.as_deref()), (None, Some("42")));
     assert!(!disk.phases(0).contains(&"CRITIC/pass".to_owned()));
 }
@@ -286,7 +286,7 @@ async fn the_state_of_an_earlier_run_can_be_gone_on_with() {
     let again = Engine::builder(GoesOn(first.state)).tool(Echo).process(None).max_steps(4);
     let again = again.resume(first.stats, crate::stop::Pause::NotCounted);
     let (result, disk) = recorded(again, "?").await;
-    assert_eq!(told(&result.verdict), ("budget_steps", "budget.steps", Some(1)));
+    assert_eq!(ending(&result.verdict), ("budget_steps", "budget.steps", Some(1)));
     assert_eq!(result.state.unwrap().current_step, 4);
     assert_eq!(disk.steps.len(), 2);
 }

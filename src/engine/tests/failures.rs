@@ -167,11 +167,11 @@ async fn a_tool_that_fails_or_panics_is_a_result() {
 #[tokio::test]
 async fn should_stop_and_rules_that_panic_end_the_run() {
     let (result, _) = broken("should_stop", true).await;
-    assert_eq!(told(&result.verdict), ("agent_failed", "agent_failed", Some(0)));
+    assert_eq!(ending(&result.verdict), ("agent_failed", "agent_failed", Some(0)));
     let (result, _) = broken("should_stop", false).await;
-    assert_eq!(told(&result.verdict), ("agent_condition", "agent", Some(0)));
+    assert_eq!(ending(&result.verdict), ("agent_condition", "agent", Some(0)));
     let (result, _) = broken("rule", true).await;
-    assert_eq!(told(&result.verdict), ("criterion_error", "mine", Some(0)));
+    assert_eq!(ending(&result.verdict), ("criterion_error", "mine", Some(0)));
 }
 
 #[tokio::test]
@@ -204,16 +204,16 @@ async fn case_15_failed_steps_in_a_row_and_in_all() {
     }
     let fails = |until| Engine::builder(Fails(until)).max_steps(20).process(None);
     let (result, disk) = recorded(fails(9), "?").await;
-    assert_eq!(told(&result.verdict), ("final", "decision", Some(9)));
+    assert_eq!(ending(&result.verdict), ("final", "decision", Some(9)));
     assert_eq!(disk.manifest["summary"]["failure_report"]["failure_count"], 7);
     assert_eq!(disk.phases(0), ["INIT", "DECIDE/start", "DECIDE_ERROR", "RECOVER", "CHECK_STOP/continue"]);
 
     let rule = StopSpec::from(ConsecutiveErrors { max: 2 });
     let (result, _) = recorded(fails(9).stop(rule), "?").await;
-    assert_eq!(told(&result.verdict), ("consecutive_errors", "stop[0]", Some(1)));
+    assert_eq!(ending(&result.verdict), ("consecutive_errors", "stop[0]", Some(1)));
 
     let (result, _) = recorded(fails(9).recovery(RecoverySteps { consecutive: 9, total: 4 }), "?").await;
-    assert_eq!(told(&result.verdict), ("recovery_exhausted", "recovery", Some(5)));
+    assert_eq!(ending(&result.verdict), ("recovery_exhausted", "recovery", Some(5)));
 }
 
 #[tokio::test]
@@ -222,7 +222,7 @@ async fn a_step_all_of_whose_calls_failed_counts_as_failed() {
     let unknown = Decision::act([Action::new("ecko").arg("text", "a")]);
     let play = engine([wrong, unknown, echo("never")]).stop(ConsecutiveErrors { max: 2 });
     let (result, disk) = recorded(play, "?").await;
-    assert_eq!(told(&result.verdict), ("consecutive_errors", "stop[0]", Some(1)));
+    assert_eq!(ending(&result.verdict), ("consecutive_errors", "stop[0]", Some(1)));
     let message = |step: usize| disk.steps[step]["action_results"][0]["error"].clone();
     assert_eq!(message(0), "wrong arguments: unknown field `txt`, expected `text`");
     assert_eq!(message(1), "no tool is called \"ecko\"; known tools: echo");
@@ -235,7 +235,7 @@ async fn case_10_a_schema_asks_for_another_answer_and_a_bad_one_is_a_build_error
     let answers = || ["42", "{\"a\": 1}"].map(Decision::final_answer);
     let schema = json!({"type": "object", "required": ["a"]});
     let (result, disk) = recorded(engine(answers()).stop(wants(schema.clone())), "?").await;
-    assert_eq!(told(&result.verdict), ("structured_output", "accept[0]", Some(1)));
+    assert_eq!(ending(&result.verdict), ("structured_output", "accept[0]", Some(1)));
     assert_eq!(result.require_answer(), Ok("{\"a\": 1}"));
     assert_eq!(disk.manifest["stop_rules"]["completion"][0]["rule"]["schema"], schema);
 

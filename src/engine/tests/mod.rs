@@ -182,6 +182,6 @@ pub(super) async fn recorded<A: Agent>(builder: Builder<A>, task: impl Into<Task
     (result, Disk { dir: Some(dir), ..disk })
 }
 
-pub(super) fn told(verdict: &StopVerdict) -> (&str, &str, Option<u64>) {
+pub(super) fn ending(verdict: &StopVerdict) -> (&str, &str, Option<u64>) {
     (verdict.code.as_str(), verdict.criterion.as_str(), verdict.step)
 }

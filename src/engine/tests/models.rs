@@ -39,7 +39,7 @@ async fn native_calls_run_and_are_answered_under_their_ids() {
         Ok(Reply::text("<think>hm</think>Both said.").usage(30, 4)),
     ];
     let (result, disk) = recorded(asks(replies), "Say both.").await;
-    assert_eq!(told(&result.verdict), ("final", "decision", Some(1)));
+    assert_eq!(ending(&result.verdict), ("final", "decision", Some(1)));
     assert_eq!(result.answer(), Some("Both said."));
     assert_eq!(result.stats.tokens, Usage { input: 40, output: 9, estimated: false });
     let inputs: Vec<_> = disk.events.iter().filter(|event| event["payload"]["stage"] == "model_input").collect();
@@ -59,7 +59,7 @@ async fn a_reply_that_cannot_be_read_fails_the_step_and_says_how_to_write_it() {
         Ok(Reply::text("Final Answer: said")),
     ];
     let (result, disk) = recorded(asks(replies).parser(ReAct), "Say it.").await;
-    assert_eq!(told(&result.verdict), ("final", "decision", Some(2)));
+    assert_eq!(ending(&result.verdict), ("final", "decision", Some(2)));
     assert_eq!(disk.steps[0]["error"]["phase"], "decide");
     assert_eq!(disk.steps[0]["decision"], json!(null));
     assert_eq!(disk.steps[0]["parser_diagnostics"]["code"], "missing_action_or_final");
@@ -88,7 +88,7 @@ async fn a_request_that_does_not_fit_is_made_shorter_and_then_ends_the_run() {
     assert!(disk.phases(3).contains(&"COMPACT/reactive_compact".to_owned()));
 
     let (result, disk) = recorded(asks([talk(0), overflow(), overflow()]), "?").await;
-    assert_eq!(told(&result.verdict), ("context_overflow", "context_overflow", Some(1)));
+    assert_eq!(ending(&result.verdict), ("context_overflow", "context_overflow", Some(1)));
     assert_eq!(result.verdict.reading.detail, "too long by 7 tokens");
     assert_eq!(disk.manifest["summary"]["stop_reason"], "context_overflow");
 }
@@ -97,8 +97,8 @@ async fn a_request_that_does_not_fit_is_made_shorter_and_then_ends_the_run() {
 async fn a_model_that_fails_for_good_ends_the_run_and_one_that_may_recover_does_not() {
     let transient = || Err(ModelError::new(ModelErrorKind::Transient, "overloaded"));
     let (result, _) = recorded(asks([transient(), transient(), Ok(Reply::text("42"))]), "?").await;
-    assert_eq!(told(&result.verdict), ("final", "decision", Some(2)));
+    assert_eq!(ending(&result.verdict), ("final", "decision", Some(2)));
     let (result, _) = recorded(asks([Err(ModelError::new(ModelErrorKind::Fatal, "no such model"))]), "?").await;
-    assert_eq!(told(&result.verdict), ("recovery_exhausted", "recovery", Some(0)));
+    assert_eq!(ending(&result.verdict), ("recovery_exhausted", "recovery", Some(0)));
     assert_eq!(result.verdict.reading.detail, "decide failed and was not recovered: no such model");
 }

@@ -101,6 +101,7 @@ wire! {
         phase: Scalar<'a>,
         category: Scalar<'a>,
         message: Scalar<'a>,
+        recoverable: Scalar<'a>,
         decision: Scalar<'a>,
     }
 }
@@ -113,7 +114,7 @@ fn known(scalar: &Scalar<'_>) -> Option<Box<str>> {
     text(scalar).filter(|text| &**text != "unknown")
 }
 
-/// At most this many failures are kept.
+/// At most this many failures are kept, the newest.
 const MAX_FAILURES: usize = 32;
 
 impl ManifestWire<'_> {
@@ -135,6 +136,7 @@ impl ManifestWire<'_> {
             phase: word(&failure.phase),
             category: word(&failure.category),
             message: word(&failure.message),
+            recoverable: failure.recoverable.bool(),
             decision: word(&failure.decision),
         };
         Manifest {
@@ -159,7 +161,10 @@ impl ManifestWire<'_> {
             budget: Budget::read(self.stop_rules),
             stop: StopVerdict::read(self.stop),
             resumed_after: self.resumed_from.value().and_then(|resumed| resumed.steps.int()),
-            failures: failures.iter().filter_map(Maybe::value).take(MAX_FAILURES).map(failure).collect(),
+            failures: (failures.iter().skip(failures.len().saturating_sub(MAX_FAILURES)))
+                .filter_map(Maybe::value)
+                .map(failure)
+                .collect(),
             seed: self.seed.int(),
             prompt_hash: known(&self.prompt_hash),
             config_hash: known(&self.run_config_hash),

@@ -47,7 +47,7 @@ impl Reading {
     }
 
     /// A reading without numbers.
-    pub fn said(detail: impl Into<String>) -> Self {
+    pub fn text(detail: impl Into<String>) -> Self {
         Self { detail: Cow::Owned(detail.into()), ..Self::default() }
     }
 
@@ -103,7 +103,7 @@ words! {
 
 impl Op {
     /// Whether `measured op limit`.
-    pub fn holds(self, measured: u64, limit: u64) -> bool {
+    pub fn holds<T: PartialOrd + Copy>(self, measured: T, limit: T) -> bool {
         match self {
             Op::AtLeast => measured >= limit,
             Op::Above => measured > limit,

@@ -187,7 +187,7 @@ impl<'a> View<'a> {
         let Some(standing) = self.standing else { return empty };
         let Some(sweep) = standing.sweep.filter(|sweep| sweep.runs > 0) else { return empty };
         let dial = standing.inquiry.dial();
-        let best = dial.and_then(|dial| sweep.best(dial));
+        let best = dial.and_then(|_| sweep.best());
         Body {
             curve: dial.map(|dial| Curve::of(standing.inquiry, dial, sweep, best)),
             limits: Table::limits(standing.inquiry, sweep, best),

@@ -1,14 +1,14 @@
 //! What does a sweep say in a sentence?
 
 use crate::analysis::format;
-use crate::analysis::sweep::{Dial, Effect, Measure, Sweep, reasons};
+use crate::analysis::sweep::{Choice, Dial, Effect, Measure, Sweep, reasons};
 use crate::page::part::job::State;
 use crate::page::sweep::Standing;
 
 /// The limit that spares most without losing an answer: its rule as written, and what it does.
 pub(crate) fn best<'s>(standing: &Standing<'s>) -> Option<(String, &'s Effect)> {
-    let (sweep, dial) = (standing.sweep?, standing.inquiry.dial()?);
-    let place = sweep.best(dial)?;
+    let sweep = standing.sweep?;
+    let place = sweep.best()?;
     Some((standing.inquiry.names().nth(place)?, sweep.limits().get(place)?))
 }
 
@@ -57,14 +57,21 @@ fn no_best(standing: &Standing<'_>, dial: &Dial, sweep: &Sweep) -> String {
     if limits.iter().all(|effect| effect.cut == 0) {
         return format!("{name} would have cut no run at any limit tried");
     }
-    let mildest = sweep.mildest(dial).and_then(|place| standing.inquiry.names().nth(place).zip(limits.get(place)));
-    match mildest {
-        Some((rule, effect)) => {
-            let effect = effect_of(&rule, effect, sweep, sweep.measure());
-            let unit = if sweep.measure() == Measure::Tokens { "tokens" } else { "steps" };
-            format!("Each limit that saves {unit} loses answers. Fewest: {effect}")
+    let unit = if sweep.measure() == Measure::Tokens { "tokens" } else { "steps" };
+    let named = |place: usize| standing.inquiry.names().nth(place).zip(limits.get(place));
+    let effect = |place: usize| named(place).map(|(rule, effect)| effect_of(&rule, effect, sweep, sweep.measure()));
+    match (sweep.choice(), limits.len()) {
+        (Choice::Nothing, _) => {
+            format!("What {name} would have saved is not recorded of the runs that it would have cut")
         }
-        None => format!("What {name} would have saved is not recorded of the runs that it would have cut"),
+        (_, 1) => effect(0).unwrap_or_default(),
+        (Choice::NoAnswers, _) => {
+            format!("None of these runs has an answer to lose, so that no limit of {name} is better than another")
+        }
+        (Choice::Tie, _) => format!("No limit of {name} stands out: several lose as many answers and save as much"),
+        (Choice::One(place), _) => {
+            format!("Each limit that saves {unit} loses answers. Fewest: {}", effect(place).unwrap_or_default())
+        }
     }
 }
 
@@ -88,12 +95,11 @@ pub(crate) fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Mea
     if effect.cut == 0 {
         return format!("{name} would have cut none of {runs}");
     }
-    let lost = match effect.lost {
-        0 => "no answer".to_owned(),
-        lost => {
-            let answers = sweep.answers - effect.unknown_answers;
-            format!("{} of {}", format::count(lost), format::counted(answers as usize, "answer"))
-        }
+    let answers = sweep.answers.saturating_sub(effect.unknown_answers);
+    let lost = match (effect.lost, answers) {
+        (_, 0) => "which had no answers to lose,".to_owned(),
+        (0, _) => "lost no answer".to_owned(),
+        (lost, _) => format!("lost {} of {}", format::count(lost), format::counted(answers as usize, "answer")),
     };
     let sum = effect.sum(measure);
     let share = format::percent(sum.saved, sum.recorded());
@@ -102,10 +108,7 @@ pub(crate) fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Mea
         some => format!(" of what {} record", format::counted(some as usize, "run")),
     };
     let saved = amount(sum.saved, measure);
-    format!(
-        "{name} would have cut {} of {runs}, lost {lost} and saved {saved} ({share}{over})",
-        format::count(effect.cut)
-    )
+    format!("{name} would have cut {} of {runs}, {lost} and saved {saved} ({share}{over})", format::count(effect.cut))
 }
 
 /// A sum with its unit.
@@ -120,7 +123,8 @@ pub(crate) fn amount(number: u64, measure: Measure) -> String {
 /// Whether the answer can be told of all runs.
 pub(crate) fn untold(standing: &Standing<'_>) -> Option<String> {
     let sweep = standing.sweep?;
-    let chosen = standing.inquiry.dial().and_then(|dial| sweep.limits().get(sweep.mildest(dial).unwrap_or_default()));
+    let place = if let Choice::One(place) = sweep.choice() { place } else { 0 };
+    let chosen = standing.inquiry.dial().and_then(|_| sweep.limits().get(place));
     let effect = chosen.or(sweep.rules().last()).filter(|effect| effect.unknown > 0)?;
     let runs = format::count(effect.unknown);
     Some(match effect.unknown_answers {

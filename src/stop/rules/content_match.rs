@@ -82,7 +82,7 @@ impl Condition for Matcher {
         match self.regex.find(text) {
             Some(found) => Check::Stop {
                 code: ContentMatch::ROW.code(),
-                reading: Reading::said(format!("the text matches {:?}", self.pattern)).evidence([span(
+                reading: Reading::text(format!("the text matches {:?}", self.pattern)).evidence([span(
                     facts,
                     found.start(),
                     found.end(),
@@ -106,7 +106,7 @@ impl Condition for Invalid {
 
     fn check(&self, _: GateSet, _: &Stats, _: &StepFacts) -> Check {
         let detail = format!("the pattern {:?} does not compile: {}", self.pattern, self.error);
-        Check::Stop { code: Code::InvalidRegex, reading: Reading::said(detail) }
+        Check::Stop { code: Code::InvalidRegex, reading: Reading::text(detail) }
     }
 
     fn fails_closed(&self) -> bool {

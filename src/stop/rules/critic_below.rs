@@ -128,7 +128,7 @@ impl Condition for Compiled {
         let Some(score) = self.score(facts) else {
             // A step without a score neither ends nor lengthens a row. A critic that never gave one may have another name.
             return match stats.below.contains_key(&self.key) {
-                true => Check::Pass(Reading::said(format!("{critic} gave no score"))),
+                true => Check::Pass(Reading::text(format!("{critic} gave no score"))),
                 false => Check::Unknown(Cow::Owned(format!("a score of the critic {critic}"))),
             };
         };

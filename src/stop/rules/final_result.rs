@@ -45,10 +45,10 @@ impl Condition for FinalResult {
         match facts.final_answer.as_deref() {
             Some(answer) if !answer.trim().is_empty() => Check::Stop {
                 code: Self::ROW.code(),
-                reading: Reading::said("there is a final result").evidence([span(facts, 0, answer.len())]),
+                reading: Reading::text("there is a final result").evidence([span(facts, 0, answer.len())]),
             },
-            Some(_) => Check::Pass(Reading::said("the final result is empty")),
-            None => Check::Pass(Reading::said("there is no final result")),
+            Some(_) => Check::Pass(Reading::text("the final result is empty")),
+            None => Check::Pass(Reading::text("there is no final result")),
         }
     }
 }

@@ -53,10 +53,10 @@ impl Condition for Keyword {
         let Some(answer) = facts.answer() else { return Check::Unknown("the answer's text".into()) };
         match answer.find(word) {
             Some(at) => {
-                let reading = Reading::said(format!("the answer holds {word:?}"));
+                let reading = Reading::text(format!("the answer holds {word:?}"));
                 Check::Stop { code: Self::ROW.code(), reading: reading.evidence([span(facts, at, at + word.len())]) }
             }
-            None => Check::Pass(Reading::said(format!("the answer does not hold {word:?}"))),
+            None => Check::Pass(Reading::text(format!("the answer does not hold {word:?}"))),
         }
     }
 }

@@ -4,11 +4,12 @@ use super::*;
 
 /// Ends when the state does not change.
 ///
-/// Counts the steps that changed nothing, as QitOS does: with a limit of 3 the fourth equal state stops.
+/// Counts the steps that left the state as the step before them did, as QitOS does: with a limit of 3 the fourth equal
+/// state stops. The first step of a run has none before it and never counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stagnation {
-    /// Steps in a row that changed nothing; 0 is off.
+    /// Steps in a row that left the state as the step before did; 0 is off.
     pub steps: u64,
 }
 
@@ -18,7 +19,7 @@ impl Stagnation {
         label: "Steps without change",
         usage: "stagnation=N",
         example: "stagnation=3",
-        when: "steps in a row that changed nothing >= steps",
+        when: "steps in a row that left the state as the step before them did >= steps",
         off: Some("stagnation=0"),
         unit: "steps without change",
         field: Some(Field::new(FieldGroup::Progress, Input::Number)),

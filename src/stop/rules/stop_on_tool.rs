@@ -52,7 +52,7 @@ impl Condition for StopOnTool {
         match actions.iter().position(|action| action == name) {
             Some(at) => Check::Stop {
                 code: Self::ROW.code(),
-                reading: Reading::said(format!("the tool {name} was asked for"))
+                reading: Reading::text(format!("the tool {name} was asked for"))
                     .evidence([Evidence::Action { step: facts.step, action: at as u64 }]),
             },
             None => Check::pass(),

@@ -85,7 +85,7 @@ impl Condition for Compiled {
             let value: Value = match serde_json::from_str(part) {
                 Ok(value) => value,
                 Err(error) => {
-                    miss.get_or_insert_with(|| Reading::said(format!("the answer is not JSON: {error}")));
+                    miss.get_or_insert_with(|| Reading::text(format!("the answer is not JSON: {error}")));
                     continue;
                 }
             };
@@ -94,11 +94,11 @@ impl Condition for Compiled {
                 let detail = format!("the answer does not fit its schema at {path:?}: {}", wrong.message);
                 let evidence = Evidence::Schema { step: facts.step, instance_path: path };
                 // Of several reasons, a schema's is the more useful one to send back to the model.
-                miss = Some(Reading::said(detail).evidence([evidence]));
+                miss = Some(Reading::text(detail).evidence([evidence]));
                 continue;
             }
             let start = (part.as_ptr() as usize).saturating_sub(answer.as_ptr() as usize);
-            let reading = Reading::said("the answer is the JSON that was asked for");
+            let reading = Reading::text("the answer is the JSON that was asked for");
             let reading = reading.evidence([span(facts, start, start + part.len())]);
             return Check::Stop { code: StructuredOutput::ROW.code(), reading };
         }

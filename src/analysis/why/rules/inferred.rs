@@ -11,8 +11,9 @@ use crate::analysis::facts::{Lost, lost};
 use crate::analysis::life::Liveness;
 use crate::analysis::newest::newest_run;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::LimitFrom;
-use crate::model::event::InitNote;
+use crate::analysis::verdict::cause::{Cause, Criterion, Own, Spent, cause};
+use crate::analysis::verdict::{LimitFrom, disputed};
+use crate::model::manifest::Failure;
 use crate::model::{CriticAction, EventKind, Index, Op, Origin, Reading, StopReason};
 use crate::stop;
 
@@ -50,10 +51,8 @@ struct Asked<'a> {
     /// The reason, where the run ended.
     reason: Option<StopReason>,
     word: &'a str,
-    /// What the task sets.
-    task: Option<&'a InitNote>,
-    /// The words of the criterion that stopped the run.
-    detail: Option<&'a str>,
+    /// What is behind the reason.
+    cause: Cause<'a>,
     check: LastCheck,
     /// Steps that were over and have no line.
     lost: Option<Lost>,
@@ -61,54 +60,45 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn of(summary: &'a Summary, index: &'a Index) -> Self {
-        let segment = index.segment();
         let ended = summary.life.liveness == Liveness::Finished;
-        let word = summary.verdict.stop_reason.as_deref().filter(|_| ended);
-        let stop = segment.and_then(|segment| segment.stop.as_ref()).map(|(_, stop)| stop);
-        let detail = stop.filter(|stop| stop.reason.as_deref() == word).and_then(|stop| stop.detail.as_deref());
+        // Of two reasons that contradict each other neither is taken for true.
+        let word = summary.verdict.stop_reason.as_deref().filter(|_| ended && disputed(index).is_none());
         Self {
             summary,
             index,
             reason: word.map(StopReason::parse),
             word: word.unwrap_or_default(),
-            task: segment.and_then(|segment| segment.init.as_ref()).map(|(_, init)| init),
-            detail,
+            cause: word.map_or(Cause::Named, |word| cause(index, word)),
             check: last_check(index),
             // The round in which an exception ended the run was never over.
             lost: lost(index, index.newest_start()).filter(|_| ended),
         }
     }
 
-    /// Whether the run ended for `reason` by the budget, and not by a criterion of the same name.
-    fn spent(&self, reason: StopReason) -> bool {
-        self.reason == Some(reason) && self.detail.is_none()
+    /// Whether the run ended with `reason`, and with what this word itself names.
+    fn ended_by(&self, reason: StopReason) -> bool {
+        self.reason == Some(reason) && self.cause == Cause::Named
     }
 
     /// A limit of the budget: fired, held or unknown.
-    fn budget(
-        &self,
-        kind: &str,
-        op: Op,
-        unit: &'static str,
-        measured: Option<f64>,
-        limit: Option<f64>,
-        spent: bool,
-    ) -> Rule {
+    fn budget(&self, reason: StopReason, kind: &str, unit: &'static str) -> Rule {
+        let Spent { measured, op, limit } = Spent::of(self.index, reason);
+        let named = self.reason == Some(reason);
+        let fired = named && self.cause == Cause::Budget;
+        let (result, note) = match (measured, limit) {
+            _ if fired => (Standing::Fired, if limit.is_none() { "the limit is not recorded" } else { "" }),
+            _ if named && self.cause == Cause::NotRecorded && limit.is_some() => {
+                (Standing::Unknown, "the stop reason names it, and the numbers do not show that it was used up")
+            }
+            (_, None) => (Standing::Unknown, "the limit is not recorded"),
+            (None, Some(_)) => (Standing::Unknown, "what was used is not recorded"),
+            (Some(_), Some(_)) => (Standing::Held, ""),
+        };
         let mut rule = Rule {
-            id: format!("budget.{}", kind.trim_start_matches("budget_")),
-            kind: kind.to_owned(),
             reading: reading(measured, op, limit, unit),
             limit_from: limit.map(|_| LimitFrom::SetBy(Origin::Task)),
-            ..Rule::default()
+            ..plain(&format!("budget.{}", kind.trim_start_matches("budget_")), kind, result, note)
         };
-        rule.result = match limit {
-            _ if spent => Standing::Fired,
-            Some(_) => Standing::Held,
-            None => Standing::Unknown,
-        };
-        if limit.is_none() {
-            rule.note = "the limit is not recorded".to_owned();
-        }
         // Asked at the top of the next step, which another stop forestalled.
         rule.also = rule.result == Standing::Held
             && self.reason.is_some()
@@ -117,49 +107,32 @@ impl<'a> Asked<'a> {
     }
 
     fn steps(&self) -> Rule {
-        let spent = self.spent(StopReason::BudgetSteps);
-        // Steps without a line ran, and their number is not the file's.
-        let done = self.lost.is_none().then_some(self.summary.steps_now as f64);
-        let limit = self.summary.verdict.limit.filter(|limit| limit.from != LimitFrom::State);
-        let mut rule =
-            self.budget("budget_steps", Op::AtLeast, "steps", done, limit.map(|limit| limit.steps as f64), spent);
-        if limit.is_some_and(|limit| limit.from == LimitFrom::Inferred) {
-            rule.limit_from = Some(LimitFrom::Inferred);
+        let rule = self.budget(StopReason::BudgetSteps, "budget_steps", "steps");
+        // It fires at the first step that is one too many, so that the number of steps is the limit.
+        let inferred = self.summary.verdict.limit.filter(|limit| limit.from == LimitFrom::Inferred);
+        let Some(limit) = inferred else { return rule };
+        Rule {
+            reading: reading(rule.reading.measured(), Op::AtLeast, Some(limit.steps as f64), "steps"),
+            limit_from: Some(LimitFrom::Inferred),
+            note: String::new(),
+            ..rule
         }
-        rule
     }
 
     fn time(&self) -> Rule {
-        let limit = self.task.and_then(|task| task.max_seconds).map(|seconds| seconds * 1e3);
-        self.budget("budget_time", Op::Above, "ms", self.elapsed(), limit, self.spent(StopReason::BudgetTime))
-    }
-
-    /// Milliseconds of the newest run; a directory may hold older ones.
-    fn elapsed(&self) -> Option<f64> {
-        if self.index.segments().len() <= 1 {
-            return self.summary.duration_ms;
-        }
-        let first = self.index.segment()?.first_event;
-        let mut times = self.index.events().get(first..)?.iter().filter_map(|event| event.ts);
-        let from = times.next()?;
-        Some(times.next_back().map_or(0.0, |to| (to - from).max(0) as f64 / 1e3))
+        self.budget(StopReason::BudgetTime, "budget_time", "ms")
     }
 
     fn tokens(&self) -> Rule {
-        let limit = self.task.and_then(|task| task.max_tokens).map(|tokens| tokens as f64);
-        let spent = self.spent(StopReason::BudgetTokens);
-        let used = self.summary.tokens.map(|tokens| tokens as f64);
-        let mut rule = self.budget("budget_tokens", Op::AtLeast, "tokens", used, limit, spent);
-        if used.is_none() && limit.is_some() {
-            rule.result = if spent { Standing::Fired } else { Standing::Unknown };
+        let mut rule = self.budget(StopReason::BudgetTokens, "budget_tokens", "tokens");
+        if rule.reading.measured().is_none() && rule.reading.limit().is_some() {
             rule.note = "no step records its tokens".to_owned();
         }
         rule
     }
 
     fn answer(&self) -> Rule {
-        let by_decision = self.check == LastCheck::Decision;
-        let fired = matches!(self.reason, Some(StopReason::Final)) && (by_decision || self.detail.is_none());
+        let fired = self.ended_by(StopReason::Final);
         let last = newest_run(self.index).next_back().map(|(_, step)| self.index.name(step.mode));
         let given = last == Some("final") && !fired;
         let result = if fired { Standing::Fired } else { Standing::Held };
@@ -170,7 +143,7 @@ impl<'a> Asked<'a> {
     fn critics(&self) -> Rule {
         let asked = newest_run(self.index).any(|(_, step)| !step.critics.is_empty());
         let stops = newest_run(self.index).filter(|(_, step)| step.asked(CriticAction::Stop)).count();
-        let fired = self.reason == Some(StopReason::CriticStop);
+        let fired = self.ended_by(StopReason::CriticStop);
         match (fired, asked) {
             (true, _) => plain("critics", "critic_stop", Standing::Fired, ""),
             (_, true) if stops > 0 => plain("critics", "critic_stop", Standing::Held, "a critic asked for a stop"),
@@ -184,36 +157,39 @@ impl<'a> Asked<'a> {
     }
 
     fn recoveries(&self) -> Rule {
-        let limit = self.index.format().recoveries;
-        // The failure that ended the run has a RECOVER event too.
-        let failures = self.index.segment().map_or(0, |segment| segment.recoveries) as f64;
-        let exhausted = limit.is_some_and(|limit| failures > limit);
-        if self.reason == Some(StopReason::UnrecoverableError) && !exhausted {
-            let note = match limit {
-                Some(_) => "not a sort of error that is recovered from",
-                None => "not a sort of error that is recovered from, or too many; the limit is not recorded",
-            };
-            return plain("recovery", "unrecoverable_error", Standing::Fired, note);
-        }
-        let (result, note) = match limit {
-            Some(_) if exhausted => (Standing::Fired, ""),
-            Some(_) => (Standing::Held, ""),
-            None => (Standing::Unknown, "the limit is not recorded"),
-        };
-        Rule {
-            reading: reading(Some(failures), Op::Above, limit, "recovered errors"),
-            limit_from: limit.map(|_| LimitFrom::SetBy(Origin::Default)),
+        let failures = self.index.segment().map_or(0, |segment| segment.recoveries);
+        let row = |result, recovered: usize, note| Rule {
+            reading: Reading {
+                measured: Some(recovered.into()),
+                unit: "recovered errors".into(),
+                ..Reading::default()
+            },
             ..plain("recovery", "recovery_exhausted", result, note)
+        };
+        if !self.ended_by(StopReason::UnrecoverableError) {
+            // A policy may allow any number, and none is recorded.
+            return row(Standing::Unknown, failures, "the limit is not recorded");
         }
+        let last = self.index.manifest().get().and_then(|manifest| manifest.failures.last());
+        if last.is_some_and(Failure::is_given_up) {
+            let note = "the last error was recoverable too; the limit is not recorded";
+            // The failure that ended the run has a RECOVER event too.
+            return row(Standing::Fired, failures.saturating_sub(1), note);
+        }
+        let note = match last.and_then(|failure| failure.recoverable) {
+            Some(false) => "not a sort of error that is recovered from",
+            _ => "whether of a sort that is recovered from is not recorded, nor the limit",
+        };
+        plain("recovery", "unrecoverable_error", Standing::Fired, note)
     }
 
     fn agent(&self) -> Rule {
-        let fired = self.reason == Some(StopReason::AgentCondition);
+        let fired = self.ended_by(StopReason::AgentCondition);
         self.after("agent", "agent_condition", fired, LastCheck::Agent)
     }
 
     fn env(&self) -> Rule {
-        let fired = self.reason == Some(StopReason::EnvTerminal);
+        let fired = self.ended_by(StopReason::EnvTerminal);
         self.after("env", "env_terminal", fired, LastCheck::Env)
     }
 
@@ -230,27 +206,30 @@ impl<'a> Asked<'a> {
 
     /// The criterion that stopped the run, or one row for the list that nobody recorded.
     fn criteria(&self) -> Rule {
-        let Some(detail) = self.detail else {
-            return match self.reason {
-                Some(StopReason::Stagnation | StopReason::MaxSteps) => {
-                    plain("criteria", self.word, Standing::Fired, "its numbers are not recorded")
-                }
-                _ => plain("criteria", "criteria", Standing::Unknown, "the list is not recorded"),
-            };
+        let Cause::Criterion(Criterion { own, words }) = self.cause else {
+            return plain("criteria", "criteria", Standing::Unknown, "the list is not recorded");
         };
-        let kind = match self.reason {
-            Some(StopReason::Final | StopReason::Success) => "final_result",
-            Some(StopReason::BudgetTime) => "max_runtime",
-            Some(StopReason::BudgetTokens) => "token_budget",
-            Some(StopReason::MaxSteps | StopReason::BudgetSteps) => "max_steps",
-            _ => self.word,
+        let kind = match own {
+            Some(Own::Result) => "final_result",
+            Some(Own::Time) => "max_runtime",
+            Some(Own::Tokens) => "token_budget",
+            Some(Own::Steps) => "max_steps",
+            Some(Own::Stagnation) => "stagnation",
+            None => "criterion",
         };
-        let said = compared(detail);
-        let note = if said.is_none() { detail } else { "" };
-        let rule = plain("criteria", kind, Standing::Fired, note);
+        let recorded = format!("recorded as {}", self.word);
+        let said = words.filter(|_| own.is_some()).and_then(compared);
+        let note = match (own, words) {
+            (Some(Own::Stagnation), _) => "what it compares is not recorded".to_owned(),
+            (Some(_), Some(words)) => if said.is_none() { words } else { "" }.to_owned(),
+            (_, Some(words)) => format!("{words}; {recorded}"),
+            (_, None) => format!("{recorded}; its own words are not"),
+        };
+        let rule = plain("criteria", kind, Standing::Fired, &note);
         let Some((measured, limit, seconds)) = said else { return rule };
         let scale = if seconds { 1e3 } else { 1.0 };
-        let unit = stop::row(kind).map_or("", |row| row.unit);
+        let unit =
+            if own == Some(Own::Stagnation) { "equal signatures" } else { stop::row(kind).map_or("", |row| row.unit) };
         Rule {
             // A criterion that counts one by one stops at its limit.
             reading: reading(Some(measured * scale), Op::AtLeast, Some(limit.unwrap_or(measured) * scale), unit),
@@ -263,11 +242,15 @@ impl<'a> Asked<'a> {
     fn other(&self) -> Option<Rule> {
         let issue = self.index.segment().and_then(|segment| segment.end.as_ref()?.1.issue.as_deref());
         let overflow = self.index.segment().and_then(|segment| segment.overflow.as_ref()).map(|(_, text)| &**text);
-        let (id, note) = match self.reason? {
+        if self.cause == Cause::NotRecorded {
+            return Some(plain("unrecorded", "unrecorded", Standing::Fired, &format!("recorded as {}", self.word)));
+        }
+        let (id, note) = match self.reason.filter(|_| self.cause == Cause::Named)? {
             StopReason::TaskValidationFailed | StopReason::EnvCapabilityMismatch => ("preflight", issue),
             StopReason::ContextOverflow => ("context", overflow),
             StopReason::CancelledImmediate | StopReason::CancelledAfterStep | StopReason::Interrupt => ("cancel", None),
-            StopReason::Success if self.detail.is_none() => ("success", None),
+            StopReason::Success => ("success", None),
+            StopReason::MaxSteps => ("max_steps", Some("its numbers are not recorded")),
             StopReason::Other => ("unknown", Some("a reason the board does not know")),
             _ => return None,
         };

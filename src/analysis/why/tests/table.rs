@@ -54,7 +54,11 @@ fn ended(reason: &str, layout: (&str, &str)) -> Run {
         ),
         _ => String::new(),
     };
-    let manifest = format!(r#"{{{} "status": "completed", "summary": {{"stop_reason": "{reason}"}}{stop}}}"#, layout.1);
+    let answer = if matches!(reason, "success" | "final" | "final_result") { "\"x\"" } else { "null" };
+    let manifest = format!(
+        r#"{{{} "status": "completed", "summary": {{"stop_reason": "{reason}", "final_result": {answer}}}{stop}}}"#,
+        layout.1
+    );
     Run { manifest, ..run.ended(reason) }
 }
 
@@ -93,7 +97,7 @@ fn every_reason_in_every_layout() {
     final [board] answered, completed, recorded, step 1, by rule: Answered at step 1
     final_result [A B C] answered, completed, recorded, step 1, by decision: Answered at step 1
     final_result [board] answered, completed, recorded, step 1, by rule: Answered at step 1
-    max_steps [A B C] limit, truncated, recorded, step 1, by criteria: Step limit reached after 2 steps
+    max_steps [A B C] limit, truncated, recorded, step 1, by max_steps: Step limit reached after 2 steps
     max_steps [board] limit, truncated, recorded, step 1, by rule: Step limit reached
     budget_steps [A B C] limit, truncated, recorded, step 1, by budget.steps: Step budget used up after 2 steps
     budget_steps [board] limit, truncated, recorded, step 1, by rule: Step budget used up
@@ -105,7 +109,7 @@ fn every_reason_in_every_layout() {
     agent_condition [board] own rule, completed, recorded, step 1, by rule: The agent's own stop condition held after step 1
     critic_stop [A B C] critic stop, halted, recorded, step 1, by critics: Stopped by a critic
     critic_stop [board] critic stop, halted, recorded, step 1, by rule: Stopped by a critic
-    stagnation [A B C] limit, halted, recorded, step 1, by criteria: State unchanged for too long
+    stagnation [A B C] limit, halted, recorded, step 1, by criteria: Stopped by a criterion after 2 steps (recorded as stagnation)
     stagnation [board] limit, halted, recorded, step 1, by rule: State unchanged for too long
     env_terminal [A B C] own rule, completed, recorded, step 1, by env: The environment ended the episode at step 1
     env_terminal [board] own rule, completed, recorded, step 1, by rule: The environment ended the episode at step 1

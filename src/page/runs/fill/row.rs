@@ -84,7 +84,7 @@ impl Row<'_> {
     }
 
     pub(crate) fn status(&self) -> Status {
-        if self.run.partial { Status::Indexing } else { Status::Of(self.run.verdict.mark) }
+        if self.run.partial { Status::Indexing } else { Status::of(self.run) }
     }
 
     /// The verdict and what goes with it. A run that is still being read has none yet.
@@ -126,14 +126,10 @@ impl Row<'_> {
     /// Whether the limit of steps ended the run.
     pub(crate) fn is_ended_by(&self, limit: &usize) -> bool {
         let verdict = &self.run.verdict;
-        let by_this_limit = match verdict.stop_reason.as_deref().map(StopReason::parse) {
-            Some(StopReason::BudgetSteps) => true,
-            // This rule may go by another limit than the one that is known.
-            Some(StopReason::MaxSteps) => self.run.steps_now >= *limit,
-            _ => false,
-        };
+        // A criterion may go by another limit than the one that is known.
+        let is_step_limit = verdict.stop_reason.as_deref().is_some_and(|word| StopReason::parse(word).is_step_limit());
         let from_state = verdict.limit.is_some_and(|limit| limit.from == LimitFrom::State);
-        by_this_limit && verdict.mark == Mark::Limit && !from_state
+        is_step_limit && self.run.steps_now >= *limit && verdict.mark == Mark::Limit && !from_state
     }
 
     /// The steps done; where there is a limit, those that it counts.

@@ -123,10 +123,10 @@ fn against(result: &RuleResult) -> Sign {
 }
 
 fn answer_word(lens: &Lens<'_>, result: &RuleResult) -> Phrase {
-    let ended_well = lens.summary.verdict.outcome == crate::model::Outcome::Completed;
+    let answered = lens.summary.verdict.answered;
     match (result.found, result.answer_lost) {
         (Found::Earlier, true) => Phrase::new().strong("lost"),
-        (Found::Earlier, false) if ended_well => Phrase::from("kept"),
+        (Found::Earlier, false) if answered => Phrase::from("kept"),
         (Found::Earlier, false) => Phrase::new().dim("none"),
         _ => Phrase::new().dim(format::MISSING),
     }

@@ -1,0 +1,136 @@
+//! Which rule is behind a stop word? QitOS gives one word to its budget and to a criterion that counts the same; which of
+//! them it was shows in the stop check, in the END event and in the numbers, or it is not known.
+
+use super::{elapsed, tokens};
+use crate::analysis::facts::lost;
+use crate::analysis::newest::after_the_end;
+use crate::model::event::StopNote;
+use crate::model::{Index, Op, StopReason};
+
+/// What is behind the stop word of a run that records no verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::analysis) enum Cause<'a> {
+    /// What the word itself names: an answer, a critic, the environment, an error.
+    Named,
+    /// The budget.
+    Budget,
+    /// A criterion of the list.
+    Criterion(Criterion<'a>),
+    /// No file says which rule, or the numbers refute the one that the word names.
+    NotRecorded,
+}
+
+/// A criterion, by what it says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::analysis) struct Criterion<'a> {
+    /// Which of QitOS's own it is; `None` for any other, and for one whose words are not recorded.
+    pub(in crate::analysis) own: Option<Own>,
+    /// Its words.
+    pub(in crate::analysis) words: Option<&'a str>,
+}
+
+/// The criteria that QitOS brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::analysis) enum Own {
+    /// Steps by their ids.
+    Steps,
+    /// Time by a clock of its own.
+    Time,
+    /// Tokens.
+    Tokens,
+    /// Steps in a row in which a signature did not change.
+    Stagnation,
+    /// A final result in the state.
+    Result,
+}
+
+impl Own {
+    /// Recognises the words of a criterion.
+    fn of(words: &str) -> Option<Self> {
+        match words.split_once('=') {
+            Some(("step_id", rest)) if rest.contains(" reached max_steps=") => Some(Own::Steps),
+            Some(("elapsed", rest)) if rest.contains(" >= max_runtime_seconds=") => Some(Own::Time),
+            Some(("total_tokens", rest)) if rest.contains(" >= max_tokens=") => Some(Own::Tokens),
+            Some(("stagnant_steps", _)) => Some(Own::Stagnation),
+            None if words == "state.final_result is set" => Some(Own::Result),
+            _ => None,
+        }
+    }
+}
+
+/// What is behind `word`, with which the newest run ended.
+pub(in crate::analysis) fn cause<'a>(index: &'a Index, word: &str) -> Cause<'a> {
+    let reason = StopReason::parse(word);
+    let limit = matches!(reason, StopReason::BudgetSteps | StopReason::BudgetTime | StopReason::BudgetTokens);
+    // Only criteria put words into the stop check, and only criteria and what the word names stop there at all.
+    if let Some(stop) = checked(index, word) {
+        let words = stop.detail.as_deref().filter(|words| !words.is_empty());
+        if words.is_some() || limit || matches!(reason, StopReason::Stagnation | StopReason::MaxSteps) {
+            return Cause::Criterion(Criterion { own: words.and_then(Own::of), words });
+        }
+    }
+    if reason == StopReason::Stagnation {
+        return Cause::Criterion(Criterion { own: None, words: None });
+    }
+    if !limit {
+        return Cause::Named;
+    }
+    // The budget is asked before a step and ends the run as one that did not go well; a criterion's end is in order.
+    let ended_ok = index.segment().and_then(|segment| segment.end.as_ref()).map(|(.., ok)| *ok);
+    match (Spent::of(index, reason).is_used_up(), ended_ok) {
+        (Some(false), _) | (_, Some(true)) | (None, None) => Cause::NotRecorded,
+        (Some(true), _) | (None, Some(false)) => Cause::Budget,
+    }
+}
+
+/// What the stop check said that ended the newest run with `word`.
+fn checked<'a>(index: &'a Index, word: &str) -> Option<&'a StopNote> {
+    let (_, stop) = index.segment()?.stop.as_ref()?;
+    Some(stop).filter(|stop| stop.reason.as_deref() == Some(word))
+}
+
+/// One limit of the task's budget, and what was used of it, as far as the files tell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::analysis) struct Spent {
+    /// What was used: steps, milliseconds, tokens.
+    pub(in crate::analysis) measured: Option<f64>,
+    /// How it is compared.
+    pub(in crate::analysis) op: Op,
+    /// The limit that the task sets.
+    pub(in crate::analysis) limit: Option<f64>,
+}
+
+impl Spent {
+    /// The limit that `reason` names; without numbers for any other reason.
+    pub(in crate::analysis) fn of(index: &Index, reason: StopReason) -> Self {
+        let segment = index.segment();
+        let task = segment.and_then(|segment| segment.init.as_ref()).map(|(_, init)| init);
+        let of = |measured, op, limit| Self { measured, op, limit };
+        match reason {
+            StopReason::BudgetSteps => {
+                let (first, manifest) = (index.newest_start(), index.manifest().get());
+                // Steps without a line ran, and their number is not the file's; a round that an exception cut was none.
+                let ended = segment.is_some_and(|segment| segment.end.is_some())
+                    || manifest.is_some_and(|manifest| manifest.is_final());
+                let whole = !ended || lost(index, first).is_none();
+                let done = whole.then(|| (index.steps().len() - first - after_the_end(index)) as f64);
+                let limit = manifest.and_then(|manifest| manifest.max_steps).or(task.and_then(|task| task.max_steps));
+                of(done, Op::AtLeast, limit.map(|steps| steps as f64))
+            }
+            StopReason::BudgetTime => {
+                let limit = task.and_then(|task| task.max_seconds).map(|seconds| seconds * 1e3);
+                of(elapsed(index).map(|micros| micros as f64 / 1e3), Op::Above, limit)
+            }
+            StopReason::BudgetTokens => {
+                let limit = task.and_then(|task| task.max_tokens).map(|tokens| tokens as f64);
+                of(tokens(index).map(|tokens| tokens as f64), Op::AtLeast, limit)
+            }
+            _ => of(None, Op::AtLeast, None),
+        }
+    }
+
+    /// Whether the limit was reached; `None` without both numbers.
+    pub(in crate::analysis) fn is_used_up(&self) -> Option<bool> {
+        Some(self.op.holds(self.measured?, self.limit?))
+    }
+}

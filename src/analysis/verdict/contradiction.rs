@@ -1,0 +1,166 @@
+//! Where do the files of a run contradict each other about its end? A sentence each, naming what says what.
+
+use super::cause::{Cause, Spent, cause};
+use super::{Facts, disputed, label};
+use crate::analysis::facts::lost;
+use crate::analysis::format::{count, duration};
+use crate::analysis::life::{Life, Liveness};
+use crate::analysis::newest::{after_the_end, newest_run};
+use crate::model::{Can, Outcome, Reading, StopReason, StopVerdict};
+
+/// The contradictions, the gravest first. None as long as the run goes on.
+pub(super) fn contradictions(facts: &Facts<'_>, life: &Life, outcome: Outcome) -> Vec<String> {
+    let mut found = Vec::new();
+    if life.liveness.may_grow() {
+        return found;
+    }
+    of_the_reason(facts, &mut found);
+    found.extend(of_the_numbers(facts));
+    found.extend(of_the_status(facts, outcome));
+    of_the_ends(facts, life, &mut found);
+    of_the_verdict(facts, &mut found);
+    found.extend(of_the_tokens(facts));
+    found
+}
+
+/// What the stop reason says, against success and answer.
+fn of_the_reason(facts: &Facts<'_>, found: &mut Vec<String>) {
+    let Some(word) = facts.reason else { return };
+    let reason = StopReason::parse(word);
+    let says_answered = matches!(reason, StopReason::Final | StopReason::Success);
+    if says_answered && facts.is_unsuccessful() {
+        found.push(format!("The stop reason {word} says that the run answered, and success is recorded as false"));
+    }
+    // Without a manifest or a last step nobody knows whether there was an answer.
+    let no_answer = facts.kept_answer().is_none() && facts.last.is_some() && !facts.answers();
+    if says_answered && facts.manifest.is_some() && no_answer {
+        found.push(format!("The stop reason {word} says that the run answered, and no file has an answer"));
+    }
+    let kept = facts.manifest.is_some_and(|manifest| manifest.final_result.is_some());
+    if reason == StopReason::CriticStop && kept {
+        found.push("A critic stopped the run, and the manifest has a final result".to_owned());
+    }
+}
+
+/// What the stop reason says of a limit, against the numbers.
+fn of_the_numbers(facts: &Facts<'_>) -> Option<String> {
+    let word = facts.reason.filter(|_| facts.stop.is_none())?;
+    let reason = StopReason::parse(word);
+    // A criterion has a limit of its own.
+    if matches!(cause(facts.index, word), Cause::Criterion(_)) {
+        return None;
+    }
+    let spent = Spent::of(facts.index, reason);
+    let (measured, limit) = (spent.measured?, spent.limit?);
+    if spent.is_used_up() != Some(false) {
+        return None;
+    }
+    let amount = |value: f64| match reason {
+        StopReason::BudgetTime => duration(std::time::Duration::try_from_secs_f64(value / 1e3).unwrap_or_default()),
+        _ => count(value as u64),
+    };
+    let unit = match reason {
+        StopReason::BudgetTime => "",
+        StopReason::BudgetTokens => " tokens",
+        _ => " steps",
+    };
+    let (measured, limit) = (amount(measured), amount(limit));
+    Some(format!(
+        "The stop reason {word} says that a budget was used up, and the task's is {measured} of {limit}{unit}"
+    ))
+}
+
+/// What the status says, against how the run came out.
+fn of_the_status(facts: &Facts<'_>, outcome: Outcome) -> Option<String> {
+    let status = facts.manifest?.status.as_deref()?;
+    let word = facts.reason?;
+    // QitOS says `completed` of every end that is no error and no cancellation.
+    let fits = match (status, outcome) {
+        (_, Outcome::Unknown | Outcome::Running) => true,
+        ("failed", outcome) => outcome == Outcome::Failed,
+        ("stopped", outcome) => outcome == Outcome::Cancelled,
+        ("completed", _) => !matches!(StopReason::parse(word), StopReason::UnrecoverableError),
+        _ => true,
+    };
+    let says = match outcome {
+        Outcome::Completed => "it ended well",
+        Outcome::Truncated => "a limit ended it",
+        Outcome::Halted => "it was stopped",
+        Outcome::Failed => "an error ended it",
+        Outcome::Cancelled => "it was cancelled",
+        Outcome::Running | Outcome::Unknown => "",
+    };
+    (!fits).then(|| format!("The status is {status}, and the stop reason {word} says that {says}"))
+}
+
+/// What manifest, END event, stop check and critics say of the end, against each other.
+fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
+    let (Some(segment), manifest) = (facts.segment, facts.manifest) else { return };
+    if let Some((kept, told)) = disputed(facts.index) {
+        found.push(format!("The manifest says {kept}, the END event says {told}"));
+    }
+    let checked = segment.stop.as_ref().and_then(|(_, stop)| stop.reason.as_deref());
+    let by_critic = segment.critics.as_ref().is_some_and(|(_, stopped, _)| *stopped);
+    for (who, says) in [("stop check", checked), ("critics' event", by_critic.then_some("critic_stop"))] {
+        if let (Some(says), Some(word)) = (says, facts.reason)
+            && says != word
+        {
+            found.push(format!("The {who} says {says}, the recorded stop reason is {word}"));
+        }
+    }
+    let Some((_, end, _)) = &segment.end else { return };
+    if let (Some(told), Some(kept)) = (end.stop.as_deref(), manifest.and_then(|manifest| manifest.stop.as_deref()))
+        && told != kept
+    {
+        let said = |stop: &StopVerdict| match stop.step {
+            Some(step) => format!("{} by {} after step {step}", stop.code, stop.criterion),
+            None => format!("{} by {}", stop.code, stop.criterion),
+        };
+        found.push(format!("The manifest records {}, the END event {}", said(kept), said(told)));
+    }
+    let status = manifest.and_then(|manifest| manifest.status.as_deref());
+    if life.liveness == Liveness::Finished && status == Some("running") {
+        let reason = end.reason.as_deref().map_or_else(String::new, |reason| format!(" with {reason}"));
+        found.push(format!("The manifest still says running, and the END event says that the run ended{reason}"));
+    }
+    if let (Some(line), true) = (newest_run(facts.index).next_back(), after_the_end(facts.index) > 0) {
+        let last = facts.last.map_or_else(|| "a step before".to_owned(), label);
+        found.push(format!("The END event comes after {last}, and steps.jsonl goes on to {}", label(line)));
+    }
+}
+
+/// What the recorded verdict says, against the steps and against its own numbers.
+fn of_the_verdict(facts: &Facts<'_>, found: &mut Vec<String>) {
+    let (Some(stop), index) = (facts.stop, facts.index) else { return };
+    if let Some(named) = stop.step_id() {
+        let ran = newest_run(index).any(|(_, step)| step.step_id == Some(named))
+            || index.groups().iter().any(|group| group.step_id == Some(named));
+        if !ran && !index.is_partial() {
+            found
+                .push(format!("The verdict names step {named} as the last that ran, and no file tells of such a step"));
+        }
+    }
+    if holds(&stop.reading) == Some(false) {
+        let said = super::reading(stop).unwrap_or_default();
+        found.push(format!("The verdict says that {} ended the run at {said}, which is not true", stop.criterion));
+    }
+}
+
+/// Whether a comparison is true as recorded; `None` where it is not whole.
+fn holds(reading: &Reading) -> Option<bool> {
+    Some(reading.op?.holds(reading.measured()?, reading.limit()?))
+}
+
+/// What the manifest says of tokens, against the steps.
+fn of_the_tokens(facts: &Facts<'_>) -> Option<String> {
+    let index = facts.index;
+    let kept = facts.manifest?.tokens.filter(|_| lost(index, index.newest_start()).is_none() && !index.is_partial())?;
+    // A step whose request failed records a total of 0.
+    let counted = newest_run(index).filter_map(|(_, step)| step.tokens_total).max()?;
+    // Our own engine counts what critics ask a model for besides, which no step's total has.
+    let more = index.format().can.facts == Can::Yes && kept > counted;
+    (kept != counted && !more).then(|| {
+        let (kept, counted) = (count(kept), count(counted));
+        format!("The manifest counts {kept} tokens, the steps {counted}")
+    })
+}

@@ -1,0 +1,172 @@
+//! What does a stop word mean, in one sentence? For runs that record a word and no verdict, as QitOS does.
+
+use super::cause::{Cause, Criterion, Own, cause};
+use super::{Facts, classify, duration, elapsed, steps, tokens};
+use crate::analysis::format::{count, score};
+use crate::model::{CriticAction, Outcome, StopReason};
+
+impl Facts<'_> {
+    /// The sentence for `word`.
+    pub(super) fn stopped(&self, word: &str) -> String {
+        let mut sentence = match cause(self.index, word) {
+            Cause::Named | Cause::Budget => self.named(word),
+            Cause::Criterion(criterion) => self.criterion(criterion, word),
+            Cause::NotRecorded => {
+                let done = steps(self.done);
+                format!("Stopped with \"{word}\" after {done}; which rule said so is not recorded")
+            }
+        };
+        sentence.push_str(self.refusal(classify(StopReason::parse(word)).0));
+        sentence + &self.asides(word)
+    }
+
+    /// What became of the last step's answer, where the run did not end with it.
+    pub(super) fn refusal(&self, outcome: Outcome) -> &'static str {
+        let accepted = matches!(outcome, Outcome::Completed | Outcome::Unknown);
+        let refused = self.answers() && !accepted && self.kept_answer().is_none();
+        if refused { "; the answer was not accepted" } else { "" }
+    }
+
+    /// What a criterion ended.
+    fn criterion(&self, criterion: Criterion<'_>, word: &str) -> String {
+        let reason = StopReason::parse(word);
+        let answered = matches!(reason, StopReason::Final | StopReason::Success);
+        let done = steps(self.done);
+        match (criterion.own, criterion.words) {
+            (Some(Own::Result), _) => self.named(word),
+            (Some(Own::Steps), Some(words)) => format!("Stopped by a step criterion after {done}: {words}"),
+            (Some(Own::Time), Some(words)) => format!("Stopped by a time criterion after {done}: {words}"),
+            (Some(Own::Tokens), Some(words)) => format!("Stopped by a token criterion after {done}: {words}"),
+            (Some(Own::Stagnation), Some(words)) => {
+                let number = words.trim_start_matches("stagnant_steps=");
+                format!("Stopped by a stagnation criterion: what it compares was the same for {number} steps in a row")
+            }
+            (_, Some(words)) if answered => format!("{} ({words})", self.named(word)),
+            (_, Some(words)) => format!("Stopped by a criterion after {done}: {words} (recorded as {word})"),
+            (_, None) => format!("Stopped by a criterion after {done} (recorded as {word})"),
+        }
+    }
+
+    /// What the word itself says.
+    fn named(&self, word: &str) -> String {
+        let bracketed = |text: Option<&str>| text.map_or_else(String::new, |text| format!(" ({text})"));
+        match StopReason::parse(word) {
+            StopReason::Success => format!("Success criteria met{}", self.step_after("at")),
+            StopReason::Final => format!("Answered{}", self.step_after("at")),
+            StopReason::BudgetSteps => match self.limit().filter(|limit| limit.from.is_budget()) {
+                Some(limit) => format!("Step budget used up: {} of {} steps", self.done, limit.steps),
+                None => format!("Step budget used up after {}", steps(self.done)),
+            },
+            StopReason::MaxSteps => format!("Step limit reached after {}", steps(self.done)),
+            StopReason::BudgetTime => {
+                let elapsed = elapsed(self.index);
+                let elapsed = elapsed.map_or_else(String::new, |micros| format!(" after {}", duration(micros)));
+                format!("Time budget used up{elapsed}")
+            }
+            StopReason::BudgetTokens => {
+                let used = tokens(self.index);
+                let used = used.map_or_else(String::new, |tokens| format!(" after {} tokens", count(tokens)));
+                format!("Token budget used up{used}")
+            }
+            StopReason::ContextOverflow => {
+                let overflow = self.segment.and_then(|segment| segment.overflow.as_ref());
+                let words = overflow.map_or_else(String::new, |(_, words)| format!(": {words}"));
+                format!("Context window full{words}")
+            }
+            StopReason::AgentCondition => format!("The agent's own stop condition held{}", self.step_after("after")),
+            StopReason::CriticStop => self.critic_stop(),
+            StopReason::Stagnation => "Stopped by a stagnation criterion".to_owned(),
+            StopReason::EnvTerminal => format!("The environment ended the episode{}", self.step_after("at")),
+            StopReason::TaskValidationFailed => {
+                format!("Not started: the task did not pass validation{}", bracketed(self.preflight_issue()))
+            }
+            // QitOS gives the same reason to an environment that fails its health check.
+            StopReason::EnvCapabilityMismatch => {
+                let issue = self.preflight_issue();
+                let unhealthy = issue.is_some_and(|issue| issue.starts_with("ENV_HEALTH"));
+                let why = if unhealthy {
+                    "the environment is not healthy"
+                } else {
+                    "a tool needs what the environment lacks"
+                };
+                format!("Not started: {why}{}", bracketed(issue))
+            }
+            StopReason::UnrecoverableError => self.error(),
+            StopReason::CancelledImmediate => format!("Cancelled at once during {}", self.step_now()),
+            StopReason::CancelledAfterStep => format!("Cancelled{}", self.step_after("after")),
+            StopReason::Interrupt => format!("Interrupted from outside in {}", self.step_now()),
+            StopReason::Other => format!("Stopped with \"{word}\", a reason the board does not know"),
+        }
+    }
+
+    /// Short additions to the sentence: an answer that exists although something else ended the run, and so on.
+    pub(super) fn asides(&self, word: &str) -> String {
+        let mut asides = String::new();
+        let answered = matches!(StopReason::parse(word), StopReason::Final | StopReason::Success);
+        let answer = self.manifest.and_then(|manifest| manifest.final_result.as_deref());
+        if !answered && answer.is_some() && !StopReason::parse(word).is_preflight() {
+            asides.push_str(" · an answer was ready");
+        }
+        if answered && self.is_unsuccessful() {
+            asides.push_str(" · but success is recorded as false");
+        }
+        if let Some(segment) = self.segment {
+            let mut add = |number: usize, one: &str, many: &str| match number {
+                0 => {}
+                1 => asides.push_str(&format!(" · {one}")),
+                _ => asides.push_str(&format!(" · {}", many.replace("{}", &number.to_string()))),
+            };
+            add(segment.retries, "1 critic retry", "{} critic retries");
+            if StopReason::parse(word) != StopReason::UnrecoverableError {
+                add(segment.recoveries, "after 1 recovered error", "after {} recovered errors");
+            }
+        }
+        asides
+    }
+
+    pub(super) fn critic_stop(&self) -> String {
+        let reason = self.segment.and_then(|segment| segment.critics.as_ref()).filter(|(_, stopped, _)| *stopped);
+        let (mut who, mut at) = ("a critic".to_owned(), String::new());
+        let mut why = reason.map(|(_, _, reason)| reason.to_string());
+        if let Some((_, step)) = self.last
+            && let Some(mark) = step.critics.iter().find(|mark| mark.action == CriticAction::Stop)
+        {
+            self.index.name(mark.name).clone_into(&mut who);
+            at = mark.score.map_or_else(String::new, |value| format!(" at {}", score(value)));
+            why = why.or_else(|| step.critic_reason.as_deref().map(str::to_owned));
+        }
+        let why = why.filter(|why| !why.is_empty()).map_or_else(String::new, |why| format!(": {why}"));
+        format!("Stopped by {who}{at}{why}")
+    }
+
+    pub(super) fn error(&self) -> String {
+        if let Some(failure) = self.manifest.and_then(|manifest| manifest.failures.last()) {
+            let step = failure.step_id.map_or_else(|| self.step_now(), |id| format!("step {id}"));
+            let words = failure.message.trim_end_matches('.');
+            let gave_up =
+                if failure.is_given_up() { "; it was recoverable, and the recovery policy gave up" } else { "" };
+            return format!("{} in {step}: {words}{gave_up}", failure.category);
+        }
+        match self.segment.and_then(|segment| segment.error.as_ref()) {
+            Some((_, text)) => format!("Error in {}: {}", self.step_now(), text.trim_end_matches('.')),
+            None => format!("Ended by an error in {}; no file holds its words", self.step_now()),
+        }
+    }
+
+    /// Whether a file has the words of the error that ended the run.
+    pub(super) fn has_error(&self) -> bool {
+        self.manifest.is_some_and(|manifest| !manifest.failures.is_empty())
+            || self.segment.is_some_and(|segment| segment.error.is_some())
+    }
+
+    fn preflight_issue(&self) -> Option<&str> {
+        self.segment?.end.as_ref()?.1.issue.as_deref()
+    }
+
+    pub(super) fn no_reason(&self) -> String {
+        match self.step() {
+            Some(step) => format!("Ended after {step} without a reason"),
+            None => "Ended without a reason and without a step".to_owned(),
+        }
+    }
+}

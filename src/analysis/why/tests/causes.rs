@@ -1,0 +1,194 @@
+//! Which rule is said to have ended a run that records a word: never one that the files do not name.
+
+use super::*;
+use crate::analysis::verdict::LimitFrom;
+use crate::analysis::why::Standing;
+
+/// A task with limits that no run here comes near.
+const INIT: &str = r#"{"step_id": 0, "phase": "INIT", "payload": {"task_meta": {"budget":
+    {"max_steps": 40, "max_tokens": 1000, "max_runtime_seconds": 600}}}}"#;
+
+/// Four steps that changed the state each, under the task's limits where `task`.
+fn four(task: bool) -> Run {
+    let run = if task { Run::default().event(INIT) } else { Run::default() };
+    "abcd".chars().fold(run, |run, tool| run.call(&tool.to_string(), "plan"))
+}
+
+/// The same, stopped for `reason` by a criterion that says `words`.
+fn by_criterion(task: bool, reason: &str, words: &str) -> Run {
+    let check = format!(
+        r#"{{"step_id": 3, "phase": "CHECK_STOP", "payload": {{"stage": "stop", "stop_reason": "{reason}", "stop_detail": "{words}"}}}}"#
+    );
+    let end = format!(r#"{{"step_id": 3, "phase": "END", "ok": true, "payload": {{"stop_reason": "{reason}"}}}}"#);
+    let manifest = format!(r#"{{"status": "completed", "summary": {{"stop_reason": "{reason}"}}}}"#);
+    Run { manifest, ..four(task).event(&check).event(&end) }
+}
+
+/// The same, stopped for `reason` with an END event as a budget writes it.
+fn by_budget(task: bool, reason: &str, manifest: &str) -> Run {
+    with(&four(task).ended(reason), manifest)
+}
+
+/// The names of the rules with this standing.
+fn named(why: &Why, standing: Standing) -> Vec<String> {
+    why.rules.iter().filter(|rule| rule.result == standing).map(Rule::name).collect()
+}
+
+#[test]
+fn a_criterion_is_not_told_as_the_budget_of_the_same_word() {
+    for (reason, words, sentence, rule) in [
+        (
+            "budget_steps",
+            "step_id=3 reached max_steps=3",
+            "Stopped by a step criterion after 4 steps: step_id=3 reached max_steps=3",
+            "Step criterion",
+        ),
+        (
+            "budget_time",
+            "elapsed=0.566s >= max_runtime_seconds=0.400s",
+            "Stopped by a time criterion after 4 steps: elapsed=0.566s >= max_runtime_seconds=0.400s",
+            "Time criterion",
+        ),
+        (
+            "budget_tokens",
+            "total_tokens=90 >= max_tokens=80",
+            "Stopped by a token criterion after 4 steps: total_tokens=90 >= max_tokens=80",
+            "Token criterion",
+        ),
+        (
+            "stagnation",
+            "stagnant_steps=3",
+            "Stopped by a stagnation criterion: what it compares was the same for 3 steps in a row",
+            "Stagnation criterion",
+        ),
+        (
+            "stagnation",
+            "guard says enough",
+            "Stopped by a criterion after 4 steps: guard says enough (recorded as stagnation)",
+            "Stop criterion",
+        ),
+        (
+            "agent_condition",
+            "guard says enough",
+            "Stopped by a criterion after 4 steps: guard says enough (recorded as agent_condition)",
+            "Stop criterion",
+        ),
+    ] {
+        for task in [true, false] {
+            let (summary, why) = by_criterion(task, reason, words).explained();
+            assert_eq!(summary.verdict.sentence, sentence);
+            assert_eq!(named(&why, Standing::Fired), [rule], "{reason} {words}");
+            assert!(why.rules.iter().all(|rule| !rule.also), "no limit is true besides: {:?}", why.rules);
+            assert_eq!(why.contradictions, [""; 0], "the numbers of the budget have no say");
+        }
+    }
+}
+
+#[test]
+fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
+    let manifest = |limit: &str| {
+        let meta = format!(r#""task_meta": {{"budget": {{"max_steps": {limit}}}}}"#);
+        format!(r#"{{"status": "completed", "summary": {{"stop_reason": "budget_steps", {meta}}}}}"#)
+    };
+    let (summary, why) = by_budget(false, "budget_steps", &manifest("4")).explained();
+    assert_eq!(summary.verdict.sentence, "Step budget used up: 4 of 4 steps");
+    assert_eq!(named(&why, Standing::Fired), ["Step budget"]);
+    // No file states the limit; that the run ended at it is what the END event of a budget says.
+    let (summary, why) = by_budget(false, "budget_steps", &manifest("null")).explained();
+    assert_eq!(summary.verdict.sentence, "Step budget used up after 4 steps");
+    assert_eq!(summary.verdict.limit.map(|limit| (limit.steps, limit.from)), Some((4, LimitFrom::Inferred)));
+    assert_eq!(named(&why, Standing::Fired), ["Step budget"]);
+    // A manifest alone: the numbers show it, or nothing does.
+    let alone = |limit: &str| {
+        let run = Run { events: Vec::new(), manifest: manifest(limit), ..four(false) };
+        let (summary, why) = run.explained();
+        (summary.verdict.sentence, summary.verdict.limit.map(|limit| limit.steps), named(&why, Standing::Fired))
+    };
+    assert_eq!(alone("4"), ("Step budget used up: 4 of 4 steps".to_owned(), Some(4), vec!["Step budget".to_owned()]));
+    let unknown = "Stopped with \"budget_steps\" after 4 steps; which rule said so is not recorded".to_owned();
+    assert_eq!(alone("null"), (unknown, None, vec!["Rule not recorded".to_owned()]), "a limit is not made up");
+}
+
+#[test]
+fn numbers_that_refute_the_word_are_named() {
+    for (reason, says) in [
+        ("budget_steps", "4 of 40 steps"),
+        ("budget_tokens", "100 of 1,000 tokens"),
+        ("budget_time", "1.3 s of 10 min 00 s"),
+    ] {
+        let manifest = format!(
+            r#"{{"status": "completed", "token_usage": 100, "latency_seconds": 1.3, "summary": {{"stop_reason": "{reason}"}}}}"#
+        );
+        let (summary, why) = by_budget(true, reason, &manifest).explained();
+        let sentence = format!("Stopped with \"{reason}\" after 4 steps; which rule said so is not recorded");
+        assert_eq!(summary.verdict.sentence, sentence);
+        assert_eq!(named(&why, Standing::Fired), ["Rule not recorded"]);
+        let words = format!("The stop reason {reason} says that a budget was used up, and the task's is {says}");
+        assert_eq!(why.contradictions, [words]);
+    }
+}
+
+/// A run whose errors the failure report tells of: whether each is recoverable, and what the engine did.
+fn failing(reason: &str, failures: &[(&str, &str)]) -> Run {
+    let error =
+        |run: Run, _| run.event(r#"{"step_id": 1, "phase": "RECOVER", "ok": false, "error": "down", "payload": {}}"#);
+    let report: Vec<String> = (failures.iter())
+        .map(|(recoverable, decision)| {
+            format!(
+                r#"{{"step_id": 1, "phase": "DECIDE", "category": "model_error", "message": "down",
+                "recoverable": {recoverable}, "decision": "{decision}"}}"#
+            )
+        })
+        .collect();
+    let status = if reason == "final" { "completed" } else { "failed" };
+    let manifest = format!(
+        r#"{{"status": "{status}", "summary": {{"stop_reason": "{reason}", "final_result": "x",
+        "failure_report": {{"failures": [{}]}}}}}}"#,
+        report.join(", ")
+    );
+    with(&failures.iter().fold(calls("ab"), error).ended(reason), &manifest)
+}
+
+#[test]
+fn no_limit_of_recoveries_is_made_up() {
+    let row = |run: Run| {
+        let why = run.explained().1;
+        let row = why.rules.into_iter().find(|rule| rule.id == "recovery").unwrap();
+        assert_eq!((row.reading.limit(), row.limit_from), (None, None));
+        (row.name(), row.result, row.reading.measured())
+    };
+    let six = [("true", "continue"); 6];
+    assert_eq!(row(failing("final", &six)), ("Recovered errors".to_owned(), Standing::Unknown, Some(6.0)));
+    let exhausted = [("true", "continue"), ("true", "stop")];
+    assert_eq!(
+        row(failing("unrecoverable_error", &exhausted)),
+        ("Recovered errors".to_owned(), Standing::Fired, Some(1.0))
+    );
+    for failures in [[("false", "stop")], [("null", "stop")]] {
+        let row = row(failing("unrecoverable_error", &failures));
+        assert_eq!(row, ("Unrecoverable error".to_owned(), Standing::Fired, None));
+    }
+}
+
+#[test]
+fn an_error_is_no_sort_that_is_not_recovered_from_where_the_report_says_otherwise() {
+    let told = |failures: &[(&str, &str)]| {
+        let (summary, why) = failing("unrecoverable_error", failures).explained();
+        (summary.verdict.sentence, why.rules[0].note.clone())
+    };
+    let exhausted = [("true", "continue"), ("true", "stop")];
+    assert!(told(&exhausted).0.contains("it was recoverable, and the recovery policy gave up"));
+    assert_eq!(told(&exhausted).1, "the last error was recoverable too; the limit is not recorded");
+    assert_eq!(told(&[("false", "stop")]).1, "not a sort of error that is recovered from");
+    assert!(told(&[("null", "stop")]).1.contains("is not recorded"));
+}
+
+#[test]
+fn the_newest_failure_is_the_one_that_ended_the_run() {
+    let mut failures = vec![("true", "continue"); 60];
+    failures.push(("false", "stop"));
+    assert_eq!(
+        failing("unrecoverable_error", &failures).explained().1.rules[0].note,
+        "not a sort of error that is recovered from"
+    );
+}
