@@ -8,7 +8,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::model::{EventKind, Index, Lines, StateRecord};
+use crate::format;
+use crate::model::{EventKind, Index, Lines, StateRecord, TraceFile};
 
 mod history;
 mod read;
@@ -53,6 +54,9 @@ pub struct KeyAt {
     pub in_change: bool,
     /// How many steps are recorded to have changed it, up to this one.
     pub changes: usize,
+    /// The step that last observed another value than the steps before it left, an ordinal; `None` where a step wrote it
+    /// since, or none did.
+    pub outside: Option<usize>,
     /// Why the value is not known, or may be another; empty where it is certain.
     pub doubt: &'static str,
 }
@@ -104,6 +108,8 @@ const UNREADABLE: &str = "a step since cannot be read";
 const BLANKED: &str = "blanked by the writer";
 const NOT_THERE: &str = "not recorded";
 const OLDER: &str = "as an earlier step observed it";
+/// Why a value is not certain that the step under way observed as another one.
+pub const BETWEEN: &str = "another value when the step's reduce began; when it changed is not recorded";
 
 /// The state after step `n`, by ordinal; `None` where there is no such step.
 pub fn state_at(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {
@@ -114,20 +120,40 @@ pub fn state_at(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {
     Some(fold(index, lines, whole, first, since..n + 1))
 }
 
-/// The state before the reduce of step `n`: what the step itself observed where that is recorded, else the state after
-/// the step before it. `None` where there is no such step.
+/// The state while step `n` is under way, before its reduce: the state after the step before it. A key that the step
+/// observed with another value is not known for certain. `None` where there is no such step.
 pub fn state_before(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {
     index.steps().get(n)?;
     let first = lap(index, n).start;
-    if index.format().state == StateRecord::Observed
-        && let Some(whole) = before_reduce(index, lines, n)
-    {
-        return Some(fold(index, lines, whole, first, n..n));
+    let Some(mut observed) = before_reduce(index, lines, n).filter(|_| index.format().state == StateRecord::Observed)
+    else {
+        return match n.checked_sub(1).filter(|_| n > first) {
+            Some(before) => state_at(index, lines, before),
+            None => Some(fold(index, lines, whole(index, lines, first, n), first, first..first)),
+        };
+    };
+    let counters = counters(index, lines, n);
+    let changes = outside(index, lines, n).into_iter().filter(|change| !counters.contains(&change.key.as_str()));
+    let changes: Vec<Outside> = changes.collect();
+    for change in &changes {
+        match observed.1.iter_mut().find(|(key, _)| *key == change.key) {
+            Some((_, value)) => *value = change.before.clone().unwrap_or_default(),
+            None => observed.1.push((change.key.clone(), change.before.clone().unwrap_or_default())),
+        }
     }
-    match n.checked_sub(1).filter(|_| n > first) {
-        Some(before) => state_at(index, lines, before),
-        None => Some(fold(index, lines, whole(index, lines, first, n), first, first..first)),
+    let mut state = fold(index, lines, observed, first, n..n);
+    for known in &mut state.keys {
+        if let Some(change) = changes.iter().find(|change| change.key == known.key) {
+            (known.value, known.doubt) = (change.before.clone(), BETWEEN);
+        }
     }
+    Some(state)
+}
+
+/// The keys that the engine of step `n` counts up between steps.
+fn counters(index: &Index, lines: &dyn Lines, n: usize) -> &'static [&'static str] {
+    let record = index.steps().get(n).and_then(|step| lines.record(TraceFile::Steps, step.span).ok());
+    record.as_ref().and_then(format::step).map_or(&[], |step| step.counters)
 }
 
 /// The steps of the run that step `n` belongs to, where a directory holds several.
@@ -153,12 +179,22 @@ fn fold(index: &Index, lines: &dyn Lines, (base, whole): Whole, first: usize, ra
     let mut keys = known.list;
     let older = base.step().is_some_and(|step| step + 1 < range.end);
     let writers = changed_by(index, lines, first..range.end);
+    let seen = range.end.max(base.step().map_or(0, |step| step + 1));
+    let outside = changed_outside(index, first..seen);
     for known in &mut keys {
         let steps = writers.get(&known.key).map_or(&[][..], Vec::as_slice);
         (known.written, known.changes) = (steps.last().copied(), steps.len());
+        known.outside =
+            outside.get(known.key.as_str()).copied().filter(|at| known.written.is_none_or(|step| step < *at));
         known.doubt = doubt_of(known, changes.broken, older);
     }
     StateAt { keys, base }
+}
+
+/// The last step of `range` that found each key changed since the step before it.
+fn changed_outside(index: &Index, range: Range<usize>) -> HashMap<&str, usize> {
+    let steps = range.clone().zip(index.steps().get(range).unwrap_or_default());
+    steps.flat_map(|(n, step)| step.outside.iter().map(move |key| (index.name(*key), n))).collect()
 }
 
 /// The keys of a state, each once, in the order in which they came.
@@ -194,16 +230,22 @@ fn doubt_of(known: &KeyAt, broken: Option<usize>, older: bool) -> &'static str {
     }
 }
 
-/// What changed between step `n` and the step before it outside of reduce; nothing where it cannot be told.
+/// What changed between step `n` and the step before it, or the beginning of the run, outside of reduce; nothing where it
+/// cannot be told.
 pub fn outside(index: &Index, lines: &dyn Lines, n: usize) -> Vec<Outside> {
-    let Some(before) = n.checked_sub(1).filter(|_| index.steps().get(n).is_some()) else { return Vec::new() };
-    if index.format().state == StateRecord::Initial || index.lap_starts().contains(&n) {
+    if index.steps().get(n).is_none() || index.format().state == StateRecord::Initial {
         return Vec::new();
     }
+    let first = lap(index, n).start;
     let Some((_, observed)) = before_reduce(index, lines, n) else { return Vec::new() };
-    let Some(state) = state_at(index, lines, before).filter(|state| state.base != Base::Nowhere) else {
-        return Vec::new();
+    let before = match n.checked_sub(1).filter(|_| n > first) {
+        Some(before) => state_at(index, lines, before),
+        None => found(index, lines, n).map(|(event, state)| {
+            let base = Base::Found { step: n, event };
+            fold(index, lines, (base, state), first, first..first)
+        }),
     };
+    let Some(state) = before.filter(|state| state.base != Base::Nowhere) else { return Vec::new() };
     let left: HashMap<&str, &KeyAt> = state.keys.iter().map(|known| (known.key.as_str(), known)).collect();
     let mut found = Vec::new();
     for (key, after) in &observed {
@@ -233,11 +275,7 @@ fn before_reduce(index: &Index, lines: &dyn Lines, n: usize) -> Option<Whole> {
     }
     let steps = lap(index, n);
     let found = |asked: usize| -> Option<Whole> {
-        let group = index.round_of(asked)?;
-        let ready =
-            |event: &usize| index.events().get(*event).is_some_and(|event| event.kind == EventKind::StateBefore);
-        let event = (group.first..group.end).find(ready)?;
-        let state = held(lines, index.events().get(event)?.span)?;
+        let (event, state) = found(index, lines, asked)?;
         Some((Base::Found { step: n, event }, state))
     };
     // Only the very next round holds it: a line that no round belongs to was no step.
@@ -245,6 +283,14 @@ fn before_reduce(index: &Index, lines: &dyn Lines, n: usize) -> Option<Whole> {
     let follows = |next: &usize| steps.contains(next) && own.is_some_and(|own| index.group_of(*next) == Some(own + 1));
     let next = Some(n + 1).filter(follows).and_then(found);
     next.or_else(|| if n == steps.start { found(n) } else { None })
+}
+
+/// The state that the round of step `n` began with as far as it was observed, and the event that holds it.
+fn found(index: &Index, lines: &dyn Lines, n: usize) -> Option<(usize, Vec<(String, String)>)> {
+    let group = index.round_of(n)?;
+    let ready = |event: &usize| index.events().get(*event).is_some_and(|event| event.kind == EventKind::StateBefore);
+    let event = (group.first..group.end).find(ready)?;
+    Some((event, held(lines, index.events().get(event)?.span)?))
 }
 
 /// The newest whole state at or before step `n`, and where it stands.

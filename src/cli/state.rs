@@ -98,10 +98,11 @@ fn write_state(out: &mut dyn Write, run: &Opened, n: usize, state: &StateAt, loo
     writeln!(out, "{}\n", look.paint(Ink::Dim, &from))?;
     let width = state.keys.iter().map(|known| known.key.chars().count()).max().unwrap_or_default().min(32);
     for known in &state.keys {
-        let by = match known.written {
-            Some(step) if step == n => format!("at {} *", run.index.label(step)),
-            Some(step) => format!("at {}", run.index.label(step)),
-            None => "by no step".to_owned(),
+        let by = match (known.outside, known.written) {
+            (Some(step), _) => format!("outside reduce, seen at {}", run.index.label(step)),
+            (_, Some(step)) if step == n => format!("at {} *", run.index.label(step)),
+            (_, Some(step)) => format!("at {}", run.index.label(step)),
+            (_, None) => "by no step".to_owned(),
         };
         let value = known.value.as_deref().map_or_else(|| "unknown".to_owned(), cut);
         let doubt = if known.doubt.is_empty() { String::new() } else { format!("  ({})", known.doubt) };

@@ -18,6 +18,8 @@ const MAX_CALL_BYTES: usize = 160;
 const MAX_NOTE_BYTES: usize = 240;
 /// A change whose JSON is longer than this many bytes is not compared with the step before.
 const MAX_LINKED_BYTES: usize = 1 << 16;
+/// A key longer than this may be cut in the index, so that a state with such a key is not compared.
+const MAX_KEY_BYTES: usize = 200;
 /// At most this many critics or tools of one step are indexed; the line itself shows all.
 const MAX_INDEXED: usize = 64;
 /// At most this many changed keys of one step are indexed, two bytes each; whoever asks for the state reads the line of
@@ -68,8 +70,13 @@ pub struct StepHead {
     pub tokens_total: Option<u64>,
     /// The facts that the stop rules looked at; only our own engine records them.
     pub facts: Option<Box<RecordedFacts>>,
+    /// The state keys that had changed since the step before, though no step is recorded to have changed them.
+    pub outside: Box<[Symbol]>,
     /// What the changed keys were and became; the index compares and drops it.
     pub links: Box<[StateLink]>,
+    /// The state before the step, each value as a hash of its JSON text; the index compares and drops it. Empty where
+    /// it is not recorded, or has more keys than are kept.
+    pub observed: Box<[(Symbol, u64)]>,
 }
 
 /// What a changed state key was before the step and after it, as hashes of the JSON text.
@@ -159,6 +166,7 @@ impl StepHead {
         }
         self.absorb_calls(step, names);
         self.absorb_changes(step, names);
+        self.absorb_state(step, names);
         self.absorb_critics(step, names);
         self.absorb_errors(step);
         self.tokens = step.tokens.or(self.tokens);
@@ -190,7 +198,19 @@ impl StepHead {
         let links: Vec<StateLink> =
             changes.iter().take(room).map(|change| StateLink::new(names.intern(&change.key), &change)).collect();
         append(&mut self.changed, links.iter().map(|link| link.key));
-        append(&mut self.links, links.into_iter());
+        let counts = |key: Symbol| step.counters.contains(&names.get(key));
+        append(&mut self.links, links.into_iter().filter(|link| !counts(link.key)));
+    }
+
+    /// Our own engine records every change of the state with its step; others may change it besides.
+    fn absorb_state(&mut self, step: &Step<'_>, names: &mut Names) {
+        let Some(state) = step.state.filter(|_| step.facts.is_none()) else { return };
+        let keys = || walk::members(state.text).map(|(key, value)| (walk::string(key).unwrap_or_default(), value));
+        if keys().nth(MAX_CHANGED).is_some() || keys().any(|(key, _)| key.len() > MAX_KEY_BYTES) {
+            return;
+        }
+        let kept = keys().filter(|(key, _)| !step.counters.contains(&key.as_ref()));
+        self.observed = kept.map(|(key, value)| (names.intern(&key), hash_of_text(value))).collect();
     }
 
     fn absorb_critics(&mut self, step: &Step<'_>, names: &mut Names) {
@@ -286,9 +306,13 @@ impl StateLink {
     fn new(key: Symbol, change: &Change<'_>) -> Self {
         let (before, after) =
             if change.text.len() <= MAX_LINKED_BYTES { (change.before(), change.after()) } else { (None, None) };
-        let hash = |side: Option<&str>| Some(super::fingerprint::of_line(side?.as_bytes()));
-        Self { key, before: hash(before), after: hash(after) }
+        Self { key, before: before.map(hash_of_text), after: after.map(hash_of_text) }
     }
+}
+
+/// The hash of a value of the state, by its text.
+pub(super) fn hash_of_text(text: &str) -> u64 {
+    super::fingerprint::of_line(text.as_bytes())
 }
 
 impl Call<'_> {

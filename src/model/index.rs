@@ -134,8 +134,10 @@ pub struct Index {
     last_ts: Option<i64>,
     slowest_gap: i64,
     back_steps: usize,
-    /// What the newest steps left of the state, hashed; only where steps carry links.
-    state: BTreeMap<Symbol, u64>,
+    /// What the newest steps left of the state, hashed; `None` is a value that is not known.
+    state: BTreeMap<Symbol, Option<u64>>,
+    /// Whether that is the whole state, and not only what steps changed.
+    state_is_whole: bool,
     more: bool,
 }
 

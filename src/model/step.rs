@@ -40,6 +40,8 @@ pub struct Step<'a> {
     pub observation: Option<Value<'a>>,
     /// The state before the step.
     pub state: Option<Value<'a>>,
+    /// The keys of the state that the engine itself counts up between steps.
+    pub counters: &'static [&'static str],
     /// The model's text.
     pub text: Option<Value<'a>>,
     /// Tokens of this step's own requests.

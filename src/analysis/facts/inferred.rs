@@ -13,7 +13,7 @@ use crate::stop::{Code, Gate, Phase, Source, StepError, StepFacts, Text, Usage};
 /// What is worked out and not read.
 const INFERRED: &[&str] = &[
     "times are those of events, by the wall clock of the recorded machine",
-    "the state counts as changed where state_diff names a field; changes outside of reduce are not seen",
+    "the state counts as changed where state_diff names a field; where an observation shows another change, it is unknown",
     "a step without a request to a model is taken to have used no tokens",
     "a step counts as failed where the engine met an error, or where its only call failed",
 ];
@@ -69,7 +69,8 @@ impl<'a> Teller<'a> {
         // Without events nothing says whether a model was asked.
         let scripted = group.is_some() && !asked;
         let candidate = self.index.name(head.mode) == "final";
-        self.changes += u64::from(!head.changed.is_empty());
+        let is_told = head.fate.is_readable() && head.outside.is_empty();
+        self.changes += u64::from(!head.changed.is_empty() || !is_told);
         let usage = self.usage(head, scripted);
         StepFacts {
             t_start_ms: group.and_then(|group| self.ms(group.first)),
@@ -84,7 +85,7 @@ impl<'a> Teller<'a> {
             candidate,
             final_answer: candidate.then(|| answer(head)),
             error: self.error(group, head),
-            signature: head.fate.is_readable().then_some(self.changes),
+            signature: is_told.then_some(self.changes),
             critics: critics(self.index, head),
             ..StepFacts::unknown(ordinal as u64)
         }

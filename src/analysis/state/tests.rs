@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::*;
 use crate::analysis::facts::tests::{Files, runs_below};
+use crate::analysis::whatif::{Found, Question};
 use crate::model::json::Json;
 
 fn open(run: &str) -> Files {
@@ -157,4 +158,73 @@ fn a_step_that_observed_nothing_is_known_from_what_the_next_one_found() {
     let last = files.index.steps().len() - 1;
     let state = state_at(&files.index, &files, last).unwrap();
     assert_eq!(state.get("current_step").unwrap().doubt, OLDER);
+}
+
+/// A run of four steps whose agent changes `plan` while it decides on the first two, and adds `extra` on the last.
+fn changed_in_decide() -> (tempfile::TempDir, Files) {
+    let observed = [
+        r#"{"plan": ["a"], "seen": 0, "current_step": 0}"#,
+        r#"{"plan": ["a", "b"], "seen": 1, "current_step": 1}"#,
+        r#"{"plan": ["a", "b"], "seen": 1, "current_step": 2}"#,
+        r#"{"plan": ["a", "b"], "seen": 1, "current_step": 3, "extra": 5}"#,
+    ];
+    let diffs = [r#""seen": {"before": 0, "after": 1}"#, "", "", r#""plan": {"before": ["a", "b"], "after": []}"#];
+    let mut began = r#"{"plan": [], "seen": 0, "current_step": 0}"#;
+    let (mut steps, mut events) = (String::new(), String::new());
+    for (n, (state, diff)) in observed.into_iter().zip(diffs).enumerate() {
+        let ready = format!(r#"{{"stage": "state_ready", "observation": {{"state": {began}}}}}"#);
+        events.push_str(&format!("{{\"step_id\": {n}, \"phase\": \"DECIDE\", \"payload\": {ready}}}\n"));
+        let decision = r#""decision": {"mode": "act"}"#;
+        let seen = format!(r#""observation": {{"state": {state}}}, "state_diff": {{{diff}}}"#);
+        steps.push_str(&format!("{{\"step_id\": {n}, {decision}, {seen}}}\n"));
+        began = state;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("steps.jsonl"), steps).unwrap();
+    std::fs::write(dir.path().join("events.jsonl"), events).unwrap();
+    let files = Files::open(dir.path());
+    (dir, files)
+}
+
+#[test]
+fn a_change_that_no_step_is_recorded_to_have_made_is_unknown_until_it_is_observed_and_has_no_writer() {
+    let (_dir, files) = changed_in_decide();
+    let index = &files.index;
+    let outside: Vec<Vec<&str>> =
+        index.steps().iter().map(|step| step.outside.iter().map(|key| index.name(*key)).collect()).collect();
+    assert_eq!(outside, [vec![], vec!["plan"], vec![], vec!["extra"]], "what the engine counts up is no change");
+    let before = |n: usize, key: &str| {
+        let state = state_before(index, &files, n).unwrap();
+        let known = state.get(key).unwrap();
+        (known.value.clone(), known.doubt)
+    };
+    assert_eq!(before(0, "plan"), (Some("[]".to_owned()), BETWEEN), "not yet what the step makes of it");
+    assert_eq!(before(1, "plan"), (Some(r#"["a"]"#.to_owned()), BETWEEN));
+    assert_eq!(before(3, "extra"), (None, BETWEEN));
+    assert_eq!((before(1, "seen"), before(1, "current_step")), ((Some("1".into()), ""), (Some("1".into()), "")));
+    assert_eq!(before(2, "plan"), (Some(r#"["a", "b"]"#.to_owned()), ""));
+    let after = |n: usize, key: &str| {
+        let state = state_at(index, &files, n).unwrap();
+        let known = state.get(key).unwrap();
+        (known.outside, known.written)
+    };
+    assert_eq!((after(2, "plan"), after(2, "seen")), ((Some(1), None), (None, Some(0))));
+    assert_eq!(
+        (after(3, "plan"), after(3, "extra")),
+        ((None, Some(3)), (Some(3), None)),
+        "a step wrote the plan since"
+    );
+    let found: Vec<String> = super::outside(index, &files, 0).into_iter().map(|change| change.key).collect();
+    assert_eq!(found, ["plan"], "the run began with another");
+}
+
+#[test]
+fn rules_over_a_state_that_changed_unrecorded_cannot_be_told() {
+    let (_dir, files) = changed_in_decide();
+    let record = files.record(crate::analysis::facts::Depth::Heads);
+    let known: Vec<bool> = record.facts.iter().map(|facts| facts.signature.is_some()).collect();
+    assert_eq!(known, [true, false, true, false]);
+    let question = Question::new(vec!["stagnation=1".parse().unwrap()]).unwrap();
+    let answer = &question.ask(&record, false)[0];
+    assert_eq!((answer.found, answer.unknown_from), (Found::Unknown, Some(1)));
 }

@@ -19,6 +19,9 @@ pub fn walk(index: &Index, lines: &dyn Lines, each: &mut dyn FnMut(usize, &[KeyA
                 state.begin_with(whole(index, lines, n, n).1);
             }
         }
+        for key in &head.outside {
+            state.outside.insert(index.name(*key).to_owned(), n);
+        }
         if !initial && let Some((_, before)) = before_reduce(index, lines, n) {
             state.begin_with(before);
             state.base = Some(n);
@@ -30,6 +33,7 @@ pub fn walk(index: &Index, lines: &dyn Lines, each: &mut dyn FnMut(usize, &[KeyA
         for key in keys_of(index, lines, n) {
             let changes = state.writers.get(key.as_ref()).map_or(0, |(_, changes)| *changes);
             state.writers.insert(key.to_string(), (n, changes + 1));
+            state.outside.remove(key.as_ref());
             let value = afters.remove(key.as_ref());
             state.set(key.into_owned(), value, true);
         }
@@ -48,6 +52,8 @@ struct State {
     keys: Keys,
     /// Per key the last step that wrote it, and how many did.
     writers: HashMap<String, (usize, usize)>,
+    /// Per key the last step that found it changed since the step before, where none wrote it since.
+    outside: HashMap<String, usize>,
     /// The newest step since the whole state that cannot be read.
     broken: Option<usize>,
     /// The step before whose reduce the whole state was so; none where that is the beginning of the run.
@@ -66,6 +72,7 @@ impl State {
 
     fn set(&mut self, key: String, value: Option<String>, in_change: bool) {
         let (written, changes) = self.writers.get(&key).map_or((None, 0), |(step, count)| (Some(*step), *count));
-        self.keys.set(KeyAt { key, value, written, in_change, changes, doubt: "" });
+        let outside = self.outside.get(&key).copied();
+        self.keys.set(KeyAt { key, value, written, in_change, changes, outside, doubt: "" });
     }
 }

@@ -125,6 +125,7 @@ impl<'a> Line<'a> {
         step.observation = some(self.observation, Pointer::new("/observation"));
         let state = step.observation.and_then(|seen| seen.get("state"));
         step.state = some(state, Pointer::new("/observation").member("/state")).filter(|state| state.is_object());
+        step.counters = &["current_step"];
         step.facts = some(self.facts, Pointer::new("/facts"));
         step.error = some(self.error, Pointer::new("/error"));
         step.pictures = list(self.visual_assets, Pointer::new("/visual_assets"), |value| Picture {

@@ -1,7 +1,10 @@
 //! How does one more line change the index? One function for each sort of line, in file order.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::super::event::EventKind;
-use super::super::{EventHead, EventNote, Fate, Issue, IssueKind, StepHead, TraceFile};
+use super::super::head::hash_of_text;
+use super::super::{EventHead, EventNote, Fate, Issue, IssueKind, StepHead, Symbol, TraceFile};
 use super::{Delta, Group, Index, Segment};
 
 /// At most this many changes of the state outside reduce are noted; a run that makes one in each step makes no more news.
@@ -35,6 +38,7 @@ impl Index {
         if !step.fate.is_readable() || self.step_laps.len() > laps {
             // What is between, or the run before, left a state that nobody knows.
             self.state.clear();
+            self.state_is_whole = false;
         }
         self.follow_state(&mut step);
         self.steps.push(step);
@@ -42,16 +46,21 @@ impl Index {
 
     /// Whether the step takes the state up where the one before left it.
     fn follow_state(&mut self, step: &mut StepHead) {
-        let mut broken = None;
-        for link in std::mem::take(&mut step.links) {
-            let left = match link.after {
-                Some(after) => self.state.insert(link.key, after),
-                None => self.state.remove(&link.key),
-            };
-            let differs = left.zip(link.before).is_some_and(|(left, before)| left != before);
-            broken = broken.or(Some(link.key).filter(|_| differs));
+        let mut broken: Vec<Symbol> = Vec::new();
+        let observed = std::mem::take(&mut step.observed);
+        if !observed.is_empty() {
+            let observed: BTreeMap<Symbol, Option<u64>> =
+                observed.iter().map(|(key, value)| (*key, Some(*value))).collect();
+            broken.extend(self.changed_since(&observed));
+            (self.state, self.state_is_whole) = (observed, true);
         }
-        let Some(key) = broken else { return };
+        for link in std::mem::take(&mut step.links) {
+            let left = self.state.insert(link.key, link.after).flatten();
+            let differs = left.zip(link.before).is_some_and(|(left, before)| left != before);
+            broken.extend(Some(link.key).filter(|key| differs && !broken.contains(key)));
+        }
+        let Some(key) = broken.first().copied() else { return };
+        step.outside = broken.into();
         let key = self.names.get(key);
         let noted = self.issues.count(IssueKind::Outside);
         // Our own engine puts every change into a step; QitOS lets critics and recoveries change the state besides.
@@ -65,6 +74,22 @@ impl Index {
         };
         let (line, offset) = (Some(step.line), Some(step.span.offset));
         self.issues.push(Issue { kind, file: TraceFile::Steps, line, offset, reason });
+    }
+
+    /// The keys whose value is another than the steps before left, in the order of their names' appearance.
+    fn changed_since(&self, observed: &BTreeMap<Symbol, Option<u64>>) -> Vec<Symbol> {
+        // A key that is not there and one that is null are the same to the writers.
+        let null = Some(hash_of_text("null"));
+        let absent = |state: &BTreeMap<Symbol, Option<u64>>, is_whole: bool, key: &Symbol| match state.get(key) {
+            Some(value) => *value,
+            None => null.filter(|_| is_whole),
+        };
+        let keys: BTreeSet<Symbol> = observed.keys().chain(self.state.keys()).copied().collect();
+        let differs = |key: &Symbol| {
+            let left = absent(&self.state, self.state_is_whole, key);
+            left.zip(absent(observed, true, key)).is_some_and(|(left, now)| left != now)
+        };
+        keys.into_iter().filter(differs).collect()
     }
 
     fn push_event(&mut self, event: EventHead, note: Option<EventNote>) {

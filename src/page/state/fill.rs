@@ -3,7 +3,7 @@
 use crate::analysis::diff::{self, KeyChange};
 use crate::analysis::format;
 use crate::analysis::state::{
-    Base, KeyAt, KeyPath, Outside, StateAt, change_of, changed_by, changes_of, equal, lap, outside, state_at,
+    BETWEEN, Base, KeyAt, KeyPath, Outside, StateAt, change_of, changed_by, changes_of, equal, lap, outside, state_at,
     state_before,
 };
 use crate::model::json::Json;
@@ -146,6 +146,8 @@ fn value(lens: &Lens<'_>, base: Base, known: &KeyAt, fold: &mut Fold) -> Option<
     let json = Json::parse(known.value.as_deref()?)?;
     let run = href::run(lens.key());
     let (line, pointer) = match (known.in_change, known.written, base) {
+        // The step observed another value than this one.
+        _ if known.doubt == BETWEEN => (String::new(), String::new()),
         (true, Some(step), _) => (format!("{run}/steps/{step}"), format!("/state_diff/{}/after", token(&known.key))),
         (_, _, Base::Observed(step)) => {
             (format!("{run}/steps/{step}"), format!("/observation/state/{}", token(&known.key)))
@@ -166,6 +168,9 @@ fn value(lens: &Lens<'_>, base: Base, known: &KeyAt, fold: &mut Fold) -> Option<
 fn writer(lens: &Lens<'_>, known: &KeyAt, n: usize, steps: &[usize], at: StateLink<'_>) -> Phrase {
     let link =
         |words: &str, step: usize| Phrase::new().link(format!("{words} {}", lens.label(step)), at(step, &known.key));
+    if let Some(step) = known.outside {
+        return link("outside reduce, seen at", step);
+    }
     match known.written {
         Some(step) if step == n => match steps.iter().rev().find(|step| **step < n) {
             Some(before) => link("was at", *before),

@@ -34,7 +34,8 @@ impl Serialize for Values {
 /// The state after step `n`; `None` where there is no such step.
 ///
 /// `changed` are the keys that this step wrote, `last_changed` and `changes` by which step and how often each was written
-/// until then; `base` is where the whole state stands that this begins with, and `outside` what changed before this step
+/// until then, `last_outside` which step last observed a key with another value than the steps before it left, where none
+/// wrote it since; `base` is where the whole state stands that this begins with, and `outside` what changed before this step
 /// without a step having done it.
 pub(crate) fn state(index: &Index, lines: &dyn Lines, n: usize) -> Option<impl Serialize> {
     let StateAt { keys, base, .. } = state_at(index, lines, n)?;
@@ -51,6 +52,7 @@ pub(crate) fn state(index: &Index, lines: &dyn Lines, n: usize) -> Option<impl S
         state: Values(keys.iter().filter_map(|known| Some((known.key.clone(), Value(Some(known.value.clone()?))))).collect()),
         changed: names(&|known| known.written == Some(n)),
         last_changed: by_key(&keys, |known| known.written),
+        last_outside: by_key(&keys, |known| known.outside),
         changes: by_key(&keys, |known| known.written.map(|_| known.changes)),
         unknown: names(&|known| !known.doubt.is_empty()),
         doubts: by_key(&keys, |known| Some(known.doubt).filter(|doubt| !doubt.is_empty())),
