@@ -59,8 +59,10 @@ impl Index {
             let differs = left.zip(link.before).is_some_and(|(left, before)| left != before);
             broken.extend(Some(link.key).filter(|key| differs && !broken.contains(key)));
         }
-        let Some(key) = broken.first().copied() else { return };
+        // Of a key that the step changed besides, the difference stands in its own record.
+        let noted = broken.iter().find(|key| step.changed.contains(key)).copied();
         step.outside = broken.into();
+        let Some(key) = noted else { return };
         let key = self.names.get(key);
         let noted = self.issues.count(IssueKind::Outside);
         // Our own engine puts every change into a step; QitOS lets critics and recoveries change the state besides.
