@@ -2,8 +2,11 @@
 
 use super::{Facts, Mark, duration, newest_run, steps};
 use crate::analysis::format::count;
-use crate::model::{Code, CriticAction, Origin, Outcome, Source, StopVerdict};
+use crate::model::{Code, CriticAction, Origin, Outcome, Source, StopVerdict, Symbol};
 use crate::stop;
+
+/// Fields of the state that the engine changes by itself, in every step or at the end.
+const ENGINE_KEYS: [&str; 4] = ["current_step", "metrics", "stop_reason", "final_result"];
 
 /// What was compared with what, and who set it: `10 steps >= 10, set by the task`. `None` without two numbers.
 pub fn reading(stop: &StopVerdict) -> Option<String> {
@@ -147,9 +150,10 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
 fn changed_meanwhile(facts: &Facts<'_>, stop: &StopVerdict) -> bool {
     // The first of the row is the one that the others are compared with.
     let row = stop.reading.steps().and_then(|(from, to)| Some(i64::try_from(from).ok()? + 1..=i64::try_from(to).ok()?));
+    let own = |key: &Symbol| !ENGINE_KEYS.contains(&facts.index.name(*key));
     row.is_some_and(|row| {
         newest_run(facts.index)
-            .any(|(_, step)| step.step_id.is_some_and(|id| row.contains(&id)) && !step.changed.is_empty())
+            .any(|(_, step)| step.step_id.is_some_and(|id| row.contains(&id)) && step.changed.iter().any(own))
     })
 }
 

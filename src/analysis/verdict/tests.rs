@@ -262,7 +262,8 @@ fn a_state_that_changed_is_not_told_as_unchanged() {
         let manifest = format!(r#"{{"writer": "board 0.1.0", "status": "completed", "stop": {stop}}}"#);
         judged(&[&step(0), &step(1), &step(2)], &[OPENS_0], Some(&manifest)).sentence
     };
-    assert_eq!(told(""), "State unchanged for 2 steps in a row");
+    let counted = r#""current_step": {"before": 1, "after": 2}"#;
+    assert_eq!(told(counted), "State unchanged for 2 steps in a row", "the engine counts in every step");
     let part = "What the agent compares of its state was the same for 2 steps in a row";
     assert_eq!(told(r#""n": {"before": 1, "after": 2}"#), part, "an agent may compare a part");
 }
