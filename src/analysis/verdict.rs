@@ -370,7 +370,7 @@ fn duration(micros: i64) -> String {
 }
 
 /// The text with a large first letter.
-pub(super) fn capitalised(text: &str) -> String {
+pub(crate) fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }

@@ -4,7 +4,6 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use serde::Serialize;
 
 use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
@@ -14,6 +13,7 @@ use crate::analysis::verdict::{LimitFrom, reading};
 use crate::error::{Error, Kind, Result};
 use crate::model::time::Stamp;
 use crate::model::{Index, StepHead, TraceFile};
+use crate::page::json::object;
 use crate::page::run::json as run_json;
 use crate::page::step::json;
 
@@ -53,14 +53,6 @@ enum Format {
     Json,
 }
 
-/// A run with the heads of all its steps.
-#[derive(Debug, Serialize)]
-struct Shown<'a> {
-    #[serde(flatten)]
-    run: run_json::Run<'a>,
-    steps_list: Vec<json::StepHead>,
-}
-
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let run = Opened::open(&args.run, look.now)?;
     let json = args.json || args.format == Format::Json;
@@ -77,11 +69,9 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         None if args.events && json => events::write_json_of(out, &run)?,
         None if json => {
             let manifest = run.manifest();
-            let shown = Shown {
-                run: run_json::run(&run.summary, &run.index, manifest.as_deref()),
-                steps_list: json::step_heads(&run.index, None, usize::MAX).steps,
-            };
-            write_json(out, &shown)?;
+            let row = run_json::run(&run.summary, &run.index, manifest.as_deref());
+            let heads = json::step_heads(&run.index, None, usize::MAX).steps;
+            write_json(out, &object!({ ..row, steps_list: heads }))?;
         }
         None => {
             write_head(out, &run, look)?;

@@ -3,8 +3,6 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use serde::Serialize;
-
 use super::look::{Ink, Look};
 use super::open::Opened;
 use super::{Done, write_json};
@@ -14,7 +12,8 @@ use crate::analysis::state::{
 };
 use crate::error::{Error, Kind, Result};
 use crate::model::names::first_chars;
-use crate::page::state::json;
+use crate::page::json::object;
+use crate::page::state::json::{self, Value};
 
 /// A value longer than this many characters is cut in a list; `--json` has all of it.
 const MAX_VALUE: usize = 300;
@@ -38,22 +37,6 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// The history of one value.
-#[derive(Debug, Serialize)]
-struct History {
-    key: String,
-    path: Vec<String>,
-    changes: Vec<Change>,
-    value: json::Value,
-}
-
-#[derive(Debug, Serialize)]
-struct Change {
-    n: usize,
-    before: json::Value,
-    after: json::Value,
-}
-
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let run = Opened::open(&args.run, look.now)?;
     let last = run.index.steps().len().checked_sub(1);
@@ -73,16 +56,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
                 .collect();
             let value = state.get(&path.key).and_then(|known| path.find(known.value.as_deref()?));
             if args.json {
-                let changes = changes.iter().map(|change| Change {
-                    n: change.step,
-                    before: json::Value::of(change.before.as_deref()),
-                    after: json::Value::of(change.after.as_deref()),
+                let changes = changes.into_iter().map(|KeyChange { step, before, after, .. }| {
+                    object!({ n: step, before: Value(before), after: Value(after) })
                 });
-                let changes = changes.collect();
-                write_json(
-                    out,
-                    &History { key: path.key, path: path.below, changes, value: json::Value::of(value.as_deref()) },
-                )?;
+                let changes = changes.collect::<Vec<_>>();
+                write_json(out, &object!({ key: path.key, path: path.below, changes: changes, value: Value(value) }))?;
             } else {
                 write_history(out, &run, n, (&path, &changes, value), look)?;
             }

@@ -13,6 +13,7 @@ use super::{Done, write_json};
 use crate::analysis::format::{MISSING, count, counted, millis, visible_line};
 use crate::analysis::whatif::{Answer, Answers, Found, Question, Wrong, answers, question, typed};
 use crate::error::{Error, Kind, Result};
+use crate::page::json::object;
 use crate::page::whatif::json;
 use crate::stop::{RULES, Row, SpecError};
 
@@ -40,23 +41,18 @@ fn rules_help() -> String {
     format!("A rule is name=value or JSON:{}", RULES.iter().map(line).collect::<String>())
 }
 
-#[derive(Debug, Default, Serialize)]
-struct WhatIfs {
-    runs: Vec<Entry>,
-}
-
 /// One path: the answer, or why there is none.
 #[derive(Debug, Serialize)]
-struct Entry {
+struct Entry<T> {
     path: String,
     #[serde(flatten)]
-    whatif: Option<json::WhatIf>,
+    whatif: Option<T>,
     error: Option<String>,
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let question = ask(&args.rules)?;
-    let mut whatifs = WhatIfs::default();
+    let mut entries = Vec::new();
     let mut first_error = None;
     let mut failed = 0;
     for path in &args.runs {
@@ -66,7 +62,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
                 let answers = answers(&question, &run.summary, &run.index, &run);
                 if args.json {
                     let whatif = Some(json::whatif(&answers, &run.summary, &run.index));
-                    whatifs.runs.push(Entry { path: shown, whatif, error: None });
+                    entries.push(Entry { path: shown, whatif, error: None });
                 } else {
                     write_text(out, &run, &answers, look)?;
                 }
@@ -76,7 +72,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             Err(error) => {
                 failed += 1;
                 if args.json {
-                    whatifs.runs.push(Entry { path: shown, whatif: None, error: Some(error.to_string()) });
+                    entries.push(Entry { path: shown, whatif: None, error: Some(error.to_string()) });
                 } else {
                     let path = look.paint(Ink::Heading, &visible_line(&shown));
                     writeln!(out, "{path}: not asked: {}", visible_line(&error.to_string()))?;
@@ -86,7 +82,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         }
     }
     if args.json {
-        write_json(out, &whatifs)?;
+        write_json(out, &object!({ runs: entries }))?;
     }
     match first_error {
         Some(error) => {

@@ -71,16 +71,25 @@ impl FromRequestParts<AppState> for StepParam {
         let RunParam(run) = RunParam::from_request_parts(parts, state).await?;
         let text = path_part(parts, "n").await.unwrap_or_default();
         let total = run.index().steps().len();
-        let error = match text.parse::<usize>() {
-            Ok(n) if n < total => return Ok(Self(run, n)),
-            Ok(_) => WebError::not_found("This run has no step", &has_steps(total)),
-            Err(_) => WebError::bad_request("A step is named by its place, counted from 0, not by", &has_steps(total)),
-        };
-        Err(error.named(&text).link("The run", href::run(run.key().as_str())))
+        match text.parse::<usize>() {
+            Ok(n) if n < total => Ok(Self(run, n)),
+            Ok(n) => Err(no_such_step(&run, total, n)),
+            Err(_) => {
+                let what = "A step is named by its place, counted from 0, not by";
+                let error = WebError::bad_request(what, &has_steps(total)).named(&text);
+                Err(error.link("The run", href::run(run.key().as_str())))
+            }
+        }
     }
 }
 
-pub(crate) fn has_steps(total: usize) -> String {
+/// What is said where the run, which has `total` steps, has no step `n`.
+pub(crate) fn no_such_step(run: &Run, total: usize, n: usize) -> WebError {
+    let error = WebError::not_found("This run has no step", &has_steps(total)).named(&n.to_string());
+    error.link("The run", href::run(run.key().as_str()))
+}
+
+fn has_steps(total: usize) -> String {
     match total {
         0 => "It has no steps.".to_owned(),
         1 => "It has one step, 0.".to_owned(),

@@ -1,6 +1,6 @@
-//! How does a run's index become the ready values of a page? One function for each part of the run page.
+//! What does a page of a run look at? Its index, its facts, its lines, the clock and the zone; and the words they share.
 //!
-//! Knows the model and what `analysis` makes of it; reads lines only through [`Lines`]. No markup, no HTTP.
+//! No markup, no HTTP; lines are read only through [`Lines`].
 
 use std::time::Duration;
 
@@ -16,12 +16,10 @@ use crate::page::part::text::Line;
 use crate::page::shell::Status;
 
 /// A run as the pages see it.
+#[derive(Clone, Copy)]
 pub(crate) struct Lens<'a> {
-    /// The facts of its row.
     pub summary: &'a Summary,
-    /// What is known without reading a line.
     pub index: &'a Index,
-    /// Where lines are read.
     pub lines: &'a dyn Lines,
     /// The time now; microseconds since the epoch.
     pub now: i64,
@@ -38,6 +36,21 @@ impl std::fmt::Debug for Lens<'_> {
 impl Lens<'_> {
     pub(crate) fn key(&self) -> &str {
         self.summary.key.as_str()
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        Status::of(self.summary)
+    }
+
+    /// Whether the run may still write.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.summary.life.liveness.may_grow()
+    }
+
+    /// The title of a page: the run, what of it is shown where that was chosen, and the verdict.
+    pub(crate) fn title(&self, part: &str) -> String {
+        let part = if part.is_empty() { String::new() } else { format!("{part} · ") };
+        format!("{}: {part}{}", self.key(), self.summary.verdict.sentence)
     }
 
     /// The address of the run page with step `n` selected.
@@ -67,11 +80,6 @@ impl Lens<'_> {
     pub(crate) fn iso(&self, micros: i64) -> String {
         format::clock(Stamp { micros, zoned: true }, self.zone).map_or_else(String::new, |clock| clock.iso)
     }
-}
-
-/// The status of a run as a shape and a word.
-pub(crate) fn status(summary: &Summary) -> Status {
-    crate::page::runs::fill::row::status_of(summary)
 }
 
 /// The colour class and the shown name of a phase.

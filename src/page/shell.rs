@@ -4,7 +4,10 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 use jiff::tz::TimeZone;
 
+use crate::analysis::columns::INDEXING;
 use crate::analysis::format;
+use crate::analysis::summary::Summary;
+use crate::analysis::verdict::Mark;
 use crate::model::time::Stamp;
 
 /// What every page has around its content.
@@ -54,33 +57,12 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// The value of `aria-current` on the link to the run table.
-    pub(crate) fn current(self) -> Option<&'static str> {
+    /// The value of `aria-current` on the link to `place`.
+    pub(crate) fn current(self, place: Place) -> Option<&'static str> {
         match self {
-            Place::Runs => Some("page"),
-            Place::Run => Some("true"),
-            Place::Compare | Place::Scores | Place::WhatIf | Place::Search | Place::None => None,
+            Place::Run if place == Place::Runs => Some("true"),
+            own => (own == place).then_some("page"),
         }
-    }
-
-    /// The value of `aria-current` on the link to comparisons.
-    pub(crate) fn current_compare(self) -> Option<&'static str> {
-        (self == Place::Compare).then_some("page")
-    }
-
-    /// The value of `aria-current` on the link to the scores of several runs.
-    pub(crate) fn current_scores(self) -> Option<&'static str> {
-        (self == Place::Scores).then_some("page")
-    }
-
-    /// The value of `aria-current` on the link to other rules over many runs.
-    pub(crate) fn current_whatif(self) -> Option<&'static str> {
-        (self == Place::WhatIf).then_some("page")
-    }
-
-    /// The value of `aria-current` on the link to the search of all runs.
-    pub(crate) fn current_search(self) -> Option<&'static str> {
-        (self == Place::Search).then_some("page")
     }
 }
 
@@ -109,103 +91,67 @@ impl HtmlSafe for Pulse {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Template)]
 #[template(path = "part/status.html")]
 pub(crate) enum Status {
-    /// The agent gave an answer or met its success criteria.
-    Answered,
-    /// The same, and the files contradict each other about it.
+    Of(Mark),
+    /// Answered, and the files contradict each other about it.
     Contradicted,
-    /// A budget, the step limit, the context window or stagnation ended it.
-    Limit,
-    /// A condition of the agent or of its environment ended it.
-    OwnRule,
-    /// A critic stopped it.
-    CriticStop,
-    /// An error ended it, or it never started.
-    Error,
-    /// Cancelled or interrupted.
-    Cancelled,
-    /// Being written now.
-    Running,
-    /// Alive, with nothing new for a while.
-    Quiet,
-    /// Silent for longer than its slowest step explains.
-    Stalled,
-    /// Its process is gone and nothing says that it ended.
-    Died,
-    /// Ended with a label the board does not know, or without one.
-    Unknown,
     /// Not read far enough to say.
     Indexing,
 }
 
 impl Status {
-    /// The word in the status column.
+    /// The status of a run that is read to its end.
+    pub(crate) fn of(run: &Summary) -> Self {
+        match run.verdict.mark {
+            Mark::Answered if !run.verdict.contradictions.is_empty() => Status::Contradicted,
+            mark => Status::Of(mark),
+        }
+    }
+
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Status::Answered => "answered",
+            Status::Of(mark) => mark.word(),
             Status::Contradicted => "answered ?",
-            Status::Limit => "limit",
-            Status::OwnRule => "own rule",
-            Status::CriticStop => "critic stop",
-            Status::Error => "error",
-            Status::Cancelled => "cancelled",
-            Status::Running => "running",
-            Status::Quiet => "quiet",
-            Status::Stalled => "stalled",
-            Status::Died => "died",
-            Status::Unknown => "unknown",
-            Status::Indexing => "indexing",
+            Status::Indexing => INDEXING,
         }
     }
 
-    /// The symbol in the sprite.
+    /// The symbol in the sprite, the class that colours it, and the class that fills its part of a bar.
+    fn look(self) -> (&'static str, &'static str, &'static str) {
+        let mark = match self {
+            Status::Of(mark) => mark,
+            Status::Contradicted => return ("i-doubt", "plain", "f-plain"),
+            Status::Indexing => return ("i-dot", "plain", "f-plain"),
+        };
+        match mark {
+            Mark::Answered => ("i-ok", "ok", "f-ok"),
+            Mark::Limit => ("i-limit", "limit", "f-warn"),
+            Mark::OwnRule => ("i-rule", "plain", "f-plain"),
+            Mark::Critic => ("i-critic", "critic", "f-stop"),
+            Mark::Error => ("i-error", "error", "f-err"),
+            Mark::Cancelled => ("i-cancel", "plain", "f-hatch"),
+            Mark::Running => ("i-running", "running", "f-plain"),
+            Mark::Quiet => ("i-ring", "quiet", "f-plain"),
+            Mark::Stalled => ("i-stalled", "stalled", "f-plain"),
+            Mark::Died => ("i-died", "died", "f-err"),
+            Mark::Unknown => ("i-unknown", "plain", "f-plain"),
+        }
+    }
+
     pub(crate) fn icon(self) -> &'static str {
-        match self {
-            Status::Answered => "i-ok",
-            Status::Contradicted => "i-doubt",
-            Status::Limit => "i-limit",
-            Status::OwnRule => "i-rule",
-            Status::CriticStop => "i-critic",
-            Status::Error => "i-error",
-            Status::Cancelled => "i-cancel",
-            Status::Running => "i-running",
-            Status::Quiet => "i-ring",
-            Status::Stalled => "i-stalled",
-            Status::Died => "i-died",
-            Status::Unknown => "i-unknown",
-            Status::Indexing => "i-dot",
-        }
+        self.look().0
     }
 
-    /// The class that colours the symbol.
     pub(crate) fn class(self) -> &'static str {
-        match self {
-            Status::Answered => "ok",
-            Status::Limit => "limit",
-            Status::CriticStop => "critic",
-            Status::Error => "error",
-            Status::Running => "running",
-            Status::Quiet => "quiet",
-            Status::Stalled => "stalled",
-            Status::Died => "died",
-            Status::Contradicted | Status::OwnRule | Status::Cancelled | Status::Unknown | Status::Indexing => "plain",
-        }
+        self.look().1
     }
 
-    /// The class that fills its part of a bar.
     pub(crate) fn fill(self) -> &'static str {
-        match self {
-            Status::Answered => "f-ok",
-            Status::Limit => "f-warn",
-            Status::CriticStop => "f-stop",
-            Status::Error | Status::Died => "f-err",
-            Status::Cancelled => "f-hatch",
-            _ => "f-plain",
-        }
+        self.look().2
     }
 
     /// The shape without the word, for places that say the word themselves.
-    pub(crate) fn mark(self) -> Mark {
-        Mark { status: self }
+    pub(crate) fn mark(self) -> Shape {
+        Shape { status: self }
     }
 }
 
@@ -214,11 +160,11 @@ impl HtmlSafe for Status {}
 /// The shape of a [`Status`] without its word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Template)]
 #[template(path = "part/mark.html")]
-pub(crate) struct Mark {
+pub(crate) struct Shape {
     status: Status,
 }
 
-impl HtmlSafe for Mark {}
+impl HtmlSafe for Shape {}
 
 /// A moment: in words for people, exact for machines. `clock.js` keeps the words true while the page is live.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Template)]

@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 use crate::analysis::facts::tests::Files;
 use crate::analysis::life::Outside;
 use crate::analysis::summary::{Summary, summary};
+use crate::analysis::verdict::Mark;
 use crate::model::RunKey;
 use crate::page::lens::Lens;
 
@@ -33,6 +34,11 @@ impl Recorded {
         std::fs::write(dir.path().join("steps.jsonl"), lines).unwrap();
         let run = Self::read(dir.path());
         Self { _dir: Some(dir), ..run }
+    }
+
+    /// A recorded run of the project.
+    pub(crate) fn run(path: &str) -> Self {
+        Self::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(path))
     }
 
     fn read(path: &Path) -> Self {
@@ -128,21 +134,7 @@ pub(crate) fn check_page(html: &str) -> Vec<Tag> {
 
 #[test]
 fn every_status_has_a_shape_and_a_word() {
-    let all = [
-        Status::Answered,
-        Status::Contradicted,
-        Status::Limit,
-        Status::OwnRule,
-        Status::CriticStop,
-        Status::Error,
-        Status::Cancelled,
-        Status::Running,
-        Status::Quiet,
-        Status::Stalled,
-        Status::Died,
-        Status::Unknown,
-        Status::Indexing,
-    ];
+    let all = Mark::ALL.map(Status::Of).into_iter().chain([Status::Contradicted, Status::Indexing]);
     let sprite = include_str!("../../templates/part/sprite.html");
     let mut seen = HashSet::new();
     for status in all {

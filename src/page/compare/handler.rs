@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect};
 
 use crate::analysis::compare::compare;
 use crate::analysis::format;
@@ -14,12 +14,12 @@ use crate::page::blocking::blocking;
 use crate::page::compare::json::{Side, compared};
 use crate::page::compare::moment::Opened;
 use crate::page::compare::{Choice, CompareBody, ComparePage, ComparePulse, LockstepPage};
-use crate::page::error::WebError;
+use crate::page::error::{Answer, WebError};
 use crate::page::extract::Params;
 use crate::page::json::json;
 use crate::page::lens::Lens;
 use crate::page::part::href;
-use crate::page::run::handler::{answer, html, load_again};
+use crate::page::run::handler::{html, load_again};
 use crate::page::runs::handler::{no_such_run, now, shown_roots};
 use crate::page::shell::{Place, Pulse, Shell};
 
@@ -53,7 +53,7 @@ fn asked(state: &AppState, params: &Params) -> Result<Asked, WebError> {
 pub(crate) async fn with_lenses<T: Send + 'static>(
     state: &AppState,
     runs: Vec<Arc<Run>>,
-    show: impl FnOnce(&[Lens<'_>]) -> T + Send + 'static,
+    show: impl FnOnce(&[Lens<'_>]) -> Result<T, WebError> + Send + 'static,
 ) -> Result<T, WebError> {
     let zone = state.zone.clone();
     let shown = blocking(move || {
@@ -64,7 +64,7 @@ pub(crate) async fn with_lenses<T: Send + 'static>(
             .collect();
         show(&lenses)
     });
-    shown.await
+    shown.await.flatten()
 }
 
 fn shell(state: &AppState, runs: &[Arc<Run>], title: String) -> Shell {
@@ -89,25 +89,22 @@ fn title(runs: &[Arc<Run>]) -> String {
 }
 
 /// `GET /compare`
-pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Response {
-    let asked = match asked(&state, &params) {
-        Ok(asked) => asked,
-        Err(error) => return error.respond(&state, false),
-    };
+pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
+    let asked = asked(&state, &params)?;
     // One address for one question: two marked runs are A and B.
     if let ([a, b], true) = (asked.runs.as_slice(), params.has("run")) {
-        return Redirect::to(&href::compare(a.key().as_str(), b.key().as_str())).into_response();
+        return Ok(Redirect::to(&href::compare(a.key().as_str(), b.key().as_str())).into_response());
     }
     let shell = shell(&state, &asked.runs, title(&asked.runs));
     if asked.runs.len() < 2 {
         let choice = choice(&state, &asked.runs, &params);
-        return answer(&state, html(&ComparePage { shell, pulse: None, choice: Some(choice), body: None }));
+        return html(&ComparePage { shell, pulse: None, choice: Some(choice), body: None });
     }
     let pulse = shell.stream.is_some().then(|| pulse(&asked, shell.revision));
-    let page = with_lenses(&state, asked.runs, move |lenses| {
+    with_lenses(&state, asked.runs, move |lenses| {
         html(&ComparePage { shell, pulse, choice: None, body: Some(CompareBody::new(lenses, asked.from)) })
-    });
-    answer(&state, page.await.and_then(|page| page))
+    })
+    .await
 }
 
 /// Runs to choose from: those of the task of the one that is chosen come first.
@@ -127,43 +124,39 @@ fn pulse(asked: &Asked, revision: u64) -> Pulse {
 }
 
 /// `GET /live/compare`: what is compared, as it is now; nothing where none of the runs changed.
-pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Response {
+pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answer {
     // Taken before the runs are read: what comes in between is asked for once more.
     let revision = *state.library.revision().borrow();
     // A run went away while somebody looked at it; the page says so when it is loaded again.
     let Ok(asked) = asked(&state, &params) else {
-        return load_again();
+        return Ok(load_again());
     };
     let since = params.number("since").ok().flatten().unwrap_or_default() as u64;
     let next = pulse(&asked, revision);
     if asked.runs.iter().all(|run| run.revision_now() <= since) {
-        return answer(&state, html(&next));
+        return html(&next);
     }
-    let part = with_lenses(&state, asked.runs, move |lenses| {
+    with_lenses(&state, asked.runs, move |lenses| {
         html(&ComparePulse { pulse: next, body: CompareBody::new(lenses, asked.from) })
-    });
-    answer(&state, part.await.and_then(|part| part))
+    })
+    .await
 }
 
 /// `GET /compare/replay`
-pub(crate) async fn lockstep(State(state): State<AppState>, params: Params) -> Response {
-    let asked = asked(&state, &params).and_then(|asked| Ok((asked, params.number("at")?)));
-    let (asked, at) = match asked {
-        Ok(asked) => asked,
-        Err(error) => return error.respond(&state, false),
-    };
+pub(crate) async fn lockstep(State(state): State<AppState>, params: Params) -> Answer {
+    let (asked, at) = (asked(&state, &params)?, params.number("at")?.unwrap_or_default());
     if asked.runs.len() != 2 {
-        return Redirect::to(&href::compare(params.text("a"), params.text("b"))).into_response();
+        return Ok(Redirect::to(&href::compare(params.text("a"), params.text("b"))).into_response());
     }
     let shell = Shell { stream: None, ..shell(&state, &asked.runs, String::new()) };
-    let page = with_lenses(&state, asked.runs, move |lenses| match lenses {
-        [a, b] => lockstep_page(shell, a, b, at.unwrap_or_default()),
+    with_lenses(&state, asked.runs, move |lenses| match lenses {
+        [a, b] => lockstep_page(shell, a, b, at),
         _ => Err(WebError::fault(&"two runs became another number")),
-    });
-    answer(&state, page.await.and_then(|page| page))
+    })
+    .await
 }
 
-fn lockstep_page<'a>(shell: Shell, a: &'a Lens<'a>, b: &'a Lens<'a>, at: usize) -> Result<Response, WebError> {
+fn lockstep_page<'a>(shell: Shell, a: &'a Lens<'a>, b: &'a Lens<'a>, at: usize) -> Answer {
     let comparison = compare(a.index, b.index);
     let (one, other, total) = (a.key(), b.key(), comparison.rows.len());
     let Some(row) = comparison.rows.get(at).copied() else {
@@ -180,15 +173,10 @@ fn lockstep_page<'a>(shell: Shell, a: &'a Lens<'a>, b: &'a Lens<'a>, at: usize) 
 }
 
 /// `GET /api/compare`
-pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Response {
-    let answer = match asked(&state, &params) {
-        Ok(asked) => with_lenses(&state, asked.runs, |lenses| match lenses {
-            [a, b] => json(&compared(&Side::of(a), &Side::of(b))),
-            _ => Err(WebError::bad_request("Two runs are compared", "Name them by their keys, as a and b.")),
-        })
-        .await
-        .flatten(),
-        Err(error) => Err(error),
-    };
-    answer.unwrap_or_else(|error| error.respond(&state, true))
+pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer {
+    with_lenses(&state, asked(&state, &params)?.runs, |lenses| match lenses {
+        [a, b] => json(&compared(&Side::of(a), &Side::of(b))),
+        _ => Err(WebError::bad_request("Two runs are compared", "Name them by their keys, as a and b.")),
+    })
+    .await
 }

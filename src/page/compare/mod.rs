@@ -21,7 +21,7 @@ use crate::analysis::summary::Summary;
 use crate::model::{CriticAction, StepHead};
 use crate::page::compare::json::{Side, settings};
 use crate::page::compare::moment::Opened;
-use crate::page::lens::{Lens, micros, status};
+use crate::page::lens::{Lens, micros};
 use crate::page::part::href;
 use crate::page::part::sign::{Link, Sign};
 use crate::page::part::text::{self, one_line};

@@ -10,7 +10,7 @@ use crate::analysis::format;
 use crate::model::json::Json;
 use crate::model::step::{Call, Changes, Outcome, Value};
 use crate::model::{CriticAction, Step, TraceFile};
-use crate::page::lens::{Lens, status};
+use crate::page::lens::Lens;
 use crate::page::part::critic::Critic;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::sign::{Link, Phrase, Sign, Word};
@@ -247,8 +247,8 @@ fn then(lens: &Lens<'_>, n: usize) -> Phrase {
             if retry { Phrase::new().sign(Sign::word("mk retry", "retry", "retry")).text(", ") } else { Phrase::new() };
         return says.text("goes on with ").link(format!("step {}", lens.label(next)), lens.at_step(next));
     }
-    let (word, sentence) = (status(lens.summary).word(), &lens.summary.verdict.sentence);
-    if lens.summary.life.liveness.may_grow() {
+    let (word, sentence) = (lens.status().word(), &lens.summary.verdict.sentence);
+    if lens.is_alive() {
         Phrase::new().text("the newest step; ").text(sentence.as_str())
     } else {
         Phrase::from(format!("{word}: {sentence}"))

@@ -13,7 +13,8 @@ use crate::model::json::Json;
 use crate::model::redact::{Blanked, MAX_SOUGHT};
 use crate::page::export::{ExportHead, ExportStep, picture_type, write_end, write_head, write_part};
 use crate::page::lens::{Lens, phase};
-use crate::page::run::head::head;
+use crate::page::run::head::RunHead;
+use crate::page::run::verdict::Verdict;
 use crate::page::scores::{Query, ScoresBody};
 use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_view};
@@ -52,13 +53,13 @@ pub(crate) fn write_export(lens: &Lens<'_>, export: &Export<'_>, out: &mut dyn W
     let nonce = nonce(lens);
     let scored = !lens.summary.critics.is_empty();
     let page = ExportHead {
-        title: format!("{}: {}", lens.key(), lens.summary.verdict.sentence).into(),
+        title: lens.title("").into(),
         nonce: nonce.clone(),
         cursor: export.cursor.filter(|_| total > 0),
         notes: notes(lens, export).into_iter().map(Into::into).collect(),
-        head: crate::page::run::RunHead { acts: Vec::new(), ..head(lens) },
+        head: RunHead { acts: false, ..RunHead::new(lens) },
         sentence: lens.summary.verdict.sentence.as_str().into(),
-        verdict: crate::page::run::verdict::verdict(lens),
+        verdict: Verdict::new(lens),
         scores: scored.then(|| ScoresBody::new(lens, Query::default())),
         steps: total,
     };
@@ -85,7 +86,7 @@ fn notes(lens: &Lens<'_>, export: &Export<'_>) -> Vec<String> {
         lens.iso(lens.now),
         lens.summary.path
     )];
-    if lens.summary.life.liveness.may_grow() {
+    if lens.is_alive() {
         notes.push("The run was still going: this is what was written until then.".to_owned());
     }
     notes.push(format!(

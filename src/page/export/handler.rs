@@ -6,42 +6,33 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 
 use crate::live::Run;
 use crate::page::app::AppState;
-use crate::page::error::WebError;
+use crate::page::error::Answer;
 use crate::page::export::fill::{Export, write_export};
-use crate::page::extract::{Params, RunParam};
+use crate::page::extract::{Params, RunParam, no_such_step};
 use crate::page::lens::Lens;
 use crate::page::runs::handler::now;
 
 /// `GET /runs/{key}/export.html`: with `step` and `event` it opens there; with `redact=1` secrets are blanked.
-pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
-    let cursor = params.number("step").and_then(|step| Ok((step, params.number("event")?)));
-    let cursor = match cursor {
-        Ok((step, event)) => step.map(|step| (step, event.unwrap_or(1))),
-        Err(error) => return error.respond(&state, false),
-    };
-    if let Some((step, _)) = cursor
-        && step >= run.index().steps().len()
-    {
-        let has = crate::page::extract::has_steps(run.index().steps().len());
-        return WebError::not_found("This run has no step", &has).named(&step.to_string()).respond(&state, false);
+pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
+    let (step, event) = (params.number("step")?, params.number("event")?.unwrap_or(1));
+    let total = run.index().steps().len();
+    if let Some(n) = step.filter(|n| *n >= total) {
+        return Err(no_such_step(&run, total, n));
     }
+    let cursor = step.map(|step| (step, event));
     let redact = params.text("redact") == "1";
     let name = file_name(run.key().as_str());
     let of = state.clone();
-    let body = crate::page::download::body(&state, move |out| write(&run, &of, cursor, redact, out)).await;
-    let body = match body {
-        Ok(body) => body,
-        Err(error) => return error.respond(&state, false),
-    };
+    let body = crate::page::download::body(&state, move |out| write(&run, &of, cursor, redact, out)).await?;
     let headers = [
         (CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
         (CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
     ];
-    (headers, body).into_response()
+    Ok((headers, body).into_response())
 }
 
 fn write(

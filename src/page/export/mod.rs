@@ -11,11 +11,11 @@ use askama::Template;
 
 use crate::page::part::href;
 use crate::page::part::text::Line;
-use crate::page::run::{RunHead, Verdict};
+use crate::page::run::head::RunHead;
+use crate::page::run::verdict::Verdict;
 use crate::page::scores::ScoresBody;
 use crate::page::step::StepView;
 
-/// The style sheet of a saved run, after that of the board.
 /// The controls of the replay; shown by the script, which alone makes them work.
 const BAR: &str = include_str!("../../../templates/export/export_bar.html");
 /// What makes a saved run a replay.
@@ -33,12 +33,11 @@ pub(crate) struct ExportHead<'a> {
     pub cursor: Option<(usize, usize)>,
     /// When and from where it was saved, and what is left out.
     pub notes: Vec<Line>,
-    /// The header of the run.
-    pub head: RunHead,
+    pub head: RunHead<'a>,
     /// The verdict in a sentence, which stays in sight while the run is replayed.
     pub sentence: Line,
     /// Why it stopped.
-    pub verdict: Verdict,
+    pub verdict: Verdict<'a>,
     /// What the critics said.
     pub scores: Option<ScoresBody<'a>>,
     /// How many steps follow.

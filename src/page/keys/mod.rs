@@ -2,10 +2,10 @@
 
 use askama::Template;
 use axum::extract::State;
-use axum::response::Response;
 
 use crate::page::app::AppState;
-use crate::page::run::handler::{answer, html};
+use crate::page::error::Answer;
+use crate::page::run::handler::html;
 use crate::page::runs::handler::shell;
 use crate::page::shell::{Place, Shell};
 
@@ -20,12 +20,12 @@ struct KeysPage {
 struct KeysDialog;
 
 /// `GET /keys`
-pub(crate) async fn page(State(state): State<AppState>) -> Response {
+pub(crate) async fn page(State(state): State<AppState>) -> Answer {
     let shell = Shell { title: "Keyboard".to_owned(), ..shell(&state, Place::None) };
-    answer(&state, html(&KeysPage { shell }))
+    html(&KeysPage { shell })
 }
 
 /// `GET /keys/part`
-pub(crate) async fn part(State(state): State<AppState>) -> Response {
-    answer(&state, html(&KeysDialog))
+pub(crate) async fn part() -> Answer {
+    html(&KeysDialog)
 }

@@ -135,7 +135,12 @@ mod tests {
 
     #[test]
     fn shares_fill_the_bar() {
-        let share = |count| Share { status: Status::Limit, name: "x".into(), count, href: "/".into() };
+        let share = |count| Share {
+            status: Status::Of(crate::analysis::verdict::Mark::Limit),
+            name: "x".into(),
+            count,
+            href: "/".into(),
+        };
         let segments = stack(vec![share(1), share(0), share(3)]);
         let places: Vec<_> = segments.iter().map(|s| (s.x.as_str(), s.width.as_str())).collect();
         assert_eq!(places, [("0.0", "250.0"), ("250.0", "750.0")]);

@@ -33,6 +33,11 @@ pub(crate) struct ValueLinks {
 }
 
 impl ValueLinks {
+    /// The addresses of a line whose own is `base`.
+    pub(crate) fn below(base: &str) -> Self {
+        Self { value: format!("{base}/value"), raw: format!("{base}/raw") }
+    }
+
     /// The address of the value at a JSON pointer.
     pub(crate) fn value(&self, pointer: &str) -> Option<String> {
         (!self.value.is_empty()).then(|| href::with_query(&self.value, &[("at", pointer)]))

@@ -87,6 +87,16 @@ pub(crate) fn step(key: &str, n: usize) -> String {
     format!("/runs/{}/steps/{n}", encode(key))
 }
 
+/// One event; what is below it is its line and the values in it.
+pub(crate) fn event(key: &str, n: usize) -> String {
+    format!("/runs/{}/events/{n}", encode(key))
+}
+
+/// The manifest likewise.
+pub(crate) fn manifest(key: &str) -> String {
+    format!("/runs/{}/manifest", encode(key))
+}
+
 /// A tab of the run page: `events`, `manifest`, `issues`; the empty name is the steps. `/runs/{key}/events` is the
 /// stream of revisions, so tabs are a parameter.
 pub(crate) fn tab(key: &str, tab: &str) -> String {

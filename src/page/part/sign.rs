@@ -3,6 +3,7 @@
 use askama::Template;
 use askama::filters::HtmlSafe;
 
+use crate::model::CriticAction;
 use crate::page::part::text::Line;
 
 /// Words that lead somewhere.
@@ -46,6 +47,17 @@ impl Sign {
     /// An icon and its word.
     pub(crate) fn word(class: &'static str, icon: &'static str, text: impl Into<Line>) -> Self {
         Self { class, icon, text: text.into(), meaning: Line::default() }
+    }
+
+    /// What a critic asked for.
+    pub(crate) fn action(action: CriticAction) -> Self {
+        match action {
+            CriticAction::Continue => Self::plain("mk", "continue"),
+            CriticAction::Retry => Self::word("mk retry", "retry", "retry"),
+            CriticAction::Stop => Self::word("mk stop", "critic", "stop"),
+            CriticAction::Failed => Self::word("mk err", "error", "failed"),
+            CriticAction::Other => Self::plain("mk", "another word"),
+        }
     }
 
     /// A word without an icon.

@@ -1,51 +1,47 @@
 //! A run, event by event: the page, the part of it that another cursor changes, and what a live run changes.
 
 use axum::extract::State;
-use axum::response::Response;
 
 use crate::page::app::AppState;
-use crate::page::error::WebError;
+use crate::page::error::{Answer, WebError};
 use crate::page::extract::{Params, RunParam};
 use crate::page::lens::Lens;
 use crate::page::part::href;
-use crate::page::part::sign::Link;
 use crate::page::replay::position::{NoPlace, ReplayQuery};
 use crate::page::replay::{Replay, ReplayPage, ReplayPart};
-use crate::page::run::handler::{answer, crumb, ended, html, load_again, run_ended, shell, with_lens};
-use crate::page::run::head::content_title;
+use crate::page::run::handler::{ended, html, load_again, run_ended, shell, with_lens};
 use crate::page::shell::{Pulse, Shell};
 
 /// `GET /runs/{key}/replay`
-pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
-    let shell = shell(&state, &run, String::new());
-    let page = with_lens(&state, &run, move |lens| {
+pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
+    let shell = shell(&state, &run);
+    with_lens(&state, &run, move |lens| {
         let replay = Replay::new(lens, query(&params)?).map_err(|why| no_place(lens, &why))?;
         html(&ReplayPage {
             pulse: next(lens, shell.revision),
-            shell: Shell { title: content_title(lens, &replay.title()), ..shell },
-            crumb: [crumb(), vec![Link::new(lens.key(), href::run(lens.key()))]].concat(),
+            shell: Shell { title: lens.title(&replay.title()), ..shell },
             replay,
         })
-    });
-    answer(&state, page.await.and_then(|page| page))
+    })
+    .await
 }
 
 /// `GET /runs/{key}/replay/part`
-pub(crate) async fn part(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
-    let part = with_lens(&state, &run, move |lens| {
+pub(crate) async fn part(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
+    with_lens(&state, &run, move |lens| {
         let replay = Replay::new(lens, query(&params)?).map_err(|why| no_place(lens, &why))?;
         html(&ReplayPart { pulse: None, replay })
-    });
-    answer(&state, part.await.and_then(|part| part))
+    })
+    .await
 }
 
 /// `GET /runs/{key}/replay/live`: the same place in what the run is by now, or its new end for who was at the end.
-pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, WebError>, params: Params) -> Response {
+pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, WebError>, params: Params) -> Answer {
     // The run went away while somebody looked at it; its page says so when it is loaded again.
-    let Ok(RunParam(run)) = run else { return load_again() };
+    let Ok(RunParam(run)) = run else { return Ok(load_again()) };
     // Taken before the index is read: what comes in between is asked for once more.
     let revision = run.revision_now();
-    let pulse = with_lens(&state, &run, move |lens| {
+    with_lens(&state, &run, move |lens| {
         let mut query = ReplayQuery { nearest: true, ..query(&params)? };
         if params.text("last") == "1" {
             (query.step, query.event) = ("end".to_owned(), None);
@@ -54,13 +50,13 @@ pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, W
         let say = run_ended(lens, params.text("ended"));
         let pulse = Some(Pulse { say, ..next(lens, revision) });
         html(&ReplayPart { pulse, replay })
-    });
-    answer(&state, pulse.await.and_then(|pulse| pulse))
+    })
+    .await
 }
 
 /// The next pulse; the cursor goes with it, in the fields beside the breakpoints.
 fn next(lens: &Lens<'_>, revision: u64) -> Pulse {
-    let base = format!("{}/live", href::replay(lens.summary.key.as_str()));
+    let base = format!("{}/live", href::replay(lens.key()));
     let url = href::with_query(&base, &[("ended", ended(lens)), ("since", &revision.to_string())]);
     Pulse { url, revision, ..Pulse::default() }
 }
@@ -105,7 +101,7 @@ fn signed(params: &Params, name: &str) -> Result<isize, WebError> {
 }
 
 fn no_place(lens: &Lens<'_>, why: &NoPlace) -> WebError {
-    let key = lens.summary.key.as_str();
+    let key = lens.key();
     WebError::not_found(why.what, &why.instead)
         .named(&why.named)
         .link("The replay from the start", href::replay(key))

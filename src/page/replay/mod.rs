@@ -20,14 +20,12 @@ use crate::analysis::format;
 use crate::analysis::replay::{
     Breakpoint, Clock, Cursor, GAP_MICROS, Part, Scene, Track, first_hit, next_hit, next_mark,
 };
-use crate::page::lens::{Lens, micros, status};
-use crate::page::part::sign::Link;
+use crate::page::lens::{Lens, micros};
 use crate::page::part::{href, text};
 use crate::page::replay::phases::Phases;
 use crate::page::replay::position::{NoPlace, ReplayQuery, position};
 use crate::page::replay::scrub::{Mark, Scrub};
-use crate::page::run::PhaseState;
-use crate::page::run::head::content_title;
+use crate::page::run::pending::PhaseState;
 use crate::page::shell::{Pulse, Shell};
 
 /// What is played is shown for at least this long, in microseconds of the reader's time.
@@ -45,7 +43,6 @@ const CLOCKS: [(Clock, &str, &str); 3] =
 #[template(path = "replay/page.html")]
 pub(crate) struct ReplayPage<'a> {
     pub shell: Shell,
-    pub crumb: Vec<Link>,
     pub pulse: Pulse,
     pub replay: Replay<'a>,
 }
@@ -108,11 +105,11 @@ impl<'a> Replay<'a> {
     }
 
     fn document_title(&self) -> text::Line {
-        content_title(self.lens, &self.title()).into()
+        self.lens.title(&self.title()).into()
     }
 
     fn alive(&self) -> bool {
-        self.lens.summary.life.liveness.may_grow()
+        self.lens.is_alive()
     }
 
     fn last(&self) -> usize {

@@ -15,7 +15,7 @@ use crate::page::part::href;
 use crate::page::part::sign::Phrase;
 use crate::page::part::state_diff::StateDiff;
 use crate::page::replay::{Replay, step};
-use crate::page::run::PhaseState;
+use crate::page::run::pending::PhaseState;
 use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_line};
 

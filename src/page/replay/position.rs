@@ -45,7 +45,7 @@ pub(crate) fn position(lens: &Lens<'_>, track: &Track, query: &ReplayQuery) -> R
     let named = match (query.step.as_str(), query.at) {
         (_, Some(at)) => at.min(track.last()),
         // Who opens a run that is being written wants to see what it does; who opens another, how it began.
-        ("", _) if lens.summary.life.liveness.may_grow() => track.last(),
+        ("", _) if lens.is_alive() => track.last(),
         ("", _) | ("start", None) if query.event.is_none() => 0,
         ("end", _) if query.event.is_none() => track.last(),
         (name, None) => at_step(track, name, query)?,

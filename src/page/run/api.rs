@@ -22,12 +22,12 @@ pub(crate) async fn run(State(state): State<AppState>, RunParam(run): RunParam) 
         let manifest = lens.lines.manifest().ok();
         json(&document::run(lens.summary, lens.index, manifest.as_deref()))
     })
-    .await?
+    .await
 }
 
 /// `GET /api/runs/{key}/why`
 pub(crate) async fn why(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
-    with_lens(&state, &run, |lens| json(&json_why::why(lens.summary, lens.index, lens.lines))).await?
+    with_lens(&state, &run, |lens| json(&json_why::why(lens.summary, lens.index, lens.lines))).await
 }
 
 /// `GET /api/runs/{key}/raw`: written while it is read, a line at a time, since the files may be larger than the memory.

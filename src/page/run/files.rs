@@ -1,65 +1,111 @@
 //! What stands on the tabs about the files themselves, the manifest and the issues?
 
-use crate::analysis::format;
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+use crate::analysis::format::{self, count};
 use crate::analysis::health;
 use crate::model::json::Json;
 use crate::model::{Issue, IssueKind, ManifestState, Record, TraceFile};
 use crate::page::lens::Lens;
 use crate::page::part::fold::{Fold, ValueLinks};
-use crate::page::part::href;
+use crate::page::part::json_tree::{JsonView, token};
 use crate::page::part::sign::{Link, Phrase, Sign};
-use crate::page::run::tabs::{CountCheck, IssueRow, IssuesTab, ManifestTab, RuleRow};
+use crate::page::part::text::Line;
+use crate::page::part::{href, text};
 
 /// So many issues are on one page.
 const PER_PAGE: usize = 200;
 
-/// The tab of the manifest.
-pub(crate) fn manifest_tab(lens: &Lens<'_>) -> ManifestTab {
-    let base = format!("{}/manifest", href::run(lens.key()));
-    let mut fold = Fold::new(ValueLinks { value: format!("{base}/value"), raw: format!("{base}/raw") });
-    let bytes = match lens.lines.manifest() {
-        Ok(bytes) => bytes,
-        Err(why) => {
-            let missing = *lens.index.manifest() == ManifestState::Missing;
-            let words =
-                if missing { "There is no manifest.json.".to_owned() } else { format!("It cannot be read: {why}") };
-            return ManifestTab { note: Phrase::from(words), ..ManifestTab::default() };
-        }
-    };
-    let record = Record::of(&bytes);
-    let repairs: Vec<&str> = record.repairs().collect();
-    let json = Json::parse(&record.text);
-    let note = match (&json, repairs.is_empty()) {
-        (None, _) => {
-            Phrase::from("The file is not JSON; it is shown as it is. The rest of this page keeps the last good one.")
-        }
-        (Some(Json::Object(_)), true) => Phrase::new(),
-        (Some(Json::Object(_)), false) => Phrase::from(format!("Shown after a repair: {}.", repairs.join(", "))),
-        (Some(_), _) => Phrase::from("The file is JSON, but not an object."),
-    };
-    let json = json.unwrap_or(Json::Deep(&record.text));
-    ManifestTab {
-        note,
-        checks: checks(lens),
-        rules: json.get("stop_rules").map(|rules| rule_rows(lens, rules)).unwrap_or_default(),
-        entries: ManifestTab::entries_of(&json, &mut fold),
-        raw: Some(Link::new(format!("manifest.json, {}", format::bytes(bytes.len() as u64)), format!("{base}/raw"))),
+/// The manifest of a run.
+#[derive(Template)]
+#[template(path = "run/manifest.html")]
+pub(crate) struct ManifestTab<'a> {
+    lens: &'a Lens<'a>,
+    /// What is to be known before: missing, torn, the last good one shown; empty for nothing.
+    note: String,
+    /// The stop rules, where they are recorded: id, words, who set it, and whether it ended the run.
+    rules: Vec<[Line; 4]>,
+    /// Its keys in file order.
+    entries: Vec<(Line, JsonView)>,
+    /// The size of the file; `None` where it cannot be read.
+    size: Option<usize>,
+}
+
+impl HtmlSafe for ManifestTab<'_> {}
+
+impl<'a> ManifestTab<'a> {
+    pub(crate) fn new(lens: &'a Lens<'a>) -> Self {
+        let bytes = match lens.lines.manifest() {
+            Ok(bytes) => bytes,
+            Err(why) => {
+                let missing = *lens.index.manifest() == ManifestState::Missing;
+                let note =
+                    if missing { "There is no manifest.json.".to_owned() } else { format!("It cannot be read: {why}") };
+                return Self { lens, note, rules: Vec::new(), entries: Vec::new(), size: None };
+            }
+        };
+        let record = Record::of(&bytes);
+        let repairs: Vec<&str> = record.repairs().collect();
+        let json = Json::parse(&record.text);
+        let note = match &json {
+            None => {
+                "The file is not JSON; it is shown as it is. The rest of this page keeps the last good one.".to_owned()
+            }
+            Some(Json::Object(_)) if repairs.is_empty() => String::new(),
+            Some(Json::Object(_)) => format!("Shown after a repair: {}.", repairs.join(", ")),
+            Some(_) => "The file is JSON, but not an object.".to_owned(),
+        };
+        let json = json.unwrap_or(Json::Deep(&record.text));
+        let mut fold = Fold::new(ValueLinks::below(&href::manifest(lens.key())));
+        let entries = match &json {
+            Json::Object(members) => members
+                .iter()
+                .map(|(key, value)| (key.as_ref().into(), fold.json(value, &format!("/{}", token(key)))))
+                .collect(),
+            other => vec![(Line::default(), fold.json(other, ""))],
+        };
+        let rules = json.get("stop_rules").map(|set| rules(lens, set)).unwrap_or_default();
+        Self { lens, note, rules, entries, size: Some(bytes.len()) }
+    }
+
+    fn size(&self) -> Option<String> {
+        self.size.map(|bytes| format::bytes(bytes as u64))
+    }
+
+    /// Its counts beside those of the files: what is counted, the two numbers, and whether they agree or why they may not.
+    fn checks(&self) -> Vec<(&'static str, String, usize, Phrase)> {
+        let index = self.lens.index;
+        let Some(manifest) = index.manifest().get().filter(|_| self.size.is_some()) else { return Vec::new() };
+        let check = |what, counted: Option<i64>, there: usize| {
+            let verdict = match counted {
+                None => Phrase::new().dim("not counted"),
+                Some(counted) if counted == there as i64 => Phrase::from("equal"),
+                Some(_) if index.segments().len() > 1 => {
+                    Phrase::from("the last writer counts only what it wrote itself")
+                }
+                Some(0) if !manifest.is_final() => Phrase::from("counted only when the run is finished"),
+                Some(_) => Phrase::new().strong("differ"),
+            };
+            (what, format::or_missing(counted, |counted| counted.to_string()), there, verdict)
+        };
+        vec![
+            check("steps", manifest.step_count, index.steps().len()),
+            check("events", manifest.event_count, index.events().len()),
+        ]
     }
 }
 
 /// The rules as our own engine records them: the budget, what accepts answers, all others.
-fn rule_rows(lens: &Lens<'_>, rules: &Json<'_>) -> Vec<RuleRow> {
+fn rules(lens: &Lens<'_>, rules: &Json<'_>) -> Vec<[Line; 4]> {
     let fired = |id: &str| match lens.index.stop() {
         Some(stop) if &*stop.criterion == id => "ended the run",
         Some(stop) if stop.also.iter().any(|also| also == id) => "true at the same moment",
         _ => "",
     };
     let from = |entry: &Json<'_>| entry.get("from").and_then(Json::as_str).unwrap_or("engine").into();
-    let row = |id: &str, rule: String, entry: &Json<'_>| RuleRow {
-        id: id.into(),
-        rule: crate::page::part::text::one_line(&rule, 200).0.into(),
-        from: from(entry),
-        verdict: fired(id).into(),
+    let row = |id: &str, rule: String, entry: &Json<'_>| {
+        [id.into(), text::one_line(&rule, 200).0.into(), from(entry), fired(id).into()]
     };
     let budget = ["steps", "time_ms", "tokens"].iter().filter_map(|key| {
         let entry = rules.get("budget")?.get(key).filter(|entry| !entry.is_empty())?;
@@ -67,7 +113,7 @@ fn rule_rows(lens: &Lens<'_>, rules: &Json<'_>) -> Vec<RuleRow> {
         let (id, unit) = if *key == "time_ms" { ("time", "ms") } else { (*key, *key) };
         Some(row(&format!("budget.{id}"), format!("at most {limit} {unit}"), entry))
     });
-    let mut rows: Vec<RuleRow> = budget.collect();
+    let mut rows: Vec<_> = budget.collect();
     for (list, name) in [("completion", "accept"), ("policies", "stop")] {
         for (at, entry) in rules.get(list).and_then(Json::as_array).unwrap_or_default().iter().enumerate() {
             let id = entry.get("id").and_then(Json::as_str).map_or_else(|| format!("{name}[{at}]"), str::to_owned);
@@ -88,88 +134,92 @@ fn in_short(rule: &Json<'_>) -> String {
     kind.chars().map(String::from).chain(others).collect()
 }
 
-fn checks(lens: &Lens<'_>) -> Vec<CountCheck> {
-    let Some(manifest) = lens.index.manifest().get() else { return Vec::new() };
-    let several = lens.index.segments().len() > 1;
-    let check = |what: &str, counted: Option<i64>, there: usize| {
-        let verdict = match counted {
-            None => Phrase::new().dim("not counted"),
-            Some(counted) if counted == there as i64 => Phrase::from("equal"),
-            Some(_) if several => Phrase::from("the last writer counts only what it wrote itself"),
-            Some(0) if !manifest.is_final() => Phrase::from("counted only when the run is finished"),
-            Some(_) => Phrase::new().strong("differ"),
-        };
-        CountCheck {
-            what: what.into(),
-            manifest: counted.map_or_else(|| format::MISSING.to_owned(), |counted| counted.to_string()).into(),
-            file: there.to_string().into(),
-            verdict,
-        }
-    };
-    vec![
-        check("steps", manifest.step_count, lens.index.steps().len()),
-        check("events", manifest.event_count, lens.index.events().len()),
-    ]
+/// What is wrong with the files of a run.
+#[derive(Template)]
+#[template(path = "run/issues.html")]
+pub(crate) struct IssuesTab<'a> {
+    lens: &'a Lens<'a>,
+    issues: Vec<Issue>,
+    /// The place of the first one shown.
+    first: usize,
 }
 
-/// The tab of the issues; `after` is the place of the first one shown.
-pub(crate) fn issues_tab(lens: &Lens<'_>, after: usize) -> IssuesTab {
-    let issues = health::issues(lens.index);
-    let unlisted = lens.summary.issues.0.saturating_sub(issues.len());
-    let first = after.min(issues.len());
-    let end = (first + PER_PAGE).min(issues.len());
-    let mut counts: Vec<(IssueKind, usize)> = Vec::new();
-    for issue in &issues {
-        match counts.iter_mut().find(|(kind, _)| *kind == issue.kind) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((issue.kind, 1)),
+impl HtmlSafe for IssuesTab<'_> {}
+
+impl<'a> IssuesTab<'a> {
+    pub(crate) fn new(lens: &'a Lens<'a>, after: usize) -> Self {
+        let issues = health::issues(lens.index);
+        Self { lens, first: after.min(issues.len()), issues }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &Issue> {
+        self.issues.iter().skip(self.first).take(PER_PAGE)
+    }
+
+    /// How many of each kind.
+    fn counts(&self) -> Vec<(Sign, String)> {
+        let mut counts: Vec<(IssueKind, usize)> = Vec::new();
+        for issue in &self.issues {
+            match counts.iter_mut().find(|(kind, _)| *kind == issue.kind) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((issue.kind, 1)),
+            }
         }
+        let listed =
+            counts.into_iter().map(|(kind, count)| (level(kind, word(kind)), format!("{count} {}", kind.label())));
+        let unlisted = self.lens.summary.issues.0.saturating_sub(self.issues.len());
+        let more = (unlisted > 0).then(|| {
+            let words = format!("{} more of the same sorts, counted and not listed", count(unlisted as u64));
+            (Sign::plain("mk", "note"), words)
+        });
+        listed.chain(more).collect()
     }
-    let mut counts: Vec<(Sign, crate::page::part::text::Line)> =
-        counts.into_iter().map(|(kind, count)| (level(kind), format!("{} {}", count, kind.label()).into())).collect();
-    if unlisted > 0 {
-        counts.push((
-            Sign::plain("mk", "note"),
-            format!("{} more of the same sorts, counted and not listed", format::count(unlisted as u64)).into(),
-        ));
+
+    fn earlier(&self) -> Option<Link> {
+        let label = format!("earlier {PER_PAGE}");
+        (self.first > 0).then(|| self.link(label, self.first.saturating_sub(PER_PAGE)))
     }
-    let link = |label: String, after: usize| {
+
+    fn later(&self) -> Option<Link> {
+        let end = self.first + PER_PAGE;
+        let left = self.issues.len().saturating_sub(end);
+        (left > 0).then(|| self.link(format!("later {}", PER_PAGE.min(left)), end))
+    }
+
+    fn link(&self, label: String, after: usize) -> Link {
         let query = [("tab", "issues"), ("after", &*after.to_string())];
-        Link::new(label, href::with_query(&href::run(lens.key()), &query))
-    };
-    IssuesTab {
-        clean: Phrase::from("Clean: every line of the three files was read as it was written."),
-        counts,
-        earlier: (first > 0).then(|| link(format!("earlier {PER_PAGE}"), first.saturating_sub(PER_PAGE))),
-        later: (end < issues.len()).then(|| link(format!("later {}", PER_PAGE.min(issues.len() - end)), end)),
-        rows: issues.get(first..end).unwrap_or_default().iter().map(|issue| row(lens, issue)).collect(),
+        Link::new(label, href::with_query(&href::run(self.lens.key()), &query))
+    }
+
+    fn level(&self, issue: &Issue) -> Sign {
+        level(issue.kind, &format!("{}: {}", word(issue.kind), issue.kind.label()))
+    }
+
+    /// Where an issue can be seen.
+    fn place(&self, issue: &Issue) -> Option<Link> {
+        let (lens, number) = (self.lens, issue.line?);
+        match issue.file {
+            TraceFile::Steps => {
+                let n = lens.index.steps().binary_search_by_key(&number, |step| step.line).ok()?;
+                Some(Link::new(format!("step {}", lens.label(n)), lens.at_step(n)))
+            }
+            TraceFile::Events => {
+                let n = lens.index.events().binary_search_by_key(&number, |event| event.line).ok()?;
+                Some(Link::new(format!("event {n}"), lens.at_event(n)))
+            }
+            TraceFile::Manifest => None,
+        }
     }
 }
 
-fn level(kind: IssueKind) -> Sign {
-    if kind.is_problem() { Sign::word("mk err", "error", "problem") } else { Sign::plain("mk", "note") }
+fn word(kind: IssueKind) -> &'static str {
+    if kind.is_problem() { "problem" } else { "note" }
 }
 
-fn row(lens: &Lens<'_>, issue: &Issue) -> IssueRow {
-    let sign = level(issue.kind);
-    let at_line = |number: u64| match issue.file {
-        TraceFile::Steps => {
-            let n = lens.index.steps().binary_search_by_key(&number, |step| step.line).ok()?;
-            Some(Link::new(format!("step {}", lens.label(n)), lens.at_step(n)))
-        }
-        TraceFile::Events => {
-            let n = lens.index.events().binary_search_by_key(&number, |event| event.line).ok()?;
-            Some(Link::new(format!("event {n}"), lens.at_event(n)))
-        }
-        TraceFile::Manifest => None,
-    };
-    let number = |number: Option<u64>| number.map_or_else(String::new, format::count);
-    IssueRow {
-        level: Sign { text: format!("{}: {}", sign.text.as_str(), issue.kind.label()).into(), ..sign },
-        file: issue.file.name().into(),
-        line: number(issue.line).into(),
-        offset: number(issue.offset).into(),
-        reason: Phrase::from(issue.reason.as_str()),
-        link: issue.line.and_then(at_line),
-    }
+fn level(kind: IssueKind, words: &str) -> Sign {
+    if kind.is_problem() { Sign::word("mk err", "error", words) } else { Sign::plain("mk", words) }
+}
+
+fn number(number: &Option<u64>) -> String {
+    number.map_or_else(String::new, count)
 }

@@ -3,17 +3,22 @@
 //! The list is as high as the run is long: a page holds some of its lines, and asks for others when they come into sight.
 //! A line is a step, or the words where another run begins in the same directory.
 
+use askama::Template;
+use askama::filters::HtmlSafe;
+
 use crate::analysis::format;
 use crate::analysis::timing::{longest, stretches, took};
+use crate::analysis::verdict::Mark;
 use crate::model::index::Group;
-use crate::model::{CriticAction, CriticMark, Fate, StepHead};
-use crate::page::lens::{Lens, micros, phase, status};
-use crate::page::part::href;
+use crate::model::{CriticAction, Fate, StepHead};
+use crate::page::lens::{Lens, micros, phase};
 use crate::page::part::sign::{Link, Phrase, Sign};
+use crate::page::part::{href, text};
 use crate::page::run::marks::Marks;
-use crate::page::run::{Did, EndLine, EndSlot, Row, StepRow, StepRows, StepsTab};
+use crate::page::run::pending::{PendingSlot, name};
 use crate::page::shell::Status;
 use crate::page::step::StepView;
+use crate::page::step::fill::{StepPlace, step_view};
 
 /// So many rows come with the page.
 pub(crate) const WINDOW: usize = 60;
@@ -23,9 +28,7 @@ pub(crate) const HELD: usize = 120;
 /// The steps that have a row on a page: `first..end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Window {
-    /// The first ordinal.
     pub first: usize,
-    /// One past the last ordinal.
     pub end: usize,
 }
 
@@ -97,109 +100,216 @@ impl ListLines {
     }
 }
 
-/// The step list beside the step that is read.
-pub(crate) fn steps_tab(
-    lens: &Lens<'_>,
-    window: Window,
-    selected: Option<(usize, StepView)>,
+/// The steps of a run and the step that is read.
+#[derive(Template)]
+#[template(path = "run/steps.html")]
+pub(crate) struct StepsTab<'a> {
+    lens: &'a Lens<'a>,
+    rows: StepRows<'a>,
+    selected: Option<StepView>,
+    /// Whether new steps may come; `Some(true)` where the list follows them from the start.
     follow: Option<bool>,
-) -> StepsTab {
-    let total = lens.index.steps().len();
-    let current = selected.as_ref().map(|(n, _)| *n);
-    let link = |label: String, before: usize| {
-        Link::new(label, href::with_query(&href::run(lens.key()), &[("before", &before.to_string())]))
-    };
-    let earlier = (window.first > 0).then(|| link(format!("earlier {}", WINDOW.min(window.first)), window.first));
-    let later = (window.end < total).then(|| {
-        let next = (window.end + WINDOW).min(total);
-        if next == total {
-            Link::new("to the last steps", href::run(lens.key()))
-        } else {
-            link(format!("later {WINDOW}"), next)
+}
+
+impl HtmlSafe for StepsTab<'_> {}
+
+impl<'a> StepsTab<'a> {
+    /// The rows of a window beside step `n`.
+    pub(crate) fn new(lens: &'a Lens<'a>, window: Window, n: Option<usize>, follow: Option<bool>) -> Self {
+        let selected = n.and_then(|n| step_view(lens, n, StepPlace::List));
+        Self { lens, rows: StepRows::new(lens, window, n.filter(|_| selected.is_some())), selected, follow }
+    }
+
+    fn end(&self) -> EndSlot<'a> {
+        EndSlot { lens: self.lens }
+    }
+
+    fn pending(&self) -> PendingSlot<'a> {
+        PendingSlot { lens: self.lens }
+    }
+
+    fn link(&self, label: String, before: usize) -> Link {
+        let run = href::run(self.lens.key());
+        Link::new(label, href::with_query(&run, &[("before", &before.to_string())]))
+    }
+
+    fn earlier(&self) -> Option<Link> {
+        let first = self.rows.window.first;
+        (first > 0).then(|| self.link(format!("earlier {}", WINDOW.min(first)), first))
+    }
+
+    fn later(&self) -> Option<Link> {
+        let (end, total) = (self.rows.window.end, self.rows.lines.steps);
+        let next = (end + WINDOW).min(total);
+        (end < total).then(|| match next == total {
+            true => Link::new("to the last steps", href::run(self.lens.key())),
+            false => self.link(format!("later {WINDOW}"), next),
+        })
+    }
+
+    /// What is said where there is no step to read.
+    fn nothing(&self) -> &'static str {
+        match (self.rows.lines.steps == 0 && self.lens.index.groups().is_empty(), self.lens.is_alive()) {
+            (true, true) => "No step has begun yet.",
+            (true, false) => "No step was recorded.",
+            (false, true) => "No step has a line yet.",
+            (false, false) => "No step has a line; what is known of them is in their events.",
         }
-    });
-    let nothing = match (total == 0 && lens.index.groups().is_empty(), lens.summary.life.liveness.may_grow()) {
-        (true, true) => "No step has begun yet.",
-        (true, false) => "No step was recorded.",
-        (false, true) => "No step has a line yet.",
-        (false, false) => "No step has a line; what is known of them is in their events.",
-    };
-    StepsTab {
-        critics: lens.summary.critics.join(", ").into(),
-        earlier,
-        later,
-        rows: rows(lens, window, current),
-        end: end_slot(lens),
-        pending: crate::page::run::pending::pending_slot(lens),
-        selected: selected.map(|(_, view)| view),
-        nothing: Phrase::from(nothing),
-        follow,
     }
 }
 
-/// The rows around line `line` of the list.
-pub(crate) fn rows_at(lens: &Lens<'_>, line: usize, current: Option<usize>) -> StepRows {
-    let lines = ListLines::of(lens);
-    rows(lens, Window::around(lines.step_on(line), lines.steps), current)
+/// Some rows of the step list, `#steprows`, with room above and below for the others, so that the scroll bar is true.
+#[derive(Template)]
+#[template(path = "run/step_rows.html")]
+pub(crate) struct StepRows<'a> {
+    lens: &'a Lens<'a>,
+    pub window: Window,
+    lines: ListLines,
+    rows: Vec<StepRow<'a>>,
+    /// Their drawings.
+    marks: Marks,
 }
 
-/// The rows of a window; `current` is the step that is read.
-pub(crate) fn rows(lens: &Lens<'_>, window: Window, current: Option<usize>) -> StepRows {
-    let lines = ListLines::of(lens);
-    let longest = longest(lens.index);
-    let (mut rows, mut marks) = (Vec::new(), Marks::default());
-    for n in window.first..window.end.min(lines.steps) {
-        let Some(step) = lens.index.steps().get(n) else { break };
-        if let Some(lap) = lines.laps.iter().position(|start| *start == n) {
-            rows.push(Row::Segment(
-                format!("run {} of {} in this directory", lap + 1, lens.index.lap_starts().len()).into(),
-            ));
+impl HtmlSafe for StepRows<'_> {}
+
+impl<'a> StepRows<'a> {
+    /// The rows of a window; `current` is the step that is read.
+    pub(crate) fn new(lens: &'a Lens<'a>, window: Window, current: Option<usize>) -> Self {
+        let index = lens.index;
+        let lines = ListLines::of(lens);
+        let longest = longest(index);
+        let (mut rows, mut marks) = (Vec::new(), Marks::default());
+        let steps = index.steps().iter().enumerate().take(window.end).skip(window.first);
+        for (n, step) in steps {
+            if lines.laps.contains(&n) {
+                marks.next();
+            }
+            let group = index.round_of(n);
+            if step.fate != Fate::Provisional {
+                marks.scores(step.critics.iter().map(|mark| mark.score));
+            }
+            if let Some(group) = group.filter(|group| longest > 0 && took(group).is_some()) {
+                let phases = stretches(index, group);
+                marks.times(phases.iter().filter_map(|stretch| {
+                    Some((phase(index.name(stretch.phase)).0, stretch.micros? as f64 / longest as f64))
+                }));
+            }
             marks.next();
+            rows.push(StepRow { lens, n, step, group, is_current: current == Some(n) });
         }
-        let group = lens.index.round_of(n);
-        if step.fate != Fate::Provisional {
-            marks.scores(step.critics.iter().map(|mark| mark.score));
-        }
-        if let Some(group) = group.filter(|group| longest > 0 && took(group).is_some()) {
-            let phases = stretches(lens.index, group);
-            marks.times(phases.iter().filter_map(|stretch| {
-                Some((phase(lens.index.name(stretch.phase)).0, stretch.micros? as f64 / longest as f64))
-            }));
-        }
-        marks.next();
-        rows.push(Row::Step(Box::new(row(lens, n, step, group, current == Some(n)))));
+        Self { lens, window, lines, rows, marks }
     }
-    let above = lines.above(window.first.min(lines.steps));
-    let all = lines.steps + lines.laps.len();
-    StepRows { window, above, below: all.saturating_sub(above + marks.lines), steps: lines.steps, rows, marks }
+
+    /// The rows around line `line` of the list.
+    pub(crate) fn at_line(lens: &'a Lens<'a>, line: usize, current: Option<usize>) -> Self {
+        let lines = ListLines::of(lens);
+        Self::new(lens, Window::around(lines.step_on(line), lines.steps), current)
+    }
+
+    /// Lines of the list above the rows.
+    fn above(&self) -> usize {
+        self.lines.above(self.window.first.min(self.lines.steps))
+    }
+
+    /// Lines of the list below the rows.
+    fn below(&self) -> usize {
+        (self.lines.steps + self.lines.laps.len()).saturating_sub(self.above() + self.marks.lines)
+    }
+
+    /// The words before a row with which another run begins in the same directory.
+    fn lap(&self, row: &StepRow<'_>) -> Option<String> {
+        let lap = self.lines.laps.iter().position(|start| *start == row.n)?;
+        Some(format!("run {} of {} in this directory", lap + 1, self.lens.index.lap_starts().len()))
+    }
 }
 
-fn row(lens: &Lens<'_>, n: usize, step: &StepHead, group: Option<&Group>, current: bool) -> StepRow {
-    let sign = sign(step, group);
-    let asked = asked(step);
-    let pending = step.fate == Fate::Provisional;
-    let score = |mark: &CriticMark| {
-        let name = lens.index.name(mark.name);
-        mark.score.map_or_else(|| format!("{name} no score"), |score| format!("{name} {score:.2}"))
-    };
-    let scores = step.critics.iter().map(score).collect::<Vec<_>>().join(", ");
-    StepRow {
-        n,
-        label: lens.label(n).into(),
-        href: lens.at_step(n),
-        marked: sign.is_some() || asked.is_some(),
-        current,
-        pending,
-        sign,
-        did: did(step, group),
-        title: (&*step.call).into(),
-        scores: if pending { "no line end".into() } else { scores.into() },
-        asked,
-        took: group
-            .and_then(took)
-            .map_or_else(|| Phrase::new().dim(format::MISSING), |time| Phrase::from(micros(time))),
-        tokens: format::or_missing(step.tokens, format::tokens).into(),
+/// A row of the step list, `#step-{n}`.
+#[derive(Template)]
+#[template(path = "run/step_row.html")]
+pub(crate) struct StepRow<'a> {
+    lens: &'a Lens<'a>,
+    n: usize,
+    step: &'a StepHead,
+    group: Option<&'a Group>,
+    /// Whether it is the step that is read.
+    is_current: bool,
+}
+
+impl HtmlSafe for StepRow<'_> {}
+
+impl<'a> StepRow<'a> {
+    fn is_pending(&self) -> bool {
+        self.step.fate == Fate::Provisional
     }
+
+    fn sign(&self) -> Option<Sign> {
+        sign(self.step, self.group)
+    }
+
+    fn asked(&self) -> Option<Sign> {
+        asked(self.step)
+    }
+
+    /// The names of the critics with their scores, which are drawn beside the row, or why there are none.
+    fn scores(&self) -> String {
+        if self.is_pending() {
+            return "no line end".to_owned();
+        }
+        let scores = self.step.critics.iter().map(|mark| {
+            let name = self.lens.index.name(mark.name);
+            mark.score.map_or_else(|| format!("{name} no score"), |score| format!("{name} {score:.2}"))
+        });
+        scores.collect::<Vec<_>>().join(", ")
+    }
+
+    /// What the step did, in one line.
+    fn did(&self) -> Did<'a> {
+        let step = self.step;
+        if !step.fate.is_readable() {
+            return Did::Nothing("unreadable line", "");
+        }
+        if step.actions > 0
+            && let Some((name, rest)) = step.call.split_once('(')
+        {
+            let (args, more) = match rest.rfind(" +").filter(|_| step.actions > 1) {
+                Some(at) => rest.split_at(at),
+                None => (rest, ""),
+            };
+            let args = args.strip_suffix(')').unwrap_or(args);
+            return Did::Call { name, args, more: more.trim_start().trim_end_matches(" more") };
+        }
+        match (step.call.strip_prefix("answer: "), &*step.call) {
+            (Some(answer), _) => Did::Answer(answer),
+            (None, "") => match self.group.and_then(|group| group.error.as_ref()) {
+                Some((_, text)) => Did::Nothing("no decision · ", text),
+                None => Did::Nothing("no decision", ""),
+            },
+            (None, words) => Did::Words(words),
+        }
+    }
+
+    fn took(&self) -> Option<String> {
+        self.group.and_then(took).map(micros)
+    }
+
+    fn tokens(&self) -> String {
+        format::or_missing(self.step.tokens, format::tokens)
+    }
+}
+
+/// What a step did.
+enum Did<'a> {
+    /// Called a tool; `more` is `+2` where there were more calls.
+    Call {
+        name: &'a str,
+        args: &'a str,
+        more: &'a str,
+    },
+    Answer(&'a str),
+    /// Something else: waited, handed over.
+    Words(&'a str),
+    /// No decision, an unreadable line; and the error.
+    Nothing(&'static str, &'a str),
 }
 
 /// The next step after `n` with an error, a retry or a stop, from the start again after the last.
@@ -212,22 +322,20 @@ pub(crate) fn next_mark(lens: &Lens<'_>, n: usize) -> Option<usize> {
 }
 
 /// What went wrong, as a sign before the call.
-pub(crate) fn sign(step: &StepHead, group: Option<&Group>) -> Option<Sign> {
+fn sign(step: &StepHead, group: Option<&Group>) -> Option<Sign> {
     let error = |words: String| Sign::icon("mk err", "error", words);
     if !step.fate.is_readable() {
         return Some(error("unreadable line".to_owned()));
     }
-    if let Some((_, text)) = group.and_then(|group| group.error.as_ref()) {
-        let recovered = group.is_some_and(|group| group.recovered) && step.fate.is_readable();
-        return Some(error(format!("error{}: {text}", if recovered { ", reported to recovery" } else { "" })));
+    if let Some((group, (_, text))) = group.and_then(|group| Some((group, group.error.as_ref()?))) {
+        let recovered = if group.recovered { ", reported to recovery" } else { "" };
+        return Some(error(format!("error{recovered}: {text}")));
     }
     if let Some(text) = &step.error {
         return Some(error(format!("tool error: {text}")));
     }
-    let code = step.returncode?;
-    Some(Sign {
-        class: "mk err", icon: "", text: "≠0".into(), meaning: format!("the command returned {code}").into()
-    })
+    let meaning = format!("the command returned {}", step.returncode?).into();
+    Some(Sign { class: "mk err", icon: "", text: "≠0".into(), meaning })
 }
 
 fn asked(step: &StepHead) -> Option<Sign> {
@@ -238,70 +346,48 @@ fn asked(step: &StepHead) -> Option<Sign> {
     step.asked(CriticAction::Stop).then(|| Sign::icon("mk stop", "critic", format!("stop asked for: {reason}")))
 }
 
-pub(crate) fn did(step: &StepHead, group: Option<&Group>) -> Did {
-    if !step.fate.is_readable() {
-        return Did::Nil("unreadable line".into());
-    }
-    if step.actions > 0
-        && let Some((name, rest)) = step.call.split_once('(')
-    {
-        let (args, more) = match rest.rfind(" +").filter(|_| step.actions > 1) {
-            Some(at) => rest.split_at(at),
-            None => (rest, ""),
-        };
-        let args = args.strip_suffix(')').unwrap_or(args);
-        return Did::Call {
-            name: name.into(),
-            args: args.into(),
-            more: more.trim_start().trim_end_matches(" more").into(),
-        };
-    }
-    if let Some(answer) = step.call.strip_prefix("answer: ") {
-        return Did::Answer(answer.into());
-    }
-    if !step.call.is_empty() {
-        return Did::Words((&*step.call).into());
-    }
-    match group.and_then(|group| group.error.as_ref()) {
-        Some((_, text)) => Did::Nil(format!("no decision · {text}").into()),
-        None => Did::Nil("no decision".into()),
+/// What comes after the last step, `#endslot`: the END event, and events that name a step without a line.
+#[derive(Clone, Copy, Template)]
+#[template(path = "run/end_slot.html")]
+pub(crate) struct EndSlot<'a> {
+    pub lens: &'a Lens<'a>,
+}
+
+impl HtmlSafe for EndSlot<'_> {}
+
+impl EndSlot<'_> {
+    /// How the run stands there, what is said of it, and where it leads.
+    fn lines(&self) -> Vec<(Status, Phrase, String)> {
+        let (lens, index) = (self.lens, self.lens.index);
+        let mut lines = Vec::new();
+        let Some(segment) = index.segment() else { return lines };
+        let pending = index.pending_group();
+        let lost = |at: &usize| *at >= segment.first_group && Some(*at) != pending;
+        let line = |status, strong: String, rest: String, href| (status, Phrase::new().strong(strong).text(rest), href);
+        for at in index.groups_without_line().into_iter().filter(lost).take(20) {
+            let Some(group) = index.groups().get(at) else { continue };
+            let events = format::counted(group.end - group.first, "event");
+            let rest = format!(" has {events} and no line");
+            lines.push(line(Status::Of(Mark::Unknown), one(group, "a"), rest, lens.at_event(group.first)));
+        }
+        if let Some(group) = pending.and_then(|at| index.groups().get(at)) {
+            let (mark, words) =
+                if lens.is_alive() { (Mark::Running, "in progress") } else { (Mark::Died, "never finished") };
+            let call = group.decision.as_deref().map_or_else(String::new, |call| format!(" · {call}"));
+            lines.push(line(Status::Of(mark), one(group, "A"), format!(" {words}{call}"), "#pending".to_owned()));
+        }
+        if let Some((event, end, _)) = &segment.end {
+            let rest = format!(" · {} · event {event}", end.reason.as_deref().unwrap_or("no reason"));
+            lines.push(line(lens.status(), "END".to_owned(), rest, lens.at_event(*event)));
+        } else if let Some(event) = segment.teardown {
+            let rest = format!(" without END · event {event}");
+            lines.push(line(Status::Of(Mark::Died), "Torn down".to_owned(), rest, lens.at_event(event)));
+        }
+        lines
     }
 }
 
-/// The step that has no line yet, or never got one.
-fn unfinished(lens: &Lens<'_>, group: &Group) -> EndLine {
-    let alive = lens.summary.life.liveness.may_grow();
-    let name = group.step_id.map_or_else(|| "A step without id".to_owned(), |id| format!("step {id}"));
-    let call = group.decision.as_deref().map_or_else(String::new, |call| format!(" · {call}"));
-    let words = if alive { "in progress" } else { "never finished" };
-    EndLine {
-        status: if alive { Status::Running } else { Status::Died },
-        text: Phrase::new().strong(name).text(format!(" {words}{call}")),
-        href: "#pending".to_owned(),
-    }
-}
-
-/// What comes after the last step.
-pub(crate) fn end_slot(lens: &Lens<'_>) -> EndSlot {
-    let mut lines = Vec::new();
-    let Some(segment) = lens.index.segment() else { return EndSlot::default() };
-    let pending = lens.index.pending_group();
-    let lost = |at: &usize| *at >= segment.first_group && Some(*at) != pending;
-    for at in lens.index.groups_without_line().into_iter().filter(lost).take(20) {
-        let Some(group) = lens.index.groups().get(at) else { continue };
-        let name = group.step_id.map_or_else(|| "a step without id".to_owned(), |id| format!("step {id}"));
-        let events = format::counted(group.end - group.first, "event");
-        let text = Phrase::new().strong(name).text(format!(" has {events} and no line"));
-        lines.push(EndLine { status: Status::Unknown, text, href: lens.at_event(group.first) });
-    }
-    lines.extend(pending.and_then(|at| lens.index.groups().get(at)).map(|group| unfinished(lens, group)));
-    if let Some((event, end, _)) = &segment.end {
-        let reason = end.reason.as_deref().unwrap_or("no reason");
-        let text = Phrase::new().strong("END").text(format!(" · {reason} · event {event}"));
-        lines.push(EndLine { status: status(lens.summary), text, href: lens.at_event(*event) });
-    } else if let Some(event) = segment.teardown {
-        let text = Phrase::new().strong("Torn down").text(format!(" without END · event {event}"));
-        lines.push(EndLine { status: Status::Died, text, href: lens.at_event(event) });
-    }
-    EndSlot { lines }
+/// `step 9`, or `a step without id`.
+fn one(group: &Group, article: &str) -> String {
+    if group.step_id.is_some() { name(group) } else { format!("{article} {}", name(group)) }
 }

@@ -1,146 +1,36 @@
-use crate::page::run::tabs::{CountCheck, EventRow, IssueRow, PhaseChoice, RuleRow};
+use askama::Template;
+
+use crate::page::lens::Lens;
+use crate::page::run::steps::Window;
 use crate::page::run::*;
+use crate::page::shell::{Pulse, Shell};
+use crate::page::step::fill::{StepPlace, step_view};
+use crate::page::tests::{Recorded, check_page, tags};
 
-const EVIL: &str = "<script>alert(1)</script></textarea>\"'\u{202e}\u{0}";
-
-fn verdict(text: &str) -> Verdict {
-    Verdict {
-        status: Status::Limit,
-        headline: text.into(),
-        second: text.into(),
-        certainty: text.into(),
-        pace: text.into(),
-        evidence: vec![Evidence { icon: "doc", class: "err", text: text.into(), link: Some(Link::new(text, "/e")) }],
-        first_trouble: text.into(),
-        contradictions: vec![text.into(), text.into()],
-        liveness: text.into(),
-        health: text.into(),
-        rules: RulesTable {
-            title: "Stop rules",
-            tally: text.into(),
-            rows: vec![RuleLine {
-                class: "hit",
-                name: text.into(),
-                id: text.into(),
-                measured: text.into(),
-                limit: text.into(),
-                bar: Some(RuleBar { class: "f-warn", width: "50.0".into() }),
-                state: Sign::plain("mk", text),
-                note: text.into(),
-                by: text.into(),
-            }],
-        },
-        says: TraceSays {
-            facts: vec![Fact::new(text, text)],
-            critics: vec![LastWord {
-                name: text.into(),
-                asked: Sign::plain("mk", text),
-                axis: Axis::new(0.2, None),
-                score: text.into(),
-                reason: text.into(),
-            }],
-            critics_of: Some(Link::new(text, "/c")),
-            failures: vec![Failure {
-                step: Link::new(text, "/f"),
-                phase: text.into(),
-                category: text.into(),
-                message: text.into(),
-                outcome: text.into(),
-            }],
-            nothing: text.into(),
-        },
-    }
-}
-
-fn row(n: usize, text: &str) -> StepRow {
-    StepRow {
-        n,
-        label: n.to_string().into(),
-        href: format!("/runs/a?step={n}"),
-        did: Did::Call { name: text.into(), args: text.into(), more: text.into() },
-        title: text.into(),
-        scores: text.into(),
-        sign: Some(Sign::icon("mk err", "error", text)),
-        asked: Some(Sign::icon("mk retry", "retry", text)),
-        took: text.into(),
-        tokens: text.into(),
-        ..StepRow::default()
-    }
-}
-
-fn end(text: &str) -> EndSlot {
-    EndSlot { lines: vec![EndLine { status: Status::Limit, text: text.into(), href: "/end".into() }] }
-}
-
-fn pending(text: &str) -> PendingSlot {
-    let phase = PendingPhase {
-        class: "act",
-        name: text.into(),
-        state: PhaseState::Now,
-        when: text.into(),
-        says: vec![text.into()],
-    };
-    let status = Sign::word("st running", "running", text);
-    let step = PendingStep { title: text.into(), status, note: text.into(), so_far: text.into(), phases: vec![phase] };
-    PendingSlot { step: Some(step) }
-}
-
-fn head(text: &str) -> RunHead {
-    RunHead {
-        name: text.into(),
-        task: text.into(),
-        whole_task: Some(Folded::whole(text)),
-        status: Status::Running,
-        facts: vec![Fact::new(text, text)],
-        acts: vec![Link::new(text, "/act")],
-    }
-}
-
-fn tabs(text: &str) -> Tabs {
-    let tab = |name, current| Tab { name, count: text.into(), href: "/t".into(), current };
-    Tabs { tabs: vec![tab("Steps", true), tab("Events", false)] }
-}
-
-fn page(content: Content, text: &str) -> String {
+fn page(lens: &Lens<'_>, content: Content<'_>) -> String {
     let page = RunPage {
-        shell: Shell { title: text.into(), ..Shell::default() },
-        crumb: vec![Link::new("Runs", "/")],
-        pulse: Some(Pulse { url: "/pulse".into(), revision: 7, ..Pulse::default() }),
-        head: head(text),
-        verdict: verdict(text),
-        tabs: tabs(text),
+        shell: Shell::default(),
+        lens,
+        pulse: Pulse { url: "/pulse".into(), ..Pulse::default() },
+        head: RunHead::new(lens),
+        verdict: Some(Verdict::new(lens)),
+        tabs: Tabs { lens, current: "" },
         content,
     };
     page.render().unwrap()
 }
 
-fn steps(text: &str, follow: Option<bool>) -> Content {
-    let bad = StepRow { did: Did::Nil(text.into()), ..row(2, text) };
-    let rows = vec![Row::Step(Box::new(row(0, text))), Row::Segment(text.into()), Row::Step(Box::new(bad))];
-    Content::Steps(Box::new(StepsTab {
-        critics: text.into(),
-        earlier: Some(Link::new("earlier 60", "/earlier")),
-        rows: StepRows { rows, ..StepRows::default() },
-        end: end(text),
-        pending: pending(text),
-        selected: Some(StepView { n: 2, title: text.into(), ..StepView::default() }),
-        follow,
-        ..StepsTab::default()
-    }))
-}
-
-fn assert_harmless(html: &str) {
-    // The shell around the page has scripts of its own, each with an address.
-    let own = html.matches("<script src=\"/static/").count() + html.matches("<script defer src=\"/static/").count();
-    assert_eq!((html.matches("<script").count(), own), (2, 2), "{html}");
-    assert!(!html.contains("</textarea") && !html.contains("style="), "{html}");
-    let body = html.split_once("<main").map_or(html, |(_, body)| body);
-    assert!(!body.contains('\u{202e}') && !body.contains('\u{0}'), "{html}");
+fn steps<'a>(lens: &'a Lens<'a>, n: Option<usize>, follow: Option<bool>) -> Content<'a> {
+    let window = Window::new(lens.index.steps().len(), None, None);
+    Content::Steps(Box::new(StepsTab::new(lens, window, n, follow)))
 }
 
 #[test]
 fn every_part_can_be_found_by_its_id() {
-    let html = page(steps("words", Some(true)), "words");
+    let run = Recorded::run("tests/corpus/q060/q060_handoff");
+    let lens = run.lens();
+    let html = page(&lens, steps(&lens, Some(0), Some(true)));
+    let tags = check_page(&html);
     for id in [
         "pulse",
         "runhead",
@@ -150,167 +40,132 @@ fn every_part_can_be_found_by_its_id() {
         "steps",
         "steprows",
         "step-0",
-        "step-2",
         "endslot",
         "pending",
         "stepview",
         "shown",
         "pill",
     ] {
-        assert_eq!(html.matches(&format!(" id=\"{id}\"")).count(), 1, "{id}");
+        assert_eq!(tags.iter().filter(|tag| tag.get("id") == Some(id)).count(), 1, "{id}");
     }
-    assert!(html.contains("aria-pressed=\"true\""), "the follow switch shows its state");
-    assert_eq!(html.matches("<h1").count(), 1);
-    assert!(!page(steps("words", None), "words").contains("id=\"pill\""), "nothing to follow once the run has ended");
+    let follow = tags.iter().find(|tag| tag.get("data-follow").is_some()).unwrap();
+    assert_eq!(follow.get("aria-pressed"), Some("true"), "the follow switch shows its state");
+    let ended = check_page(&page(&lens, steps(&lens, Some(0), None)));
+    assert!(ended.iter().all(|tag| tag.get("id") != Some("pill")), "nothing to follow once the run has ended");
 }
 
 #[test]
 fn rows_are_links() {
-    let html = row(4, "x").render().unwrap();
-    assert!(html.starts_with("<li id=\"step-4\"><a href=\"/runs/a?step=4\" title=\"x\"><b>4</b>"), "{html}");
-    let plain = StepRow { sign: None, asked: None, ..row(4, "x") }.render().unwrap();
-    assert!(plain.matches("</").count() <= 10, "a row has few elements: {plain}");
-    let marked = StepRow { marked: true, current: true, pending: true, ..StepRow::default() }.render().unwrap();
-    assert!(marked.contains("class=\"pending\" data-mark><a href=\"\" title=\"\" aria-current=\"true\""), "{marked}");
+    let run = Recorded::steps([r#"{"step_id": 4, "decision": {"mode": "wait"}}"#.to_owned()]);
+    let lens = run.lens();
+    let rows = |current| StepRows::new(&lens, Window { first: 0, end: 1 }, current).render().unwrap();
+    let plain = rows(None);
+    let row = plain.split("<ol>").nth(1).and_then(|rest| rest.split("</ol>").next()).unwrap();
+    assert!(row.starts_with("<li id=\"step-0\"><a href=\"/runs/a%2Fb?step=0\" title="), "{row}");
+    assert!(row.contains("<b>4</b>"), "the recorded id is what people read: {row}");
+    assert!(row.matches("</").count() <= 10, "a row has few elements: {row}");
+    assert!(rows(Some(0)).contains(" aria-current=\"true\""));
+    let errors = Recorded::run("tests/corpus/q060/q060_recovered_errors");
+    let lens = errors.lens();
+    let html = StepRows::new(&lens, Window { first: 0, end: 9 }, None).render().unwrap();
+    assert!(tags(&html).iter().any(|tag| tag.name == "li" && tag.get("data-mark").is_some()), "{html}");
 }
 
 #[test]
-fn a_pulse_brings_only_what_changed_and_no_blanks() {
-    let quiet = RunPulse { pulse: Pulse { url: "/p".into(), revision: 8, ..Pulse::default() }, ..RunPulse::default() };
-    assert!(!quiet.render().unwrap().contains("hx-partial"));
-    let full = RunPulse {
-        pulse: Pulse { url: "/p".into(), revision: 9, count: 1, noun: "step", say: None },
-        title: Some("Running: a".into()),
-        head: Some(head("x")),
-        verdict: Some(verdict("x")),
-        tabs: Some(tabs("x")),
-        end: Some(end("x")),
-        pending: Some(PendingSlot::default()),
-        rows: Some(StepRows {
-            rows: vec![Row::Segment("second run".into()), Row::Step(Box::new(row(3, "x")))],
-            ..StepRows::default()
-        }),
-        selected: Some(StepView::default()),
-        state: None,
-        events: Some(EventsTab::default()),
-        whatif: Some(RulesAnswer::default()),
+fn a_pulse_brings_what_changed_and_no_blanks() {
+    let run = Recorded::run("tests/corpus/q060/q060_handoff");
+    let lens = run.lens();
+    let pulse = |fresh, verdict: bool| {
+        let pulse = RunPulse {
+            pulse: Pulse { url: "/p".into(), revision: 9, ..Pulse::default() },
+            title: "Running: a".into(),
+            head: RunHead::new(&lens),
+            verdict: verdict.then(|| Verdict::new(&lens)),
+            tabs: Tabs { lens: &lens, current: "" },
+            fresh,
+        };
+        pulse.render().unwrap()
     };
-    let html = full.render().unwrap();
-    assert!(html.starts_with("<div id=\"pulse\"") && html.contains("<title>Running: a · board</title>"), "{html}");
-    for target in
-        ["runhead", "verdict-panel", "tabs", "steprows", "endslot", "pending", "stepview", "events", "lead", "answer"]
-    {
-        let open = format!("<hx-partial hx-target=\"#{target}\" hx-swap=\"outerMorph\">");
-        let part = html.split(&open).nth(1).unwrap_or_else(|| panic!("{target} in {html}"));
-        let part = part.split("</hx-partial>").next().unwrap();
-        assert!(part.starts_with('<') && part.ends_with('>'), "no blank around {target}: {part}");
+    let fresh = Fresh::Steps {
+        rows: Some(StepRows::new(&lens, Window { first: 0, end: 2 }, None)),
+        end: EndSlot { lens: &lens },
+        pending: PendingSlot { lens: &lens },
+        selected: step_view(&lens, 0, StepPlace::List).map(Box::new),
+    };
+    let cases = [
+        (
+            pulse(Some(fresh), true),
+            &["steprows", "runhead", "verdict-panel", "tabs", "endslot", "pending", "stepview"][..],
+        ),
+        (pulse(Some(Fresh::Events(EventsTab::new(&lens, String::new(), None))), true), &["runhead", "tabs", "events"]),
+        (pulse(None, false), &["runhead", "tabs"]),
+    ];
+    for (html, targets) in cases {
+        assert!(html.starts_with("<div id=\"pulse\"") && html.contains("<title>Running: a · board</title>"), "{html}");
         assert!(
-            part.split('>').next().unwrap().contains(&format!("id=\"{target}\"")),
-            "{target} replaces itself: {part}"
+            !html.contains("</hx-partial> ") && !html.contains("</hx-partial>\n<"),
+            "no blank between parts: {html}"
         );
+        for target in targets {
+            let open = format!("<hx-partial hx-target=\"#{target}\" hx-swap=\"outerMorph\">");
+            let part = html.split(&open).nth(1).unwrap_or_else(|| panic!("{target} in {html}"));
+            let part = part.split("</hx-partial>").next().unwrap();
+            assert!(part.starts_with('<') && part.ends_with('>'), "no blank around {target}: {part}");
+            let first = part.split('>').next().unwrap();
+            assert!(first.contains(&format!("id=\"{target}\"")), "{target} replaces itself: {part}");
+        }
+        assert_eq!(html.contains("#verdict-panel"), targets.len() > 2, "{html}");
     }
-    assert!(html.contains("<li class=\"segment\">second run</li>"), "{html}");
-    assert!(html.contains(&row(3, "x").render().unwrap()), "the page and the pulse use one template");
 }
 
 #[test]
 fn what_is_not_known_is_left_out() {
-    let mut lean = verdict("x");
-    (lean.second, lean.certainty, lean.first_trouble, lean.liveness) = ("".into(), "".into(), "".into(), "".into());
-    (lean.pace, lean.rules) = ("".into(), RulesTable::default());
-    lean.contradictions.clear();
-    lean.says = TraceSays { nothing: "Nothing is recorded about the end.".into(), ..TraceSays::default() };
-    let html = lean.render().unwrap();
-    for absent in
-        ["First trouble", "Contradiction", "Liveness", "Failure report", "Last critic verdicts", "class=\"so", "<table"]
-    {
+    let run = Recorded::steps([]);
+    let lens = run.lens();
+    let html = Verdict::new(&lens).render().unwrap();
+    for absent in ["First trouble", "Contradiction", "Failure report", "Last critic verdicts"] {
         assert!(!html.contains(absent), "{absent} in {html}");
     }
-    assert!(html.contains("Trace health") && html.contains("Nothing is recorded about the end."));
-    assert_eq!(PendingSlot::default().render().unwrap(), "<div id=\"pending\"></div>");
-    assert_eq!(EndSlot::default().render().unwrap(), "<div id=\"endslot\"></div>");
+    assert!(html.contains("Trace health") && html.contains("No manifest, no stop check and no END event"), "{html}");
+    assert_eq!(PendingSlot { lens: &lens }.render().unwrap(), "<div id=\"pending\"></div>");
+    assert_eq!(EndSlot { lens: &lens }.render().unwrap(), "<div id=\"endslot\"></div>");
+}
+
+#[test]
+fn a_step_without_a_line_is_told_by_its_events() {
+    let run = Recorded::run("tests/corpus/q010/q010_sigkill");
+    let lens = run.lens();
+    let html = PendingSlot { lens: &lens }.render().unwrap();
+    assert!(
+        html.contains("never finished") && html.contains("never got one") && html.contains("not reached"),
+        "{html}"
+    );
 }
 
 #[test]
 fn the_tabs_show_their_contents() {
-    let events = EventsTab {
-        summary: "events 200 to 399 of 900".into(),
-        action: "/runs/a/events".into(),
-        phases: vec![PhaseChoice { value: "ACT".into(), label: "ACT (3)".into(), chosen: true }],
-        later: Some(Link::new("later 200", "/later")),
-        rows: vec![EventRow { n: 7, phase: "ACT".into(), raw: "/raw/7".into(), ..EventRow::default() }],
-        ..EventsTab::default()
-    };
-    let html = events.render().unwrap();
-    assert!(
-        html.contains("<option value=\"ACT\" selected>ACT (3)</option>") && html.contains("id=\"event-7\""),
-        "{html}"
-    );
-    assert!(html.contains("method=\"get\" action=\"/runs/a/events\"") && html.contains("href=\"/later\""), "{html}");
-    let clean =
-        IssuesTab { clean: "Clean: nothing is wrong with the files.".into(), ..IssuesTab::default() }.render().unwrap();
+    let run = Recorded::run("tests/corpus/q060/q060_handoff");
+    let lens = run.lens();
+    let html = EventsTab::new(&lens, "ACT".into(), None).render().unwrap();
+    assert!(html.contains("<option value=\"ACT\" selected>ACT ") && html.contains("action=\"/runs/a%2Fb\""), "{html}");
+    let acts = lens.index.events().iter().filter(|event| lens.index.name(event.phase) == "ACT").count();
+    assert_eq!(html.matches("<tr id=\"event-").count(), acts);
+    let clean = IssuesTab::new(&lens, 0).render().unwrap();
     assert!(clean.contains("Clean") && !clean.contains("<table"), "{clean}");
-}
-
-#[test]
-fn manifests_are_shown_key_by_key() {
-    let json =
-        crate::model::json::Json::parse(r#"{"run_id": "<b>", "cost": 0.0, "summary": {"stop_reason": null}}"#).unwrap();
-    let fold = &mut crate::page::part::fold::Fold::new(crate::page::part::fold::ValueLinks::default());
-    let tab = ManifestTab { entries: ManifestTab::entries_of(&json, fold), ..ManifestTab::default() };
-    let html = tab.render().unwrap();
-    assert!(html.contains("<dt>run_id</dt><dd><q>&#60;b&#62;</q></dd>") && html.contains(">0.0<"), "{html}");
-    let odd = ManifestTab::entries_of(&crate::model::json::Json::parse("[1]").unwrap(), fold);
-    assert_eq!(odd.len(), 1);
-}
-
-#[test]
-fn hostile_runs_are_text_in_every_position() {
-    let check = CountCheck { what: EVIL.into(), manifest: EVIL.into(), file: EVIL.into(), verdict: EVIL.into() };
-    let json = format!("{{{0}: {0}}}", serde_json::to_string(EVIL).unwrap());
-    let json = crate::model::json::Json::parse(&json).unwrap();
-    let fold = &mut crate::page::part::fold::Fold::new(crate::page::part::fold::ValueLinks::default());
-    let contents = [
-        steps(EVIL, Some(false)),
-        Content::Manifest(ManifestTab {
-            note: EVIL.into(),
-            checks: vec![check],
-            rules: vec![RuleRow { id: EVIL.into(), rule: EVIL.into(), from: EVIL.into(), verdict: EVIL.into() }],
-            entries: ManifestTab::entries_of(&json, fold),
-            raw: Some(Link::new(EVIL, "/m")),
-        }),
-        Content::Events(EventsTab {
-            summary: EVIL.into(),
-            phases: vec![PhaseChoice { value: EVIL.into(), label: EVIL.into(), chosen: false }],
-            rows: vec![EventRow {
-                phase: EVIL.into(),
-                stage: EVIL.into(),
-                step: EVIL.into(),
-                at: EVIL.into(),
-                datetime: EVIL.into(),
-                ok: Sign::plain("mk", EVIL),
-                size: EVIL.into(),
-                note: EVIL.into(),
-                ..EventRow::default()
-            }],
-            ..EventsTab::default()
-        }),
-        Content::Issues(IssuesTab {
-            counts: vec![(Sign::plain("mk", EVIL), EVIL.into())],
-            rows: vec![IssueRow {
-                level: Sign::plain("mk", EVIL),
-                file: EVIL.into(),
-                line: EVIL.into(),
-                offset: EVIL.into(),
-                reason: EVIL.into(),
-                link: Some(Link::new(EVIL, "/i")),
-            }],
-            ..IssuesTab::default()
-        }),
-    ];
-    for content in contents {
-        assert_harmless(&page(content, EVIL));
-    }
+    let torn = Recorded::run("tests/corpus/emulated/emulated_q060_garbage_lines");
+    let lens = torn.lens();
+    let issues = IssuesTab::new(&lens, 0).render().unwrap();
+    assert!(issues.contains("problem: ") && !issues.contains("Clean"), "{issues}");
+    let beyond = IssuesTab::new(&lens, 5_000).render().unwrap();
+    assert!(!beyond.contains("Clean") && beyond.contains("earlier 200"), "{beyond}");
+    let manifest = ManifestTab::new(&run.lens()).render().unwrap();
+    assert!(
+        manifest.contains("<dt>run_id</dt><dd><q>") && manifest.contains("<th scope=\"row\">steps</th>"),
+        "{manifest}"
+    );
+    let odd = Recorded::run("tests/corpus/emulated/emulated_q060_manifest_is_array");
+    let odd = ManifestTab::new(&odd.lens()).render().unwrap();
+    assert!(odd.contains("not an object") && odd.matches("<dt>").count() == 1, "{odd}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Pure: the runs, the clock and how the watching goes come from the caller. Knows nothing of requests or of what
 //! keeps the runs.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
@@ -13,7 +14,9 @@ use crate::analysis::query::{Query, Sort};
 use crate::analysis::select::{Selection, Survey, select, survey};
 use crate::analysis::summary::Summary;
 use crate::page::part::href;
-use crate::page::runs::{RunsBody, RunsNews, RunsPage, RunsParts, RunsPulse, RunsTable};
+use crate::page::runs::fill::row::Row;
+use crate::page::runs::fill::shown::Shown;
+use crate::page::runs::{RunsBody, RunsNews, RunsPage, RunsParts, RunsPulse};
 use crate::page::shell::{Place, Pulse, Shell, Skipped};
 
 pub(crate) mod about;
@@ -22,8 +25,6 @@ pub(crate) mod row;
 pub(crate) mod shown;
 #[cfg(test)]
 mod tests;
-
-use crate::page::runs::fill::shown::Shown;
 
 /// Rows in a window where the address does not say.
 pub(crate) const WINDOW: usize = 200;
@@ -36,9 +37,7 @@ const PULSE: &str = "/live/runs";
 /// What the page needs to know besides the runs.
 #[derive(Debug, Clone)]
 pub(crate) struct ListContext {
-    /// The watched roots.
     pub roots: Vec<Root>,
-    /// How changes are noticed.
     pub watch: Watch,
     /// When the roots were last looked at, if they were; microseconds since the epoch.
     pub looked: Option<i64>,
@@ -46,11 +45,9 @@ pub(crate) struct ListContext {
     pub indexing: Option<(usize, usize)>,
     /// The time now; microseconds since the epoch.
     pub now: i64,
-    /// The reader's zone.
     pub zone: TimeZone,
     /// `q`: the query as typed.
     pub query: String,
-    /// `sort`
     pub sort: Sort,
     /// `limit`: rows in a window.
     pub limit: usize,
@@ -93,7 +90,6 @@ pub(crate) enum Watch {
 /// A run with the revisions at which it changed and was found.
 #[derive(Debug, Clone)]
 pub(crate) struct Listed {
-    /// Its facts.
     pub summary: Arc<Summary>,
     /// The revision at which it last changed.
     pub revision: u64,
@@ -109,7 +105,7 @@ impl AsRef<Summary> for Listed {
 
 /// The page at `/`.
 pub(crate) fn page<'a>(ctx: &'a ListContext, runs: &'a [Listed]) -> RunsPage<'a> {
-    let list = List::new(ctx, runs);
+    let list = Rc::new(List::new(ctx, runs));
     let shell = Shell {
         title: list.title(),
         root: ctx.root(),
@@ -129,7 +125,7 @@ pub(crate) fn page<'a>(ctx: &'a ListContext, runs: &'a [Listed]) -> RunsPage<'a>
 /// enough. Where it is not (a run vanished, the order is not by change and a run came, nothing matches any more) the
 /// whole body is sent; the page keeps what is the same in it.
 pub(crate) fn pulse<'a>(ctx: &'a ListContext, runs: &'a [Listed]) -> RunsPulse<'a> {
-    let list = List::new(ctx, runs);
+    let list = Rc::new(List::new(ctx, runs));
     let shown = ctx.rows.as_deref().and_then(Shown::parse);
     let since = ctx.since.unwrap_or(0);
     let (pulse, news) = match shown {
@@ -139,18 +135,18 @@ pub(crate) fn pulse<'a>(ctx: &'a ListContext, runs: &'a [Listed]) -> RunsPulse<'
         }
         shown => shown.and_then(|shown| list.parts(since, &shown)).unwrap_or_else(|| list.whole(since)),
     };
-    RunsPulse { pulse, title: list.title(), news }
+    RunsPulse { pulse, list, news }
 }
 
 impl ListContext {
     /// The roots as the person typed them.
-    fn root(&self) -> String {
+    pub(crate) fn root(&self) -> String {
         let roots: Vec<_> = self.roots.iter().map(|root| format::visible_line(&root.shown)).collect();
         roots.join(", ")
     }
 
     /// The list with another query, order or window; what is as usual is left out.
-    fn url(&self, query: &str, sort: Sort, after: &str) -> String {
+    pub(crate) fn url(&self, query: &str, sort: Sort, after: &str) -> String {
         let pairs = self.pairs(query, sort, after);
         let mut pairs: Vec<_> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
         pairs.extend(self.marks.iter().map(|mark| ("mark", mark.as_str())));
@@ -179,13 +175,13 @@ impl ListContext {
 }
 
 /// The runs as the query asks for them.
-struct List<'a> {
-    ctx: &'a ListContext,
-    runs: &'a [Listed],
-    query: Query,
-    selection: Selection<'a, Listed>,
-    survey: Survey,
-    columns: Arc<[ShownColumn]>,
+pub(crate) struct List<'a> {
+    pub ctx: &'a ListContext,
+    pub runs: &'a [Listed],
+    pub query: Query,
+    pub selection: Selection<'a, Listed>,
+    pub survey: Survey,
+    pub columns: Arc<[ShownColumn]>,
 }
 
 /// The columns of a table of `rows`.
@@ -209,14 +205,8 @@ impl<'a> List<'a> {
     }
 
     /// `Runs (130)`, and with a filter `Runs (12 of 130)`.
-    fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         format!("Runs ({})", self.matched())
-    }
-
-    /// `130`, and with a filter `12 of 130`.
-    fn matched(&self) -> String {
-        let total = format::count(self.survey.total as u64);
-        if self.query.is_empty() { total } else { format!("{} of {total}", format::count(self.survey.matched as u64)) }
     }
 
     /// Whether the window is the first one.
@@ -233,26 +223,22 @@ impl<'a> List<'a> {
         Pulse { url, revision: self.ctx.revision, count: fresh, noun: "run", say: None }
     }
 
-    fn body(&self, is_new: impl Fn(&Listed) -> bool) -> RunsBody<'a> {
-        if self.runs.is_empty() {
-            return RunsBody::Empty(Box::new(self.empty()));
+    fn body(self: &Rc<Self>, is_new: impl Fn(&Listed) -> bool) -> RunsBody<'a> {
+        let rows = self.selection.rows.iter();
+        RunsBody {
+            list: Rc::clone(self),
+            rows: rows.map(|listed| self.row(listed, &self.columns, is_new(listed))).collect(),
         }
-        let rows = &self.selection.rows;
-        RunsBody::Table(Box::new(RunsTable {
-            head: self.head(),
-            strip: self.strip(),
-            search: self.search(),
-            facets: self.facets(),
-            caption: self.caption(),
-            columns: self.heads(),
-            rows: rows.iter().map(|listed| self.row(listed, &self.columns, is_new(listed))).collect(),
-            no_match: self.no_match(),
-            tray: self.tray(),
-            foot: self.foot(rows.len()),
-        }))
     }
 
-    fn whole(&self, since: u64) -> (Pulse, RunsNews<'a>) {
+    /// The row of `listed`; `is_new` gives it the edge of a row that changed.
+    fn row(&self, listed: &'a Listed, columns: &Arc<[ShownColumn]>, is_new: bool) -> Row<'a> {
+        let (run, ctx) = (&*listed.summary, self.ctx);
+        let marked = ctx.marks.iter().any(|mark| mark == run.key.as_str());
+        Row { run, columns: Arc::clone(columns), now: ctx.now, zone: &ctx.zone, marked, is_new }
+    }
+
+    fn whole(self: &Rc<Self>, since: u64) -> (Pulse, RunsNews<'a>) {
         let rows = &self.selection.rows;
         let fresh = rows.iter().filter(|listed| listed.born > since).count();
         (
@@ -291,16 +277,13 @@ impl<'a> List<'a> {
             changed,
             fresh: fresh.iter().map(made).collect(),
             gone: left.iter().map(|listed| href::run_id(listed.summary.key.as_str())).collect(),
-            head: self.head(),
-            strip: self.strip(),
-            facets: self.facets(),
-            foot: self.foot(all.len()),
+            rows: all.len(),
         };
-        Some((self.pulse(&shown::write(&all, self.runs), &columns, fresh.len()), RunsNews::Parts(Box::new(parts))))
+        Some((self.pulse(&shown::write(&all, self.runs), &columns, fresh.len()), RunsNews::Parts(parts)))
     }
 
     /// `Runs, newest change first`, `Runs by steps, most first`.
-    fn caption(&self) -> String {
+    pub(crate) fn caption(&self) -> String {
         let Sort { by, .. } = self.ctx.sort;
         let (largest, smallest) = match by.kind {
             Kind::Time(_) => {

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::{OriginalUri, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 
 use crate::analysis::format::visible_line;
 use crate::analysis::query::{Query, Sort};
@@ -13,8 +13,8 @@ use crate::analysis::summary::Summary;
 use crate::live::Mode;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
-use crate::page::error::WebError;
-use crate::page::extract::{Params, is_api_path};
+use crate::page::error::{Answer, WebError};
+use crate::page::extract::Params;
 use crate::page::run::handler::html;
 use crate::page::runs::fill as list;
 use crate::page::runs::fill::{ListContext, Listed, Root, Watch};
@@ -22,7 +22,7 @@ use crate::page::runs::json::write_csv;
 use crate::page::shell::{Place, Shell, Skipped};
 
 /// `GET /`
-pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Response {
+pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answer {
     show(state, params, |context, runs| {
         if let Some(after) = context.after.as_deref().filter(|after| !is_cursor(after, context.sort)) {
             let detail = "after is the end of the window before; the links at the foot of the table hold it.";
@@ -34,16 +34,13 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Respo
 }
 
 /// `GET /live/runs`
-pub(crate) async fn runs_pulse(State(state): State<AppState>, params: Params) -> Response {
+pub(crate) async fn runs_pulse(State(state): State<AppState>, params: Params) -> Answer {
     show(state, params, |context, runs| html(&list::pulse(context, runs))).await
 }
 
 /// `GET /runs.csv`: every run that matches.
-pub(crate) async fn runs_csv(State(state): State<AppState>, params: Params) -> Response {
-    let sort = match sort(&params) {
-        Ok(sort) => sort,
-        Err(error) => return error.respond(&state, false),
-    };
+pub(crate) async fn runs_csv(State(state): State<AppState>, params: Params) -> Answer {
+    let sort = sort(&params)?;
     let of = state.clone();
     let body = crate::page::download::body(&state, move |out| {
         let runs = listed(&of);
@@ -52,23 +49,15 @@ pub(crate) async fn runs_csv(State(state): State<AppState>, params: Params) -> R
     });
     let headers =
         [(CONTENT_TYPE, "text/csv; charset=utf-8"), (CONTENT_DISPOSITION, "attachment; filename=\"runs.csv\"")];
-    match body.await {
-        Ok(body) => (headers, body).into_response(),
-        Err(error) => error.respond(&state, false),
-    }
+    Ok((headers, body.await?).into_response())
 }
 
 async fn show(
     state: AppState,
     params: Params,
-    make: impl FnOnce(&ListContext, &[Listed]) -> Result<Response, WebError> + Send + 'static,
-) -> Response {
-    let of_page = state.clone();
-    let made = blocking(move || {
-        let context = context(&of_page, &params)?;
-        make(&context, &listed(&of_page))
-    });
-    made.await.flatten().unwrap_or_else(|error| error.respond(&state, false))
+    make: impl FnOnce(&ListContext, &[Listed]) -> Answer + Send + 'static,
+) -> Answer {
+    blocking(move || make(&context(&state, &params)?, &listed(&state))).await.flatten()
 }
 
 fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
@@ -175,8 +164,7 @@ fn difference(a: &str, b: &str) -> usize {
 }
 
 /// Any address that is none.
-pub(crate) async fn not_found(State(state): State<AppState>, OriginalUri(uri): OriginalUri) -> Response {
+pub(crate) async fn not_found(OriginalUri(uri): OriginalUri) -> WebError {
     WebError::not_found("There is no page at", "The address may be mistyped, or from another version of the board.")
         .named(uri.path())
-        .respond(&state, is_api_path(uri.path()))
 }

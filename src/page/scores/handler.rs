@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 
 use crate::model::{Lines as _, TraceFile};
 use crate::page::app::AppState;
@@ -16,8 +16,8 @@ use crate::page::extract::{Params, RunParam};
 use crate::page::json::json;
 use crate::page::lens::Lens;
 use crate::page::part::href;
-use crate::page::run::handler::{answer, crumb, ended, html, load_again, run_ended, shell, with_lens};
-use crate::page::run::head::{content_title, head_with_verdict, tabs};
+use crate::page::run::handler::{ended, html, load_again, run_ended, shell, with_lens};
+use crate::page::run::head::{RunHead, Tabs};
 use crate::page::runs::handler as pages;
 use crate::page::scores::csv::{CsvRun, write_csv};
 use crate::page::scores::several::SeveralPage;
@@ -33,20 +33,19 @@ fn query(params: &Params) -> Result<Query, WebError> {
 }
 
 /// `GET /runs/{key}/scores`
-pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Response {
-    let shell = shell(&state, &run, String::new());
-    let page = with_lens(&state, &run, move |lens| {
+pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
+    let shell = shell(&state, &run);
+    with_lens(&state, &run, move |lens| {
         let query = query(&params)?;
         html(&ScoresPage {
             pulse: next(lens, &query, shell.revision),
-            shell: Shell { title: content_title(lens, TITLE), ..shell },
-            crumb: crumb(),
-            head: head_with_verdict(lens),
-            tabs: tabs(lens, TAB),
+            shell: Shell { title: lens.title(TITLE), ..shell },
+            head: RunHead { verdict: true, ..RunHead::new(lens) },
+            tabs: Tabs { lens, current: TAB },
             body: ScoresBody::new(lens, query),
         })
-    });
-    answer(&state, page.await.and_then(|page| page))
+    })
+    .await
 }
 
 /// Which scores a page has: with the same mark it would look the same.
@@ -65,29 +64,29 @@ fn next(lens: &Lens<'_>, query: &Query, revision: u64) -> Pulse {
 }
 
 /// `GET /runs/{key}/scores/live`
-pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, WebError>, params: Params) -> Response {
+pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, WebError>, params: Params) -> Answer {
     // The run went away while somebody looked at it; its page says so when it is loaded again.
-    let Ok(RunParam(run)) = run else { return load_again() };
+    let Ok(RunParam(run)) = run else { return Ok(load_again()) };
     // Taken before the index is read: what comes in between is asked for once more.
     let revision = run.revision_now();
-    let pulse = with_lens(&state, &run, move |lens| {
+    with_lens(&state, &run, move |lens| {
         let query = query(&params)?;
         let say = run_ended(lens, params.text("ended"));
         // Most news of a run are events between two steps, and change no score.
         let stale = say.is_some() || params.text("has") != scores_mark(lens);
         html(&ScoresPulse {
             pulse: Pulse { say, ..next(lens, &query, revision) },
-            title: content_title(lens, TITLE).into(),
-            head: head_with_verdict(lens),
-            tabs: tabs(lens, TAB),
+            title: lens.title(TITLE).into(),
+            head: RunHead { verdict: true, ..RunHead::new(lens) },
+            tabs: Tabs { lens, current: TAB },
             body: stale.then(|| ScoresBody::new(lens, query)),
         })
-    });
-    answer(&state, pulse.await.and_then(|pulse| pulse))
+    })
+    .await
 }
 
 /// `GET /runs/{key}/scores.csv`: written while it is read, since every step's line is.
-pub(crate) async fn csv(State(state): State<AppState>, RunParam(run): RunParam) -> Response {
+pub(crate) async fn csv(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
     let name = format!("attachment; filename*=UTF-8''{}-scores.csv", href::encode(run.key().as_str()));
     let body = crate::page::download::body(&state, move |out| {
         let index = run.index();
@@ -96,11 +95,11 @@ pub(crate) async fn csv(State(state): State<AppState>, RunParam(run): RunParam) 
     });
     let kind = "text/csv; charset=utf-8; header=present".to_owned();
     let headers = [(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, name)];
-    answer(&state, body.await.map(|body| (headers, body).into_response()))
+    Ok((headers, body.await?).into_response())
 }
 
 /// `GET /scores`: several runs over each other. A key that no run has is named, and the others are shown.
-pub(crate) async fn several(State(state): State<AppState>, params: Params) -> Response {
+pub(crate) async fn several(State(state): State<AppState>, params: Params) -> Answer {
     let mut keys = params.all("run").unwrap_or_default();
     let mut seen = HashSet::new();
     keys.retain(|key| seen.insert(key.clone()));
@@ -115,7 +114,7 @@ pub(crate) async fn several(State(state): State<AppState>, params: Params) -> Re
     }
     let status = if found.is_empty() && !missing.is_empty() { StatusCode::NOT_FOUND } else { StatusCode::OK };
     let shell = pages::shell(&state, Place::Scores);
-    let made = with_lenses(&state, found, move |lenses| {
+    with_lenses(&state, found, move |lenses| {
         let query = Query {
             threshold: params.text("threshold").to_owned(),
             critic: params.text("critic").to_owned(),
@@ -123,8 +122,8 @@ pub(crate) async fn several(State(state): State<AppState>, params: Params) -> Re
         };
         let page = SeveralPage::new(shell, query, params.text("x"), lenses, missing, known);
         Ok((status, html(&page)?).into_response())
-    });
-    answer(&state, made.await.flatten())
+    })
+    .await
 }
 
 /// `GET /api/runs/{key}/scores`
@@ -133,5 +132,5 @@ pub(crate) async fn api(State(state): State<AppState>, RunParam(run): RunParam) 
         let line = |n: usize| lens.lines.line(TraceFile::Steps, lens.index.steps().get(n)?.span).ok();
         json(&crate::page::scores::json::scores(lens.index, line))
     })
-    .await?
+    .await
 }

@@ -24,9 +24,9 @@ use crate::analysis::scores::{Asked, MAX_CRITICS, Pair, Rank, Scores, agreement,
 use crate::model::{CriticAction, TraceFile};
 use crate::page::lens::Lens;
 use crate::page::part::href;
-use crate::page::part::sign::{Link, Sign};
+use crate::page::part::sign::Sign;
 use crate::page::part::text::{self, one_line};
-use crate::page::run::{RunHead, Tabs};
+use crate::page::run::head::{RunHead, Tabs};
 use crate::page::scores::heat::Heat;
 use crate::page::scores::lane::LaneView;
 use crate::page::scores::plot::{Px, Request};
@@ -84,10 +84,9 @@ impl Query {
 #[template(path = "scores/page.html")]
 pub(crate) struct ScoresPage<'a> {
     pub shell: Shell,
-    pub crumb: Vec<Link>,
     pub pulse: Pulse,
-    pub head: RunHead,
-    pub tabs: Tabs,
+    pub head: RunHead<'a>,
+    pub tabs: Tabs<'a>,
     pub body: ScoresBody<'a>,
 }
 
@@ -110,8 +109,8 @@ impl ScoresPage<'_> {
 pub(crate) struct ScoresPulse<'a> {
     pub pulse: Pulse,
     pub title: text::Line,
-    pub head: RunHead,
-    pub tabs: Tabs,
+    pub head: RunHead<'a>,
+    pub tabs: Tabs<'a>,
     /// `None` where no score changed.
     pub body: Option<ScoresBody<'a>>,
 }
@@ -140,7 +139,7 @@ impl<'a> ScoresBody<'a> {
             1 => "No critic spoke in the one step of this run.".to_owned(),
             _ => format!("No critic spoke in the {} of this run.", format::counted(steps, "step")),
         };
-        let more = if self.lens.summary.life.liveness.may_grow() {
+        let more = if self.lens.is_alive() {
             "The run goes on."
         } else {
             "A critic is part of an agent: it scores each step and may ask for a retry or a stop."

@@ -8,7 +8,7 @@ use askama::Template;
 use crate::analysis::format;
 use crate::analysis::scores::{At, Series, aligned, in_words, series};
 use crate::analysis::summary::Summary;
-use crate::page::lens::{Lens, status};
+use crate::page::lens::Lens;
 use crate::page::part::{href, text};
 use crate::page::scores::Query;
 use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source, letter};

@@ -11,5 +11,5 @@ use crate::page::state::json as document;
 
 /// `GET /api/runs/{key}/state/{n}`
 pub(crate) async fn api(State(state): State<AppState>, StepParam(run, n): StepParam) -> Answer {
-    with_lens(&state, &run, move |lens| json(&document::state(lens.index, lens.lines, n))).await?
+    with_lens(&state, &run, move |lens| json(&document::state(lens.index, lens.lines, n))).await
 }

@@ -16,7 +16,7 @@ const DEFAULT_LIMIT: usize = 200;
 /// `GET /api/runs/{key}/steps`
 pub(crate) async fn steps(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
     let (limit, after) = (params.limit(DEFAULT_LIMIT)?, params.number("after")?);
-    with_lens(&state, &run, move |lens| json(&document::step_heads(lens.index, after, limit))).await?
+    with_lens(&state, &run, move |lens| json(&document::step_heads(lens.index, after, limit))).await
 }
 
 /// `GET /api/runs/{key}/steps/{n}`
@@ -33,5 +33,5 @@ pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepP
         let step = document::step(lens.index, n, &line, &events);
         json(&step.ok_or_else(|| gone("the files changed".to_owned()))?)
     })
-    .await?
+    .await
 }

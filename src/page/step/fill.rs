@@ -50,8 +50,7 @@ fn read_step(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<(StepView, O
     let step = lens.index.steps().get(n)?;
     let group = lens.index.round_of(n);
     let page = href::step(lens.key(), n);
-    let links = ValueLinks { value: format!("{page}/value"), raw: format!("{page}/raw") };
-    let mut fold = Fold::new(links);
+    let mut fold = Fold::new(ValueLinks::below(&page));
     let mut view = StepView {
         n,
         title: format!("Step {}", lens.label(n)).into(),
@@ -235,10 +234,7 @@ fn error(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) -> Option<St
 }
 
 fn prompt(lens: &Lens<'_>, group: &Group, fold: &mut Fold) -> Option<Prompt> {
-    let links = |at: usize| {
-        let event = format!("{}/events/{at}", href::run(lens.key()));
-        ValueLinks { value: format!("{event}/value"), raw: format!("{event}/raw") }
-    };
+    let links = |at: usize| ValueLinks::below(&href::event(lens.key(), at));
     let (at, input) = event_of(lens, group, EventKind::Prompt)?;
     let prompt = Prompt::new(&crate::format::event(&input), lens.index.format().prompts_hold_news, links(at), fold);
     let Some((at, output)) = event_of(lens, group, EventKind::Output) else { return Some(prompt) };
@@ -309,7 +305,7 @@ fn raw_events(lens: &Lens<'_>, group: &Group) -> Vec<RawLine> {
         place: place(TraceFile::Events, event.line, event.span),
         size: format::bytes(event.span.len).into(),
         text: None,
-        href: Some(format!("{}/events/{}/raw", href::run(lens.key()), group.first + offset)),
+        href: Some(format!("{}/raw", href::event(lens.key(), group.first + offset))),
     };
     let mut lines: Vec<RawLine> = events.iter().enumerate().take(MAX_RAW_EVENTS).map(line).collect();
     let others = events.get(MAX_RAW_EVENTS..).unwrap_or_default();

@@ -5,23 +5,19 @@ use std::ops::Range;
 use serde::Serialize;
 
 use crate::model::{self, CriticAction, EventHead, Fate, Index, Symbol};
-use crate::page::json::time;
+use crate::page::json::{object, time};
 use crate::page::step::json_line::Line;
 
 /// What lists show of a step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct StepHead {
-    /// Its ordinal.
     pub n: usize,
-    /// The recorded label.
     pub step_id: Option<i64>,
-    /// The acting agent.
     pub agent_id: Option<String>,
     /// `act`, `final`, `wait`, `handoff`; `null` where there was no decision.
     pub(crate) mode: Option<String>,
     /// The names of the actions; at most the first 64.
     pub actions: Vec<String>,
-    /// How many actions there are.
     pub action_count: u32,
     /// What people call the step: the recorded label, else the ordinal.
     pub label: String,
@@ -35,7 +31,6 @@ pub(crate) struct StepHead {
     pub returncode: Option<i64>,
     /// Whether a critic asked for a retry, and was heard.
     pub retry: bool,
-    /// What the critics said.
     pub critics: Vec<Critic>,
     /// The state keys that changed; at most the first 64.
     pub changed: Vec<String>,
@@ -58,7 +53,6 @@ pub(crate) struct StepHead {
 /// What a critic said, in short.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Critic {
-    /// Its name.
     pub name: String,
     /// `continue`, `retry`, `stop`, `failed`, or `other` for a word that is none of these.
     pub action: &'static str,
@@ -71,52 +65,9 @@ pub(crate) struct Critic {
 pub(crate) struct Steps {
     /// How many lines there are; also those that cannot be read have an ordinal.
     pub total: usize,
-    /// Those of this window.
     pub steps: Vec<StepHead>,
     /// What to pass as `after` for the next window.
     pub next: Option<usize>,
-}
-
-/// A step as written.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Step<'a> {
-    /// What lists show of it.
-    pub head: StepHead,
-    /// Its line.
-    pub step: Line<'a>,
-    /// The lines of its events.
-    pub events: Vec<Line<'a>>,
-    /// Whether `step` or one of `events` is not as written, because that is not JSON.
-    pub repaired: bool,
-    /// Which of `events` are not as written, by their place in the list.
-    pub repaired_events: Vec<usize>,
-    /// The number of the first of `events` among all events of the run, counted from 0.
-    pub first_event: Option<usize>,
-}
-
-/// An event with its place.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Event<'a> {
-    /// Its number, counted from 0.
-    pub n: usize,
-    /// The ordinal of the step it belongs to.
-    pub step: Option<usize>,
-    /// The phase, as written.
-    pub phase: Option<String>,
-    /// The stage inside the phase, as written.
-    pub stage: Option<String>,
-    /// Whether it says that it went well; true where it says nothing.
-    pub ok: bool,
-    /// Its time.
-    pub at: Option<String>,
-    /// The line's number in `events.jsonl`, counted from 1.
-    pub line: u64,
-    /// Bytes from the start of the file to the line.
-    pub offset: u64,
-    /// Its line.
-    pub event: Line<'a>,
-    /// Whether `event` is not as written, because that is not JSON.
-    pub repaired: bool,
 }
 
 /// The steps after ordinal `after`, or from the first one on; at most `limit`, at least one.
@@ -142,12 +93,12 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
     Some(StepHead {
         n,
         step_id: step.step_id,
-        agent_id: said(index.name(step.agent)),
-        mode: said(index.name(step.mode)),
+        agent_id: recorded(index.name(step.agent)),
+        mode: recorded(index.name(step.mode)),
         actions: names(&step.tools),
         action_count: step.actions,
         label: step.step_id.map_or_else(|| n.to_string(), |id| id.to_string()),
-        call: said(&step.call),
+        call: recorded(&step.call),
         ok: step.is_ok() && engine_error.is_none(),
         error: step.error.as_ref().or(engine_error).map(|text| text.to_string()),
         returncode: step.returncode,
@@ -170,39 +121,42 @@ pub(crate) fn events_of(index: &Index, n: usize) -> Range<usize> {
     group.map_or(0..0, |group| group.first..group.end)
 }
 
-/// Step `n`, with its line and the lines of [`events_of`].
-pub(crate) fn step<'a>(index: &Index, n: usize, line: &'a [u8], events: &'a [Vec<u8>]) -> Option<Step<'a>> {
+/// Step `n`, with its line and the lines of [`events_of`]; `first_event` is the number of the first of them among all events
+/// of the run. What is repaired is not as written, because that is not JSON.
+pub(crate) fn step(index: &Index, n: usize, line: &[u8], events: &[Vec<u8>]) -> Option<impl Serialize> {
     let head = step_head(index, n)?;
     let step = Line::of(line);
     let events: Vec<_> = events.iter().map(|line| Line::of(line)).collect();
-    let repaired_events: Vec<_> =
+    let repaired: Vec<_> =
         events.iter().enumerate().filter(|(_, event)| event.is_changed()).map(|(at, _)| at).collect();
-    Some(Step {
-        head,
-        repaired: step.is_changed() || !repaired_events.is_empty(),
-        step,
-        first_event: Some(events_of(index, n).start).filter(|_| !events.is_empty()),
-        events,
-        repaired_events,
-    })
+    let (is_repaired, any) = (step.is_changed() || !repaired.is_empty(), !events.is_empty());
+    Some(object!({
+        head: head,
+        step: step,
+        events: events,
+        repaired: is_repaired,
+        repaired_events: repaired,
+        first_event: Some(events_of(index, n).start).filter(|_| any),
+    }))
 }
 
-/// Event `n` with its line.
-pub(crate) fn event<'a>(index: &Index, n: usize, line: &'a [u8]) -> Option<Event<'a>> {
+/// Event `n` with its line; `step` is the ordinal of the step it belongs to.
+pub(crate) fn event(index: &Index, n: usize, line: &[u8]) -> Option<impl Serialize> {
     let EventHead { ok, phase, stage, ts, span, line: number, .. } = *index.events().get(n)?;
     let event = Line::of(line);
-    Some(Event {
-        n,
+    let repaired = event.is_changed();
+    Some(object!({
+        n: n,
         step: index.group_at(n).and_then(|group| index.step_of(group)),
-        phase: said(index.name(phase)),
-        stage: said(index.name(stage)),
-        ok,
+        phase: recorded(index.name(phase)),
+        stage: recorded(index.name(stage)),
+        ok: ok,
         at: ts.and_then(time),
         line: number,
         offset: span.offset,
-        repaired: event.is_changed(),
-        event,
-    })
+        event: event,
+        repaired: repaired,
+    }))
 }
 
 /// Which of the runs inside the directory step `n` belongs to.
@@ -234,6 +188,6 @@ fn fate_word(fate: Fate) -> &'static str {
     }
 }
 
-fn said(text: &str) -> Option<String> {
+fn recorded(text: &str) -> Option<String> {
     Some(text.to_owned()).filter(|text| !text.is_empty())
 }

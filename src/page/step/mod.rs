@@ -13,33 +13,29 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format;
 use crate::model::json::Json;
 use crate::model::step::{Step, Value as TraceValue};
+use crate::page::lens::Lens;
 use crate::page::part::action::{Actions, not_shown};
 use crate::page::part::critic::Critic;
-use crate::page::part::decision;
 use crate::page::part::decision::Decision;
 use crate::page::part::fold::{Fold, Folded, Part};
 use crate::page::part::json_tree::{JsonView, token};
 use crate::page::part::prompt::Prompt;
-use crate::page::part::sign::{Link, Phrase, Sign};
+use crate::page::part::sign::{Phrase, Sign};
 use crate::page::part::state_diff::StateDiff;
 use crate::page::part::svg::PhaseStrip;
 use crate::page::part::text::Line;
+use crate::page::part::{decision, href, text};
 use crate::page::shell::Shell;
 
 /// At most so many pictures of a step are looked for.
 const MAX_ASSETS: usize = 50;
 
 /// The page of one step.
-#[derive(Debug, Clone, Template)]
+#[derive(Template)]
 #[template(path = "step/page.html")]
-pub(crate) struct StepPage {
-    /// What is around it.
+pub(crate) struct StepPage<'a> {
     pub shell: Shell,
-    /// The way back, outermost first.
-    pub crumb: Vec<Link>,
-    /// The run it belongs to, the heading of the page.
-    pub run: Line,
-    /// The step.
+    pub lens: &'a Lens<'a>,
     pub view: StepView,
 }
 
@@ -56,17 +52,15 @@ pub(crate) struct StepFragment {
 /// A value on a page of its own: a long text in parts, or a JSON value.
 #[derive(Debug, Clone, Template)]
 #[template(path = "step/value.html")]
-pub(crate) struct ValuePage {
-    /// What is around it.
+pub(crate) struct ValuePage<'a> {
     pub shell: Shell,
-    /// The way back, outermost first.
-    pub crumb: Vec<Link>,
+    /// The run it belongs to.
+    pub key: &'a str,
     /// Which value it is.
     pub title: Line,
-    /// The value.
     pub value: Value,
-    /// The raw bytes.
-    pub raw: Option<String>,
+    /// The address of the raw bytes.
+    pub raw: String,
 }
 
 /// What a [`ValuePage`] shows.

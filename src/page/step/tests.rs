@@ -1,5 +1,6 @@
 use crate::page::part::fold::ValueLinks;
 use crate::page::step::*;
+use crate::page::tests::Recorded;
 
 const EVIL: &str = "<script>alert(1)</script></textarea>\"'\u{202e}\u{0}";
 
@@ -97,14 +98,9 @@ fn a_fragment_brings_its_title() {
 
 #[test]
 fn pages_name_their_run_and_step() {
-    let page = StepPage {
-        shell: Shell::default(),
-        crumb: vec![Link::new("Runs", "/")],
-        run: "my <run>".into(),
-        view: read(LINE),
-    };
-    let html = page.render().unwrap();
-    assert!(html.contains("<h1>my &#60;run&#62;</h1>") && html.contains("<h2 id=\"step-title\">Step 4"), "{html}");
+    let run = Recorded::steps([]);
+    let html = StepPage { shell: Shell::default(), lens: &run.lens(), view: read(LINE) }.render().unwrap();
+    assert!(html.contains("<h1>a/b</h1>") && html.contains("<h2 id=\"step-title\">Step 4"), "{html}");
     assert_eq!(html.matches("<h1").count(), 1);
 }
 
@@ -113,8 +109,7 @@ fn long_values_have_pages_of_their_own() {
     let links = ValueLinks { value: "/v".into(), raw: "/r".into() };
     let text = "<b>\n".repeat(100_000);
     let value = Value::Text(Part::of(&text, 2, "/a", &links).unwrap());
-    let page =
-        ValuePage { shell: Shell::default(), crumb: Vec::new(), title: "stdout".into(), value, raw: Some("/r".into()) };
+    let page = ValuePage { shell: Shell::default(), key: "a/b", title: "stdout".into(), value, raw: "/r".into() };
     let html = page.render().unwrap();
     assert!(html.contains("part 2 of 2") && html.contains("href=\"/v?at=%2Fa&#38;part=1\""), "the way back");
     assert!(!html.contains("next part") && !html.contains("<b>"));

@@ -6,31 +6,27 @@
 pub(crate) mod fill;
 pub(crate) mod handler;
 pub(crate) mod json;
-pub(crate) mod json_rule;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-use crate::page::part::sign::{Link, Phrase, Sign};
+use crate::page::part::sign::{Phrase, Sign};
+use crate::page::part::text;
 use crate::page::part::text::Line;
-use crate::page::run::{RunHead, Tabs};
+use crate::page::run::head::{RunHead, Tabs};
 use crate::page::shell::{Pulse, Shell};
 use crate::stop::Input;
 
 /// The page of one run's what-if.
-#[derive(Debug, Clone, Template)]
+#[derive(Template)]
 #[template(path = "whatif/page.html")]
-pub(crate) struct WhatIfPage {
+pub(crate) struct WhatIfPage<'a> {
     /// What is around it.
     pub shell: Shell,
-    /// The way back, outermost first; the run itself follows it.
-    pub crumb: Vec<Link>,
     /// What fetches the news.
     pub pulse: Pulse,
-    /// The run's header.
-    pub head: RunHead,
-    /// The run's tabs.
-    pub tabs: Tabs,
+    pub head: RunHead<'a>,
+    pub tabs: Tabs<'a>,
     /// The form and what comes of it.
     pub body: WhatIfBody,
 }

@@ -1,12 +1,12 @@
 //! How does the reader ask for other runs? The search box, the chips, the head cells, and the way out of no match.
 
-use crate::analysis::columns::{Column, INDEXING, MODEL, STATUS, STOP, Shown};
+use crate::analysis::columns::{Column, INDEXING, MODEL, STATUS, STOP};
 use crate::analysis::format;
 use crate::analysis::query::{Query, Sort, Term};
 use crate::analysis::verdict::Mark;
 use crate::page::runs::fill::List;
-use crate::page::runs::fill::row::{line, status};
-use crate::page::runs::{Chip, Facet, Facets, Head, NoMatch, Search, Without};
+use crate::page::runs::fill::row::line;
+use crate::page::runs::{Chip, Facet};
 use crate::page::shell::Status;
 
 /// At most this many chips of a group are always shown, apart from those that are on.
@@ -25,31 +25,32 @@ impl List<'_> {
     pub(crate) fn chip(&self, field: &'static Column, value: &str, count: usize, status: Option<Status>) -> Chip {
         Chip {
             label: line(value),
-            count: format::count(count as u64),
+            count,
             href: self.toggled(field, value),
             active: self.query.has(field, value),
             status,
         }
     }
 
-    pub(crate) fn search(&self) -> Search {
-        let ctx = self.ctx;
-        Search {
-            query: ctx.query.clone(),
-            sort: (ctx.sort != Sort::default()).then(|| ctx.sort.to_string()),
-            clear: (!ctx.query.trim().is_empty()).then(|| ctx.url("", ctx.sort, "")),
-            ignored: self.query.ignored.iter().map(|term| (line(&term.text), term.why.clone())).collect(),
-        }
+    /// The order to keep, if it is not the default.
+    pub(crate) fn sort(&self) -> Option<String> {
+        (self.ctx.sort != Sort::default()).then(|| self.ctx.sort.to_string())
     }
 
-    pub(crate) fn facets(&self) -> Facets {
+    /// The list without a query.
+    pub(crate) fn cleared(&self) -> String {
+        self.ctx.url("", self.ctx.sort, "")
+    }
+
+    /// The groups of filters.
+    pub(crate) fn facets(&self) -> Vec<Facet> {
         let facets = &self.survey.facets;
         let groups = vec![
             self.status_facet(),
             self.facet("Stop reason", STOP, &facets.stops, STATUS),
             self.facet("Model", MODEL, &facets.models, MODEL),
         ];
-        Facets { groups: groups.into_iter().filter(|group| !group.chips.is_empty()).collect() }
+        groups.into_iter().filter(|group| !group.chips.is_empty()).collect()
     }
 
     fn status_facet(&self) -> Facet {
@@ -57,14 +58,14 @@ impl List<'_> {
         let without = self.query.without_field(STATUS);
         let all = Chip {
             label: "all".to_owned(),
-            count: format::count((facets.marks.values().sum::<usize>() + facets.indexing) as u64),
+            count: facets.marks.values().sum::<usize>() + facets.indexing,
             active: without.terms.len() == self.query.terms.len(),
             href: self.ctx.url(&without.to_string(), self.ctx.sort, ""),
             status: None,
         };
         let marks = Mark::ALL
             .into_iter()
-            .map(|mark| (mark.word(), facets.marks.get(&mark).copied().unwrap_or_default(), status(mark)));
+            .map(|mark| (mark.word(), facets.marks.get(&mark).copied().unwrap_or_default(), Status::Of(mark)));
         let words = marks.chain([(INDEXING, facets.indexing, Status::Indexing)]);
         let some = words.filter(|(word, count, _)| *count > 0 || self.query.has(STATUS, word));
         let chips = some.map(|(word, count, status)| self.chip(STATUS, word, count, Some(status)));
@@ -89,7 +90,7 @@ impl List<'_> {
         if !others.is_empty() {
             more.push(Chip {
                 label: format!("{} others, sorted by {}", format::count(others.len() as u64), by.name),
-                count: format::count(others.iter().map(|(_, (_, count))| *count as u64).sum()),
+                count: others.iter().map(|(_, (_, count))| *count).sum(),
                 href: self.ctx.url(&self.ctx.query, Sort { by, reversed: false }, ""),
                 active: false,
                 status: None,
@@ -98,36 +99,24 @@ impl List<'_> {
         Facet { name, chips: first.iter().map(chip).collect(), more }
     }
 
-    /// The head cells.
-    pub(crate) fn heads(&self) -> Vec<Head> {
-        let (ctx, sort) = (self.ctx, self.ctx.sort);
-        let head = |(column, cell): &Shown| Head {
-            cell: *cell,
-            href: column.is_sortable().then(|| ctx.url(&ctx.query, sort.clicked(column), "")),
-            descending: (sort.by == *column).then(|| sort.is_descending()),
-        };
-        self.columns.iter().map(head).collect()
+    /// The list in the order of a column, or in reverse; `None` where one cannot sort by it.
+    pub(crate) fn sorted(&self, column: &'static Column) -> Option<String> {
+        column.is_sortable().then(|| self.ctx.url(&self.ctx.query, self.ctx.sort.clicked(column), ""))
     }
 
-    /// The ways on where nothing matches.
-    pub(crate) fn no_match(&self) -> Option<NoMatch> {
-        if self.survey.matched > 0 {
-            return None;
-        }
+    /// Whether the table is in the order of this column, and if so whether the largest value comes first.
+    pub(crate) fn descending(&self, column: &Column) -> Option<bool> {
+        (*self.ctx.sort.by == *column).then(|| self.ctx.sort.is_descending())
+    }
+
+    /// Where nothing matches, the terms that could go, how many runs that would leave, and the list without them.
+    pub(crate) fn drops(&self) -> Vec<(String, String, String)> {
         let drop = |(at, term): (usize, &Term)| {
             let without = self.query.without(at);
             let query = Query::parse(&without);
-            let count = self.runs.iter().filter(|listed| query.matches(&*listed.summary)).count();
-            Without {
-                term: line(&term.to_string()),
-                count: format::counted(count, "run"),
-                href: self.ctx.url(&without, self.ctx.sort, ""),
-            }
+            let left = self.runs.iter().filter(|listed| query.matches(&*listed.summary)).count();
+            (line(&term.to_string()), format::counted(left, "run"), self.ctx.url(&without, self.ctx.sort, ""))
         };
-        Some(NoMatch {
-            query: line(&self.ctx.query),
-            drops: self.query.terms.iter().enumerate().take(MAX_DROPS).map(drop).collect(),
-            all: self.ctx.url("", self.ctx.sort, ""),
-        })
+        self.query.terms.iter().enumerate().take(MAX_DROPS).map(drop).collect()
     }
 }

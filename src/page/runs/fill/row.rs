@@ -15,7 +15,6 @@ use crate::analysis::verdict::{LimitFrom, Mark};
 use crate::model::StopReason;
 use crate::page::part::chart::{Spark, filled};
 use crate::page::part::href;
-use crate::page::runs::fill::{List, ListContext, Listed};
 use crate::page::shell::{Status, When};
 
 /// Characters of a task, a verdict or a model's name in the table; the run's page shows all.
@@ -85,7 +84,7 @@ impl Row<'_> {
     }
 
     pub(crate) fn status(&self) -> Status {
-        if self.run.partial { Status::Indexing } else { status_of(self.run) }
+        if self.run.partial { Status::Indexing } else { Status::of(self.run) }
     }
 
     /// The verdict and what goes with it. A run that is still being read has none yet.
@@ -165,48 +164,9 @@ impl Row<'_> {
     }
 }
 
-impl<'a> List<'a> {
-    /// The row of `listed`; `is_new` gives it the edge of a row that changed.
-    pub(crate) fn row(&self, listed: &'a Listed, columns: &Arc<[Shown]>, is_new: bool) -> Row<'a> {
-        let (run, ctx) = (&*listed.summary, self.ctx);
-        let marked = ctx.marks.iter().any(|mark| mark == run.key.as_str());
-        Row { run, columns: Arc::clone(columns), now: ctx.now, zone: &ctx.zone, marked, is_new }
-    }
-}
-
-/// The status of a run that is read to its end.
-pub(crate) fn status_of(run: &Summary) -> Status {
-    match status(run.verdict.mark) {
-        Status::Answered if !run.verdict.contradictions.is_empty() => Status::Contradicted,
-        status => status,
-    }
-}
-
-/// The status of runs with this mark.
-pub(crate) fn status(mark: Mark) -> Status {
-    match mark {
-        Mark::Running => Status::Running,
-        Mark::Quiet => Status::Quiet,
-        Mark::Stalled => Status::Stalled,
-        Mark::Answered => Status::Answered,
-        Mark::Limit => Status::Limit,
-        Mark::OwnRule => Status::OwnRule,
-        Mark::Critic => Status::CriticStop,
-        Mark::Cancelled => Status::Cancelled,
-        Mark::Error => Status::Error,
-        Mark::Died => Status::Died,
-        Mark::Unknown => Status::Unknown,
-    }
-}
-
 /// Milliseconds in words, where they are a duration at all.
 pub(crate) fn duration(ms: f64) -> Option<String> {
     Duration::try_from_secs_f64(ms / 1e3).ok().map(format::duration)
-}
-
-/// A moment as an age.
-pub(crate) fn when(ctx: &ListContext, micros: i64) -> Option<When> {
-    When::of(micros, ctx.now, &ctx.zone)
 }
 
 /// Text of a trace on one line of at most [`MAX_LINE`] characters.

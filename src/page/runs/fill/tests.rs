@@ -7,7 +7,6 @@ use crate::analysis::select::DISAGREES;
 use crate::analysis::select::sample::{many, run};
 use crate::analysis::verdict::{LimitFrom, Mark, StepLimit};
 use crate::model::Origin;
-use crate::page::runs::RunsTable;
 use crate::page::runs::fill::row::Row;
 use crate::page::runs::fill::*;
 use crate::page::shell::Status;
@@ -41,16 +40,9 @@ fn listed(runs: Vec<Summary>) -> Vec<Listed> {
     runs.into_iter().enumerate().map(one).collect()
 }
 
-fn table_of(body: RunsBody<'_>) -> RunsTable<'_> {
-    match body {
-        RunsBody::Table(table) => *table,
-        RunsBody::Empty(empty) => panic!("no table: {empty:?}"),
-    }
-}
-
 /// What the page shows; it keeps what it is made of for the rest of the test.
-fn table(ctx: &ListContext, runs: Vec<Summary>) -> RunsTable<'static> {
-    table_of(page(Box::leak(Box::new(ctx.clone())), listed(runs).leak()).body)
+fn table(ctx: &ListContext, runs: Vec<Summary>) -> RunsBody<'static> {
+    page(Box::leak(Box::new(ctx.clone())), listed(runs).leak()).body
 }
 
 fn row_of(run: Summary) -> Row<'static> {
@@ -92,7 +84,10 @@ fn a_row_says_what_is_known() {
     let row = row_of(run);
     assert_eq!((row.id().as_str(), row.name().as_str()), ("run-sweep_2fa", "sweep/a"));
     let note = "2 critic retries · after 1 recovered error".to_owned();
-    assert_eq!((row.status(), row.verdict()), (Status::Answered, ("Answered at step 5".to_owned(), Some(note))));
+    assert_eq!(
+        (row.status(), row.verdict()),
+        (Status::Of(Mark::Answered), ("Answered at step 5".to_owned(), Some(note)))
+    );
     assert_eq!(row.task().as_deref(), Some("Fix calc.py."));
     let html = row.render().unwrap();
     let tags = tags(&html);
@@ -173,47 +168,46 @@ fn the_page_counts_what_it_shows() {
     let all = page(&unfiltered, &listed);
     assert_eq!((all.shell.title.as_str(), all.shell.stream.as_deref()), ("Runs (700)", Some("/events")));
     assert_eq!((all.pulse.count, all.pulse.revision), (0, 17));
-    let table = table_of(all.body);
-    assert_eq!((table.head.count.as_str(), table.head.counts.as_slice()), ("700 in", &["100 running".to_owned()][..]));
-    assert_eq!((table.strip.answered.as_str(), table.strip.of.as_str()), ("17 %", "100 of 600 ended"));
-    assert_eq!(table.strip.legend.len(), 6);
-    assert_eq!(table.rows.len(), 200);
-    assert_eq!(table.foot.showing, "Showing 200 of 700");
-    let (text, href) = table.foot.more.unwrap();
+    let list = &all.body.list;
+    assert_eq!((list.matched().as_str(), list.alive()), ("700", vec!["100 running".to_owned()]));
+    assert_eq!(list.answered(), ("17 %".to_owned(), "100 of 600 ended".to_owned()));
+    assert_eq!((list.legend().len(), all.body.rows.len()), (6, 200));
+    assert_eq!(list.showing(&200), "Showing 200 of 700");
+    let (text, href) = list.more().unwrap();
     assert_eq!(text, "Show 200 more");
     assert!(href.starts_with("/?after="), "{href}");
-    assert_eq!(table.foot.first, None);
+    assert_eq!(list.first(), None);
 
     let filtered = page(&filter, &listed);
     assert_eq!(filtered.shell.title, "Runs (200 of 700)");
-    let table = table_of(filtered.body);
-    assert_eq!(table.head.count, "200 of 700 in");
-    assert_eq!(table.search.ignored.len(), 1);
-    assert_eq!(table.search.clear.as_deref(), Some("/"));
-    let status = &table.facets.groups[0];
-    let chip = |label: &str| status.chips.iter().find(|chip| chip.label == label).unwrap();
+    let list = &filtered.body.list;
+    assert_eq!((list.matched().as_str(), list.cleared().as_str()), ("200 of 700", "/"));
+    assert_eq!(list.query.ignored.len(), 1);
+    let facets = list.facets();
+    let chip = |label: &str| facets[0].chips.iter().find(|chip| chip.label == label).unwrap();
     assert!(chip("running").active && chip("died").active && !chip("all").active && !chip("answered").active);
-    assert_eq!((chip("all").count.as_str(), chip("answered").count.as_str()), ("700", "100"));
+    assert_eq!((chip("all").count, chip("answered").count), (700, 100));
     assert_eq!(chip("running").href, "/?q=status%3Adied%20foo%3A1");
     assert_eq!(chip("all").href, "/?q=foo%3A1");
-    assert_eq!(table.foot.more, None);
+    assert_eq!(list.more(), None);
 }
 
 #[test]
 fn parts_of_the_bar_lead_to_their_runs() {
-    let table = table(&ctx("fix"), many(70));
+    let list = table(&ctx("fix"), many(70)).list;
+    let segments = list.segments();
     let parts: Vec<_> =
-        table.strip.segments.iter().map(|s| (s.share.name.as_str(), s.share.count, s.share.href.as_str())).collect();
+        segments.iter().map(|s| (s.share.name.as_str(), s.share.count, s.share.href.as_str())).collect();
     assert_eq!(parts[0], ("final", 10, "/?q=fix%20stop%3Afinal"));
     assert_eq!(parts[1], ("env_terminal", 10, "/?q=fix%20stop%3Aenv_terminal"));
     assert_eq!(parts[5], ("died", 10, "/?q=fix%20status%3Adied"));
-    assert_eq!(table.strip.note, None);
+    assert_eq!(list.disagreeing(), None);
     let mut runs = many(70);
     runs[0].verdict.sentence = format!("Answered at step 5 · {DISAGREES}");
-    let (text, href) = self::table(&ctx(""), runs.clone()).strip.note.unwrap();
+    let (text, href) = table(&ctx(""), runs.clone()).list.disagreeing().unwrap();
     assert_eq!(text, "1 of them disagrees with success");
     let query = percent_encoding::percent_decode_str(href.strip_prefix("/?q=").unwrap()).decode_utf8().unwrap();
-    assert_eq!(self::table(&ctx(&query), runs).rows.len(), 1);
+    assert_eq!(table(&ctx(&query), runs).rows.len(), 1);
 }
 
 #[test]
@@ -224,67 +218,65 @@ fn many_words_do_not_fill_the_page() {
         run.verdict.mark = Mark::Unknown;
         run.verdict.stop_reason = Some(format!("reason {n}"));
     }
-    let table = table(&ctx("model=\"model 699\""), runs);
-    let models = &table.facets.groups[2];
+    let list = table(&ctx("model=\"model 699\""), runs).list;
+    let models = &list.facets()[2];
     assert_eq!((models.chips.len(), models.more.len()), (7, 61));
     assert!(models.chips.iter().any(|chip| chip.label == "model 699" && chip.active), "what is on is in sight");
     let last = models.more.last().unwrap();
-    assert_eq!((last.label.as_str(), last.count.as_str()), ("633 others, sorted by model", "633"));
+    assert_eq!((last.label.as_str(), last.count), ("633 others, sorted by model", 633));
     assert!(last.href.ends_with("&sort=model"));
-    assert!(table.strip.segments.len() <= 13);
+    assert!(list.segments().len() <= 13);
 }
 
 #[test]
 fn head_cells_sort_and_reverse() {
     let ctx = ListContext { sort: "steps".parse().unwrap(), limit: 50, ..ctx("x") };
-    let table = table(&ctx, many(3));
-    let column = |label: &str| table.columns.iter().find(|head| head.cell.head == label).unwrap().clone();
+    let list = table(&ctx, many(3)).list;
+    let column = |label: &str| list.columns.iter().find(|(_, cell)| cell.head == label).unwrap().0;
     let steps = column("steps / limit");
-    assert_eq!(steps.descending, Some(true));
-    assert_eq!(steps.href.as_deref(), Some("/?q=x&sort=-steps&limit=50"));
-    assert_eq!(column("updated").href.as_deref(), Some("/?q=x&limit=50"));
-    assert_eq!((column("verdict").href, column("updated").descending), (None, None));
-    assert_eq!(table.caption, "Runs by steps, most first");
-    assert_eq!(table.search.sort.as_deref(), Some("steps"));
+    assert_eq!(list.descending(steps), Some(true));
+    assert_eq!(list.sorted(steps).as_deref(), Some("/?q=x&sort=-steps&limit=50"));
+    assert_eq!(list.sorted(column("updated")).as_deref(), Some("/?q=x&limit=50"));
+    assert_eq!((list.sorted(column("verdict")), list.descending(column("updated"))), (None, None));
+    assert_eq!(list.caption(), "Runs by steps, most first");
+    assert_eq!(list.sort().as_deref(), Some("steps"));
 }
 
 #[test]
 fn windows_lead_on_and_back() {
     let (runs, query) = (listed(many(500)), ctx("steps>=0"));
-    let first = table_of(page(&query, &runs).body);
-    let (_, href) = first.foot.more.unwrap();
+    let (_, href) = page(&query, &runs).body.list.more().unwrap();
     let after = percent_encoding::percent_decode_str(href.split_once("after=").unwrap().1).decode_utf8().unwrap();
     let next = ListContext { after: Some(after.into_owned()), ..ctx("steps>=0") };
-    let second = table_of(page(&next, &runs).body);
-    assert_eq!((second.foot.showing.as_str(), second.rows.len()), ("Showing 201–400 of 500", 200));
-    assert_eq!(second.foot.more.unwrap().0, "Show 100 more");
-    assert_eq!(second.foot.first.as_deref(), Some("/?q=steps%3E%3D0"));
+    let RunsBody { list, rows } = page(&next, &runs).body;
+    assert_eq!((list.showing(&rows.len()).as_str(), rows.len()), ("Showing 201–400 of 500", 200));
+    assert_eq!(list.more().unwrap().0, "Show 100 more");
+    assert_eq!(list.first().as_deref(), Some("/?q=steps%3E%3D0"));
     let beyond = ListContext { after: Some("-1:x".into()), ..ctx("") };
-    let table = table_of(page(&beyond, &runs).body);
-    assert_eq!((table.rows.len(), table.foot.showing.as_str()), (0, "Showing none of 500"));
-    assert!(table.no_match.is_none() && table.foot.first.is_some());
+    let page = page(&beyond, &runs);
+    let RunsBody { list, rows } = &page.body;
+    assert_eq!((rows.len(), list.showing(&0).as_str()), (0, "Showing none of 500"));
+    assert!(list.first().is_some() && !page.render().unwrap().contains("No run matches"));
 }
 
 #[test]
 fn no_match_leads_on() {
-    let none = table(&ctx("steps>99 status:died nonsense"), many(70)).no_match.unwrap();
-    let drops: Vec<_> = none.drops.iter().map(|drop| (drop.term.as_str(), drop.count.as_str())).collect();
+    let none = table(&ctx("steps>99 status:died nonsense"), many(70));
+    assert!(none.render().unwrap().contains("No run matches"));
+    let drops = none.list.drops();
+    let drops: Vec<_> = drops.iter().map(|(term, count, _)| (term.as_str(), count.as_str())).collect();
     assert_eq!(drops, [("steps>99", "0 runs"), ("status:died", "0 runs"), ("nonsense", "0 runs")]);
-    let none = table(&ctx("steps>90 status:died -fix"), many(70)).no_match.unwrap();
-    assert_eq!(none.drops[2].href, "/?q=steps%3E90%20status%3Adied");
-    assert_ne!(none.drops[2].count, "0 runs");
-    assert_eq!(none.all, "/");
+    let drops = table(&ctx("steps>90 status:died -fix"), many(70)).list.drops();
+    assert_eq!(drops[2].2, "/?q=steps%3E90%20status%3Adied");
+    assert_ne!(drops[2].1, "0 runs");
 }
 
 #[test]
 fn an_empty_root_says_what_is_wrong() {
-    let empty = |ctx: &ListContext| match page(ctx, &[]).body {
-        RunsBody::Empty(empty) => *empty,
-        RunsBody::Table(table) => panic!("{table:?}"),
-    };
+    let empty = |ctx: &ListContext| table(ctx, Vec::new()).list;
     let plain = empty(&ctx(""));
-    assert_eq!((plain.root.as_str(), plain.trouble, plain.found.as_str()), ("./runs", None, "nothing in it"));
-    assert_eq!(plain.looked.unwrap().words, "33 min ago".replace("33 min", "2 s"));
+    assert_eq!((plain.ctx.root().as_str(), plain.trouble(), plain.found().as_str()), ("./runs", None, "nothing in it"));
+    assert_eq!(plain.looked().unwrap().words, "33 min ago".replace("33 min", "2 s"));
     let root = |fault: Option<&str>, skipped: &[&str]| Root {
         shown: "./runs".into(),
         fault: fault.map(str::to_owned),
@@ -295,26 +287,26 @@ fn an_empty_root_says_what_is_wrong() {
     };
     let with = |roots| ListContext { roots, ..ctx("") };
     let missing = empty(&with(vec![root(Some("it does not exist yet"), &[])]));
-    assert_eq!(missing.trouble.as_deref(), Some("./runs does not exist yet"));
-    assert_eq!(missing.skipped, []);
+    assert_eq!(missing.trouble().as_deref(), Some("./runs does not exist yet"));
+    assert_eq!(missing.skipped_below(), []);
     let denied = empty(&with(vec![root(Some("Permission denied (os error 13)"), &[])]));
-    assert_eq!(denied.trouble.as_deref(), Some("./runs cannot be read: Permission denied (os error 13)"));
+    assert_eq!(denied.trouble().as_deref(), Some("./runs cannot be read: Permission denied (os error 13)"));
     let three = empty(&with(vec![root(None, &["a", "b", "c"])]));
-    assert_eq!((three.found.as_str(), three.skipped.len()), ("3 directories without a run", 3));
+    assert_eq!((three.found().as_str(), three.skipped_below().len()), ("3 directories without a run", 3));
     let two = empty(&with(vec![root(None, &["a"]), root(Some("it does not exist yet"), &[])]));
     assert_eq!(
-        (two.root.as_str(), two.trouble, two.found.as_str()),
+        (two.ctx.root().as_str(), two.trouble(), two.found().as_str()),
         ("./runs, ./runs", None, "1 directory without a run")
     );
-    assert_eq!(two.skipped.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["./runs", "./runs/a"]);
+    assert_eq!(two.skipped_below().iter().map(|s| s.name.clone()).collect::<Vec<_>>(), ["./runs", "./runs/a"]);
     let early = empty(&ListContext { looked: None, watch: Watch::Poll("asked for".into()), ..ctx("") });
-    assert_eq!((early.found.as_str(), early.watch.as_str()), ("the first look is under way", "polling: asked for"));
+    assert_eq!((early.found().as_str(), early.watch().as_str()), ("the first look is under way", "polling: asked for"));
 
     let many: Vec<String> = (0..500).map(|n| format!("d{n}")).collect();
     let names: Vec<&str> = many.iter().map(String::as_str).collect();
-    let foot = table(&with(vec![root(None, &names)]), self::many(1)).foot;
-    assert_eq!((foot.skipped_label.as_str(), foot.skipped.len()), ("500 directories skipped", 101));
-    assert_eq!(foot.skipped[100].reason, "400 more");
+    let (skipped, words) = table(&with(vec![root(None, &names)]), self::many(1)).list.skipped();
+    assert_eq!((words.as_str(), skipped.len()), ("500 directories skipped", 101));
+    assert_eq!(skipped[100].reason, "400 more");
 }
 
 #[test]
@@ -380,13 +372,13 @@ fn the_first_run_makes_the_table_and_the_last_one_takes_it_away() {
     let ctx = ListContext { revision: 18, ..ctx("") };
     let asked = ask(&ctx, &opened.pulse);
     let answer = pulse(&asked, &runs);
-    assert_eq!((answer.pulse.count, answer.title.as_str()), (1, "Runs (1)"));
+    assert_eq!((answer.pulse.count, answer.list.title().as_str()), (1, "Runs (1)"));
     let RunsNews::Whole(body) = answer.news else { panic!("not the whole body") };
-    assert!(table_of(body).rows[0].is_new);
+    assert!(body.rows[0].is_new);
     let ctx = ListContext { revision: 19, ..ctx };
     let asked = ask(&ctx, &answer.pulse);
     let answer = pulse(&asked, &[]);
-    assert!(matches!(answer.news, RunsNews::Whole(RunsBody::Empty(_))));
+    assert!(matches!(answer.news, RunsNews::Whole(RunsBody { rows, .. }) if rows.is_empty()));
 }
 
 #[test]
@@ -395,7 +387,7 @@ fn an_address_without_rows_brings_everything() {
     for rows in [None, Some(""), Some("x"), Some("5.9-3"), Some("2.5.4"), Some("1.-2")] {
         let ctx = ListContext { since: Some(17), rows: rows.map(str::to_owned), ..ctx("") };
         let RunsNews::Whole(body) = pulse(&ctx, &runs).news else { panic!("{rows:?} was taken") };
-        assert_eq!(table_of(body).rows.len(), 200);
+        assert_eq!(body.rows.len(), 200);
     }
 }
 

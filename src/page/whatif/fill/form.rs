@@ -81,7 +81,7 @@ pub(crate) fn form(lens: &Lens<'_>, typed: &[Typed], suggested: bool) -> RulesFo
     if !critics.is_empty() {
         groups.push(Group { legend: "Critics", fields: critics });
     }
-    let key = lens.summary.key.as_str();
+    let key = lens.key();
     RulesForm {
         action: href::whatif(key),
         note: if suggested { "These are suggestions near the record." } else { "" },

@@ -16,8 +16,7 @@ impl Page {
     }
 
     fn rows(body: RunsBody<'_>) -> Vec<(String, String)> {
-        let RunsBody::Table(table) = body else { return Vec::new() };
-        table.rows.iter().map(|row| (row.id(), row.verdict().0)).collect()
+        body.rows.iter().map(|row| (row.id(), row.verdict().0)).collect()
     }
 
     fn refresh(&mut self, ctx: &ListContext, runs: &[Listed]) {

@@ -1,0 +1,94 @@
+//! What do the files of a run themselves say about its end? Words as recorded, beside the board's explanation.
+
+use crate::analysis::verdict::{LimitFrom, reading};
+use crate::model::manifest::Failure;
+use crate::model::{CriticMark, Gate, Origin, StepHead, StopVerdict};
+use crate::page::part::href;
+use crate::page::part::sign::{Fact, Link, Phrase};
+use crate::page::part::text::{Line, one_line};
+use crate::page::run::verdict::Verdict;
+
+impl<'a> Verdict<'a> {
+    /// Stop reason, stop detail, final result, error, as recorded.
+    pub(crate) fn recorded(&self) -> Vec<Fact> {
+        let (lens, index) = (self.lens, self.lens.index);
+        let manifest = index.manifest().get();
+        let segment = index.segment();
+        let mut facts = Vec::new();
+        let mut add = |term: &str, says: Option<Phrase>| facts.extend(says.map(|says| Fact::new(term, says)));
+        let code = |text: &str| Phrase::new().code(text);
+        add("Status", manifest.and_then(|manifest| manifest.status.as_deref()).map(code));
+        let end = segment.and_then(|segment| segment.end.as_ref()?.1.reason.as_deref());
+        add("Stop reason", manifest.and_then(|manifest| manifest.stop_reason.as_deref()).or(end).map(code));
+        add("Rule", index.stop().map(rule));
+        let stop = segment.and_then(|segment| segment.stop.as_ref()?.1.detail.as_deref());
+        let is_news = |detail: &&str| index.stop().is_none_or(|stop| *stop.reading.detail != **detail);
+        add("Stop detail", stop.filter(is_news).map(code));
+        let success = manifest.and_then(|manifest| manifest.success);
+        add("Success", success.map(|success| code(if success { "true" } else { "false" })));
+        let limit = lens.summary.verdict.limit;
+        add("Step limit", limit.map(|limit| Phrase::new().text(limit.steps.to_string()).dim(from(limit.from))));
+        let (answer, _) = one_line(lens.summary.answer.as_deref().unwrap_or_default(), 300);
+        add("Answer", (!answer.is_empty()).then(|| Phrase::from(answer)));
+        let error = segment.and_then(|segment| segment.error.as_ref()).map(|(event, text)| {
+            Phrase::new().text(&**text).text(" ").link(format!("event {event}"), lens.at_event(*event))
+        });
+        add("Last error", error);
+        facts
+    }
+
+    /// The last step of which critics spoke.
+    pub(crate) fn last_critics(&self) -> Option<(Link, &'a StepHead)> {
+        let steps = self.lens.index.steps();
+        let n = steps.iter().rposition(|step| !step.critics.is_empty())?;
+        Some((Link::new(format!("step {}", self.lens.label(n)), self.lens.at_step(n)), steps.get(n)?))
+    }
+
+    /// The reason of a critic, where it is the one that was obeyed.
+    pub(crate) fn reason(&self, step: &StepHead, critic: &CriticMark) -> Line {
+        let reason = step.critic_reason.as_deref().filter(|_| step.asked(critic.action));
+        reason.unwrap_or_default().into()
+    }
+
+    /// The rows of the failure report.
+    pub(crate) fn failures(&self) -> &'a [Failure] {
+        self.lens.index.manifest().get().map_or(&[], |manifest| &manifest.failures)
+    }
+
+    /// The step of a failure.
+    pub(crate) fn failed(&self, failure: &Failure) -> Link {
+        let steps = self.lens.index.steps();
+        let n = steps.iter().rposition(|step| step.step_id.is_some() && step.step_id == failure.step_id);
+        let label = failure.step_id.map_or_else(|| "–".to_owned(), |id| id.to_string());
+        Link::new(label, n.map_or_else(|| href::run(self.lens.key()), |n| self.lens.at_step(n)))
+    }
+}
+
+/// How a limit of steps is known.
+fn from(limit: LimitFrom) -> &'static str {
+    match limit {
+        LimitFrom::SetBy(Origin::Task) => " set by the task's budget",
+        LimitFrom::SetBy(Origin::Engine) => " set by the engine's budget",
+        LimitFrom::SetBy(Origin::Cli) => " set on the command line",
+        LimitFrom::SetBy(Origin::Default) => " the engine's default; nobody set one",
+        LimitFrom::Criteria | LimitFrom::Inferred => " inferred from where the budget ended the run",
+        LimitFrom::State => " from the agent's state; the engine's own budget is not recorded",
+    }
+}
+
+/// The rule that ended the run: its id, what was compared, and where it was asked.
+fn rule(stop: &StopVerdict) -> Phrase {
+    let says = Phrase::new().code(&*stop.criterion);
+    let says = match reading(stop) {
+        Some(compared) => says.text(format!(": {compared}")),
+        None if stop.reading.detail.is_empty() => says,
+        None => says.text(format!(": {}", one_line(&stop.reading.detail, 200).0)),
+    };
+    match stop.gate {
+        Some(Gate::BeforeStep) => says.dim(" · asked before the step"),
+        Some(Gate::AfterDecide) => says.dim(" · asked after the decision"),
+        Some(Gate::AfterStep) => says.dim(" · asked after the step"),
+        None if stop.step.is_none() => says.dim(" · before the first step"),
+        None => says,
+    }
+}

@@ -1,0 +1,148 @@
+//! One line of a file, or the manifest: as it is, or a value in it on a page of its own; and the pictures that a step names.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::IntoResponse;
+
+use crate::live::Run;
+use crate::model::{Lines as _, MAX_LINE_BYTES, Record, Span, TraceFile};
+use crate::page::app::AppState;
+use crate::page::blocking::blocking;
+use crate::page::error::{Answer, WebError};
+use crate::page::export::picture_type;
+use crate::page::extract::{EventParam, LastPart, Params, RunParam, StepParam};
+use crate::page::part::fold::ValueLinks;
+use crate::page::part::href;
+use crate::page::run::handler::{html, shell};
+use crate::page::shell::Shell;
+use crate::page::step::ValuePage;
+use crate::page::step::fill::value_of;
+
+struct Source {
+    run: Arc<Run>,
+    file: TraceFile,
+    /// `None` for the manifest.
+    span: Option<Span>,
+    links: ValueLinks,
+    name: String,
+}
+
+impl Source {
+    fn step(run: Arc<Run>, n: usize) -> Self {
+        let span = run.index().steps().get(n).map(|step| step.span);
+        let links = ValueLinks::below(&href::step(run.key().as_str(), n));
+        Self { run, file: TraceFile::Steps, span, links, name: format!("step-{n}.json") }
+    }
+
+    fn event(run: Arc<Run>, n: usize) -> Self {
+        let span = run.index().events().get(n).map(|event| event.span);
+        let links = ValueLinks::below(&href::event(run.key().as_str(), n));
+        Self { run, file: TraceFile::Events, span, links, name: format!("event-{n}.json") }
+    }
+
+    fn manifest(run: Arc<Run>) -> Self {
+        let links = ValueLinks::below(&href::manifest(run.key().as_str()));
+        Self { run, file: TraceFile::Manifest, span: None, links, name: "manifest.json".to_owned() }
+    }
+
+    fn read(&self) -> Result<Vec<u8>, WebError> {
+        let read = match self.span {
+            Some(span) => self.run.line(self.file, span),
+            None => self.run.manifest(),
+        };
+        read.map_err(|why| {
+            let error = WebError::not_found("This cannot be read now", &format!("The system says: {why}."));
+            error.named(self.file.name()).link("The run", href::run(self.run.key().as_str()))
+        })
+    }
+
+    async fn raw(self) -> Answer {
+        let read = blocking(move || {
+            let bytes = match self.span {
+                // A manifest that is too large for a page can still be had.
+                None => self.run.whole_manifest().ok().flatten().map_or_else(|| self.read(), Ok)?,
+                Some(_) => self.read()?,
+            };
+            let name = format!("inline; filename=\"{}\"", self.name);
+            let kind = "text/plain; charset=utf-8".to_owned();
+            Ok(([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, name)], bytes).into_response())
+        });
+        read.await.flatten()
+    }
+
+    async fn value(self, state: AppState, params: Params) -> Answer {
+        let part = params.number("part")?.unwrap_or(1);
+        let shell = Shell { stream: None, ..shell(&state, &self.run) };
+        let shown = blocking(move || {
+            let at = params.text("at");
+            let whole = |error: WebError| error.link("The whole line", self.links.raw.clone());
+            if self.span.is_some_and(|span| span.len > MAX_LINE_BYTES) {
+                let error =
+                    WebError::not_found("This line is not taken apart", "It has more bytes than the board parses.");
+                return Err(whole(error.named(&self.name)));
+            }
+            let Some(value) = value_of(&self.read()?, at, part, self.links.clone()) else {
+                let error = WebError::not_found("There is no value at", "The line has none there, or no such part.");
+                return Err(whole(error.named(at)));
+            };
+            let key = self.run.key().as_str();
+            let title = if at.is_empty() { self.name } else { format!("{at} of {}", self.name) };
+            let shell = Shell { title: format!("{key}: {title}"), ..shell };
+            html(&ValuePage { shell, key, title: title.into(), value, raw: self.links.raw })
+        });
+        shown.await.flatten()
+    }
+}
+
+/// `GET /runs/{key}/steps/{n}/raw`
+pub(crate) async fn step_raw(StepParam(run, n): StepParam) -> Answer {
+    Source::step(run, n).raw().await
+}
+
+/// `GET /runs/{key}/steps/{n}/value`
+pub(crate) async fn step_value(State(state): State<AppState>, StepParam(run, n): StepParam, params: Params) -> Answer {
+    Source::step(run, n).value(state, params).await
+}
+
+/// `GET /runs/{key}/events/{n}/raw`
+pub(crate) async fn event_raw(EventParam(run, n): EventParam) -> Answer {
+    Source::event(run, n).raw().await
+}
+
+/// `GET /runs/{key}/events/{n}/value`
+pub(crate) async fn event_value(
+    State(state): State<AppState>,
+    EventParam(run, n): EventParam,
+    params: Params,
+) -> Answer {
+    Source::event(run, n).value(state, params).await
+}
+
+/// `GET /runs/{key}/manifest/raw`
+pub(crate) async fn manifest_raw(RunParam(run): RunParam) -> Answer {
+    Source::manifest(run).raw().await
+}
+
+/// `GET /runs/{key}/manifest/value`
+pub(crate) async fn manifest_value(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
+    Source::manifest(run).value(state, params).await
+}
+
+/// `GET /runs/{key}/steps/{n}/assets/{asset}`: the picture at that place of the step's list, if the run holds it.
+pub(crate) async fn asset(StepParam(run, n): StepParam, LastPart(which): LastPart) -> Answer {
+    let read = blocking(move || {
+        let source = Source::step(Arc::clone(&run), n);
+        let record = Record::read(source.read()?);
+        let step = crate::format::step(&record).unwrap_or_default();
+        let picture = which.parse::<usize>().ok().and_then(|at| step.pictures.get(at));
+        let path = picture.and_then(|picture| picture.path.as_deref());
+        let missing = |why: &str| WebError::not_found("There is no such picture", why).named(&which);
+        let path = path.ok_or_else(|| missing("The step names none at this place."))?;
+        let (path, bytes) = run.dir().read_asset(path).map_err(|error| missing(&format!("It is {error}.")))?;
+        let mime = path.to_str().and_then(picture_type).ok_or_else(|| missing("Its name is not that of a picture."))?;
+        Ok(([(CONTENT_TYPE, mime)], bytes).into_response())
+    });
+    read.await.flatten()
+}
