@@ -12,16 +12,12 @@ use crate::analysis::summary::Summary;
 use crate::page::json::time;
 use crate::page::part::csv;
 
-/// A list of runs.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Runs<'a> {
-    /// The revision the list shows.
     pub revision: u64,
-    /// How many runs there are.
     pub total: usize,
     /// How many of them the query matches.
     pub matched: usize,
-    /// Those of this window.
     pub runs: Vec<RunRow<'a>>,
     /// What to pass as `after` for the next window.
     pub next: Option<String>,
@@ -36,11 +32,9 @@ pub(crate) struct Runs<'a> {
 pub(crate) struct Skipped {
     /// The path below its root.
     pub path: String,
-    /// Why.
     pub reason: String,
 }
 
-/// One run in a list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunRow<'a>(pub(crate) &'a Summary);
 
