@@ -85,6 +85,7 @@ impl Summary {
 /// Sums a run up.
 pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> Summary {
     let life = life(index, outside);
+    let written = outside.written.map(|(_, newest)| newest);
     let manifest = index.manifest().get();
     let init = index.segment().and_then(|segment| segment.init.as_ref()).map(|(_, init)| init);
     let text = |text: Option<&Box<str>>| text.map(|text| text.to_string());
@@ -130,9 +131,9 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         parent: text(manifest.and_then(|manifest| manifest.parent.as_ref())),
         started: manifest.and_then(|manifest| manifest.started_at).or(index.first_ts()),
         updated: if life.liveness == Liveness::Finished {
-            recorded.or(outside.modified)
+            recorded.or(written)
         } else {
-            recorded.max(outside.grew).or(outside.modified)
+            recorded.max(life.sign).or(written)
         },
         issues: health::counts(index),
         errors,
