@@ -21,7 +21,7 @@ fn judged(steps: &[&str], events: &[&str], manifest: Option<&str>) -> Verdict {
     delta.names = names.since(0).to_vec();
     let mut index = Index::default();
     index.apply(delta);
-    let outside = Outside { now: 1_000_000_000_000, modified: Some(0), ..Outside::default() };
+    let outside = Outside { now: 1_000_000_000_000, written: Some((0, 0)), ..Outside::default() };
     verdict(&index, &life(&index, outside))
 }
 

@@ -23,8 +23,10 @@ pub(crate) struct Runs<'a> {
     pub next: Option<String>,
     /// Terms of the query that were not understood and do not filter.
     pub ignored: Vec<Ignored>,
-    /// Directories that are not shown as runs.
+    /// Directories that are not shown as runs, the first of them.
     pub skipped: Vec<Skipped>,
+    /// How many of those there are.
+    pub skipped_total: usize,
 }
 
 /// A directory that is not shown as a run.

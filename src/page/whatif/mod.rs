@@ -1,6 +1,6 @@
 //! How does the page look that asks other stop rules about one run? A form that is the query, and a row for each rule.
 //!
-//! All values are ready. The form and the table are one part, `#whatif`, so that an answer can bring what is wrong with
+//! The form and the table are one part, `#whatif`, so that an answer can bring what is wrong with
 //! a field along; sentence and table alone, `#lead` and `#answer`, are what a live run changes.
 
 pub(crate) mod answer;
