@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use trace_board::cli::{self, Args, Look};
+use trace_board::cli::{self, Args, Door, Look};
 use trace_board::error;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
@@ -12,7 +12,7 @@ use tracing_subscriber::prelude::*;
 fn main() -> ExitCode {
     let args = Args::parse();
     log();
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = Door::new(BufWriter::new(io::stdout().lock()), &io::stdout());
     match cli::run(args, &Look::of_stdout(), &mut out) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
@@ -29,7 +29,9 @@ fn log() {
     let wanted = std::env::var("BOARD_LOG").unwrap_or_default();
     let targets = wanted.parse::<Targets>().ok().filter(|_| !wanted.is_empty());
     let targets = targets.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
-    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(cli::colours(&io::stderr()));
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(|| Door::new(io::stderr(), &io::stderr()))
+        .with_ansi(cli::colours(&io::stderr()));
     tracing_subscriber::registry().with(targets).with(lines).init();
 }
 

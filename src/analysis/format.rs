@@ -14,7 +14,7 @@ use crate::model::time::Stamp;
 mod tests;
 mod visible;
 
-pub use visible::{visible, visible_line};
+pub use visible::{json_visible, visible, visible_line};
 
 /// What stands for a value that is not recorded.
 pub const MISSING: &str = "–";

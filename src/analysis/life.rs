@@ -43,10 +43,8 @@ impl Liveness {
 pub struct Outside {
     /// The time now.
     pub now: i64,
-    /// When the board itself last saw the files grow.
-    pub grew: Option<i64>,
-    /// The newest modification time of the files; misleading after a copy, so the last resort.
-    pub modified: Option<i64>,
+    /// When the files were last written by their own word: the one that waits longest, and the newest.
+    pub written: Option<(i64, i64)>,
     /// Whether the recorded process exists, where a process is recorded and can be looked up. Its number may have gone
     /// to another process since; a run that wrote no END is then taken for alive, until that one ends too.
     pub process: Option<bool>,
@@ -61,8 +59,10 @@ pub struct Life {
     pub basis: Basis,
     /// Microseconds since the newest sign of life, where there is one.
     pub silence: Option<i64>,
-    /// When that was; microseconds since the Unix epoch.
+    /// When that sign was; microseconds since the Unix epoch.
     pub sign: Option<i64>,
+    /// The run's own slowest gap between two events.
+    pub gap: i64,
 }
 
 /// What a judgement on liveness rests on.
@@ -78,11 +78,9 @@ pub enum Basis {
     Process,
     /// The time of the newest event.
     Event,
-    /// Growth that the board saw.
-    Growth,
     /// The manifest's time, for want of events.
     ManifestTime,
-    /// File times, for want of anything better.
+    /// The time of the newest file.
     FileTime,
     /// Nothing carries a time.
     Nothing,
@@ -95,13 +93,15 @@ const QUIET_AFTER: i64 = 10 * SECOND;
 const STALLED_AFTER: i64 = 60 * SECOND;
 /// A stalled run counts as died after ten times the silence that made it stalled.
 const DIED_FACTOR: i64 = 10;
+/// Files that were all written within this, long after the newest event, are a copy.
+const COPIED_WITHIN: i64 = 2 * SECOND;
 /// Times further in the future than this come from another clock or zone and say nothing.
 const MAX_SKEW: i64 = 60 * SECOND;
 
 /// Judges how alive a run is.
 pub fn life(index: &Index, outside: Outside) -> Life {
     let segment = index.segment();
-    let sure = |liveness, basis| Life { liveness, basis, silence: None, sign: None };
+    let sure = |liveness, basis| Life { liveness, basis, silence: None, sign: None, gap: 0 };
     if segment.is_some_and(|segment| segment.end.is_some()) {
         return sure(Liveness::Finished, Basis::End);
     }
@@ -118,22 +118,39 @@ pub fn life(index: &Index, outside: Outside) -> Life {
     let believable = |time: &i64| *time <= outside.now.saturating_add(MAX_SKEW);
     let event = index.last_ts().filter(believable);
     let manifest_time = manifest.and_then(|manifest| manifest.started_at.max(manifest.updated_at)).filter(believable);
-    let signs = [(event, Basis::Event), (outside.grew, Basis::Growth), (manifest_time, Basis::ManifestTime)];
+    let written = outside.written.filter(|written| !is_copy(event, *written)).map(|(_, newest)| newest);
+    // An event is written a moment after its time.
+    let is_later = |time: &i64| event.is_none_or(|event| *time > event.saturating_add(SECOND));
+    let written = written.filter(believable).filter(is_later);
+    let signs = [(event, Basis::Event), (written, Basis::FileTime), (manifest_time, Basis::ManifestTime)];
     let newest = signs.into_iter().filter_map(|(time, basis)| Some((time?, basis))).max_by_key(|(time, _)| *time);
-    let newest = newest.or(outside.modified.map(|time| (time, Basis::FileTime)));
-    let Some((time, basis)) = newest else { return sure(Liveness::Died, Basis::Nothing) };
-    let silence = outside.now.saturating_sub(time).max(0);
-    let gap = index.slowest_gap();
-    let stalled = stalled_after(gap);
-    let quiet = QUIET_AFTER.max(gap.saturating_mul(2)).min(stalled);
-    let liveness = match silence {
-        // A process that is still there may wait for something slow; nobody can tell that it will never go on.
-        _ if silence >= stalled.saturating_mul(DIED_FACTOR) && outside.process != Some(true) => Liveness::Died,
-        _ if silence >= stalled => Liveness::Stalled,
-        _ if silence >= quiet => Liveness::Quiet,
-        _ => Liveness::Running,
-    };
-    Life { liveness, basis, silence: Some(silence), sign: Some(time) }
+    let Some((sign, basis)) = newest else { return sure(Liveness::Died, Basis::Nothing) };
+    let life = Life { liveness: Liveness::Running, basis, silence: None, sign: Some(sign), gap: index.slowest_gap() };
+    life.at(outside.now, outside.process)
+}
+
+impl Life {
+    /// The judgement at another time, of files that did not change.
+    pub fn at(self, now: i64, process: Option<bool>) -> Self {
+        let Some(sign) = self.sign else { return self };
+        let silence = now.saturating_sub(sign).max(0);
+        let stalled = stalled_after(self.gap);
+        let quiet = QUIET_AFTER.max(self.gap.saturating_mul(2)).min(stalled);
+        let liveness = match silence {
+            // A process that is still there may wait for something slow; nobody can tell that it will never go on.
+            _ if silence >= stalled.saturating_mul(DIED_FACTOR) && process != Some(true) => Liveness::Died,
+            _ if silence >= stalled => Liveness::Stalled,
+            _ if silence >= quiet => Liveness::Quiet,
+            _ => Liveness::Running,
+        };
+        Self { liveness, silence: Some(silence), ..self }
+    }
+}
+
+/// Whether all files were written at once, well after the newest event: a copy has new times, and is no sign of life.
+fn is_copy(event: Option<i64>, (oldest, newest): (i64, i64)) -> bool {
+    let late = event.is_some_and(|event| oldest > event.saturating_add(MAX_SKEW));
+    late && newest.saturating_sub(oldest) <= COPIED_WITHIN
 }
 
 /// After how many microseconds of silence a run whose slowest gap is `gap` counts as stalled.
@@ -218,11 +235,27 @@ mod tests {
     }
 
     #[test]
-    fn growth_revives_and_a_clock_in_the_future_says_nothing() {
-        let index = run(&[("INIT", 0)], None);
-        let outside = Outside { now: 5_000 * SECOND, grew: Some(4_999 * SECOND), ..Outside::default() };
-        assert_eq!(life(&index, outside).liveness, Liveness::Running);
+    fn files_that_are_written_live_unless_they_are_a_copy_and_a_clock_in_the_future_says_nothing() {
+        let index = run(&[("INIT", 0), ("DECIDE", 1)], None);
+        let judge = |oldest: i64, newest: i64| {
+            let written = Some((oldest * SECOND, newest * SECOND));
+            let life = life(&index, Outside { now: 5_000 * SECOND, written, ..Outside::default() });
+            (life.liveness, life.basis)
+        };
+        assert_eq!(judge(0, 4_999), (Liveness::Running, Basis::FileTime));
+        assert_eq!(judge(4_990, 4_999), (Liveness::Running, Basis::FileTime), "a writer whose clock is late");
+        assert_eq!(judge(4_999, 4_999), (Liveness::Died, Basis::Event), "copied a moment ago");
+        assert_eq!(judge(0, 99_999), (Liveness::Died, Basis::Event), "a time that has not come yet");
         let future = run(&[("INIT", 999_999)], Some(("running", 0)));
         assert_eq!(at(&future, 100_000).0, Liveness::Died);
+    }
+
+    #[test]
+    fn the_same_files_are_judged_the_same_whatever_was_said_of_them_before() {
+        let index = run(&[("INIT", 0), ("DECIDE", 1), ("ACT", 31)], Some(("running", 0)));
+        let fresh = |second: i64| life(&index, Outside { now: second * SECOND, ..Outside::default() });
+        for (before, after) in [(32, 9_999), (9_999, 32), (9_999, 100), (100, 200), (9_999, 0)] {
+            assert_eq!(fresh(before).at(after * SECOND, None), fresh(after), "{before} {after}");
+        }
     }
 }

@@ -90,6 +90,7 @@ impl Summary {
 /// Sums a run up.
 pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> Summary {
     let life = life(index, outside);
+    let written = outside.written.map(|(_, newest)| newest);
     let manifest = index.manifest().get();
     let init = index.segment().and_then(|segment| segment.init.as_ref()).map(|(_, init)| init);
     let text = |text: Option<&Box<str>>| text.map(|text| text.to_string());
@@ -140,9 +141,9 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
             .and_then(|manifest| manifest.started_at)
             .or(segments.first().and_then(|segment| segment.span).map(|(first, _)| first)),
         updated: if life.liveness == Liveness::Finished {
-            recorded.or(outside.modified)
+            recorded.or(written)
         } else {
-            recorded.max(outside.grew).or(outside.modified)
+            recorded.max(life.sign).or(written)
         },
         issues: health::counts(index),
         errors,

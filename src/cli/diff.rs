@@ -35,9 +35,9 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let (a, b) = (Opened::open(&args.a, look.now)?, Opened::open(&args.b, look.now)?);
     let [one, other] = &[&a, &b].map(|run| Side::new(&run.summary, &run.index, run));
     if args.json {
-        let compared = compared(one, other);
+        let (differs, compared) = compared(one, other);
         write_json(out, &compared)?;
-        return Ok(u8::from(compared.differs));
+        return Ok(u8::from(differs));
     }
     let comparison = compare(&a.index, &b.index);
     let config = settings(one, other);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::look::Look;
 use super::open::Opened;
 use super::{Done, Failure};
+use crate::analysis::format::visible_line;
 use crate::error::{Error, Kind};
 use crate::page::export::fill::{Export, write_export};
 use crate::page::lens::Lens;
@@ -66,7 +67,12 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let size = file.as_file().metadata().map_err(failed)?.len();
     file.persist(&args.html).map_err(|error| failed(error.error))?;
     let size = crate::analysis::format::bytes(size);
-    writeln!(out, "{}: {size}, {}", args.html.display(), run.summary.verdict.sentence)?;
+    writeln!(
+        out,
+        "{}: {size}, {}",
+        visible_line(&args.html.to_string_lossy()),
+        visible_line(&run.summary.verdict.sentence)
+    )?;
     Ok(0)
 }
 

@@ -83,9 +83,10 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         next: None,
         ignored: query.ignored.clone(),
         skipped: skipped
-            .into_iter()
-            .map(|skipped| json::Skipped { path: skipped.path, reason: skipped.reason })
+            .iter()
+            .map(|skipped| json::Skipped { path: skipped.path.clone(), reason: skipped.reason.clone() })
             .collect(),
+        skipped_total: skipped.len(),
     };
     if args.json {
         let runs = found.rows.into_iter().map(|run| json::RunRow(run)).collect();

@@ -12,6 +12,7 @@ use crate::model::names::first_chars;
 mod check;
 mod demo;
 mod diff;
+mod door;
 mod export;
 mod list;
 mod look;
@@ -30,6 +31,7 @@ mod whatif;
 mod why;
 
 pub use crate::analysis::format::visible;
+pub use door::Door;
 pub use look::{Look, colours};
 
 /// What is typed after `board`.

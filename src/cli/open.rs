@@ -31,7 +31,7 @@ impl Opened {
         let key = RunKey::new(&name(path));
         let writer = index.manifest().get().and_then(|manifest| Some((manifest.host.as_deref()?, manifest.pid?)));
         let process = writer.and_then(|(host, pid)| is_running(host, pid));
-        let outside = Outside { now, modified: dir.modified(), process, ..Outside::default() };
+        let outside = Outside { now, written: dir.written(), process };
         let summary = summary(&key, path.to_string_lossy().into_owned(), &index, outside);
         Ok(Self { index, summary, dir, outside })
     }
@@ -81,7 +81,7 @@ impl Lines for Opened {
     }
 
     fn has_asset(&self, recorded: &str) -> std::result::Result<(), String> {
-        self.dir.open_asset(recorded).map(|_| ()).map_err(|error| error.to_string())
+        self.dir.has_asset(recorded).map_err(|error| error.to_string())
     }
 }
 

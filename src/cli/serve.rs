@@ -1,6 +1,7 @@
 //! `board serve`: the web board.
 
 use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -50,7 +51,12 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
     let library = Library::open(args.roots.clone(), Options { poll: args.poll, cache });
     let address = Address { host: args.host.clone(), port: args.port };
     serve(library, &address, token, |ready| {
-        let host = if args.host.contains(':') { format!("[{}]", args.host) } else { args.host.clone() };
+        let ip = ready.local.ip();
+        // No browser goes to "any address".
+        let this_machine = || if ip.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+        let reached = ip.is_unspecified().then(|| own_address(ip).unwrap_or_else(this_machine));
+        let host = reached.map_or_else(|| args.host.clone(), |ip| ip.to_string());
+        let host = if host.contains(':') { format!("[{host}]") } else { host };
         let url = format!("http://{host}:{}/", ready.local.port());
         let key = ready.made.map(|made| format!("{url}?token={}", made.reveal()));
         let said = writeln!(out, "board: listening on {url}")
@@ -70,6 +76,20 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
         Ok(())
     })?;
     Ok(0)
+}
+
+/// The address by which other machines reach this one; `None` where it has no network. Nothing is sent: a datagram
+/// socket is only asked which address it would send from.
+fn own_address(any: IpAddr) -> Option<IpAddr> {
+    let from = |any: IpAddr, to: IpAddr| {
+        let socket = UdpSocket::bind((any, 0)).ok()?;
+        socket.connect((to, 9)).ok()?;
+        Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
+    };
+    // Addresses for documentation: routed as any other, and nobody's.
+    let v4 = || from(Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(192, 0, 2, 1).into());
+    let v6 = || from(any, Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into());
+    v4().or_else(|| v6().filter(|_| any.is_ipv6()))
 }
 
 /// The token that was asked for; the option counts before the environment.

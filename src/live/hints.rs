@@ -26,6 +26,8 @@ pub(super) struct Inbox {
     pub(super) paths: HashSet<PathBuf>,
     /// Directories came, went or moved, or events were lost.
     pub(super) rescan: bool,
+    /// Events were lost: any file may have changed.
+    pub(super) lost: bool,
     /// Why the system cannot tell of all changes any more.
     pub(super) fault: Option<String>,
     /// The library is closing.
@@ -44,11 +46,12 @@ impl Hints {
                     event.kind,
                     EventKind::Create(_) | EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))
                 );
+                inbox.lost |= event.need_rescan();
                 inbox.rescan |= event.need_rescan() || moves;
                 inbox.paths.extend(event.paths);
             }
             Err(error) => {
-                inbox.rescan = true;
+                (inbox.rescan, inbox.lost) = (true, true);
                 // A directory that came later could not be watched any more.
                 if matches!(error.kind, notify::ErrorKind::MaxFilesWatch) {
                     inbox.fault = Some(in_words(&error));
@@ -57,7 +60,7 @@ impl Hints {
         }
         if inbox.paths.len() > MAX_PATHS {
             inbox.paths.clear();
-            inbox.rescan = true;
+            (inbox.rescan, inbox.lost) = (true, true);
         }
         drop(inbox);
         self.arrived.notify_one();

@@ -10,11 +10,11 @@ mod rounds;
 mod run;
 mod scan;
 mod search;
+mod supervise;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, RwLock};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, RwLock, mpsc};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -25,6 +25,12 @@ pub use search::{Listener, search};
 use crate::model::RunKey;
 use crate::trace::Skipped;
 use hints::Hints;
+use supervise::Beat;
+
+/// A scan thread that is silent for longer is said to be stalled: a look at one file takes a fraction of a second.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// So long the thread may take to note what is known when the library is closed.
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
 /// How to watch.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +46,8 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Library {
     shared: Arc<Shared>,
-    scanner: Mutex<Option<JoinHandle<()>>>,
+    /// Breaks once nothing follows the roots any more; `None` where nothing does.
+    followed: Mutex<Option<mpsc::Receiver<()>>>,
 }
 
 #[derive(Debug)]
@@ -49,6 +56,11 @@ struct Shared {
     status: RwLock<Status>,
     revision: watch::Sender<u64>,
     hints: Arc<Hints>,
+    /// Signs of life of the scan thread, and for how long one may be missing.
+    beat: Beat,
+    patience: Duration,
+    #[cfg(test)]
+    fault: Mutex<Option<fn()>>,
 }
 
 /// How the watching goes.
@@ -62,6 +74,10 @@ pub struct Status {
     pub first_look_done: bool,
     /// Runs of which not all bytes are in the index yet.
     pub indexing: usize,
+    /// Why no news come, if none do.
+    pub stalled: Option<String>,
+    /// How often the thread that looks for news failed and was started again.
+    pub restarts: usize,
     /// The roots.
     pub roots: Vec<RootStatus>,
 }
@@ -82,28 +98,27 @@ pub struct RootStatus {
     pub path: PathBuf,
     /// Why it cannot be read, if it cannot.
     pub fault: Option<String>,
-    /// Directories that are not shown as runs.
-    pub skipped: Vec<Skipped>,
+    /// Directories that are not shown as runs; there may be many.
+    pub skipped: Arc<[Skipped]>,
 }
 
 impl Library {
     /// Opens roots and follows them until the library is dropped. Returns at once; runs appear as they are found.
     pub fn open(roots: Vec<PathBuf>, options: Options) -> Self {
-        let shared = Arc::new(Shared::new(&roots));
-        let thread_shared = Arc::clone(&shared);
-        let scan = move || scan::Scanner::new(thread_shared, roots, options).follow();
-        let spawned = std::thread::Builder::new().name("board-scan".to_owned()).spawn(scan);
-        if let Err(error) = &spawned {
-            shared.set_status(|status| status.mode = Mode::Poll(format!("the watching thread did not start: {error}")));
-        }
-        Self { shared, scanner: Mutex::new(spawned.ok()) }
+        Self::follow(Shared::new(&roots), roots, options)
+    }
+
+    fn follow(shared: Shared, roots: Vec<PathBuf>, options: Options) -> Self {
+        let shared = Arc::new(shared);
+        let end = supervise::start(&shared, roots, options);
+        Self { shared, followed: Mutex::new(Some(end)) }
     }
 
     /// Reads roots once, completely.
     pub fn load(roots: Vec<PathBuf>) -> Self {
         let shared = Arc::new(Shared::new(&roots));
         scan::Scanner::new(Arc::clone(&shared), roots, Options { poll: Some(Duration::MAX), cache: None }).read_once();
-        Self { shared, scanner: Mutex::default() }
+        Self { shared, followed: Mutex::default() }
     }
 
     /// All runs, in order of their keys.
@@ -116,17 +131,28 @@ impl Library {
         self.shared.runs.read().ok()?.get(&RunKey::new(key)).cloned()
     }
 
-    /// Follows the roots no longer, and returns once what is known is noted. What it holds can still be read.
-    pub fn close(&self) {
+    /// Follows the roots no longer, once what is known is noted. What it holds can still be read.
+    pub fn stop(&self) {
         self.shared.hints.stop();
-        let scanner = self.scanner.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        // A panic in the thread was reported when it happened.
-        let _ = scanner.map(JoinHandle::join);
+    }
+
+    /// The same, and waits for it; no longer than a second, since a disk may not answer.
+    pub fn close(&self) {
+        self.stop();
+        let followed = self.followed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        // Either way nobody waits any more.
+        let _ = followed.map(|end| end.recv_timeout(CLOSE_WITHIN));
     }
 
     /// The newest revision, and word of newer ones.
     pub fn revision(&self) -> watch::Receiver<u64> {
         self.shared.revision.subscribe()
+    }
+
+    /// Says that no news come.
+    #[cfg(test)]
+    pub(crate) fn stall(&self, why: &str) {
+        self.shared.set_status(|status| status.stalled = Some(why.to_owned()));
     }
 
     /// How the watching goes.
@@ -146,12 +172,14 @@ impl Drop for Library {
 
 impl Shared {
     fn new(roots: &[PathBuf]) -> Self {
-        let root = |path: &PathBuf| RootStatus { path: path.clone(), fault: None, skipped: Vec::new() };
+        let root = |path: &PathBuf| RootStatus { path: path.clone(), fault: None, skipped: Arc::default() };
         let status = Status {
             mode: Mode::Poll("not watching".to_owned()),
             looked: Instant::now(),
             first_look_done: false,
             indexing: 0,
+            stalled: None,
+            restarts: 0,
             roots: roots.iter().map(root).collect(),
         };
         Self {
@@ -159,6 +187,10 @@ impl Shared {
             status: RwLock::new(status),
             revision: watch::Sender::new(0),
             hints: Arc::default(),
+            beat: Beat::new(),
+            patience: PATIENCE,
+            #[cfg(test)]
+            fault: Mutex::default(),
         }
     }
 
@@ -167,6 +199,23 @@ impl Shared {
             Ok(mut status) => change(&mut status),
             Err(poisoned) => change(&mut poisoned.into_inner()),
         }
+    }
+
+    /// Lets go of all runs: whoever follows one has to ask for it anew.
+    fn forget_runs(&self) {
+        let runs = match self.runs.write() {
+            Ok(mut runs) => std::mem::take(&mut *runs),
+            Err(poisoned) => std::mem::take(&mut *poisoned.into_inner()),
+        };
+        self.runs.clear_poison();
+        self.raise(|revision| runs.values().for_each(|run| run.leave(revision)));
+    }
+
+    /// Plays the fault that a test asked for.
+    #[cfg(test)]
+    fn play_fault(&self) {
+        let fault = self.fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        fault.into_iter().for_each(|fault| fault());
     }
 
     /// Raises the revision. `before` is told the new number before anybody is woken, so that whoever looks again

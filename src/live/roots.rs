@@ -75,29 +75,34 @@ impl Root {
         }
     }
 
-    /// Asks the system for events below the root where it came, or is another directory than before; says why the
-    /// events that come cannot be relied on.
-    pub(super) fn watch(&mut self, watcher: &mut notify::RecommendedWatcher) -> Option<String> {
+    /// Asks the system for events below the root where it came, or is another directory than before; says whether it
+    /// asked.
+    ///
+    /// # Errors
+    /// Why the events that come cannot be relied on.
+    pub(super) fn watch(&mut self, watcher: &mut notify::RecommendedWatcher) -> Result<bool, String> {
         let place = self.scanner.place();
         if self.watched == place {
-            return None;
+            return Ok(false);
         }
         if let Some(before) = self.watched.take() {
             // The directory may be gone, and its watch with it.
             let _ = watcher.unwatch(&before.path);
         }
-        let place = place?;
+        let Some(place) = place else { return Ok(false) };
         match watcher.watch(&place.path, notify::RecursiveMode::Recursive) {
-            Ok(()) => self.watched = Some(place),
+            Ok(()) => {
+                self.watched = Some(place);
+                Ok(true)
+            }
             // A directory went away on the way down; the next look tries again.
-            Err(error) if matches!(error.kind, notify::ErrorKind::PathNotFound) => {}
+            Err(error) if matches!(error.kind, notify::ErrorKind::PathNotFound) => Ok(false),
             Err(error) => {
                 // Events for the directories that fit still come.
                 self.watched = Some(place);
-                return Some(in_words(&error));
+                Err(in_words(&error))
             }
         }
-        None
     }
 }
 

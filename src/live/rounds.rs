@@ -13,6 +13,8 @@ pub(super) struct Rounds {
     lively: BTreeMap<RunKey, Arc<Run>>,
     /// All, the one that waited longest first.
     ring: VecDeque<Arc<Run>>,
+    /// So many of them are to be looked at at once.
+    owed: usize,
 }
 
 impl Rounds {
@@ -38,6 +40,21 @@ impl Rounds {
     /// How many runs there are, gone ones that had no turn since among them.
     pub(super) fn len(&self) -> usize {
         self.ring.len()
+    }
+
+    /// Any run may have changed: all are to be looked at at once.
+    pub(super) fn owe_all(&mut self) {
+        self.owed = self.ring.len();
+    }
+
+    /// The next of the runs that are to be looked at at once.
+    pub(super) fn next_owed(&mut self) -> Option<Arc<Run>> {
+        self.owed = self.owed.checked_sub(1)?;
+        self.next()
+    }
+
+    pub(super) fn is_owed(&self) -> bool {
+        self.owed > 0
     }
 
     /// The run that waited longest; gone ones leave here.

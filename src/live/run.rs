@@ -1,6 +1,6 @@
 //! What is known of one run, and how is it brought up to date?
 
-use std::io;
+use std::io::{self, Read as _};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,8 +9,8 @@ use tokio::sync::watch;
 
 use crate::analysis::life::{Liveness, Outside, life};
 use crate::analysis::summary::{Summary, summary};
-use crate::model::{Delta, Index, Lines, RunKey, Span, TraceFile};
-use crate::trace::{MAX_MANIFEST_BYTES, RedactedRun, RunDir, RunReader, Stamps, is_running};
+use crate::model::{Delta, Index, Issue, IssueKind, Lines, MAX_LINE_BYTES, RunKey, Span, TraceFile};
+use crate::trace::{RedactedRun, RunDir, RunReader, Stamps, is_running};
 
 /// A run that the board follows.
 ///
@@ -35,6 +35,9 @@ pub struct Run {
     known: AtomicBool,
     gone: AtomicBool,
     grew: AtomicI64,
+    waking: tokio::sync::Mutex<()>,
+    #[cfg(test)]
+    pub(super) fault: Mutex<Option<fn()>>,
 }
 
 impl Lines for Run {
@@ -50,7 +53,7 @@ impl Lines for Run {
         if recorded.contains("://") {
             return Err("it lies elsewhere, and the board loads nothing from the network".to_owned());
         }
-        self.dir.open_asset(recorded).map(|_| ()).map_err(|error| error.to_string())
+        self.dir.has_asset(recorded).map_err(|error| error.to_string())
     }
 }
 
@@ -61,10 +64,12 @@ enum Held {
     Open(Box<RunReader>),
     /// By what its files look like from outside.
     Parked(Stamps),
+    /// Not, until its files change: what reads them failed.
+    Failed(Option<Stamps>),
 }
 
 /// A larger manifest is not shown on a page; its raw text can be had.
-const MAX_MANIFEST_SHOWN: u64 = 16 << 20;
+const MAX_MANIFEST_SHOWN: u64 = MAX_LINE_BYTES;
 
 /// What one look at a run brought.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -106,12 +111,20 @@ impl Run {
             known: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             grew: AtomicI64::new(0),
+            waking: tokio::sync::Mutex::default(),
+            #[cfg(test)]
+            fault: Mutex::default(),
         }
     }
 
     /// Its name on the board.
     pub fn key(&self) -> &RunKey {
         &self.key
+    }
+
+    /// Its directory as the person would type it.
+    pub(super) fn path(&self) -> &str {
+        &self.path
     }
 
     /// Its directory.
@@ -124,15 +137,23 @@ impl Run {
         Arc::clone(&self.summary.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The manifest's bytes, as far as one is read at all; `None` where there is no such file.
+    /// The manifest's bytes; of one that is too large to be held, how many they are.
     ///
     /// # Errors
-    /// It cannot be read, or is larger than any manifest.
-    pub fn whole_manifest(&self) -> io::Result<Option<Vec<u8>>> {
-        match self.dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            read => read.map(Some),
+    /// It is not there or cannot be read.
+    pub fn whole_manifest(&self) -> io::Result<Result<Vec<u8>, u64>> {
+        let (mut file, size) = self.dir.open_span(TraceFile::Manifest, None)?;
+        if size > MAX_MANIFEST_SHOWN {
+            return Ok(Err(size));
         }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(Ok(bytes))
+    }
+
+    /// Held by whoever has the files of a parked run read: others wait without a thread.
+    pub fn waking(&self) -> &tokio::sync::Mutex<()> {
+        &self.waking
     }
 
     /// The index as it is now; reads the files of a parked run, which then stays open for a while. Whoever holds it
@@ -164,11 +185,15 @@ impl Run {
     fn wake(&self) -> Arc<Index> {
         let mut held = self.held();
         // Somebody else may have done so while this one waited.
-        if let Some(index) = self.open_index() {
+        if let Some(index) = self.open_index().filter(|_| !matches!(&*held, Held::Failed(_))) {
             return index;
         }
         let mut reader = RunReader::settling(self.dir.clone(), self.settle);
         let index = Arc::new(reader.read_whole());
+        if reader.is_busy() {
+            // Not all could be read: the next one who asks tries again.
+            return index;
+        }
         if let Held::Parked(stamps) = &*held
             && reader.seen() != *stamps
         {
@@ -210,7 +235,7 @@ impl Run {
     pub(super) fn stamps(&self) -> Option<Stamps> {
         match &*self.held.try_lock().ok()? {
             Held::Parked(stamps) => Some(*stamps),
-            Held::Open(_) => None,
+            Held::Open(_) | Held::Failed(_) => None,
         }
     }
 
@@ -241,9 +266,12 @@ impl Run {
 
     /// Looks at the files and takes in at most about `limit` bytes of each; a parked run that changed is read whole.
     pub(super) fn refresh(&self, limit: u64) -> News {
-        if let Some(stamps) = self.stamps() {
-            if Stamps::of(&self.dir) == Some(stamps) {
-                return News::default();
+        #[cfg(test)]
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take().into_iter().for_each(|fault| fault());
+        if let Some(stamps) = self.waits_for_another() {
+            if Stamps::of(&self.dir) == stamps {
+                let moved = self.is_parked() && self.life_moved();
+                return News { changed: moved && self.judge_parked(), more: false };
             }
             self.wake();
         }
@@ -251,8 +279,8 @@ impl Run {
         let Ok(mut held) = self.held.try_lock() else { return News::default() };
         let delta = match &mut *held {
             Held::Open(reader) => reader.refresh(limit),
-            // Only the thread that calls this parks runs.
-            Held::Parked(_) => return News::default(),
+            // A file that changed is held by its writer. Only the thread that calls this parks runs.
+            Held::Parked(_) | Held::Failed(_) => return News::default(),
         };
         drop(held);
         let outdated = self.outdated.swap(false, Ordering::Relaxed);
@@ -270,6 +298,33 @@ impl Run {
         self.known.store(true, Ordering::Relaxed);
         let differs = (news || first || self.life_moved()) && self.sum_up();
         News { changed: news || first || differs, more }
+    }
+
+    /// What its files look like where it is not read before they look otherwise.
+    fn waits_for_another(&self) -> Option<Option<Stamps>> {
+        match &*self.held.try_lock().ok()? {
+            Held::Parked(stamps) => Some(Some(*stamps)),
+            Held::Failed(stamps) => Some(*stamps),
+            Held::Open(_) => None,
+        }
+    }
+
+    /// Reads it no more before its files change: a part of the board failed on them.
+    pub(super) fn fail(&self) {
+        let mut index = Index::default();
+        let reason = "reading it failed, which is a fault of the board; it is read again once its files change";
+        let (kind, file, reason) = (IssueKind::Unreadable, TraceFile::Steps, reason.to_owned());
+        let issue = Issue { kind, file, line: None, offset: None, reason };
+        index.apply(Delta { passing: vec![issue], ..Delta::default() });
+        *self.index.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(index));
+        *self.held() = Held::Failed(Stamps::of(&self.dir));
+        self.known.store(true, Ordering::Relaxed);
+    }
+
+    /// Says anew how alive a parked run is; says whether anything differs.
+    fn judge_parked(&self) -> bool {
+        self.wake();
+        self.sum_up()
     }
 
     /// The index, as far as there is one in memory.
@@ -297,12 +352,16 @@ impl Run {
     /// Whether time alone changed what is said about the run.
     pub(super) fn life_moved(&self) -> bool {
         let before = self.summary();
-        if !before.life.liveness.may_grow() {
+        if before.life.liveness == Liveness::Finished {
             return false;
         }
-        let after = life(&self.current(), self.outside());
+        let after = match self.open_index() {
+            Some(index) => life(&index, self.outside()),
+            None => before.life.clone().at(now(), None),
+        };
         let minutes = |silence: Option<i64>| silence.unwrap_or_default() / 60_000_000;
         after.liveness != before.life.liveness
+            || after.sign != before.life.sign
             || (after.liveness == Liveness::Stalled && minutes(after.silence) != minutes(before.life.silence))
     }
 
@@ -316,8 +375,7 @@ impl Run {
     }
 
     fn outside(&self) -> Outside {
-        let grew = Some(self.grew.load(Ordering::Relaxed)).filter(|grew| *grew > 0);
-        Outside { now: now(), grew, modified: self.dir.modified(), process: process(&self.current()) }
+        Outside { now: now(), written: self.dir.written(), process: process(&self.current()) }
     }
 
     /// A copy of the run without its secrets, for as long as the value lives.

@@ -1,6 +1,8 @@
 //! When is what looked at? One thread: hints at once, live runs every second, the roots every few seconds, the rest
 //! now and then, and large files in pieces between all of these.
 
+mod watching;
+
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::ops::Bound;
@@ -9,17 +11,16 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use notify::Watcher as _;
-
 use super::cache::Cache;
-use super::hints::{Inbox, in_words};
+use super::hints::Inbox;
 use super::roots::Root;
 use super::rounds::Rounds;
-use super::run::Run;
-use super::{Mode, Options, Shared};
+use super::run::{Run, now};
+use super::supervise::contained;
+use super::{Options, Shared};
 use crate::analysis::summary::Summary;
 use crate::model::RunKey;
-use crate::trace::{Found, RunDir, SETTLE, is_trace_file};
+use crate::trace::{Found, RunDir, SETTLE, Skipped, is_trace_file};
 
 /// Bytes of each file read in one go, so that a hint never waits long behind a large file.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -29,6 +30,10 @@ const LIVE_EVERY: Duration = Duration::from_secs(1);
 const ROOT_EVERY: Duration = Duration::from_secs(5);
 /// Idle runs are looked at this often while the system tells of changes, in slices.
 const IDLE_EVERY: Duration = Duration::from_secs(60);
+/// Without all events of the system, they are asked for again this often, since what stood in the way may be gone.
+const WATCH_AGAIN_EVERY: Duration = Duration::from_secs(60);
+/// Time for the runs that are to be looked at at once, before other things have their turn.
+const OWED_BUDGET: Duration = Duration::from_millis(20);
 /// Without events of the system, every file is looked at this often unless the person says otherwise.
 const POLL_EVERY: Duration = Duration::from_secs(2);
 /// After looking at the roots, at least this many times as long passes before a hint makes the board look again.
@@ -68,6 +73,10 @@ pub(super) struct Scanner {
     unsaved: bool,
     /// Whether the roots were looked at.
     looked: bool,
+    /// When the system is asked again for the events that it did not give.
+    watch_due: Instant,
+    /// The time of day at the last look at the runs.
+    clock: i64,
 }
 
 impl Scanner {
@@ -89,6 +98,8 @@ impl Scanner {
             save_due: Instant::now(),
             unsaved: false,
             looked: false,
+            watch_due: Instant::now() + WATCH_AGAIN_EVERY,
+            clock: now(),
         }
     }
 
@@ -96,6 +107,24 @@ impl Scanner {
     #[cfg(test)]
     pub(super) fn backlog(&self) -> impl Iterator<Item = &Arc<Run>> {
         self.backlog.iter()
+    }
+
+    /// As if the system did not tell of all changes any more.
+    #[cfg(test)]
+    pub(super) fn lose_events(&mut self, why: &str) {
+        self.fault = Some(why.to_owned());
+    }
+
+    /// As if the runs had been looked at last at `clock`.
+    #[cfg(test)]
+    pub(super) fn set_clock(&mut self, clock: i64) {
+        self.clock = clock;
+    }
+
+    /// Whether each run is to be looked at at once.
+    #[cfg(test)]
+    pub(super) fn owes(&self) -> bool {
+        self.rounds.is_owed()
     }
 
     /// Reads everything once.
@@ -109,19 +138,16 @@ impl Scanner {
     /// Follows the roots until the library is closed.
     pub(super) fn follow(mut self) {
         if self.options.poll.is_none() {
-            let hints = Arc::clone(&self.shared.hints);
-            // A link may lead to a tree of millions of directories outside of the root.
-            let config = notify::Config::default().with_follow_symlinks(false);
-            match notify::RecommendedWatcher::new(move |event| hints.take(event), config) {
-                Ok(watcher) => self.watcher = Some(watcher),
-                Err(error) => self.fault = Some(in_words(&error)),
-            }
+            self.ask_for_events();
         }
         let mut roots_due = Instant::now();
         let mut live_due = roots_due + LIVE_EVERY;
         let mut rest_until = roots_due;
         let mut wanted = false;
         loop {
+            self.shared.beat.beat("looking at the roots");
+            #[cfg(test)]
+            self.shared.play_fault();
             let now = Instant::now();
             if now >= roots_due || (wanted && now >= rest_until) {
                 let first = !self.looked;
@@ -143,8 +169,14 @@ impl Scanner {
                 self.look_at_runs();
                 live_due = Instant::now() + LIVE_EVERY.min(self.options.poll.unwrap_or(LIVE_EVERY));
             }
-            let due = if self.backlog.is_empty() { live_due.min(roots_due) } else { Instant::now() };
+            self.look_at_owed();
+            let due = if self.backlog.is_empty() && !self.rounds.is_owed() {
+                live_due.min(roots_due)
+            } else {
+                Instant::now()
+            };
             let due = if wanted { due.min(rest_until) } else { due };
+            self.shared.beat.beat("waiting for news");
             let inbox = self.shared.hints.wait(due);
             if inbox.stop {
                 self.save_and_wait();
@@ -159,10 +191,13 @@ impl Scanner {
     }
 
     /// Looks at the runs and directories that the hints name; says whether the roots should be looked at too.
-    fn act_on(&mut self, inbox: &Inbox) -> bool {
+    pub(super) fn act_on(&mut self, inbox: &Inbox) -> bool {
         let mut runs: Vec<Arc<Run>> = Vec::new();
         let mut dirs: HashSet<&Path> = HashSet::new();
         let mut rescan = inbox.rescan;
+        if inbox.lost {
+            self.rounds.owe_all();
+        }
         for path in &inbox.paths {
             let parent = path.parent().unwrap_or(path);
             match self.by_dir.get(parent.as_os_str()) {
@@ -353,10 +388,11 @@ impl Scanner {
         if !fresh.is_empty() {
             self.show(&fresh);
         }
-        let changed = before.is_none_or(|before| before.fault != look.fault || before.skipped != look.skipped);
+        let skipped: Arc<[Skipped]> = look.skipped.into();
+        let changed = before.is_none_or(|before| before.fault != look.fault || before.skipped != skipped);
         self.shared.set_status(|status| {
             if let Some(root) = status.roots.get_mut(at) {
-                (root.fault, root.skipped) = (look.fault, look.skipped);
+                (root.fault, root.skipped) = (look.fault, skipped);
             }
         });
         if changed || !was_looked_at {
@@ -364,35 +400,28 @@ impl Scanner {
         }
     }
 
-    fn watch(&mut self, at: usize) {
-        if let (Some(root), Some(watcher)) = (self.roots.get_mut(at), self.watcher.as_mut())
-            && let Some(fault) = root.watch(watcher)
+    /// Looks at runs that any of may have changed, as long as nobody waits for it.
+    pub(super) fn look_at_owed(&mut self) {
+        let start = Instant::now();
+        while start.elapsed() < OWED_BUDGET
+            && let Some(run) = self.rounds.next_owed()
         {
-            self.fault = Some(fault);
+            if run.is_known() {
+                self.refresh(&run);
+            }
         }
     }
 
-    fn publish(&self) {
-        let mode = match (&self.fault, self.options.poll) {
-            (_, Some(_)) => Mode::Poll("asked for".to_owned()),
-            (Some(fault), None) => Mode::Poll(fault.clone()),
-            (None, None) => Mode::Native,
-        };
-        self.shared.set_status(|status| {
-            status.mode = mode;
-            status.looked = Instant::now();
-            status.first_look_done = true;
-            status.indexing = self.backlog.len();
-        });
-    }
-
-    /// How often everything is looked at, where nothing else tells of changes.
-    fn poll_every(&self) -> Option<Duration> {
-        self.options.poll.or(self.fault.as_ref().map(|_| POLL_EVERY))
-    }
-
     /// Looks at live runs, and at a slice of all so that each has its turn.
-    fn look_at_runs(&mut self) {
+    pub(super) fn look_at_runs(&mut self) {
+        // What was said of silences while the clock was ahead may be wrong for any run.
+        let clock = std::mem::replace(&mut self.clock, now());
+        if self.clock < clock {
+            self.rounds.owe_all();
+        }
+        if self.fault.is_some() && self.options.poll.is_none() && Instant::now() >= self.watch_due {
+            self.ask_again();
+        }
         for (dir, came) in std::mem::take(&mut self.young) {
             self.look_below(&dir, came);
         }
@@ -415,8 +444,14 @@ impl Scanner {
         }
     }
 
-    fn refresh(&mut self, run: &Arc<Run>) {
-        let news = run.refresh(PIECE_BYTES);
+    pub(super) fn refresh(&mut self, run: &Arc<Run>) {
+        self.shared.beat.beat(run.path());
+        let Some(news) = contained(|| run.refresh(PIECE_BYTES)) else {
+            run.fail();
+            contained(|| run.sum_up());
+            self.shared.raise(|revision| run.tell(revision));
+            return;
+        };
         if news.changed {
             self.shared.raise(|revision| run.tell(revision));
         }

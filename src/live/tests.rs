@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::run::Run;
 use super::*;
+use crate::analysis::summary::Summary;
 use crate::trace::RunDir;
 
 fn write_run(root: &std::path::Path, key: &str, manifest: &str) -> PathBuf {
@@ -216,4 +217,128 @@ fn other_rights_on_its_files_do_not_revive_a_run() {
     assert!(!run.is_parked(), "the change was noticed");
     run.refresh(1 << 20);
     assert_eq!(run.summary().life.liveness.word(), "died");
+}
+
+/// A scanner that has read `root`, and its run `a`.
+fn scanned(root: &std::path::Path) -> (Arc<Shared>, scan::Scanner, Arc<Run>) {
+    let root = fs::canonicalize(root).unwrap();
+    let shared = Arc::new(Shared::new(std::slice::from_ref(&root)));
+    let mut scanner = scan::Scanner::new(Arc::clone(&shared), vec![root], Options::default());
+    scanner.look_at_roots();
+    let run = Arc::clone(&shared.runs.read().unwrap()[&RunKey::new("a")]);
+    scanner.refresh(&run);
+    (shared, scanner, run)
+}
+
+#[test]
+fn after_lost_events_every_run_is_looked_at_at_once() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = write_old_run(root.path(), "a", "count");
+    let (_shared, mut scanner, run) = scanned(root.path());
+    fs::write(dir.join("steps.jsonl"), "{\"step_id\": 0}\n{\"step_id\": 1}\n").unwrap();
+    scanner.act_on(&hints::Inbox::default());
+    scanner.look_at_owed();
+    assert_eq!(run.summary().steps, 1, "nobody told of it");
+    scanner.act_on(&hints::Inbox { lost: true, ..hints::Inbox::default() });
+    scanner.look_at_owed();
+    assert_eq!(run.summary().steps, 2);
+}
+
+#[test]
+fn what_is_written_before_the_system_tells_of_changes_is_seen() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = write_old_run(root.path(), "a", "count");
+    let (shared, mut scanner, run) = scanned(root.path());
+    fs::write(dir.join("steps.jsonl"), "{\"step_id\": 0}\n{\"step_id\": 1}\n").unwrap();
+    scanner.lose_events("the limit on watches");
+    scanner.look_at_roots();
+    assert_eq!(shared.status.read().unwrap().mode, Mode::Poll("the limit on watches".to_owned()));
+    scanner.ask_again();
+    assert_eq!(shared.status.read().unwrap().mode, Mode::Native, "what stood in the way is gone");
+    scanner.look_at_owed();
+    assert_eq!(run.summary().steps, 2);
+}
+
+#[test]
+fn what_a_wrong_clock_made_of_a_run_is_mended_when_the_clock_is() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = write_old_run(root.path(), "a", "count");
+    fs::write(dir.join("manifest.json"), "{\"run_id\": \"a\", \"status\": \"running\"}").unwrap();
+    fs::write(dir.join("events.jsonl"), "{\"phase\": \"INIT\"}\n").unwrap();
+    let (_shared, mut scanner, run) = scanned(root.path());
+    assert_eq!(run.summary().life.liveness.word(), "running");
+    let stamps = crate::trace::Stamps::of(run.dir()).unwrap();
+    let summary = crate::analysis::summary::Summary::clone(&run.summary());
+    let life = summary.life.clone().at(run::now() + 3_600_000_000, None);
+    assert_eq!(life.liveness.word(), "died");
+    let wrong = Run::parked(run.dir().clone(), Duration::ZERO, stamps, Summary { life, ..summary });
+    assert!(wrong.refresh(1 << 20).changed);
+    assert_eq!(wrong.summary().life.liveness.word(), "running");
+    scanner.set_clock(i64::MAX);
+    scanner.look_at_runs();
+    assert!(scanner.owes(), "each run is judged anew");
+}
+
+#[test]
+fn a_run_that_cannot_be_read_for_a_fault_of_the_board_harms_no_other() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = write_old_run(root.path(), "a", "count");
+    let (_shared, mut scanner, run) = scanned(root.path());
+    *run.fault.lock().unwrap() = Some(|| panic!("played"));
+    scanner.refresh(&run);
+    let told = |run: &Run| run.index().passing_issues().iter().any(|issue| issue.reason.contains("fault of the board"));
+    assert!(told(&run));
+    scanner.refresh(&run);
+    assert!(told(&run), "its files did not change");
+    fs::write(dir.join("steps.jsonl"), "{\"step_id\": 0}\n{\"step_id\": 1}\n").unwrap();
+    scanner.refresh(&run);
+    assert_eq!((told(&run), run.summary().steps), (false, 2));
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(60), "waited in vain: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// A library on `root` whose scan thread is given up for lost quickly.
+fn impatient(root: &std::path::Path) -> Library {
+    let roots = vec![root.to_owned()];
+    let shared = Shared { patience: Duration::from_millis(1500), ..Shared::new(&roots) };
+    Library::follow(shared, roots, Options::default())
+}
+
+#[test]
+fn a_scan_thread_that_fails_is_started_again_and_that_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    write_run(root.path(), "a", "{}");
+    let library = impatient(root.path());
+    until("the run is found", || library.run("a").is_some());
+    let before = library.run("a").unwrap();
+    *library.shared.fault.lock().unwrap() = Some(|| panic!("played"));
+    until("it is told", || library.status().stalled.is_some_and(|why| why.contains("failed")));
+    until("the run is found again", || library.run("a").is_some_and(|run| !Arc::ptr_eq(&run, &before)));
+    assert!(before.is_gone(), "who listens asks anew");
+    until("all is well", || library.status().stalled.is_none());
+    assert_eq!(library.status().restarts, 1);
+}
+
+#[test]
+fn a_scan_thread_that_hangs_is_told_and_keeps_nobody_from_closing() {
+    static GATE: Mutex<()> = Mutex::new(());
+    let hang: fn() = || drop(GATE.lock());
+    let root = tempfile::tempdir().unwrap();
+    let library = impatient(root.path());
+    let closed = GATE.lock().unwrap();
+    *library.shared.fault.lock().unwrap() = Some(hang);
+    until("it is told", || library.status().stalled.is_some_and(|why| why.contains("looking at the roots")));
+    drop(closed);
+    until("all is well", || library.status().stalled.is_none());
+    let closed = GATE.lock().unwrap();
+    *library.shared.fault.lock().unwrap() = Some(hang);
+    until("it is told again", || library.status().stalled.is_some());
+    library.close();
+    drop(closed);
 }

@@ -45,8 +45,6 @@ pub enum IssueKind {
     TooLong,
     /// A last line without its line end.
     Unterminated,
-    /// A file became shorter or another file; it was read again from the start.
-    Restarted,
     /// Step ids repeat, or events cannot be joined to steps for certain.
     Join,
     /// Events name a step that has no line.
@@ -74,10 +72,8 @@ pub enum IssueKind {
 impl IssueKind {
     /// Whether the oddity costs data (a problem) or is only worth knowing (a note).
     pub fn is_problem(self) -> bool {
-        use IssueKind::{
-            Count, Field, Foreign, Gap, Missing, NotJson, Repaired, Restarted, State, TooLong, Torn, Unreadable,
-        };
-        let of_a_file = matches!(self, Missing | Unreadable | Torn | NotJson | TooLong | Restarted);
+        use IssueKind::{Count, Field, Foreign, Gap, Missing, NotJson, Repaired, State, TooLong, Torn, Unreadable};
+        let of_a_file = matches!(self, Missing | Unreadable | Torn | NotJson | TooLong);
         of_a_file || matches!(self, Foreign | Field | Repaired | Count | State | Gap)
     }
 
@@ -94,7 +90,6 @@ impl IssueKind {
             IssueKind::Field => "odd field",
             IssueKind::TooLong => "too long",
             IssueKind::Unterminated => "no line end",
-            IssueKind::Restarted => "replaced file",
             IssueKind::Join => "repeated ids",
             IssueKind::NoStepLine => "no step line",
             IssueKind::Count => "count differs",

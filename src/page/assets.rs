@@ -14,7 +14,6 @@ pub(crate) struct Asset {
     pub name: &'static str,
     /// The MIME type it is served with.
     pub mime: &'static str,
-    /// The content.
     pub text: &'static str,
 }
 

@@ -13,7 +13,7 @@ use crate::page::app::AppState;
 use crate::page::error::WebError;
 
 /// So many are written at a time; others wait for their turn.
-pub(crate) const MAX_DOWNLOADS: usize = 32;
+pub(crate) const MAX_DOWNLOADS: usize = 16;
 /// The most bytes in one piece, and how many pieces may wait for the connection.
 const PIECE_BYTES: usize = 64 << 10;
 const PIECES: usize = 4;

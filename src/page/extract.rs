@@ -56,8 +56,10 @@ impl FromRequestParts<AppState> for RunParam {
         let key = path_part(parts, "key").await.unwrap_or_else(|| "\u{fffd}".to_owned());
         let run = state.library.run(&key).ok_or_else(|| no_such_run(state, &key))?;
         if run.is_parked() {
+            // A large file takes its time, and handlers ask for the index where nobody may wait. One thread reads it,
+            // however many wait.
+            let _turn = run.waking().lock().await;
             let run = Arc::clone(&run);
-            // A large file takes its time, and handlers ask for the index where nobody may wait.
             let _ = blocking(move || run.index()).await;
         }
         Ok(Self(run))

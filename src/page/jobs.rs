@@ -60,14 +60,12 @@ struct Queue<T> {
     busy: bool,
 }
 
-/// One question.
 #[derive(Debug)]
 pub(crate) struct Job<T> {
     /// What is asked, in its one spelling.
     id: String,
     /// Tells this job from an earlier one about the same: when it began, in microseconds since the epoch.
     pub(crate) number: i64,
-    /// What is asked.
     pub(crate) task: T,
     life: Life,
 }
@@ -80,12 +78,9 @@ struct Life {
     cancelled: AtomicBool,
 }
 
-/// How a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Waits for its turn.
     Waiting,
-    /// Under way.
     Running,
     /// Under way, with something to show.
     Telling,

@@ -19,7 +19,6 @@ pub(crate) struct Shell {
     pub root: String,
     /// The address of the revision stream, on pages that live.
     pub stream: Option<String>,
-    /// The revision this page shows.
     pub revision: u64,
     /// Which start of the server made this page; a page from another start reloads itself.
     pub boot: String,
@@ -36,20 +35,15 @@ impl Shell {
     }
 }
 
-/// A place in the main navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Place {
     /// The run table itself.
     Runs,
     /// A page of one run, below the run table.
     Run,
-    /// Runs beside each other.
     Compare,
-    /// The scores of several runs over each other.
     Scores,
-    /// Other rules over many runs.
     WhatIf,
-    /// A text in all runs.
     Search,
     /// None of them, as on an error page.
     #[default]

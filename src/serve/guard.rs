@@ -9,8 +9,8 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::model::recorded::text_hash;
 use crate::page::app::AppState;
 use crate::page::error::WebError;
 use crate::page::extract::is_api_path;
@@ -24,6 +24,12 @@ const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-
 
 /// The longest search, as it stands in the address.
 const MAX_SEARCH_BYTES: usize = 6_000;
+
+/// Longer heads are refused (431), also where they came in one piece.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+
+/// Whoever brings a wrong token waits this long for the answer, one after the other.
+const GUESS_PAUSE: Duration = Duration::from_millis(200);
 
 /// Headers of every answer.
 const HEADERS: [(HeaderName, &str); 7] = [
@@ -40,8 +46,11 @@ const HEADERS: [(HeaderName, &str); 7] = [
 #[derive(Debug)]
 pub(crate) struct Gate {
     token: Token,
+    /// What the cookie holds, from which the token does not follow: cookies lie in files and cross other ports.
+    ticket: Token,
     /// The cookie's name. Cookies know no ports, and two boards on one machine, or behind two tunnels, have two tokens.
     cookie: String,
+    guesses: tokio::sync::Mutex<()>,
 }
 
 /// How a request shows that it may come in.
@@ -53,37 +62,49 @@ enum Key {
     Held,
     /// The token stands in its address, from where it goes into a cookie.
     InAddress,
+    /// It brings something else in place of the token.
+    Wrong,
     Missing,
 }
 
 impl Gate {
     pub(crate) fn new(token: Token) -> Self {
-        // Who sees the name sees the token beside it.
-        let name = text_hash(token.reveal());
-        Self { token, cookie: format!("board_{name:016x}") }
+        let name = token.derive("name of the cookie");
+        let cookie = format!("board_{}", name.reveal().get(..16).unwrap_or_default());
+        Self { ticket: token.derive("cookie"), token, cookie, guesses: tokio::sync::Mutex::new(()) }
     }
 
     fn key(&self, uri: &Uri, headers: &HeaderMap) -> Key {
-        if !is_api_path(uri.path()) && pairs(uri).any(|pair| self.is_named(pair, "token")) {
+        let in_address = pairs(uri).filter_map(|pair| pair.strip_prefix("token=")).filter(|_| !is_api_path(uri.path()));
+        let texts = |name| headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        let bearers = texts(header::AUTHORIZATION)
+            .filter_map(|text| text.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, token)| token.trim());
+        let tickets = texts(header::COOKIE)
+            .flat_map(|text| text.split(';'))
+            .filter_map(|cookie| cookie.trim().split_once('='))
+            .filter_map(|(name, value)| (name == self.cookie).then_some(value));
+        let mut wrong = false;
+        let mut is_one = |known: &Token, given: &str| {
+            wrong |= !given.is_empty();
+            known.is(given)
+        };
+        if in_address.into_iter().any(|given| is_one(&self.token, given)) {
             return Key::InAddress;
         }
-        let texts = |name| headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-        let bearer = texts(header::AUTHORIZATION)
-            .filter_map(|text| text.split_once(' '))
-            .any(|(scheme, token)| scheme.eq_ignore_ascii_case("bearer") && self.token.is(token.trim()));
-        let mut cookies = texts(header::COOKIE).flat_map(|text| text.split(';'));
-        let held = bearer || cookies.any(|cookie| self.is_named(cookie.trim(), &self.cookie));
-        if held { Key::Held } else { Key::Missing }
-    }
-
-    /// Whether `pair` is `name` with the token.
-    fn is_named(&self, pair: &str, name: &str) -> bool {
-        pair.split_once('=').is_some_and(|(known, token)| known == name && self.token.is(token))
+        let held = bearers.into_iter().any(|given| is_one(&self.token, given))
+            || tickets.into_iter().any(|given| is_one(&self.ticket, given));
+        match (held, wrong) {
+            (true, _) => Key::Held,
+            (false, true) => Key::Wrong,
+            (false, false) => Key::Missing,
+        }
     }
 
     /// Sends the browser to the same address without the token, which it keeps from now on.
     fn welcome(&self, uri: &Uri) -> Response {
-        let cookie = format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie, self.token.reveal());
+        let cookie = format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie, self.ticket.reveal());
         let headers = [
             (header::LOCATION, without_token(uri)),
             (header::SET_COOKIE, cookie),
@@ -120,6 +141,10 @@ pub(crate) async fn admit(State(admission): State<Admission>, request: Request, 
     let Admission { state, gate } = admission;
     let uri = request.uri();
     let key = gate.as_ref().map_or(Key::NotAsked, |gate| gate.key(uri, request.headers()));
+    if let (Key::Wrong, Some(gate)) = (key, &gate) {
+        let _turn = gate.guesses.lock().await;
+        tokio::time::sleep(GUESS_PAUSE).await;
+    }
     let checked = check(&state, key, request.method(), uri, request.headers());
     let mut response = match (checked, &gate) {
         (Ok(()), Some(gate)) if key == Key::InAddress => gate.welcome(uri),
@@ -141,6 +166,15 @@ fn check(state: &AppState, key: Key, method: &Method, uri: &Uri, headers: &Heade
     if uri.path_and_query().is_some_and(|text| text.as_str().len() > MAX_ADDRESS_BYTES) {
         let detail = format!("The board takes addresses of up to {MAX_ADDRESS_BYTES} bytes.");
         return Err(WebError::new(StatusCode::URI_TOO_LONG, "The address is too long", &detail));
+    }
+    let head = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>();
+    if head > MAX_HEAD_BYTES {
+        let detail = format!("The board takes heads of up to {MAX_HEAD_BYTES} bytes.");
+        return Err(WebError::new(
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "The head of the request is too long",
+            &detail,
+        ));
     }
     // Where a body ends is what servers disagree about; what is never read need not be agreed on.
     let has_body = headers.contains_key(header::TRANSFER_ENCODING)
@@ -169,7 +203,7 @@ fn check(state: &AppState, key: Key, method: &Method, uri: &Uri, headers: &Heade
         ));
     }
     // Style and scripts are the same for everybody, and the page that asks for the token needs them.
-    if key == Key::Missing && !uri.path().starts_with("/static/") {
+    if matches!(key, Key::Missing | Key::Wrong) && !uri.path().starts_with("/static/") {
         let detail = "It answers whoever brings its token. The terminal that the board runs in has printed one, or whoever \
                       started the board chose it.";
         return Err(WebError::new(StatusCode::UNAUTHORIZED, "This board asks for its token", detail)
@@ -213,12 +247,15 @@ fn own_host<'a>(state: &AppState, key: Key, uri: &'a Uri, headers: &'a HeaderMap
     }
 }
 
-/// The name in a `Host` value, without port and brackets.
+/// The name in a `Host` value, without port and brackets; nothing where it has another shape.
 fn host_name(host: &str) -> &str {
-    if let Some(rest) = host.strip_prefix('[') {
-        return rest.split(']').next().unwrap_or_default();
-    }
-    host.rsplit_once(':').map_or(host, |(name, _)| name)
+    let (name, rest) = match host.strip_prefix('[').map(|inside| inside.split_once(']')) {
+        Some(Some((name, rest))) if name.contains(':') => (name, rest),
+        Some(_) => return "",
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let is_port = |port: &str| !port.is_empty() && port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit());
+    if rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port) { name } else { "" }
 }
 
 /// A name that can only mean this server: an address (rebinding needs a name), `localhost`, or what `--host` said.

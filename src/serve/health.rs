@@ -1,6 +1,8 @@
 //! Does the board run, and how far has it looked? For whoever watches over it.
 
 use axum::extract::{OriginalUri, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse as _;
 use serde::Serialize;
 
 use crate::live::Mode;
@@ -17,6 +19,10 @@ struct Health {
     watch_reason: Option<String>,
     scan_age_ms: u128,
     indexing: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stalled: Option<String>,
+    /// How often the thread that looks for news failed and was started again.
+    restarts: usize,
 }
 
 /// `GET /healthz`
@@ -28,15 +34,19 @@ pub(crate) async fn healthz(State(state): State<AppState>) -> Answer {
         Mode::Native => ("native", None),
         Mode::Poll(why) => ("poll", Some(why)),
     };
-    json(&Health {
-        status: "ok",
+    let health = Health {
+        status: if status.stalled.is_some() { "stalled" } else { "ok" },
         runs,
         watch,
         watch_reason,
         scan_age_ms: status.looked.elapsed().as_millis(),
         // Before the first look nobody knows how many there are.
         indexing: if status.first_look_done { status.indexing } else { status.indexing.max(1) },
-    })
+        stalled: status.stalled,
+        restarts: status.restarts,
+    };
+    let code = if health.stalled.is_some() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    json(&health).map(|health| (code, health).into_response())
 }
 
 /// Any address below `/api` that is none.

@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::live::Library;
+use crate::page::download::MAX_DOWNLOADS;
 use crate::serve::listen::connections::{Limits, accept};
 use crate::serve::token::Token;
 use crate::serve::{AppState, router};
@@ -25,8 +26,12 @@ pub struct Address {
     pub port: u16,
 }
 
-/// How long open answers may take to finish once the server stops.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long open answers may take to finish once the server stops. With the second that closing the library takes at
+/// most, the process ends within two.
+const GRACE: Duration = Duration::from_millis(800);
+
+/// So many pages and downloads are made at a time, each of which may hold some lines; others wait for their turn.
+const MAX_THREADS: usize = MAX_DOWNLOADS + 16;
 
 /// What whoever started the server may tell.
 #[derive(Debug)]
@@ -48,8 +53,10 @@ pub fn serve(
     token: Option<Token>,
     ready: impl FnOnce(&Ready<'_>) -> Result<()>,
 ) -> Result<()> {
+    let limits = Limits::affordable()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .max_blocking_threads(MAX_THREADS)
         .build()
         .map_err(|error| Error::new(Kind::Unreadable, "the server cannot start").because(error))?;
     let library = Arc::new(library);
@@ -61,14 +68,23 @@ pub fn serve(
         // Asked of what was bound: a name may mean any address.
         let is_private = local.ip().to_canonical().is_loopback();
         let made = if token.is_none() && !is_private { Some(Token::random()?) } else { None };
+        let asked = asked_to_stop();
+        tokio::pin!(asked);
+        // Looked at once, which listens for the signals: whoever reads that the board is ready may send one.
+        tokio::select! {
+            biased;
+            () = &mut asked => return Ok(()),
+            () = std::future::ready(()) => {}
+        }
         ready(&Ready { local, made: made.as_ref() })?;
-        let server = accept(listener, router(state, token.or_else(|| made.clone())), Limits::default(), stopping);
+        let server = accept(listener, router(state, token.or_else(|| made.clone())), limits, stopping);
         tokio::pin!(server);
         tokio::select! {
             () = &mut server => return Err(Error::new(Kind::Bug, "the server ended")),
-            () = asked_to_stop() => {}
+            () = &mut asked => {}
         }
         let _ = stop.send(true);
+        library.stop();
         // A reader that does not read must not keep the process.
         let _ = tokio::time::timeout(GRACE, server).await;
         Ok(())

@@ -5,6 +5,7 @@
 mod events;
 mod guard;
 mod health;
+mod held;
 mod listen;
 mod statics;
 mod token;
@@ -84,6 +85,7 @@ pub fn router(state: AppState, token: Option<Token>) -> Router {
         .route("/runs/{key}/events", get(events::run))
         .route("/static/{version}/{*name}", get(statics::file))
         .merge(pages)
+        .layer(from_fn_with_state(held::Room::default(), held::hold))
         .layer(from_fn_with_state(state.clone(), error::show))
         // Innermost, so that the answer to a panic has the headers of every answer.
         .layer(tower_http::catch_panic::CatchPanicLayer::custom(error::panicked))

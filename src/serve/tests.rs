@@ -39,6 +39,40 @@ async fn every_error_below_api_is_a_problem_document() {
 }
 
 #[tokio::test]
+async fn a_board_that_gets_no_news_says_so() {
+    let root = tempfile::tempdir().unwrap();
+    let library = Arc::new(Library::load(vec![root.path().to_owned()]));
+    let (_stop, stopping) = watch::channel(false);
+    let router = router(AppState::new(Arc::clone(&library), "localhost", stopping), None);
+    let ask = async |path: &str| {
+        let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
+        let status = response.status();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    };
+    let (status, body) = ask("/healthz").await;
+    assert_eq!((status, body.contains("\"status\":\"ok\"")), (StatusCode::OK, true), "{body}");
+    library.stall("no news for longer than 10 s: a/b");
+    let (status, body) = ask("/healthz").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{body}");
+    assert!(body.contains("\"status\":\"stalled\"") && body.contains("longer than 10 s: a/b"), "{body}");
+    let (_, page) = ask("/").await;
+    assert!(page.contains("not up to date: no news for longer than 10 s: a/b"), "{page}");
+}
+
+#[tokio::test]
+async fn directories_that_are_no_runs_are_counted_and_the_first_are_named() {
+    let root = tempfile::tempdir().unwrap();
+    for n in 0..300 {
+        std::fs::create_dir(root.path().join(format!("no-run-{n}"))).unwrap();
+    }
+    let (_, _, body) = ask(root.path(), "/api/runs?limit=1").await;
+    let answer: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((answer["skipped"].as_array().unwrap().len(), &answer["skipped_total"]), (100, &300.into()));
+}
+
+#[tokio::test]
 async fn a_line_that_is_not_parsed_costs_no_page() {
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir(root.path().join("a")).unwrap();

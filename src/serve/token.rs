@@ -4,6 +4,7 @@
 
 use std::fmt::{self, Write as _};
 
+use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use crate::{Error, Kind, Result};
@@ -44,12 +45,13 @@ impl Token {
         let mut bytes = [0; MADE_BYTES];
         getrandom::fill(&mut bytes)
             .map_err(|error| Error::new(Kind::Unreadable, format!("the system gives no random numbers: {error}")))?;
-        let mut text = String::new();
-        for byte in bytes {
-            // Writing into a string cannot fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        Ok(Self(text))
+        Ok(Self(hex(&bytes)))
+    }
+
+    /// Another secret that follows from this one and tells nothing of it.
+    pub(crate) fn derive(&self, purpose: &str) -> Self {
+        let digest = Sha256::new().chain_update(purpose).chain_update([0]).chain_update(&self.0).finalize();
+        Self(hex(&digest))
     }
 
     /// Whether `given` is the secret; takes as long for a near miss as for a far one of the same length.
@@ -61,6 +63,14 @@ impl Token {
     pub fn reveal(&self) -> &str {
         &self.0
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing into a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// Never shows the secret: values end up in logs.

@@ -38,7 +38,7 @@ pub struct Block<'a> {
 impl RunDir {
     /// How many bytes the three files have together, as far as they can be read.
     pub fn bytes(&self) -> u64 {
-        TraceFile::ALL.iter().filter_map(|file| self.stat(*file).ok()).map(|metadata| metadata.len()).sum()
+        TraceFile::ALL.iter().filter_map(|file| self.stat(*file).ok()).map(|stamp| stamp.size).sum()
     }
 
     /// Opens one of the three files to read all of it.
@@ -46,7 +46,7 @@ impl RunDir {
     /// # Errors
     /// Not there, or not a regular file inside the root.
     pub fn blocks(&self, file: TraceFile) -> io::Result<Blocks> {
-        let (file, buffer) = (self.open(file)?, vec![0; BLOCK_BYTES]);
+        let (file, buffer) = (self.open(file)?.0, vec![0; BLOCK_BYTES]);
         Ok(Blocks { file, buffer, filled: 0, given: 0, offset: 0, leaving_out: false, too_long: 0 })
     }
 }

@@ -1,13 +1,15 @@
-//! How is a file of a run directory opened? Only regular files, and never through a link that leads out of the root.
+//! Which files has a run, and how are they read? Only regular files below the root, whatever their names become.
 
-use std::fs::{self, File, Metadata};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Span, TraceFile};
+use super::beneath::{Dir, Kind, refused};
+use crate::model::{MAX_LINE_BYTES, Span, TraceFile};
 
 /// No more is read of a file that a trace refers to.
 const MAX_ASSET_BYTES: u64 = 32 << 20;
@@ -17,6 +19,8 @@ const MAX_ASSET_BYTES: u64 = 32 << 20;
 pub struct RunDir {
     path: PathBuf,
     root: PathBuf,
+    /// The way from the root to the directory.
+    below: PathBuf,
 }
 
 /// The identity of a file on disk: another one under the same name is another file.
@@ -43,13 +47,23 @@ pub struct Stamps(pub(super) [Option<Stamp>; 3]);
 pub(super) const TICK: Duration = Duration::from_secs(2);
 
 impl Stamp {
-    pub(super) fn of(metadata: &Metadata) -> Self {
+    #[cfg(unix)]
+    #[allow(clippy::unnecessary_cast, reason = "their widths differ between systems")]
+    pub(super) fn of(stat: &rustix::fs::Stat) -> Self {
+        let nanos = Duration::from_nanos(stat.st_mtime_nsec as u64);
+        let seconds = Duration::from_secs((stat.st_mtime as i64).unsigned_abs());
+        let whole = if stat.st_mtime < 0 { UNIX_EPOCH.checked_sub(seconds) } else { UNIX_EPOCH.checked_add(seconds) };
         Self {
-            id: file_id(metadata),
-            size: metadata.len(),
-            modified: metadata.modified().ok(),
-            changed: changed(metadata),
+            id: FileId(stat.st_dev as u64, stat.st_ino as u64),
+            size: u64::try_from(stat.st_size).unwrap_or_default(),
+            modified: whole.and_then(|whole| whole.checked_add(nanos)),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
         }
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn of(metadata: &fs::Metadata) -> Self {
+        Self { id: FileId(0, 0), size: metadata.len(), modified: metadata.modified().ok(), changed: (0, 0) }
     }
 
     /// For how long the file has been as it is, by its own word; a time in the future says nothing.
@@ -61,10 +75,12 @@ impl Stamp {
 impl Stamps {
     /// What the files look like now; `None` where one of them cannot be asked.
     pub fn of(dir: &RunDir) -> Option<Self> {
-        let stamp = |file| match dir.stat(file) {
-            Ok(metadata) => Some(Some(Stamp::of(&metadata))),
+        let handle = dir.handle();
+        let stamp = |file| match handle.as_ref().map(|handle| dir.look(handle, file)) {
+            Ok(Ok(stamp)) => Some(Some(stamp)),
+            Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Some(None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Some(None),
-            Err(_) => None,
+            Ok(Err(_)) | Err(_) => None,
         };
         Some(Self([stamp(TraceFile::Manifest)?, stamp(TraceFile::Steps)?, stamp(TraceFile::Events)?]))
     }
@@ -81,15 +97,15 @@ impl Stamps {
 }
 
 impl RunDir {
-    /// A run directory below `root`; `root` is canonical, or links are refused altogether.
-    pub fn new(path: PathBuf, root: PathBuf) -> Self {
-        Self { path, root }
+    /// A run directory below `root`, which is canonical: neither it nor what lies `below` is opened through a link.
+    pub fn new(root: PathBuf, below: PathBuf) -> Self {
+        Self { path: root.join(&below), root, below }
     }
 
     /// A run directory that is its own root.
     pub fn alone(path: &Path) -> Self {
         let root = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        Self { path: path.to_owned(), root }
+        Self { path: path.to_owned(), root, below: PathBuf::new() }
     }
 
     /// The directory.
@@ -104,21 +120,24 @@ impl RunDir {
 
     /// Whether one of the three files is there.
     pub fn has_files(&self) -> bool {
-        TraceFile::ALL.iter().any(|file| fs::symlink_metadata(self.file(*file)).is_ok())
+        let Ok(handle) = self.handle() else { return false };
+        TraceFile::ALL.iter().any(|file| handle.look(name(*file)).is_ok())
     }
 
-    /// When one of the three files last changed, by its own word; microseconds since the Unix epoch.
-    pub fn modified(&self) -> Option<i64> {
-        let changed = |file| {
-            let modified = fs::metadata(self.file(file)).ok()?.modified().ok()?;
-            i64::try_from(modified.duration_since(UNIX_EPOCH).ok()?.as_micros()).ok()
-        };
-        TraceFile::ALL.into_iter().filter_map(changed).max()
+    /// When the three files were last written by their own word: the one that waits longest and the newest, in
+    /// microseconds since the Unix epoch.
+    pub fn written(&self) -> Option<(i64, i64)> {
+        let micros = |stamp: Stamp| i64::try_from(stamp.modified?.duration_since(UNIX_EPOCH).ok()?.as_micros()).ok();
+        let times = Stamps::of(self)?.0.into_iter().flatten().filter_map(micros);
+        times.fold(None, |written, time| match written {
+            None => Some((time, time)),
+            Some((oldest, newest)) => Some((time.min(oldest), time.max(newest))),
+        })
     }
 
     /// Whether the root itself is the run.
     pub fn is_root(&self) -> bool {
-        self.path == self.root
+        self.below.as_os_str().is_empty()
     }
 
     /// The path of one of the three files.
@@ -126,31 +145,72 @@ impl RunDir {
         self.path.join(file.name())
     }
 
-    /// The metadata of one of the three files, if it may be read.
+    /// What one of the three files looks like from outside, if it may be read.
     ///
     /// # Errors
     /// Not found; a link that leads out of the root; not a regular file; what the system says.
-    pub(super) fn stat(&self, file: TraceFile) -> io::Result<Metadata> {
-        self.checked(&self.file(file)).map(|(_, metadata)| metadata)
+    pub(super) fn stat(&self, file: TraceFile) -> io::Result<Stamp> {
+        self.look(&self.handle()?, file)
     }
 
-    /// Opens one of the three files for reading.
+    /// Opens one of the three files for reading, and says what it looked like then.
     ///
     /// # Errors
-    /// Not there, or not a regular file inside the root.
-    pub(super) fn open(&self, file: TraceFile) -> io::Result<File> {
-        let (path, _) = self.checked(&self.file(file))?;
-        File::open(path)
+    /// Not there, or not a regular file inside the root; would block where a writer holds a lease on it.
+    pub(super) fn open(&self, file: TraceFile) -> io::Result<(File, Stamp)> {
+        let handle = self.handle()?;
+        match handle.look(name(file))? {
+            (Kind::Link, _) => {
+                let (dir, name) = self.target(file)?;
+                dir.file(&name)
+            }
+            (Kind::File, _) => handle.file(name(file)),
+            _ => Err(refused("not a regular file")),
+        }
+    }
+
+    fn handle(&self) -> io::Result<Dir> {
+        Dir::open(&self.root, &self.below)
+    }
+
+    fn look(&self, handle: &Dir, file: TraceFile) -> io::Result<Stamp> {
+        match handle.look(name(file))? {
+            (Kind::File, stamp) => Ok(stamp),
+            (Kind::Link, _) => {
+                let (dir, name) = self.target(file)?;
+                match dir.look(&name)? {
+                    (Kind::File, stamp) => Ok(stamp),
+                    _ => Err(refused("a link to something that is not a regular file")),
+                }
+            }
+            _ => Err(refused("not a regular file")),
+        }
+    }
+
+    /// The directory and the name inside the root that a link leads to. Where it leads is only a hint: nothing on the way
+    /// there may be a link by the time it is opened.
+    fn target(&self, file: TraceFile) -> io::Result<(Dir, OsString)> {
+        let target = fs::canonicalize(self.file(file))?;
+        let inside = target.strip_prefix(&self.root).ok();
+        let Some((parent, name)) = inside.and_then(|inside| Some((inside.parent()?, inside.file_name()?))) else {
+            return Err(refused("a symbolic link that leads out of the root; not followed"));
+        };
+        Ok((Dir::open(&self.root, parent)?, name.to_owned()))
     }
 
     /// Reads a line by its place.
     ///
     /// # Errors
-    /// Not there, or not a regular file inside the root; unexpected end where the file became shorter.
+    /// Not there, or not a regular file inside the root; unexpected end where the file became shorter; longer than any
+    /// line that is parsed.
     pub fn read_span(&self, file: TraceFile, span: Span) -> io::Result<Vec<u8>> {
-        let opened = self.open(file)?;
+        if span.len > MAX_LINE_BYTES {
+            let what = format!("{} bytes in one line, more than {MAX_LINE_BYTES}", span.len);
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+        }
+        let (opened, stamp) = self.open(file)?;
         // Checked before memory is taken: the file may be another one by now.
-        if opened.metadata()?.len() < span.offset.saturating_add(span.len) {
+        if stamp.size < span.offset.saturating_add(span.len) {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter since it was indexed"));
         }
         let len = usize::try_from(span.len).map_err(io::Error::other)?;
@@ -159,12 +219,31 @@ impl RunDir {
         Ok(bytes)
     }
 
-    /// All lines of a file in order, an unfinished last one and blank ones too, without their LF.
+    /// A line of any length by its place, or the whole file, to be read piece by piece; and how many bytes it has.
+    ///
+    /// # Errors
+    /// Not there, or not a regular file inside the root; unexpected end where the file became shorter.
+    pub fn open_span(&self, file: TraceFile, span: Option<Span>) -> io::Result<(impl io::Read + Send + use<>, u64)> {
+        let (mut opened, stamp) = self.open(file)?;
+        let span = span.unwrap_or(Span { offset: 0, len: stamp.size });
+        if stamp.size < span.offset.saturating_add(span.len) {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter since it was indexed"));
+        }
+        io::Seek::seek(&mut opened, io::SeekFrom::Start(span.offset))?;
+        Ok((io::Read::take(opened, span.len), span.len))
+    }
+
+    /// All lines of a file in order, an unfinished last one and blank ones too, without their LF. Of one that is longer
+    /// than [`MAX_LINE_BYTES`], how long it is.
     ///
     /// # Errors
     /// Not there, or not a regular file inside the root.
-    pub fn read_lines(&self, file: TraceFile) -> io::Result<impl Iterator<Item = io::Result<Vec<u8>>> + use<>> {
-        Ok(io::BufRead::split(io::BufReader::new(self.open(file)?), b'\n'))
+    pub fn read_lines(
+        &self,
+        file: TraceFile,
+    ) -> io::Result<impl Iterator<Item = io::Result<Result<Vec<u8>, u64>>> + use<>> {
+        let mut input = io::BufReader::new(self.open(file)?.0);
+        Ok(std::iter::from_fn(move || next_line(&mut input).transpose()))
     }
 
     /// Reads a whole file of at most `max` bytes.
@@ -172,30 +251,38 @@ impl RunDir {
     /// # Errors
     /// Not there, or not a regular file inside the root; too large.
     pub fn read_all(&self, file: TraceFile, max: u64) -> io::Result<Vec<u8>> {
-        let size = self.stat(file)?.len();
+        let (opened, Stamp { size, .. }) = self.open(file)?;
         if size > max {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("{size} bytes, more than {max}")));
         }
         let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut io::Read::take(self.open(file)?, max), &mut bytes)?;
+        io::Read::read_to_end(&mut io::Read::take(opened, max), &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// Whether a file that a trace refers to lies inside the run directory.
+    ///
+    /// # Errors
+    /// Not found inside the directory; not a regular file.
+    pub fn has_asset(&self, recorded: &str) -> io::Result<()> {
+        self.open_asset(recorded).map(|_| ())
     }
 
     /// Opens a file that a trace refers to, if it lies inside the run directory.
     ///
     /// The recorded path is tried below the directory, then its last part in `assets/`, because runs are moved.
-    ///
-    /// # Errors
-    /// Not found inside the directory; not a regular file.
-    pub fn open_asset(&self, recorded: &str) -> io::Result<(PathBuf, File)> {
-        let inside = fs::canonicalize(&self.path)?;
+    fn open_asset(&self, recorded: &str) -> io::Result<(PathBuf, File, Stamp)> {
+        let inside = self.root.join(&self.below);
         let recorded = Path::new(recorded);
-        let base_name = recorded.file_name().map(|name| self.path.join("assets").join(name));
-        let tried = [Some(self.path.join(recorded)), base_name];
-        for path in tried.into_iter().flatten() {
+        let base_name = recorded.file_name().map(|name| inside.join("assets").join(name));
+        for path in [Some(inside.join(recorded)), base_name].into_iter().flatten() {
+            // Only a hint, as for links among the three files.
             let Ok(path) = fs::canonicalize(path) else { continue };
-            if path.starts_with(&inside) && fs::metadata(&path)?.is_file() {
-                return Ok((path.clone(), File::open(path)?));
+            let Ok(below) = path.strip_prefix(&inside) else { continue };
+            let Some((parent, name)) = below.parent().zip(below.file_name()) else { continue };
+            let opened = Dir::open(&self.root, &self.below.join(parent)).and_then(|dir| dir.file(name));
+            if let Ok((file, stamp)) = opened {
+                return Ok((path, file, stamp));
             }
         }
         Err(io::Error::new(io::ErrorKind::NotFound, "not inside the run directory"))
@@ -204,60 +291,45 @@ impl RunDir {
     /// Reads a file that a trace refers to, and says where it lies.
     ///
     /// # Errors
-    /// As for [`Self::open_asset`]; larger than 32 MiB; what the system says.
+    /// As for [`Self::has_asset`]; larger than 32 MiB; what the system says.
     pub fn read_asset(&self, recorded: &str) -> io::Result<(PathBuf, Vec<u8>)> {
-        let (path, file) = self.open_asset(recorded)?;
-        if file.metadata()?.len() > MAX_ASSET_BYTES {
+        let (path, file, stamp) = self.open_asset(recorded)?;
+        if stamp.size > MAX_ASSET_BYTES {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "larger than 32 MiB"));
         }
         let mut bytes = Vec::new();
         io::Read::read_to_end(&mut io::Read::take(file, MAX_ASSET_BYTES), &mut bytes)?;
         Ok((path, bytes))
     }
+}
 
-    fn checked(&self, path: &Path) -> io::Result<(PathBuf, Metadata)> {
-        let metadata = fs::symlink_metadata(path)?;
-        if metadata.is_file() {
-            return Ok((path.to_owned(), metadata));
-        }
-        let refused = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why.to_owned()));
-        if !metadata.is_symlink() {
-            return refused("not a regular file");
-        }
-        let target = fs::canonicalize(path)?;
-        if !target.starts_with(&self.root) {
-            return refused("a symbolic link that leads out of the root; not followed");
-        }
-        // A pipe or a device would block the reader for ever.
-        let metadata = fs::metadata(&target)?;
-        if metadata.is_file() {
-            Ok((target, metadata))
+/// The next line, or the length of one that is too long to be held; `None` at the end.
+fn next_line(input: &mut impl io::BufRead) -> io::Result<Option<Result<Vec<u8>, u64>>> {
+    let (mut line, mut len) = (Vec::new(), 0);
+    loop {
+        let chunk = input.fill_buf()?;
+        let end = memchr::memchr(b'\n', chunk);
+        let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
+        let at_end = chunk.is_empty();
+        len += part.len() as u64;
+        if len <= MAX_LINE_BYTES {
+            line.extend_from_slice(part);
         } else {
-            refused("a link to something that is not a regular file")
+            line = Vec::new();
+        }
+        let taken = part.len() + usize::from(end.is_some());
+        input.consume(taken);
+        if at_end && len == 0 {
+            return Ok(None);
+        }
+        if at_end || end.is_some() {
+            return Ok(Some(if len > MAX_LINE_BYTES { Err(len) } else { Ok(line) }));
         }
     }
 }
 
-#[cfg(unix)]
-pub(super) fn file_id(metadata: &Metadata) -> FileId {
-    use std::os::unix::fs::MetadataExt as _;
-    FileId(metadata.dev(), metadata.ino())
-}
-
-#[cfg(unix)]
-fn changed(metadata: &Metadata) -> (i64, i64) {
-    use std::os::unix::fs::MetadataExt as _;
-    (metadata.ctime(), metadata.ctime_nsec())
-}
-
-#[cfg(not(unix))]
-fn changed(_: &Metadata) -> (i64, i64) {
-    (0, 0)
-}
-
-#[cfg(not(unix))]
-pub(super) fn file_id(_: &Metadata) -> FileId {
-    FileId(0, 0)
+fn name(file: TraceFile) -> &'static OsStr {
+    OsStr::new(file.name())
 }
 
 /// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end of the file.

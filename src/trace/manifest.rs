@@ -1,4 +1,5 @@
-//! What does `manifest.json` say now? It is rewritten in place, so a look may meet an empty or a cut file.
+//! What does `manifest.json` say now? It is rewritten in place, so a look may meet an empty or a cut file. What it said
+//! before holds for a moment then, and no longer: a reader that starts now has never seen it.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
@@ -31,11 +32,10 @@ pub(super) struct ManifestTail {
 impl ManifestTail {
     /// Looks at the file; `Some` where its content changed.
     pub(super) fn look(&mut self, dir: &RunDir) -> Option<ManifestState> {
-        let metadata = match dir.stat(TraceFile::Manifest) {
-            Ok(metadata) => metadata,
+        let seen = match dir.stat(TraceFile::Manifest) {
+            Ok(seen) => seen,
             Err(error) => return self.gone(&error),
         };
-        let seen = Stamp::of(&metadata);
         // A file that was rewritten a moment ago is read once more although its stamp did not move: clocks of file
         // systems are coarse. A faulty one is read at each look.
         let due = self.fresh.is_some_and(|since| since.elapsed() >= TICK);
@@ -62,6 +62,9 @@ impl ManifestTail {
                 // A file that was quiet before the board came is not being rewritten now.
                 let quiet = || seen.age().and_then(|age| Instant::now().checked_sub(age)).unwrap_or_else(Instant::now);
                 let since = self.fault.take().map_or_else(quiet, |(_, since)| since);
+                if since.elapsed() >= TICK {
+                    *self = Self { seen: self.seen, fresh: self.fresh, ..Self::default() };
+                }
                 let reason = if self.good { format!("{reason}; the last good one is shown") } else { reason };
                 self.fault = Some((issue(kind, reason), since));
                 (!self.good).then_some(ManifestState::Unreadable)

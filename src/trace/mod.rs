@@ -5,6 +5,7 @@
 //! [`crate::model::Issue`]s. The writing half, [`RunWriter`], never reads, and refuses what a reader would stumble over.
 //! [`mod@format`] says what both agree on.
 
+mod beneath;
 mod blocks;
 mod dir;
 mod manifest;

@@ -24,13 +24,13 @@ pub struct RunReader {
     events: Tail,
     manifest: ManifestTail,
     settle: Duration,
-    /// The files were replaced: the next delta starts over, with an issue that says so.
-    restarted: Option<TraceFile>,
+    /// A file was replaced: the next delta starts over.
+    restarted: bool,
     unsettled: bool,
     /// A file could not be read at the last look.
     failed: bool,
-    /// The files were replaced once, which an issue tells.
-    started_over: bool,
+    /// A writer held a file for itself at the last look.
+    busy: bool,
 }
 
 /// Reads a run as it is now, completely. Nobody waits for a writer to finish its line: what is there is what there is.
@@ -53,10 +53,10 @@ impl RunReader {
             events: Tail::new(TraceFile::Events),
             manifest: ManifestTail::default(),
             settle,
-            restarted: None,
+            restarted: false,
             unsettled: false,
             failed: false,
-            started_over: false,
+            busy: false,
         }
     }
 
@@ -71,14 +71,19 @@ impl RunReader {
         self.unsettled
     }
 
+    /// Whether a writer held a file for itself at the last look, so that not all is read that there is.
+    pub fn is_busy(&self) -> bool {
+        self.busy
+    }
+
     /// What the files looked like when they were last looked at; `None` where there is more to read, where another look
     /// may find something, or where a file changed so lately that its next change need not show.
     ///
-    /// `None` too where a reader that starts now would say something else: after a file could not be read or was replaced,
-    /// and while the manifest is damaged.
+    /// `None` too where a reader that starts now may say something else: after a file could not be read, and while the
+    /// manifest is damaged.
     pub fn stamps(&self) -> Option<Stamps> {
         let stamps = self.seen();
-        let special = self.unsettled || self.failed || self.started_over || self.manifest.is_faulty();
+        let special = self.unsettled || self.failed || self.manifest.is_faulty();
         (!special && stamps.are_settled()).then_some(stamps)
     }
 
@@ -112,12 +117,7 @@ impl RunReader {
 
     /// Returns false where the pass must be repeated from the start.
     fn read_into(&mut self, delta: &mut Delta, limit: u64) -> bool {
-        if let Some(file) = self.restarted.take() {
-            delta.restarted = true;
-            self.started_over = true;
-            let reason = "became shorter, was rewritten or replaced; read again from the start".to_owned();
-            delta.issues.push(Issue { kind: IssueKind::Restarted, file, line: None, offset: None, reason });
-        }
+        delta.restarted = std::mem::take(&mut self.restarted);
         let handed_out = if delta.restarted { 0 } else { self.names.len() };
         // Steps before events: a step's events are on disk before its line, so they are all there with it.
         let names = &mut self.names;
@@ -147,15 +147,14 @@ impl RunReader {
             }
         });
         delta.issues.append(&mut issues);
-        for (file, look) in [(TraceFile::Steps, &steps), (TraceFile::Events, &events)] {
-            if look.as_ref().is_ok_and(|look| look.restarted) {
-                *self = Self { restarted: Some(file), ..Self::settling(self.dir.clone(), self.settle) };
-                return false;
-            }
+        if [&steps, &events].into_iter().any(|look| look.as_ref().is_ok_and(|look| look.restarted)) {
+            *self = Self { restarted: true, ..Self::settling(self.dir.clone(), self.settle) };
+            return false;
         }
         delta.manifest = self.manifest.look(&self.dir);
         self.unsettled = self.manifest.wants_another_look(self.settle);
         self.failed = steps.is_err() || events.is_err();
+        self.busy = [&steps, &events].iter().any(|look| look.as_ref().is_ok_and(|look| look.busy));
         delta.passing.extend(self.manifest.issues(self.settle).cloned());
         delta.passing.extend(self.manifest.renamed(self.dir.path()));
         let steps = self.settle_look(TraceFile::Steps, steps, delta);
@@ -172,6 +171,10 @@ impl RunReader {
             Ok(look) => {
                 let tail = if file == TraceFile::Steps { &self.steps } else { &self.events };
                 self.unsettled |= tail.is_unsettled(&look);
+                if look.busy {
+                    let reason = "another program holds it for itself; it is looked at again".to_owned();
+                    delta.passing.push(Issue { kind: IssueKind::Unreadable, file, line: None, offset: None, reason });
+                }
                 if look.rest > 0 && !look.more {
                     let reason = format!("the last {} bytes are no complete line", look.rest);
                     let offset = Some(look.state.read);

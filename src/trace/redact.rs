@@ -31,10 +31,10 @@ impl RedactedRun {
         let manifest = dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES).ok();
         let mut files = Vec::new();
         for file in [TraceFile::Steps, TraceFile::Events] {
-            files.extend(dir.stat(file).ok().map(|metadata| (file, metadata.len())));
+            files.extend(dir.stat(file).ok().map(|stamp| (file, stamp.size)));
         }
         // The run may be going on: what comes after these lengths is in neither pass.
-        let open = |file, len| Ok::<_, io::Error>(BufReader::new(dir.open(file)?.take(len)));
+        let open = |file, len| Ok::<_, io::Error>(BufReader::new(dir.open(file)?.0.take(len)));
         let mut search = Search::default();
         manifest.iter().for_each(|text| search.read(text));
         for (file, len) in &files {

@@ -7,7 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::dir::{FileId, RunDir, file_id};
+use super::beneath::{Dir, Kind};
+use super::dir::{FileId, RunDir};
 use crate::model::{RunKey, TraceFile};
 
 /// Run directories are looked for this many levels below a root.
@@ -70,8 +71,8 @@ impl RootScanner {
     /// Which directory the root is now; `None` where it is not there.
     pub fn place(&self) -> Option<Place> {
         let path = fs::canonicalize(&self.root).ok()?;
-        let metadata = fs::metadata(&path).ok().filter(fs::Metadata::is_dir)?;
-        Some(Place { path, id: file_id(&metadata) })
+        let (_, stamp) = Dir::open(&path, Path::new("")).ok()?.look(OsStr::new(".")).ok()?;
+        Some(Place { path, id: stamp.id })
     }
 
     /// Finds the runs in `dir`, a directory below the root that came or changed, and below it. Says less than a whole
@@ -86,7 +87,7 @@ impl RootScanner {
         if parts.is_empty() || parts.len() > MAX_DEPTH || hidden || linked {
             return found.runs;
         }
-        let start = Visit { dir: root.clone(), key: String::new(), depth: 0, inside_run: false };
+        let start = Visit::top(&root);
         let visit = parts.iter().fold(start, |visit, part| visit.below(&(*part).to_owned(), false));
         let before = std::mem::take(&mut self.cache);
         // What cannot be listed now is named by the next whole look.
@@ -108,7 +109,7 @@ impl RootScanner {
             Err(error) => return Found { fault: Some(error.to_string()), ..found },
         };
         let before = std::mem::take(&mut self.cache);
-        let visit = Visit { dir: root.clone(), key: String::new(), depth: 0, inside_run: false };
+        let visit = Visit::top(&root);
         if let Err(error) = self.walk(visit, &root, &before, &mut found) {
             found.fault = Some(error.to_string());
         }
@@ -130,7 +131,7 @@ impl RootScanner {
         let top = start.depth;
         let mut work = vec![start];
         while let Some(visit) = work.pop() {
-            let listing = match list(&visit.dir, before.get(&visit.dir)) {
+            let listing = match list(root, &visit, before.get(&visit.dir)) {
                 Ok(listing) => listing,
                 Err(error) if visit.depth == top => return Err(error),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -156,16 +157,28 @@ impl RootScanner {
 /// A directory on the way down.
 struct Visit {
     dir: PathBuf,
+    /// The way to it from the root.
+    below: PathBuf,
     key: String,
     depth: usize,
     inside_run: bool,
 }
 
 impl Visit {
+    fn top(root: &Path) -> Self {
+        Self { dir: root.to_owned(), below: PathBuf::new(), key: String::new(), depth: 0, inside_run: false }
+    }
+
     fn below(&self, name: &OsString, is_run: bool) -> Self {
         let shown = name.to_string_lossy();
         let key = if self.key.is_empty() { shown.into_owned() } else { format!("{}/{shown}", self.key) };
-        Self { dir: self.dir.join(name), key, depth: self.depth + 1, inside_run: self.inside_run || is_run }
+        Self {
+            dir: self.dir.join(name),
+            below: self.below.join(name),
+            key,
+            depth: self.depth + 1,
+            inside_run: self.inside_run || is_run,
+        }
     }
 
     fn judge(&self, listing: &Listing, root: &Path, found: &mut Found) {
@@ -182,7 +195,7 @@ impl Visit {
             if found.runs.contains_key(&key) {
                 return skip(&self.key, "its name reads like that of another run");
             }
-            found.runs.insert(key, RunDir::new(self.dir.clone(), root.to_owned()));
+            found.runs.insert(key, RunDir::new(root.to_owned(), self.below.clone()));
         } else if self.depth > 0 && !self.inside_run {
             match (listing.subdirs.is_empty(), self.depth == MAX_DEPTH) {
                 (true, _) => skip(&self.key, "no trace file in it"),
@@ -194,23 +207,21 @@ impl Visit {
 }
 
 /// Lists a directory, or trusts the last listing where the directory did not change since.
-fn list(dir: &Path, before: Option<&Listing>) -> io::Result<Listing> {
-    let modified = fs::symlink_metadata(dir)?.modified().ok();
+fn list(root: &Path, visit: &Visit, before: Option<&Listing>) -> io::Result<Listing> {
+    let modified = fs::symlink_metadata(&visit.dir)?.modified().ok();
     let settled = modified.and_then(|modified| modified.elapsed().ok()).is_some_and(|age| age > TRUST_AFTER);
     if let Some(before) = before.filter(|before| before.modified == modified && before.settled) {
         return Ok(before.clone());
     }
     let mut listing = Listing { modified, settled, ..Listing::default() };
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        let (name, kind) = (entry.file_name(), entry.file_type()?);
+    for (name, kind) in Dir::open(root, &visit.below)?.names()? {
         if is_trace_file(Path::new(&name)) {
             listing.is_run = true;
         } else if name.as_encoded_bytes().starts_with(b".") {
             // Tool directories such as `.git` hold no runs and can be large.
-        } else if kind.is_dir() {
+        } else if kind == Kind::Dir {
             listing.subdirs.push(name);
-        } else if kind.is_symlink() && fs::metadata(entry.path()).is_ok_and(|target| target.is_dir()) {
+        } else if kind == Kind::Link && fs::metadata(visit.dir.join(&name)).is_ok_and(|target| target.is_dir()) {
             listing.links.push(name.to_string_lossy().into_owned());
         }
     }

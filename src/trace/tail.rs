@@ -4,7 +4,7 @@
 //! line yet; when the file has been quiet for a while and the rest is a complete record, it is handed out as a
 //! provisional line (a writer killed between its two write calls leaves exactly that).
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -71,6 +71,8 @@ pub(super) struct Look {
     pub(super) state: FileState,
     /// There is more to read.
     pub(super) more: bool,
+    /// A writer holds the file for itself; it is to be looked at again.
+    pub(super) busy: bool,
     /// Bytes after the last line end that are not handed out.
     pub(super) rest: u64,
     /// Number and offset of a last line that was handed out without its line end.
@@ -119,7 +121,7 @@ impl Tail {
 
     /// Whether another look may find something although the file does not change.
     pub(super) fn is_unsettled(&self, look: &Look) -> bool {
-        self.more || self.doubted > 0 || (look.rest > 0 && !self.rest_judged)
+        self.more || look.busy || self.doubted > 0 || (look.rest > 0 && !self.rest_judged)
     }
 
     /// Hands out new lines, reading at most about `limit` bytes.
@@ -136,39 +138,50 @@ impl Tail {
         is_record: impl Fn(&[u8]) -> bool,
         mut on_line: impl FnMut(Line<'_>),
     ) -> io::Result<Look> {
-        let metadata = match dir.stat(self.file) {
-            Ok(metadata) => metadata,
+        let stamp = match dir.stat(self.file) {
+            Ok(stamp) => stamp,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Look { restarted: self.offset > 0, ..Look::default() });
             }
             Err(error) => return Err(error),
         };
-        let news = self.notice(&metadata);
-        let judged = self.offset >= metadata.len() || self.provisional.is_some() || self.rest_judged;
+        let (mut stamp, mut news) = (stamp, self.notice(stamp));
+        let judged = self.offset >= stamp.size || self.provisional.is_some() || self.rest_judged;
         if news == News::Nothing && !self.more && judged && !self.may_compare() {
-            return Ok(self.state(metadata.len(), Look::default()));
+            return Ok(self.state(stamp.size, Look::default()));
         }
-        if self.offset > 0 && (news == News::Replaced || metadata.len() < self.offset) {
+        let (file, opened) = match dir.open(self.file) {
+            Ok(opened) => opened,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                // What is known stays.
+                self.forget_look();
+                return Ok(Look { busy: true, rest: 0, ..self.state(stamp.size, Look::default()) });
+            }
+            Err(error) => return Err(error),
+        };
+        if opened.id != stamp.id {
+            (stamp, news) = (opened, self.notice(opened));
+        }
+        if self.offset > 0 && (news == News::Replaced || stamp.size < self.offset) {
             return Ok(Look { restarted: true, ..Look::default() });
         }
         let in_pieces = self.more;
-        let file = dir.open(self.file)?;
         if !self.still_the_same(&file)? || !self.compare(&file, news, limit)? {
             return Ok(Look { restarted: true, ..Look::default() });
         }
         // No mark guards what stands after the last line: it is searched anew, unless it is long and only grew.
-        if news == News::Replaced || metadata.len() < self.scanned || self.scanned - self.offset < CHUNK_BYTES as u64 {
+        if news == News::Replaced || stamp.size < self.scanned || self.scanned - self.offset < CHUNK_BYTES as u64 {
             self.scanned = self.offset;
         }
         let mut look = Look::default();
         if self.provisional.is_some() {
             match self.line_end_follows(&file)? {
-                None => return Ok(self.state(metadata.len(), look)),
+                None => return Ok(self.state(stamp.size, look)),
                 Some(false) => return Ok(Look { restarted: true, ..look }),
                 Some(true) => look.confirmed = true,
             }
         }
-        let size = self.read_lines(&file, metadata.len(), limit, &mut on_line)?.max(metadata.len());
+        let size = self.read_lines(&file, stamp.size, limit, &mut on_line)?.max(stamp.size);
         if !self.more && size > self.offset && self.changed.elapsed() >= settle {
             self.hand_out_rest(&file, size, is_record, on_line)?;
         }
@@ -189,9 +202,8 @@ impl Tail {
         Look { state, more: self.more, rest: size.saturating_sub(self.offset), provisional, ..look }
     }
 
-    /// Takes note of the file's metadata.
-    fn notice(&mut self, metadata: &Metadata) -> News {
-        let seen = Stamp::of(metadata);
+    /// Takes note of what the file looks like.
+    fn notice(&mut self, seen: Stamp) -> News {
         let before = self.seen.replace(seen);
         if before == Some(seen) {
             return News::Nothing;

@@ -320,3 +320,43 @@ fn the_generator_is_as_hostile_as_it_says() {
         assert!(steps.contains(part), "{part}");
     }
 }
+
+/// What a command writes to a terminal of its own.
+#[cfg(target_os = "linux")]
+fn on_a_terminal(args: &str) -> String {
+    let mut script = Command::new("script");
+    script.args(["-qec", &format!("{BINARY} {args}"), "/dev/null"]).stdin(Stdio::null()).env("TERM", "xterm");
+    let run = script.output().expect("script runs");
+    String::from_utf8(run.stdout).expect("a terminal gets text").replace("\r\n", "\n")
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_is_given_nothing_to_obey_by_any_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    crate::disk::copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/q060/q060_minimal"), &run);
+    let hostile = "\u{1b}]52;c;aGk=\u{7}\u{9b}2J\u{7f}\u{202e}";
+    let events = run.join("events.jsonl");
+    let text = fs::read_to_string(&events).unwrap();
+    let stop = serde_json::to_string(hostile).unwrap();
+    fs::write(&events, format!("{text}{{\"step_id\":0,\"phase\":\"END\",\"payload\":{{\"stop_reason\":{stop}}}}}\n"))
+        .unwrap();
+    let shown = run.display().to_string();
+    let page = dir.path().join("page.html").display().to_string();
+    for args in [
+        format!("export {shown} --html {page}"),
+        format!("why {shown}"),
+        format!("why {shown} --json"),
+        format!("show {shown} --events --json"),
+        format!("list {} --json", dir.path().display()),
+        format!("list {}", dir.path().display()),
+    ] {
+        let mut text = on_a_terminal(&args);
+        for style in ["0", "1", "2", "31", "32", "33", "36"] {
+            text = text.replace(&format!("\u{1b}[{style}m"), "");
+        }
+        assert!(!text.is_empty());
+        nothing_is_obeyed(&args, &text);
+    }
+}

@@ -68,6 +68,8 @@ mod scores;
 mod search;
 mod share;
 mod state;
+#[cfg(target_os = "linux")]
+mod swaps;
 mod sweep;
 mod tables;
 mod traces;

@@ -116,8 +116,8 @@ impl Recorded {
 
     fn stop_reason(&self) -> Value {
         let manifest = self.manifest.as_ref().map(|manifest| manifest["summary"]["stop_reason"].clone());
-        let ends = self.events.iter().flatten().filter(|event| event.get("phase") == Some(&"END".into()));
-        let end = ends.last().map(|event| event["payload"]["stop_reason"].clone());
+        let mut ends = self.events.iter().flatten().filter(|event| event.get("phase") == Some(&"END".into()));
+        let end = ends.next_back().map(|event| event["payload"]["stop_reason"].clone());
         manifest.filter(|reason| !reason.is_null()).or(end).unwrap_or_default()
     }
 

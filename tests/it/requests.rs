@@ -295,12 +295,25 @@ fn a_board_with_few_descriptors_goes_on() {
 
 #[cfg(target_os = "linux")]
 #[test]
+fn a_board_with_too_few_descriptors_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    for files in [6, 8, 10, 20] {
+        let script = format!("ulimit -n {files} && exec \"$@\"");
+        let run = Command::new("sh").args(["-c", &script, "sh", BINARY, "serve"]).arg(dir.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert_eq!(run.status.code(), Some(3), "{files}: {said}");
+        assert!(said.contains(&format!("open {files} files")) && said.contains("hint: "), "{said}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
 fn readers_that_never_read_hold_little_memory() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("big");
     fs::create_dir(&run).unwrap();
-    // Lines of 8 MiB, and many of them.
-    let line = format!("{{\"step_id\": 0, \"x\": \"{}\"}}\n", "y".repeat(8 << 20));
+    // The longest lines that are held whole, and many of them.
+    let line = format!("{{\"step_id\": 0, \"x\": \"{}\"}}\n", "y".repeat((8 << 20) - 100));
     fs::write(run.join("steps.jsonl"), line.repeat(12)).unwrap();
     let board = Board::serve(dir.path());
     board.until_read();
@@ -328,6 +341,39 @@ fn readers_that_never_read_hold_little_memory() {
     drop((silent, streams));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_line_and_a_manifest_of_any_length_are_sent_in_pieces() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("big");
+    fs::create_dir(&run).unwrap();
+    let text = format!("{{\"run_id\": \"big\", \"x\": \"{}\"}}", "y".repeat(60 << 20));
+    fs::write(run.join("steps.jsonl"), format!("{text}\n")).unwrap();
+    let board = Board::serve(dir.path());
+    board.until_read();
+    // After the board has read what it reads of such a file.
+    let before = memory::now_kib(board.pid()).expect("Linux tells it");
+    let silent: Vec<_> = (0..12)
+        .map(|_| {
+            let mut stream = TcpStream::connect(board.address).unwrap();
+            stream.write_all(b"GET /runs/big/steps/0/raw HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            stream.set_read_timeout(Some(DEADLINE)).unwrap();
+            stream.peek(&mut [0]).unwrap();
+            stream
+        })
+        .collect();
+    let raw = board.json("/api/runs/big/raw");
+    assert_eq!(raw["steps"], serde_json::json!([{"too_long": text.len()}]));
+    for path in ["/runs/big", "/runs/big/steps/0", "/api/runs/big", "/api/runs/big/state/0", "/runs/big?tab=manifest"] {
+        assert_eq!(board.get(path).status, 200, "{path}");
+    }
+    let whole = board.get("/runs/big/steps/0/raw");
+    assert!(whole.body == text.as_bytes(), "{} of {} bytes", whole.body.len(), text.len());
+    let most = memory::most_kib(board.pid()).expect("Linux tells it");
+    assert!(most.saturating_sub(before) < 64 << 10, "{} MiB more", most.saturating_sub(before) >> 10);
+    drop(silent);
+}
+
 /// A board on all addresses of this machine, which makes a token; `more` goes to the command.
 fn open_to_all(root: &Path, more: &[&str], token: Option<&str>) -> Board {
     let mut command = Command::new(BINARY);
@@ -349,7 +395,12 @@ fn a_board_that_others_can_reach_makes_a_token_and_prints_it() {
     let second = until("the second line", || {
         board.said().lines().find_map(|line| line.split_once("board: open ").map(|(_, url)| url.to_owned()))
     });
-    let token = second.strip_prefix(&format!("http://0.0.0.0:{port}/?token=")).unwrap_or_else(|| panic!("{second}"));
+    let url = second.strip_prefix("http://").and_then(|rest| rest.split_once("/?token="));
+    let (address, token) = url.unwrap_or_else(|| panic!("{second}"));
+    // An address that a browser can go to, here and elsewhere.
+    let printed: SocketAddr = address.parse().unwrap();
+    assert_eq!((printed.port(), printed.ip().is_unspecified()), (port, false), "{second}");
+    assert_eq!(request(printed, "GET", "/healthz", &[]).status, 401);
     assert_eq!(token.len(), 32);
     for path in ["/", "/api/runs", "/healthz", "/events"] {
         assert_eq!(board.get(path).status, 401, "{path}");

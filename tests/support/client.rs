@@ -151,18 +151,10 @@ fn list(address: SocketAddr, pages: bool) -> Option<(Vec<String>, Shown)> {
     let rows = answer["runs"].as_array_mut()?;
     rows.sort_by_key(|row| row["key"].to_string());
     let keys = rows.iter().map(|row| row["key"].as_str().unwrap_or_default().to_owned()).collect();
-    let finished = rows.iter().all(is_finished);
-    // Which oddities a run has, its own answer says; here they are a number, and a fresh board counts fewer.
-    rows.iter_mut().for_each(|row| strip(row, &["issues", "problems"]));
     let mut shown = Shown::from([(path.to_owned(), lines(answer))]);
     if pages {
         let page = get(address, "/").filter(|page| page.status == 200)?;
-        let mut tags = tags(page.text());
-        if !finished {
-            // The sums over all runs, and their order, depend on what is said of those that are not finished.
-            tags.clear();
-        }
-        shown.insert("/".to_owned(), tags);
+        shown.insert("/".to_owned(), tags(page.text()));
     }
     Some((keys, shown))
 }
@@ -174,21 +166,14 @@ fn run(address: SocketAddr, key: &str, pages: bool) -> Option<Shown> {
     if answer.status == 404 {
         return Some(Shown::from([(api, vec!["not there".to_owned()])]));
     }
-    let mut answer = Some(answer).filter(|answer| answer.status == 200)?.json();
-    let (steps, finished) = (answer["steps"].as_u64().unwrap_or(0), is_finished(&answer));
-    if let Some(issues) = answer["issues_list"].as_array_mut() {
-        // Only who was there saw it happen.
-        issues.retain(|issue| issue["kind"] != "replaced file");
-    }
-    strip(&mut answer, &["issues", "problems"]);
+    let answer = Some(answer).filter(|answer| answer.status == 200)?.json();
+    let steps = answer["steps"].as_u64().unwrap_or(0);
     let mut shown = Shown::from([(api.clone(), lines(answer))]);
     let mut paths = vec![format!("{api}/steps?limit=10000"), format!("{api}/scores"), format!("{api}/raw")];
     let ends = (0..steps).filter(|n| *n < STEPS_ASKED || n + STEPS_ASKED >= steps);
     paths.extend(ends.map(|n| format!("{api}/steps/{n}")));
     paths.extend(steps.checked_sub(1).map(|last| format!("{api}/state/{last}")));
-    if finished {
-        paths.push(format!("{api}/why"));
-    }
+    paths.push(format!("{api}/why"));
     for path in paths {
         let answer = get(address, &path)?;
         let shown_lines = match answer.header("content-type") {
@@ -203,46 +188,12 @@ fn run(address: SocketAddr, key: &str, pages: bool) -> Option<Shown> {
         let run = format!("/runs/{key}");
         let last = steps.saturating_sub(1);
         let tabs = ["", "?tab=events", &format!("?tab=state&step={last}"), "/scores"];
-        for path in tabs.iter().map(|tab| format!("{run}{tab}")).take(if finished { 4 } else { 3 }) {
+        for path in tabs.iter().map(|tab| format!("{run}{tab}")) {
             let page = get(address, &path).filter(|page| page.status == 200)?;
-            let mut tags = tags(page.text());
-            if !finished {
-                // What is said of a run that may go on depends on who saw it grow; its steps do not.
-                let place = |what: &str| tags.iter().position(|tag| tag.contains(what));
-                let end = place("id=\"endslot\"").zip(place("id=\"stepview\""));
-                if let Some((from, to)) = end {
-                    tags.drain(from..to);
-                }
-                let place = |what: &str| tags.iter().position(|tag| tag.contains(what)).unwrap_or(tags.len());
-                let (from, to) = (place("id=\"tabs\""), place("class=\"pill\""));
-                tags = tags.drain(from.min(to)..to).filter(|tag| !tag.starts_with("<p>No step has a line")).collect();
-                // How many ends follow depends on what stood between.
-                while tags.last().is_some_and(|tag| tag.starts_with("</")) {
-                    tags.pop();
-                }
-            }
-            shown.insert(path, tags);
+            shown.insert(path, tags(page.text()));
         }
     }
     Some(shown)
-}
-
-fn is_finished(row: &Value) -> bool {
-    row["liveness"] == "finished"
-}
-
-/// Removes what depends on who watched since when: a fresh board has not seen the run grow.
-fn strip(answer: &mut Value, also: &[&str]) {
-    let finished = is_finished(answer);
-    let Some(members) = answer.as_object_mut() else { return };
-    for watched in ["liveness", "outcome", "mark", "verdict", "verdict_second", "certainty", "updated_at"] {
-        if !finished {
-            members.remove(watched);
-        }
-    }
-    for member in also {
-        members.remove(*member);
-    }
 }
 
 fn lines(mut answer: Value) -> Vec<String> {
@@ -256,24 +207,11 @@ fn strip_revision(answer: &mut Value) {
     }
 }
 
-/// The main part of a page, a line for each tag, without ages, revisions and how many oddities there are.
+/// The main part of a page, a line for each tag, without ages and revisions.
 fn tags(page: &str) -> Vec<String> {
     let main = page.split_once("<main").and_then(|(_, rest)| rest.split_once("</main>")).map_or(page, |(main, _)| main);
     let text = main.replace('<', "\n<");
-    let mut tags: Vec<String> = Vec::new();
-    let (mut number_of_issues, mut files, mut verdict_of_row) = (false, false, false);
-    for tag in text.lines().filter(|tag| !tag.trim().is_empty()) {
-        verdict_of_row &= !tag.starts_with("</td");
-        files &= !tag.starts_with("</dd");
-        let passing = ["id=\"pulse\"", "data-age", "data-since", "?tab=issues\">"];
-        if !passing.iter().any(|part| tag.contains(part)) && !number_of_issues && !files && !verdict_of_row {
-            // The title of a row's verdict says the same as its text, which the number of oddities may precede.
-            let title = tag.split_once("\">").filter(|_| tag.contains("verdict c-v"));
-            tags.push(title.map_or(tag, |(title, _)| title).to_owned());
-        }
-        number_of_issues = tag.contains("tab=issues");
-        files |= tag.starts_with("<dt>Trace health");
-        verdict_of_row |= tag.contains("verdict c-v");
-    }
-    tags
+    let passing = ["id=\"pulse\"", "data-age", "data-since"];
+    let tags = text.lines().filter(|tag| !tag.trim().is_empty() && !passing.iter().any(|part| tag.contains(part)));
+    tags.map(str::to_owned).collect()
 }

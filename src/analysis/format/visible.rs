@@ -11,15 +11,25 @@ use std::fmt::Write;
 /// Joiners and variation selectors stay where writing and emoji need them. The result is safe for a terminal; in
 /// HTML it still has to be escaped.
 pub fn visible(text: &str) -> Cow<'_, str> {
-    shown(text, false)
+    shown(text, false, push_symbol)
 }
 
 /// [`visible`] for one line: tabs and line feeds become symbols as well.
 pub fn visible_line(text: &str) -> Cow<'_, str> {
-    shown(text, true)
+    shown(text, true, push_symbol)
 }
 
-fn shown(text: &str, one_line: bool) -> Cow<'_, str> {
+/// [`visible`] with what is hidden written as JSON writes it (`\u202e`), so that a document still says the same.
+pub fn json_visible(text: &str) -> Cow<'_, str> {
+    shown(text, false, |out, c| {
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    })
+}
+
+fn shown(text: &str, one_line: bool, push: impl Fn(&mut String, char)) -> Cow<'_, str> {
     let mut before = None;
     let mut chars = text.char_indices().peekable();
     let mut out = String::new();
@@ -33,7 +43,7 @@ fn shown(text: &str, one_line: bool) -> Cow<'_, str> {
         before = Some(c);
         if !kept {
             out.push_str(text.get(copied..at).unwrap_or_default());
-            push_symbol(&mut out, c);
+            push(&mut out, c);
             copied = at + c.len_utf8();
         }
     }

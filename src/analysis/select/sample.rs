@@ -15,7 +15,7 @@ pub(crate) fn run(key: &str, mark: Mark, reason: Option<&str>) -> Summary {
         Mark::Died => Liveness::Died,
         _ => Liveness::Finished,
     };
-    run.life = Life { liveness, basis: Basis::End, silence: None, sign: None };
+    run.life = Life { liveness, basis: Basis::End, silence: None, sign: None, gap: 0 };
     run.status = Some(if liveness == Liveness::Finished { "completed" } else { "running" }.to_owned());
     run.verdict.mark = mark;
     run.verdict.answered = mark == Mark::Answered;

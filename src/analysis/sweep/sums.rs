@@ -355,7 +355,8 @@ impl Sweep {
         let alike = sparing.len() > 1 && most.0.0 > 0 && sparing.iter().all(|(_, effect)| effect.lost == most.0.0);
         match (equal.next(), equal.next_back()) {
             (Some(place), None) if !alike => Choice::One(place),
-            _ => Choice::Tie,
+            (Some(place), _) => Choice::Tie(place),
+            (None, _) => Choice::Nothing,
         }
     }
 }
@@ -367,8 +368,8 @@ pub enum Choice {
     Nothing,
     /// No run of which it can be told has an answer to lose.
     NoAnswers,
-    /// Several do equally well.
-    Tie,
+    /// Several do equally well, this one among them.
+    Tie(usize),
     /// This one stands out.
     One(usize),
 }

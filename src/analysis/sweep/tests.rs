@@ -130,7 +130,7 @@ fn a_limit_is_recommended_where_it_stands_out_and_answers_could_be_lost() {
     };
     let answered = [run("a", 2, true, true), run("b", 4, true, true)];
     assert_eq!(chosen("1,2,3", &answered), (Choice::One(1), None), "each loses answers, 2 and 3 the fewest");
-    assert_eq!(chosen("2,3", &answered), (Choice::Tie, None), "each loses the same number");
+    assert_eq!(chosen("2,3", &answered), (Choice::Tie(0), None), "each loses the same number");
     assert_eq!(chosen("9", &answered), (Choice::Nothing, None));
     let unanswered = [run("a", 5, false, true), run("b", 4, false, true)];
     assert_eq!(chosen("1,2", &unanswered), (Choice::NoAnswers, None));
@@ -138,7 +138,7 @@ fn a_limit_is_recommended_where_it_stands_out_and_answers_could_be_lost() {
     assert_eq!(chosen("2,3", &mixed), (Choice::One(0), Some(0)));
     // Both budgets stop the long run before its fifth step.
     let tied = sums(&inquiry("token_budget", "31,35", &[]), &mixed);
-    assert_eq!((tied.choice(), tied.best()), (Choice::Tie, None));
+    assert_eq!((tied.choice(), tied.best()), (Choice::Tie(0), None));
     // Of scores, a smaller limit is the looser one.
     assert!(Dial::parse("critic_below", "tests", "1").unwrap().stricter_upwards());
 }

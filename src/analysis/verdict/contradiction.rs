@@ -18,6 +18,7 @@ pub(super) fn contradictions(facts: &Facts<'_>, life: &Life, outcome: Outcome) -
     found.extend(of_the_numbers(facts));
     found.extend(of_the_status(facts, outcome));
     of_the_ends(facts, life, &mut found);
+    found.extend(of_the_answer(facts));
     of_the_verdict(facts, &mut found);
     found.extend(of_the_tokens(facts));
     found
@@ -127,6 +128,15 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
         let last = facts.last.map_or_else(|| "a step before".to_owned(), label);
         found.push(format!("The END event comes after {last}, and steps.jsonl goes on to {}", label(line)));
     }
+}
+
+/// What the manifest keeps as the answer, against what the stop check took.
+fn of_the_answer(facts: &Facts<'_>) -> Option<String> {
+    let kept = facts.manifest?.final_result.as_deref()?;
+    let taken = facts.segment?.stop.as_ref()?.1.answer.as_deref()?;
+    // The index keeps less of what the stop check took.
+    let same = taken.strip_suffix('…').map_or(kept == taken, |start| kept.starts_with(start));
+    (!same).then(|| "The manifest's answer is another than the one that the stop check took".to_owned())
 }
 
 /// What the recorded verdict says, against the steps and against its own numbers.

@@ -1,9 +1,12 @@
 //! What does a recorded verdict say? One sentence for each code of our own engine; QitOS records no more than a reason.
 
-use super::{Facts, Mark, duration, steps};
+use super::{Facts, Mark, duration, newest_run, steps};
 use crate::analysis::format::count;
-use crate::model::{Code, CriticAction, Origin, Outcome, Source, StopVerdict};
+use crate::model::{Code, CriticAction, Origin, Outcome, Source, StopVerdict, Symbol};
 use crate::stop;
+
+/// Fields of the state that the engine changes by itself, in every step or at the end.
+const ENGINE_KEYS: [&str; 4] = ["current_step", "metrics", "stop_reason", "final_result"];
 
 /// What was compared with what, and who set it: `10 steps >= 10, set by the task`. `None` without two numbers.
 pub fn reading(stop: &StopVerdict) -> Option<String> {
@@ -106,6 +109,9 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         }
         Code::LoopDetection => format!("The model repeated itself: {} in a row", many("equal texts")),
         Code::Stagnation => match measured {
+            Some(idle) if changed_meanwhile(facts, stop) => {
+                format!("What the agent compares of its state was the same for {} in a row", steps(idle as usize))
+            }
             Some(idle) => format!("State unchanged for {} in a row", steps(idle as usize)),
             None => "State unchanged for too long".to_owned(),
         },
@@ -138,6 +144,17 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         Code::Custom(name) if stop.outcome == Outcome::Completed => format!("Answered{}, by {name}{}", at("at"), why()),
         Code::Custom(name) => format!("Stopped by {name}{}{}", at("after"), why()),
     }
+}
+
+/// Whether steps that count as without a change changed the state: an agent may compare less than all of it.
+fn changed_meanwhile(facts: &Facts<'_>, stop: &StopVerdict) -> bool {
+    // The first of the row is the one that the others are compared with.
+    let row = stop.reading.steps().and_then(|(from, to)| Some(i64::try_from(from).ok()? + 1..=i64::try_from(to).ok()?));
+    let own = |key: &Symbol| !ENGINE_KEYS.contains(&facts.index.name(*key));
+    row.is_some_and(|row| {
+        newest_run(facts.index)
+            .any(|(_, step)| step.step_id.is_some_and(|id| row.contains(&id)) && step.changed.iter().any(own))
+    })
 }
 
 /// "Step budget used up: 10 of 10 steps"; who set the limit stands in the table of rules.

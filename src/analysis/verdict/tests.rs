@@ -21,7 +21,7 @@ fn judged(steps: &[&str], events: &[&str], manifest: Option<&str>) -> Verdict {
     delta.names = names.since(0).to_vec();
     let mut index = Index::default();
     index.apply(delta);
-    let outside = Outside { now: 1_000_000_000_000, modified: Some(0), ..Outside::default() };
+    let outside = Outside { now: 1_000_000_000_000, written: Some((0, 0)), ..Outside::default() };
     verdict(&index, &life(&index, outside))
 }
 
@@ -248,4 +248,38 @@ fn a_good_end_without_an_answer_is_not_answered() {
         ended("critic_stop", r#""x""#),
     ];
     assert_eq!(told, [true, false, false, true, false]);
+}
+
+#[test]
+fn a_state_that_changed_is_not_told_as_unchanged() {
+    let told = |diff: &str| {
+        let step = |id: u64| {
+            format!(r#"{{"step_id": {id}, "decision": {{"mode": "act"}}, "state_diff": {{{diff}}}, "facts": {{}}}}"#)
+        };
+        let stop = r#"{"code": "stagnation", "criterion": "stop[0]", "source": "policy", "step": 2, "outcome": "halted",
+            "measured": 2, "limit": 2, "op": ">=", "unit": "steps without change",
+            "evidence": [{"from_step": 0, "to_step": 2}]}"#;
+        let manifest = format!(r#"{{"writer": "board 0.1.0", "status": "completed", "stop": {stop}}}"#);
+        judged(&[&step(0), &step(1), &step(2)], &[OPENS_0], Some(&manifest)).sentence
+    };
+    let counted = r#""current_step": {"before": 1, "after": 2}"#;
+    assert_eq!(told(counted), "State unchanged for 2 steps in a row", "the engine counts in every step");
+    let part = "What the agent compares of its state was the same for 2 steps in a row";
+    assert_eq!(told(r#""n": {"before": 1, "after": 2}"#), part, "an agent may compare a part");
+}
+
+#[test]
+fn two_answers_are_a_contradiction() {
+    let told = |answer: &str| {
+        let stop = format!(
+            r#"{{"step_id": 0, "phase": "CHECK_STOP", "payload": {{"stage": "stop", "stop_reason": "final", "final_result": "{answer}"}}}}"#
+        );
+        let long = "x".repeat(3_000);
+        let manifest = FINAL.replace("\"x\"", &format!("\"{long}\""));
+        judged(&[STEP_0], &[OPENS_0, &stop, &end(0, "final")], Some(&manifest)).contradictions
+    };
+    assert_eq!(told(&"x".repeat(3_000)), [""; 0], "each is kept up to a length of its own");
+    for other in ["y", "x", &format!("{}y", "x".repeat(300))] {
+        assert_eq!(told(other), ["The manifest's answer is another than the one that the stop check took"]);
+    }
 }

@@ -96,7 +96,7 @@ impl Run {
 
     fn explained(&self) -> (Summary, Why) {
         let index = self.index();
-        let outside = Outside { now: 1_000_000_000_000, modified: Some(0), ..Outside::default() };
+        let outside = Outside { now: 1_000_000_000_000, written: Some((0, 0)), ..Outside::default() };
         let summary = summary(&RunKey::new("r"), String::new(), &index, outside);
         assert_eq!(life(&index, outside), summary.life);
         let why = why(&summary, &index, &Gone);

@@ -84,7 +84,7 @@ fn agrees(dir: &RunDir, number: usize) {
     let mut lines: Vec<(TraceFile, Vec<String>)> = Vec::new();
     for file in [TraceFile::Steps, TraceFile::Events] {
         let read = dir.read_lines(file).into_iter().flatten().map(Result::unwrap);
-        lines.extend(read.filter(|line| line.len() as u64 <= MAX_LINE_BYTES).map(|line| (file, says(&line))));
+        lines.extend(read.flatten().map(|line| (file, says(&line))));
     }
     lines.extend(
         dir.read_all(TraceFile::Manifest, MAX_MANIFEST_SEARCHED).ok().map(|all| (TraceFile::Manifest, says(&all))),

@@ -175,7 +175,7 @@ fn lockstep_page<'a>(shell: Shell, a: &'a Lens<'a>, b: &'a Lens<'a>, at: usize) 
 /// `GET /api/compare`
 pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer {
     with_lenses(&state, asked(&state, &params)?.runs, |lenses| match lenses {
-        [a, b] => json(&compared(&Side::of(a), &Side::of(b))),
+        [a, b] => json(&compared(&Side::of(a), &Side::of(b)).1),
         _ => Err(WebError::bad_request("Two runs are compared", "Name them by their keys, as a and b.")),
     })
     .await

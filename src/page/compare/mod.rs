@@ -41,7 +41,6 @@ const MAX_KEYS: usize = 500;
 /// So many runs of the same task are offered.
 const MAX_LIKELY: usize = 12;
 
-/// The page of a comparison.
 #[derive(Template)]
 #[template(path = "compare/page.html")]
 pub(crate) struct ComparePage<'a> {
@@ -149,7 +148,6 @@ fn prose(text: &str) -> String {
     one_line(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_ANSWER).0
 }
 
-/// Two runs with their steps aligned.
 pub(crate) struct Two<'a> {
     pub a: &'a Lens<'a>,
     pub b: &'a Lens<'a>,

@@ -13,7 +13,7 @@ use crate::model::{CriticAction, Step, TraceFile};
 use crate::page::lens::Lens;
 use crate::page::part::critic::Critic;
 use crate::page::part::fold::{Fold, ValueLinks};
-use crate::page::part::sign::{Link, Phrase, Sign, Word};
+use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::state_diff::{Piece, StateDiff};
 use crate::page::part::text::{Line, one_line};
 
@@ -35,7 +35,6 @@ pub(crate) struct Opened {
 
 impl HtmlSafe for Opened {}
 
-/// A step of one side.
 struct Moment {
     letter: &'static str,
     class: &'static str,
@@ -215,7 +214,7 @@ fn critics(step: &Step<'_>) -> Phrase {
         let long = critic.long_reason.map(|reason| reason.shown).unwrap_or_default();
         let reason = if critic.reason.is_empty() { long } else { critic.reason.as_str().to_owned() };
         let name = format!("{}{} ", if at > 0 { "; " } else { "" }, critic.name);
-        says = says.text(name).strong(critic.score).text(" ").sign(critic.mark);
+        says = says.text(name).strong(critic.score).text(" ").sign(&critic.mark);
         if !reason.is_empty() {
             says = says.text(format!(", “{}”", one_line(&reason, MAX_REASON).0));
         }
@@ -229,8 +228,7 @@ fn state(step: &Step<'_>) -> Phrase {
     let Some(diff) = diff else { return Phrase::from("nothing changed") };
     let mut says = Phrase::new();
     for (at, row) in diff.rows.iter().take(MAX_KEYS).enumerate() {
-        says =
-            says.text(if at > 0 { "; " } else { "" }).and(Word::Code(row.key.clone())).text(format!(" {}", row.change));
+        says = says.text(if at > 0 { "; " } else { "" }).code(row.key.clone()).text(format!(" {}", row.change));
     }
     match diff.rows.len().saturating_sub(MAX_KEYS) {
         0 => says,
@@ -243,8 +241,11 @@ fn then(lens: &Lens<'_>, n: usize) -> Phrase {
     let next = n + 1;
     if next < lens.index.steps().len() {
         let retry = lens.index.steps().get(n).is_some_and(|step| step.asked(CriticAction::Retry));
-        let says =
-            if retry { Phrase::new().sign(Sign::word("mk retry", "retry", "retry")).text(", ") } else { Phrase::new() };
+        let says = if retry {
+            Phrase::new().sign(&Sign::word("mk retry", "retry", "retry")).text(", ")
+        } else {
+            Phrase::new()
+        };
         return says.text("goes on with ").link(format!("step {}", lens.label(next)), lens.at_step(next));
     }
     let (word, sentence) = (lens.status().word(), &lens.summary.verdict.sentence);

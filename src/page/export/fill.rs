@@ -53,15 +53,12 @@ pub(crate) fn write_export(lens: &Lens<'_>, export: &Export<'_>, out: &mut dyn W
     let nonce = nonce(lens);
     let scored = !lens.summary.critics.is_empty();
     let page = ExportHead {
-        title: lens.title("").into(),
         nonce: nonce.clone(),
         cursor: export.cursor.filter(|_| total > 0),
-        notes: notes(lens, export).into_iter().map(Into::into).collect(),
+        notes: notes(lens, export),
         head: RunHead { acts: false, ..RunHead::new(lens) },
-        sentence: lens.summary.verdict.sentence.as_str().into(),
         verdict: Verdict::new(lens),
         scores: scored.then(|| ScoresBody::new(lens, Query::default())),
-        steps: total,
     };
     let mut written = write_head(out, &page, lens.key())?;
     let mut pictures = 0;

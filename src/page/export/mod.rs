@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use askama::Template;
 
 use crate::page::part::href;
-use crate::page::part::text::Line;
+use crate::page::part::text::{self, Line};
 use crate::page::run::head::RunHead;
 use crate::page::run::verdict::Verdict;
 use crate::page::scores::ScoresBody;
@@ -25,30 +25,21 @@ const SCRIPT: &str = include_str!("../../../static/export.js");
 #[derive(Template)]
 #[template(path = "export/page.html")]
 pub(crate) struct ExportHead<'a> {
-    /// The words of `<title>`.
-    pub title: Line,
     /// Names what may run in this file; nobody who wrote a trace can know it.
     pub nonce: String,
     /// The step at which it opens, and the event of that step.
     pub cursor: Option<(usize, usize)>,
     /// When and from where it was saved, and what is left out.
-    pub notes: Vec<Line>,
+    pub notes: Vec<String>,
     pub head: RunHead<'a>,
-    /// The verdict in a sentence, which stays in sight while the run is replayed.
-    pub sentence: Line,
-    /// Why it stopped.
     pub verdict: Verdict<'a>,
-    /// What the critics said.
     pub scores: Option<ScoresBody<'a>>,
-    /// How many steps follow.
-    pub steps: usize,
 }
 
 /// One step in the file, `#step-{n}`.
 #[derive(Debug, Clone, Template)]
 #[template(path = "export/export_step.html")]
 pub(crate) struct ExportStep {
-    /// The step.
     pub view: StepView,
     /// The phases of its events, in order, parted by blanks.
     pub phases: String,

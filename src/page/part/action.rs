@@ -58,10 +58,8 @@ pub(crate) struct Pair {
     pub href: Option<String>,
 }
 
-/// A tool call as it reads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Call {
-    /// The name of the tool.
     pub name: Line,
     /// The arguments that fit on the line.
     pub args: Vec<Arg>,
@@ -69,23 +67,18 @@ pub(crate) struct Call {
     pub long: Vec<Block>,
 }
 
-/// One argument of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Arg {
     /// Its name and `=`; empty where arguments are not named.
     pub name: Line,
-    /// Its value.
     pub value: Line,
     /// A comma where another one follows.
     pub comma: &'static str,
 }
 
-/// A text with a label.
 #[derive(Debug, Clone)]
 pub(crate) struct Block {
-    /// The label.
     pub label: Line,
-    /// The text.
     pub text: Folded,
     /// Whether it tells of an error.
     pub error: bool,

@@ -14,7 +14,6 @@ const CALL: usize = 160;
 /// At most this many candidates are shown.
 const MAX_ROWS: usize = 50;
 
-/// The candidates of a branch.
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "part/branch.html")]
 pub(crate) struct Branch {

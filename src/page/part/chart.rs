@@ -82,9 +82,7 @@ pub(crate) struct Share {
 pub(crate) struct Segment {
     /// What it stands for.
     pub share: Share,
-    /// Its left edge.
     pub x: String,
-    /// Its width.
     pub width: String,
 }
 

@@ -13,7 +13,6 @@ use crate::page::part::text::Line;
 
 /// A reason longer than this, in bytes, is folded.
 const REASON: usize = 400;
-/// One output of one critic.
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "part/critic.html")]
 pub(crate) struct Critic {
@@ -33,7 +32,6 @@ pub(crate) struct Critic {
     pub reason: Line,
     /// The reason, where it is long.
     pub long_reason: Option<Folded>,
-    /// The details it gave.
     pub details: Option<JsonView>,
     /// What it wants changed: patches of the prompt or the state, and keys the board does not know.
     pub patches: Vec<Patch>,
@@ -46,7 +44,6 @@ impl HtmlSafe for Critic {}
 pub(crate) struct Patch {
     /// The key, such as `instruction_patch`.
     pub label: Line,
-    /// The value.
     pub value: JsonView,
 }
 

@@ -13,7 +13,6 @@ use crate::page::part::sign::{Phrase, Sign};
 use crate::page::part::text;
 use crate::page::part::text::Line;
 
-/// The Decision section of a step.
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "part/decision.html")]
 pub(crate) struct Decision {
@@ -21,7 +20,6 @@ pub(crate) struct Decision {
     pub(crate) mode: Line,
     /// What that means, who made it and how it was read.
     pub says: Phrase,
-    /// The final answer.
     pub answer: Option<Folded>,
     /// What could have been decided instead.
     pub branch: Option<Branch>,
@@ -33,7 +31,6 @@ pub(crate) struct Decision {
 
 impl HtmlSafe for Decision {}
 
-/// Diagnostics of a parser.
 #[derive(Debug, Clone)]
 pub(crate) struct Trouble {
     /// How bad it was.
@@ -44,7 +41,6 @@ pub(crate) struct Trouble {
     pub wrote: Option<Folded>,
     /// What the model is asked to do about it.
     pub asks: Option<Folded>,
-    /// All of it.
     pub all: JsonView,
 }
 

@@ -139,7 +139,6 @@ fn head_len(text: &str, room: usize) -> usize {
 pub(crate) struct Folded {
     /// The beginning, or all of it.
     pub shown: String,
-    /// What is left.
     pub more: More,
     /// What the text is, for those who cannot see where it stands; a named text scrolls sideways, others wrap.
     pub name: Line,
@@ -152,13 +151,11 @@ impl HtmlSafe for Folded {}
 /// What is left of a folded text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum More {
-    /// Nothing.
     Nothing,
     /// The rest is on the page and opens in place.
     Here {
         /// How much there is.
         label: String,
-        /// The rest.
         rest: String,
     },
     /// The whole is on a page of its own.
@@ -167,7 +164,6 @@ pub(crate) enum More {
         label: String,
         /// The page of its own.
         href: String,
-        /// The raw bytes.
         raw: Option<String>,
     },
 }
@@ -207,12 +203,8 @@ pub(crate) struct Part {
     pub of: usize,
     /// Which bytes of the text these are, and of how many.
     pub range: String,
-    /// The part before.
     pub previous: Option<String>,
-    /// The part after.
     pub next: Option<String>,
-    /// `next part (2 of 7)`.
-    pub next_label: String,
 }
 
 impl Part {
@@ -229,12 +221,10 @@ impl Part {
         let end = starts.get(number).copied().unwrap_or(text.len());
         let range = match end {
             0 => "empty".to_owned(),
-            _ => format!(
-                "bytes {} to {} of {}",
-                format::count((start + 1) as u64),
-                format::count((end) as u64),
-                format::count((text.len()) as u64)
-            ),
+            _ => {
+                let [start, end, all] = [start + 1, end, text.len()].map(|at| format::count(at as u64));
+                format!("bytes {start} to {end} of {all}")
+            }
         };
         Some(Self {
             text: format::visible(text.get(start..end)?).into_owned(),
@@ -243,7 +233,6 @@ impl Part {
             range,
             previous: if index > 0 { links.part(pointer, index) } else { None },
             next: if number < starts.len() { links.part(pointer, number + 1) } else { None },
-            next_label: format!("next part ({} of {})", number + 1, starts.len()),
         })
     }
 }

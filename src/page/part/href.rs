@@ -28,7 +28,6 @@ pub(crate) fn with_query(path: &str, pairs: &[(&str, &str)]) -> String {
     out
 }
 
-/// Where the embedded files are.
 pub(crate) fn assets() -> String {
     format!("/static/{}", assets::version())
 }
@@ -48,7 +47,6 @@ pub(crate) fn search(text: &str, query: &str) -> String {
     with_query("/search", &[("q", text), ("in", query)])
 }
 
-/// What the keys do.
 pub(crate) const KEYS: &str = "/keys";
 
 /// Two runs beside each other.
@@ -72,7 +70,6 @@ pub(crate) fn lockstep(a: &str, b: &str, at: usize) -> String {
     with_query(LOCKSTEP, &[("a", a), ("b", b), ("at", &at.to_string())])
 }
 
-/// The page of a run.
 pub(crate) fn run(key: &str) -> String {
     format!("/runs/{}", encode(key))
 }
@@ -119,6 +116,11 @@ pub(crate) fn whatif_with(key: &str, rules: &[String]) -> String {
 /// A run, event by event.
 pub(crate) fn replay(key: &str) -> String {
     format!("{}/replay", run(key))
+}
+
+/// The same at the first event of step `n`.
+pub(crate) fn replay_at(key: &str, n: usize) -> String {
+    with_query(&replay(key), &[("step", &n.to_string())])
 }
 
 /// What the critics of a run said.

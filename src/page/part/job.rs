@@ -76,7 +76,6 @@ pub(crate) struct Progress {
     pub(crate) total: u64,
     /// `1,200 of 10,000 runs`.
     pub(crate) words: String,
-    /// Ends it.
     pub(crate) cancel: String,
     /// The page itself, to load it again.
     pub(crate) reload: String,

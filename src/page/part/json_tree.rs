@@ -46,7 +46,6 @@ pub(crate) enum Kind {
         open: bool,
         /// What it is and how much is in it.
         summary: String,
-        /// The members shown.
         members: Vec<Member>,
         /// How many members are left out.
         more: Option<Line>,
@@ -55,14 +54,12 @@ pub(crate) enum Kind {
     },
 }
 
-/// One member of a container.
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
     /// The key, or the index in an array.
     pub key: Line,
     /// Whether the key is an index.
     pub index: bool,
-    /// The value.
     pub value: JsonView,
 }
 

@@ -20,11 +20,9 @@ pub(crate) struct Prompt {
     pub summary: Line,
     /// How many were sent besides, and where they stand; empty for none.
     pub earlier: Line,
-    /// The messages in order.
     pub messages: Vec<Message>,
     /// What is said of those that are not shown.
     pub more: Line,
-    /// What the model wrote.
     pub output: Option<Folded>,
     /// The tools it called besides.
     pub calls: Option<JsonView>,
@@ -32,14 +30,12 @@ pub(crate) struct Prompt {
 
 impl HtmlSafe for Prompt {}
 
-/// One message of a prompt.
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     /// Who speaks.
     pub role: Line,
     /// Size, name and origin.
     pub facts: Line,
-    /// The texts in it.
     pub texts: Vec<Folded>,
     /// What is in it besides text.
     pub others: Vec<JsonView>,

@@ -1,5 +1,7 @@
 //! Which small things do all pages share? Links, signs, facts and sentences with code in them, as ready values.
 
+use std::fmt;
+
 use askama::Template;
 use askama::filters::HtmlSafe;
 
@@ -9,14 +11,11 @@ use crate::page::part::text::Line;
 /// Words that lead somewhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// The words.
     pub label: Line,
-    /// The address.
     pub href: String,
 }
 
 impl Link {
-    /// Makes a link.
     pub(crate) fn new(label: impl Into<Line>, href: impl Into<String>) -> Self {
         Self { label: label.into(), href: href.into() }
     }
@@ -69,138 +68,110 @@ impl Sign {
 /// One entry of a list of facts: a term and what is said of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Fact {
-    /// The term.
     pub term: Line,
-    /// What is said.
     pub says: Phrase,
 }
 
 impl Fact {
-    /// Makes a fact.
     pub(crate) fn new(term: impl Into<Line>, says: impl Into<Phrase>) -> Self {
         Self { term: term.into(), says: says.into() }
     }
 }
 
-/// A sentence in which some words are code, stand out, step back or lead somewhere.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Template)]
-#[template(path = "part/phrase.html")]
-pub(crate) struct Phrase {
-    /// The pieces in order; spaces between them are part of the text.
-    pub words: Vec<Word>,
-}
+/// A sentence in which some words are code, stand out, step back or lead somewhere: HTML in which every word is escaped.
+#[must_use]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Phrase(String);
 
 impl HtmlSafe for Phrase {}
 
-/// One piece of a [`Phrase`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Word {
-    /// Plain words.
-    Text(Line),
-    /// A name from the trace, set as code.
-    Code(Line),
-    /// Words that stand out.
-    Strong(Line),
-    /// Words that step back.
-    Dim(Line),
-    /// A place.
-    Link(Link),
-    /// A time with its machine form.
-    Time {
-        /// The words.
-        text: Line,
-        /// The value of `datetime`.
-        datetime: String,
-    },
-    /// An age that goes on while the page is live: `4 s ago`.
-    Age {
-        /// The words.
-        text: Line,
-        /// Since when.
-        datetime: String,
-    },
-    /// A duration that goes on while the page is live: `38 s`.
-    Since {
-        /// The words.
-        text: Line,
-        /// Since when.
-        datetime: String,
-    },
-    /// A status or a mark.
-    Sign(Sign),
+impl fmt::Display for Phrase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 impl Phrase {
-    /// An empty sentence to add to.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Adds plain words; none where `text` is empty, so that an empty sentence stays empty.
-    #[must_use]
-    pub(crate) fn text(self, text: impl Into<Line>) -> Self {
-        let text = text.into();
-        if text.is_empty() { self } else { self.and(Word::Text(text)) }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
-    /// Adds a name from the trace.
-    #[must_use]
-    pub(crate) fn code(self, text: impl Into<Line>) -> Self {
-        self.and(Word::Code(text.into()))
-    }
-
-    /// Adds words that stand out.
-    #[must_use]
-    pub(crate) fn strong(self, text: impl Into<Line>) -> Self {
-        self.and(Word::Strong(text.into()))
-    }
-
-    /// Adds words that step back.
-    #[must_use]
-    pub(crate) fn dim(self, text: impl Into<Line>) -> Self {
-        self.and(Word::Dim(text.into()))
-    }
-
-    /// Adds a link.
-    #[must_use]
-    pub(crate) fn link(self, label: impl Into<Line>, href: impl Into<String>) -> Self {
-        self.and(Word::Link(Link::new(label, href)))
-    }
-
-    /// Adds a time.
-    #[must_use]
-    pub(crate) fn time(self, text: impl Into<Line>, datetime: impl Into<String>) -> Self {
-        self.and(Word::Time { text: text.into(), datetime: datetime.into() })
-    }
-
-    /// Adds an age that goes on while the page is live.
-    #[must_use]
-    pub(crate) fn age(self, text: impl Into<Line>, datetime: impl Into<String>) -> Self {
-        self.and(Word::Age { text: text.into(), datetime: datetime.into() })
-    }
-
-    /// Adds a duration that goes on while the page is live.
-    #[must_use]
-    pub(crate) fn since(self, text: impl Into<Line>, datetime: impl Into<String>) -> Self {
-        self.and(Word::Since { text: text.into(), datetime: datetime.into() })
-    }
-
-    /// Adds a sign.
-    #[must_use]
-    pub(crate) fn sign(self, mark: Sign) -> Self {
-        self.and(Word::Sign(mark))
-    }
-
-    /// Adds any piece.
-    #[must_use]
-    pub(crate) fn and(mut self, word: Word) -> Self {
-        self.words.push(word);
+    /// Adds plain words.
+    pub(crate) fn text(mut self, text: impl Into<Line>) -> Self {
+        escape(text.into().as_str(), &mut self.0);
         self
     }
 
-    /// Whether nothing is said.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.words.is_empty()
+    /// Adds a name from the trace.
+    pub(crate) fn code(self, text: impl Into<Line>) -> Self {
+        self.element("code", &[], text)
+    }
+
+    pub(crate) fn strong(self, text: impl Into<Line>) -> Self {
+        self.element("strong", &[], text)
+    }
+
+    pub(crate) fn dim(self, text: impl Into<Line>) -> Self {
+        self.element("span", &[("class", "dim")], text)
+    }
+
+    pub(crate) fn link(self, label: impl Into<Line>, href: impl AsRef<str>) -> Self {
+        self.element("a", &[("href", href.as_ref())], label)
+    }
+
+    /// Adds a time with its machine form.
+    pub(crate) fn time(self, text: impl Into<Line>, datetime: impl AsRef<str>) -> Self {
+        self.element("time", &[("datetime", datetime.as_ref())], text)
+    }
+
+    /// Adds an age that goes on while the page is live: `4 s ago`.
+    pub(crate) fn age(self, text: impl Into<Line>, since: impl AsRef<str>) -> Self {
+        self.element("time", &[("datetime", since.as_ref()), ("data-age", "")], text)
+    }
+
+    /// Adds a duration that goes on while the page is live: `38 s`.
+    pub(crate) fn since(self, text: impl Into<Line>, since: impl AsRef<str>) -> Self {
+        self.element("time", &[("data-since", since.as_ref())], text)
+    }
+
+    pub(crate) fn sign(mut self, sign: &Sign) -> Self {
+        // Writing to a string cannot fail.
+        let _ = sign.render_into(&mut self.0);
+        self
+    }
+
+    fn element(mut self, name: &str, attributes: &[(&str, &str)], text: impl Into<Line>) -> Self {
+        self.0.extend(["<", name]);
+        for (name, value) in attributes {
+            self.0.extend([" ", name]);
+            if !value.is_empty() {
+                self.0.push_str("=\"");
+                escape(value, &mut self.0);
+                self.0.push('"');
+            }
+        }
+        self.0.push('>');
+        let mut phrase = self.text(text);
+        phrase.0.extend(["</", name, ">"]);
+        phrase
+    }
+}
+
+/// Writes text as the templates do.
+fn escape(text: &str, out: &mut String) {
+    for letter in text.chars() {
+        match letter {
+            '"' => out.push_str("&#34;"),
+            '&' => out.push_str("&#38;"),
+            '\'' => out.push_str("&#39;"),
+            '<' => out.push_str("&#60;"),
+            '>' => out.push_str("&#62;"),
+            letter => out.push(letter),
+        }
     }
 }
 
@@ -230,9 +201,9 @@ mod tests {
             .dim(evil)
             .link(evil, "/x")
             .time(evil, "PT1S")
-            .sign(Sign::word("mk", "ok", evil))
-            .sign(Sign::icon("mk", "ok", evil));
-        let html = phrase.render().unwrap();
+            .sign(&Sign::word("mk", "ok", evil))
+            .sign(&Sign::icon("mk", "ok", evil));
+        let html = phrase.to_string();
         assert!(!html.contains("<script"), "{html}");
         assert_eq!(html.matches("&#60;script&#62;&#34;&#39;&#38;⟨U+202E⟩␀").count(), 9, "{html}");
         assert!(html.contains("role=\"img\" aria-label=\"&#60;script"), "{html}");

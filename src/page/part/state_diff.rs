@@ -30,26 +30,20 @@ pub(crate) struct StateDiff {
     pub more: Line,
     /// How many keys are unchanged.
     pub unchanged: Option<Line>,
-    /// Their names.
     pub unchanged_keys: Line,
 }
 
 impl HtmlSafe for StateDiff {}
 
-/// One changed key.
 #[derive(Debug, Clone)]
 pub(crate) struct DiffRow {
-    /// The key.
     pub key: Line,
-    /// What kind of change it is.
     pub change: Line,
-    /// The detail in pieces.
     pub pieces: Vec<Piece>,
     /// The whole values, where the pieces do not show everything.
     pub whole: Option<Whole>,
 }
 
-/// A value before and after.
 #[derive(Debug, Clone)]
 pub(crate) struct Whole {
     /// Before the step; `None` where the file has no such side.
@@ -58,16 +52,13 @@ pub(crate) struct Whole {
     pub after: Option<JsonView>,
 }
 
-/// One piece of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// Text that did not change, or words.
     Same(Line),
     /// The name of a field.
     Field(Line),
-    /// Removed.
     Del(Line),
-    /// Added.
     Ins(Line),
 }
 

@@ -34,11 +34,8 @@ impl Axis {
 /// One part of a bar or strip.
 #[derive(Debug, Clone)]
 pub(crate) struct Stretch {
-    /// Left edge.
     pub x: String,
-    /// Width.
     pub width: String,
-    /// The phase.
     pub class: PhaseClass,
     /// The phase and its time in words.
     pub title: Line,

@@ -30,12 +30,10 @@ const MAX_LINE_BYTES: usize = 4_000;
 pub(crate) struct Line(String);
 
 impl Line {
-    /// Whether there is nothing in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The visible text.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

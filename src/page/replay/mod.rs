@@ -38,7 +38,6 @@ const SPEEDS: [(i64, &str); 4] = [(5, "0.5"), (10, "1"), (20, "2"), (50, "5")];
 const CLOCKS: [(Clock, &str, &str); 3] =
     [(Clock::Step, "step", "per step"), (Clock::Time, "time", "real time"), (Clock::Gaps, "gaps", "no gaps")];
 
-/// The page of a replay.
 #[derive(Template)]
 #[template(path = "replay/page.html")]
 pub(crate) struct ReplayPage<'a> {

@@ -22,7 +22,6 @@ use crate::page::step::fill::{StepPlace, step_line};
 /// At most this many events of a phase are named one by one, around the cursor where it is among them.
 const NAMED: usize = 24;
 
-/// The step at the cursor.
 #[derive(Default)]
 pub(crate) struct Phases {
     /// What is odd about the step: no line, no events; empty for nothing.

@@ -34,7 +34,6 @@ pub(crate) struct ReplayQuery {
 pub(crate) struct NoPlace {
     /// What is wrong, up to the name: `This run has no step`.
     pub what: &'static str,
-    /// The name.
     pub named: String,
     /// What there is.
     pub instead: String,

@@ -48,7 +48,6 @@ pub(crate) struct Scrub {
     pub hits: Vec<Px>,
     /// The steps' names, and whether it is the step at the cursor.
     pub labels: Vec<(Px, String, bool)>,
-    /// The cursor.
     pub cursor: Px,
     /// How wide is what is still to come.
     pub later: Px,

@@ -37,7 +37,7 @@ pub(crate) async fn raw(State(state): State<AppState>, RunParam(run): RunParam) 
 }
 
 fn write_raw(run: &Arc<Run>, mut out: &mut dyn Write) -> io::Result<()> {
-    let manifest = run.whole_manifest().ok().flatten();
+    let manifest = run.whole_manifest().ok();
     let lines = |file| run.dir().read_lines(file).ok();
-    json_raw::write_raw(&mut out, manifest.as_deref(), lines(TraceFile::Steps), lines(TraceFile::Events))
+    json_raw::write_raw(&mut out, manifest, lines(TraceFile::Steps), lines(TraceFile::Events))
 }

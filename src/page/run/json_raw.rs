@@ -9,19 +9,19 @@ use base64::engine::general_purpose::STANDARD;
 /// cannot be read is `null`, and the issues of the run tell them apart.
 ///
 /// Lines come without their line ends, as [`io::BufRead::split`] gives them, and are strings byte for byte. What is not
-/// UTF-8 is `{"base64": text}` instead.
+/// UTF-8 is `{"base64": text}` instead, and what is too long to be held `{"too_long": bytes}`.
 ///
 /// # Errors
 /// What reading a line or writing to `out` says; the document is then cut off.
 pub(crate) fn write_raw<W: Write, L: AsRef<[u8]>>(
     out: &mut W,
-    manifest: Option<&[u8]>,
-    steps: Option<impl Iterator<Item = io::Result<L>>>,
-    events: Option<impl Iterator<Item = io::Result<L>>>,
+    manifest: Option<Result<Vec<u8>, u64>>,
+    steps: Option<impl Iterator<Item = io::Result<Result<L, u64>>>>,
+    events: Option<impl Iterator<Item = io::Result<Result<L, u64>>>>,
 ) -> io::Result<()> {
     out.write_all(b"{\"manifest\":")?;
     match manifest {
-        Some(text) => write_bytes(out, text)?,
+        Some(text) => write_bytes(out, &text)?,
         None => out.write_all(b"null")?,
     }
     out.write_all(b",\"steps\":")?;
@@ -33,19 +33,23 @@ pub(crate) fn write_raw<W: Write, L: AsRef<[u8]>>(
 
 fn write_lines<W: Write, L: AsRef<[u8]>>(
     out: &mut W,
-    lines: Option<impl Iterator<Item = io::Result<L>>>,
+    lines: Option<impl Iterator<Item = io::Result<Result<L, u64>>>>,
 ) -> io::Result<()> {
     let Some(lines) = lines else { return out.write_all(b"null") };
     let mut before: &[u8] = b"[";
     for line in lines {
         out.write_all(before)?;
-        write_bytes(out, line?.as_ref())?;
+        write_bytes(out, &line?)?;
         before = b",";
     }
     out.write_all(if before == b"[" { b"[]" } else { b"]" })
 }
 
-fn write_bytes<W: Write>(out: &mut W, bytes: &[u8]) -> io::Result<()> {
+fn write_bytes<W: Write, L: AsRef<[u8]>>(out: &mut W, bytes: &Result<L, u64>) -> io::Result<()> {
+    let bytes = match bytes {
+        Ok(bytes) => bytes.as_ref(),
+        Err(len) => return write!(out, "{{\"too_long\":{len}}}"),
+    };
     match std::str::from_utf8(bytes) {
         Ok(text) => serde_json::to_writer(out, text).map_err(io::Error::from),
         Err(_) => write!(out, "{{\"base64\":\"{}\"}}", Base64Display::new(bytes, &STANDARD)),

@@ -81,5 +81,5 @@ pub(crate) enum Fresh<'a> {
     },
     State(Box<StateTab>),
     Events(EventsTab<'a>),
-    WhatIf(crate::page::whatif::RulesAnswer),
+    WhatIf(crate::page::whatif::answer::RulesAnswer<'a>),
 }

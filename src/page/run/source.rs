@@ -52,24 +52,29 @@ impl Source {
             Some(span) => self.run.line(self.file, span),
             None => self.run.manifest(),
         };
-        read.map_err(|why| {
-            let error = WebError::not_found("This cannot be read now", &format!("The system says: {why}."));
-            error.named(self.file.name()).link("The run", href::run(self.run.key().as_str()))
-        })
+        read.map_err(|why| self.unreadable(&why))
     }
 
-    async fn raw(self) -> Answer {
-        let read = blocking(move || {
-            let bytes = match self.span {
-                // A manifest that is too large for a page can still be had.
-                None => self.run.whole_manifest().ok().flatten().map_or_else(|| self.read(), Ok)?,
-                Some(_) => self.read()?,
-            };
-            let name = format!("inline; filename=\"{}\"", self.name);
-            let kind = "text/plain; charset=utf-8".to_owned();
-            Ok(([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, name)], bytes).into_response())
+    fn unreadable(&self, why: &str) -> WebError {
+        let error = WebError::not_found("This cannot be read now", &format!("The system says: {why}."));
+        error.named(self.file.name()).link("The run", href::run(self.run.key().as_str()))
+    }
+
+    /// The bytes as they are, however many: written while they are read.
+    async fn raw(self, state: AppState) -> Answer {
+        let name = format!("inline; filename=\"{}\"", self.name);
+        let opened = blocking(move || {
+            let opened = self.run.dir().open_span(self.file, self.span);
+            opened.map_err(|error| self.unreadable(&error.to_string()))
         });
-        read.await.flatten()
+        let (mut pieces, len) = opened.await.flatten()?;
+        let body = crate::page::download::body(&state, move |out| {
+            let written = std::io::copy(&mut pieces, out)?;
+            // An answer that is too short must not look like a whole one.
+            if written == len { Ok(()) } else { Err(std::io::ErrorKind::UnexpectedEof.into()) }
+        });
+        let kind = "text/plain; charset=utf-8".to_owned();
+        Ok(([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, name)], body.await?).into_response())
     }
 
     async fn value(self, state: AppState, params: Params) -> Answer {
@@ -97,8 +102,8 @@ impl Source {
 }
 
 /// `GET /runs/{key}/steps/{n}/raw`
-pub(crate) async fn step_raw(StepParam(run, n): StepParam) -> Answer {
-    Source::step(run, n).raw().await
+pub(crate) async fn step_raw(State(state): State<AppState>, StepParam(run, n): StepParam) -> Answer {
+    Source::step(run, n).raw(state).await
 }
 
 /// `GET /runs/{key}/steps/{n}/value`
@@ -107,8 +112,8 @@ pub(crate) async fn step_value(State(state): State<AppState>, StepParam(run, n):
 }
 
 /// `GET /runs/{key}/events/{n}/raw`
-pub(crate) async fn event_raw(EventParam(run, n): EventParam) -> Answer {
-    Source::event(run, n).raw().await
+pub(crate) async fn event_raw(State(state): State<AppState>, EventParam(run, n): EventParam) -> Answer {
+    Source::event(run, n).raw(state).await
 }
 
 /// `GET /runs/{key}/events/{n}/value`
@@ -121,8 +126,8 @@ pub(crate) async fn event_value(
 }
 
 /// `GET /runs/{key}/manifest/raw`
-pub(crate) async fn manifest_raw(RunParam(run): RunParam) -> Answer {
-    Source::manifest(run).raw().await
+pub(crate) async fn manifest_raw(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
+    Source::manifest(run).raw(state).await
 }
 
 /// `GET /runs/{key}/manifest/value`

@@ -93,8 +93,10 @@ impl<'a> Verdict<'a> {
             Basis::Process => return Some("The recorded process does not exist any more".into()),
             Basis::Nothing => return Some("Nothing carries a time".into()),
             Basis::Event => "The newest event is from",
-            Basis::Growth => "The board saw the files grow",
             Basis::ManifestTime => "No event has a time; the manifest is from",
+            Basis::FileTime if lens.index.last_ts().is_some() => {
+                "Newer than the newest event are the files, the newest from"
+            }
             Basis::FileTime => {
                 "Nothing in the files has a time; a copy would change that of the newest file, which is from"
             }

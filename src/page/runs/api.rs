@@ -13,6 +13,8 @@ use crate::page::runs::json::{RunRow, Runs, Skipped};
 
 /// So many runs are given unless the request says otherwise.
 const DEFAULT_LIMIT: usize = 100;
+/// So many directories that are no runs are named; there may be many more of them than of runs.
+const MAX_SKIPPED: usize = 100;
 
 /// `GET /api/runs`
 pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answer {
@@ -24,7 +26,8 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
         let detail = "after takes what next held in the answer before.";
         return Err(WebError::bad_request("Not a cursor:", detail).named(after));
     }
-    let skipped = state.library.status().roots.into_iter().flat_map(|root| root.skipped);
+    let roots = state.library.status().roots;
+    let skipped = roots.iter().flat_map(|root| root.skipped.iter());
     json(&Runs {
         revision,
         total: selection.total,
@@ -32,6 +35,10 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
         runs: selection.rows.iter().map(|row| RunRow(&row.summary)).collect(),
         next: selection.next,
         ignored: query.ignored,
-        skipped: skipped.map(|skipped| Skipped { path: skipped.path, reason: skipped.reason }).collect(),
+        skipped: skipped
+            .take(MAX_SKIPPED)
+            .map(|skipped| Skipped { path: skipped.path.clone(), reason: skipped.reason.clone() })
+            .collect(),
+        skipped_total: roots.iter().map(|root| root.skipped.len()).sum(),
     })
 }

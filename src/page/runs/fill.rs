@@ -85,6 +85,8 @@ pub(crate) enum Watch {
     Native,
     /// By looking again and again, with the reason.
     Poll(String),
+    /// Not at the moment, with the reason.
+    Stalled(String),
 }
 
 /// A run with the revisions at which it changed and was found.

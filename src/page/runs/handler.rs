@@ -69,8 +69,8 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
         fault: root.fault,
         skipped: root
             .skipped
-            .into_iter()
-            .map(|skipped| Skipped { name: skipped.path, reason: skipped.reason })
+            .iter()
+            .map(|skipped| Skipped { name: skipped.path.clone(), reason: skipped.reason.clone() })
             .collect(),
     });
     let now = now();
@@ -78,9 +78,10 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
     let total = state.library.runs().len();
     Ok(ListContext {
         roots: roots.collect(),
-        watch: match status.mode {
-            Mode::Native => Watch::Native,
-            Mode::Poll(why) => Watch::Poll(why),
+        watch: match (status.stalled, status.mode) {
+            (Some(why), _) => Watch::Stalled(why),
+            (None, Mode::Native) => Watch::Native,
+            (None, Mode::Poll(why)) => Watch::Poll(why),
         },
         looked: status.first_look_done.then_some(now - looked),
         indexing: (status.indexing > 0).then(|| (total.saturating_sub(status.indexing), total)),

@@ -12,23 +12,21 @@ use crate::analysis::summary::Summary;
 use crate::page::json::time;
 use crate::page::part::csv;
 
-/// A list of runs.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Runs<'a> {
-    /// The revision the list shows.
     pub revision: u64,
-    /// How many runs there are.
     pub total: usize,
     /// How many of them the query matches.
     pub matched: usize,
-    /// Those of this window.
     pub runs: Vec<RunRow<'a>>,
     /// What to pass as `after` for the next window.
     pub next: Option<String>,
     /// Terms of the query that were not understood and do not filter.
     pub ignored: Vec<Ignored>,
-    /// Directories that are not shown as runs.
+    /// Directories that are not shown as runs, the first of them.
     pub skipped: Vec<Skipped>,
+    /// How many of those there are.
+    pub skipped_total: usize,
 }
 
 /// A directory that is not shown as a run.
@@ -36,11 +34,9 @@ pub(crate) struct Runs<'a> {
 pub(crate) struct Skipped {
     /// The path below its root.
     pub path: String,
-    /// Why.
     pub reason: String,
 }
 
-/// One run in a list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunRow<'a>(pub(crate) &'a Summary);
 

@@ -47,7 +47,6 @@ pub(crate) struct RunsPulse<'a> {
     pub news: RunsNews<'a>,
 }
 
-/// What changed in the run table.
 pub(crate) enum RunsNews<'a> {
     /// Nothing that this page shows.
     Nothing,
@@ -68,7 +67,6 @@ pub(crate) struct RunsParts<'a> {
     pub rows: usize,
 }
 
-/// A group of filters.
 #[derive(Debug)]
 pub(crate) struct Facet {
     pub name: &'static str,

@@ -14,7 +14,6 @@ pub(crate) struct Scores {
     pub critics: Vec<CriticScores>,
 }
 
-/// One critic.
 #[derive(Debug, Serialize)]
 pub(crate) struct CriticScores {
     pub name: String,
@@ -25,7 +24,6 @@ pub(crate) struct CriticScores {
 /// What a critic said about a step.
 #[derive(Debug, Serialize)]
 pub(crate) struct Point {
-    /// The step's ordinal.
     pub n: usize,
     /// The score, where it is a finite number.
     pub score: Option<f64>,

@@ -15,7 +15,6 @@ const LINKS: usize = 600;
 /// At most so many places where ids start over are marked.
 const MAX_STARTS: usize = 200;
 
-/// One critic.
 pub(crate) struct LaneView<'a> {
     lens: &'a Lens<'a>,
     pub lane: &'a Lane,

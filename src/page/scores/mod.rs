@@ -79,7 +79,6 @@ impl Query {
     }
 }
 
-/// The page of one run's scores.
 #[derive(Template)]
 #[template(path = "scores/page.html")]
 pub(crate) struct ScoresPage<'a> {

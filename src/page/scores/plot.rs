@@ -58,7 +58,6 @@ impl fmt::Display for Px {
 /// A score and its place along the axis, from 0 at the left edge to 1 at the right.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spot {
-    /// The step's ordinal.
     pub n: usize,
     pub x: f64,
     pub score: f64,
@@ -68,7 +67,6 @@ pub(crate) struct Spot {
 /// A point of a chart that leads to its step.
 #[derive(Debug, Clone)]
 pub(crate) struct Dot {
-    /// The step's ordinal.
     pub n: usize,
     pub title: String,
     pub x: f64,

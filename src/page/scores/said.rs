@@ -10,7 +10,6 @@ pub(crate) struct Said {
     pub score: String,
     /// The word for what it asks; empty for none.
     pub action: String,
-    /// The reason.
     pub reason: String,
     /// What it wants changed: each patch with its name; empty for nothing.
     pub patch: String,

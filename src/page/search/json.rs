@@ -11,7 +11,6 @@ use crate::page::json::time;
 use crate::page::part::job::State;
 use crate::page::search::{Context, Standing};
 
-/// A search of many runs.
 #[derive(Debug, Serialize)]
 pub(crate) struct Search<'a> {
     /// `null` where nothing is searched for.

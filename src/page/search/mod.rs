@@ -59,7 +59,6 @@ pub(crate) struct SearchPage<'a> {
     pub(crate) body: Body<'a>,
 }
 
-/// The answer to the page's poll.
 #[derive(Debug, Template)]
 #[template(path = "search/search_poll.html")]
 pub(crate) struct SearchPart<'a> {
@@ -77,7 +76,6 @@ pub(crate) struct Body<'a> {
 impl HtmlSafe for Body<'_> {}
 
 impl Context {
-    /// The words of `<title>`.
     fn title(&self) -> String {
         match &*self.text {
             "" => "Search".to_owned(),

@@ -29,7 +29,6 @@ impl Search {
         Self { needle, over, tally: Mutex::new(tally) }
     }
 
-    /// What was found so far.
     pub(crate) fn tally(&self) -> Tally {
         self.lock().clone()
     }

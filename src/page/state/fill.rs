@@ -14,7 +14,8 @@ use crate::page::part::href;
 use crate::page::part::json_tree::{JsonView, Kind, token};
 use crate::page::part::sign::{Link, Phrase};
 use crate::page::part::state_diff::{Piece, pieces};
-use crate::page::state::{HistoryRow, KeyHistory, OutsideRow, StatePanel, StateRow, StateTab, Walk};
+use crate::page::part::text::Line;
+use crate::page::state::{HistoryRow, KeyHistory, StatePanel, StateRow, StateTab, Walk};
 
 /// The history shows at most this many changes of a key: those nearest to the step that is shown.
 const MAX_CHANGES: usize = 50;
@@ -57,7 +58,7 @@ pub(crate) fn state_tab(lens: &Lens<'_>, n: usize, key: &str) -> Option<StateTab
             .text("after ")
             .link(format!("step {}", lens.label(n)), lens.at_step(n))
             .text(format!("{last} · {}", format::counted(state.keys.len(), "key"))),
-        replay: Link::new("Replay from here", href::with_query(&href::replay(lens.key()), &[("step", &n.to_string())])),
+        replay: href::replay_at(lens.key(), n),
         prev: n.checked_sub(1).map(|before| link(before, "previous")),
         next: (n + 1 < total).then(|| link(n + 1, "next")),
         outside: outside(lens.index, lens.lines, n).iter().map(outside_row).collect(),
@@ -144,23 +145,17 @@ fn note(lens: &Lens<'_>, state: &StateAt, n: usize) -> Phrase {
 /// A value, with links to where it stands in the files for what is not shown.
 fn value(lens: &Lens<'_>, base: Base, known: &KeyAt, fold: &mut Fold) -> Option<JsonView> {
     let json = Json::parse(known.value.as_deref()?)?;
-    let run = href::run(lens.key());
+    let (run, key) = (lens.key(), token(&known.key));
     let (line, pointer) = match (known.in_change, known.written, base) {
         // The step observed another value than this one.
-        _ if known.doubt == BETWEEN => (String::new(), String::new()),
-        (true, Some(step), _) => (format!("{run}/steps/{step}"), format!("/state_diff/{}/after", token(&known.key))),
-        (_, _, Base::Observed(step)) => {
-            (format!("{run}/steps/{step}"), format!("/observation/state/{}", token(&known.key)))
-        }
-        (_, _, Base::Found { event, .. }) => {
-            (format!("{run}/events/{event}"), format!("/payload/observation/state/{}", token(&known.key)))
-        }
-        (_, _, Base::Init(event)) => (format!("{run}/events/{event}"), format!("/payload/state/{}", token(&known.key))),
-        _ => (String::new(), String::new()),
+        _ if known.doubt == BETWEEN => return Some(fold.json(&json, "")),
+        (true, Some(step), _) => (href::step(run, step), format!("/state_diff/{key}/after")),
+        (_, _, Base::Observed(step)) => (href::step(run, step), format!("/observation/state/{key}")),
+        (_, _, Base::Found { event, .. }) => (href::event(run, event), format!("/payload/observation/state/{key}")),
+        (_, _, Base::Init(event)) => (href::event(run, event), format!("/payload/state/{key}")),
+        _ => return Some(fold.json(&json, "")),
     };
-    if !line.is_empty() {
-        fold.elsewhere(ValueLinks { value: format!("{line}/value"), raw: format!("{line}/raw") });
-    }
+    fold.elsewhere(ValueLinks::below(&line));
     Some(fold.json(&json, &pointer))
 }
 
@@ -225,9 +220,8 @@ fn history(lens: &Lens<'_>, key: &str, n: usize, at: StateLink<'_>) -> KeyHistor
     KeyHistory { key: key.into(), says: says.into(), rows }
 }
 
-fn outside_row(found: &Outside) -> OutsideRow {
-    let (_, pieces) = told(found.before.as_deref(), found.after.as_deref());
-    OutsideRow { key: found.key.as_str().into(), pieces }
+fn outside_row(found: &Outside) -> (Line, Vec<Piece>) {
+    (found.key.as_str().into(), told(found.before.as_deref(), found.after.as_deref()).1)
 }
 
 /// The words and the pieces of a change from one JSON text to another.

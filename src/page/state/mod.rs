@@ -14,22 +14,18 @@ use crate::page::part::sign::{Link, Phrase};
 use crate::page::part::state_diff::Piece;
 use crate::page::part::text::Line;
 
-/// The State tab of a run.
 #[derive(Debug, Clone, Template)]
 #[template(path = "state/state_tab.html")]
 pub(crate) struct StateTab {
     /// After which step, of how many.
     pub title: Phrase,
-    /// The step before.
     pub prev: Option<Link>,
-    /// The step after.
     pub next: Option<Link>,
-    /// The same step on the replay.
-    pub replay: Link,
-    /// The state.
+    /// The address of the same step on the replay.
+    pub replay: String,
     pub panel: StatePanel,
-    /// What changed before this step without a step having done it.
-    pub outside: Vec<OutsideRow>,
+    /// What changed before this step without a step having done it: the key, and what became of its value.
+    pub outside: Vec<(Line, Vec<Piece>)>,
     /// How the selected value came to be.
     pub history: Option<KeyHistory>,
 }
@@ -48,14 +44,11 @@ pub(crate) struct StatePanel {
 
 impl HtmlSafe for StatePanel {}
 
-/// One key of a state.
 #[derive(Debug, Clone)]
 pub(crate) struct StateRow {
-    /// Its name.
     pub key: Line,
     /// Where the key is selected.
     pub href: String,
-    /// Whether it is the selected one.
     pub selected: bool,
     /// Whether the step that is shown changed it.
     pub changed: bool,
@@ -76,25 +69,12 @@ pub(crate) struct StateRow {
 pub(crate) struct Walk {
     /// How many changes there are up to here, of how many.
     pub says: Line,
-    /// The change before.
     pub prev: Option<Link>,
-    /// The change after.
     pub next: Option<Link>,
 }
 
-/// A value that changed between two steps.
-#[derive(Debug, Clone)]
-pub(crate) struct OutsideRow {
-    /// The key.
-    pub key: Line,
-    /// What became of it.
-    pub pieces: Vec<Piece>,
-}
-
-/// The changes of one key.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KeyHistory {
-    /// The key.
     pub key: Line,
     /// How many changes are shown, of how many.
     pub says: Line,
@@ -102,16 +82,12 @@ pub(crate) struct KeyHistory {
     pub rows: Vec<HistoryRow>,
 }
 
-/// One change of one key.
 #[derive(Debug, Clone)]
 pub(crate) struct HistoryRow {
-    /// The step.
     pub step: Link,
     /// Whether it is the step that is shown.
     pub current: bool,
-    /// What kind of change it is.
     pub change: Line,
-    /// The detail in pieces.
     pub pieces: Vec<Piece>,
     /// Where the value was another than the change before left; empty where it was not.
     pub outside: Line,

@@ -1,17 +1,22 @@
 //! The steps of a run as JSON: a window of their heads, and one with its lines.
 
 use axum::extract::State;
+use axum::http::StatusCode;
 
-use crate::model::TraceFile;
+use crate::model::{MAX_LINE_BYTES, TraceFile};
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::{Params, RunParam, StepParam};
 use crate::page::json::json;
+use crate::page::part::href;
 use crate::page::run::handler::with_lens;
 use crate::page::step::json as document;
 
 /// So many steps are given unless the request says otherwise.
 const DEFAULT_LIMIT: usize = 200;
+
+/// A step whose line and events have more bytes is not one answer.
+const MAX_STEP_BYTES: u64 = 32 << 20;
 
 /// `GET /api/runs/{key}/steps`
 pub(crate) async fn steps(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
@@ -25,8 +30,15 @@ pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepP
         let gone =
             |why: String| WebError::not_found("This step cannot be read now", &format!("The system says: {why}."));
         let span = lens.index.steps().get(n).map(|step| step.span).unwrap_or_default();
-        let line = lens.lines.line(TraceFile::Steps, span).map_err(gone)?;
         let events = lens.index.events().get(document::events_of(lens.index, n)).unwrap_or_default();
+        let lengths = || events.iter().map(|event| event.span.len).chain([span.len]);
+        let bytes = lengths().sum::<u64>();
+        if bytes > MAX_STEP_BYTES || lengths().any(|len| len > MAX_LINE_BYTES) {
+            let detail = format!("Its line and its events have {bytes} bytes. Each can be had as it is, below raw.");
+            let error = WebError::new(StatusCode::PAYLOAD_TOO_LARGE, "This step is too large for one answer", &detail);
+            return Err(error.link("The line", format!("{}/raw", href::step(lens.key(), n))));
+        }
+        let line = lens.lines.line(TraceFile::Steps, span).map_err(gone)?;
         let events: Result<Vec<_>, _> =
             events.iter().map(|event| lens.lines.line(TraceFile::Events, event.span)).collect();
         let events = events.map_err(gone)?;

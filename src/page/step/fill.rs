@@ -28,7 +28,6 @@ pub(crate) enum StepPlace {
     Alone,
 }
 
-/// The view of step `n`.
 pub(crate) fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepView> {
     let (mut view, bytes, mut fold) = read_step(lens, n, place)?;
     if let Some(group) = lens.index.round_of(n) {
@@ -36,7 +35,7 @@ pub(crate) fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<S
         view.events = events(lens, group);
         view.raw_events = raw_events(lens, group);
     }
-    view.raw = raw(lens, n, bytes.as_deref(), &mut fold).into_iter().collect();
+    view.raw = raw(lens, n, bytes.as_deref(), &mut fold);
     Some(view)
 }
 
@@ -59,7 +58,7 @@ fn read_step(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<(StepView, O
         previous: n.checked_sub(1).and_then(|n| neighbour(lens, n, place)),
         next: neighbour(lens, n + 1, place),
         own: if place == StepPlace::List { page.clone() } else { String::new() },
-        replay: href::with_query(&href::replay(lens.key()), &[("step", &n.to_string())]),
+        replay: href::replay_at(lens.key(), n),
         error: group.and_then(|group| error(lens, n, group, &mut fold)),
         ..StepView::default()
     };
@@ -295,7 +294,7 @@ fn raw(lens: &Lens<'_>, n: usize, bytes: Option<&[u8]>, fold: &mut Fold) -> Opti
         place: place(TraceFile::Steps, step.line, step.span),
         size: format::bytes(step.span.len).into(),
         text: bytes.map(|bytes| fold.text(&String::from_utf8_lossy(bytes), "")),
-        href: Some(format!("{}/raw", href::step(lens.key(), n))),
+        href: format!("{}/raw", href::step(lens.key(), n)),
     })
 }
 
@@ -305,7 +304,7 @@ fn raw_events(lens: &Lens<'_>, group: &Group) -> Vec<RawLine> {
         place: place(TraceFile::Events, event.line, event.span),
         size: format::bytes(event.span.len).into(),
         text: None,
-        href: Some(format!("{}/raw", href::event(lens.key(), group.first + offset))),
+        href: format!("{}/raw", href::event(lens.key(), group.first + offset)),
     };
     let mut lines: Vec<RawLine> = events.iter().enumerate().take(MAX_RAW_EVENTS).map(line).collect();
     let others = events.get(MAX_RAW_EVENTS..).unwrap_or_default();
@@ -314,7 +313,7 @@ fn raw_events(lens: &Lens<'_>, group: &Group) -> Vec<RawLine> {
             place: format!("and {}", format::counted(others.len(), "more line")).into(),
             size: format::bytes(others.iter().map(|event| event.span.len).sum()).into(),
             text: None,
-            href: Some(lens.at_event(group.first + MAX_RAW_EVENTS)),
+            href: lens.at_event(group.first + MAX_RAW_EVENTS),
         });
     }
     lines

@@ -61,7 +61,6 @@ pub(crate) struct Critic {
     pub score: Option<f64>,
 }
 
-/// A window of steps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Steps {
     /// How many lines there are; also those that cannot be read have an ordinal.
@@ -80,7 +79,6 @@ pub(crate) fn step_heads(index: &Index, after: Option<usize>, limit: usize) -> S
     Steps { total, steps, next: end.checked_sub(1).filter(|_| end < total) }
 }
 
-/// The head of step `n`.
 pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
     let step = index.steps().get(n)?;
     let group = index.round_of(n);

@@ -30,7 +30,6 @@ use crate::page::shell::Shell;
 /// At most so many pictures of a step are looked for.
 const MAX_ASSETS: usize = 50;
 
-/// The page of one step.
 #[derive(Template)]
 #[template(path = "step/page.html")]
 pub(crate) struct StepPage<'a> {
@@ -43,9 +42,7 @@ pub(crate) struct StepPage<'a> {
 #[derive(Debug, Clone, Template)]
 #[template(path = "step/step_fragment.html")]
 pub(crate) struct StepFragment {
-    /// The title of the document.
     pub title: Line,
-    /// The step.
     pub view: StepView,
 }
 
@@ -54,7 +51,6 @@ pub(crate) struct StepFragment {
 #[template(path = "step/value.html")]
 pub(crate) struct ValuePage<'a> {
     pub shell: Shell,
-    /// The run it belongs to.
     pub key: &'a str,
     /// Which value it is.
     pub title: Line,
@@ -63,16 +59,13 @@ pub(crate) struct ValuePage<'a> {
     pub raw: String,
 }
 
-/// What a [`ValuePage`] shows.
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
-    /// One part of a text.
     Text(Part),
     /// A JSON value that is no text.
     Json(JsonView),
 }
 
-/// One step.
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "step/step_view.html")]
 pub(crate) struct StepView {
@@ -84,9 +77,7 @@ pub(crate) struct StepView {
     pub facts: Line,
     /// Errors, retries, stops, failed commands.
     pub marks: Vec<Sign>,
-    /// The step before.
     pub previous: Option<StepLink>,
-    /// The step after.
     pub next: Option<StepLink>,
     /// The page of its own; empty where this is it.
     pub own: String,
@@ -94,23 +85,16 @@ pub(crate) struct StepView {
     pub replay: String,
     /// Why the line could not be read as a step.
     pub unreadable: Option<Phrase>,
-    /// The error that ended the step.
     pub error: Option<StepError>,
-    /// The reasoning.
     pub thought: Option<Folded>,
     /// The decision; `None` only where the line is unreadable.
     pub decision: Option<Decision>,
-    /// Calls and results.
     pub actions: Actions,
-    /// What changed in the state.
     pub diff: Option<StateDiff>,
-    /// What the critics said.
     pub critics: Vec<Critic>,
     /// What is said of critics that are not shown.
     pub more_critics: Line,
-    /// What the agent saw.
     pub observation: Option<Observation>,
-    /// Screenshots.
     pub assets: Vec<Asset>,
     /// What is said of pictures that are not shown.
     pub more_assets: Line,
@@ -120,12 +104,10 @@ pub(crate) struct StepView {
     pub rest_count: Line,
     /// What is said of those that are not shown.
     pub more_rest: Line,
-    /// What the model was asked.
     pub prompt: Option<Prompt>,
-    /// The events of the step.
     pub events: StepEvents,
-    /// The step's line as it is in its file, or whatever else is shown as text.
-    pub raw: Vec<RawLine>,
+    /// The step's line as it is in its file.
+    pub raw: Option<RawLine>,
     /// The lines of its events, only linked.
     pub raw_events: Vec<RawLine>,
 }
@@ -143,12 +125,10 @@ pub(crate) struct StepLink {
     pub label: Line,
 }
 
-/// The error that ended a step.
 #[derive(Debug, Clone)]
 pub(crate) struct StepError {
     /// Its category; empty where none is recorded.
     pub category: Line,
-    /// The message.
     pub message: Folded,
     /// The phase it happened in and when.
     pub place: Line,
@@ -156,14 +136,11 @@ pub(crate) struct StepError {
     pub outcome: Phrase,
 }
 
-/// What the agent saw.
 #[derive(Debug, Clone)]
 pub(crate) struct Observation {
     /// What is in it that is not shown elsewhere.
     pub says: Line,
-    /// How large it is.
     pub size: Line,
-    /// All of it.
     pub view: JsonView,
 }
 
@@ -180,12 +157,9 @@ pub(crate) struct Asset {
     pub caption: Line,
 }
 
-/// The events of a step.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StepEvents {
-    /// How many there are.
     pub count: Line,
-    /// The time per phase.
     pub strip: Option<PhaseStrip>,
     /// One row per phase or event.
     pub rows: Vec<StepEvent>,
@@ -196,13 +170,11 @@ pub(crate) struct StepEvents {
 pub(crate) struct StepEvent {
     /// The class of the phase's colour.
     pub class: &'static str,
-    /// The phase.
     pub phase: Line,
     /// The stages, `start → pass`.
     pub stage: Line,
     /// When, from the start of the run.
     pub at: Line,
-    /// How long.
     pub lasted: Line,
     /// What to know about it.
     pub note: Phrase,
@@ -213,12 +185,11 @@ pub(crate) struct StepEvent {
 pub(crate) struct RawLine {
     /// File, line and bytes.
     pub place: Line,
-    /// How large it is.
     pub size: Line,
     /// The text; `None` where it is only linked.
     pub text: Option<Folded>,
-    /// All of it.
-    pub href: Option<String>,
+    /// The address of all of it.
+    pub href: String,
 }
 
 /// What reading a step line needs to know besides the line.

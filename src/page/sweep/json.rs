@@ -2,42 +2,10 @@
 
 use serde::Serialize;
 
-use crate::analysis::query::Ignored;
 use crate::analysis::sweep::{Effect, Sweep as Sums};
-use crate::page::json::time;
-use crate::page::part::job::State;
+use crate::page::json::{object, time};
 use crate::page::sweep::words::{answer, best};
 use crate::page::sweep::{Context, Standing};
-
-/// A question over many runs.
-#[derive(Debug, Serialize)]
-pub(crate) struct Sweep<'a> {
-    state: State,
-    /// Names this answer: `again=NUMBER` asks anew, `cancel=NUMBER` ends it.
-    number: i64,
-    /// Runs asked.
-    done: usize,
-    /// Runs to ask.
-    total: usize,
-    /// When the runs were looked at.
-    as_of: Option<String>,
-    /// Runs that changed, came or went since.
-    changed: usize,
-    query: String,
-    ignored: &'a [Ignored],
-    /// The rule whose number is varied.
-    sweep: Option<&'static str>,
-    values: &'a [f64],
-    answer: Option<String>,
-    /// The limit that saves most without losing an answer.
-    best: Option<String>,
-    /// Everything below is `null` until the question is answered.
-    runs: Option<&'a Sums>,
-    limits: Option<Vec<Rule<'a>>>,
-    rules: Option<Vec<Rule<'a>>>,
-    /// The rules that are not varied, where there are several.
-    together: Option<Rule<'a>>,
-}
 
 #[derive(Debug, Serialize)]
 struct Rule<'a> {
@@ -48,20 +16,23 @@ struct Rule<'a> {
     effect: &'a Effect,
 }
 
-/// The document of a question over many runs.
-pub(crate) fn document<'a>(context: &'a Context, standing: &Standing<'a>) -> Sweep<'a> {
+/// The document of a question over many runs: `number` names this answer (`again=NUMBER` asks anew, `cancel=NUMBER` ends it),
+/// `as_of` is when the runs were looked at, `changed` those that changed, came or went since, `best` the limit that saves
+/// most without losing an answer. From `runs` on everything is `null` until the question is answered; `together` are the
+/// rules that are not varied, where there are several.
+pub(crate) fn document<'a>(context: &'a Context, standing: &Standing<'a>) -> impl Serialize + use<'a> {
     let (inquiry, sums) = (standing.inquiry, standing.sweep);
     let values = inquiry.values();
     let limits = |sums: &'a Sums| {
         let limits = inquiry.names().zip(values).zip(sums.limits());
-        limits.map(|((rule, value), effect)| Rule { rule, value: Some(*value), effect }).collect()
+        limits.map(|((rule, value), effect)| Rule { rule, value: Some(*value), effect }).collect::<Vec<_>>()
     };
     let rules = |sums: &'a Sums| {
         let rules = inquiry.names().skip(values.len()).zip(sums.rules());
-        rules.map(|(rule, effect)| Rule { rule, value: None, effect }).collect()
+        rules.map(|(rule, effect)| Rule { rule, value: None, effect }).collect::<Vec<_>>()
     };
     let together = sums.filter(|_| inquiry.asks_together()).and_then(|sums| sums.rules().last());
-    Sweep {
+    object!({
         state: standing.status.state,
         number: standing.status.number,
         done: standing.done,
@@ -71,12 +42,12 @@ pub(crate) fn document<'a>(context: &'a Context, standing: &Standing<'a>) -> Swe
         query: context.query.to_string(),
         ignored: &context.query.ignored,
         sweep: inquiry.dial().map(|dial| dial.name()),
-        values,
+        values: values,
         answer: sums.map(|_| answer(standing)),
         best: best(standing).map(|(name, _)| name),
         runs: sums,
         limits: sums.map(limits),
         rules: sums.map(rules),
         together: together.map(|effect| Rule { rule: "all of them".to_owned(), value: None, effect }),
-    }
+    })
 }

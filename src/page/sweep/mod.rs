@@ -78,11 +78,8 @@ pub(crate) struct Context {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Standing<'a> {
     status: Status,
-    /// Runs asked.
     done: usize,
-    /// Runs to ask.
     total: usize,
-    /// What is asked.
     inquiry: &'a Inquiry,
     /// The sums, once there are any.
     sweep: Option<&'a Sweep>,
@@ -103,7 +100,6 @@ pub(crate) struct SweepPage<'a> {
     view: View<'a>,
 }
 
-/// The answer to the page's poll.
 #[derive(Debug, Template)]
 #[template(path = "sweep/sweep_poll.html")]
 pub(crate) struct SweepPart<'a> {
@@ -134,7 +130,6 @@ pub(crate) struct Body<'a> {
 impl HtmlSafe for Body<'_> {}
 
 impl<'a> View<'a> {
-    /// The words of `<title>`.
     fn title(&self) -> String {
         let dial = self.standing.and_then(|standing| standing.inquiry.dial());
         dial.map_or_else(|| "What if".to_owned(), |dial| format!("What if: {}", dial.name()))

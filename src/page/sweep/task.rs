@@ -11,7 +11,6 @@ use crate::page::jobs::{State, Task, Turn};
 /// Rules, and the runs they are asked about.
 #[derive(Debug)]
 pub(crate) struct Question {
-    /// The rules.
     pub(crate) inquiry: Inquiry,
     /// The runs that matched when it began.
     pub(crate) over: Over,

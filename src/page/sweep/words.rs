@@ -68,7 +68,10 @@ fn no_best(standing: &Standing<'_>, dial: &Dial, sweep: &Sweep) -> String {
         (Choice::NoAnswers, _) => {
             format!("None of these runs has an answer to lose, so that no limit of {name} is better than another")
         }
-        (Choice::Tie, _) => format!("No limit of {name} stands out: several lose as many answers and save as much"),
+        (Choice::Tie(place), _) => {
+            let one = effect(place).unwrap_or_default();
+            format!("No limit of {name} stands out, since several lose equally many answers. One of them: {one}")
+        }
         (Choice::One(place), _) => {
             format!("Each limit that saves {unit} loses answers. Fewest: {}", effect(place).unwrap_or_default())
         }

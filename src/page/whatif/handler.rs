@@ -40,7 +40,7 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
     .await
 }
 
-fn body(lens: &Lens<'_>, rules: Option<Vec<String>>) -> Result<WhatIfBody, WebError> {
+fn body<'a>(lens: &'a Lens<'a>, rules: Option<Vec<String>>) -> Result<WhatIfBody<'a>, WebError> {
     crate::page::whatif::fill::whatif(lens, rules).map_err(|why| WebError::fault(&why))
 }
 

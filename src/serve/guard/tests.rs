@@ -10,9 +10,14 @@ use crate::live::Library;
 use crate::serve::guard::*;
 
 const TOKEN: &str = "a-token-of-a-test";
-const COOKIE: (&str, &str) = ("cookie", "theme=dark; board_7182361de7d9b817=a-token-of-a-test");
 const BEARER: (&str, &str) = ("authorization", "Bearer a-token-of-a-test");
 const BOX: (&str, &str) = ("host", "box:8765");
+
+/// What a browser holds once it brought the token, as it sends it.
+fn cookie() -> String {
+    let gate = Gate::new(Token::new(TOKEN).unwrap());
+    format!("theme=dark; {}={}", gate.cookie, gate.ticket.reveal())
+}
 
 /// What a board behind a token, started with `--host box`, answers; without a `host` among the headers it is `box`.
 async fn ask(path: &str, headers: &[(&str, &str)]) -> Response {
@@ -42,7 +47,26 @@ fn only_own_names() {
     for host in ["127.0.0.1:8765", "localhost:1", "LOCALHOST", "[::1]:80", "192.168.1.5", "box:80"] {
         assert!(is_own_name(host_name(host), "box"), "{host}");
     }
-    for host in ["evil.example", "127.0.0.1.evil.example:80", "localhost.evil.example", "", ":80", "[evil]"] {
+    for host in [
+        "evil.example",
+        "127.0.0.1.evil.example:80",
+        "localhost.evil.example",
+        "",
+        ":80",
+        "[evil]",
+        "127.0.0.1:8830.evil.com",
+        "localhost:8830@evil.com",
+        "localhost@evil.com",
+        "[::1]evil.com",
+        "[::1].evil.com:80",
+        "[::1",
+        "[127.0.0.1]",
+        "[box]",
+        "::1",
+        "localhost:",
+        "localhost:80:80",
+        "localhost:123456",
+    ] {
         assert!(!is_own_name(host_name(host), "box"), "{host}");
     }
 }
@@ -65,7 +89,9 @@ async fn without_the_token_there_is_only_the_page_that_asks_for_it() {
 
 #[tokio::test]
 async fn the_token_opens_by_cookie_and_by_header() {
-    for header in [COOKIE, BEARER, ("authorization", "bearer  a-token-of-a-test")] {
+    let cookie = cookie();
+    assert!(!cookie.contains(TOKEN));
+    for header in [("cookie", cookie.as_str()), BEARER, ("authorization", "bearer  a-token-of-a-test")] {
         for path in ["/", "/healthz", "/api/runs"] {
             let response = ask(path, &[header]).await;
             assert_eq!(response.status(), 200, "{path} {header:?}");
@@ -73,10 +99,13 @@ async fn the_token_opens_by_cookie_and_by_header() {
             assert!(!text(response).await.contains(TOKEN));
         }
     }
+    let name = cookie.split([' ', '=']).nth(2).unwrap();
+    let (with_token, empty, other) = (format!("{name}={TOKEN}"), format!("{name}="), cookie.replace(name, "board_0"));
     let wrong = [
-        ("cookie", "board_7182361de7d9b817=a-token-of-a-tesT"),
-        ("cookie", "board_0123456789abcdef=a-token-of-a-test"),
-        ("cookie", "board_7182361de7d9b817="),
+        ("cookie", with_token.as_str()),
+        ("cookie", &empty),
+        ("cookie", &other),
+        ("cookie", &cookie[..cookie.len() - 1]),
         ("authorization", "Bearer a-token-of-a-tes"),
         ("authorization", "Bearer"),
         ("authorization", "Basic a-token-of-a-test"),
@@ -95,14 +124,15 @@ async fn a_token_in_an_address_moves_into_a_cookie() {
         ("/?token=a-token-of-a-test&token=old", "/"),
         ("http://box:8765//evil.example/?token=a-token-of-a-test", "/evil.example/"),
     ];
+    let held = cookie();
     for (path, place) in given {
         // Also where the browser has the cookie: the address must not keep the token.
-        for headers in [&[][..], &[COOKIE]] {
+        for headers in [&[][..], &[("cookie", held.as_str())]] {
             let response = ask(path, headers).await;
             assert_eq!(response.status(), 303, "{path}");
             assert_eq!(response.headers()["location"], place);
-            let cookie = "board_7182361de7d9b817=a-token-of-a-test; HttpOnly; SameSite=Strict; Path=/";
-            assert_eq!(response.headers()["set-cookie"], cookie);
+            let set = response.headers()["set-cookie"].to_str().unwrap();
+            assert_eq!(format!("theme=dark; {set}"), format!("{held}; HttpOnly; SameSite=Strict; Path=/"));
             assert_eq!(response.headers()["cache-control"], "no-store");
             assert_eq!(response.headers()["referrer-policy"], "no-referrer");
         }
@@ -117,17 +147,16 @@ async fn a_token_in_an_address_moves_into_a_cookie() {
 #[tokio::test]
 async fn whoever_brings_the_token_means_this_board_by_any_name() {
     let other = ("host", "other.example:8765");
+    let held = cookie();
+    let held = ("cookie", held.as_str());
     assert_eq!(ask("/", &[other]).await.status(), 421);
     assert_eq!(ask("/?token=wrong-token-of-test", &[other]).await.status(), 421);
     assert_eq!(ask("/?token=a-token-of-a-test", &[other]).await.status(), 303);
-    assert_eq!(ask("/", &[other, COOKIE]).await.status(), 200);
+    assert_eq!(ask("/", &[other, held]).await.status(), 200);
     // Another port of the machine is another site here, though not to the browser, which sends the cookie along.
-    assert_eq!(ask("/", &[COOKIE, ("origin", "http://box:3000")]).await.status(), 403);
-    assert_eq!(ask("/", &[COOKIE, ("sec-fetch-site", "same-site"), ("sec-fetch-mode", "no-cors")]).await.status(), 403);
-    assert_eq!(
-        ask("/", &[COOKIE, ("sec-fetch-site", "same-site"), ("sec-fetch-mode", "navigate")]).await.status(),
-        200
-    );
+    assert_eq!(ask("/", &[held, ("origin", "http://box:3000")]).await.status(), 403);
+    assert_eq!(ask("/", &[held, ("sec-fetch-site", "same-site"), ("sec-fetch-mode", "no-cors")]).await.status(), 403);
+    assert_eq!(ask("/", &[held, ("sec-fetch-site", "same-site"), ("sec-fetch-mode", "navigate")]).await.status(), 200);
 }
 
 #[tokio::test]
@@ -143,6 +172,8 @@ async fn a_request_names_one_host_and_has_no_body() {
     }
     let long = format!("/?q={}", "x".repeat(MAX_ADDRESS_BYTES));
     assert_eq!(ask(&long, &[BEARER]).await.status(), 414);
+    assert_eq!(ask("/", &[BEARER, ("x", &"y".repeat(MAX_HEAD_BYTES - 1_000))]).await.status(), 200);
+    assert_eq!(ask("/", &[BEARER, ("x", &"y".repeat(MAX_HEAD_BYTES))]).await.status(), 431);
     // The form that names the address comes first, and the header must not name another.
     assert_eq!(ask("http://evil.example/", &[]).await.status(), 421);
     assert_eq!(ask("http://box/", &[("host", "evil.example")]).await.status(), 421);
@@ -157,4 +188,20 @@ async fn refusals_tell_strangers_no_directory() {
         assert!(!body.contains(&std::env::temp_dir().display().to_string()), "{body}");
     }
     assert!(text(ask("/nothing", &[BEARER]).await).await.contains(&std::env::temp_dir().display().to_string()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn guesses_are_slow_and_keep_nobody_else_waiting() {
+    let start = tokio::time::Instant::now();
+    let guesses = (0..10).map(|n| async move { ask(&format!("/?token=wrong-token-{n}"), &[]).await.status() });
+    for guess in guesses.collect::<Vec<_>>() {
+        assert_eq!(guess.await, 401);
+    }
+    assert!(start.elapsed() >= 10 * GUESS_PAUSE);
+    let start = tokio::time::Instant::now();
+    assert_eq!(
+        (ask("/", &[BEARER]).await.status(), ask("/", &[]).await.status()),
+        (StatusCode::OK, StatusCode::UNAUTHORIZED)
+    );
+    assert!(start.elapsed() < GUESS_PAUSE);
 }

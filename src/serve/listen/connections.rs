@@ -3,8 +3,10 @@
 //! Knows nothing of what is asked; hands each request to the router. A connection that is refused or broken never ends
 //! the server.
 
+use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -15,11 +17,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_io_timeout::TimeoutStream;
 
+use crate::{Error, Kind, Result};
+
 /// What a connection may cost.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// So many are open at a time; later ones wait in the system's queue.
     pub(crate) connections: u32,
+    /// So many of them may be from one other machine; more are closed at once.
+    pub(crate) of_machine: u32,
+    /// The same for this machine, from which proxies and tunnels come too.
+    pub(crate) of_this_machine: u32,
     /// So long a request's head may take, and so long a connection may stay without one.
     pub(crate) head: Duration,
     /// A reader that takes nothing for so long is dropped.
@@ -30,34 +38,92 @@ pub(crate) struct Limits {
 const MAX_HEAD_BYTES: usize = 64 << 10;
 /// After the system refused a connection, most likely for want of descriptors, others first get time to end.
 const PAUSE: Duration = Duration::from_millis(200);
+/// What the board itself holds open, and some to read with.
+const MIN_DESCRIPTORS: u32 = 32;
 /// Four browsers of 500 tabs each. At the most bytes a head may have, they hold 128 MiB.
 const MAX_CONNECTIONS: u32 = 2_048;
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self { connections: affordable(), head: Duration::from_secs(10), stalled: Duration::from_secs(60) }
+impl Limits {
+    /// What the process can afford: it must still open as many files.
+    ///
+    /// # Errors
+    /// The system lets it open so few that a board cannot run.
+    pub(crate) fn affordable() -> Result<Self> {
+        let files = descriptors();
+        if files < MIN_DESCRIPTORS {
+            let what = format!("the system lets the board open {files} files, and it needs {MIN_DESCRIPTORS}");
+            return Err(Error::new(Kind::Unreadable, what).hint("raise the limit: ulimit -n 1024"));
+        }
+        let connections = (files / 2).min(MAX_CONNECTIONS);
+        let (of_machine, of_this_machine) = (connections.div_ceil(8), connections);
+        let (head, stalled) = (Duration::from_secs(10), Duration::from_secs(60));
+        Ok(Self { connections, of_machine, of_this_machine, head, stalled })
     }
 }
 
-/// How many connections the process may hold and still open as many files.
+/// How many files the process may hold open.
 #[cfg(unix)]
-fn affordable() -> u32 {
+fn descriptors() -> u32 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     // The lower limit is a default for programs that use `select`; this one does not.
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok();
     let files = if raised { maximum } else { current };
-    files.map_or(MAX_CONNECTIONS, |files| u32::try_from(files / 2).unwrap_or(u32::MAX).clamp(1, MAX_CONNECTIONS))
+    files.map_or(u32::MAX, |files| u32::try_from(files).unwrap_or(u32::MAX))
 }
 
 #[cfg(not(unix))]
-fn affordable() -> u32 {
-    MAX_CONNECTIONS
+fn descriptors() -> u32 {
+    u32::MAX
+}
+
+/// How many connections are open from each machine.
+#[derive(Debug, Default)]
+struct Machines(Mutex<HashMap<IpAddr, u32>>);
+
+/// One of the connections of a machine, for as long as the value lives.
+#[derive(Debug)]
+struct Place {
+    machines: Arc<Machines>,
+    machine: IpAddr,
+}
+
+impl Machines {
+    /// A place for a connection from `machine`; `None` where it has all it may have.
+    fn enter(self: &Arc<Self>, machine: IpAddr, limits: Limits) -> Option<Place> {
+        let machine = machine.to_canonical();
+        let most = if machine.is_loopback() { limits.of_this_machine } else { limits.of_machine };
+        let mut open = self.open();
+        let count = open.entry(machine).or_default();
+        if *count >= most {
+            return None;
+        }
+        *count += 1;
+        Some(Place { machines: Arc::clone(self), machine })
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<IpAddr, u32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.machines.open();
+        let left = open.get_mut(&self.machine).map(|count| {
+            *count -= 1;
+            *count
+        });
+        if left == Some(0) {
+            open.remove(&self.machine);
+        }
+    }
 }
 
 /// Takes connections until `stopping` turns true, and ends once the open ones have ended.
 pub(crate) async fn accept(listener: TcpListener, app: Router, limits: Limits, stopping: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(limits.connections as usize));
+    let machines = Arc::new(Machines::default());
     let mut stop = stopping.clone();
     loop {
         let taken = tokio::select! {
@@ -66,8 +132,10 @@ pub(crate) async fn accept(listener: TcpListener, app: Router, limits: Limits, s
             _ = stop.wait_for(|stop| *stop) => break,
         };
         match taken {
-            Ok((stream, place)) => {
-                tokio::spawn(connection(stream, app.clone(), limits, stopping.clone(), place));
+            Ok((stream, machine, place)) => {
+                let Some(of_machine) = machines.enter(machine, limits) else { continue };
+                let places = (of_machine, place);
+                tokio::spawn(connection(stream, app.clone(), limits, stopping.clone(), places));
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
@@ -82,10 +150,13 @@ pub(crate) async fn accept(listener: TcpListener, app: Router, limits: Limits, s
 }
 
 /// The next connection, once there is a place for it.
-async fn next(listener: &TcpListener, places: &Arc<Semaphore>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+async fn next(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
     let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, place))
+    let (stream, machine) = listener.accept().await?;
+    Ok((stream, machine.ip(), place))
 }
 
 /// Whether only the one connection is lost, which went away before it was taken.
@@ -99,7 +170,8 @@ async fn connection(
     app: Router,
     limits: Limits,
     mut stopping: watch::Receiver<bool>,
-    _place: OwnedSemaphorePermit,
+    // The first is given back first: whoever takes the second finds room among those of its machine.
+    _places: (Place, OwnedSemaphorePermit),
 ) {
     // Small answers to one reader: waiting to fill a packet only adds delay.
     let _ = stream.set_nodelay(true);

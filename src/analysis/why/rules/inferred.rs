@@ -27,7 +27,17 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<Rule> {
     rules.extend([asked.answer(), asked.critics(), asked.recoveries()]);
     rules.extend([asked.agent(), asked.env(), asked.criteria()]);
     rules.extend(asked.other());
+    if disputed(index).is_some() {
+        rules.iter_mut().for_each(leave_open);
+    }
     rules
+}
+
+/// Takes back that a rule did not end the run, where the files disagree on what did; a limit with room left did not.
+fn leave_open(rule: &mut Rule) {
+    if rule.result == Standing::Held && rule.reading.headroom().is_none_or(|left| left <= 0.0) {
+        (rule.result, rule.note) = (Standing::Unknown, "the files disagree on the end".to_owned());
+    }
 }
 
 /// What the stop check said last.

@@ -192,3 +192,14 @@ fn the_newest_failure_is_the_one_that_ended_the_run() {
         "not a sort of error that is recovered from"
     );
 }
+
+#[test]
+fn where_the_files_disagree_on_the_end_no_rule_is_said_to_have_held() {
+    let manifest = r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x",
+        "task_meta": {"budget": {"max_steps": 40}}}}"#;
+    let why = by_budget(true, "critic_stop", manifest).explained().1;
+    assert_eq!(named(&why, Standing::Fired), [""; 0]);
+    let mut held = named(&why, Standing::Held);
+    held.sort();
+    assert_eq!(held, ["Step budget"], "there was room left");
+}

@@ -162,6 +162,7 @@ impl List<'_> {
         match &self.ctx.watch {
             Watch::Native => "watching with file notifications".to_owned(),
             Watch::Poll(reason) => format!("polling: {}", line(reason)),
+            Watch::Stalled(reason) => format!("not up to date: {}", line(reason)),
         }
     }
 

@@ -38,15 +38,12 @@ pub(crate) fn class(width: Width) -> &'static str {
 #[derive(Debug, Clone, Template)]
 #[template(path = "runs/run_row.html")]
 pub(crate) struct Row<'a> {
-    /// The run.
     pub(crate) run: &'a Summary,
     /// The columns of the table.
     pub(crate) columns: Arc<[Shown]>,
     /// The time now; microseconds since the epoch.
     pub(crate) now: i64,
-    /// The reader's zone.
     pub(crate) zone: &'a TimeZone,
-    /// Whether the run is marked.
     pub(crate) marked: bool,
     /// Whether it changed since the page was opened.
     pub(crate) is_new: bool,
@@ -59,7 +56,6 @@ const MAX_NAME: usize = 48;
 const NAME_END: usize = 12;
 
 impl Row<'_> {
-    /// The element id.
     pub(crate) fn id(&self) -> String {
         href::run_id(self.run.key.as_str())
     }

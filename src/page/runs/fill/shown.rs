@@ -32,7 +32,6 @@ impl Shown {
         rising.then_some(Self { count, ranges })
     }
 
-    /// How many rows there are.
     pub(crate) fn count(&self) -> usize {
         self.count
     }

@@ -21,7 +21,6 @@ const BELOW: &str = "below:";
 /// The same, for how many scores in a row.
 const ROW: &str = "row:";
 
-/// The fields of a group.
 fn fields(group: FieldGroup) -> impl Iterator<Item = (&'static Row, stop::Field)> {
     let fields = RULES.iter().filter_map(|row| Some((*row, row.field?)));
     fields.filter(move |(_, field)| field.group == group)

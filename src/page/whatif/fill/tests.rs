@@ -9,10 +9,12 @@ use jiff::tz::TimeZone;
 use crate::analysis::facts::tests::Files;
 use crate::analysis::life::Outside;
 use crate::analysis::summary::{Summary, summary};
+use crate::analysis::whatif::Answer;
 use crate::model::RunKey;
 use crate::page::tests::{Tag, tags};
+use crate::page::whatif::Field;
+use crate::page::whatif::answer::{against, words};
 use crate::page::whatif::fill::*;
-use crate::page::whatif::{Field, RuleRow, RulesAnswer};
 use crate::stop::{Input, RULES};
 
 struct Run {
@@ -27,14 +29,15 @@ impl Run {
         Self { files, summary }
     }
 
-    fn ask(&self, rules: Option<&[&str]>) -> WhatIfBody {
-        let lens =
-            Lens { summary: &self.summary, index: &self.files.index, lines: &self.files, now: 0, zone: &TimeZone::UTC };
-        whatif(&lens, rules.map(|rules| rules.iter().map(|rule| (*rule).to_owned()).collect())).unwrap()
+    fn ask(&self, rules: Option<&[&str]>) -> WhatIfBody<'_> {
+        const ZONE: &TimeZone = &TimeZone::UTC;
+        let lens = Lens { summary: &self.summary, index: &self.files.index, lines: &self.files, now: 0, zone: ZONE };
+        whatif(Box::leak(Box::new(lens)), rules.map(|rules| rules.iter().map(|rule| (*rule).to_owned()).collect()))
+            .unwrap()
     }
 }
 
-fn fields(body: &WhatIfBody) -> Vec<&Field> {
+fn fields<'a>(body: &'a WhatIfBody<'_>) -> Vec<&'a Field> {
     body.form.groups.iter().flat_map(|group| &group.fields).collect()
 }
 
@@ -48,7 +51,7 @@ fn sent(html: &str) -> Vec<(String, String)> {
     inputs.filter_map(|tag| Some((tag.get("name")?.to_owned(), value(&tag)?))).collect()
 }
 
-fn rules_of(body: &WhatIfBody) -> Vec<String> {
+fn rules_of(body: &WhatIfBody<'_>) -> Vec<String> {
     let mut pairs = sent(&body.form.render().unwrap());
     pairs.push(("other".to_owned(), body.form.other.clone()));
     from_form(&pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))).expect("it is the form")
@@ -123,17 +126,19 @@ fn a_bad_rule_stands_beside_its_field_and_the_others_are_answered() {
     assert!(rows(&body.answer).iter().any(|row| row.starts_with("Rounds|5|step 4|earlier")));
 }
 
-fn rows(answer: &RulesAnswer) -> Vec<String> {
+fn rows(answer: &RulesAnswer<'_>) -> Vec<String> {
     let text = |phrase: &crate::page::part::sign::Phrase| {
-        let html = phrase.render().unwrap();
+        let html = phrase.to_string();
         html.split(['<', '>']).step_by(2).collect::<String>()
     };
-    let row = |row: &RuleRow| {
-        let cells = [&row.limit, &text(&row.at).as_str().into(), &row.against.text, &row.steps, &row.tokens];
-        let cells = cells.map(|cell| cell.as_str().to_owned()).join("|");
-        format!("{}|{cells}|{}|{}|{}", row.name, text(&row.answer), row.own, row.why)
+    let row = |(_, of, own): (usize, &Answer, &str)| {
+        let (result, (name, limit)) = (&of.result, words(&of.rule));
+        let (steps, tokens, _) = answer.saved(result);
+        let (at, against) = (text(&answer.at(result)), against(result).text);
+        let (kept, why) = (text(&answer.answer(result)), answer.why(result));
+        format!("{name}|{limit}|{at}|{against}|{steps}|{tokens}|{kept}|{own}|{why}")
     };
-    answer.rows.iter().map(row).collect()
+    answer.rows().into_iter().map(row).collect()
 }
 
 #[test]
@@ -159,9 +164,10 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
             "Rounds|0|–|off|–|–|–||switched off by 0",
         ]
     );
-    assert!(body.answer.rows[0].hit && !body.answer.rows[1].hit);
+    let hits: Vec<bool> = body.answer.rows().iter().map(|(place, ..)| body.answer.is_hit(place)).collect();
+    assert_eq!(hits, [true, false, false, false, false, false, false]);
     assert_eq!(
-        body.answer.lead.headline.as_str(),
+        body.answer.answers.headline,
         "These rules would have ended it at step 0 instead of 4 and saved 4 steps \
         and 5,302 tokens. No answer is lost: there was none. One that cannot be told might have been first."
     );
@@ -179,7 +185,8 @@ fn an_asked_rule_that_is_the_runs_own_stands_once() {
 
 #[test]
 fn without_rules_a_few_near_the_record_are_asked() {
-    let body = Run::of("sample_runs/fix_bug").ask(None);
+    let run = Run::of("sample_runs/fix_bug");
+    let body = run.ask(None);
     assert!(!body.form.note.is_empty());
     let filled: Vec<_> = fields(&body).iter().map(|field| (field.name.as_str(), field.value.as_str())).collect();
     assert!(filled.contains(&("max_steps", "8")), "three quarters of 11: {filled:?}");
@@ -193,10 +200,7 @@ fn without_rules_a_few_near_the_record_are_asked() {
 
 #[test]
 fn what_to_keep_in_mind_is_said() {
-    let notes = |run: &str| {
-        let body = Run::of(run).ask(Some(&["max_steps=90"]));
-        body.answer.notes.iter().map(|note| note.render().unwrap()).collect::<Vec<_>>()
-    };
+    let notes = |run: &str| Run::of(run).ask(Some(&["max_steps=90"])).answer.notes();
     let past = "What the run would have done after its record ends is not known, so nothing is said about it.";
     assert_eq!(notes("sample_runs/fix_bug"), [past]);
     let killed = notes("tests/corpus/q060/q060_sigkill");
@@ -207,8 +211,9 @@ fn what_to_keep_in_mind_is_said() {
 
 #[test]
 fn a_run_whose_lines_are_missing_is_not_said_to_have_no_steps() {
-    let body = Run::of("tests/corpus/emulated/emulated_q060_steps_missing").ask(None);
-    assert_eq!(body.answer.lead.headline.as_str(), "6 steps have no line in steps.jsonl, so nothing can be told.");
+    let run = Run::of("tests/corpus/emulated/emulated_q060_steps_missing");
+    let body = run.ask(None);
+    assert_eq!(body.answer.answers.headline, "6 steps have no line in steps.jsonl, so nothing can be told.");
     assert!(
         rows(&body.answer).iter().all(|row| row.contains("|unknown|") || row.contains("|off|")),
         "{:#?}",
@@ -218,7 +223,8 @@ fn a_run_whose_lines_are_missing_is_not_said_to_have_no_steps() {
 
 #[test]
 fn every_rule_with_a_field_has_one() {
-    let body = Run::of("sample_runs/fix_bug").ask(None);
+    let run = Run::of("sample_runs/fix_bug");
+    let body = run.ask(None);
     let fields = fields(&body);
     for row in RULES {
         let Some(field) = row.field.filter(|field| field.input != Input::Score) else { continue };

@@ -60,7 +60,8 @@ fn hello() -> Router {
 }
 
 fn limits() -> Limits {
-    Limits { connections: 100, head: DEADLINE * 2, stalled: DEADLINE * 2 }
+    let (connections, of_machine, of_this_machine) = (100, 100, 100);
+    Limits { connections, of_machine, of_this_machine, head: DEADLINE * 2, stalled: DEADLINE * 2 }
 }
 
 #[tokio::test]
@@ -140,6 +141,27 @@ async fn only_so_many_are_open_and_the_others_wait() {
     }
     assert!((1..=2).contains(&most.load(Ordering::SeqCst)));
     drop(silent);
+}
+
+#[tokio::test]
+async fn one_machine_leaves_room_for_others() {
+    let limits = Limits { of_this_machine: 2, ..limits() };
+    let server = Server::start(hello(), limits).await;
+    let from = async |address: &str| {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
+        let mut stream = socket.connect(server.address).await.unwrap();
+        // It may be closed already.
+        let _ = stream.write_all(HELLO).await;
+        let mut first = [0; 8];
+        (stream.read_exact(&mut first).await.is_ok(), stream)
+    };
+    let (first, second) = (from("127.0.0.1").await, from("127.0.0.1").await);
+    assert!(first.0 && second.0);
+    assert!(!from("127.0.0.1").await.0, "closed without an answer");
+    assert!(from("127.0.0.2").await.0, "another machine");
+    drop(first);
+    timeout(DEADLINE, async { while !from("127.0.0.1").await.0 {} }).await.expect("a place is free again");
 }
 
 #[tokio::test]

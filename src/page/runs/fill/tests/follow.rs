@@ -12,10 +12,10 @@ struct Page {
 impl Page {
     fn open(ctx: &ListContext, runs: &[Listed]) -> Self {
         let page = page(ctx, runs);
-        Self { rows: Self::rows(page.body), pulse: page.pulse, wholes: 0 }
+        Self { rows: Self::rows(&page.body), pulse: page.pulse, wholes: 0 }
     }
 
-    fn rows(body: RunsBody<'_>) -> Vec<(String, String)> {
+    fn rows(body: &RunsBody<'_>) -> Vec<(String, String)> {
         body.rows.iter().map(|row| (row.id(), row.verdict().0)).collect()
     }
 
@@ -26,7 +26,7 @@ impl Page {
         match answer.news {
             RunsNews::Nothing => {}
             RunsNews::Whole(body) => {
-                let rows = Self::rows(body);
+                let rows = Self::rows(&body);
                 // Between something and nothing it is the way.
                 self.wholes += usize::from(!self.rows.is_empty() && !rows.is_empty());
                 self.rows = rows;

@@ -1,0 +1,66 @@
+//! What brings word of changes? Events of the system where it gives them, and else looking again and again.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use notify::Watcher as _;
+
+use super::{LARGE_ROOT_REST, POLL_EVERY, Scanner, WATCH_AGAIN_EVERY};
+use crate::live::Mode;
+use crate::live::hints::in_words;
+
+impl Scanner {
+    /// Asks the system to tell of changes, from now on and of all roots.
+    pub(super) fn ask_for_events(&mut self) {
+        // The watches of the one before count against the same limit.
+        self.watcher = None;
+        self.roots.iter_mut().for_each(|root| root.watched = None);
+        self.fault = None;
+        let hints = Arc::clone(&self.shared.hints);
+        // A link may lead to a tree of millions of directories outside of the root.
+        let config = notify::Config::default().with_follow_symlinks(false);
+        match notify::RecommendedWatcher::new(move |event| hints.take(event), config) {
+            Ok(watcher) => self.watcher = Some(watcher),
+            Err(error) => self.fault = Some(in_words(&error)),
+        }
+    }
+
+    /// Asks again where the system does not tell of all changes: what stood in the way may be gone.
+    pub(in crate::live) fn ask_again(&mut self) {
+        let start = Instant::now();
+        self.ask_for_events();
+        (0..self.roots.len()).for_each(|at| self.watch(at));
+        self.watch_due = Instant::now() + WATCH_AGAIN_EVERY.max(start.elapsed() * LARGE_ROOT_REST);
+        self.publish();
+    }
+
+    pub(super) fn watch(&mut self, at: usize) {
+        let (Some(root), Some(watcher)) = (self.roots.get_mut(at), self.watcher.as_mut()) else { return };
+        match root.watch(watcher) {
+            // What was written before is told by nobody.
+            Ok(true) => self.rounds.owe_all(),
+            Ok(false) => {}
+            Err(fault) => self.fault = Some(fault),
+        }
+    }
+
+    /// Says how the watching goes.
+    pub(super) fn publish(&self) {
+        let mode = match (&self.fault, self.options.poll) {
+            (_, Some(_)) => Mode::Poll("asked for".to_owned()),
+            (Some(fault), None) => Mode::Poll(fault.clone()),
+            (None, None) => Mode::Native,
+        };
+        self.shared.set_status(|status| {
+            status.mode = mode;
+            status.looked = Instant::now();
+            status.first_look_done = true;
+            status.indexing = self.backlog.len();
+        });
+    }
+
+    /// How often everything is looked at, where nothing else tells of changes.
+    pub(super) fn poll_every(&self) -> Option<Duration> {
+        self.options.poll.or(self.fault.as_ref().map(|_| POLL_EVERY))
+    }
+}

@@ -1,0 +1,256 @@
+//! What is said of each rule? Its name and limit in words, its cells, and how it stands against the record.
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+use crate::analysis::format::{self, MISSING, count, counted};
+use crate::analysis::whatif::{Answer, Answers, Found, Rule, RuleResult};
+use crate::page::lens::Lens;
+use crate::page::part::sign::{Phrase, Sign};
+use crate::page::part::text::{self, one_line};
+use crate::page::whatif::cells::{Cell, Cells, steps_per_column};
+use crate::stop::{Amount, Counts, Gate, StopSpec};
+
+/// A limit in words is cut to so many characters, a reason to more.
+const LIMIT_CHARS: usize = 48;
+const WHY_CHARS: usize = 240;
+
+/// What each rule would have done, `#answer`.
+#[derive(Template)]
+#[template(path = "whatif/whatif_answer.html")]
+pub(crate) struct RulesAnswer<'a> {
+    pub lens: &'a Lens<'a>,
+    pub answers: Answers,
+}
+
+impl HtmlSafe for RulesAnswer<'_> {}
+
+/// The same of all asked rules together, in a sentence, `#lead`.
+#[derive(Template)]
+#[template(path = "whatif/whatif_lead.html")]
+pub(crate) struct Lead<'a> {
+    answers: &'a Answers,
+}
+
+impl HtmlSafe for Lead<'_> {}
+
+/// A rule with its place among the answers, and whose it is where it is the run's own.
+type Shown<'a> = (usize, &'a Answer, &'static str);
+
+impl RulesAnswer<'_> {
+    /// Stands apart, above the form.
+    pub(crate) fn lead(&self) -> Lead<'_> {
+        Lead { answers: &self.answers }
+    }
+
+    fn total(&self) -> usize {
+        self.answers.steps.map_or(0, |(first, last)| last.saturating_sub(first) as usize + 1)
+    }
+
+    fn about(&self) -> String {
+        let recorded = if self.answers.live { "recorded so far" } else { "recorded" };
+        let about = format!("each asked by itself · {} {recorded}", counted(self.total(), "step"));
+        match steps_per_column(self.total()) {
+            1 => about,
+            more => format!("{about} · one column stands for {more} steps"),
+        }
+    }
+
+    /// The head of the column of cells.
+    fn span(&self) -> String {
+        let span = |(first, last)| format!("steps {} to {}", self.label(first), self.label(last));
+        self.answers.steps.map_or_else(|| "steps".to_owned(), span)
+    }
+
+    fn label(&self, step: u64) -> String {
+        usize::try_from(step).map_or_else(|_| step.to_string(), |step| self.lens.label(step))
+    }
+
+    /// The rules in the order of the steps at which they fire, those that are off last. An asked rule that is also the
+    /// run's own stands once, and says so.
+    pub(crate) fn rows(&self) -> Vec<Shown<'_>> {
+        let of = |own: bool| self.answers.rules.iter().enumerate().filter(move |(_, answer)| answer.own == own);
+        let words = |answer: &Answer| if answer.ended { "ended the run" } else { "as recorded" };
+        let asked = of(false).map(|(place, answer)| {
+            let twin = of(true).find(|(_, own)| own.rule == answer.rule);
+            (place, answer, twin.map_or("", |(_, own)| words(own)))
+        });
+        let own = of(true).filter(|(_, own)| !of(false).any(|(_, asked)| asked.rule == own.rule));
+        let mut rows: Vec<_> = asked.chain(own.map(|(place, answer)| (place, answer, words(answer)))).collect();
+        rows.sort_by_key(|(_, answer, _)| order(&answer.result));
+        rows
+    }
+
+    /// Whether it would have ended the run, all asked rules together.
+    pub(crate) fn is_hit(&self, place: &usize) -> bool {
+        self.answers.first == Some(*place)
+    }
+
+    /// Whether a cell is unknown, so that the legend names its look.
+    fn has_unknown(&self) -> bool {
+        self.answers.rules.iter().any(|answer| answer.result.unknown_from.is_some())
+    }
+
+    fn typed(&self, answer: &Answer) -> String {
+        one_line(&answer.rule.to_string(), WHY_CHARS).0
+    }
+
+    /// The step at which a rule fires.
+    pub(crate) fn at(&self, result: &RuleResult) -> Phrase {
+        match result.step.and_then(|step| usize::try_from(step).ok()) {
+            Some(step) => Phrase::new().link(format!("step {}", self.lens.label(step)), self.lens.at_step(step)),
+            None if fires(result) => Phrase::from("before the first"),
+            None => Phrase::new().dim(MISSING),
+        }
+    }
+
+    /// What stopping there spares: steps, tokens and time. Where nothing is saved because nothing fires, there is no number;
+    /// where one is missing, it is unknown.
+    pub(crate) fn saved(&self, result: &RuleResult) -> (String, String, String) {
+        let number = |value: Option<u64>, show: &dyn Fn(u64) -> String| match value {
+            Some(value) => show(value),
+            None if fires(result) => "unknown".to_owned(),
+            None => MISSING.to_owned(),
+        };
+        let saved = &result.saved;
+        let time = number(saved.ms, &|ms| format::millis(ms as f64));
+        (number(saved.steps, &count), number(saved.tokens, &format::tokens), time)
+    }
+
+    /// What becomes of the answer.
+    pub(crate) fn answer(&self, result: &RuleResult) -> Phrase {
+        let answered = self.lens.summary.verdict.answered;
+        match (result.found, result.answer_lost) {
+            (Found::Earlier, true) => Phrase::new().strong("lost"),
+            (Found::Earlier, false) if answered => Phrase::from("kept"),
+            (Found::Earlier, false) => Phrase::new().dim("none"),
+            _ => Phrase::new().dim(MISSING),
+        }
+    }
+
+    /// The rule's own sentence; where it cannot be told, with the steps between which it would fire.
+    pub(crate) fn why(&self, result: &RuleResult) -> String {
+        let latest =
+            result.at_latest.map_or_else(String::new, |at| format!(", at the latest at step {}", self.label(at)));
+        match (&result.off, &result.needs, result.unknown_from) {
+            (Some(how), ..) => format!("switched off by {how}"),
+            (None, Some(needs), Some(from)) => {
+                one_line(&format!("From step {} on{latest}: {needs}", self.label(from)), WHY_CHARS).0
+            }
+            _ => one_line(&result.detail, WHY_CHARS).0,
+        }
+    }
+
+    /// Each step's cell; `None` where no step ran or the rule is off.
+    fn cells(&self, result: &RuleResult) -> Option<Cells> {
+        let (first, last) = self.answers.steps.filter(|_| result.off.is_none())?;
+        let cell = |step: u64| match (fires(result), result.step) {
+            (true, Some(at)) if step == at => Cell::Fires,
+            (true, Some(at)) if step < at => Cell::Asked,
+            (true, _) => Cell::Beyond,
+            (false, _) if result.unknown_from.is_some_and(|from| step >= from) => Cell::Unknown,
+            (false, _) => Cell::Asked,
+        };
+        Some(Cells::new(&(first..=last).map(cell).collect::<Vec<_>>()))
+    }
+
+    /// What to keep in mind.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let answers = &self.answers;
+        let mut notes = Vec::new();
+        let mut add = |applies: bool, words: String| notes.extend(applies.then_some(words));
+        let any = |holds: fn(&Answer) -> bool| answers.rules.iter().any(holds);
+        add(answers.live, "The run goes on: all this is about its record so far.".to_owned());
+        add(
+            !answers.live && !any(|answer| answer.ended),
+            format!(
+                "No rule is recorded to have ended the run: {}.",
+                one_line(&self.lens.summary.verdict.sentence, WHY_CHARS).0
+            ),
+        );
+        add(
+            any(|answer| answer.result.found == Found::NotReached && answer.result.off.is_none()),
+            "What the run would have done after its record ends is not known, so nothing is said about it.".to_owned(),
+        );
+        add(
+            any(|answer| answer.result.saved.ms.is_some_and(|ms| ms > 0) || asks_time(&answer.rule)),
+            "Times are those of the machine that recorded the run.".to_owned(),
+        );
+        add(answers.estimated, "Some tokens are estimates: the provider did not count them.".to_owned());
+        add(!answers.inferred.is_empty(), format!("Worked out, not recorded: {}.", answers.inferred.join("; ")));
+        let lost = counted(answers.lost, "step");
+        let have = if answers.lost == 1 { "has" } else { "have" };
+        add(answers.lost > 0, format!("{lost} ran and {have} no line in steps.jsonl; what they did is not known."));
+        let unread = counted(answers.unread, "step");
+        add(answers.unread > 0, format!("The facts of {unread} could not be read."));
+        notes
+    }
+}
+
+fn asks_time(rule: &Rule) -> bool {
+    match rule {
+        Rule::Spec(spec) => spec.row().counts == Counts::Time,
+        Rule::Budget(row, _) => row.rule.counts == Counts::Time,
+        Rule::InCode(_) | Rule::Ending(_) => false,
+    }
+}
+
+fn fires(result: &RuleResult) -> bool {
+    matches!(result.found, Found::Earlier | Found::Same)
+}
+
+/// Rules that fire come first, by step; those that are off last.
+fn order(result: &RuleResult) -> (u8, Option<u64>, Option<Gate>) {
+    let rank = match result.found {
+        _ if result.off.is_some() => 3,
+        Found::Earlier | Found::Same => 0,
+        Found::NotReached => 1,
+        Found::Unknown => 2,
+    };
+    (rank, result.step, result.gate)
+}
+
+/// How a rule stands against the record.
+pub(crate) fn against(result: &RuleResult) -> Sign {
+    match result.found {
+        _ if result.off.is_some() => Sign::plain("mk", "off"),
+        Found::Earlier => Sign::word("mk lim", "limit", result.found.words()),
+        Found::Same => Sign::word("mk", "dot", result.found.words()),
+        Found::NotReached => Sign::word("mk", "ring", result.found.words()),
+        Found::Unknown => Sign::word("mk", "unknown", result.found.words()),
+    }
+}
+
+/// What a rule is called, and its limit.
+pub(crate) fn words(rule: &Rule) -> (String, String) {
+    let (name, limit) = match rule {
+        Rule::Spec(spec) => {
+            let (name, limit) = of_spec(spec);
+            return (name, one_line(&limit, LIMIT_CHARS).0);
+        }
+        Rule::Budget(row, limit) if row.rule.counts != Counts::Time => (row.label, count(*limit)),
+        Rule::Budget(row, limit) if limit % 1000 == 0 => (row.label, format!("{} s", count(limit / 1000))),
+        Rule::Budget(row, limit) => (row.label, format!("{} ms", count(*limit))),
+        Rule::InCode(id) => ("Rule in code", one_line(id, LIMIT_CHARS).0),
+        Rule::Ending(code) => ("Recorded end", one_line(code, LIMIT_CHARS).0),
+    };
+    (name.to_owned(), limit)
+}
+
+fn of_spec(spec: &StopSpec) -> (String, String) {
+    let members = |of: &[StopSpec], join: &str| {
+        let member = |spec: &StopSpec| {
+            let (name, limit) = of_spec(spec);
+            format!("{name} {limit}").trim_end().to_owned()
+        };
+        of.iter().map(member).collect::<Vec<_>>().join(join)
+    };
+    let limit = match spec.limit() {
+        Amount::Count(number) => count(number),
+        Amount::Seconds(seconds) => format!("{} s", count(seconds)),
+        Amount::Text(text) => text.into_owned(),
+        Amount::AnyOf(of) => members(of, " or "),
+        Amount::AllOf(of) => members(of, " and "),
+    };
+    (spec.row().label.to_owned(), limit)
+}

@@ -1,0 +1,124 @@
+//! How do the steps of a run look under a rule? A row of cells, drawn as a few paths.
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+/// What a rule says at one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cell {
+    /// It was asked, and the run would have gone on.
+    Asked,
+    Fires,
+    /// The run would have ended before.
+    Beyond,
+    /// It cannot be told.
+    Unknown,
+}
+
+/// At most so many columns are drawn; in a longer run each stands for several steps.
+const MAX_COLUMNS: usize = 200;
+const WIDTH: f64 = 190.0;
+/// The narrowest a firing cell is drawn, since it is what one looks for.
+const MIN_FIRES: f64 = 3.0;
+
+/// How many steps one column stands for in a run of `steps` steps.
+pub(crate) fn steps_per_column(steps: usize) -> usize {
+    steps.div_ceil(MAX_COLUMNS).max(1)
+}
+
+/// A row of cells as four paths: each sort has a shape of its own, so that none is told by colour alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Template)]
+#[template(path = "whatif/cells.html")]
+pub(crate) struct Cells {
+    /// Steps at which the run would have gone on: high.
+    pub asked: String,
+    /// Steps at which the rule fires: highest.
+    pub fires: String,
+    /// Steps that would not have run: a line.
+    pub beyond: String,
+    /// Steps at which it cannot be told: two lines.
+    pub unknown: String,
+}
+
+impl HtmlSafe for Cells {}
+
+impl Cells {
+    /// Draws the cells of all steps.
+    pub(crate) fn new(cells: &[Cell]) -> Self {
+        let columns: Vec<Cell> = cells.chunks(steps_per_column(cells.len())).map(column).collect();
+        let pitch = (WIDTH / columns.len().max(1) as f64).min(14.0);
+        // Gaps tell steps apart while there is room for them.
+        let gap = if pitch >= 5.0 { 2.0 } else { 0.0 };
+        let mut drawn = Self::default();
+        let mut start = 0;
+        for stretch in columns.chunk_by(|a, b| a == b && gap == 0.0 && *a != Cell::Fires) {
+            let x = start as f64 * pitch;
+            let width = stretch.len() as f64 * pitch - gap;
+            start += stretch.len();
+            let block =
+                |x: f64, width: f64, y: f64, height: f64| format!("M{x:.1} {y}h{width:.1}v{height}h-{width:.1}z");
+            match stretch.first() {
+                Some(Cell::Asked) => drawn.asked.push_str(&block(x, width, 2.0, 10.0)),
+                Some(Cell::Fires) => {
+                    let wide = width.max(MIN_FIRES);
+                    drawn.fires.push_str(&block(x.min(WIDTH - wide), wide, 0.0, 14.0));
+                }
+                Some(Cell::Beyond) => drawn.beyond.push_str(&block(x, width, 6.0, 2.0)),
+                Some(Cell::Unknown) => {
+                    drawn.unknown.push_str(&block(x, width, 2.0, 2.0));
+                    drawn.unknown.push_str(&block(x, width, 10.0, 2.0));
+                }
+                None => {}
+            }
+        }
+        drawn
+    }
+}
+
+/// The cell that stands for several steps: what is rare must stay visible.
+fn column(steps: &[Cell]) -> Cell {
+    let rank = |cell: &Cell| match cell {
+        Cell::Fires => 0,
+        Cell::Unknown => 1,
+        Cell::Asked => 2,
+        Cell::Beyond => 3,
+    };
+    steps.iter().copied().min_by_key(rank).unwrap_or(Cell::Beyond)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::page::whatif::cells::*;
+
+    fn row(asked: usize, then: Cell, beyond: usize) -> Vec<Cell> {
+        let mut cells = vec![Cell::Asked; asked];
+        cells.push(then);
+        cells.extend(vec![Cell::Beyond; beyond]);
+        cells
+    }
+
+    #[test]
+    fn a_short_run_has_a_cell_for_each_step() {
+        let cells = Cells::new(&row(2, Cell::Fires, 1));
+        assert_eq!(cells.asked, "M0.0 2h12.0v10h-12.0zM14.0 2h12.0v10h-12.0z");
+        assert_eq!(cells.fires, "M28.0 0h12.0v14h-12.0z");
+        assert_eq!(cells.beyond, "M42.0 6h12.0v2h-12.0z");
+        assert_eq!(cells.unknown, "");
+        assert_eq!(Cells::new(&[]), Cells::default());
+    }
+
+    #[test]
+    fn a_long_run_is_thinned_and_still_shows_where_it_fires() {
+        assert_eq!((steps_per_column(200), steps_per_column(201), steps_per_column(0)), (1, 2, 1));
+        for at in [0, 777, 19_999] {
+            let cells = Cells::new(&row(at, Cell::Fires, 19_999 - at));
+            assert_eq!(cells.fires.matches('M').count(), 1, "{cells:?}");
+            assert!(cells.fires.contains("h3.0"), "{cells:?}");
+            assert!(cells.asked.len() + cells.beyond.len() < 120, "{cells:?}");
+        }
+        let end = Cells::new(&row(19_999, Cell::Fires, 0)).fires;
+        assert!(end.starts_with("M187.0 "), "it stays inside: {end}");
+        let unknown = Cells::new(&row(1000, Cell::Unknown, 0));
+        assert_eq!(unknown.unknown.matches('M').count(), 2, "two lines: {unknown:?}");
+    }
+}

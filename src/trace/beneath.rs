@@ -1,0 +1,212 @@
+//! How is something below a root opened, whoever changes names meanwhile? From a handle of the root, part by part and
+//! through no link. What was opened is asked what it is: the name may stand for something else by then.
+//!
+//! Nothing here waits for others: not for the other end of a pipe, and not for a writer that holds a lease on its file.
+//! Knows no runs.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::path::{Component, Path};
+
+use super::dir::Stamp;
+
+/// What a name in a directory stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    File,
+    Dir,
+    Link,
+    /// A pipe, a socket, a device.
+    Other,
+}
+
+/// A directory that is held open: what is opened by a name in it lies in it, wherever its own name leads by then.
+#[derive(Debug)]
+pub(super) struct Dir(system::Handle);
+
+impl Dir {
+    /// Opens the directory `below` the canonical path `root`.
+    ///
+    /// # Errors
+    /// A part is not there, is no directory or is a link; what the system says.
+    pub(super) fn open(root: &Path, below: &Path) -> io::Result<Self> {
+        let mut handle = system::Handle::of(root)?;
+        for part in below.components() {
+            match part {
+                Component::Normal(name) => handle = handle.below(name)?,
+                Component::CurDir => {}
+                _ => return Err(refused("not below the root")),
+            }
+        }
+        Ok(Self(handle))
+    }
+
+    /// What stands under `name` now, without opening it.
+    ///
+    /// # Errors
+    /// Nothing does; what the system says.
+    pub(super) fn look(&self, name: &OsStr) -> io::Result<(Kind, Stamp)> {
+        self.0.look(name)
+    }
+
+    /// Opens a regular file for reading.
+    ///
+    /// # Errors
+    /// It is something else; would block where another program holds a lease on it; what the system says.
+    pub(super) fn file(&self, name: &OsStr) -> io::Result<(File, Stamp)> {
+        let file = self.0.file(name)?;
+        match system::of_open(&file)? {
+            (Kind::File, stamp) => Ok((file, stamp)),
+            _ => Err(refused("not a regular file")),
+        }
+    }
+
+    /// The names in it, with what each stands for.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn names(&self) -> io::Result<Vec<(OsString, Kind)>> {
+        self.0.names()
+    }
+}
+
+pub(super) fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why.to_owned())
+}
+
+#[cfg(unix)]
+mod system {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use rustix::fs::{AtFlags, FileType, Mode, OFlags, open, openat, statat};
+
+    use super::*;
+
+    /// To look something up in a directory takes no right to list it.
+    #[cfg(target_os = "linux")]
+    const LOOKUP: OFlags = OFlags::PATH;
+    #[cfg(not(target_os = "linux"))]
+    const LOOKUP: OFlags = OFlags::RDONLY;
+    const DIR: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+    const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+    #[derive(Debug)]
+    pub(super) struct Handle(OwnedFd);
+
+    impl Handle {
+        pub(super) fn of(path: &Path) -> io::Result<Self> {
+            Ok(Self(open(path, LOOKUP.union(DIR), Mode::empty())?))
+        }
+
+        pub(super) fn below(&self, name: &OsStr) -> io::Result<Self> {
+            Ok(Self(openat(&self.0, name, LOOKUP.union(DIR), Mode::empty())?))
+        }
+
+        pub(super) fn look(&self, name: &OsStr) -> io::Result<(Kind, Stamp)> {
+            let stat = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            Ok((kind(FileType::from_raw_mode(stat.st_mode)), Stamp::of(&stat)))
+        }
+
+        pub(super) fn file(&self, name: &OsStr) -> io::Result<File> {
+            match openat(&self.0, name, OFlags::RDONLY.union(FILE), Mode::empty()) {
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    Err(io::Error::new(io::ErrorKind::WouldBlock, "another program holds it for itself"))
+                }
+                opened => Ok(opened?.into()),
+            }
+        }
+
+        pub(super) fn names(&self) -> io::Result<Vec<(OsString, Kind)>> {
+            let listed = openat(&self.0, ".", OFlags::RDONLY.union(DIR), Mode::empty())?;
+            let mut names = Vec::new();
+            for entry in rustix::fs::Dir::new(listed)? {
+                let entry = entry?;
+                let name = OsStr::from_bytes(entry.file_name().to_bytes());
+                if name == "." || name == ".." {
+                    continue;
+                }
+                // Some file systems do not say with the name what it stands for.
+                let kind = match entry.file_type() {
+                    FileType::Unknown => self.look(name).map_or(Kind::Other, |(kind, _)| kind),
+                    known => kind(known),
+                };
+                names.push((name.to_owned(), kind));
+            }
+            Ok(names)
+        }
+    }
+
+    pub(super) fn of_open(file: &File) -> io::Result<(Kind, Stamp)> {
+        let stat = rustix::fs::fstat(file)?;
+        Ok((kind(FileType::from_raw_mode(stat.st_mode)), Stamp::of(&stat)))
+    }
+
+    fn kind(file_type: FileType) -> Kind {
+        match file_type {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Dir,
+            FileType::Symlink => Kind::Link,
+            _ => Kind::Other,
+        }
+    }
+}
+
+/// Without handles of directories, a name is checked and then used.
+#[cfg(not(unix))]
+mod system {
+    use std::fs::{self, Metadata};
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[derive(Debug)]
+    pub(super) struct Handle(PathBuf);
+
+    impl Handle {
+        pub(super) fn of(path: &Path) -> io::Result<Self> {
+            let is_dir = fs::symlink_metadata(path)?.is_dir();
+            if is_dir { Ok(Self(path.to_owned())) } else { Err(io::ErrorKind::NotADirectory.into()) }
+        }
+
+        pub(super) fn below(&self, name: &OsStr) -> io::Result<Self> {
+            Self::of(&self.0.join(name))
+        }
+
+        pub(super) fn look(&self, name: &OsStr) -> io::Result<(Kind, Stamp)> {
+            let metadata = fs::symlink_metadata(self.0.join(name))?;
+            Ok((kind(&metadata), Stamp::of(&metadata)))
+        }
+
+        pub(super) fn file(&self, name: &OsStr) -> io::Result<File> {
+            match self.look(name)? {
+                (Kind::File, _) => File::open(self.0.join(name)),
+                _ => Err(refused("not a regular file")),
+            }
+        }
+
+        pub(super) fn names(&self) -> io::Result<Vec<(OsString, Kind)>> {
+            let named = |entry: io::Result<fs::DirEntry>| {
+                let entry = entry?;
+                let kind = entry.metadata().map_or(Kind::Other, |metadata| kind(&metadata));
+                Ok((entry.file_name(), kind))
+            };
+            fs::read_dir(&self.0)?.map(named).collect()
+        }
+    }
+
+    pub(super) fn of_open(file: &File) -> io::Result<(Kind, Stamp)> {
+        let metadata = file.metadata()?;
+        Ok((kind(&metadata), Stamp::of(&metadata)))
+    }
+
+    fn kind(metadata: &Metadata) -> Kind {
+        match metadata.file_type() {
+            kind if kind.is_file() => Kind::File,
+            kind if kind.is_dir() => Kind::Dir,
+            kind if kind.is_symlink() => Kind::Link,
+            _ => Kind::Other,
+        }
+    }
+}

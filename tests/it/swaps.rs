@@ -1,0 +1,174 @@
+//! Can a name that changes what it stands for lead the board astray? Files and directories of a run are exchanged for
+//! links, pipes and leased files while others ask: no answer holds a byte from outside of the root, and nobody waits.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, ErrorKind};
+use std::os::unix::fs::{OpenOptionsExt as _, symlink};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags, mknodat, renameat_with};
+
+use crate::board::Board;
+use crate::sse::Stream;
+use crate::wait::until;
+use crate::writer::Writer;
+
+const SECRET: &str = "written outside of the root";
+/// Names change at least so often, and until so many answers came meanwhile.
+const SWAPS: usize = 10_000;
+const ANSWERS: usize = 600;
+
+const ADDRESSES: [&str; 6] = [
+    "/api/runs/a/raw",
+    "/api/runs/a/steps/0",
+    "/runs/a/steps/1/raw",
+    "/runs/a/manifest/raw",
+    "/runs/a/steps/0/assets/0",
+    "/runs/a?tab=manifest",
+];
+
+/// Writes a run of two steps whose texts all hold `text`.
+fn write_run(dir: &Path, text: &str) {
+    let mut writer = Writer::start(dir);
+    writer.step(text);
+    writer.step(text);
+    writer.finish(text);
+    let steps = dir.join("steps.jsonl");
+    let with_picture = r#""visual_assets":[{"path":"assets/picture.png"}],"step_id""#;
+    let lines = fs::read_to_string(&steps).unwrap();
+    fs::write(&steps, lines.replace(r#""step_id""#, with_picture)).unwrap();
+    fs::create_dir(dir.join("assets")).unwrap();
+    fs::write(dir.join("assets/picture.png"), text).unwrap();
+}
+
+fn exchange(a: &Path, b: &Path) {
+    renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).unwrap();
+}
+
+fn pipe(at: &Path) {
+    mknodat(CWD, at, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+}
+
+#[test]
+fn names_that_change_what_they_stand_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, aside, outside) = (dir.path().join("runs"), dir.path().join("aside"), dir.path().join("outside"));
+    let run = root.join("a");
+    write_run(&run, "inside");
+    write_run(&outside.join("hidden-name"), SECRET);
+    let outside = outside.join("hidden-name");
+    fs::create_dir(&aside).unwrap();
+    // What stands for what, in turn.
+    let mut pairs = Vec::new();
+    for name in ["steps.jsonl", "manifest.json", "assets/picture.png"] {
+        let (link, fifo) = (aside.join(format!("link-{}", pairs.len())), aside.join(format!("pipe-{}", pairs.len())));
+        symlink(outside.join(name), &link).unwrap();
+        pipe(&fifo);
+        pairs.extend([(run.join(name), link), (run.join(name), fifo)]);
+    }
+    symlink(&outside, aside.join("run")).unwrap();
+    symlink(outside.parent().unwrap(), aside.join("parent")).unwrap();
+    pairs.extend([(run.clone(), aside.join("run")), (run.clone(), aside.join("parent"))]);
+
+    let board = Board::serve(&root);
+    board.until_read();
+    let (answers, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let asking = ADDRESSES.map(|path| {
+            let (board, answers, done) = (&board, &answers, &done);
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    let answer = board.get(path);
+                    let text = String::from_utf8_lossy(&answer.body);
+                    assert!(!text.contains(SECRET) && !text.contains("hidden-name"), "{path}: {text}");
+                    answers.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        });
+        let mut swaps = 0;
+        while (swaps < SWAPS || answers.load(Ordering::Relaxed) < ANSWERS) && !asking.iter().any(|it| it.is_finished())
+        {
+            for (name, other) in &pairs {
+                exchange(name, other);
+                exchange(name, other);
+                swaps += 2;
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    // It followed all of this, and ends on what is there.
+    until("the run is shown as it is", || {
+        let run = board.json("/api/runs/a");
+        let whole = run["steps"] == 2 && run["issues_list"].as_array().is_some_and(Vec::is_empty);
+        whole.then_some(())
+    });
+    let listed = board.get("/api/runs").text().to_owned();
+    assert!(!listed.contains("hidden-name") && !listed.contains(SECRET), "{listed}");
+}
+
+/// A program that holds a lease on a file: whoever opens it has to wait until it lets go.
+struct Lease(Child);
+
+impl Lease {
+    fn take(path: &Path) -> Self {
+        // F_SETLEASE is 1024 and F_WRLCK 1 on Linux. Nobody gets one while somebody else has the file open.
+        let program = r#"open(F, "+<", $ARGV[0]) or die $!; $SIG{IO} = "IGNORE"; $| = 1;
+            until (fcntl(F, 1024, 1)) { select(undef, undef, undef, 0.01) } print "held\n"; <STDIN>;"#;
+        let mut child = Command::new("perl")
+            .args(["-e", program])
+            .arg(path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("perl runs");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "held\n");
+        Self(child)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether an open of `path` would wait.
+fn is_leased(path: &Path) -> bool {
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
+    File::options().read(true).custom_flags(flags).open(path).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+#[test]
+fn a_writer_that_holds_a_lease_on_its_file_keeps_nobody_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("runs");
+    let mut leased = Writer::start(&root.join("leased"));
+    leased.step("one");
+    let mut other = Writer::start(&root.join("other"));
+    let board = Board::serve(&root);
+    board.until_read();
+    let file = root.join("leased/steps.jsonl");
+    leased.step("two");
+    until("both steps are read", || (board.json("/api/runs/leased")["steps"] == 2).then_some(()));
+    let lease = Lease::take(&file);
+    let news = Stream::open(board.address, "/runs/leased/events");
+    news.next();
+    // A page that reads the file and the look that this event asks for both meet the lease.
+    crate::writer::append(&root.join("leased/events.jsonl"), "{}");
+    fs::write(root.join("leased/steps.jsonl.touched"), "").unwrap();
+    let _ = board.get("/runs/leased/steps/0/raw");
+    other.step("heard");
+    until("the other run is heard of", || (board.json("/api/runs/other")["steps"] == 1).then_some(()));
+    assert!(is_leased(&file), "the lease outlasted all of this");
+    let run = board.json("/api/runs/leased");
+    assert_eq!(run["steps"], 2, "what was known stays: {run}");
+    drop(lease);
+    leased.step("three");
+    until("the run is heard of again", || (board.json("/api/runs/leased")["steps"] == 3).then_some(()));
+    assert_eq!(board.get("/runs/leased/steps/0/raw").status, 200);
+}
