@@ -226,7 +226,11 @@ fn everything_is_readable_without_scripts() {
     let link = "document.querySelector('#rows #run-q060__handoff a').pathname";
     assert_eq!(page.eval(link), "/runs/q060_handoff");
     page.click("#rows #run-q060__handoff a");
-    page.wait("location.pathname === '/runs/q060_handoff' && document.querySelector('#verdict')");
+    // The browser drops what is clicked before a new page was painted.
+    page.wait(
+        "location.pathname === '/runs/q060_handoff' && document.querySelector('#verdict') &&
+         performance.getEntriesByName('first-paint').length > 0",
+    );
     assert_eq!(page.count("#steps li[id^=step-]"), 7);
     page.click("#step-2 a");
     page.wait(
