@@ -125,8 +125,11 @@ impl<'a> Line<'a> {
         step.observation = some(self.observation, Pointer::new("/observation"));
         let state = step.observation.and_then(|seen| seen.get("state"));
         step.state = some(state, Pointer::new("/observation").member("/state")).filter(|state| state.is_object());
-        step.counters = &["current_step"];
         step.facts = some(self.facts, Pointer::new("/facts"));
+        // Our own engine puts the count into the step's changes, like all that changes.
+        if step.facts.is_none() {
+            step.counters = &["current_step"];
+        }
         step.error = some(self.error, Pointer::new("/error"));
         step.pictures = list(self.visual_assets, Pointer::new("/visual_assets"), |value| Picture {
             value,
