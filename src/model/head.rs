@@ -205,12 +205,14 @@ impl StepHead {
     /// Our own engine records every change of the state with its step; others may change it besides.
     fn absorb_state(&mut self, step: &Step<'_>, names: &mut Names) {
         let Some(state) = step.state.filter(|_| step.facts.is_none()) else { return };
-        let keys = || walk::members(state.text).map(|(key, value)| (walk::string(key).unwrap_or_default(), value));
-        if keys().nth(MAX_CHANGED).is_some() || keys().any(|(key, _)| key.len() > MAX_KEY_BYTES) {
+        // States are long, so that they are walked once.
+        let members = walk::members(state.text).take(MAX_CHANGED + 1);
+        let keys: Vec<_> = members.map(|(key, value)| (walk::string(key).unwrap_or_default(), value)).collect();
+        if keys.len() > MAX_CHANGED || keys.iter().any(|(key, _)| key.len() > MAX_KEY_BYTES) {
             return;
         }
-        let kept = keys().filter(|(key, _)| !step.counters.contains(&key.as_ref()));
-        self.observed = kept.map(|(key, value)| (names.intern(&key), hash_of_text(value))).collect();
+        let kept = keys.iter().filter(|(key, _)| !step.counters.contains(&key.as_ref()));
+        self.observed = kept.map(|(key, value)| (names.intern(key), hash_of_text(value))).collect();
     }
 
     fn absorb_critics(&mut self, step: &Step<'_>, names: &mut Names) {
