@@ -133,7 +133,8 @@ pub fn state_before(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateA
         };
     };
     let counters = counters(index, lines, n);
-    let changes = outside(index, lines, n).into_iter().filter(|change| !counters.contains(&change.key.as_str()));
+    let changes = changed_to(&observed.1, index, lines, n);
+    let changes = changes.into_iter().filter(|change| !counters.contains(&change.key.as_str()));
     let changes: Vec<Outside> = changes.collect();
     for change in &changes {
         match observed.1.iter_mut().find(|(key, _)| *key == change.key) {
@@ -236,8 +237,13 @@ pub fn outside(index: &Index, lines: &dyn Lines, n: usize) -> Vec<Outside> {
     if index.steps().get(n).is_none() || index.format().state == StateRecord::Initial {
         return Vec::new();
     }
+    let observed = before_reduce(index, lines, n);
+    observed.map_or_else(Vec::new, |(_, observed)| changed_to(&observed, index, lines, n))
+}
+
+/// [`outside`], where step `n` is known to have `observed` this state.
+fn changed_to(observed: &[(String, String)], index: &Index, lines: &dyn Lines, n: usize) -> Vec<Outside> {
     let first = lap(index, n).start;
-    let Some((_, observed)) = before_reduce(index, lines, n) else { return Vec::new() };
     let before = match n.checked_sub(1).filter(|_| n > first) {
         Some(before) => state_at(index, lines, before),
         None => found(index, lines, n).map(|(event, state)| {
@@ -248,7 +254,7 @@ pub fn outside(index: &Index, lines: &dyn Lines, n: usize) -> Vec<Outside> {
     let Some(state) = before.filter(|state| state.base != Base::Nowhere) else { return Vec::new() };
     let left: HashMap<&str, &KeyAt> = state.keys.iter().map(|known| (known.key.as_str(), known)).collect();
     let mut found = Vec::new();
-    for (key, after) in &observed {
+    for (key, after) in observed {
         let known = left.get(key.as_str());
         let before = known.and_then(|known| known.value.clone());
         let certain = known.is_none_or(|known| known.doubt.is_empty());
