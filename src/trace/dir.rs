@@ -208,11 +208,8 @@ impl RunDir {
             let what = format!("{} bytes in one line, more than {MAX_LINE_BYTES}", span.len);
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
         }
-        let (opened, stamp) = self.open(file)?;
-        // Checked before memory is taken: the file may be another one by now.
-        if stamp.size < span.offset.saturating_add(span.len) {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter since it was indexed"));
-        }
+        // Before memory is taken: the file may be another one by now.
+        let (opened, span) = self.open_at(file, Some(span))?;
         let len = usize::try_from(span.len).map_err(io::Error::other)?;
         let mut bytes = vec![0; len];
         read_exact_at(&opened, &mut bytes, span.offset)?;
@@ -224,13 +221,19 @@ impl RunDir {
     /// # Errors
     /// Not there, or not a regular file inside the root; unexpected end where the file became shorter.
     pub fn open_span(&self, file: TraceFile, span: Option<Span>) -> io::Result<(impl io::Read + Send + use<>, u64)> {
-        let (mut opened, stamp) = self.open(file)?;
+        let (mut opened, span) = self.open_at(file, span)?;
+        io::Seek::seek(&mut opened, io::SeekFrom::Start(span.offset))?;
+        Ok((io::Read::take(opened, span.len), span.len))
+    }
+
+    /// Opens a file that has the bytes of `span`, which are all bytes where none is given.
+    fn open_at(&self, file: TraceFile, span: Option<Span>) -> io::Result<(File, Span)> {
+        let (opened, stamp) = self.open(file)?;
         let span = span.unwrap_or(Span { offset: 0, len: stamp.size });
         if stamp.size < span.offset.saturating_add(span.len) {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter since it was indexed"));
         }
-        io::Seek::seek(&mut opened, io::SeekFrom::Start(span.offset))?;
-        Ok((io::Read::take(opened, span.len), span.len))
+        Ok((opened, span))
     }
 
     /// All lines of a file in order, an unfinished last one and blank ones too, without their LF. Of one that is longer
