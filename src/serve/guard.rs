@@ -14,6 +14,7 @@ use std::time::Duration;
 use crate::page::app::AppState;
 use crate::page::error::WebError;
 use crate::page::extract::is_api_path;
+use crate::serve::listen::MAX_HEAD_BYTES;
 use crate::serve::token::Token;
 
 /// A longer address is refused (414): the longest form of the board names fifty runs.
@@ -24,9 +25,6 @@ const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-
 
 /// The longest search, as it stands in the address.
 const MAX_SEARCH_BYTES: usize = 6_000;
-
-/// Longer heads are refused (431), also where they came in one piece.
-const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// Whoever brings a wrong token waits this long for the answer, one after the other.
 const GUESS_PAUSE: Duration = Duration::from_millis(200);
@@ -167,6 +165,7 @@ fn check(state: &AppState, key: Key, method: &Method, uri: &Uri, headers: &Heade
         let detail = format!("The board takes addresses of up to {MAX_ADDRESS_BYTES} bytes.");
         return Err(WebError::new(StatusCode::URI_TOO_LONG, "The address is too long", &detail));
     }
+    // What came in one piece passed the connection's own check.
     let head = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>();
     if head > MAX_HEAD_BYTES {
         let detail = format!("The board takes heads of up to {MAX_HEAD_BYTES} bytes.");

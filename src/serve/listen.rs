@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::live::Library;
 use crate::page::download::MAX_DOWNLOADS;
+pub(super) use crate::serve::listen::connections::MAX_HEAD_BYTES;
 use crate::serve::listen::connections::{Limits, accept};
 use crate::serve::token::Token;
 use crate::serve::{AppState, router};

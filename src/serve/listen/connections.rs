@@ -35,7 +35,7 @@ pub(crate) struct Limits {
 }
 
 /// More bytes before a request's body are refused (431). The same bound holds for bytes that wait to be sent.
-const MAX_HEAD_BYTES: usize = 64 << 10;
+pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 /// After the system refused a connection, most likely for want of descriptors, others first get time to end.
 const PAUSE: Duration = Duration::from_millis(200);
 /// What the board itself holds open, and some to read with.
