@@ -1,4 +1,5 @@
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use super::run::Run;
@@ -159,7 +160,7 @@ fn a_run_that_ended_is_parked_and_read_again_when_somebody_asks_or_it_changes() 
     assert!(run.is_parked());
     assert_eq!(run.index_once().steps().len(), 1);
     assert!(run.is_parked(), "one answer does not keep it");
-    fs::write(dir.join("steps.jsonl"), "{\"step_id\": 0}\n{\"step_id\": 1}\n").unwrap();
+    write_second_step(&dir);
     assert!(run.refresh(1 << 20).changed);
     assert_eq!((run.is_parked(), run.summary().steps, run.index().steps().len()), (false, 2, 2));
     assert!(!run.park(), "it changed just now, and somebody looks at it");
@@ -172,7 +173,7 @@ fn what_a_parked_run_became_is_told_even_if_a_page_saw_it_first() {
     let run = Run::new(&RunKey::new("a"), "a".to_owned(), RunDir::alone(&dir), Duration::ZERO);
     run.refresh(1 << 20);
     assert!(run.park());
-    fs::write(dir.join("steps.jsonl"), "{\"step_id\": 0}\n{\"step_id\": 1}\n").unwrap();
+    write_second_step(&dir);
     assert_eq!((run.index().steps().len(), run.summary().steps), (2, 1));
     assert!(run.refresh(1 << 20).changed);
     assert_eq!(run.summary().steps, 2);
@@ -230,12 +231,16 @@ fn scanned(root: &std::path::Path) -> (Arc<Shared>, scan::Scanner, Arc<Run>) {
     (shared, scanner, run)
 }
 
+fn write_second_step(dir: &Path) {
+    fs::write(dir.join("steps.jsonl"), "{\"step_id\": 0}\n{\"step_id\": 1}\n").unwrap();
+}
+
 #[test]
 fn after_lost_events_every_run_is_looked_at_at_once() {
     let root = tempfile::tempdir().unwrap();
     let dir = write_old_run(root.path(), "a", "count");
     let (_shared, mut scanner, run) = scanned(root.path());
-    fs::write(dir.join("steps.jsonl"), "{\"step_id\": 0}\n{\"step_id\": 1}\n").unwrap();
+    write_second_step(&dir);
     scanner.act_on(&hints::Inbox::default());
     scanner.look_at_owed();
     assert_eq!(run.summary().steps, 1, "nobody told of it");
@@ -249,7 +254,7 @@ fn what_is_written_before_the_system_tells_of_changes_is_seen() {
     let root = tempfile::tempdir().unwrap();
     let dir = write_old_run(root.path(), "a", "count");
     let (shared, mut scanner, run) = scanned(root.path());
-    fs::write(dir.join("steps.jsonl"), "{\"step_id\": 0}\n{\"step_id\": 1}\n").unwrap();
+    write_second_step(&dir);
     scanner.lose_events("the limit on watches");
     scanner.look_at_roots();
     assert_eq!(shared.status.read().unwrap().mode, Mode::Poll("the limit on watches".to_owned()));
@@ -290,7 +295,7 @@ fn a_run_that_cannot_be_read_for_a_fault_of_the_board_harms_no_other() {
     assert!(told(&run));
     scanner.refresh(&run);
     assert!(told(&run), "its files did not change");
-    fs::write(dir.join("steps.jsonl"), "{\"step_id\": 0}\n{\"step_id\": 1}\n").unwrap();
+    write_second_step(&dir);
     scanner.refresh(&run);
     assert_eq!((told(&run), run.summary().steps), (false, 2));
 }
