@@ -56,6 +56,8 @@ pub fn meaning(index: &Index) -> Vec<String> {
     all.extend(index.events().iter().map(|event| said(event)));
     all.extend(index.groups().iter().map(|group| said(group)));
     all.extend(index.segments().iter().map(|segment| said(segment)));
+    all.push(said(index.tally()));
+    all.push(format!("{} failed, {} without line", index.failed_steps(), index.count_without_line()));
     all.push(said(index.manifest()));
     all.extend(issues);
     all.push(said(&index.passing_issues()));

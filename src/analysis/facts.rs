@@ -67,7 +67,7 @@ pub enum Depth {
 pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     let first = index.newest_start();
     let steps = index.steps().iter().enumerate().skip(first);
-    let lost = lost(index, first);
+    let lost = lost(index);
     if index.format().can.facts != Can::Yes {
         return Record { lost, ..inferred::record(index, steps, lines, depth) };
     }
@@ -95,17 +95,15 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
 }
 
 /// The steps of the newest run that have no line, though they were over.
-pub(super) fn lost(index: &Index, first: usize) -> Option<Lost> {
-    let there = index.steps().get(first..).unwrap_or_default();
+pub(super) fn lost(index: &Index) -> Option<Lost> {
+    let there = index.steps().len() - index.newest_start();
     // Without an END the last round may be under way still, unless an exception ended it.
     let under_way = |segment: &Segment| segment.end.is_none() && segment.teardown.is_none();
     let open = |segment: &Segment| segment.first_group + usize::from(under_way(segment));
     let rounds = index.segment().map_or(0, |segment| index.groups().len().saturating_sub(open(segment)));
-    let count = rounds.max(counted(index)).saturating_sub(there.len());
+    let count = rounds.max(counted(index)).saturating_sub(there);
     // Ids count up by one; where they skip, a line is missing.
-    let ids = |pair: &[StepHead]| Some((pair.first()?.step_id?, pair.last()?.step_id?));
-    let skips = there.windows(2).position(|pair| ids(pair).is_some_and(|(a, b)| b > a.saturating_add(1)));
-    let from = first + skips.map_or(there.len(), |at| at + 1);
+    let from = index.tally().run.first_jump.unwrap_or(index.steps().len());
     (count > 0).then_some(Lost { count, from: from as u64 })
 }
 

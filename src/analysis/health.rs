@@ -9,6 +9,7 @@ pub fn issues(index: &Index) -> Vec<Issue> {
     let mut all = index.issues().listed().to_vec();
     all.extend(index.passing_issues().iter().cloned());
     all.extend(of_the_whole(index));
+    all.extend(without_line(index));
     all.sort_by_key(|issue| (issue.file, issue.offset, issue.line));
     all
 }
@@ -18,7 +19,9 @@ pub fn counts(index: &Index) -> (usize, usize) {
     let whole = of_the_whole(index);
     let rest = || index.passing_issues().iter().chain(&whole);
     let problems = rest().filter(|issue| issue.kind.is_problem()).count();
-    (index.issues().total() + rest().count(), index.issues().problems() + problems)
+    // The newest round may still get its line. None of the others costs data.
+    let lost = index.count_without_line() - usize::from(index.pending_group().is_some());
+    (index.issues().total() + rest().count() + lost, index.issues().problems() + problems)
 }
 
 /// All of them and those that cost data, in words: "2 problems, 1 note", or "clean".
@@ -31,7 +34,7 @@ pub fn in_words((total, problems): (usize, usize)) -> String {
     }
 }
 
-/// What no single line shows.
+/// What no single line shows; all but the rounds without a line, of which there may be many.
 fn of_the_whole(index: &Index) -> Vec<Issue> {
     let mut issues = Vec::new();
     let mut add = |kind, file, reason| issues.push(Issue { kind, file, line: None, offset: None, reason });
@@ -76,7 +79,6 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
     }
     issues.extend(back_in_time(index));
     issues.extend(of_the_ids(index));
-    issues.extend(without_line(index));
     issues.extend(without_facts(index));
     issues
 }
@@ -87,13 +89,8 @@ fn back_in_time(index: &Index) -> Option<Issue> {
     if times == 0 {
         return None;
     }
-    let mut last = None;
-    let back = index.events().iter().enumerate().find(|(at, event)| {
-        let begins = index.segments().binary_search_by_key(at, |segment| segment.first_event).is_ok();
-        let before = if event.ts.is_some() { std::mem::replace(&mut last, event.ts) } else { None };
-        !begins && before.zip(event.ts).is_some_and(|(before, now)| now < before)
-    });
-    let (line, offset) = back.map(|(_, event)| (event.line, event.span.offset)).unzip();
+    let back = index.first_back().and_then(|at| index.events().get(at));
+    let (line, offset) = back.map(|event| (event.line, event.span.offset)).unzip();
     let more = if times > 1 { format!(", and {} more", counted(times - 1, "time")) } else { String::new() };
     let reason = format!("time goes backwards here{more}");
     Some(Issue { kind: IssueKind::Time, file: TraceFile::Events, line, offset, reason })
@@ -114,13 +111,13 @@ fn of_the_ids(index: &Index) -> Vec<Issue> {
         let reason = format!("step ids start over here{id}, and no event tells of a new run");
         issues.push(place(IssueKind::Join, step, reason));
     }
-    let pairs = index.steps().iter().zip(index.steps().iter().skip(1));
-    let mut jumps = pairs.filter_map(|(one, next)| {
-        let (from, to) = (one.step_id?, next.step_id?);
-        (to > from.saturating_add(1)).then_some((next, from, to))
+    let jumps = index.tally().jumps;
+    let jump = jumps.first.and_then(|at| {
+        let (step, before) = (index.steps().get(at)?, index.steps().get(at.checked_sub(1)?)?);
+        Some((step, before.step_id?, step.step_id?))
     });
-    if let Some((step, from, to)) = jumps.next() {
-        let more = jumps.count();
+    if let Some((step, from, to)) = jump {
+        let more = jumps.count - 1;
         let more = if more > 0 { format!(", and ids jump {} more", counted(more, "time")) } else { String::new() };
         let reason = format!("step ids jump from {from} to {to}{more}");
         issues.push(place(IssueKind::Gap, step, reason));
@@ -134,10 +131,9 @@ fn without_facts(index: &Index) -> Vec<Issue> {
         return Vec::new();
     }
     let mut issues = Vec::new();
-    let bare = |(_, step): &(usize, &StepHead)| step.fate.is_readable() && step.facts.is_none();
-    let mut without = index.steps().iter().enumerate().filter(bare);
-    if let Some((_, first)) = without.next() {
-        let more = without.count();
+    let without = index.tally().without_facts;
+    if let Some(first) = without.first.and_then(|at| index.steps().get(at)) {
+        let more = without.count - 1;
         let more = if more > 0 { format!(", nor have {more} more") } else { String::new() };
         issues.push(Issue {
             kind: IssueKind::Field,

@@ -4,14 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::life::{Life, Outside, life};
 use super::verdict::{Verdict, tokens, verdict};
-use super::{health, life::Liveness, newest::newest_run};
-use crate::model::{Fate, Index, RunKey};
+use super::{health, life::Liveness};
+use crate::model::index::Distinct;
+use crate::model::{Index, RunKey};
 
 #[cfg(test)]
 mod tests;
-
-/// At most this many points are kept of a run's scores; buckets keep their lowest.
-const MAX_SPARK: usize = 48;
 
 /// What lists, search and headers need of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -94,12 +92,11 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let manifest = index.manifest().get();
     let init = index.segment().and_then(|segment| segment.init.as_ref()).map(|(_, init)| init);
     let text = |text: Option<&Box<str>>| text.map(|text| text.to_string());
-    let mut collected = Collected::default();
-    newest_run(index).for_each(|(_, step)| collected.take(index, step));
-    let errors = newest_run(index).filter(|(n, step)| !step.is_ok() || has_error_event(index, *n)).count();
+    let run = &index.tally().run;
+    let names = |symbols: &Distinct| symbols.iter().map(|symbol| index.name(symbol).to_owned()).collect::<Vec<_>>();
     let segments = index.newest_segments();
     let first_event = segments.first().map_or(0, |segment| segment.first_event);
-    let events = index.events().get(first_event..).unwrap_or_default();
+    let unreadable: usize = segments.iter().map(|segment| segment.unreadable).sum();
     // A writer's figure is of what it wrote itself, when it was done.
     let is_ended = index.segments().len() <= 1 || segments.first().is_some_and(|segment| segment.end.is_some());
     let finished = manifest.filter(|manifest| manifest.is_final() && segments.len() <= 1 && is_ended);
@@ -115,22 +112,21 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         status: text(manifest.and_then(|manifest| manifest.status.as_ref())),
         verdict: verdict(index, &life),
         segments: index.segments().len(),
-        steps: newest_run(index).filter(|(_, step)| step.fate != Fate::Unreadable).count(),
-        events: events.iter().filter(|event| event.fate != Fate::Unreadable).count(),
+        steps: run.readable,
+        events: index.events().len().saturating_sub(first_event + unreadable),
         steps_now: index.steps().len() - index.newest_start(),
         tokens: tokens(index),
         cost_usd: manifest.and_then(|manifest| manifest.cost_usd),
         duration_ms: duration_ms.map(|seconds| seconds * 1e3).or_else(|| Some(index.elapsed()? as f64 / 1e3)),
-        last_score: collected.scores.last().copied(),
-        spark: thin(&collected.scores),
-        critics: collected.critics,
-        tools: collected.tools,
-        agents: collected
-            .agents
+        last_score: run.last_score,
+        spark: run.lows.as_slice().to_vec(),
+        critics: names(&run.critics),
+        tools: names(&run.tools),
+        agents: names(&run.agents)
             .into_iter()
             .chain(text(manifest.and_then(|m| m.agent.as_ref())))
             .fold(Vec::new(), distinct),
-        changed: collected.changed,
+        changed: names(&run.changed),
         model: text(
             manifest.and_then(|manifest| manifest.model.as_ref()).or(init.and_then(|init| init.model.as_ref())),
         ),
@@ -146,42 +142,9 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
             recorded.max(life.sign).or(written)
         },
         issues: health::counts(index),
-        errors,
+        errors: index.failed_steps(),
         partial: index.is_partial(),
         life,
-    }
-}
-
-/// Whether an event of step `n` tells of an error.
-fn has_error_event(index: &Index, n: usize) -> bool {
-    let group = index.round_of(n);
-    group.is_some_and(|group| group.error.is_some())
-}
-
-#[derive(Default)]
-struct Collected {
-    seen: std::collections::HashSet<(u8, crate::model::Symbol)>,
-    scores: Vec<f64>,
-    critics: Vec<String>,
-    tools: Vec<String>,
-    agents: Vec<String>,
-    changed: Vec<String>,
-}
-
-impl Collected {
-    fn take(&mut self, index: &Index, step: &crate::model::StepHead) {
-        self.scores.extend(step.lowest_score());
-        let mut add = |sort: u8, symbol, list: &mut Vec<String>| {
-            if self.seen.insert((sort, symbol)) {
-                list.push(index.name(symbol).to_owned());
-            }
-        };
-        step.critics.iter().for_each(|mark| add(0, mark.name, &mut self.critics));
-        step.tools.iter().for_each(|tool| add(1, *tool, &mut self.tools));
-        step.changed.iter().for_each(|key| add(2, *key, &mut self.changed));
-        if step.agent != crate::model::Symbol::default() {
-            add(3, step.agent, &mut self.agents);
-        }
     }
 }
 
@@ -190,10 +153,4 @@ fn distinct(mut list: Vec<String>, name: String) -> Vec<String> {
         list.push(name);
     }
     list
-}
-
-/// At most [`MAX_SPARK`] points; each bucket keeps its lowest, because a low score is what people look for.
-fn thin(scores: &[f64]) -> Vec<f64> {
-    let size = scores.len().div_ceil(MAX_SPARK).max(1);
-    scores.chunks(size).filter_map(|bucket| bucket.iter().copied().min_by(f64::total_cmp)).collect()
 }

@@ -354,7 +354,7 @@ pub(super) fn elapsed(index: &Index) -> Option<i64> {
 /// Tokens of the run: the manifest's figure, else the last cumulative one of a step.
 pub fn tokens(index: &Index) -> Option<u64> {
     let manifest = index.manifest().get().and_then(|manifest| manifest.tokens);
-    manifest.or_else(|| newest_run(index).rev().find_map(|(_, step)| step.tokens_total.filter(|tokens| *tokens > 0)))
+    manifest.or(index.tally().run.tokens)
 }
 
 fn steps(number: usize) -> String {

@@ -5,12 +5,14 @@
 
 mod fold;
 mod join;
+mod tally;
 
 use std::collections::BTreeMap;
 
 use super::event::{EndNote, InitNote, StopNote};
 use super::{EventHead, EventNote, Format, Issue, Issues, ManifestState, Names, StepHead, StopVerdict, Symbol};
 use join::{Ids, Laps};
+pub use tally::{Distinct, Tally};
 
 /// Everything new since the last look at a run's files.
 #[derive(Debug, Default)]
@@ -106,6 +108,8 @@ pub struct Segment {
     pub span: Option<(i64, i64)>,
     /// The first event that is older than the one before it: from there on no time since the beginning is known.
     pub goes_back: Option<usize>,
+    /// How many of its event lines are not JSON.
+    pub unreadable: usize,
     /// Whether anything but set-up happened in it.
     begun: bool,
     /// Whether an INIT event was seen in it.
@@ -134,6 +138,12 @@ pub struct Index {
     last_ts: Option<i64>,
     slowest_gap: i64,
     back_steps: usize,
+    first_back: Option<usize>,
+    /// What the steps add up to, and the same without the newest ones.
+    tally: Tally,
+    settled: Tally,
+    /// How many groups have a step, lap by lap.
+    joined: usize,
     /// What the newest steps left of the state, hashed; `None` is a value that is not known.
     state: BTreeMap<Symbol, Option<u64>>,
     /// Whether that is the whole state, and not only what steps changed.
@@ -243,6 +253,11 @@ impl Index {
     /// How often an event is older than the one before it.
     pub fn back_steps(&self) -> usize {
         self.back_steps
+    }
+
+    /// The first event that is older than the one before it, inside one run.
+    pub fn first_back(&self) -> Option<usize> {
+        self.first_back
     }
 
     /// Whether the reader knows of bytes it has not read yet.

@@ -10,15 +10,16 @@ use crate::wait::until;
 use crate::writer::Writer;
 
 /// A step has its result in its line and in its event, so it takes twice this.
-const RESULT_BYTES: usize = 20_000;
+pub(crate) const RESULT_BYTES: usize = 20_000;
+/// What the other events of a step take, about.
+const EVENTS_BYTES: u64 = 2_000;
 
 /// How many single steps are looked at.
 const LOOKS: u64 = 200;
 
 pub(crate) fn run(options: &Options) {
-    let steps = options.number("--megabytes", 400) * 1_000_000 / (2 * RESULT_BYTES as u64);
     let scratch = options.scratch();
-    generate(&scratch.path().join("huge"), steps);
+    let steps = generate(&scratch.path().join("huge"), options, RESULT_BYTES);
     let size = |file: &str| scratch.path().join("huge").join(file).metadata().map_or(0, |meta| meta.len());
     report::bytes(&format!("one run of {steps} steps on disk"), size("steps.jsonl") + size("events.jsonl"), "");
 
@@ -56,11 +57,14 @@ pub(crate) fn run(options: &Options) {
     report::memory(board.pid(), "120 MiB");
 }
 
-fn generate(dir: &Path, steps: u64) {
+/// Writes a run of steps with so many bytes of output each; returns how many steps it has.
+pub(crate) fn generate(dir: &Path, options: &Options, output: usize) -> u64 {
+    let steps = options.number("--megabytes", 400) * 1_000_000 / (2 * output as u64 + EVENTS_BYTES);
     let mut writer = Writer::start(dir);
     for n in 0..steps {
         let row = format!("part-{n}.txt \"counted\":\t{} lines in \u{e4}ll\n", n % 977);
-        writer.step(&row.repeat(RESULT_BYTES / row.len()));
+        writer.step(&row.repeat(output / row.len()));
     }
     writer.finish("final");
+    steps
 }

@@ -2,6 +2,7 @@
 //!
 //! | name | measures | options |
 //! |---|---|---|
+//! | `append` | one more step at the end of 100, 10,000 and 100,000; CPU to serve a large run beside that to read it once | `--appends 300 --megabytes 400` |
 //! | `live` | append to announced, to readable, to a changed page in a real browser, among other viewers | `--appends 300 --idle 200 --pace 200` (ms) `--viewers 1` |
 //! | `crowd` | many runs that grow at once, many streams on one run | `--writers 200 --seconds 20 --streams 200 --appends 300` |
 //! | `many` | many runs: start, list, page, memory, idle, changes, second start; QitOS's viewer beside it where `BOARD_QITOS` names a Python that has it | `--runs 2000` |
@@ -19,6 +20,7 @@
 
 #![cfg(test)] // Always so; clippy lets tests unwrap where it sees this.
 
+mod append;
 #[path = "../support/board.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod board;
@@ -65,7 +67,8 @@ mod writer;
 type Bench = fn(&Options);
 
 /// Every benchmark, in the order in which they run where none is named.
-const BENCHES: [(&str, Bench); 11] = [
+const BENCHES: [(&str, Bench); 12] = [
+    ("append", append::run),
     ("live", live::run),
     ("crowd", crowd::run),
     ("many", many::run),

@@ -83,6 +83,12 @@ pub(crate) fn cpu(pid: u32) -> Duration {
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
+/// Whether process `pid`, a child, has ended; nobody has asked how yet.
+pub(crate) fn has_ended(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'))
+}
+
 fn line(what: &str, numbers: &str, goal: &str) {
     let goal = if goal.is_empty() { String::new() } else { format!("   goal {goal}") };
     println!("  {what:<44} {numbers}{goal}");

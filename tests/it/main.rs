@@ -72,6 +72,8 @@ mod state;
 mod swaps;
 mod sweep;
 mod tables;
+#[cfg(feature = "llm")]
+mod tallies;
 mod traces;
 mod whatif;
 mod why;

@@ -112,7 +112,7 @@ impl Spent {
                 // Steps without a line ran, and their number is not the file's; a round that an exception cut was none.
                 let ended = segment.is_some_and(|segment| segment.end.is_some())
                     || manifest.is_some_and(|manifest| manifest.is_final());
-                let whole = !ended || lost(index, first).is_none();
+                let whole = !ended || lost(index).is_none();
                 let done = whole.then(|| (index.steps().len() - first - after_the_end(index)) as f64);
                 let limit = manifest.and_then(|manifest| manifest.max_steps).or(task.and_then(|task| task.max_steps));
                 of(done, Op::AtLeast, limit.map(|steps| steps as f64))

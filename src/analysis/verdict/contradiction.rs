@@ -164,9 +164,9 @@ fn holds(reading: &Reading) -> Option<bool> {
 /// What the manifest says of tokens, against the steps.
 fn of_the_tokens(facts: &Facts<'_>) -> Option<String> {
     let index = facts.index;
-    let kept = facts.manifest?.tokens.filter(|_| lost(index, index.newest_start()).is_none() && !index.is_partial())?;
+    let kept = facts.manifest?.tokens.filter(|_| lost(index).is_none() && !index.is_partial())?;
     // A step whose request failed records a total of 0.
-    let counted = newest_run(index).filter_map(|(_, step)| step.tokens_total).max()?;
+    let counted = index.tally().run.most_tokens?;
     // Our own engine counts what critics ask a model for besides, which no step's total has.
     let more = index.format().can.facts == Can::Yes && kept > counted;
     (kept != counted && !more).then(|| {

@@ -35,12 +35,14 @@ impl Facts<'_> {
         };
         let low_counts = unanswered && matches!(mark, Mark::Limit | Mark::Error);
         // A refused answer may be the last step's, and is none that was accepted.
-        let refused = || self.refused().filter(|_| ended && !kept && mark != Mark::Answered);
-        refused()
+        let may_be_refused = ended && !kept && mark != Mark::Answered;
+        // Each of these may walk the steps: nothing is looked for that would not be said.
+        let refused = may_be_refused.then(|| self.refused()).flatten();
+        refused
             .or_else(|| stretch(true))
             .or_else(|| self.last_error())
             .or_else(|| stretch(false))
-            .or_else(|| self.low_score().filter(|_| low_counts))
+            .or_else(|| low_counts.then(|| self.low_score()).flatten())
             .or_else(|| unanswered.then(|| "No answer was given.".to_owned()))
     }
 

@@ -29,6 +29,7 @@ impl Index {
         self.steps_file = delta.steps_file;
         self.events_file = delta.events_file;
         self.more = delta.more;
+        self.add_up();
     }
 
     fn push_step(&mut self, mut step: StepHead) {
@@ -42,6 +43,7 @@ impl Index {
         }
         self.follow_state(&mut step);
         self.steps.push(step);
+        self.join_newest_step();
     }
 
     /// Whether the step takes the state up where the one before left it.
@@ -98,6 +100,9 @@ impl Index {
         self.events_read += usize::from(event.fate != Fate::Unreadable);
         let at = self.events.len();
         self.open_segment(event.kind, at);
+        if let Some(segment) = self.segments.last_mut().filter(|_| event.fate == Fate::Unreadable) {
+            segment.unreadable += 1;
+        }
         self.keep_time(&event, at);
         self.join_group(&event, at);
         if let Some(note) = note {
@@ -134,6 +139,7 @@ impl Index {
             if let Some((_, latest)) = segment.span {
                 let goes_back = self.last_ts.is_some_and(|last| ts < last);
                 self.back_steps += usize::from(goes_back);
+                self.first_back = self.first_back.or(goes_back.then_some(at));
                 segment.goes_back = segment.goes_back.or(goes_back.then_some(at));
                 // After a clock that went back, it is no pause that it comes to where it was.
                 self.slowest_gap = self.slowest_gap.max(ts.saturating_sub(latest));
@@ -171,6 +177,7 @@ impl Index {
             let group = Group { step_id: event.step_id, first: at, started: event.ts, ..Group::default() };
             self.groups.push(group);
             self.group_open = true;
+            self.join_newest_group();
         }
         if let Some(group) = self.groups.last_mut() {
             group.end = at + 1;
@@ -198,11 +205,14 @@ impl Index {
             }
             EventNote::Error(text) => {
                 segment.recoveries += usize::from(recover);
+                segment.error = Some((at, text.clone()));
                 if let Some(group) = group {
                     group.recovered |= recover;
-                    group.error.get_or_insert_with(|| (event.phase, text.clone()));
+                    if group.error.is_none() {
+                        group.error = Some((event.phase, text));
+                        self.fail_newest_group();
+                    }
                 }
-                segment.error = Some((at, text));
             }
             EventNote::End(end) => segment.end = Some((at, *end, event.ok)),
             EventNote::Overflow(text) => segment.overflow = Some((at, text)),

@@ -9,6 +9,9 @@
 pub(super) struct Laps {
     starts: Vec<usize>,
     last: Option<i64>,
+    /// Items in a row without an id, at the end, and whether there were ever so many that a search gives up.
+    bare: usize,
+    is_torn: bool,
 }
 
 impl Laps {
@@ -19,6 +22,18 @@ impl Laps {
             self.starts.push(at);
         }
         self.last = id.or(self.last);
+        self.bare = if id.is_some() { 0 } else { self.bare + 1 };
+        self.is_torn |= self.bare >= MAX_WALK;
+    }
+
+    /// Whether a search finds each id wherever it is, however many more items come.
+    pub(super) fn is_exact(&self) -> bool {
+        !self.is_torn
+    }
+
+    /// Whether a lap begins at position `at`.
+    pub(super) fn begins_at(&self, at: usize) -> bool {
+        self.starts.binary_search(&at).is_ok()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -30,7 +45,7 @@ impl Laps {
     }
 
     /// The lap that position `at` is in.
-    fn of(&self, at: usize) -> Option<usize> {
+    pub(super) fn of(&self, at: usize) -> Option<usize> {
         self.starts.partition_point(|start| *start <= at).checked_sub(1)
     }
 
@@ -63,7 +78,7 @@ pub(super) fn matching<A, B>(ids: &Ids<'_, A>, others: &Ids<'_, B>, at: usize, i
 
 impl<T> Ids<'_, T> {
     /// The position of `id` in one lap, in which ids rise.
-    fn find(&self, lap: usize, id: i64) -> Option<usize> {
+    pub(super) fn find(&self, lap: usize, id: i64) -> Option<usize> {
         let (start, end) = self.laps.range(lap, self.items.len())?;
         let items = self.items.get(start..end)?;
         let id_or_before = |at: usize| items.get(..=at)?.iter().rev().take(MAX_WALK).find_map(self.id);

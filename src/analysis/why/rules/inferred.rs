@@ -81,7 +81,7 @@ impl<'a> Asked<'a> {
             cause: word.map_or(Cause::Named, |word| cause(index, word)),
             check: last_check(index),
             // The round in which an exception ended the run was never over.
-            lost: lost(index, index.newest_start()).filter(|_| ended),
+            lost: lost(index).filter(|_| ended),
         }
     }
 

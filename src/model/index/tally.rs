@@ -1,0 +1,246 @@
+//! What do the heads add up to? Kept while they come, so that nobody walks a long run again after each of its lines.
+//!
+//! The newest steps are added anew after each change, so that one of them may still be replaced by a head that says
+//! more. Whoever replaces an older one, or gives a step another id, has all added up again.
+//!
+//! Steps and events are joined lap by lap here. Where their laps differ in number, that is not how they belong together,
+//! and whoever asks what depends on it has the heads walked.
+
+use std::collections::HashSet;
+
+use super::super::{Fate, StepHead, Symbol};
+use super::Index;
+
+/// So many of the newest steps may be replaced at no cost.
+const OPEN: usize = 32;
+/// At most so many points are kept of the scores.
+const MAX_LOWS: usize = 48;
+
+/// What the steps add up to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tally {
+    /// Of the newest run.
+    pub run: RunTally,
+    /// Of the whole file: the steps whose ids do not follow the id before.
+    pub jumps: Places,
+    /// Of the whole file: the readable steps without facts.
+    pub without_facts: Places,
+    /// So many steps are added up.
+    end: usize,
+}
+
+/// Steps of one sort: how many, and the ordinal of the first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The first, if there is one.
+    pub first: Option<usize>,
+    /// How many there are.
+    pub count: usize,
+}
+
+/// What the steps of one run add up to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RunTally {
+    /// Lines that are JSON.
+    pub readable: usize,
+    /// The lowest score of the last step that has one.
+    pub last_score: Option<f64>,
+    /// The lowest scores, thinned.
+    pub lows: Lows,
+    /// The critics, in order of appearance.
+    pub critics: Distinct,
+    /// The tools, in order of appearance.
+    pub tools: Distinct,
+    /// The agents, in order of appearance.
+    pub agents: Distinct,
+    /// The state keys that steps changed, in order of appearance.
+    pub changed: Distinct,
+    /// The newest count of all tokens so far that is not 0.
+    pub tokens: Option<u64>,
+    /// The largest count of all tokens so far.
+    pub most_tokens: Option<u64>,
+    /// The first step whose id does not follow the id before.
+    pub first_jump: Option<usize>,
+    /// Steps in which something failed, where events are joined lap by lap.
+    failed: usize,
+}
+
+/// Symbols, each once, in order of appearance.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Distinct {
+    list: Vec<Symbol>,
+    seen: HashSet<Symbol>,
+}
+
+impl std::fmt::Debug for Distinct {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_list().entries(&self.list).finish()
+    }
+}
+
+impl Distinct {
+    fn add(&mut self, symbol: Symbol) {
+        if self.seen.insert(symbol) {
+            self.list.push(symbol);
+        }
+    }
+
+    /// The symbols.
+    pub fn iter(&self) -> impl Iterator<Item = Symbol> {
+        self.list.iter().copied()
+    }
+}
+
+/// The lowest of each few numbers in a row, because a low score is what people look for. As many in a row as it takes to
+/// keep less than 49 of them, and always a power of two: what is kept does not have to be read again.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Lows {
+    lows: Vec<f64>,
+    /// Numbers in a row, as a power of two.
+    power: u32,
+    /// How many numbers there were.
+    count: usize,
+}
+
+impl Lows {
+    fn push(&mut self, number: f64) {
+        let begins = self.count.is_multiple_of(1 << self.power);
+        self.count += 1;
+        match self.lows.last_mut().filter(|_| !begins) {
+            Some(low) if number.total_cmp(low).is_lt() => *low = number,
+            Some(_) => {}
+            None => self.lows.push(number),
+        }
+        if self.lows.len() > MAX_LOWS {
+            let lower = |pair: &[f64]| pair.iter().copied().min_by(f64::total_cmp);
+            self.lows = self.lows.chunks(2).filter_map(lower).collect();
+            self.power += 1;
+        }
+    }
+
+    /// The lowest of each few.
+    pub fn as_slice(&self) -> &[f64] {
+        &self.lows
+    }
+}
+
+impl Places {
+    fn add(&mut self, ordinal: usize) {
+        self.first.get_or_insert(ordinal);
+        self.count += 1;
+    }
+}
+
+impl RunTally {
+    fn add(&mut self, step: &StepHead) {
+        self.readable += usize::from(step.fate != Fate::Unreadable);
+        if let Some(score) = step.lowest_score() {
+            self.last_score = Some(score);
+            self.lows.push(score);
+        }
+        step.critics.iter().for_each(|mark| self.critics.add(mark.name));
+        step.tools.iter().for_each(|tool| self.tools.add(*tool));
+        step.changed.iter().for_each(|key| self.changed.add(*key));
+        if step.agent != Symbol::default() {
+            self.agents.add(step.agent);
+        }
+        self.tokens = step.tokens_total.filter(|tokens| *tokens > 0).or(self.tokens);
+        self.most_tokens = self.most_tokens.max(step.tokens_total);
+    }
+}
+
+impl Index {
+    /// What the steps add up to.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Steps of the newest run in which something failed.
+    pub fn failed_steps(&self) -> usize {
+        if self.joins_by_laps() {
+            return self.tally.run.failed;
+        }
+        let failed = |(n, step): &(usize, &StepHead)| {
+            !step.is_ok() || self.round_of(*n).is_some_and(|round| round.error.is_some())
+        };
+        self.steps.iter().enumerate().skip(self.newest_start()).filter(failed).count()
+    }
+
+    /// How many groups no step line belongs to.
+    pub fn count_without_line(&self) -> usize {
+        if self.joins_by_laps() { self.groups.len() - self.joined } else { self.groups_without_line().len() }
+    }
+
+    /// Whether what is kept of steps and events together is how they belong together.
+    fn joins_by_laps(&self) -> bool {
+        self.step_laps.len() == self.group_laps.len() && self.step_laps.is_exact() && self.group_laps.is_exact()
+    }
+
+    /// Adds up what came, all but the newest steps for good.
+    pub(super) fn add_up(&mut self) {
+        let mut settled = std::mem::take(&mut self.settled);
+        for n in settled.end..self.steps.len().saturating_sub(OPEN) {
+            self.add(&mut settled, n);
+        }
+        let mut tally = settled.clone();
+        for n in tally.end..self.steps.len() {
+            self.add(&mut tally, n);
+        }
+        if self.newest_start() == self.steps.len() {
+            tally.run = RunTally::default();
+        }
+        (self.settled, self.tally) = (settled, tally);
+    }
+
+    /// Adds step `n`, the one that follows what is in the tally.
+    fn add(&self, tally: &mut Tally, n: usize) {
+        let Some(step) = self.steps.get(n) else { return };
+        tally.end = n + 1;
+        if self.step_laps.begins_at(n) {
+            tally.run = RunTally::default();
+        } else if let Some(before) = n.checked_sub(1).and_then(|before| self.steps.get(before)?.step_id)
+            && step.step_id.is_some_and(|id| id > before.saturating_add(1))
+        {
+            tally.run.first_jump.get_or_insert(n);
+            tally.jumps.add(n);
+        }
+        if step.fate.is_readable() && step.facts.is_none() {
+            tally.without_facts.add(n);
+        }
+        tally.run.add(step);
+        let has_error = || self.in_same_lap(n).is_some_and(|group| group.error.is_some());
+        tally.run.failed += usize::from(!step.is_ok() || has_error());
+    }
+
+    fn in_same_lap(&self, ordinal: usize) -> Option<&super::Group> {
+        let (id, lap) = (self.steps.get(ordinal)?.step_id?, self.step_laps.of(ordinal)?);
+        self.groups.get(self.group_ids().find(lap, id)?)
+    }
+
+    /// Notes that the newest step came, whose group may have come before.
+    pub(super) fn join_newest_step(&mut self) {
+        let newest = self.steps.len().checked_sub(1);
+        self.joined += usize::from(newest.is_some_and(|n| self.in_same_lap(n).is_some()));
+    }
+
+    /// The step of the newest group, lap by lap.
+    fn step_of_newest_group(&self) -> Option<usize> {
+        let newest = self.groups.len().checked_sub(1)?;
+        let (id, lap) = (self.groups.get(newest)?.step_id?, self.group_laps.of(newest)?);
+        self.step_ids().find(lap, id)
+    }
+
+    /// Notes that the newest group came, whose step may have come before.
+    pub(super) fn join_newest_group(&mut self) {
+        self.joined += usize::from(self.step_of_newest_group().is_some());
+    }
+
+    /// Notes that the newest group has an error now and had none before.
+    pub(super) fn fail_newest_group(&mut self) {
+        let Some(n) = self.step_of_newest_group().filter(|n| *n < self.settled.end) else { return };
+        let in_this_lap =
+            self.step_laps.of(n) == self.settled.end.checked_sub(1).and_then(|last| self.step_laps.of(last));
+        let was_well = self.steps.get(n).is_some_and(StepHead::is_ok);
+        self.settled.run.failed += usize::from(in_this_lap && was_well);
+    }
+}
