@@ -14,6 +14,7 @@ use crate::model::{Certainty, EventKind, Index, Manifest, Origin, Outcome, StepH
 
 pub(super) mod cause;
 mod contradiction;
+mod ended;
 mod recorded;
 mod second;
 #[cfg(test)]
@@ -115,6 +116,11 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             limit: facts.limit(),
         }
     };
+    if let Some(ended) = index.manifest().get().and_then(|manifest| manifest.ended.as_deref()) {
+        let (mark, sentence) = ended::read(&facts, ended);
+        let told = verdict(ended.outcome, mark, ended.certainty, sentence);
+        return Verdict { stop_reason: Some(ended.word.to_string()), ..told };
+    }
     match (life.liveness, reason) {
         (Liveness::Running, _) => verdict(Outcome::Running, Mark::Running, Certainty::Inferred, facts.now()),
         (Liveness::Quiet, _) => verdict(Outcome::Running, Mark::Quiet, Certainty::Inferred, facts.now()),

@@ -25,8 +25,13 @@ impl Opened {
     /// # Errors
     /// `path` is not there, or is no run directory, or cannot be looked at.
     pub(super) fn open(path: &Path, now: i64) -> Result<Self> {
-        check(path)?;
-        let dir = RunDir::alone(path);
+        let dir = match RunDir::of_file(path).ok().flatten() {
+            Some(file) => file,
+            None => {
+                check(path)?;
+                RunDir::alone(path)
+            }
+        };
         let index = read_index(&dir);
         let key = RunKey::new(&name(path));
         let writer = index.manifest().get().and_then(|manifest| Some((manifest.host.as_deref()?, manifest.pid?)));
@@ -58,10 +63,10 @@ impl Opened {
     /// # Errors
     /// The file changed since it was indexed, or cannot be read.
     pub(super) fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>> {
-        self.dir.read_span(file, span).map_err(|error| {
+        self.dir.line(|| &self.index, file, span).map_err(|error| {
             let path = self.dir.file(file);
             let place = format!("byte {} of {} could not be read", span.offset, path.display());
-            Error::new(Kind::Unreadable, place).because(error)
+            Error::new(Kind::Unreadable, format!("{place}: {error}"))
         })
     }
 
@@ -73,7 +78,7 @@ impl Opened {
 
 impl Lines for Opened {
     fn line(&self, file: TraceFile, span: Span) -> std::result::Result<Vec<u8>, String> {
-        self.dir.read_span(file, span).map_err(|error| error.to_string())
+        self.dir.line(|| &self.index, file, span)
     }
 
     fn manifest(&self) -> std::result::Result<Vec<u8>, String> {
@@ -99,7 +104,8 @@ fn check(path: &Path) -> Result<()> {
         Err(error) => return Err(Error::new(Kind::Unreadable, format!("{shown} cannot be read")).because(error)),
     };
     if !metadata.is_dir() {
-        let error = Error::new(Kind::NotFound, format!("{shown} is not a run directory but a file"));
+        let what = format!("{shown} is a file, and not the trace of a tool that the board knows");
+        let error = Error::new(Kind::NotFound, what);
         return Err(match path.parent().filter(|parent| RunDir::alone(parent).has_files()) {
             Some(parent) => error.hint(format!("the run is the directory it lies in: {}", parent.display())),
             None => error.hint("`board list` lists the runs below a directory"),

@@ -21,6 +21,7 @@ pub(super) static BOARD: Row = Row {
         },
         state: StateRecord::Initial,
         prompts_hold_news: true,
+        ..Format::UNKNOWN
     },
     recognise: |manifest| {
         let writer = walk::members(manifest).filter(|(key, _)| *key == "\"writer\"").last();

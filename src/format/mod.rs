@@ -4,21 +4,66 @@
 //! is in [`Step`], [`Event`] and [`Manifest`], and what no record of that sort can say is in
 //! [`Capabilities`](crate::model::Capabilities). Must not know the disk, pages or rules.
 //!
-//! All formats so far are dialects of one directory of three files, so one reader takes the lines of all, whichever the
-//! manifest turns out to be. A format of another shape brings a reader of its own in its row: what cuts its file into
-//! records (lines, elements of a document, members of an archive), and its `read` from a record to a [`Step`]. A step that
-//! is spread over several records is the fold of [`StepHead::absorb`] over them, and a page's step is what `read` says of
-//! each of its ranges.
+//! QitOS and this crate's own engine write a directory of three files, in dialects that one reader takes. Every other tool
+//! has a row in [`TOOLS`] and a file of its own, which says by what its files are known, and how to read one of their
+//! records (a line, an element of a document): it tells a [`Draft`] what the record is to the run, and which part of
+//! which step it holds ([`Part`]). Each record is an event of the run. A step is put together from the parts in its
+//! records, as a line in this crate's own layout: at index time to make its head, and again for a page from the same
+//! records by the same function, so that the two cannot disagree.
+
+/// Defines structs of the members of an object that are read, each as JSON text; of a repeated one the last counts. A
+/// member whose key is no name of a field is given as `field = "key"`.
+macro_rules! fields {
+    ($(struct $name:ident { $($field:ident $(= $key:literal)?),* $(,)? })*) => { $(
+        #[derive(Debug, Clone, Copy, Default)]
+        struct $name<'a> {
+            $($field: Option<&'a str>,)*
+            /// How many members there are, with those that are not read.
+            #[allow(dead_code, reason = "few ask for it")]
+            members: usize,
+        }
+
+        impl<'a> $name<'a> {
+            #[allow(dead_code, reason = "the outermost object is taken in member by member")]
+            fn of(object: &'a str) -> Self {
+                let mut out = Self::default();
+                for (key, value) in crate::model::json::walk::members(object) {
+                    out.members += 1;
+                    if let Some(key) = crate::model::json::walk::string(key) {
+                        out.take(&key, value);
+                    }
+                }
+                out
+            }
+
+            /// Takes a member in; whether it replaces one.
+            fn take(&mut self, key: &str, value: &'a str) -> bool {
+                $(if key == fields!(@key $field $($key)?) {
+                    return self.$field.replace(value).is_some();
+                })*
+                false
+            }
+        }
+    )* };
+    (@key $field:ident) => { stringify!($field) };
+    (@key $field:ident $key:literal) => { $key };
+}
 
 mod board;
+mod claude;
+mod draft;
+mod part;
 mod qitos;
 
 #[cfg(test)]
 pub(crate) use qitos::event_kind;
 
+pub use draft::{Draft, Mark, Open, Place};
+pub use part::{Answer, Asked, Part, Tokens};
+
 use crate::model::event::Event;
 use crate::model::repair::{Remark, has_half_pair};
-use crate::model::{EventHead, EventNote, Format, Manifest, Names, Record, Step, StepHead};
+use crate::model::{EventHead, EventNote, Format, Manifest, Names, Record, Step, StepHead, TraceFile};
 
 /// One row of the table.
 struct Row {
@@ -27,8 +72,75 @@ struct Row {
     recognise: fn(&str) -> bool,
 }
 
-/// The formats that are known.
+/// The formats of a directory with a manifest.
 static FORMATS: [&Row; 4] = [&board::BOARD, &qitos::V06, &qitos::V03, &qitos::V01];
+
+/// A tool whose traces are read.
+#[derive(Debug)]
+pub struct Tool {
+    /// What its traces are called and can hold.
+    pub format: Format,
+    /// How a file of it is cut into records.
+    pub shape: Shape,
+    /// Whether a file with this name and beginning (at most [`HEAD_BYTES`]) is one of its traces.
+    is: fn(name: &str, head: &[u8]) -> bool,
+    /// A reader for one of them.
+    reader: fn() -> Box<dyn Reader>,
+}
+
+/// How a file is cut into records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// A record a line, appended.
+    Lines,
+    /// One JSON document, replaced as a whole. Its records are the values at these paths, `*` for any item of a list:
+    /// `&["trajectory", "*"]`.
+    Document(&'static [&'static [&'static str]]),
+}
+
+/// Reads the records of one trace in order.
+pub trait Reader: std::fmt::Debug + Send {
+    /// Takes in a record: an object as JSON text. Every record has to become an event, once.
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>);
+
+    /// All records that there are were taken in: says what can only be said of all of them, such as how the run ended.
+    fn look(&mut self, draft: &mut Draft<'_>);
+}
+
+/// A record, and where it came from.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// Its JSON text.
+    pub text: &'a str,
+    /// Which of the paths of [`Shape::Document`] it stands at.
+    pub path: usize,
+    /// The name of the file, without directories.
+    pub file: &'a str,
+}
+
+/// So much of a file's beginning is looked at to know whose it is.
+pub const HEAD_BYTES: usize = 64 << 10;
+
+/// The tools whose traces are read; asked in this order.
+static TOOLS: &[&Tool] = &[&claude::SESSION];
+
+/// Whether a file of this name may be a trace of a tool, so that it is worth a look.
+pub fn may_be_trace(name: &str) -> bool {
+    let ends = [".jsonl", ".json", ".traj", ".eval"];
+    ends.iter().any(|end| name.ends_with(end)) && !TraceFile::ALL.iter().any(|file| file.name() == name)
+}
+
+/// The tool that wrote a file with this name and beginning.
+pub fn tool(name: &str, head: &[u8]) -> Option<&'static Tool> {
+    TOOLS.iter().find(|tool| (tool.is)(name, head)).copied()
+}
+
+impl Tool {
+    /// A reader for one of its traces.
+    pub fn reader(&self) -> Box<dyn Reader> {
+        (self.reader)()
+    }
+}
 
 /// Reads a manifest. `Err` says why nothing of it can be used.
 ///

@@ -42,7 +42,7 @@ pub struct Run {
 
 impl Lines for Run {
     fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
-        self.dir.read_span(file, span).map_err(|error| error.to_string())
+        self.dir.line(|| self.index(), file, span)
     }
 
     fn manifest(&self) -> Result<Vec<u8>, String> {

@@ -20,7 +20,7 @@ use super::supervise::contained;
 use super::{Options, Shared};
 use crate::analysis::summary::Summary;
 use crate::model::RunKey;
-use crate::trace::{Found, RunDir, SETTLE, Skipped, is_trace_file};
+use crate::trace::{Found, RunDir, SETTLE, Skipped, is_trace_file, may_be_trace};
 
 /// Bytes of each file read in one go, so that a hint never waits long behind a large file.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -200,12 +200,16 @@ impl Scanner {
         }
         for path in &inbox.paths {
             let parent = path.parent().unwrap_or(path);
-            match self.by_dir.get(parent.as_os_str()) {
+            let own = self.by_dir.get(path.as_os_str());
+            match own.or_else(|| self.by_dir.get(parent.as_os_str())) {
                 Some(run) if runs.iter().any(|known| Arc::ptr_eq(known, run)) => {}
                 Some(run) => runs.push(Arc::clone(run)),
                 // The file came before its new directory was watched, so this is the first word of a run.
                 None if is_trace_file(path) => {
                     rescan = true;
+                    dirs.insert(parent);
+                }
+                None if inbox.rescan && may_be_trace(path) => {
                     dirs.insert(parent);
                 }
                 None => {}

@@ -29,8 +29,7 @@ pub fn search(
     index: &mut dyn FnMut() -> Arc<Index>,
     listener: &mut dyn Listener,
 ) -> bool {
-    manifest(dir, needle, listener)
-        && [TraceFile::Steps, TraceFile::Events].iter().all(|file| lines(dir, *file, needle, index, listener))
+    manifest(dir, needle, listener) && dir.line_files().iter().all(|file| lines(dir, *file, needle, index, listener))
 }
 
 /// The manifest is one document over many lines.

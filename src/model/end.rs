@@ -13,11 +13,13 @@ use super::words::{open_words, words};
 
 mod budget;
 mod code;
+mod ended;
 mod reading;
 mod reason;
 
 pub use budget::{Budget, Limit};
 pub use code::Code;
+pub use ended::Ended;
 pub use reading::{Evidence, Op, Reading};
 pub use reason::StopReason;
 

@@ -107,6 +107,8 @@ pub enum EventNote {
     End(Box<EndNote>),
     /// A request did not fit the model's context window.
     Overflow(Box<str>),
+    /// When the step that the event begins was asked for; microseconds since the epoch.
+    Asked(i64),
 }
 
 /// What the INIT event says.

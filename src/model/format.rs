@@ -3,7 +3,7 @@
 //! The rows stand in [`crate::format`]; must not know the keys of any.
 
 /// A way in which a tool writes its traces.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Format {
     /// The writer in words.
     pub name: &'static str,
@@ -13,6 +13,18 @@ pub struct Format {
     pub state: StateRecord,
     /// Whether a prompt holds only the messages that no prompt before it held.
     pub prompts_hold_news: bool,
+    /// What the one file of a run is called, where a run is one: "session file". Empty for a directory of three files.
+    pub file: &'static str,
+    /// Puts the line of step `n` together from the records that it is spread over; `None` where steps have lines of
+    /// their own.
+    pub assemble: Option<fn(usize, &[String]) -> String>,
+}
+
+/// A format is one row of a table.
+impl PartialEq for Format {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
 }
 
 impl Format {
@@ -31,6 +43,8 @@ impl Format {
         },
         state: StateRecord::Observed,
         prompts_hold_news: false,
+        file: "",
+        assemble: None,
     };
 }
 

@@ -33,6 +33,9 @@ pub struct StepHead {
     pub span: Span,
     /// The line's number in its file, counted from 1; blank lines count here.
     pub line: u64,
+    /// The events that the step is put together from, by number, where it has no line of its own; `span` and `line` are
+    /// then those of the first.
+    pub parts: Box<[u32]>,
     /// How well the line could be read.
     pub fate: Fate,
     /// The recorded label; may repeat or be missing.

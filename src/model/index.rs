@@ -10,7 +10,9 @@ mod tally;
 use std::collections::BTreeMap;
 
 use super::event::{EndNote, InitNote, StopNote};
-use super::{EventHead, EventNote, Format, Issue, Issues, ManifestState, Names, StepHead, StopVerdict, Symbol};
+use super::{
+    EventHead, EventNote, Format, Issue, Issues, ManifestState, Names, Record, Span, StepHead, StopVerdict, Symbol,
+};
 use join::{Ids, Laps};
 pub use tally::{Distinct, Tally};
 
@@ -23,6 +25,8 @@ pub struct Delta {
     pub names: Vec<Box<str>>,
     /// New step lines, in file order.
     pub steps: Vec<StepHead>,
+    /// Steps before those of which more is known now, by ordinal: what they were put together from went on.
+    pub touched: Vec<(usize, StepHead)>,
     /// New event lines, in file order.
     pub events: Vec<(EventHead, Option<EventNote>)>,
     /// The provisional last line of `steps.jsonl` got its line end.
@@ -263,6 +267,27 @@ impl Index {
     /// Whether the reader knows of bytes it has not read yet.
     pub fn is_partial(&self) -> bool {
         self.more
+    }
+
+    /// The line of the step whose first record is at `span`, put together from its records, which `read` gives; `None`
+    /// where steps have lines of their own.
+    ///
+    /// # Errors
+    /// Of `read`; no step begins there.
+    pub fn assemble(
+        &self,
+        span: Span,
+        read: impl Fn(Span) -> Result<Vec<u8>, String>,
+    ) -> Option<Result<Vec<u8>, String>> {
+        let assemble = self.format().assemble?;
+        let n = self.steps.partition_point(|step| step.span.offset < span.offset);
+        let Some(step) = self.steps.get(n).filter(|step| step.span.offset == span.offset) else {
+            return Some(Err("no step begins there any more".to_owned()));
+        };
+        let events = step.parts.iter().filter_map(|at| self.events.get(usize::try_from(*at).ok()?));
+        let texts: Result<Vec<String>, String> =
+            events.map(|event| Ok(Record::read(read(event.span)?).text.into_owned())).collect();
+        Some(texts.map(|texts| assemble(n, &texts).into_bytes()))
     }
 
     /// The group with the events of step `ordinal`.

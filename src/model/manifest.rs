@@ -1,7 +1,7 @@
 //! What does a manifest say? The few fields lists and verdicts need; the file itself shows the rest.
 
 use super::Format;
-use super::end::{Budget, StopVerdict};
+use super::end::{Budget, Ended, StopVerdict};
 
 /// The manifest of a run, or why there is none.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -70,6 +70,18 @@ pub struct Manifest {
     pub config_hash: Option<Box<str>>,
     /// How the run is written.
     pub format: &'static Format,
+    /// How the run ended, where another tool's format tells.
+    pub ended: Option<Box<Ended>>,
+    /// The program that wrote the trace and its version, where the trace names them.
+    pub tool: Option<Box<str>>,
+    /// The directory that the agent worked in.
+    pub project: Option<Box<str>>,
+    /// What a person asked for, from one prompt to the next.
+    pub turns: Option<u64>,
+    /// Runs that this one started.
+    pub children: Option<u64>,
+    /// Of the tokens, those that the model's cache held.
+    pub cached_tokens: Option<u64>,
 }
 
 /// One entry of the failure report.
@@ -97,9 +109,9 @@ impl Failure {
 }
 
 impl Manifest {
-    /// Whether the status says that the run is over.
+    /// Whether it says that the run is over.
     pub fn is_final(&self) -> bool {
-        self.status.as_deref().is_some_and(|status| status != "running")
+        self.ended.is_some() || self.status.as_deref().is_some_and(|status| status != "running")
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) mod words;
 use std::fmt;
 
 pub use end::{
-    Budget, Certainty, Code, Evidence, Gate, Limit, Op, Origin, Outcome, Phase, Reading, Source, StopReason,
+    Budget, Certainty, Code, Ended, Evidence, Gate, Limit, Op, Origin, Outcome, Phase, Reading, Source, StopReason,
     StopVerdict,
 };
 pub use event::{EventHead, EventKind, EventNote};

@@ -1,5 +1,6 @@
 //! Which files has a run, and how are they read? Only regular files below the root, whatever their names become.
 
+use std::borrow::Borrow;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
@@ -9,7 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::beneath::{Dir, Kind, refused};
-use crate::model::{MAX_LINE_BYTES, Span, TraceFile};
+use crate::format::{self, Tool};
+use crate::model::{Index, MAX_LINE_BYTES, Span, TraceFile};
 
 /// No more is read of a file that a trace refers to.
 const MAX_ASSET_BYTES: u64 = 32 << 20;
@@ -21,6 +23,9 @@ pub struct RunDir {
     root: PathBuf,
     /// The way from the root to the directory.
     below: PathBuf,
+    /// Whose trace it is and the name of its file, where a run is one file. Its events are the file's records, and its
+    /// steps are put together from them.
+    single: Option<(&'static Tool, OsString)>,
 }
 
 /// The identity of a file on disk: another one under the same name is another file.
@@ -99,13 +104,48 @@ impl Stamps {
 impl RunDir {
     /// A run directory below `root`, which is canonical: neither it nor what lies `below` is opened through a link.
     pub fn new(root: PathBuf, below: PathBuf) -> Self {
-        Self { path: root.join(&below), root, below }
+        Self { path: root.join(&below), root, below, single: None }
+    }
+
+    /// A run that is the file `name`, written by `tool`, in the directory `below` the canonical `root`.
+    pub fn of_tool(root: PathBuf, below: PathBuf, name: OsString, tool: &'static Tool) -> Self {
+        Self { path: root.join(&below).join(&name), root, below, single: Some((tool, name)) }
+    }
+
+    /// The run that a file is, if it is one.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn of_file(path: &Path) -> io::Result<Option<Self>> {
+        let path = fs::canonicalize(path)?;
+        let Some((root, name)) = path.parent().zip(path.file_name()) else { return Ok(None) };
+        let tool = recognise(&Dir::open(root, Path::new(""))?, name)?;
+        Ok(tool.map(|tool| Self::of_tool(root.to_owned(), PathBuf::new(), name.to_owned(), tool)))
+    }
+
+    /// The same run in another directory, which is its own root.
+    pub(super) fn at(&self, dir: &Path) -> Self {
+        let root = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+        match &self.single {
+            Some((tool, name)) => Self::of_tool(root, PathBuf::new(), name.clone(), tool),
+            None => Self::new(root, PathBuf::new()),
+        }
+    }
+
+    /// The files of lines that a run has. One that is a single file has that.
+    pub fn line_files(&self) -> &'static [TraceFile] {
+        if self.single.is_some() { &[TraceFile::Events] } else { &[TraceFile::Steps, TraceFile::Events] }
+    }
+
+    /// Whose trace it is, where a run is one file.
+    pub fn tool(&self) -> Option<&'static Tool> {
+        self.single.as_ref().map(|(tool, _)| *tool)
     }
 
     /// A run directory that is its own root.
     pub fn alone(path: &Path) -> Self {
         let root = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        Self { path: path.to_owned(), root, below: PathBuf::new() }
+        Self { path: path.to_owned(), root, below: PathBuf::new(), single: None }
     }
 
     /// The directory.
@@ -121,7 +161,7 @@ impl RunDir {
     /// Whether one of the three files is there.
     pub fn has_files(&self) -> bool {
         let Ok(handle) = self.handle() else { return false };
-        TraceFile::ALL.iter().any(|file| handle.look(name(*file)).is_ok())
+        TraceFile::ALL.iter().any(|file| self.name(*file).is_ok_and(|name| handle.look(name).is_ok()))
     }
 
     /// When the three files were last written by their own word: the one that waits longest and the newest, in
@@ -137,12 +177,29 @@ impl RunDir {
 
     /// Whether the root itself is the run.
     pub fn is_root(&self) -> bool {
-        self.below.as_os_str().is_empty()
+        self.below.as_os_str().is_empty() && self.single.is_none()
+    }
+
+    /// The name of one of the three files in the directory.
+    ///
+    /// # Errors
+    /// Not found: a run that is one file has no manifest.
+    fn name(&self, file: TraceFile) -> io::Result<&OsStr> {
+        match (&self.single, file) {
+            (None, file) => Ok(OsStr::new(file.name())),
+            (Some((_, name)), TraceFile::Steps | TraceFile::Events) => Ok(name),
+            (Some(_), TraceFile::Manifest) => {
+                Err(io::Error::new(io::ErrorKind::NotFound, "runs of this sort have no manifest"))
+            }
+        }
     }
 
     /// The path of one of the three files.
     pub fn file(&self, file: TraceFile) -> PathBuf {
-        self.path.join(file.name())
+        match &self.single {
+            None => self.path.join(file.name()),
+            Some(_) => self.path.clone(),
+        }
     }
 
     /// What one of the three files looks like from outside, if it may be read.
@@ -158,13 +215,13 @@ impl RunDir {
     /// # Errors
     /// Not there, or not a regular file inside the root; would block where a writer holds a lease on it.
     pub(super) fn open(&self, file: TraceFile) -> io::Result<(File, Stamp)> {
-        let handle = self.handle()?;
-        match handle.look(name(file))? {
+        let (handle, name) = (self.handle()?, self.name(file)?);
+        match handle.look(name)? {
             (Kind::Link, _) => {
                 let (dir, name) = self.target(file)?;
                 dir.file(&name)
             }
-            (Kind::File, _) => handle.file(name(file)),
+            (Kind::File, _) => handle.file(name),
             _ => Err(refused("not a regular file")),
         }
     }
@@ -174,7 +231,7 @@ impl RunDir {
     }
 
     fn look(&self, handle: &Dir, file: TraceFile) -> io::Result<Stamp> {
-        match handle.look(name(file))? {
+        match handle.look(self.name(file)?)? {
             (Kind::File, stamp) => Ok(stamp),
             (Kind::Link, _) => {
                 let (dir, name) = self.target(file)?;
@@ -196,6 +253,24 @@ impl RunDir {
             return Err(refused("a symbolic link that leads out of the root; not followed"));
         };
         Ok((Dir::open(&self.root, parent)?, name.to_owned()))
+    }
+
+    /// A line by its place, as pages take it: of a step that has none of its own it is put together from the records that
+    /// the index names.
+    ///
+    /// # Errors
+    /// As [`Self::read_span`], in words.
+    pub fn line<I: Borrow<Index>>(
+        &self,
+        index: impl FnOnce() -> I,
+        file: TraceFile,
+        span: Span,
+    ) -> Result<Vec<u8>, String> {
+        let read = |span| self.read_span(file, span).map_err(|error| error.to_string());
+        if self.single.is_some() && file == TraceFile::Steps {
+            return index().borrow().assemble(span, read).unwrap_or_else(|| read(span));
+        }
+        read(span)
     }
 
     /// Reads a line by its place.
@@ -331,8 +406,16 @@ fn next_line(input: &mut impl io::BufRead) -> io::Result<Option<Result<Vec<u8>, 
     }
 }
 
-fn name(file: TraceFile) -> &'static OsStr {
-    OsStr::new(file.name())
+/// The tool that wrote a file, by its name and beginning; `None` too for a file that is not there.
+///
+/// # Errors
+/// It cannot be opened or read.
+pub(super) fn recognise(dir: &Dir, name: &OsStr) -> io::Result<Option<&'static Tool>> {
+    let Some(name_text) = name.to_str().filter(|name| format::may_be_trace(name)) else { return Ok(None) };
+    let (file, _) = dir.file(name)?;
+    let mut head = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(file, format::HEAD_BYTES as u64), &mut head)?;
+    Ok(format::tool(name_text, &head))
 }
 
 /// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end of the file.

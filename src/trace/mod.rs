@@ -16,6 +16,7 @@ mod redact;
 mod root;
 mod sums;
 mod tail;
+mod tool;
 mod write;
 
 pub use blocks::{Block, Blocks};
@@ -25,7 +26,7 @@ pub use process::{host_name, is_running};
 pub use read::{RunReader, SETTLE, read_index};
 #[cfg(feature = "serve")]
 pub use redact::RedactedRun;
-pub use root::{Found, MAX_DEPTH, Place, RootScanner, Skipped, is_trace_file};
+pub use root::{Found, MAX_DEPTH, Place, RootScanner, Skipped, is_trace_file, may_be_trace};
 pub use write::{EventLine, RESERVE_FILE, RunEnd, RunInfo, RunWriter, WriteError};
 
 #[doc = include_str!("FORMAT.md")]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::dir::{RunDir, Stamps};
 use super::manifest::ManifestTail;
 use super::tail::{Line, Look, Tail};
+use super::tool::ToolFile;
 use crate::format;
 use crate::model::{
     Delta, EventHead, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, StepHead, TraceFile,
@@ -23,6 +24,8 @@ pub struct RunReader {
     steps: Tail,
     events: Tail,
     manifest: ManifestTail,
+    /// What reads the file of another tool; the three above see nothing then.
+    tool: Option<ToolFile>,
     settle: Duration,
     /// A file was replaced: the next delta starts over.
     restarted: bool,
@@ -46,12 +49,14 @@ impl RunReader {
 
     /// A reader that takes files for quiet after `settle`; zero for a single look at files that nobody writes.
     pub fn settling(dir: RunDir, settle: Duration) -> Self {
+        let tool = dir.tool().map(ToolFile::new);
         Self {
             dir,
             names: Names::default(),
             steps: Tail::new(TraceFile::Steps),
             events: Tail::new(TraceFile::Events),
             manifest: ManifestTail::default(),
+            tool,
             settle,
             restarted: false,
             unsettled: false,
@@ -89,6 +94,9 @@ impl RunReader {
 
     /// What the files looked like when they were last looked at.
     pub fn seen(&self) -> Stamps {
+        if let Some(tool) = &self.tool {
+            return Stamps([None, tool.seen(), tool.seen()]);
+        }
         Stamps([self.manifest.seen(), self.steps.seen(), self.events.seen()])
     }
 
@@ -119,6 +127,20 @@ impl RunReader {
     fn read_into(&mut self, delta: &mut Delta, limit: u64) -> bool {
         delta.restarted = std::mem::take(&mut self.restarted);
         let handed_out = if delta.restarted { 0 } else { self.names.len() };
+        if let Some(tool) = &mut self.tool {
+            let look = tool.look(&self.dir, limit, self.settle, &mut self.names, delta);
+            if look.as_ref().is_ok_and(|look| look.restarted) {
+                *self = Self { restarted: true, ..Self::settling(self.dir.clone(), self.settle) };
+                return false;
+            }
+            (self.unsettled, self.failed) = (tool.is_unsettled(&look), look.is_err());
+            self.busy = look.as_ref().is_ok_and(|look| look.busy);
+            let look = settle_look(TraceFile::Events, look, delta);
+            delta.event_confirmed = look.confirmed;
+            (delta.steps_file, delta.events_file, delta.more) = (look.state, look.state, look.more);
+            delta.names = self.names.since(handed_out).to_vec();
+            return true;
+        }
         // Steps before events: a step's events are on disk before its line, so they are all there with it.
         let names = &mut self.names;
         let mut issues = Vec::new();
@@ -157,60 +179,64 @@ impl RunReader {
         self.busy = [&steps, &events].iter().any(|look| look.as_ref().is_ok_and(|look| look.busy));
         delta.passing.extend(self.manifest.issues(self.settle).cloned());
         delta.passing.extend(self.manifest.renamed(self.dir.path()));
-        let steps = self.settle_look(TraceFile::Steps, steps, delta);
-        let events = self.settle_look(TraceFile::Events, events, delta);
+        for (tail, look) in [(&mut self.steps, &steps), (&mut self.events, &events)] {
+            match look {
+                Ok(look) => self.unsettled |= tail.is_unsettled(look),
+                Err(_) => tail.forget_look(),
+            }
+        }
+        let steps = settle_look(TraceFile::Steps, steps, delta);
+        let events = settle_look(TraceFile::Events, events, delta);
         (delta.step_confirmed, delta.steps_file) = (steps.confirmed, steps.state);
         (delta.event_confirmed, delta.events_file) = (events.confirmed, events.state);
         delta.more = steps.more || events.more;
         delta.names = self.names.since(handed_out).to_vec();
         true
     }
+}
 
-    fn settle_look(&mut self, file: TraceFile, look: io::Result<Look>, delta: &mut Delta) -> Look {
-        match look {
-            Ok(look) => {
-                let tail = if file == TraceFile::Steps { &self.steps } else { &self.events };
-                self.unsettled |= tail.is_unsettled(&look);
-                if look.busy {
-                    let reason = "another program holds it for itself; it is looked at again".to_owned();
-                    delta.passing.push(Issue { kind: IssueKind::Unreadable, file, line: None, offset: None, reason });
-                }
-                if look.rest > 0 && !look.more {
-                    let reason = format!("the last {} bytes are no complete line", look.rest);
-                    let offset = Some(look.state.read);
-                    delta.passing.push(Issue { kind: IssueKind::Torn, file, line: None, offset, reason });
-                }
-                if let Some((line, offset)) = look.provisional {
-                    let (line, offset, reason) = (Some(line), Some(offset), "the last line has no line end".to_owned());
-                    delta.passing.push(Issue { kind: IssueKind::Unterminated, file, line, offset, reason });
-                }
-                look
-            }
-            Err(error) => {
-                let tail = if file == TraceFile::Steps { &mut self.steps } else { &mut self.events };
-                tail.forget_look();
-                let reason = error.to_string();
-                delta.passing.push(Issue { kind: IssueKind::Unreadable, file, line: None, offset: None, reason });
-                Look::default()
-            }
+/// Says what the look at a file means; of one that failed, nothing is known.
+fn settle_look(file: TraceFile, look: io::Result<Look>, delta: &mut Delta) -> Look {
+    let mut tell = |kind, line, offset, reason| delta.passing.push(Issue { kind, file, line, offset, reason });
+    let look = match look {
+        Ok(look) => look,
+        Err(error) => {
+            tell(IssueKind::Unreadable, None, None, error.to_string());
+            return Look::default();
         }
+    };
+    if look.busy {
+        let reason = "another program holds it for itself; it is looked at again".to_owned();
+        tell(IssueKind::Unreadable, None, None, reason);
     }
+    if look.rest > 0 && !look.more {
+        let reason = format!("the last {} bytes are no complete line", look.rest);
+        tell(IssueKind::Torn, None, Some(look.state.read), reason);
+    }
+    if let Some((line, offset)) = look.provisional {
+        tell(IssueKind::Unterminated, Some(line), Some(offset), "the last line has no line end".to_owned());
+    }
+    look
 }
 
 fn is_step(bytes: &[u8]) -> bool {
     Record::of(bytes).fate.is_readable()
 }
 
-fn is_event(bytes: &[u8]) -> bool {
+pub(super) fn is_event(bytes: &[u8]) -> bool {
     Record::of(bytes).fate.is_readable()
 }
 
-fn at(file: TraceFile, line: Line<'_>, kind: IssueKind, reason: String) -> Issue {
+pub(super) fn at(file: TraceFile, line: Line<'_>, kind: IssueKind, reason: String) -> Issue {
     Issue { kind, file, line: Some(line.number), offset: Some(line.span.offset), reason }
 }
 
 /// Sorts out lines that hold no record; `None` for blank ones. The fate is set where the line decides it.
-fn record<'a>(file: TraceFile, line: Line<'a>, issues: &mut Vec<Issue>) -> Option<(Option<&'a [u8]>, Option<Fate>)> {
+pub(super) fn record<'a>(
+    file: TraceFile,
+    line: Line<'a>,
+    issues: &mut Vec<Issue>,
+) -> Option<(Option<&'a [u8]>, Option<Fate>)> {
     let Some(bytes) = line.bytes else {
         let reason = format!("{} bytes in one line, more than {MAX_LINE_BYTES}; not parsed", line.span.len);
         issues.push(at(file, line, IssueKind::TooLong, reason));

@@ -30,8 +30,8 @@ impl RedactedRun {
         // The manifest is read once, before the files: what it says of them was written by then.
         let manifest = dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES).ok();
         let mut files = Vec::new();
-        for file in [TraceFile::Steps, TraceFile::Events] {
-            files.extend(dir.stat(file).ok().map(|stamp| (file, stamp.size)));
+        for file in dir.line_files() {
+            files.extend(dir.stat(*file).ok().map(|stamp| (*file, stamp.size)));
         }
         // The run may be going on: what comes after these lengths is in neither pass.
         let open = |file, len| Ok::<_, io::Error>(BufReader::new(dir.open(file)?.0.take(len)));
@@ -48,12 +48,12 @@ impl RedactedRun {
         if let Some(manifest) = manifest {
             std::fs::write(temp.path().join(TraceFile::Manifest.name()), secrets.blank(&manifest))?;
         }
+        let copy = dir.at(temp.path());
         for (file, len) in &files {
-            let mut out = BufWriter::new(File::create(temp.path().join(file.name()))?);
+            let mut out = BufWriter::new(File::create(copy.file(*file))?);
             each_line(&mut open(*file, *len)?, &mut |line, ended| write_line(&secrets, line, ended, &mut out))?;
             out.flush()?;
         }
-        let copy = RunDir::alone(temp.path());
         Ok(Self { index: read_index(&copy), dir: copy, blanked: secrets.blanked(), _temp: temp })
     }
 
@@ -70,7 +70,7 @@ impl RedactedRun {
 
 impl Lines for RedactedRun {
     fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
-        self.dir.read_span(file, span).map_err(|error| error.to_string())
+        self.dir.line(|| &self.index, file, span)
     }
 
     fn manifest(&self) -> Result<Vec<u8>, String> {

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::beneath::{Dir, Kind};
-use super::dir::{FileId, RunDir};
+use super::dir::{FileId, RunDir, recognise};
+use crate::format::{self, Tool};
 use crate::model::{RunKey, TraceFile};
 
 /// Run directories are looked for this many levels below a root.
-pub const MAX_DEPTH: usize = 4;
+pub const MAX_DEPTH: usize = 8;
 /// A directory changed more recently than this is listed again: file systems stamp times coarsely.
 const TRUST_AFTER: Duration = Duration::from_secs(2);
 
@@ -60,6 +61,42 @@ struct Listing {
     settled: bool,
     subdirs: Vec<OsString>,
     links: Vec<String>,
+    /// Files that may be traces of other tools.
+    files: Vec<Candidate>,
+}
+
+/// A file that may be a trace of another tool.
+#[derive(Debug, Clone)]
+struct Candidate {
+    name: OsString,
+    /// How long it was, and when it was last written, when it was looked into.
+    seen: Option<(u64, Option<SystemTime>)>,
+    tool: Option<&'static Tool>,
+}
+
+impl Candidate {
+    /// Looks into the file where that may tell something new: one that is known stays what it is until it shrinks.
+    fn look(&mut self, dir: &Dir) {
+        let Ok((Kind::File, stamp)) = dir.look(&self.name) else {
+            (self.seen, self.tool) = (None, None);
+            return;
+        };
+        let (size, modified) = self.seen.unwrap_or_default();
+        let grown_only = self.tool.is_some() && stamp.size >= size;
+        if self.seen.is_none() || !(grown_only || (size, modified) == (stamp.size, stamp.modified)) {
+            // What cannot be read now may be later.
+            let read = recognise(dir, &self.name);
+            self.tool = read.as_ref().ok().copied().flatten();
+            self.seen = read.ok().map(|_| (stamp.size, stamp.modified));
+        }
+    }
+}
+
+impl Listing {
+    /// The files that are traces of other tools.
+    fn tools(&self) -> impl Iterator<Item = (&OsString, &'static Tool)> {
+        self.files.iter().filter_map(|file| Some((&file.name, file.tool?)))
+    }
 }
 
 impl RootScanner {
@@ -188,6 +225,15 @@ impl Visit {
         for link in &listing.links {
             skip(&format!("{}/{link}", self.key), "a link to a directory; not followed");
         }
+        for (name, tool) in listing.tools().filter(|_| !self.inside_run && !listing.is_run) {
+            let key = RunKey::new(&self.below(name, false).key);
+            if found.runs.contains_key(&key) {
+                skip(key.as_str(), "its name reads like that of another run");
+                continue;
+            }
+            let (root, below) = (root.to_owned(), self.below.clone());
+            found.runs.insert(key, RunDir::of_tool(root, below, name.clone(), tool));
+        }
         if listing.is_run {
             // A root that is a run itself goes by its own name.
             let own_name = || root.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy());
@@ -196,7 +242,7 @@ impl Visit {
                 return skip(&self.key, "its name reads like that of another run");
             }
             found.runs.insert(key, RunDir::new(root.to_owned(), self.below.clone()));
-        } else if self.depth > 0 && !self.inside_run {
+        } else if self.depth > 0 && !self.inside_run && listing.tools().next().is_none() {
             match (listing.subdirs.is_empty(), self.depth == MAX_DEPTH) {
                 (true, _) => skip(&self.key, "no trace file in it"),
                 (false, true) => skip(&self.key, "deeper than the board looks"),
@@ -211,10 +257,16 @@ fn list(root: &Path, visit: &Visit, before: Option<&Listing>) -> io::Result<List
     let modified = fs::symlink_metadata(&visit.dir)?.modified().ok();
     let settled = modified.and_then(|modified| modified.elapsed().ok()).is_some_and(|age| age > TRUST_AFTER);
     if let Some(before) = before.filter(|before| before.modified == modified && before.settled) {
-        return Ok(before.clone());
+        let mut listing = before.clone();
+        if !listing.files.is_empty() {
+            let dir = Dir::open(root, &visit.below)?;
+            listing.files.iter_mut().for_each(|file| file.look(&dir));
+        }
+        return Ok(listing);
     }
     let mut listing = Listing { modified, settled, ..Listing::default() };
-    for (name, kind) in Dir::open(root, &visit.below)?.names()? {
+    let dir = Dir::open(root, &visit.below)?;
+    for (name, kind) in dir.names()? {
         if is_trace_file(Path::new(&name)) {
             listing.is_run = true;
         } else if name.as_encoded_bytes().starts_with(b".") {
@@ -223,10 +275,27 @@ fn list(root: &Path, visit: &Visit, before: Option<&Listing>) -> io::Result<List
             listing.subdirs.push(name);
         } else if kind == Kind::Link && fs::metadata(visit.dir.join(&name)).is_ok_and(|target| target.is_dir()) {
             listing.links.push(name.to_string_lossy().into_owned());
+        } else if kind == Kind::File && name.to_str().is_some_and(format::may_be_trace) {
+            listing.files.push(Candidate { name, seen: None, tool: None });
         }
+    }
+    if listing.is_run || visit.inside_run {
+        listing.files.clear();
+    }
+    let known = before.map_or(&[][..], |before| &before.files);
+    for file in &mut listing.files {
+        if let Some(known) = known.iter().find(|known| known.name == file.name) {
+            file.clone_from(known);
+        }
+        file.look(&dir);
     }
     listing.subdirs.sort();
     Ok(listing)
+}
+
+/// Whether a path may be that of a file that is a run.
+pub fn may_be_trace(path: &Path) -> bool {
+    path.file_name().and_then(OsStr::to_str).is_some_and(format::may_be_trace)
 }
 
 /// Whether a path ends in the name of one of the three files.

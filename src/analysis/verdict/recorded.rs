@@ -31,7 +31,7 @@ fn number(value: f64) -> String {
 pub fn amount(value: f64, unit: &str) -> String {
     match unit {
         "ms" => duration((value * 1e3) as i64),
-        "usd" => format!("${value}"),
+        "usd" => super::format::usd(value),
         "" => number(value),
         // Units are recorded in the plural.
         _ if value == 1.0 => format!("1 {}", unit.strip_suffix('s').unwrap_or(unit)),

@@ -169,6 +169,7 @@ impl ManifestWire<'_> {
             prompt_hash: known(&self.prompt_hash),
             config_hash: known(&self.run_config_hash),
             format: &Format::UNKNOWN,
+            ..Manifest::default()
         }
     }
 }

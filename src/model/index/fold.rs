@@ -20,6 +20,10 @@ impl Index {
         confirm(self.steps.last_mut().map(|step| &mut step.fate), delta.step_confirmed);
         confirm(self.events.last_mut().map(|event| &mut event.fate), delta.event_confirmed);
         self.issues.extend(delta.issues);
+        for (ordinal, step) in delta.touched {
+            // Steps that are put together from events have no state that one takes up from another.
+            self.steps.get_mut(ordinal).into_iter().for_each(|known| *known = step.clone());
+        }
         delta.steps.into_iter().for_each(|step| self.push_step(step));
         delta.events.into_iter().for_each(|(event, note)| self.push_event(event, note));
         if let Some(manifest) = delta.manifest {
@@ -216,6 +220,11 @@ impl Index {
             }
             EventNote::End(end) => segment.end = Some((at, *end, event.ok)),
             EventNote::Overflow(text) => segment.overflow = Some((at, text)),
+            EventNote::Asked(ts) => {
+                if let Some(group) = group.filter(|group| group.first == at) {
+                    group.started = Some(ts);
+                }
+            }
         }
     }
 }

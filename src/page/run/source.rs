@@ -63,6 +63,12 @@ impl Source {
     /// The bytes as they are, however many: written while they are read.
     async fn raw(self, state: AppState) -> Answer {
         let name = format!("inline; filename=\"{}\"", self.name);
+        if self.file == TraceFile::Steps && self.run.dir().tool().is_some() {
+            // It has no line of its own to be copied.
+            let line = blocking(move || self.read()).await.flatten()?;
+            let kind = "text/plain; charset=utf-8".to_owned();
+            return Ok(([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, name)], line).into_response());
+        }
         let opened = blocking(move || {
             let opened = self.run.dir().open_span(self.file, self.span);
             opened.map_err(|error| self.unreadable(&error.to_string()))

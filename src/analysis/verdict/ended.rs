@@ -1,0 +1,38 @@
+//! What does the end of another tool's run say? One sentence of what its format read from the trace.
+
+use super::recorded::amount;
+use super::{Facts, Mark};
+use crate::model::{Certainty, Ended, Outcome};
+
+/// The mark and the sentence.
+pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (Mark, String) {
+    let at = if ended.outcome == Outcome::Completed { "at" } else { "after" };
+    let mut sentence = format!("{}{}", ended.headline, facts.step_after(at));
+    match (ended.measured, ended.limit) {
+        (Some(measured), Some(limit)) if measured == limit => sentence += &format!(": {}", amount(limit, ended.unit)),
+        (Some(measured), Some(limit)) => {
+            sentence += &format!(": {}, limit {}", amount(measured, ended.unit), amount(limit, ended.unit));
+        }
+        (None, Some(limit)) => sentence += &format!(": limit {}", amount(limit, ended.unit)),
+        (Some(measured), None) => sentence += &format!(": {}", amount(measured, ended.unit)),
+        (None, None) => {}
+    }
+    if !ended.detail.is_empty() {
+        sentence += &format!(": {}", ended.detail.trim_end_matches('.'));
+    }
+    if ended.certainty == Certainty::Inferred {
+        sentence += &format!(" · inferred from {}", ended.word);
+    }
+    (mark(ended), sentence)
+}
+
+fn mark(ended: &Ended) -> Mark {
+    match ended.outcome {
+        Outcome::Completed => Mark::Answered,
+        Outcome::Truncated => Mark::Limit,
+        Outcome::Halted => Mark::OwnRule,
+        Outcome::Failed => Mark::Error,
+        Outcome::Cancelled => Mark::Cancelled,
+        Outcome::Running | Outcome::Unknown => Mark::Unknown,
+    }
+}

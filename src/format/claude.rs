@@ -1,0 +1,480 @@
+//! How does Claude Code write a session? One JSON object a line, appended to `projects/PROJECT/SESSION.jsonl`; sub-agents
+//! have files of their own.
+//!
+//! Its vendor does not specify the file. What is read here was seen in versions 1.0.24 to 2.1.330: a reply of the model is
+//! spread over a line for each of its blocks, which share `message.id`; results come as lines of the user; other lines
+//! stand between. `usage` is repeated on each line of a reply.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use super::part::{self, quoted, text};
+use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
+use crate::model::event::InitNote;
+use crate::model::json::walk;
+use crate::model::loose::Scalar;
+use crate::model::names::capped;
+use crate::model::time::parse_ts;
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
+
+/// A session file.
+pub(super) static SESSION: Tool = Tool {
+    format: Format {
+        name: "Claude Code session",
+        can: Capabilities {
+            state: Can::Partly,
+            scores: Can::No,
+            times: Can::Yes,
+            tokens: Can::Yes,
+            cost: Can::Partly,
+            limits: Can::No,
+            success: Can::No,
+            facts: Can::No,
+        },
+        file: "session file",
+        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        ..Format::UNKNOWN
+    },
+    shape: Shape::Lines,
+    is: |name, head| name.ends_with(".jsonl") && is_session(head),
+    reader: || Box::new(Session::default()),
+};
+
+/// Texts of a prompt and an answer are kept up to this many bytes.
+const MAX_TEXT_BYTES: usize = 400;
+/// What the program writes where the user stops it.
+const INTERRUPTED: &str = "[Request interrupted by user";
+
+fields! {
+    struct Line {
+        kind = "type", subtype, uuid, session = "sessionId", agent = "agentId", sidechain = "isSidechain", timestamp,
+        version, cwd, message, meta = "isMeta", summary = "isCompactSummary", api_error = "isApiErrorMessage",
+        interrupted = "interruptedMessageId", result = "toolUseResult", attachment, total_cost = "totalCostUSD",
+        leaf = "leafUuid", error, parent = "parentUuid", operation,
+    }
+    struct Message { id, role, model, content, stop_reason, usage }
+    struct Block {
+        kind = "type", text, thinking, id, name, input, content, tool_use_id, is_error,
+    }
+    struct Usage {
+        input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens, output_tokens_details,
+    }
+    struct Details { thinking_tokens }
+    struct Result {
+        file = "filePath", old = "oldString", new = "newString", original = "originalFile", all = "replaceAll", content,
+        old_todos = "oldTodos", new_todos = "newTodos", interrupted, agent = "agentId", task, task_id = "taskId",
+        change = "statusChange",
+    }
+    struct Attachment { kind = "type", max = "maxTurns", count = "turnCount", total, used }
+}
+
+/// Whether the first lines are those of a session: by the keys that only these have, since the first ones are often
+/// summaries or bookkeeping.
+fn is_session(head: &[u8]) -> bool {
+    let lines = head.split(|byte| *byte == b'\n').take(64).filter_map(|line| std::str::from_utf8(line).ok());
+    lines.filter(|line| line.starts_with('{')).any(|line| {
+        let line = Line::of(line);
+        let is = |value: Option<&str>| value.is_some_and(|value| value.starts_with('"'));
+        // A captured stream has `session_id`.
+        (is(line.session) && (is(line.uuid) || is(line.operation)))
+            || (line.kind == Some("\"summary\"") && is(line.leaf))
+    })
+}
+
+/// A session under way.
+#[derive(Debug, Default)]
+struct Session {
+    /// Hashes of the ids of lines: a resumed session repeats lines.
+    seen: HashSet<u64>,
+    by_message: HashMap<Box<str>, usize>,
+    by_call: HashMap<Box<str>, usize>,
+    children: HashSet<Box<str>>,
+    /// The newest step of each agent in the file.
+    newest: HashMap<Box<str>, usize>,
+    last: Option<usize>,
+    /// The time of the newest line.
+    at: Option<i64>,
+    turns: u64,
+    /// How the turn ended, where a line says so.
+    end: Option<Ended>,
+    /// What the last reply ended with.
+    finish: Option<Box<str>>,
+    /// A prompt or an answer came after the last reply: the next one is due.
+    due: bool,
+    /// The total of the newest cost line, and whether a reply came since.
+    cost: Option<f64>,
+    budget: Option<f64>,
+    began: bool,
+}
+
+impl Reader for Session {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        let line = Line::of(record.text);
+        let ts = text(line.timestamp).and_then(|text| parse_ts(&text)).map(|stamp| stamp.micros);
+        let before = self.at;
+        self.at = self.at.max(ts);
+        let kind = text(line.kind).unwrap_or_default();
+        self.about(&line, record.file, draft);
+        let mark = Mark { phase: &kind, ts, ..Mark::default() };
+        if let Some(uuid) = line.uuid
+            && !self.seen.insert(hash(uuid))
+        {
+            draft.event(Mark { stage: "again", ..mark });
+            return draft.issue(IssueKind::Join, "the line is there twice, and counts once");
+        }
+        let message = line.message.map(Message::of).unwrap_or_default();
+        match &*kind {
+            "assistant" if is_true(line.api_error) || message.model == Some("\"<synthetic>\"") => {
+                self.api_error(&line, &message, mark, draft);
+            }
+            "assistant" => self.reply(&line, &message, record.text, mark, before, draft),
+            "user" => self.user(&line, &message, record.text, mark, draft),
+            "attachment" => self.attachment(&line, mark, draft),
+            "cost-state" => {
+                self.cost = number(line.total_cost);
+                draft.event(mark);
+            }
+            _ => {
+                let stage = text(line.subtype).unwrap_or_default();
+                draft.event(Mark { stage: &stage, failed: stage == "api_error", ..mark });
+            }
+        }
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let ended = self.ended(draft);
+        let (turns, children) = (self.turns, self.children.len() as u64);
+        let (cost, at) = (self.cost, self.at);
+        let answer = self.answer(draft).filter(|_| ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed));
+        let run = draft.run();
+        run.ended = ended.map(Box::new);
+        run.updated_at = at.filter(|_| run.ended.is_some());
+        run.final_result = answer;
+        run.turns = Some(turns);
+        run.children = Some(children);
+        run.cost_usd = cost;
+    }
+}
+
+impl Session {
+    /// What a line says of the whole session.
+    fn about(&self, line: &Line<'_>, file: &str, draft: &mut Draft<'_>) {
+        let run = draft.run();
+        if run.run_id.is_none()
+            && let Some(session) = text(line.session)
+        {
+            // A sub-agent's file names the session that started it.
+            match text(line.agent).filter(|agent| file.contains(&**agent)) {
+                Some(agent) => {
+                    run.agent = Some(capped(&agent, MAX_TEXT_BYTES));
+                    run.run_id = Some(capped(&agent, MAX_TEXT_BYTES));
+                    run.parent = Some(capped(&session, MAX_TEXT_BYTES));
+                }
+                None => run.run_id = Some(capped(&session, MAX_TEXT_BYTES)),
+            }
+        }
+        if let Some(version) = text(line.version) {
+            run.tool = Some(capped(&format!("Claude Code {version}"), MAX_TEXT_BYTES));
+        }
+        if run.project.is_none() {
+            run.project = text(line.cwd).map(|cwd| capped(&cwd, MAX_TEXT_BYTES));
+        }
+    }
+
+    /// A block of a reply of the model.
+    fn reply(
+        &mut self,
+        line: &Line<'_>,
+        message: &Message<'_>,
+        record: &str,
+        mark: Mark<'_>,
+        before: Option<i64>,
+        draft: &mut Draft<'_>,
+    ) {
+        let id = text(message.id).or_else(|| text(line.uuid)).unwrap_or_default();
+        let known = self.by_message.get(&*id).copied();
+        let n = known.unwrap_or_else(|| draft.next());
+        let kind = if known.is_none() { EventKind::StepStart } else { EventKind::Decided };
+        let note = before.filter(|_| known.is_none()).map(EventNote::Asked);
+        draft.event(Mark { kind, step: Some(n), note, ..mark });
+        if known.is_none() {
+            draft.begin();
+            self.by_message.insert(id.into(), n);
+            let lane = text(line.agent).unwrap_or_default();
+            if let Some(last) = self.newest.insert(lane.into(), n) {
+                draft.close(last);
+            }
+        }
+        let part = part_of(record);
+        for call in &part.calls {
+            self.by_call.insert((*call.id).into(), n);
+        }
+        if let Some(model) = &part.model {
+            draft.run().model = Some(capped(model, MAX_TEXT_BYTES));
+        }
+        self.finish = part.finish.as_deref().map(Into::into);
+        (self.last, self.end, self.due, self.cost) = (Some(n), None, false, None);
+        draft.part(n, part);
+    }
+
+    /// A line of the user: what tools gave, a prompt, or a word of the program.
+    fn user(&mut self, line: &Line<'_>, message: &Message<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+        let blocks = || message.content.into_iter().flat_map(walk::items).map(Block::of);
+        let mut steps: Vec<usize> = Vec::new();
+        let mut lost = 0;
+        for block in blocks().filter(|block| block.kind == Some("\"tool_result\"")) {
+            match text(block.tool_use_id).and_then(|id| self.by_call.get(&*id).copied()) {
+                Some(n) if steps.contains(&n) => {}
+                Some(n) => steps.push(n),
+                None => lost += 1,
+            }
+        }
+        let words = spoken(message.content);
+        if !steps.is_empty() || lost > 0 {
+            let part = part_of(record);
+            let failed = part.answers.iter().any(|answer| answer.status == Some("error"));
+            draft.event(Mark {
+                kind: EventKind::Inside,
+                stage: "result",
+                step: steps.first().copied(),
+                failed,
+                ..mark
+            });
+            if let Some(child) = line.result.map(Result::of).and_then(|result| text(result.agent)) {
+                self.children.insert(child.into());
+            }
+            for n in steps {
+                if !draft.part(n, part.clone()) {
+                    lost += 1;
+                }
+            }
+            if lost > 0 {
+                draft.issue(IssueKind::Join, format!("{lost} results without a call before them"));
+            }
+            self.due = true;
+            return;
+        }
+        if words.starts_with(INTERRUPTED) || line.interrupted.is_some() {
+            let at = draft.event(Mark { stage: "interrupted", ..mark });
+            let end = Ended::new(&words, "Interrupted by the user", Outcome::Cancelled, Certainty::Recorded);
+            self.end = Some(Ended { event: Some(at), ..end });
+            return;
+        }
+        let is_command =
+            words.starts_with("<command-") || words.starts_with("<local-command") || words.starts_with("<bash-");
+        if is_true(line.meta) || is_true(line.summary) || is_command {
+            let stage = if is_true(line.summary) { "summary" } else { "note" };
+            draft.event(Mark { stage, ..mark });
+            return;
+        }
+        let init = InitNote { task: Some(capped(&words, MAX_TEXT_BYTES)), ..InitNote::default() };
+        let note = (!self.began).then(|| EventNote::Init(Box::new(init)));
+        self.began = true;
+        draft.event(Mark { stage: "prompt", note, ..mark });
+        self.newest.drain().for_each(|(_, n)| draft.close(n));
+        self.turns += 1;
+        (self.end, self.finish, self.due) = (None, None, true);
+    }
+
+    /// The program itself speaks in place of the model: a request failed.
+    fn api_error(&mut self, line: &Line<'_>, message: &Message<'_>, mark: Mark<'_>, draft: &mut Draft<'_>) {
+        let words = spoken(message.content);
+        let at = draft.event(Mark { stage: "API error", failed: true, ..mark });
+        if !is_true(line.api_error) {
+            return;
+        }
+        // The model's own word for the same stands before it.
+        if !matches!(self.finish.as_deref(), Some("refusal" | "max_tokens")) {
+            let end = Ended::new("api_error", "Ended by an API error", Outcome::Failed, Certainty::Recorded);
+            self.end = Some(Ended { event: Some(at), ..end.detail(capped(&words, MAX_TEXT_BYTES)) });
+        }
+    }
+
+    fn attachment(&mut self, line: &Line<'_>, mark: Mark<'_>, draft: &mut Draft<'_>) {
+        let attachment = line.attachment.map(Attachment::of).unwrap_or_default();
+        let kind = text(attachment.kind).unwrap_or_default();
+        let at = draft.event(Mark { stage: &kind, ..mark });
+        match &*kind {
+            "max_turns_reached" => {
+                let end =
+                    Ended::new("max_turns_reached", "Turn limit reached", Outcome::Truncated, Certainty::Recorded);
+                // The program counts the turn that it did not begin.
+                let max = number(attachment.max);
+                self.end = Some(Ended { event: Some(at), ..end.compare(max, max, "turns") });
+            }
+            "budget_usd" => self.budget = number(attachment.total).or(self.budget),
+            _ => {}
+        }
+    }
+
+    /// How the last turn ended: what a line says, else what the last reply suggests. `None` where it may go on.
+    fn ended(&self, draft: &Draft<'_>) -> Option<Ended> {
+        if self.end.is_some() {
+            return self.end.clone();
+        }
+        if let Some((cost, budget)) = self.cost.zip(self.budget).filter(|(cost, budget)| cost >= budget) {
+            let end = Ended::new("budget_usd", "Cost budget used up", Outcome::Truncated, Certainty::Inferred);
+            return Some(end.compare(Some(cost), Some(budget), "usd"));
+        }
+        let waits = self.last.is_some_and(|n| draft.unanswered(n) > 0);
+        if self.due || waits || self.last.is_none() {
+            return None;
+        }
+        let of = |headline, outcome| Some(Ended::new(self.finish.as_deref()?, headline, outcome, Certainty::Recorded));
+        match self.finish.as_deref() {
+            Some("tool_use") => None,
+            Some("max_tokens") => of("The reply reached its token limit", Outcome::Truncated),
+            Some("refusal") => of("The model refused", Outcome::Failed),
+            Some("model_context_window_exceeded") => of("Context window full", Outcome::Failed),
+            finish => Some(Ended::answered(finish.unwrap_or("no finish reason"))),
+        }
+    }
+
+    /// What the last reply said.
+    fn answer(&self, draft: &Draft<'_>) -> Option<Box<str>> {
+        let texts = &draft.step(self.last?)?.text;
+        (!texts.is_empty()).then(|| capped(&texts.join("\n\n"), MAX_TEXT_BYTES))
+    }
+}
+
+/// What a line says of the step that it belongs to.
+fn part_of(record: &str) -> Part {
+    let line = Line::of(record);
+    let message = line.message.map(Message::of).unwrap_or_default();
+    let mut part = Part::default();
+    let reply = line.kind == Some("\"assistant\"");
+    if reply {
+        part.agent = text(line.agent);
+        part.model = text(message.model);
+        part.finish = text(message.stop_reason);
+        part.tokens = message.usage.map(tokens);
+    }
+    if let Some(said) = text(message.content).filter(|_| reply) {
+        part.text.push(said);
+    }
+    for block in message.content.into_iter().flat_map(walk::items).map(Block::of) {
+        match (block.kind, reply) {
+            (Some("\"text\""), true) => part.text.extend(text(block.text).filter(|text| !text.is_empty())),
+            (Some("\"thinking\""), true) => part.thought.extend(text(block.thinking).filter(|text| !text.is_empty())),
+            (Some("\"tool_use\"" | "\"server_tool_use\""), true) => part.calls.push(Asked {
+                id: text(block.id).unwrap_or_default(),
+                name: text(block.name).unwrap_or_default(),
+                args: block.input.unwrap_or_default().to_owned(),
+            }),
+            (Some("\"tool_result\""), _) => part.answers.push(answer(&block, line.result)),
+            _ => {}
+        }
+    }
+    if let Some(result) = line.result.filter(|result| result.starts_with('{')) {
+        part.changes = changes(&Result::of(result), text(line.cwd).as_deref());
+    }
+    part
+}
+
+fn answer(block: &Block<'_>, result: Option<&str>) -> Answer {
+    let output = match block.content {
+        Some(content) if content.starts_with('[') => {
+            let blocks: Vec<Block<'_>> = walk::items(content).map(Block::of).collect();
+            let texts: Option<Vec<String>> = blocks.iter().map(|block| text(block.text)).collect();
+            texts.map_or_else(|| content.to_owned(), |texts| quoted(&texts.join("\n")))
+        }
+        content => content.unwrap_or("null").to_owned(),
+    };
+    let failed = is_true(block.is_error);
+    let words = text(Some(&output));
+    let stopped = result.map(Result::of).is_some_and(|result| is_true(result.interrupted))
+        || result.is_some_and(|result| {
+            result.contains("[Request interrupted by user") || result.starts_with("\"User rejected")
+        });
+    let status = match (stopped, failed) {
+        (true, _) => "cancelled",
+        (false, true) => "error",
+        (false, false) => "success",
+    };
+    let exit = words
+        .as_deref()
+        .filter(|_| failed)
+        .and_then(|words| words.strip_prefix("Exit code ")?.split_whitespace().next()?.parse().ok());
+    let error = words.filter(|_| failed).or_else(|| failed.then(|| "failed without a message".to_owned()));
+    Answer {
+        call: text(block.tool_use_id).unwrap_or_default(),
+        status: Some(status),
+        output: if failed { "null".to_owned() } else { output },
+        error,
+        exit,
+        ms: None,
+    }
+}
+
+/// Which files and plans a result says were changed, with both sides where both can be told.
+fn changes(result: &Result<'_>, cwd: Option<&str>) -> Vec<(String, Option<String>, Option<String>)> {
+    let mut changes = Vec::new();
+    if let Some(path) = text(result.file)
+        && (result.original.is_some() || result.old.is_some())
+    {
+        let short = cwd.and_then(|cwd| path.strip_prefix(cwd)).map_or(&*path, |path| path.trim_start_matches('/'));
+        let before = result.original.map(str::to_owned);
+        let after = match (text(result.original), text(result.old), text(result.new), result.content) {
+            // A file that is written anew.
+            (_, None, None, Some(content)) => Some(content.to_owned()),
+            (Some(file), Some(old), Some(new), _) if file.contains(&*old) => {
+                let after = if is_true(result.all) { file.replace(&*old, &new) } else { file.replacen(&*old, &new, 1) };
+                Some(quoted(&after))
+            }
+            _ => None,
+        };
+        changes.push((format!("files.{short}"), before, after));
+    }
+    if let Some(todos) = result.new_todos {
+        changes.push(("todos".to_owned(), result.old_todos.map(str::to_owned), Some(todos.to_owned())));
+    }
+    fields! { struct Change { from, to } struct Task { id, subject } }
+    if let (Some(id), Some(change)) = (text(result.task_id), result.change.map(Change::of)) {
+        changes.push((format!("tasks.{id}"), change.from.map(str::to_owned), change.to.map(str::to_owned)));
+    } else if let Some(task) = result.task.filter(|task| task.starts_with('{')).map(Task::of)
+        && let Some(id) = text(task.id)
+    {
+        changes.push((format!("tasks.{id}"), None, task.subject.map(str::to_owned)));
+    }
+    changes
+}
+
+/// The vendor counts what the cache held apart from the other input.
+fn tokens(usage: &str) -> Tokens {
+    let usage = Usage::of(usage);
+    let cached = count(usage.cache_read_input_tokens);
+    let parts = [count(usage.input_tokens), count(usage.cache_creation_input_tokens), cached];
+    Tokens {
+        input: parts.iter().any(Option::is_some).then(|| parts.into_iter().flatten().sum()),
+        cached,
+        output: count(usage.output_tokens),
+        reasoning: usage.output_tokens_details.map(Details::of).and_then(|details| count(details.thinking_tokens)),
+    }
+}
+
+/// The texts of a message, one under the other.
+fn spoken(content: Option<&str>) -> String {
+    let Some(content) = content else { return String::new() };
+    text(Some(content)).unwrap_or_else(|| {
+        let texts: Vec<String> = walk::items(content).filter_map(|block| text(Block::of(block).text)).collect();
+        texts.join("\n")
+    })
+}
+
+fn is_true(value: Option<&str>) -> bool {
+    value == Some("true")
+}
+
+fn number(value: Option<&str>) -> Option<f64> {
+    Scalar::of(value?)?.number()
+}
+
+fn count(value: Option<&str>) -> Option<u64> {
+    u64::try_from(Scalar::of(value?)?.int()?).ok()
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,216 @@
+//! What is made of the records of another tool? Events, steps and a manifest, as an index takes them in.
+//!
+//! A reader says what each record is; the draft keeps what may still change: the steps that go on, and the manifest.
+
+use std::collections::BTreeMap;
+
+use super::{Part, Tool, step_head};
+use crate::model::{
+    Delta, EventHead, EventKind, EventNote, Fate, Issue, IssueKind, Manifest, ManifestState, Names, Span, StepHead,
+    TraceFile,
+};
+
+/// So many steps that wait for an answer are kept: a reader of a file in which none ever comes must not fill the memory.
+const MAX_OPEN: usize = 1_000;
+
+/// Lines that are written together are not further apart; microseconds.
+const BATCH_MICROS: i64 = 60_000_000;
+
+/// Where a record lies.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Place {
+    /// Its bytes.
+    pub span: Span,
+    /// The number of its line, counted from 1; its own number in a document.
+    pub line: u64,
+    /// How well it could be read.
+    pub fate: Fate,
+}
+
+/// What an event is.
+#[derive(Debug, Default)]
+pub struct Mark<'a> {
+    /// What it is to the run.
+    pub kind: EventKind,
+    /// The tool's word for the record.
+    pub phase: &'a str,
+    /// A second word.
+    pub stage: &'a str,
+    /// When it was; microseconds since the epoch.
+    pub ts: Option<i64>,
+    /// The step that it belongs to.
+    pub step: Option<usize>,
+    /// It tells of something that failed.
+    pub failed: bool,
+    /// What else it tells.
+    pub note: Option<EventNote>,
+}
+
+/// What is known of a trace besides what the index has: the part that later records may change.
+#[derive(Debug, Default)]
+pub struct Open {
+    steps: BTreeMap<usize, Going>,
+    /// How many steps and events there are.
+    next_step: usize,
+    next_event: usize,
+    /// Tokens of all steps.
+    tokens: u64,
+    cached: u64,
+    /// The newest time of an event.
+    latest: Option<i64>,
+    manifest: Manifest,
+    /// The manifest that was handed out last.
+    told: Option<Manifest>,
+}
+
+impl Open {
+    /// Nothing is known of a trace of `tool` yet.
+    pub fn new(tool: &'static Tool) -> Self {
+        Self { manifest: Manifest { format: &tool.format, ..Manifest::default() }, ..Self::default() }
+    }
+}
+
+/// A step that may go on.
+#[derive(Debug, Default)]
+struct Going {
+    part: Part,
+    events: Vec<u32>,
+    first: Place,
+    /// Its reply is over: only answers can come.
+    closed: bool,
+    /// Something came since its head was made.
+    touched: bool,
+    counted: (u64, u64),
+}
+
+/// Takes in what a reader says of one look's records.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    open: &'a mut Open,
+    names: &'a mut Names,
+    delta: &'a mut Delta,
+    /// Steps that the index had before this look.
+    known: usize,
+    place: Place,
+}
+
+impl<'a> Draft<'a> {
+    /// A draft for one look.
+    pub fn new(open: &'a mut Open, names: &'a mut Names, delta: &'a mut Delta) -> Self {
+        let known = open.next_step;
+        Self { open, names, delta, known, place: Place::default() }
+    }
+
+    /// What follows is said of the record at this place.
+    pub fn at(&mut self, place: Place) {
+        self.place = place;
+    }
+
+    /// Adds the record as an event; its number.
+    pub fn event(&mut self, mark: Mark<'_>) -> usize {
+        let Place { span, line, fate } = self.place;
+        // Tools write in batches, a bit out of order: of a line that was made a moment before the one above it, when it
+        // was is in its record alone, so that the course of the run does not go back.
+        let late = mark.ts.zip(self.open.latest).is_some_and(|(ts, latest)| ts < latest && latest - ts < BATCH_MICROS);
+        self.open.latest = self.open.latest.max(mark.ts);
+        let head = EventHead {
+            span,
+            line,
+            fate,
+            kind: mark.kind,
+            ok: !mark.failed,
+            step_id: mark.step.and_then(|step| i64::try_from(step).ok()),
+            phase: self.names.intern(mark.phase),
+            stage: self.names.intern(mark.stage),
+            ts: mark.ts.filter(|_| !late),
+        };
+        self.delta.events.push((head, mark.note));
+        self.open.next_event += 1;
+        self.open.next_event - 1
+    }
+
+    /// Begins a step with the newest event; its ordinal.
+    pub fn begin(&mut self) -> usize {
+        let n = self.open.next_step;
+        self.open.next_step += 1;
+        self.open.steps.insert(n, Going { first: self.place, touched: true, ..Going::default() });
+        n
+    }
+
+    /// The ordinal that the next step will have.
+    pub fn next(&self) -> usize {
+        self.open.next_step
+    }
+
+    /// The newest event holds this part of step `n`. False where that step takes no more.
+    pub fn part(&mut self, n: usize, part: Part) -> bool {
+        let event = u32::try_from(self.open.next_event.saturating_sub(1)).unwrap_or(u32::MAX);
+        let Some(step) = self.open.steps.get_mut(&n) else { return false };
+        if step.events.last() != Some(&event) {
+            step.events.push(event);
+        }
+        step.part.add(part);
+        step.touched = true;
+        true
+    }
+
+    /// The reply of step `n` is over: nothing but answers to its calls can come.
+    pub fn close(&mut self, n: usize) {
+        self.open.steps.get_mut(&n).into_iter().for_each(|step| step.closed = true);
+    }
+
+    /// How many calls of step `n` have no answer, as far as it may still go on.
+    pub fn unanswered(&self, n: usize) -> usize {
+        self.open.steps.get(&n).map_or(0, |step| step.part.unanswered())
+    }
+
+    /// What is known of step `n`, as long as it may go on.
+    pub fn step(&self, n: usize) -> Option<&Part> {
+        self.open.steps.get(&n).map(|step| &step.part)
+    }
+
+    /// What is said of the run as a whole.
+    pub fn run(&mut self) -> &mut Manifest {
+        &mut self.open.manifest
+    }
+
+    /// Something is odd about the record.
+    pub fn issue(&mut self, kind: IssueKind, reason: impl Into<String>) {
+        let (line, offset) = (Some(self.place.line), Some(self.place.span.offset));
+        self.delta.issues.push(Issue { kind, file: TraceFile::Events, line, offset, reason: reason.into() });
+    }
+
+    /// Hands out what changed: heads of steps, and the manifest.
+    pub fn end(self) {
+        let Self { open, names, delta, known, .. } = self;
+        for (n, step) in open.steps.iter_mut().filter(|(_, step)| step.touched) {
+            let head = step.head(*n, names);
+            let tokens = step.part.tokens.unwrap_or_default();
+            let counted = (head.tokens.unwrap_or_default(), tokens.cached.unwrap_or_default());
+            open.tokens = open.tokens - step.counted.0 + counted.0;
+            open.cached = open.cached - step.counted.1 + counted.1;
+            (step.counted, step.touched) = (counted, false);
+            if *n < known { delta.touched.push((*n, head)) } else { delta.steps.push(head) }
+        }
+        open.steps.retain(|_, step| !step.closed || step.part.unanswered() > 0);
+        while open.steps.len() > MAX_OPEN {
+            open.steps.pop_first();
+        }
+        let mut manifest = open.manifest.clone();
+        manifest.tokens = manifest.tokens.or(Some(open.tokens).filter(|tokens| *tokens > 0));
+        manifest.cached_tokens = manifest.cached_tokens.or(Some(open.cached).filter(|tokens| *tokens > 0));
+        if open.told.as_ref() != Some(&manifest) {
+            open.told = Some(manifest.clone());
+            delta.manifest = Some(ManifestState::Read(Box::new(manifest)));
+        }
+    }
+}
+
+impl Going {
+    fn head(&self, n: usize, names: &mut Names) -> StepHead {
+        let (head, _) = step_head(self.part.line(n).as_bytes(), names);
+        let Place { span, line, .. } = self.first;
+        // What one step left is not what the next one finds: others change the same files.
+        StepHead { span, line, parts: self.events.clone().into(), links: Box::default(), ..head }
+    }
+}

@@ -1,0 +1,358 @@
+//! What does one record of another tool say of a step? And: the line of a step, put together from all its records.
+//!
+//! The line has the layout of this crate's own steps, so that whatever reads those reads these. Values that a tool wrote
+//! as JSON stay the text that they are.
+
+use std::fmt::Write as _;
+
+use crate::model::json::walk;
+
+/// What one record says of a step. Texts are decoded, except where a field says JSON.
+#[derive(Debug, Clone, Default)]
+pub struct Part {
+    /// Who acts, where that is not the only agent of the run.
+    pub agent: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// Why its reply ended, in its provider's word.
+    pub finish: Option<String>,
+    /// What it thought.
+    pub thought: Vec<String>,
+    /// What it said.
+    pub text: Vec<String>,
+    /// What it asks for.
+    pub calls: Vec<Asked>,
+    /// What came back; of a call that is not the step's own, it is left out.
+    pub answers: Vec<Answer>,
+    /// State keys with their values before and after, as JSON; `None` where one is not recorded.
+    pub changes: Vec<(String, Option<String>, Option<String>)>,
+    /// Scores of the step: name, value, explanation.
+    pub scores: Vec<(String, Option<f64>, Option<String>)>,
+    /// What the request took.
+    pub tokens: Option<Tokens>,
+    /// What it cost in US dollars.
+    pub cost: Option<f64>,
+    /// An error of the step itself, such as of the request to the model.
+    pub error: Option<String>,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// Its id, which its answer names. Where a format has none, the place of the call among those of the step.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// The arguments, as JSON.
+    pub args: String,
+}
+
+/// What came back from a call.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    /// The id of the call; empty for the next one of the step without an answer.
+    pub call: String,
+    /// `success`, `error`, `cancelled`, or the tool's own word; `None` where the format does not say.
+    pub status: Option<&'static str>,
+    /// What the model was given, as JSON.
+    pub output: String,
+    /// The error in words.
+    pub error: Option<String>,
+    /// The exit code.
+    pub exit: Option<i64>,
+    /// How long it took, in milliseconds.
+    pub ms: Option<f64>,
+}
+
+/// Tokens of one request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// All that the model read, from its cache too.
+    pub input: Option<u64>,
+    /// Of them, those that its cache held.
+    pub cached: Option<u64>,
+    /// All that it wrote.
+    pub output: Option<u64>,
+    /// Of them, those of its thought.
+    pub reasoning: Option<u64>,
+}
+
+impl Part {
+    /// Takes in what another record says of the same step. What is said again counts once, as it was said last.
+    pub fn add(&mut self, more: Part) {
+        fn replace<T>(known: &mut Option<T>, more: Option<T>) {
+            *known = more.or(known.take());
+        }
+        replace(&mut self.agent, more.agent);
+        replace(&mut self.model, more.model);
+        replace(&mut self.finish, more.finish);
+        replace(&mut self.tokens, more.tokens);
+        replace(&mut self.cost, more.cost);
+        replace(&mut self.error, more.error);
+        self.thought.extend(more.thought);
+        self.text.extend(more.text);
+        for call in more.calls {
+            match self.calls.iter_mut().find(|known| !call.id.is_empty() && known.id == call.id) {
+                Some(known) => *known = call,
+                None => self.calls.push(call),
+            }
+        }
+        for answer in more.answers {
+            match self.answers.iter_mut().find(|known| !answer.call.is_empty() && known.call == answer.call) {
+                Some(known) => *known = answer,
+                None => self.answers.push(answer),
+            }
+        }
+        self.changes.extend(more.changes);
+        self.scores.extend(more.scores);
+    }
+
+    /// How many calls have no answer yet.
+    pub fn unanswered(&self) -> usize {
+        (0..self.calls.len()).filter(|at| self.answer_to(*at).is_none()).count()
+    }
+
+    /// The answer to the call at a place: by its id, else the next one without.
+    fn answer_to(&self, at: usize) -> Option<&Answer> {
+        let call = self.calls.get(at)?;
+        let named = self.answers.iter().find(|answer| !call.id.is_empty() && answer.call == call.id);
+        named.or_else(|| self.answers.iter().filter(|answer| answer.call.is_empty()).nth(at))
+    }
+}
+
+/// The line of step `n` whose records say `parts`, as JSON text.
+pub(super) fn line(n: usize, parts: impl IntoIterator<Item = Part>) -> String {
+    let mut step = Part::default();
+    parts.into_iter().for_each(|part| step.add(part));
+    step.line(n)
+}
+
+impl Part {
+    /// The line of step `n`, of which this is all.
+    pub fn line(&self, n: usize) -> String {
+        let mut out = Object::new();
+        out.json("step_id", &n.to_string());
+        out.text("agent_id", self.agent.as_deref());
+        out.json("decision", &self.decision());
+        out.json("actions", &list(self.calls.iter().map(Asked::json)));
+        let answers = (0..self.calls.len()).map(|at| match (self.answer_to(at), self.calls.get(at)) {
+            (Some(answer), call) => answer.json(call.map(|call| &*call.name)),
+            (None, call) => open(call.map_or("", |call| &call.name)),
+        });
+        // A trailing row of calls without answers needs no words: the page says so of each.
+        let open = self.unanswered();
+        let answers = answers.take(if open == self.calls.len() { 0 } else { self.calls.len() });
+        let spare = self.answers.iter().filter(|answer| answer.call.is_empty()).skip(self.calls.len());
+        out.json("action_results", &list(answers.chain(spare.map(|answer| answer.json(None)))));
+        if !self.changes.is_empty() {
+            let mut changes = Object::new();
+            for (key, before, after) in &self.changes {
+                let mut sides = Object::new();
+                before.iter().for_each(|value| sides.json("before", value));
+                after.iter().for_each(|value| sides.json("after", value));
+                changes.json(key, &sides.end());
+            }
+            out.json("state_diff", &changes.end());
+        }
+        if !self.scores.is_empty() {
+            out.json(
+                "critic_outputs",
+                &list(self.scores.iter().map(|(name, score, reason)| {
+                    let mut critic = Object::new();
+                    critic.text("name", Some(name));
+                    critic.json("score", &score.map_or_else(|| "null".to_owned(), number));
+                    critic.text("reason", reason.as_deref());
+                    critic.end()
+                })),
+            );
+        }
+        if !self.text.is_empty() {
+            let mut response = Object::new();
+            response.text("text", Some(&self.text.join("\n\n")));
+            out.json("model_response", &response.end());
+        }
+        self.usage(&mut out);
+        out.text("model", self.model.as_deref());
+        out.text("finish_reason", self.finish.as_deref());
+        if let Some(error) = &self.error {
+            let mut object = Object::new();
+            object.text("phase", Some("decide"));
+            object.text("message", Some(error));
+            out.json("error", &object.end());
+        }
+        out.end()
+    }
+
+    fn decision(&self) -> String {
+        let thought = self.thought.join("\n\n");
+        let text = self.text.join("\n\n");
+        let mode = match (self.calls.is_empty(), text.is_empty(), thought.is_empty() && self.finish.is_none()) {
+            (false, ..) => "act",
+            (true, false, _) => "final",
+            (true, true, false) => "thought",
+            (true, true, true) => return "null".to_owned(),
+        };
+        let mut out = Object::new();
+        out.text("mode", Some(mode));
+        let rationale = if mode == "act" && thought.is_empty() { &text } else { &thought };
+        out.text("rationale", Some(rationale).filter(|text| !text.is_empty()).map(String::as_str));
+        out.text("final_answer", Some(&*text).filter(|_| mode == "final"));
+        out.end()
+    }
+
+    fn usage(&self, out: &mut Object) {
+        if let Some(tokens) = self.tokens {
+            let mut context = Object::new();
+            context.count("input_tokens_total", tokens.input);
+            context.count("output_tokens", tokens.output);
+            context.count("cached_tokens", tokens.cached);
+            context.count("reasoning_tokens", tokens.reasoning);
+            out.json("context", &context.end());
+        }
+        if let Some(cost) = self.cost {
+            out.json("cost_usd", &number(cost));
+        }
+    }
+}
+
+impl Asked {
+    fn json(&self) -> String {
+        let mut out = Object::new();
+        out.text("name", Some(&self.name));
+        out.json("args", if self.args.is_empty() { "{}" } else { &self.args });
+        out.text("action_id", Some(&*self.id).filter(|id| !id.is_empty()));
+        out.end()
+    }
+}
+
+impl Answer {
+    fn json(&self, tool: Option<&str>) -> String {
+        let mut out = Object::new();
+        out.text("status", Some(self.status.unwrap_or("not recorded")));
+        out.json("output", if self.output.is_empty() { "null" } else { &self.output });
+        out.json("error", &self.error.as_deref().map_or_else(|| "null".to_owned(), quoted));
+        let mut metadata = Object::new();
+        metadata.text("tool_name", tool);
+        if let Some(ms) = self.ms {
+            metadata.json("latency_ms", &number(ms));
+        }
+        out.json("metadata", &metadata.end());
+        if let Some(exit) = self.exit.filter(|exit| *exit != 0) {
+            out.json("returncode", &exit.to_string());
+        }
+        out.end()
+    }
+}
+
+/// The place of an answer that has not come, beside others that have.
+fn open(tool: &str) -> String {
+    Answer { status: Some("no answer"), ..Answer::default() }.json(Some(tool))
+}
+
+/// A JSON object under way.
+struct Object(String);
+
+impl Object {
+    fn new() -> Self {
+        Self("{".to_owned())
+    }
+
+    /// A member whose value is JSON text.
+    fn json(&mut self, key: &str, value: &str) {
+        if self.0.len() > 1 {
+            self.0.push(',');
+        }
+        self.0.push_str(&quoted(key));
+        self.0.push(':');
+        self.0.push_str(value);
+    }
+
+    /// A member whose value is a text; none where there is none.
+    fn text(&mut self, key: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.json(key, &quoted(value));
+        }
+    }
+
+    fn count(&mut self, key: &str, value: Option<u64>) {
+        if let Some(value) = value {
+            self.json(key, &value.to_string());
+        }
+    }
+
+    fn end(mut self) -> String {
+        self.0.push('}');
+        self.0
+    }
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    let mut out = String::from("[");
+    for item in items {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        out.push_str(&item);
+    }
+    out.push(']');
+    out
+}
+
+/// A text as a JSON string.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned())
+}
+
+fn number(value: f64) -> String {
+    let mut out = String::new();
+    // JSON has no word for what is not finite.
+    let _ = if value.is_finite() { write!(out, "{value}") } else { write!(out, "null") };
+    out
+}
+
+/// The text of a string, also where an escape in it is no character.
+pub(super) fn text(value: Option<&str>) -> Option<String> {
+    let value = value?;
+    walk::string(value).map(std::borrow::Cow::into_owned).or_else(|| {
+        let inner = value.strip_prefix('"')?.strip_suffix('"')?;
+        Some(inner.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Names, Record};
+
+    #[test]
+    fn a_step_is_put_together_from_its_parts() {
+        let call = |id: &str| Asked { id: id.into(), name: "Read".into(), args: r#"{"path":"a.py"}"#.into() };
+        let answer = |call: &str| Answer {
+            call: call.into(),
+            status: Some("error"),
+            error: Some("no such file".into()),
+            exit: Some(2),
+            ..Answer::default()
+        };
+        let parts = [
+            Part { thought: vec!["Look \"first\".".into()], ..Part::default() },
+            Part { calls: vec![call("a"), call("b")], ..Part::default() },
+            Part { answers: vec![answer("b"), answer("of another step")], ..Part::default() },
+        ];
+        let line = line(7, parts);
+        let record = Record::of(line.as_bytes());
+        let step = crate::format::step(&record).unwrap();
+        assert_eq!((step.id, step.calls.len(), step.results.len()), (Some(7), 2, 2));
+        assert_eq!(step.results.iter().map(|result| result.has_failed()).collect::<Vec<_>>(), [false, true]);
+        let (head, remarks) = crate::format::step_head(line.as_bytes(), &mut Names::default());
+        assert_eq!((remarks.len(), &*head.call, head.returncode), (0, "Read(path=\"a.py\") +1 more", Some(2)));
+        assert_eq!(head.error.as_deref(), Some("no such file"));
+    }
+
+    #[test]
+    fn a_reply_without_calls_is_an_answer() {
+        let line = line(0, [Part { text: vec!["Done.".into(), "All green.".into()], ..Part::default() }]);
+        let (head, _) = crate::format::step_head(line.as_bytes(), &mut Names::default());
+        assert_eq!(&*head.call, "answer: Done.  All green.");
+    }
+}

@@ -1,0 +1,60 @@
+//! How did a run end, as another tool's trace tells it? Read by that tool's format; what it means is the same for all.
+
+use super::{Certainty, Outcome};
+
+/// The end of a run, or of the last turn of a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// The tool's own word, as it stands in the trace: `end_turn`, `error_max_turns`, `submitted (exit_cost)`.
+    pub word: Box<str>,
+    /// What happened, in the words of a headline: "Answered", "Turn limit reached", "Interrupted by the user".
+    pub headline: Box<str>,
+    /// How it came out.
+    pub outcome: Outcome,
+    /// Whether the trace says so, or its last records only suggest it.
+    pub certainty: Certainty,
+    /// What the tool says besides: the text of an error, the reason of a refusal.
+    pub detail: Box<str>,
+    /// What was measured against which limit, where either is recorded.
+    pub measured: Option<f64>,
+    /// The limit.
+    pub limit: Option<f64>,
+    /// The unit of both, in the plural: `turns`, `usd`, `tokens`, `ms`.
+    pub unit: &'static str,
+    /// The event that tells of it, by number.
+    pub event: Option<usize>,
+}
+
+impl Ended {
+    /// An end without figures.
+    pub fn new(word: &str, headline: &str, outcome: Outcome, certainty: Certainty) -> Self {
+        Self {
+            word: word.into(),
+            headline: headline.into(),
+            outcome,
+            certainty,
+            detail: Box::default(),
+            measured: None,
+            limit: None,
+            unit: "",
+            event: None,
+        }
+    }
+
+    /// The model ended its turn, or its reply asks for nothing more: `word` is its finish reason.
+    pub fn answered(word: &str) -> Self {
+        Self::new(word, "Answered", Outcome::Completed, Certainty::Inferred)
+    }
+
+    /// The same, with the tool's words.
+    #[must_use]
+    pub fn detail(self, detail: impl Into<Box<str>>) -> Self {
+        Self { detail: detail.into(), ..self }
+    }
+
+    /// The same, with what was measured and the limit.
+    #[must_use]
+    pub fn compare(self, measured: Option<f64>, limit: Option<f64>, unit: &'static str) -> Self {
+        Self { measured, limit, unit, ..self }
+    }
+}

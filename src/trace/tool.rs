@@ -1,0 +1,99 @@
+//! What is new in the one file of another tool's run since the last look? Bytes in, what its reader makes of them out.
+
+use std::io;
+use std::time::Duration;
+
+use super::dir::{RunDir, Stamp};
+use super::read::{is_event, record};
+use super::tail::{Look, Tail};
+use crate::format::{Draft, Mark, Open, Place, Reader, Shape, Source, Tool};
+use crate::model::{Delta, Fate, Names, Record, TraceFile};
+
+/// Follows the file.
+#[derive(Debug)]
+pub(super) struct ToolFile {
+    tool: &'static Tool,
+    tail: Tail,
+    reader: Box<dyn Reader>,
+    open: Open,
+}
+
+impl ToolFile {
+    pub(super) fn new(tool: &'static Tool) -> Self {
+        Self { tool, tail: Tail::new(TraceFile::Events), reader: tool.reader(), open: Open::new(tool) }
+    }
+
+    /// What the last look saw of the file.
+    pub(super) fn seen(&self) -> Option<Stamp> {
+        self.tail.seen()
+    }
+
+    /// Whether another look may find something although the file does not change.
+    pub(super) fn is_unsettled(&self, look: &io::Result<Look>) -> bool {
+        look.as_ref().is_ok_and(|look| self.tail.is_unsettled(look))
+    }
+
+    /// Hands out what is new, reading at most about `limit` bytes.
+    ///
+    /// # Errors
+    /// The file cannot be read now.
+    pub(super) fn look(
+        &mut self,
+        dir: &RunDir,
+        limit: u64,
+        settle: Duration,
+        names: &mut Names,
+        delta: &mut Delta,
+    ) -> io::Result<Look> {
+        let name = dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        match self.tool.shape {
+            Shape::Lines => self.lines(dir, limit, settle, &name, names, delta),
+            Shape::Document(_) => Err(io::Error::other("documents are not read yet")),
+        }
+    }
+
+    fn lines(
+        &mut self,
+        dir: &RunDir,
+        limit: u64,
+        settle: Duration,
+        file: &str,
+        names: &mut Names,
+        delta: &mut Delta,
+    ) -> io::Result<Look> {
+        let Self { tail, reader, open, .. } = self;
+        let mut issues = Vec::new();
+        let mut draft = Draft::new(open, names, delta);
+        let look = tail.look(dir, limit, settle, is_event, |line| {
+            let Some((bytes, fate)) = record(TraceFile::Events, line, &mut issues) else { return };
+            let read = match bytes {
+                Some(bytes) => Record::of(bytes),
+                None => unread(),
+            };
+            let remarks = read.remarks.into_iter();
+            issues.extend(remarks.map(|(kind, reason)| super::read::at(TraceFile::Events, line, kind, reason)));
+            let fate = fate.filter(|_| read.fate == Fate::Good).unwrap_or(read.fate);
+            draft.at(Place { span: line.span, line: line.number, fate });
+            if fate.is_readable() {
+                reader.record(Source { text: &read.text, path: 0, file }, &mut draft);
+            } else {
+                draft.event(Mark { failed: true, ..Mark::default() });
+            }
+        });
+        if look.as_ref().is_ok_and(|look| look.restarted) {
+            return look;
+        }
+        reader.look(&mut draft);
+        draft.end();
+        delta.issues.append(&mut issues);
+        if look.is_err() {
+            tail.forget_look();
+        }
+        look
+    }
+}
+
+/// A line that is too long to be read.
+fn unread() -> Record<'static> {
+    Record { text: Default::default(), fate: Fate::Unreadable, remarks: Vec::new() }
+}
