@@ -261,7 +261,7 @@ fn what_is_not_there_leads_on() {
         ),
         (
             "check ROOT/one/steps.jsonl",
-            "board: ROOT/one/steps.jsonl is not a run directory but a file\n\
+            "board: ROOT/one/steps.jsonl is a file, and not the trace of a tool that the board knows\n\
              hint: the run is the directory it lies in: ROOT/one\n",
         ),
         (

@@ -312,9 +312,9 @@ mod tests {
     }
 
     #[test]
-    fn runs_at_any_depth_up_to_four() {
+    fn runs_at_any_depth_up_to_eight() {
         let root = tempfile::tempdir().unwrap();
-        for path in ["a", "b/c/d/e", "b/c/d/e/f", "a/sub"] {
+        for path in ["a", "b/c/d/e/f/g/h/i", "b/c/d/e/f/g/h/i/j", "a/sub"] {
             let dir = root.path().join(path);
             fs::create_dir_all(&dir).unwrap();
             fs::write(dir.join("manifest.json"), "{}").unwrap();
@@ -323,10 +323,10 @@ mod tests {
         fs::create_dir_all(root.path().join("a/assets")).unwrap();
         let mut scanner = RootScanner::new(root.path().to_owned());
         let found = scanner.scan();
-        assert_eq!(keys(&found), ["a", "a/sub", "b/c/d/e"]);
+        assert_eq!(keys(&found), ["a", "a/sub", "b/c/d/e/f/g/h/i"]);
         assert_eq!(found.skipped, [Skipped { path: "empty".to_owned(), reason: "no trace file in it".to_owned() }]);
         fs::remove_dir_all(root.path().join("a/sub")).unwrap();
-        assert_eq!(keys(&scanner.scan()), ["a", "b/c/d/e"]);
+        assert_eq!(keys(&scanner.scan()), ["a", "b/c/d/e/f/g/h/i"]);
     }
 
     #[test]

@@ -51,6 +51,7 @@ mod engine;
 #[cfg(unix)]
 mod faults;
 mod format;
+mod formats;
 #[cfg(feature = "llm")]
 mod fuzzed;
 mod hostile_texts;

@@ -1,0 +1,73 @@
+//! Are the traces of other tools read as they are? Each by a sample, against what was counted in it by hand, and by
+//! damage; all recorded sessions where they are at hand.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use trace_board::analysis::life::Outside;
+use trace_board::analysis::summary::{Summary, summary};
+use trace_board::model::{Index, RunKey, TraceFile};
+use trace_board::trace::{RunDir, read_index};
+
+mod claude;
+
+/// A run that is one file, and its row.
+pub(crate) struct Read {
+    pub(crate) dir: RunDir,
+    pub(crate) index: Index,
+    pub(crate) row: Summary,
+}
+
+/// Reads a file that has to be a trace of a tool; a year after it was written.
+pub(crate) fn read(path: &Path) -> Read {
+    let dir = RunDir::of_file(path).expect("it can be read").unwrap_or_else(|| panic!("{} is a trace", path.display()));
+    let index = read_index(&dir);
+    let now = index.last_ts().unwrap_or_default() + 365 * 86_400_000_000;
+    let row = summary(&RunKey::new("run"), String::new(), &index, Outside { now, ..Outside::default() });
+    Read { dir, index, row }
+}
+
+impl Read {
+    /// The line of step `n`, as pages have it.
+    pub(crate) fn step(&self, n: usize) -> serde_json::Value {
+        let span = self.index.steps()[n].span;
+        let line = self.dir.line(|| &self.index, TraceFile::Steps, span).expect("the step can be read");
+        serde_json::from_slice(&line).expect("it is JSON")
+    }
+}
+
+pub(crate) fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(name)
+}
+
+/// Cuts the sample at every byte and spoils bytes of it: nothing may fail, each step that is listed can be read, and what
+/// stands before the damage stays.
+pub(crate) fn damaged(path: &Path) {
+    let whole = fs::read(path).expect("the sample");
+    let steps = read(path).index.steps().len();
+    let temp = tempfile::tempdir().expect("a directory");
+    let copy = temp.path().join(path.file_name().expect("a name"));
+    let mut seen = 0;
+    let mut look = |bytes: &[u8]| {
+        fs::write(&copy, bytes).expect("written");
+        let Some(dir) = RunDir::of_file(&copy).expect("readable") else { return 0 };
+        let index = read_index(&dir);
+        for step in index.steps() {
+            dir.line(|| &index, TraceFile::Steps, step.span).expect("a listed step can be read");
+        }
+        index.steps().len()
+    };
+    for cut in 0..=whole.len() {
+        let found = look(&whole[..cut]);
+        assert!(found >= seen || found == 0 && seen == 0, "{found} steps of {cut} bytes, {seen} of fewer");
+        seen = found.max(seen);
+    }
+    assert_eq!(seen, steps);
+    for at in (0..whole.len()).step_by(3) {
+        for byte in [0, b'"', b'{', b'\n', 0xff] {
+            let mut spoilt = whole.clone();
+            spoilt[at] = byte;
+            look(&spoilt);
+        }
+    }
+}

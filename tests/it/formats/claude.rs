@@ -1,0 +1,64 @@
+//! Sessions of Claude Code.
+
+use super::{damaged, read, sample};
+
+const PROJECT: &str = "claude-code/-home-me-ledger";
+const CHILD: &str = "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02/subagents/agent-a1b2c3d4e5.jsonl";
+
+fn session(n: usize) -> std::path::PathBuf {
+    sample(&format!("{PROJECT}/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a0{n}.jsonl"))
+}
+
+#[test]
+fn a_reply_on_several_lines_is_one_step_and_its_tokens_count_once() {
+    let run = read(&session(1));
+    let row = &run.row;
+    assert_eq!((row.steps, row.errors, row.events), (5, 2, 20));
+    // 5,210 + 84, 5,650 + 46, 5,820 + 133, 5,990 + 40, 6,140 + 61.
+    assert_eq!((row.tokens, row.cost_usd), (Some(29_174), Some(0.041225)));
+    assert_eq!(row.tools, ["Read", "Bash", "Edit", "TodoWrite"]);
+    assert_eq!(row.changed, ["files.split.py", "todos"]);
+    assert_eq!(row.model.as_deref(), Some("claude-sonnet-4-5-20250929"));
+    assert_eq!(row.verdict.sentence, "Answered at step 4 · inferred from end_turn");
+    assert_eq!((row.verdict.certainty.as_str(), row.verdict.stop_reason.as_deref()), ("inferred", Some("end_turn")));
+    assert!(row.task.as_deref().is_some_and(|task| task.starts_with("Splitting 100 by 3")));
+}
+
+#[test]
+fn a_step_is_put_together_from_its_lines() {
+    let run = read(&session(1));
+    let step = run.step(0);
+    assert_eq!(step["actions"][1]["action_id"], "toolu_01b");
+    assert_eq!(step["action_results"][0]["status"], "success");
+    assert_eq!(step["action_results"][1]["status"], "error");
+    assert_eq!(step["decision"]["rationale"], "The shares must sum up to the total, so the rest has to go somewhere.");
+    assert_eq!(step["model_response"]["text"], "I read the code and its tests first.");
+    assert_eq!(step["context"]["cached_tokens"], 0);
+    assert_eq!(run.index.steps()[1].returncode, Some(1));
+    let edit = &run.step(2)["state_diff"]["files.split.py"];
+    assert!(edit["before"].as_str().is_some_and(|text| text.contains("share = total // parts")));
+    assert!(
+        edit["after"].as_str().is_some_and(|text| text.contains("divmod") && !text.contains("// parts\n    return"))
+    );
+}
+
+#[test]
+fn limits_children_and_what_was_cut_are_told() {
+    let limited = read(&session(2));
+    assert_eq!(limited.row.verdict.sentence, "Turn limit reached after step 1: 2 turns");
+    assert_eq!(limited.row.verdict.certainty.as_str(), "recorded");
+    let manifest = limited.index.manifest().get().expect("what is said of the session");
+    assert_eq!((manifest.turns, manifest.children), (Some(1), Some(1)));
+    assert_eq!(limited.row.cost_usd, None, "no line tells of the cost");
+    let child = read(&sample(CHILD));
+    assert_eq!(child.row.parent.as_deref(), Some("5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02"));
+    assert_eq!(child.row.run_id.as_deref(), Some("a1b2c3d4e5"));
+    let cut = read(&session(3));
+    assert_eq!((cut.row.verdict.mark.word(), cut.row.steps, cut.row.issues.1), ("died", 1, 1));
+}
+
+#[test]
+fn a_damaged_session_loses_only_what_is_damaged() {
+    damaged(&session(3));
+    damaged(&sample(CHILD));
+}
