@@ -65,7 +65,9 @@ fn demo(root: &Path, args: &[&str]) -> (i32, String, String) {
 fn files(root: &Path) -> BTreeSet<PathBuf> {
     let below = walk(root).into_iter().filter(|path| path.is_file());
     let below = below.map(|path| path.strip_prefix(root).unwrap().to_owned());
-    below.filter(|path| !path.starts_with("qitos") && !path.starts_with("tools") && path != Path::new("README.md")).collect()
+    below
+        .filter(|path| !path.starts_with("qitos") && !path.starts_with("tools") && path != Path::new("README.md"))
+        .collect()
 }
 
 /// The first place where two files differ, in words.

@@ -48,7 +48,7 @@ pub(crate) fn damaged(path: &Path) {
     let temp = tempfile::tempdir().expect("a directory");
     let copy = temp.path().join(path.file_name().expect("a name"));
     let mut seen = 0;
-    let mut look = |bytes: &[u8]| {
+    let look = |bytes: &[u8]| {
         fs::write(&copy, bytes).expect("written");
         let Some(dir) = RunDir::of_file(&copy).expect("readable") else { return 0 };
         let index = read_index(&dir);

@@ -82,7 +82,7 @@ fn texts(lines: &[(TraceFile, Vec<String>)], number: usize) -> Vec<String> {
 
 fn agrees(dir: &RunDir, number: usize) {
     let mut lines: Vec<(TraceFile, Vec<String>)> = Vec::new();
-    for file in [TraceFile::Steps, TraceFile::Events] {
+    for file in dir.line_files().iter().copied() {
         let read = dir.read_lines(file).into_iter().flatten().map(Result::unwrap);
         lines.extend(read.flatten().map(|line| (file, says(&line))));
     }

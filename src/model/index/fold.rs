@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::event::EventKind;
 use super::super::head::hash_of_text;
 use super::super::{EventHead, EventNote, Fate, Issue, IssueKind, StepHead, Symbol, TraceFile};
-use super::{Delta, Group, Index, Segment};
+use super::{Delta, Group, Index, Segment, Tally};
 
 /// At most this many changes of the state outside reduce are noted; a run that makes one in each step makes no more news.
 const MAX_OUTSIDE: usize = 20;
@@ -22,7 +22,12 @@ impl Index {
         self.issues.extend(delta.issues);
         for (ordinal, step) in delta.touched {
             // Steps that are put together from events have no state that one takes up from another.
-            self.steps.get_mut(ordinal).into_iter().for_each(|known| *known = step.clone());
+            if let Some(known) = self.steps.get_mut(ordinal) {
+                *known = step;
+            }
+            if ordinal < self.settled.end {
+                self.settled = Tally::default();
+            }
         }
         delta.steps.into_iter().for_each(|step| self.push_step(step));
         delta.events.into_iter().for_each(|(event, note)| self.push_event(event, note));

@@ -26,7 +26,7 @@ pub struct Tally {
     /// Of the whole file: the readable steps without facts.
     pub without_facts: Places,
     /// So many steps are added up.
-    end: usize,
+    pub(super) end: usize,
 }
 
 /// Steps of one sort: how many, and the ordinal of the first.

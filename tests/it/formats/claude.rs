@@ -3,7 +3,8 @@
 use super::{damaged, read, sample};
 
 const PROJECT: &str = "tools/claude-code/-home-me-ledger";
-const CHILD: &str = "tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02/subagents/agent-a1b2c3d4e5.jsonl";
+const CHILD: &str =
+    "tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02/subagents/agent-a1b2c3d4e5.jsonl";
 
 fn session(n: usize) -> std::path::PathBuf {
     sample(&format!("{PROJECT}/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a0{n}.jsonl"))
