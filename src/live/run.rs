@@ -1,11 +1,15 @@
 //! What is known of one run, and how is it brought up to date?
 
+mod behind;
+
 use std::io::{self, Read as _};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
+
+use behind::Held;
 
 use crate::analysis::life::{Liveness, Outside, life};
 use crate::analysis::summary::{Summary, summary};
@@ -35,9 +39,11 @@ pub struct Run {
     known: AtomicBool,
     gone: AtomicBool,
     grew: AtomicI64,
-    waking: tokio::sync::Mutex<()>,
+    /// When the summary was made.
+    summed: Mutex<Instant>,
+    waking: Arc<tokio::sync::Mutex<()>>,
     #[cfg(test)]
-    pub(super) fault: Mutex<Option<fn()>>,
+    fault: Mutex<Option<fn()>>,
 }
 
 impl Lines for Run {
@@ -55,17 +61,6 @@ impl Lines for Run {
         }
         self.dir.has_asset(recorded).map_err(|error| error.to_string())
     }
-}
-
-/// How a run is followed.
-#[derive(Debug)]
-enum Held {
-    /// By a reader that knows where each file goes on.
-    Open(Box<RunReader>),
-    /// By what its files look like from outside.
-    Parked(Stamps),
-    /// Not, until its files change: what reads them failed.
-    Failed(Option<Stamps>),
 }
 
 /// A larger manifest is not shown on a page; its raw text can be had.
@@ -111,7 +106,8 @@ impl Run {
             known: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             grew: AtomicI64::new(0),
-            waking: tokio::sync::Mutex::default(),
+            summed: Mutex::new(Instant::now()),
+            waking: Arc::default(),
             #[cfg(test)]
             fault: Mutex::default(),
         }
@@ -152,7 +148,7 @@ impl Run {
     }
 
     /// Held by whoever has the files of a parked run read: others wait without a thread.
-    pub fn waking(&self) -> &tokio::sync::Mutex<()> {
+    pub fn waking(&self) -> &Arc<tokio::sync::Mutex<()>> {
         &self.waking
     }
 
@@ -181,31 +177,20 @@ impl Run {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads a parked run again.
+    /// Reads a parked run again, from where the scan thread came to with it.
     fn wake(&self) -> Arc<Index> {
         let mut held = self.held();
         // Somebody else may have done so while this one waited.
-        if let Some(index) = self.open_index().filter(|_| !matches!(&*held, Held::Failed(_))) {
+        if let Some(index) = self.open_index() {
             return index;
         }
-        let mut reader = RunReader::settling(self.dir.clone(), self.settle);
-        let index = Arc::new(reader.read_whole());
-        if reader.is_busy() {
-            // Not all could be read: the next one who asks tries again.
-            return index;
-        }
-        if let Held::Parked(stamps) = &*held
-            && reader.seen() != *stamps
-        {
-            self.outdated.store(true, Ordering::Relaxed);
-            // Other rights or another time alone are no sign of life.
-            if reader.seen().sizes() != stamps.sizes() {
-                self.grew.store(now(), Ordering::Relaxed);
-            }
-        }
+        #[cfg(test)]
+        self.play_fault();
         self.used.store(now(), Ordering::Relaxed);
-        *held = Held::Open(Box::new(reader));
-        *self.index.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&index));
+        let mut behind = self.begin_again(std::mem::take(&mut *held));
+        while behind.read(u64::MAX) {}
+        let index = Arc::clone(&behind.index);
+        *held = self.catch_up(behind);
         index
     }
 
@@ -235,7 +220,7 @@ impl Run {
     pub(super) fn stamps(&self) -> Option<Stamps> {
         match &*self.held.try_lock().ok()? {
             Held::Parked(stamps) => Some(*stamps),
-            Held::Open(_) | Held::Failed(_) => None,
+            Held::Open(_) | Held::Behind(_) | Held::Failed(_) => None,
         }
     }
 
@@ -264,23 +249,31 @@ impl Run {
         self.known.load(Ordering::Relaxed)
     }
 
-    /// Looks at the files and takes in at most about `limit` bytes of each; a parked run that changed is read whole.
+    /// Looks at the files and takes in at most about `limit` bytes of each.
     pub(super) fn refresh(&self, limit: u64) -> News {
         #[cfg(test)]
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take().into_iter().for_each(|fault| fault());
-        if let Some(stamps) = self.waits_for_another() {
-            if Stamps::of(&self.dir) == stamps {
-                let moved = self.is_parked() && self.life_moved();
-                return News { changed: moved && self.judge_parked(), more: false };
-            }
-            self.wake();
-        }
+        self.play_fault();
         // Nobody waits for a page that has a large run read; it is looked at again within a second.
         let Ok(mut held) = self.held.try_lock() else { return News::default() };
+        let waits = match &*held {
+            Held::Parked(stamps) => Some(Some(*stamps)),
+            Held::Failed(stamps) => Some(*stamps),
+            Held::Open(_) | Held::Behind(_) => None,
+        };
+        if let Some(stamps) = waits
+            && Stamps::of(&self.dir) == stamps
+            && !(self.is_parked() && self.life_moved())
+        {
+            return News::default();
+        }
         let delta = match &mut *held {
             Held::Open(reader) => reader.refresh(limit),
-            // A file that changed is held by its writer. Only the thread that calls this parks runs.
-            Held::Parked(_) | Held::Failed(_) => return News::default(),
+            other => {
+                let mut behind = self.begin_again(std::mem::take(other));
+                behind.read(limit);
+                *other = self.catch_up(behind);
+                return self.tell_of_rereading(other);
+            }
         };
         drop(held);
         let outdated = self.outdated.swap(false, Ordering::Relaxed);
@@ -296,17 +289,29 @@ impl Run {
             Arc::make_mut(index.get_or_insert_default()).apply(delta);
         }
         self.known.store(true, Ordering::Relaxed);
+        // While a large file is read, what is known of it changes with every slice.
+        if more && !first && !outdated && !self.is_sum_due() {
+            return News { changed: false, more };
+        }
         let differs = (news || first || self.life_moved()) && self.sum_up();
         News { changed: news || first || differs, more }
     }
 
-    /// What its files look like where it is not read before they look otherwise.
-    fn waits_for_another(&self) -> Option<Option<Stamps>> {
-        match &*self.held.try_lock().ok()? {
-            Held::Parked(stamps) => Some(Some(*stamps)),
-            Held::Failed(stamps) => Some(*stamps),
-            Held::Open(_) => None,
-        }
+    /// Whether what is known is to be summed up although more is being read.
+    fn is_sum_due(&self) -> bool {
+        self.summed.lock().unwrap_or_else(PoisonError::into_inner).elapsed() >= SUM_EVERY
+    }
+
+    /// Has `fault` happen when it is read the next time.
+    #[cfg(test)]
+    pub(crate) fn set_fault(&self, fault: fn()) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
+    }
+
+    #[cfg(test)]
+    fn play_fault(&self) {
+        let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+        fault.into_iter().for_each(|fault| fault());
     }
 
     /// Reads it no more before its files change: a part of the board failed on them.
@@ -319,12 +324,6 @@ impl Run {
         *self.index.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(index));
         *self.held() = Held::Failed(Stamps::of(&self.dir));
         self.known.store(true, Ordering::Relaxed);
-    }
-
-    /// Says anew how alive a parked run is; says whether anything differs.
-    fn judge_parked(&self) -> bool {
-        self.wake();
-        self.sum_up()
     }
 
     /// The index, as far as there is one in memory.
@@ -370,6 +369,7 @@ impl Run {
         let fresh = summary(&self.key, self.path.clone(), &self.current(), self.outside());
         let mut summary = self.summary.write().unwrap_or_else(PoisonError::into_inner);
         let differs = **summary != fresh;
+        *self.summed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         *summary = Arc::new(fresh);
         differs
     }
@@ -410,7 +410,11 @@ impl Run {
     /// Whether it should be looked at every second: it may grow, or something about it is not settled.
     pub(super) fn is_lively(&self) -> bool {
         let unsettled = match self.held.try_lock() {
-            Ok(held) => matches!(&*held, Held::Open(reader) if reader.is_unsettled()),
+            Ok(held) => match &*held {
+                Held::Open(reader) => reader.is_unsettled(),
+                Held::Behind(_) => true,
+                Held::Parked(_) | Held::Failed(_) => false,
+            },
             // Somebody has it read.
             Err(_) => true,
         };
@@ -432,6 +436,9 @@ fn process(index: &Index) -> Option<bool> {
     let manifest = index.manifest().get().filter(|manifest| !manifest.is_final())?;
     is_running(manifest.host.as_deref()?, manifest.pid?)
 }
+
+/// While a large file is read, what is known of it is summed up and told this often.
+pub(super) const SUM_EVERY: Duration = Duration::from_millis(500);
 
 /// The time now, in microseconds since the Unix epoch.
 pub(super) fn now() -> i64 {

@@ -467,7 +467,7 @@ impl Scanner {
     }
 
     /// Reads one piece of the first run that waits; says whether more wait.
-    fn read_piece(&mut self) -> bool {
+    pub(super) fn read_piece(&mut self) -> bool {
         if let Some(run) = self.backlog.pop_front() {
             if !run.is_gone() {
                 self.refresh(&run);

@@ -249,6 +249,92 @@ fn after_lost_events_every_run_is_looked_at_at_once() {
     assert_eq!(run.summary().steps, 2);
 }
 
+/// Puts steps of 100 KB each into a run, and takes its files for old.
+fn write_many_steps(dir: &Path, steps: usize) {
+    let text = "x".repeat(100_000);
+    let lines: String = (0..steps).map(|id| format!("{{\"step_id\": {id}, \"text\": \"{text}\"}}\n")).collect();
+    fs::write(dir.join("steps.jsonl"), lines).unwrap();
+    let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+    fs::File::options().append(true).open(dir.join("steps.jsonl")).unwrap().set_modified(hour_ago).unwrap();
+}
+
+fn append(path: &Path, line: &str) {
+    use std::io::Write as _;
+    fs::File::options().append(true).open(path).unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
+}
+
+#[test]
+fn a_large_run_that_changed_keeps_no_other_waiting() {
+    const STEPS: usize = 300;
+    let root = tempfile::tempdir().unwrap();
+    let large = write_old_run(root.path(), "a", "count");
+    write_many_steps(&large, STEPS);
+    let small = write_old_run(root.path(), "b", "count");
+    let (shared, mut scanner, run) = scanned(root.path());
+    while scanner.read_piece() {}
+    assert!(run.is_parked());
+    let other = Arc::clone(&shared.runs.read().unwrap()[&RunKey::new("b")]);
+    let hear = |scanner: &mut scan::Scanner, dir: &Path| {
+        let paths = [fs::canonicalize(dir).unwrap().join("steps.jsonl")].into_iter().collect();
+        scanner.act_on(&hints::Inbox { paths, ..hints::Inbox::default() });
+    };
+    append(&large.join("steps.jsonl"), "{}");
+    hear(&mut scanner, &large);
+    let told = run.revision_now();
+    for round in 1..=4 {
+        append(&small.join("steps.jsonl"), "{}");
+        hear(&mut scanner, &small);
+        assert_eq!(other.summary().steps, 1 + round);
+        assert!(other.revision_now() > told, "it is told");
+        // What was said of the large run stays until all of it is read.
+        assert_eq!((run.summary().steps, run.summary().partial, run.is_parked()), (STEPS, true, true));
+        assert_eq!(run.revision_now(), told, "there is no news of it");
+        assert!(scanner.read_piece());
+    }
+    while scanner.read_piece() {}
+    assert_eq!((run.summary().steps, run.summary().partial, run.is_parked()), (STEPS + 1, false, false));
+    assert!(run.revision_now() > told);
+}
+
+#[test]
+fn a_page_goes_on_where_the_slices_of_a_large_run_came_to() {
+    const STEPS: usize = 200;
+    let root = tempfile::tempdir().unwrap();
+    let large = write_old_run(root.path(), "a", "count");
+    write_many_steps(&large, STEPS);
+    let (_shared, mut scanner, run) = scanned(root.path());
+    while scanner.read_piece() {}
+    append(&large.join("steps.jsonl"), "{}");
+    scanner.refresh(&run);
+    assert!(run.is_parked());
+    assert_eq!((run.index().steps().len(), run.index().is_partial()), (STEPS + 1, false));
+    assert!(!run.is_parked());
+    while scanner.read_piece() {}
+    assert_eq!((run.summary().steps, run.summary().partial), (STEPS + 1, false));
+}
+
+#[test]
+fn while_a_large_run_is_read_for_the_first_time_news_of_it_is_seldom() {
+    let root = tempfile::tempdir().unwrap();
+    let large = write_old_run(root.path(), "a", "count");
+    write_many_steps(&large, 500);
+    let run = Run::new(&RunKey::new("a"), "a".to_owned(), RunDir::alone(&large), Duration::ZERO);
+    let start = Instant::now();
+    let (mut told, mut looks) = (0, 0);
+    loop {
+        let news = run.refresh(1);
+        told += usize::from(news.changed);
+        looks += 1;
+        if !news.more {
+            break;
+        }
+    }
+    // The first, the last, and two a second between them.
+    let most = 2 + start.elapsed().as_millis() / run::SUM_EVERY.as_millis();
+    assert!(looks > 40 && (2..=most).contains(&(told as u128)), "{told} of {looks}, at most {most}");
+    assert_eq!((run.summary().steps, run.summary().partial), (500, false));
+}
+
 #[test]
 fn what_is_written_before_the_system_tells_of_changes_is_seen() {
     let root = tempfile::tempdir().unwrap();
@@ -289,7 +375,7 @@ fn a_run_that_cannot_be_read_for_a_fault_of_the_board_harms_no_other() {
     let root = tempfile::tempdir().unwrap();
     let dir = write_old_run(root.path(), "a", "count");
     let (_shared, mut scanner, run) = scanned(root.path());
-    *run.fault.lock().unwrap() = Some(|| panic!("played"));
+    run.set_fault(|| panic!("played"));
     scanner.refresh(&run);
     let told = |run: &Run| run.index().passing_issues().iter().any(|issue| issue.reason.contains("fault of the board"));
     assert!(told(&run));
