@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use tokio::sync::{Semaphore, watch};
 
 use crate::live::Library;
-use crate::page::{download, jobs, search, sweep};
+use crate::page::{download, extract, jobs, search, sweep};
 
 /// What all handlers share.
 #[derive(Debug, Clone)]
@@ -23,6 +23,8 @@ pub struct AppState {
     pub(crate) searches: Arc<jobs::Jobs<search::Search>>,
     /// One for each long answer that may be written now.
     pub(crate) downloads: Arc<Semaphore>,
+    /// One for each run that may be read again now because somebody asks for it.
+    pub(crate) wakes: Arc<Semaphore>,
     /// True once the server is to stop; streams end then.
     pub(crate) stopping: watch::Receiver<bool>,
 }
@@ -36,7 +38,8 @@ impl AppState {
         let sweeps = Arc::new(jobs::Jobs::new(stopping.clone()));
         let searches = Arc::new(jobs::Jobs::new(stopping.clone()));
         let downloads = Arc::new(Semaphore::new(download::MAX_DOWNLOADS));
+        let wakes = Arc::new(Semaphore::new(extract::MAX_WAKES));
         let (boot, host, zone) = (boot.into(), host.into(), TimeZone::system());
-        Self { library, boot, host, zone, sweeps, searches, downloads, stopping }
+        Self { library, boot, host, zone, sweeps, searches, downloads, wakes, stopping }
     }
 }

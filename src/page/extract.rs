@@ -3,8 +3,10 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, RawPathParams};
+use axum::extract::{FromRequestParts, RawPathParams, Request, State};
 use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::Response;
 
 use crate::live::Run;
 use crate::page::app::AppState;
@@ -15,6 +17,14 @@ use crate::page::runs::handler::no_such_run;
 
 /// So many rows, steps or events are given at most.
 const MAX_LIMIT: usize = 10_000;
+
+/// The parameters that name runs.
+const RUN_PARAMS: [&str; 3] = ["a", "b", "run"];
+/// More runs than this are not shown beside each other.
+pub(crate) const MAX_RUNS: usize = 50;
+
+/// So many runs are read again at a time because somebody asks for them; pages have threads besides.
+pub(crate) const MAX_WAKES: usize = 4;
 
 /// The run an address names. Looked up in the library; the key never becomes a path.
 #[derive(Debug)]
@@ -55,15 +65,38 @@ impl FromRequestParts<AppState> for RunParam {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, WebError> {
         let key = path_part(parts, "key").await.unwrap_or_else(|| "\u{fffd}".to_owned());
         let run = state.library.run(&key).ok_or_else(|| no_such_run(state, &key))?;
-        if run.is_parked() {
-            // A large file takes its time, and handlers ask for the index where nobody may wait. One thread reads it,
-            // however many wait.
-            let _turn = run.waking().lock().await;
-            let run = Arc::clone(&run);
-            let _ = blocking(move || run.index()).await;
-        }
         Ok(Self(run))
     }
+}
+
+/// Has the runs that a request names read again where they were let go of, before anything is held for the answer: a
+/// large file takes its time, and handlers ask for the index where nobody may wait.
+pub(crate) async fn awake(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let mut keys: Vec<String> = path_part(&mut parts, "key").await.into_iter().collect();
+    let Ok(params) = Params::from_request_parts(&mut parts, &()).await;
+    let named = params.pairs().filter(|(name, _)| RUN_PARAMS.contains(name));
+    keys.extend(named.take(MAX_RUNS).map(|(_, key)| key.to_owned()));
+    for run in keys.iter().filter_map(|key| state.library.run(key)) {
+        read_again(&state, run).await;
+    }
+    next.run(Request::from_parts(parts, body)).await
+}
+
+/// Has a run read again where it was let go of. One thread reads it, however many wait, and few are read at once.
+async fn read_again(state: &AppState, run: Arc<Run>) {
+    if !run.is_parked() {
+        return;
+    }
+    let turn = Arc::clone(run.waking()).lock_owned().await;
+    if !run.is_parked() {
+        return;
+    }
+    // It is never closed.
+    let Ok(place) = Arc::clone(&state.wakes).acquire_owned().await else { return };
+    // Whoever leaves meanwhile leaves it being read.
+    let read = move || drop((run.index(), turn, place));
+    let _ = blocking(read).await;
 }
 
 impl FromRequestParts<AppState> for StepParam {

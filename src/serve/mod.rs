@@ -21,7 +21,9 @@ pub use crate::serve::listen::{Address, Ready, asked_to_stop, serve};
 pub use crate::serve::token::Token;
 
 pub use crate::page::app::AppState;
-use crate::page::{compare, error, export, keys, replay, run, runs, scores, search, state, step, sweep, whatif};
+use crate::page::{
+    compare, error, export, extract, keys, replay, run, runs, scores, search, state, step, sweep, whatif,
+};
 
 /// The board as a router, to serve or to nest; every request must bring `token` where there is one.
 pub fn router(state: AppState, token: Option<Token>) -> Router {
@@ -86,6 +88,7 @@ pub fn router(state: AppState, token: Option<Token>) -> Router {
         .route("/static/{version}/{*name}", get(statics::file))
         .merge(pages)
         .layer(from_fn_with_state(held::Room::default(), held::hold))
+        .layer(from_fn_with_state(state.clone(), extract::awake))
         .layer(from_fn_with_state(state.clone(), error::show))
         // Innermost, so that the answer to a panic has the headers of every answer.
         .layer(tower_http::catch_panic::CatchPanicLayer::custom(error::panicked))

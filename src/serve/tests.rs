@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 
 use tokio::sync::watch;
 
@@ -83,4 +83,70 @@ async fn a_line_that_is_not_parsed_costs_no_page() {
         assert!(body.len() < 100_000 && body.contains("more"), "{path}");
         assert!(body.contains("/runs/a/steps/0/raw"), "{path}");
     }
+}
+
+/// Writes a run that ended long ago, so that the board lets go of it.
+fn write_old_run(root: &Path, key: &str) {
+    let dir = root.join(key);
+    std::fs::create_dir(&dir).unwrap();
+    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    for (file, text) in [
+        ("manifest.json", "{\"status\": \"completed\"}"),
+        ("steps.jsonl", "{\"step_id\": 0}\n"),
+        ("events.jsonl", "{\"phase\": \"END\"}\n"),
+    ] {
+        std::fs::write(dir.join(file), text).unwrap();
+        std::fs::File::options().append(true).open(dir.join(file)).unwrap().set_modified(hour_ago).unwrap();
+    }
+}
+
+#[test]
+fn requests_that_wait_for_runs_to_be_read_hold_neither_threads_nor_places() {
+    /// Whether files answer, and word of it.
+    static GATE: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+    const RUNS: usize = 14;
+    let root = tempfile::tempdir().unwrap();
+    (0..RUNS).for_each(|n| write_old_run(root.path(), &format!("r{n}")));
+    let library = Arc::new(Library::load(vec![root.path().to_owned()]));
+    for run in library.runs() {
+        assert!(run.is_parked());
+        run.set_fault(|| drop(GATE.1.wait_while(GATE.0.lock().unwrap(), |open| !*open)));
+    }
+    let (_stop, stopping) = watch::channel(false);
+    let router = router(AppState::new(library, "localhost", stopping), None);
+    let ask = move |path: String| {
+        let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+        let router = router.clone();
+        async move {
+            let response = router.oneshot(request).await.unwrap();
+            let status = response.status();
+            response.into_body().collect().await.unwrap();
+            status
+        }
+    };
+    // One thread more than reads runs.
+    let threads = crate::page::extract::MAX_WAKES + 1;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().max_blocking_threads(threads).build();
+    runtime.unwrap().block_on(async {
+        let addresses = |n: usize| match n % 4 {
+            0 => format!("/runs/r{}", n % RUNS),
+            1 => format!("/api/runs/r{}/steps", n % RUNS),
+            2 => format!("/compare?a=r{}&b=r{}", n % RUNS, (n + 1) % RUNS),
+            _ => format!("/scores?run=r{}&run=r{}", n % RUNS, (n + 3) % RUNS),
+        };
+        let waiting: Vec<_> = (0..560).map(|n| tokio::spawn(ask(addresses(n)))).collect();
+        // Those who leave leave nothing that grows.
+        for n in 0..560 {
+            let leaving = tokio::spawn(ask(addresses(n)));
+            tokio::task::yield_now().await;
+            leaving.abort();
+        }
+        assert_eq!(ask("/".to_owned()).await, StatusCode::OK);
+        assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
+        *GATE.0.lock().unwrap() = true;
+        GATE.1.notify_all();
+        for answer in waiting {
+            assert_eq!(answer.await.unwrap(), StatusCode::OK);
+        }
+    });
 }

@@ -15,7 +15,7 @@ use crate::page::compare::json::{Side, compared};
 use crate::page::compare::moment::Opened;
 use crate::page::compare::{Choice, CompareBody, ComparePage, ComparePulse, LockstepPage};
 use crate::page::error::{Answer, WebError};
-use crate::page::extract::Params;
+use crate::page::extract::{MAX_RUNS, Params};
 use crate::page::json::json;
 use crate::page::lens::Lens;
 use crate::page::part::href;
@@ -25,8 +25,6 @@ use crate::page::shell::{Place, Pulse, Shell};
 
 /// The address of the pulse.
 const PULSE: &str = "/live/compare";
-/// More runs than this are not compared at once.
-const MAX_RUNS: usize = 50;
 
 /// The runs that an address names: two of them as `a` and `b`, or any number as `run`.
 struct Asked {
