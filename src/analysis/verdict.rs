@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::facts::lost;
 use super::format::{self, counted};
 use super::life::{Basis, Life, Liveness, stalled_after};
 use super::newest::{after_the_end, label, newest_run};
 use crate::model::index::{Group, Segment};
-use crate::model::{Certainty, EventKind, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict};
+use crate::model::{
+    Certainty, Code, CriticAction, EventKind, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict,
+};
 
 pub(super) mod cause;
 mod contradiction;
@@ -120,6 +123,11 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         let (mark, sentence) = ended::read(&facts, ended);
         let told = verdict(ended.outcome, mark, ended.certainty, sentence);
         return Verdict { stop_reason: Some(ended.word.to_string()), ..told };
+    }
+    if let Some(sentence) = facts.refuted().filter(|_| life.liveness == Liveness::Finished && disputed(index).is_none())
+    {
+        let outcome = reason.map_or(Outcome::Unknown, |word| classify(StopReason::parse(word)).0);
+        return verdict(facts.stop.map_or(outcome, |stop| stop.outcome), Mark::Unknown, Certainty::Unknown, sentence);
     }
     match (life.liveness, reason) {
         (Liveness::Running, _) => verdict(Outcome::Running, Mark::Running, Certainty::Inferred, facts.now()),
@@ -265,7 +273,7 @@ impl<'a> Facts<'a> {
     }
 
     /// The reason of a stop that was decided in the last round, although the run never came to its END.
-    fn decided_stop(&self) -> Option<&str> {
+    fn decided_stop(&self) -> Option<&'a str> {
         let (at, stop) = self.segment?.stop.as_ref()?;
         stop.reason.as_deref().filter(|_| self.group.is_some_and(|group| (group.first..group.end).contains(at)))
     }
@@ -331,6 +339,33 @@ impl<'a> Facts<'a> {
         self.last.is_some_and(|(_, step)| self.index.name(step.mode) == "final")
     }
 
+    /// Whether the files hold no answer; without a manifest or a last step nobody knows.
+    fn has_no_answer(&self) -> bool {
+        let known = self.manifest.is_some() && self.last.is_some();
+        known && self.kept_answer().is_none() && !self.answers()
+    }
+
+    /// Whether no critic asked for a stop in the last step; not known where a step has no line.
+    fn no_critic_stopped(&self) -> bool {
+        let by_event =
+            self.segment.and_then(|segment| segment.critics.as_ref()).is_some_and(|(_, stopped, _)| *stopped);
+        let by_step = self.last.is_none_or(|(_, step)| !step.fate.is_readable() || step.asked(CriticAction::Stop));
+        // Scores below a mark end a run with the same word.
+        let by_score = self.stop.is_some_and(|stop| stop.code != Code::CriticStop);
+        !by_event && !by_step && !by_score && lost(self.index).is_none()
+    }
+
+    /// What is said of a stop reason that the files refute.
+    fn refuted(&self) -> Option<String> {
+        let word = self.reason?;
+        let reason = StopReason::parse(word);
+        if reason.says_answered() && self.has_no_answer() {
+            return Some(format!("Ended with \"{word}\"{}, and no file has an answer", self.step_after("after")));
+        }
+        (reason.is_preflight() && self.done > 0)
+            .then(|| format!("Ended with \"{word}\", which is for runs that do not start, after {}", steps(self.done)))
+    }
+
     /// Whether success is recorded as false.
     fn is_unsuccessful(&self) -> bool {
         self.manifest.is_some_and(|manifest| manifest.success == Some(false))
@@ -341,6 +376,11 @@ impl<'a> Facts<'a> {
         let kept = self.manifest.and_then(|manifest| manifest.final_result.as_deref());
         kept.or_else(|| self.segment?.stop.as_ref()?.1.answer.as_deref())
     }
+}
+
+/// The reason of a stop that was decided in the newest run's last round, although it never came to its END.
+pub(super) fn decided_stop(index: &Index) -> Option<&str> {
+    Facts::of(index).decided_stop()
 }
 
 /// What was going on in a step that has no line, by its last event.

@@ -3,7 +3,7 @@
 
 use super::{elapsed, tokens};
 use crate::analysis::facts::lost;
-use crate::analysis::newest::after_the_end;
+use crate::analysis::newest::{after_the_end, newest_run};
 use crate::model::event::StopNote;
 use crate::model::{Index, Op, StopReason};
 
@@ -23,10 +23,10 @@ pub(in crate::analysis) enum Cause<'a> {
 /// A criterion, by what it says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::analysis) struct Criterion<'a> {
-    /// Which of QitOS's own it is; `None` for any other, and for one whose words are not recorded.
+    /// Which of QitOS's own it is; `None` for any other.
     pub(in crate::analysis) own: Option<Own>,
     /// Its words.
-    pub(in crate::analysis) words: Option<&'a str>,
+    pub(in crate::analysis) words: &'a str,
 }
 
 /// The criteria that QitOS brings.
@@ -62,15 +62,19 @@ impl Own {
 pub(in crate::analysis) fn cause<'a>(index: &'a Index, word: &str) -> Cause<'a> {
     let reason = StopReason::parse(word);
     let limit = matches!(reason, StopReason::BudgetSteps | StopReason::BudgetTime | StopReason::BudgetTokens);
-    // Only criteria put words into the stop check, and only criteria and what the word names stop there at all.
-    if let Some(stop) = checked(index, word) {
-        let words = stop.detail.as_deref().filter(|words| !words.is_empty());
-        if words.is_some() || limit || matches!(reason, StopReason::Stagnation | StopReason::MaxSteps) {
-            return Cause::Criterion(Criterion { own: words.and_then(Own::of), words });
-        }
+    // Only criteria put words into the stop check.
+    let checked = checked(index, word);
+    if let Some(words) = checked.and_then(|stop| stop.detail.as_deref()).filter(|words| !words.is_empty()) {
+        return Cause::Criterion(Criterion { own: Own::of(words), words });
     }
-    if reason == StopReason::Stagnation {
-        return Cause::Criterion(Criterion { own: None, words: None });
+    // An agent may have set the word itself, whatever then stopped the run: a final decision, its own condition, the
+    // environment or a criterion without words.
+    if reason == StopReason::Stagnation || checked.is_some() && (limit || reason == StopReason::MaxSteps) {
+        return Cause::NotRecorded;
+    }
+    let last = newest_run(index).nth_back(after_the_end(index)).map(|(_, step)| index.name(step.mode));
+    if reason == StopReason::Final && last.is_some_and(|mode| !mode.is_empty() && mode != "final") {
+        return Cause::NotRecorded;
     }
     if !limit {
         return Cause::Named;
@@ -113,7 +117,10 @@ impl Spent {
                 let ended = segment.is_some_and(|segment| segment.end.is_some())
                     || manifest.is_some_and(|manifest| manifest.is_final());
                 let whole = !ended || lost(index).is_none();
-                let done = whole.then(|| (index.steps().len() - first - after_the_end(index)) as f64);
+                // A line that no round belongs to was no step, or one that nobody can tell from it.
+                let odd = (first..index.steps().len()).any(|n| index.group_of(n).is_none());
+                let odd = odd && index.segment().is_some_and(|segment| segment.first_group < index.groups().len());
+                let done = (whole && !odd).then(|| (index.steps().len() - first - after_the_end(index)) as f64);
                 let limit = manifest.and_then(|manifest| manifest.max_steps).or(task.and_then(|task| task.max_steps));
                 of(done, Op::AtLeast, limit.map(|steps| steps as f64))
             }

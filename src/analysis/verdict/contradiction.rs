@@ -1,7 +1,7 @@
 //! Where do the files of a run contradict each other about its end? A sentence each, naming what says what.
 
 use super::cause::{Cause, Spent, cause};
-use super::{Facts, disputed, label};
+use super::{Facts, disputed, label, steps};
 use crate::analysis::facts::lost;
 use crate::analysis::format::{count, duration};
 use crate::analysis::life::{Life, Liveness};
@@ -28,14 +28,18 @@ pub(super) fn contradictions(facts: &Facts<'_>, life: &Life, outcome: Outcome) -
 fn of_the_reason(facts: &Facts<'_>, found: &mut Vec<String>) {
     let Some(word) = facts.reason else { return };
     let reason = StopReason::parse(word);
-    let says_answered = matches!(reason, StopReason::Final | StopReason::Success);
-    if says_answered && facts.is_unsuccessful() {
+    if reason.says_answered() && facts.is_unsuccessful() {
         found.push(format!("The stop reason {word} says that the run answered, and success is recorded as false"));
     }
-    // Without a manifest or a last step nobody knows whether there was an answer.
-    let no_answer = facts.kept_answer().is_none() && facts.last.is_some() && !facts.answers();
-    if says_answered && facts.manifest.is_some() && no_answer {
+    if reason.says_answered() && facts.has_no_answer() {
         found.push(format!("The stop reason {word} says that the run answered, and no file has an answer"));
+    }
+    if reason.is_preflight() && facts.done > 0 {
+        let done = steps(facts.done);
+        found.push(format!("The stop reason {word} says that the run did not start, and it has {done}"));
+    }
+    if reason == StopReason::CriticStop && facts.no_critic_stopped() {
+        found.push(format!("The stop reason {word} says that a critic stopped the run, and none asked for a stop"));
     }
     let kept = facts.manifest.is_some_and(|manifest| manifest.final_result.is_some());
     if reason == StopReason::CriticStop && kept {
@@ -109,7 +113,15 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
             found.push(format!("The {who} says {says}, the recorded stop reason is {word}"));
         }
     }
-    let Some((_, end, _)) = &segment.end else { return };
+    let Some((_, end, _)) = &segment.end else {
+        // A writer ends its events before it says so in the manifest.
+        let said = manifest.filter(|manifest| manifest.is_final() && segment.init.is_some());
+        if let Some(status) = said.and_then(|manifest| manifest.status.as_deref()).filter(|_| !facts.index.is_partial())
+        {
+            found.push(format!("The manifest says {status}, and no END event of the newest run can be read"));
+        }
+        return;
+    };
     if let (Some(told), Some(kept)) = (end.stop.as_deref(), manifest.and_then(|manifest| manifest.stop.as_deref()))
         && told != kept
     {

@@ -11,6 +11,8 @@ impl Facts<'_> {
         let mut sentence = match cause(self.index, word) {
             Cause::Named | Cause::Budget => self.named(word),
             Cause::Criterion(criterion) => self.criterion(criterion, word),
+            // That it answered is what the word says, whichever rule found out.
+            Cause::NotRecorded if StopReason::parse(word).says_answered() => self.named(word),
             Cause::NotRecorded => {
                 let done = steps(self.done);
                 format!("Stopped with \"{word}\" after {done}; which rule said so is not recorded")
@@ -30,20 +32,22 @@ impl Facts<'_> {
     /// What a criterion ended.
     fn criterion(&self, criterion: Criterion<'_>, word: &str) -> String {
         let reason = StopReason::parse(word);
-        let answered = matches!(reason, StopReason::Final | StopReason::Success);
+        let answered = reason.says_answered();
         let done = steps(self.done);
-        match (criterion.own, criterion.words) {
-            (Some(Own::Result), _) => self.named(word),
-            (Some(Own::Steps), Some(words)) => format!("Stopped by a step criterion after {done}: {words}"),
-            (Some(Own::Time), Some(words)) => format!("Stopped by a time criterion after {done}: {words}"),
-            (Some(Own::Tokens), Some(words)) => format!("Stopped by a token criterion after {done}: {words}"),
-            (Some(Own::Stagnation), Some(words)) => {
+        let words = criterion.words;
+        match criterion.own {
+            Some(Own::Result) => self.named(word),
+            Some(Own::Steps) => format!("Stopped by a step criterion after {done}: {words}"),
+            Some(Own::Time) => format!("Stopped by a time criterion after {done}: {words}"),
+            Some(Own::Tokens) => format!("Stopped by a token criterion after {done}: {words}"),
+            Some(Own::Stagnation) => {
                 let number = words.trim_start_matches("stagnant_steps=");
-                format!("Stopped by a stagnation criterion: what it compares was the same for {number} steps in a row")
+                format!(
+                    "Stopped by a stagnation criterion: what it compares did not change for {number} steps in a row"
+                )
             }
-            (_, Some(words)) if answered => format!("{} ({words})", self.named(word)),
-            (_, Some(words)) => format!("Stopped by a criterion after {done}: {words} (recorded as {word})"),
-            (_, None) => format!("Stopped by a criterion after {done} (recorded as {word})"),
+            None if answered => format!("{} ({words})", self.named(word)),
+            None => format!("Stopped by a criterion after {done}: {words} (recorded as {word})"),
         }
     }
 
@@ -51,7 +55,8 @@ impl Facts<'_> {
     fn named(&self, word: &str) -> String {
         let bracketed = |text: Option<&str>| text.map_or_else(String::new, |text| format!(" ({text})"));
         match StopReason::parse(word) {
-            StopReason::Success => format!("Success criteria met{}", self.step_after("at")),
+            // QitOS evaluates no criteria of success; its agents and rules set the word themselves.
+            StopReason::Success => format!("Answered{} (recorded as {word})", self.step_after("at")),
             StopReason::Final => format!("Answered{}", self.step_after("at")),
             StopReason::BudgetSteps => match self.limit().filter(|limit| limit.from.is_budget()) {
                 Some(limit) => format!("Step budget used up: {} of {} steps", self.done, limit.steps),
@@ -92,9 +97,10 @@ impl Facts<'_> {
                 format!("Not started: {why}{}", bracketed(issue))
             }
             StopReason::UnrecoverableError => self.error(),
-            StopReason::CancelledImmediate => format!("Cancelled at once during {}", self.step_now()),
+            // It is looked for before a step; when it was asked for is not recorded.
+            StopReason::CancelledImmediate => format!("Cancelled at once, {}", self.place()),
             StopReason::CancelledAfterStep => format!("Cancelled{}", self.step_after("after")),
-            StopReason::Interrupt => format!("Interrupted from outside in {}", self.step_now()),
+            StopReason::Interrupt => format!("Interrupted from outside {}", self.place()),
             StopReason::Other => format!("Stopped with \"{word}\", a reason the board does not know"),
         }
     }
@@ -102,7 +108,7 @@ impl Facts<'_> {
     /// Short additions to the sentence: an answer that exists although something else ended the run, and so on.
     pub(super) fn asides(&self, word: &str) -> String {
         let mut asides = String::new();
-        let answered = matches!(StopReason::parse(word), StopReason::Final | StopReason::Success);
+        let answered = StopReason::parse(word).says_answered();
         let answer = self.manifest.and_then(|manifest| manifest.final_result.as_deref());
         if !answered && answer.is_some() && !StopReason::parse(word).is_preflight() {
             asides.push_str(" · an answer was ready");

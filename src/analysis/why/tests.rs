@@ -280,7 +280,10 @@ fn each_contradiction_says_what_says_what() {
     let stopped = calls("a").ended("critic_stop");
     assert_eq!(
         told(&stopped, r#"{"status": "completed", "summary": {"stop_reason": "critic_stop", "final_result": "x"}}"#),
-        ["A critic stopped the run, and the manifest has a final result"]
+        [
+            "The stop reason critic_stop says that a critic stopped the run, and none asked for a stop",
+            "A critic stopped the run, and the manifest has a final result"
+        ]
     );
     assert_eq!(
         told(&ended, r#"{"status": "running", "summary": {"final_result": "x"}}"#),

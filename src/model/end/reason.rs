@@ -72,6 +72,11 @@ impl StopReason {
         matches!(self, Self::TaskValidationFailed | Self::EnvCapabilityMismatch)
     }
 
+    /// Whether it says that the run gave its answer.
+    pub fn says_answered(self) -> bool {
+        matches!(self, Self::Success | Self::Final)
+    }
+
     /// Whether a limit on steps ended it.
     pub fn is_step_limit(self) -> bool {
         matches!(self, Self::MaxSteps | Self::BudgetSteps)

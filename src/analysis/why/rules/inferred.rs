@@ -12,7 +12,7 @@ use crate::analysis::life::Liveness;
 use crate::analysis::newest::newest_run;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::cause::{Cause, Criterion, Own, Spent, cause};
-use crate::analysis::verdict::{LimitFrom, disputed};
+use crate::analysis::verdict::{LimitFrom, decided_stop, disputed};
 use crate::model::manifest::Failure;
 use crate::model::{CriticAction, EventKind, Index, Op, Origin, Reading, StopReason};
 use crate::stop;
@@ -45,6 +45,8 @@ fn leave_open(rule: &mut Rule) {
 enum LastCheck {
     /// It was never asked.
     Never,
+    /// It was asked, and not in the last step.
+    Before,
     /// It stopped at the final decision, and looked no further.
     Decision,
     /// It stopped at the agent's own condition.
@@ -71,15 +73,20 @@ struct Asked<'a> {
 impl<'a> Asked<'a> {
     fn of(summary: &'a Summary, index: &'a Index) -> Self {
         let ended = summary.life.liveness == Liveness::Finished;
-        // Of two reasons that contradict each other neither is taken for true.
-        let word = summary.verdict.stop_reason.as_deref().filter(|_| ended && disputed(index).is_none());
+        // Of two reasons that contradict each other neither is taken for true. A run that died may have been stopped
+        // before.
+        let died = summary.life.liveness == Liveness::Died;
+        let word = match summary.verdict.stop_reason.as_deref() {
+            Some(word) => Some(word).filter(|_| ended && disputed(index).is_none()),
+            None => decided_stop(index).filter(|_| died),
+        };
         Self {
             summary,
             index,
             reason: word.map(StopReason::parse),
             word: word.unwrap_or_default(),
             cause: word.map_or(Cause::Named, |word| cause(index, word)),
-            check: last_check(index),
+            check: last_check(index, summary.life.liveness.may_grow()),
             // The round in which an exception ended the run was never over.
             lost: lost(index).filter(|_| ended),
         }
@@ -144,9 +151,15 @@ impl<'a> Asked<'a> {
     fn answer(&self) -> Rule {
         let fired = self.ended_by(StopReason::Final);
         let last = newest_run(self.index).next_back().map(|(_, step)| self.index.name(step.mode));
-        let given = last == Some("final") && !fired;
-        let result = if fired { Standing::Fired } else { Standing::Held };
-        let note = if given { "the last step gave an answer" } else { "" };
+        let (result, note) = match (last, self.check) {
+            _ if fired => (Standing::Fired, ""),
+            (Some("final"), LastCheck::Never | LastCheck::Before) => {
+                (Standing::Unknown, "the last step gave an answer; whether it ends the run was not asked")
+            }
+            (Some("final"), _) => (Standing::Held, "the last step gave an answer"),
+            (None, LastCheck::Never) => (Standing::Unknown, "no stop check is recorded"),
+            _ => (Standing::Held, ""),
+        };
         plain("decision", "final", result, note)
     }
 
@@ -167,10 +180,13 @@ impl<'a> Asked<'a> {
     }
 
     fn recoveries(&self) -> Rule {
-        let failures = self.index.segment().map_or(0, |segment| segment.recoveries);
-        let row = |result, recovered: usize, note| Rule {
+        // Each is an event, so that without rounds nobody knows.
+        let rounds = self.index.groups().len();
+        let failures = self.index.segment().filter(|segment| segment.first_group < rounds);
+        let failures = failures.map(|segment| segment.recoveries);
+        let row = |result, recovered: Option<usize>, note| Rule {
             reading: Reading {
-                measured: Some(recovered.into()),
+                measured: recovered.map(Into::into),
                 unit: "recovered errors".into(),
                 ..Reading::default()
             },
@@ -184,7 +200,7 @@ impl<'a> Asked<'a> {
         if last.is_some_and(Failure::is_given_up) {
             let note = "the last error was recoverable too; the limit is not recorded";
             // The failure that ended the run has a RECOVER event too.
-            return row(Standing::Fired, failures.saturating_sub(1), note);
+            return row(Standing::Fired, failures.map(|failures| failures.saturating_sub(1)), note);
         }
         let note = match last.and_then(|failure| failure.recoverable) {
             Some(false) => "not a sort of error that is recovered from",
@@ -228,12 +244,11 @@ impl<'a> Asked<'a> {
             None => "criterion",
         };
         let recorded = format!("recorded as {}", self.word);
-        let said = words.filter(|_| own.is_some()).and_then(compared);
-        let note = match (own, words) {
-            (Some(Own::Stagnation), _) => "what it compares is not recorded".to_owned(),
-            (Some(_), Some(words)) => if said.is_none() { words } else { "" }.to_owned(),
-            (_, Some(words)) => format!("{words}; {recorded}"),
-            (_, None) => format!("{recorded}; its own words are not"),
+        let said = own.and_then(|_| compared(words));
+        let note = match own {
+            Some(Own::Stagnation) => "what it compares is not recorded".to_owned(),
+            Some(_) => if said.is_none() { words } else { "" }.to_owned(),
+            None => format!("{words}; {recorded}"),
         };
         let rule = plain("criteria", kind, Standing::Fired, &note);
         let Some((measured, limit, seconds)) = said else { return rule };
@@ -273,12 +288,16 @@ fn reading(measured: Option<f64>, op: Op, limit: Option<f64>, unit: &'static str
     Reading { measured: number(measured), limit: number(limit), op: Some(op), unit: unit.into(), ..Reading::default() }
 }
 
-/// How far the last stop check of the newest run came.
-fn last_check(index: &Index) -> LastCheck {
+/// How far the last stop check of the newest run came. As long as the run goes on, the one before counts.
+fn last_check(index: &Index, goes_on: bool) -> LastCheck {
     let first = index.segment().map_or(0, |segment| segment.first_event);
     let events = index.events().get(first..).unwrap_or_default();
-    let check = events.iter().rev().find(|event| matches!(event.kind, EventKind::Checked | EventKind::Stopped));
-    let Some(check) = check else { return LastCheck::Never };
+    let check = events.iter().rposition(|event| matches!(event.kind, EventKind::Checked | EventKind::Stopped));
+    let Some((at, check)) = check.and_then(|at| Some((first + at, events.get(at)?))) else { return LastCheck::Never };
+    let last = index.groups().last().map_or(0, |group| group.first);
+    if at < last && !goes_on {
+        return LastCheck::Before;
+    }
     let stop = index.segment().and_then(|segment| segment.stop.as_ref()).map(|(_, stop)| stop);
     match stop.filter(|_| check.kind == EventKind::Stopped) {
         None => LastCheck::Criteria,

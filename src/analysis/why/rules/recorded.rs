@@ -21,7 +21,7 @@ pub(super) fn rules(index: &Index, lines: &dyn Lines) -> Vec<Rule> {
         Some(rules) => surveyed(rules, &told),
         None => vec![plain("rules", "stop_rules", Standing::Unknown, "the rules are not recorded")],
     };
-    rules.extend(besides(&told));
+    rules.extend(besides(&told, index));
     if let Some(stop) = stop {
         judge(&mut rules, stop);
     }
@@ -108,7 +108,7 @@ fn row(reading: &RuleReading, kind: String) -> Rule {
 }
 
 /// What can end a run beside its lists: critics, failures, the agent, the environment.
-fn besides(record: &Record) -> Vec<Rule> {
+fn besides(record: &Record, index: &Index) -> Vec<Rule> {
     let facts = &record.facts;
     if record.last_step().is_none() {
         return Vec::new();
@@ -121,9 +121,13 @@ fn besides(record: &Record) -> Vec<Rule> {
         (true, true) => plain("critics", "critic_stop", Standing::Held, "a critic asked for a stop"),
         (true, false) => plain("critics", "critic_stop", Standing::Held, ""),
     };
-    let recovered = facts.iter().filter(|facts| facts.error.as_ref().is_some_and(|error| error.recovered)).count();
+    // A tool that failed is an error of its step and was never put before the recovery policy, which has an event for
+    // each that was; the one that it gave up has one too.
+    let raised = index.segment().filter(|segment| segment.init.is_some()).map(|segment| segment.recoveries);
+    let given_up = index.stop().is_some_and(|stop| stop.criterion == "recovery");
+    let recovered = raised.map(|raised| raised.saturating_sub(usize::from(given_up)));
     let recovery = Rule {
-        reading: Reading { measured: Some(recovered.into()), unit: "recovered errors".into(), ..Reading::default() },
+        reading: Reading { measured: recovered.map(Into::into), unit: "recovered errors".into(), ..Reading::default() },
         ..held("recovery", "recovery_exhausted")
     };
     vec![critics, recovery, held("agent", "agent_condition"), held("env", "env_terminal")]

@@ -58,7 +58,7 @@ fn a_criterion_is_not_told_as_the_budget_of_the_same_word() {
         (
             "stagnation",
             "stagnant_steps=3",
-            "Stopped by a stagnation criterion: what it compares was the same for 3 steps in a row",
+            "Stopped by a stagnation criterion: what it compares did not change for 3 steps in a row",
             "Stagnation criterion",
         ),
         (
@@ -191,6 +191,108 @@ fn the_newest_failure_is_the_one_that_ended_the_run() {
         failing("unrecoverable_error", &failures).explained().1.rules[0].note,
         "not a sort of error that is recovered from"
     );
+}
+
+/// A manifest that tells of this end, without an answer.
+fn unanswered(reason: &str) -> String {
+    format!(r#"{{"status": "completed", "summary": {{"stop_reason": "{reason}"}}}}"#)
+}
+
+#[test]
+fn a_stop_check_without_words_leaves_open_which_rule_it_was() {
+    for reason in ["budget_steps", "budget_time", "stagnation", "max_steps"] {
+        let check = format!(
+            r#"{{"step_id": 3, "phase": "CHECK_STOP", "payload": {{"stage": "stop", "stop_reason": "{reason}"}}}}"#
+        );
+        let end = format!(r#"{{"step_id": 3, "phase": "END", "ok": true, "payload": {{"stop_reason": "{reason}"}}}}"#);
+        let run = Run { manifest: unanswered(reason), ..four(false).event(&check).event(&end) };
+        let (summary, why) = run.explained();
+        let sentence = format!("Stopped with \"{reason}\" after 4 steps; which rule said so is not recorded");
+        assert_eq!(summary.verdict.sentence, sentence, "an agent may set the word itself");
+        assert_eq!(named(&why, Standing::Fired), ["Rule not recorded"]);
+    }
+}
+
+#[test]
+fn an_end_that_no_file_bears_out_is_told_as_recorded_and_not_as_true() {
+    let told = |run: Run, reason: &str| {
+        let (summary, why) = with(&run.ended(reason), &unanswered(reason)).explained();
+        assert_eq!((summary.verdict.mark, summary.verdict.answered), (Mark::Unknown, false));
+        (summary.verdict.sentence, why.contradictions.last().cloned().unwrap_or_default())
+    };
+    for reason in ["final", "success", "final_result"] {
+        let says = format!("Ended with \"{reason}\" after step 1, and no file has an answer");
+        let but = format!("The stop reason {reason} says that the run answered, and no file has an answer");
+        assert_eq!(told(calls("ab"), reason), (says, but));
+    }
+    for reason in ["task_validation_failed", "env_capability_mismatch"] {
+        let says = format!("Ended with \"{reason}\", which is for runs that do not start, after 2 steps");
+        let but = format!("The stop reason {reason} says that the run did not start, and it has 2 steps");
+        assert_eq!(told(calls("ab"), reason), (says, but));
+    }
+    let run = with(&calls("ab").ended("critic_stop"), &unanswered("critic_stop"));
+    let words = "The stop reason critic_stop says that a critic stopped the run, and none asked for a stop";
+    assert_eq!(run.explained().1.contradictions, [words]);
+}
+
+#[test]
+fn a_finished_manifest_without_an_end_event_is_a_contradiction() {
+    let manifest = r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
+    let words = "The manifest says completed, and no END event of the newest run can be read";
+    assert_eq!(with(&four(true), manifest).explained().1.contradictions, [words]);
+    assert_eq!(with(&calls("ab"), manifest).explained().1.contradictions, [""; 0], "nothing but lost events");
+}
+
+#[test]
+fn a_run_that_answered_by_its_state_was_not_ended_by_a_final_decision() {
+    let manifest = r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
+    let (summary, why) = with(&calls("ab").ended("final"), manifest).explained();
+    assert_eq!((&*summary.verdict.sentence, summary.verdict.mark), ("Answered at step 1", Mark::Answered));
+    assert_eq!(named(&why, Standing::Fired), ["Rule not recorded"]);
+    let (_, why) = with(&calls("a").step(r#""decision": {"mode": "final"}"#).ended("final"), manifest).explained();
+    assert_eq!(named(&why, Standing::Fired), ["Final answer"]);
+}
+
+#[test]
+fn what_was_not_asked_in_the_last_step_is_not_told_from_the_step_before() {
+    const CONTINUED: &str = r#"{"step_id": 0, "phase": "CHECK_STOP", "payload": {"stage": "continue"}}"#;
+    let critic = |mode: &str| {
+        format!(
+            r#""decision": {{"mode": "{mode}"}}, "critic_outputs": [{{"critic_name": "C", "action": "stop", "score": 0.1}}]"#
+        )
+    };
+    let row = |run: Run, id: &str| {
+        let why = with(&run.ended("critic_stop"), &unanswered("critic_stop")).explained().1;
+        let rule = why.rules.into_iter().find(|rule| rule.id == id).unwrap();
+        (rule.result, rule.note)
+    };
+    let asked = |mode: &str| calls("a").event(CONTINUED).step(&critic(mode));
+    for id in ["agent", "env"] {
+        assert_eq!(row(asked("act"), id), (Standing::Unknown, "not asked in the last step".to_owned()));
+    }
+    assert_eq!(row(asked("act"), "decision"), (Standing::Held, String::new()), "there was none");
+    assert_eq!(row(asked("final"), "decision").0, Standing::Unknown);
+}
+
+#[test]
+fn a_run_that_died_after_its_stop_check_names_the_rule_that_had_stopped_it() {
+    let check = r#"{"step_id": 1, "phase": "CHECK_STOP", "payload": {"stage": "stop", "stop_reason": "final"}}"#;
+    let run = calls("a").step(r#""decision": {"mode": "final"}"#).event(check);
+    let why = with(&run, r#"{"status": "running"}"#).explained().1;
+    assert_eq!(named(&why, Standing::Fired), ["Final answer"]);
+}
+
+#[test]
+fn steps_are_not_counted_from_lines_that_hold_none() {
+    let measured = |line: &str| {
+        let mut run = calls("ab");
+        run.steps.push(line.to_owned());
+        let manifest = r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
+        let why = with(&run.ended("final"), manifest).explained().1;
+        why.rules.into_iter().find(|rule| rule.id == "budget.steps").unwrap().reading.measured()
+    };
+    assert_eq!(measured(r#"{"step_id": 1.5}"#), None);
+    assert_eq!(measured(r#""just a text""#), None);
 }
 
 #[test]

@@ -91,11 +91,11 @@ fn every_reason_in_every_layout() {
         rows.iter().for_each(|(layouts, line)| table += &format!("{reason} [{layouts}] {line}\n"));
     }
     insta::assert_snapshot!(table, @r#"
-    success [A B C] answered, completed, recorded, step 1, by success: Success criteria met at step 1
+    success [A B C] answered, completed, recorded, step 1, by success: Answered at step 1 (recorded as success)
     success [board] answered, completed, recorded, step 1, by rule: Answered at step 1
-    final [A B C] answered, completed, recorded, step 1, by decision: Answered at step 1
+    final [A B C] answered, completed, recorded, step 1, by unrecorded: Answered at step 1
     final [board] answered, completed, recorded, step 1, by rule: Answered at step 1
-    final_result [A B C] answered, completed, recorded, step 1, by decision: Answered at step 1
+    final_result [A B C] answered, completed, recorded, step 1, by unrecorded: Answered at step 1
     final_result [board] answered, completed, recorded, step 1, by rule: Answered at step 1
     max_steps [A B C] limit, truncated, recorded, step 1, by max_steps: Step limit reached after 2 steps
     max_steps [board] limit, truncated, recorded, step 1, by rule: Step limit reached
@@ -109,7 +109,7 @@ fn every_reason_in_every_layout() {
     agent_condition [board] own rule, completed, recorded, step 1, by rule: The agent's own stop condition held after step 1
     critic_stop [A B C] critic stop, halted, recorded, step 1, by critics: Stopped by a critic
     critic_stop [board] critic stop, halted, recorded, step 1, by rule: Stopped by a critic
-    stagnation [A B C] limit, halted, recorded, step 1, by criteria: Stopped by a criterion after 2 steps (recorded as stagnation)
+    stagnation [A B C] limit, halted, recorded, step 1, by unrecorded: Stopped with "stagnation" after 2 steps; which rule said so is not recorded
     stagnation [board] limit, halted, recorded, step 1, by rule: State unchanged for too long
     env_terminal [A B C] own rule, completed, recorded, step 1, by env: The environment ended the episode at step 1
     env_terminal [board] own rule, completed, recorded, step 1, by rule: The environment ended the episode at step 1
@@ -121,11 +121,11 @@ fn every_reason_in_every_layout() {
     unrecoverable_error [board] error, failed, recorded, step 1, by rule: Ended by an error after step 1: a step failed
     context_overflow [A B C] limit, failed, recorded, step 1, by context: Context window full
     context_overflow [board] limit, failed, recorded, step 1, by rule: Context window full at step 1
-    cancelled_immediate [A B C] cancelled, cancelled, recorded, step 1, by cancel: Cancelled at once during step 1
+    cancelled_immediate [A B C] cancelled, cancelled, recorded, step 1, by cancel: Cancelled at once, after step 1
     cancelled_immediate [board] cancelled, cancelled, recorded, step 1, by rule: Cancelled at once in step 1
     cancelled_after_step [A B C] cancelled, cancelled, recorded, step 1, by cancel: Cancelled after step 1
     cancelled_after_step [board] cancelled, cancelled, recorded, step 1, by rule: Cancelled after step 1
-    interrupt [A B C] cancelled, cancelled, recorded, step 1, by cancel: Interrupted from outside in step 1
+    interrupt [A B C] cancelled, cancelled, recorded, step 1, by cancel: Interrupted from outside after step 1
     interrupt [board] own rule, halted, recorded, step 1, by rule: Stopped by interrupt after step 1
     a_new_word [A B C] unknown, unknown, unknown, step 1, by unknown: Stopped with "a_new_word", a reason the board does not know
     a_new_word [board] own rule, halted, recorded, step 1, by rule: Stopped by a_new_word after step 1
