@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::life::{Life, Outside, life};
 use super::verdict::{Verdict, tokens, verdict};
-use super::{health, life::Liveness};
+use super::{health, life::Liveness, newest::took_ms};
 use crate::model::index::Distinct;
 use crate::model::{Index, RunKey};
 
@@ -97,10 +97,6 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let segments = index.newest_segments();
     let first_event = segments.first().map_or(0, |segment| segment.first_event);
     let unreadable: usize = segments.iter().map(|segment| segment.unreadable).sum();
-    // A writer's figure is of what it wrote itself, when it was done.
-    let is_ended = index.segments().len() <= 1 || segments.first().is_some_and(|segment| segment.end.is_some());
-    let finished = manifest.filter(|manifest| manifest.is_final() && segments.len() <= 1 && is_ended);
-    let duration_ms = finished.and_then(|manifest| manifest.latency_s);
     let manifest_time = manifest.and_then(|manifest| manifest.updated_at);
     let recorded = index.last_ts().max(manifest_time);
     let answer = manifest.and_then(|manifest| manifest.final_result.as_ref());
@@ -117,7 +113,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         steps_now: index.steps().len() - index.newest_start(),
         tokens: tokens(index),
         cost_usd: manifest.and_then(|manifest| manifest.cost_usd),
-        duration_ms: duration_ms.map(|seconds| seconds * 1e3).or_else(|| Some(index.elapsed()? as f64 / 1e3)),
+        duration_ms: took_ms(index),
         last_score: run.last_score,
         spark: run.lows.as_slice().to_vec(),
         critics: names(&run.critics),

@@ -391,12 +391,6 @@ pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
     Some((group.end.checked_sub(1)?, words))
 }
 
-/// How long the newest run took: the writer's own figure, or the time between its first and its last event; microseconds.
-pub(super) fn elapsed(index: &Index) -> Option<i64> {
-    let latency = index.manifest().get().filter(|manifest| manifest.is_final()).and_then(|manifest| manifest.latency_s);
-    latency.map(|seconds| (seconds * 1e6) as i64).or_else(|| index.elapsed())
-}
-
 /// Tokens of the run: the manifest's figure, else the last cumulative one of a step.
 pub fn tokens(index: &Index) -> Option<u64> {
     let manifest = index.manifest().get().and_then(|manifest| manifest.tokens);

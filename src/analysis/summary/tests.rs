@@ -144,6 +144,28 @@ fn a_run_that_goes_on_under_rising_ids_is_one() {
 }
 
 #[test]
+fn how_long_a_run_took_is_one_number() {
+    // The manifest speaks of the last session alone.
+    let manifest = r#"{"status": "completed", "latency_seconds": 2.0, "summary": {"stop_reason": "budget_time"}, "token_usage": 0}"#;
+    let step = |id: u32| format!(r#"{{"step_id": {id}, "decision": {{"mode": "wait"}}}}"#);
+    let end = |at: &str| {
+        format!(
+            r#"{{"step_id": 2, "phase": "END", "ok": false, "ts": "2026-03-01T{at}+00:00", "payload": {{"stop_reason": "budget_time"}}}}"#
+        )
+    };
+    let events = [
+        event(0, "INIT", "", "10:00:00"),
+        event(0, "DECIDE", "state_ready", "10:00:01"),
+        event(1, "INIT", "", "11:00:00"),
+        event(1, "DECIDE", "state_ready", "11:00:01"),
+        end("11:00:02"),
+    ];
+    let summary = told(&index(&[step(0), step(1)], &events, manifest));
+    assert_eq!(summary.duration_ms, Some(3000.0));
+    assert_eq!(summary.verdict.sentence, "Time budget used up after 3.0 s");
+}
+
+#[test]
 fn lines_that_are_no_json_are_no_steps() {
     let heads: Vec<StepHead> =
         ["{}", "garbage", "7"].map(|line| crate::format::step_head(line.as_bytes(), &mut Names::default()).0).to_vec();

@@ -1,9 +1,9 @@
 //! Which rule is behind a stop word? QitOS gives one word to its budget and to a criterion that counts the same; which of
 //! them it was shows in the stop check, in the END event and in the numbers, or it is not known.
 
-use super::{elapsed, tokens};
+use super::tokens;
 use crate::analysis::facts::lost;
-use crate::analysis::newest::{after_the_end, newest_run};
+use crate::analysis::newest::{after_the_end, newest_run, took_ms};
 use crate::model::event::StopNote;
 use crate::model::{Index, Op, StopReason};
 
@@ -126,7 +126,7 @@ impl Spent {
             }
             StopReason::BudgetTime => {
                 let limit = task.and_then(|task| task.max_seconds).map(|seconds| seconds * 1e3);
-                of(elapsed(index).map(|micros| micros as f64 / 1e3), Op::Above, limit)
+                of(took_ms(index), Op::Above, limit)
             }
             StopReason::BudgetTokens => {
                 let limit = task.and_then(|task| task.max_tokens).map(|tokens| tokens as f64);

@@ -1,8 +1,9 @@
 //! What does a stop word mean, in one sentence? For runs that record a word and no verdict, as QitOS does.
 
 use super::cause::{Cause, Criterion, Own, cause};
-use super::{Facts, classify, duration, elapsed, steps, tokens};
-use crate::analysis::format::{count, score};
+use super::{Facts, classify, steps, tokens};
+use crate::analysis::format::{count, millis, score};
+use crate::analysis::newest::took_ms;
 use crate::model::{CriticAction, Outcome, StopReason};
 
 impl Facts<'_> {
@@ -64,9 +65,9 @@ impl Facts<'_> {
             },
             StopReason::MaxSteps => format!("Step limit reached after {}", steps(self.done)),
             StopReason::BudgetTime => {
-                let elapsed = elapsed(self.index);
-                let elapsed = elapsed.map_or_else(String::new, |micros| format!(" after {}", duration(micros)));
-                format!("Time budget used up{elapsed}")
+                let took = took_ms(self.index);
+                let took = took.map_or_else(String::new, |took| format!(" after {}", millis(took)));
+                format!("Time budget used up{took}")
             }
             StopReason::BudgetTokens => {
                 let used = tokens(self.index);
