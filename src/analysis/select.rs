@@ -18,7 +18,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
-pub use survey::{DISAGREES, End, Facets, Medians, Strip, Survey, survey};
+pub use survey::{End, Facets, Medians, Strip, Survey, survey};
 
 use cursor::{Cursor, Place, place};
 

@@ -8,9 +8,6 @@ use crate::analysis::columns::{MODEL, STATUS, STOP};
 use crate::analysis::query::Query;
 use crate::analysis::verdict::Mark;
 
-/// What the verdict on an answered run says where the manifest records that it failed.
-pub const DISAGREES: &str = "but success is recorded as false";
-
 /// The runs that match, in numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Survey {
@@ -49,8 +46,8 @@ pub struct Strip {
     pub ended: usize,
     /// How many of these answered.
     pub answered: usize,
-    /// How many of those that answered are recorded as a failure.
-    pub disagree: usize,
+    /// How many have files that contradict each other about the end.
+    pub contradicted: usize,
     /// Why they ended, by mark, most frequent reason first.
     pub ends: Vec<End>,
     /// What is in the middle of what they took.
@@ -172,10 +169,8 @@ fn sum(matched: &[&Summary]) -> (BTreeMap<Mark, usize>, Option<i64>, Strip) {
             continue;
         }
         strip.ended += 1;
-        if run.verdict.answered {
-            strip.answered += 1;
-            strip.disagree += usize::from(run.verdict.sentence.contains(DISAGREES));
-        }
+        strip.answered += usize::from(run.verdict.answered);
+        strip.contradicted += usize::from(!run.verdict.contradictions.is_empty());
         let reason = run.verdict.stop_reason.as_deref().filter(|reason| !reason.is_empty());
         *ends.entry((run.verdict.mark, reason)).or_default() += 1;
         steps.push(run.steps as f64);

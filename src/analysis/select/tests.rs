@@ -215,12 +215,13 @@ fn the_strip_leaves_live_runs_out() {
     let mut runs = five();
     runs[4].steps = 900;
     runs.push(run("f", Mark::Answered, Some("final")));
-    runs[5].verdict.sentence = format!("Answered at step 5 · {DISAGREES}");
+    runs[5].verdict.contradictions = vec!["The status is failed".to_owned()];
+    runs[1].verdict.sentence = "Stopped by a rule: but success is recorded as false".to_owned();
     runs[5].steps = 9;
     runs[0].duration_ms = None;
     let survey = survey(&shared(runs), &Query::default());
     let strip = survey.strip;
-    assert_eq!((strip.ended, strip.answered, strip.disagree), (5, 2, 1));
+    assert_eq!((strip.ended, strip.answered, strip.contradicted), (5, 2, 1));
     let end = |mark, reason: Option<&str>, count| End { mark, reason: reason.map(str::to_owned), count };
     let expected = [
         end(Mark::Answered, Some("final"), 2),
@@ -247,7 +248,7 @@ fn a_median_between_two_is_their_mean() {
 }
 
 #[test]
-fn the_words_of_disagreement_are_those_of_the_verdict() {
+fn a_contradiction_is_counted_that_the_verdict_lists() {
     let manifest = Manifest {
         status: Some("completed".into()),
         stop_reason: Some("final".into()),
@@ -257,7 +258,7 @@ fn the_words_of_disagreement_are_those_of_the_verdict() {
     let mut index = Index::default();
     index.apply(Delta { manifest: Some(ManifestState::Read(Box::new(manifest))), ..Delta::default() });
     let run = summary(&RunKey::new("x"), "x".into(), &index, Outside::default());
-    assert_eq!(survey(&[Arc::new(run)], &Query::default()).strip.disagree, 1);
+    assert_eq!(survey(&[Arc::new(run)], &Query::default()).strip.contradicted, 1);
 }
 
 /// Two steps with events: the first reads a file and is criticised, the second fails.

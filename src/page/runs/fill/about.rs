@@ -1,9 +1,9 @@
 //! What is said about all runs together: the title line, the summary, the line below the table, an empty root.
 
 use crate::analysis::columns::{STATUS, STOP};
-use crate::analysis::format::{self, count, or_missing};
-use crate::analysis::query::{Needle, Query, Term, Test};
-use crate::analysis::select::{DISAGREES, End};
+use crate::analysis::format::{self, count, counted, or_missing};
+use crate::analysis::query::Query;
+use crate::analysis::select::End;
 use crate::analysis::verdict::Mark;
 use crate::page::part::chart::{Segment, Share, stack};
 use crate::page::part::href;
@@ -17,6 +17,8 @@ const ENDS: [Mark; 8] =
     [Mark::Answered, Mark::OwnRule, Mark::Limit, Mark::Critic, Mark::Cancelled, Mark::Error, Mark::Died, Mark::Unknown];
 /// At most this many reasons of one mark have a part of the bar each; the others share one.
 const MAX_REASONS: usize = 12;
+/// The query for runs whose files contradict each other.
+const CONTRADICTED: &str = "contradictions>0";
 /// At most this many skipped directories are named.
 const MAX_SKIPPED: usize = 100;
 
@@ -53,15 +55,15 @@ impl List<'_> {
         (format::percent(answered, ended), format!("{} of {} ended", count(answered), count(ended)))
     }
 
-    /// The answered runs whose manifest says that they failed, with the list of them.
-    pub(crate) fn disagreeing(&self) -> Option<(String, String)> {
-        let words = match self.survey.strip.disagree {
-            0 => return None,
-            1 => "1 of them disagrees with success".to_owned(),
-            more => format!("{} of them disagree with success", count(more as u64)),
-        };
+    /// The runs whose files contradict each other about the end, with the list of them.
+    pub(crate) fn contradicted(&self) -> Option<(String, String)> {
+        let contradicted = self.survey.strip.contradicted;
+        if contradicted == 0 {
+            return None;
+        }
         let mut query: Query = self.query.clone();
-        query.terms.push(Term { negated: false, test: Test::Text(Needle::new(DISAGREES)) });
+        query.terms.extend(Query::parse(CONTRADICTED).terms);
+        let words = format!("{} with files that contradict each other", counted(contradicted, "run"));
         Some((words, self.ctx.url(&query.to_string(), self.ctx.sort, "")))
     }
 

@@ -3,7 +3,6 @@ use std::collections::BTreeMap;
 use askama::Template;
 
 use crate::analysis::columns::{Column, UPDATED};
-use crate::analysis::select::DISAGREES;
 use crate::analysis::select::sample::{many, run};
 use crate::analysis::verdict::{LimitFrom, Mark, StepLimit};
 use crate::model::Origin;
@@ -201,11 +200,13 @@ fn parts_of_the_bar_lead_to_their_runs() {
     assert_eq!(parts[0], ("final", 10, "/?q=fix%20stop%3Afinal"));
     assert_eq!(parts[1], ("env_terminal", 10, "/?q=fix%20stop%3Aenv_terminal"));
     assert_eq!(parts[5], ("died", 10, "/?q=fix%20status%3Adied"));
-    assert_eq!(list.disagreeing(), None);
+    assert_eq!(list.contradicted(), None);
     let mut runs = many(70);
-    runs[0].verdict.sentence = format!("Answered at step 5 · {DISAGREES}");
-    let (text, href) = table(&ctx(""), runs.clone()).list.disagreeing().unwrap();
-    assert_eq!(text, "1 of them disagrees with success");
+    runs[0].verdict.contradictions = vec!["The status is failed".to_owned()];
+    // Words in a run's own text are no contradiction.
+    runs[1].verdict.sentence = "Answered at step 5 · but success is recorded as false".to_owned();
+    let (text, href) = table(&ctx(""), runs.clone()).list.contradicted().unwrap();
+    assert_eq!(text, "1 run with files that contradict each other");
     let query = percent_encoding::percent_decode_str(href.strip_prefix("/?q=").unwrap()).decode_utf8().unwrap();
     assert_eq!(table(&ctx(&query), runs).rows.len(), 1);
 }
