@@ -3,6 +3,7 @@
 //! No files, no HTML, no clock of its own.
 
 mod chain;
+pub mod closest;
 pub mod columns;
 pub mod compare;
 pub mod diff;

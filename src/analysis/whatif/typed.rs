@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use super::{Question, fault};
+use crate::analysis::closest::closest;
 use crate::stop::{self, RULES, SpecError, StopSpec};
 
 /// More rules than this are not asked at once.
@@ -58,15 +59,9 @@ fn right(text: &str) -> &'static str {
     let json = || serde_json::from_str::<Value>(text).ok()?.get("type")?.as_str().map(str::to_owned);
     let name = text.split_once('=').map_or(text, |(name, _)| name.trim());
     let name = if text.starts_with('{') { json().unwrap_or_default() } else { name.to_owned() };
-    let row = stop::row(&name).or_else(|| close_to(&name));
+    let close = || closest(&name.to_lowercase(), RULES.iter().map(|row| (row.name, *row))).next();
+    let row = stop::row(&name).or_else(close);
     row.map_or("max_steps=8", |row| row.correction.unwrap_or(row.example))
-}
-
-/// The rule whose name begins or ends as `name` does: `max_step`, `budget`.
-fn close_to(name: &str) -> Option<&'static stop::Row> {
-    let name = name.to_lowercase();
-    let alike = |row: &&&stop::Row| name.len() > 2 && (row.name.contains(&*name) || name.contains(row.name));
-    RULES.iter().find(alike).copied()
 }
 
 #[cfg(test)]
@@ -83,6 +78,8 @@ mod tests {
         for (text, why, right) in [
             ("max_steps=-3", "max_steps needs a whole number", "max_steps=8"),
             ("max_step=3", "no rule is called \"max_step\"", "max_steps=8"),
+            ("max_stpes=3", "no rule is called \"max_stpes\"", "max_steps=8"),
+            ("stagnatoin=3", "no rule is called \"stagnatoin\"", "stagnation=3"),
             ("budget=3", "no rule is called \"budget\"", "token_budget=1000"),
             ("nonsense", "no rule is called \"nonsense\"", "max_steps=8"),
             ("content_match=(", "the pattern \"(\" does not compile", "content_match=(?i)done"),

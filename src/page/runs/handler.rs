@@ -6,10 +6,10 @@ use axum::extract::{OriginalUri, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
 
+use crate::analysis::closest::closest;
 use crate::analysis::format::visible_line;
 use crate::analysis::query::{Query, Sort};
 use crate::analysis::select::{is_cursor, select};
-use crate::analysis::summary::Summary;
 use crate::live::Mode;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
@@ -145,23 +145,13 @@ pub(crate) fn shell(state: &AppState, place: Place) -> Shell {
 
 /// What is said where no run has the key: the ones with the most similar names, and a page that waits for the run.
 pub(crate) fn no_such_run(state: &AppState, key: &str) -> WebError {
-    let mut close: Vec<(usize, std::sync::Arc<Summary>)> =
-        state.library.runs().iter().map(|run| (difference(key, run.key().as_str()), run.summary())).collect();
-    close.sort_by_key(|(difference, _)| *difference);
-    let close = close.into_iter().take(3).filter(|(difference, _)| *difference <= key.len().max(8));
+    let runs = state.library.runs();
+    let close = closest(key, runs.iter().map(|run| (run.key().as_str(), run))).take(3);
     let detail = "No directory of that name below the root holds a trace. If a run of that name is about to start, this page turns into it.";
     WebError::not_found("There is no run called", detail)
         .named(key)
-        .close_to(close.map(|(_, summary)| summary).collect())
+        .close_to(close.map(|run| run.summary()).collect())
         .awaiting(key)
-}
-
-/// How different two names are: the bytes left after their common start and end.
-fn difference(a: &str, b: &str) -> usize {
-    let start = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
-    let rest = a.len().min(b.len()) - start;
-    let end = a.bytes().rev().zip(b.bytes().rev()).take(rest).take_while(|(a, b)| a == b).count();
-    a.len().max(b.len()) - start - end
 }
 
 /// Any address that is none.
