@@ -46,6 +46,9 @@ pub enum Relation {
     Score,
     /// The state changes in another way: other keys, or other values before or after.
     State,
+    /// Nothing that is recorded differs, but a writer cut a result, so that nobody knows whether the whole of it does.
+    #[serde(rename = "result_cut")]
+    Cut,
     /// Nothing that is compared differs.
     #[serde(rename = "none")]
     Same,
@@ -65,8 +68,14 @@ impl Relation {
             Relation::Critic => "critic differs",
             Relation::Score => "score differs",
             Relation::State => "state differs",
+            Relation::Cut => "result cut",
             Relation::Same => "same",
         }
+    }
+
+    /// Whether it is known that something differs.
+    pub fn differs(self) -> bool {
+        self < Relation::Cut
     }
 
     /// Whether the runs do something else here.
@@ -93,7 +102,7 @@ pub struct Row {
 pub struct Comparison {
     /// Every step of both runs, side by side.
     pub rows: Vec<Row>,
-    /// The row at which the runs part; `None` where nothing that is compared differs.
+    /// The row at which the runs part; `None` where nothing that is compared is known to differ.
     pub first: Option<usize>,
     /// The first row before it at which something differs although both do the same.
     pub before: Option<usize>,
@@ -109,7 +118,7 @@ pub fn compare(a: &Index, b: &Index) -> Comparison {
     };
     let rows: Vec<Row> = align(a, b).into_iter().map(row).collect();
     let parts = rows.iter().position(|row| row.relation.is_parting());
-    let differs = rows.iter().position(|row| row.relation != Relation::Same);
+    let differs = rows.iter().position(|row| row.relation.differs());
     let common = parts.unwrap_or(rows.len());
     Comparison {
         first: parts.or(differs),
@@ -159,7 +168,8 @@ fn after(a: &Index, b: &Index, (n, one): (usize, &StepHead), (m, other): (usize,
     if failed(a, n, one) != failed(b, m, other) {
         return Relation::Error;
     }
-    if one.result_hash != other.result_hash {
+    let is_cut = one.is_cut || other.is_cut;
+    if one.result_hash != other.result_hash && !is_cut {
         return Relation::Result;
     }
     // Who spoke is compared where both say so; some writers record no names.
@@ -175,5 +185,9 @@ fn after(a: &Index, b: &Index, (n, one): (usize, &StepHead), (m, other): (usize,
     if scores(one) != scores(other) {
         return Relation::Score;
     }
-    if one.state_hash == other.state_hash { Relation::Same } else { Relation::State }
+    match one.state_hash == other.state_hash {
+        false => Relation::State,
+        true if is_cut => Relation::Cut,
+        true => Relation::Same,
+    }
 }

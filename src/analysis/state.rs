@@ -8,8 +8,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::format;
-use crate::model::{EventKind, Index, Lines, StateRecord, TraceFile};
+use crate::model::{EventKind, Index, Lines, StateRecord};
 
 mod history;
 mod read;
@@ -132,7 +131,7 @@ pub fn state_before(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateA
             None => Some(fold(index, lines, whole(index, lines, first, n), first, first..first)),
         };
     };
-    let counters = counters(index, lines, n);
+    let counters = index.format().counters;
     let changes = changed_to(&observed.1, index, lines, n);
     let changes = changes.into_iter().filter(|change| !counters.contains(&change.key.as_str()));
     let changes: Vec<Outside> = changes.collect();
@@ -149,12 +148,6 @@ pub fn state_before(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateA
         }
     }
     Some(state)
-}
-
-/// The keys that the engine of step `n` counts up between steps.
-fn counters(index: &Index, lines: &dyn Lines, n: usize) -> &'static [&'static str] {
-    let record = index.steps().get(n).and_then(|step| lines.record(TraceFile::Steps, step.span).ok());
-    record.as_ref().and_then(format::step).map_or(&[], |step| step.counters)
 }
 
 /// The steps of the run that step `n` belongs to, where a directory holds several.

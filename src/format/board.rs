@@ -20,6 +20,8 @@ pub(super) static BOARD: Row = Row {
             facts: Can::Yes,
         },
         state: StateRecord::Initial,
+        // Its steps record that change like any other.
+        counters: &[],
         prompts_hold_news: true,
         ..Format::UNKNOWN
     },

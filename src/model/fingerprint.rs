@@ -49,25 +49,14 @@ impl Print {
         };
         let output = result.output.map(|output| output.text).filter(|text| *text != "null");
         let output = output.filter(|text| result.error.is_none() || !only_error(text));
-        let Some(text) = output else { return self.word(result.error.map_or("null", |error| error.text)) };
-        // Nearly all outputs say nothing of the kind, and are not parsed for it.
-        if !text.starts_with('{') || !has_any(text, &["elapsed", "latency", "duration"]) {
-            return self.word(text);
-        }
-        for (key, value) in walk::members(text).filter(|(key, _)| !TIMES.contains(&key.trim_matches('"'))) {
-            self.word(key);
-            self.word(value);
-        }
+        let text = output.or(result.error.map(|error| error.text)).unwrap_or("null");
+        self.0.write_u64(json::hash_of_text(text, |key| TIMES.contains(&key)));
     }
 
     /// The hash.
     pub(super) fn done(self) -> u64 {
         self.0.finish()
     }
-}
-
-fn has_any(text: &str, words: &[&str]) -> bool {
-    words.iter().any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())
 }
 
 /// The hash of a value, such as what a step changed in the state: each key with what it was and became. Order and

@@ -11,6 +11,8 @@ pub struct Format {
     pub can: Capabilities,
     /// Where the whole state of a run stands.
     pub state: StateRecord,
+    /// The keys of the state that the engine itself counts up between steps, and that no step is recorded to change.
+    pub counters: &'static [&'static str],
     /// Whether a prompt holds only the messages that no prompt before it held.
     pub prompts_hold_news: bool,
     /// What the one file of a run is called, where a run is one: "session file". Empty for a directory of three files.
@@ -42,6 +44,7 @@ impl Format {
             facts: Can::No,
         },
         state: StateRecord::Observed,
+        counters: &["current_step"],
         prompts_hold_news: false,
         file: "",
         assemble: None,

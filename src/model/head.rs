@@ -51,6 +51,8 @@ pub struct StepHead {
     pub asked_hash: u64,
     /// A hash of what came of it: what the tools gave, however the writer wraps it.
     pub result_hash: u64,
+    /// Whether the writer cut one of these.
+    pub is_cut: bool,
     /// A hash of what changed in the state: all keys of `state_diff` with their values, before and after.
     pub state_hash: u64,
     /// How many actions the decision holds.
@@ -192,6 +194,7 @@ impl StepHead {
         let mut results = Print::default();
         step.results.iter().for_each(|result| results.result(result));
         self.result_hash = mixed(self.result_hash, results.done());
+        self.is_cut |= step.results.iter().any(|result| result.is_cut);
     }
 
     fn absorb_changes(&mut self, step: &Step<'_>, names: &mut Names) {

@@ -12,10 +12,10 @@ use serde_json::value::RawValue;
 mod same;
 pub(crate) mod walk;
 
-pub(crate) use same::hash;
 #[cfg(feature = "analysis")]
 pub(crate) use same::members;
 pub use same::same;
+pub(crate) use same::{hash, hash_of_text};
 
 /// Below this nesting a value stays raw text ([`Json::Deep`]), so that no input can exhaust the stack.
 pub const MAX_DEPTH: usize = 96;

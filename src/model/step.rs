@@ -137,7 +137,9 @@ pub struct Outcome<'a> {
     pub exit: Option<i64>,
     /// The answer of the environment, where the result is that.
     pub env: Option<Value<'a>>,
-    /// How many bytes the output had before the writer cut it.
+    /// Whether the writer cut the output.
+    pub is_cut: bool,
+    /// How many bytes the output had before the writer cut it, where that is recorded.
     pub cut_from_bytes: Option<f64>,
     /// How long it took and how often it was tried.
     pub effort: Effort<'a>,

@@ -99,6 +99,52 @@ fn what_a_tool_gave_is_compared_and_not_what_a_writer_wraps_it_in() {
 }
 
 #[test]
+fn results_are_compared_as_values() {
+    let result = |result: &str| [act("run", "t", &format!(r#", "action_results": [{result}]"#))];
+    let is = |a: &str, b: &str| parted(&result(a), &result(b)).0;
+    assert_eq!(is(r#"{"a": [1, {"b": "é"}], "c": 2}"#, r#"{"c":2.0,"a":[1,{"b":"\u00e9"}]}"#), "none");
+    assert_eq!(is(r#"[1, [2, 3]]"#, r#"[1,[2,3]]"#), "none");
+    for (a, b) in [
+        (r#"{"a": 1}"#, r#"{"a": "1"}"#),
+        ("[[1], 2]", "[[1, 2]]"),
+        (r#"{"a": 1, "b": 2}"#, r#"{"a": 2, "b": 1}"#),
+        (r#"{"a": {"b": 1}}"#, r#"{"a": {"b": 1}, "c": null}"#),
+        (r#"{"a": {"elapsed_ms": 1}}"#, r#"{"a": {"elapsed_ms": 2}}"#),
+        ("null", "{}"),
+    ] {
+        assert_eq!(is(a, b), "result", "{a} and {b}");
+    }
+    let deep = |last: u32| format!("{}{last}{}", "[".repeat(300), "]".repeat(300));
+    assert_eq!((is(&deep(1), &deep(1)), is(&deep(1), &deep(2))), ("none", "result"));
+}
+
+#[test]
+fn a_result_that_a_writer_cut_is_not_said_to_be_another() {
+    let result = |result: &str| [act("run", "t", &format!(r#", "action_results": [{result}]"#))];
+    let wrapped = |output: &str| {
+        result(&format!(r#"{{"status": "success", "output": {output}, "error": null, "metadata": {{}}}}"#))
+    };
+    let (start, end) = ("s".repeat(35_000), "e".repeat(15_000));
+    let whole = result(&format!(r#"{{"text": "{start}middle{end}"}}"#));
+    let cut = wrapped(&format!(r#""{{\"text\": \"{start}\n... [truncated, 50016 chars total] ...\n{end}\"}}""#));
+    let (_, first, says) = parted(&whole, &cut);
+    assert_eq!(first, None, "not known to differ");
+    assert_eq!(
+        says,
+        "The same actions, critics, scores and state changes in the one step, and no other results as far as they are \
+         recorded. At step 0 one was cut by its writer."
+    );
+    let relation = |a: &[String], b: &[String]| compare(&run(a), &run(b)).rows[0].relation;
+    assert_eq!(relation(&whole, &cut), Relation::Cut);
+    assert_eq!(relation(&cut, &cut), Relation::Cut, "nor is more known of two");
+    // Our own engine says so beside the output.
+    let ours = result(r#"{"status": "success", "output": "s", "cut_from_bytes": 900}"#);
+    assert_eq!(relation(&ours, &whole), Relation::Cut);
+    let talk = wrapped(r#""the marker is ... [truncated, N chars total] ...""#);
+    assert_eq!(relation(&talk, &wrapped("8")), Relation::Result, "a text about it is none");
+}
+
+#[test]
 fn critics_are_compared_by_name_where_both_record_one() {
     let judged = |name: &str, action: &str| {
         let critic = format!(r#"{{{name}"action": "{action}", "score": 0.5}}"#);

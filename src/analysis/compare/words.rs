@@ -9,7 +9,15 @@ pub(super) fn sentence(comparison: &Comparison, a: &Index, b: &Index) -> String 
     let Some(row) = comparison.first.and_then(|at| comparison.rows.get(at)) else {
         return match comparison.rows.len() {
             0 => "Neither run has a step.".to_owned(),
-            n => format!("The same actions, results, critics, scores and state changes in {}.", all(n)),
+            n => match comparison.rows.iter().find(|row| row.relation == Relation::Cut) {
+                None => format!("The same actions, results, critics, scores and state changes in {}.", all(n)),
+                Some(cut) => format!(
+                    "The same actions, critics, scores and state changes in {}, and no other results as far as they are \
+                     recorded. {} one was cut by its writer.",
+                    all(n),
+                    place(a, b, cut.pair.a, cut.pair.b)
+                ),
+            },
         };
     };
     if !row.relation.is_parting() {

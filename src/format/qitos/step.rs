@@ -128,7 +128,7 @@ impl<'a> Line<'a> {
         step.facts = some(self.facts, Pointer::new("/facts"));
         // Our own engine puts the count into the step's changes, like all that changes.
         if step.facts.is_none() {
-            step.counters = &["current_step"];
+            step.counters = super::QITOS.counters;
         }
         step.error = some(self.error, Pointer::new("/error"));
         step.pictures = list(self.visual_assets, Pointer::new("/visual_assets"), |value| Picture {
@@ -342,10 +342,23 @@ fn outcome(value: Value<'_>) -> Outcome<'_> {
         // Where one says zero and another does not, the command failed.
         exit: codes.find_map(|code| int(code).or_else(|| word(code)?.trim().parse().ok()).filter(|code| *code != 0)),
         env,
+        is_cut: result.cut_from_bytes.is_some() || output.is_some_and(|output| is_wrapped && is_cut(output.text)),
         cut_from_bytes: number(result.cut_from_bytes),
         effort: metadata.effort(),
     }
 }
+
+/// Whether QitOS 0.6 put the start and the end of an output in its place, with a line between them that says so.
+fn is_cut(output: &str) -> bool {
+    let marked = |at: usize| {
+        let digits = output.get(at + CUT.len()..).unwrap_or_default().trim_start_matches(|c: char| c.is_ascii_digit());
+        digits.starts_with(" chars total] ...\\n")
+    };
+    output.starts_with('"') && memchr::memmem::find_iter(output.as_bytes(), CUT).any(marked)
+}
+
+/// How that line begins, in JSON text.
+const CUT: &[u8] = br"\n... [truncated, ";
 
 /// What a member says of an error; `None` where it says that there was none.
 fn told(text: Option<&str>, at: Pointer) -> Option<Value<'_>> {

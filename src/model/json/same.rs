@@ -1,11 +1,13 @@
-//! When do two JSON values say the same? Equality and a hash that agrees with it.
+//! When do two JSON values say the same? Equality and hashes that agree with it.
 //!
 //! Spelling does not count: keys may stand in any order, of a repeated key the last one counts, as Python reads it, and
 //! `1` and `1.0` are equal.
 
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 
-use super::Json;
+use foldhash::quality::FixedState;
+
+use super::{Json, MAX_DEPTH, NESTING_BYTES, walk};
 
 /// A number with at most this many characters has a value of its own in `f64`, which holds 15 decimal digits.
 const EXACT: usize = 15;
@@ -37,6 +39,46 @@ pub(crate) fn members<'a>(object: &'a Json<'a>) -> Vec<(&'a str, &'a Json<'a>)> 
     members.sort_by_key(|(key, _)| *key);
     members.dedup_by_key(|(key, _)| *key);
     members
+}
+
+/// A hash of a value by its checked text, without the members of an outermost object that `left_out` names. It is read in
+/// place: an output may be most of a line of many megabytes, and is no tree in memory for the sake of its hash.
+pub(crate) fn hash_of_text(text: &str, left_out: impl Fn(&str) -> bool) -> u64 {
+    let mut budget = NESTING_BYTES.saturating_add(text.len().saturating_mul(8));
+    hash_at(text, 0, &mut budget, &|depth, key| depth == 0 && left_out(key))
+}
+
+fn hash_at(text: &str, depth: usize, budget: &mut usize, left_out: &dyn Fn(usize, &str) -> bool) -> u64 {
+    let mut state = FixedState::default().build_hasher();
+    let spent = budget.checked_sub(text.len());
+    *budget = spent.unwrap_or_default();
+    let is_deep = depth >= MAX_DEPTH || spent.is_none();
+    match text.as_bytes().first() {
+        Some(b'[') if !is_deep => {
+            b'['.hash(&mut state);
+            walk::items(text).for_each(|item| hash_at(item, depth + 1, budget, left_out).hash(&mut state));
+        }
+        // A sum, so that the order of keys does not count. Of a repeated key all values do.
+        Some(b'{') if !is_deep => {
+            let member = |(name, value): (&str, &str)| {
+                let key = walk::string(name);
+                if key.as_deref().is_some_and(|key| left_out(depth, key)) {
+                    return 0;
+                }
+                let value = hash_at(value, depth + 1, budget, left_out);
+                FixedState::default().hash_one((key.as_deref().unwrap_or(name), value))
+            };
+            b'{'.hash(&mut state);
+            walk::members(text).map(member).fold(0_u64, u64::wrapping_add).hash(&mut state);
+        }
+        Some(b'"') => match walk::string(text) {
+            Some(string) => string.hash(&mut state),
+            None => text.hash(&mut state),
+        },
+        Some(b'-' | b'0'..=b'9') if let Some(bits) = value_of(text) => bits.hash(&mut state),
+        _ => text.hash(&mut state),
+    }
+    state.finish()
 }
 
 /// Feeds what [`same`] looks at.

@@ -263,7 +263,7 @@ impl Two<'_> {
                 parts.push(format!("{letter} was asked to retry in {}", format::counted(retried, "step")));
             }
         }
-        let unlike = rows.iter().filter(|row| row.relation != Relation::Same).count();
+        let unlike = rows.iter().filter(|row| row.relation.differs()).count();
         if unlike > 0 {
             parts.push(format!("results, critics, scores or states differ in {}", format::counted(unlike, "step")));
         }
