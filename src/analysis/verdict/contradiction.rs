@@ -132,7 +132,9 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
         found.push(format!("The manifest records {}, the END event {}", said(kept), said(told)));
     }
     let status = manifest.and_then(|manifest| manifest.status.as_deref());
-    if life.liveness == Liveness::Finished && status == Some("running") {
+    // QitOS never updates the manifest of a run that it did not start.
+    let unstarted = facts.stop.is_none() && facts.reason.is_some_and(|word| StopReason::parse(word).is_preflight());
+    if life.liveness == Liveness::Finished && status == Some("running") && !unstarted {
         let reason = end.reason.as_deref().map_or_else(String::new, |reason| format!(" with {reason}"));
         found.push(format!("The manifest still says running, and the END event says that the run ended{reason}"));
     }

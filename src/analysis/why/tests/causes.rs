@@ -244,6 +244,17 @@ fn a_finished_manifest_without_an_end_event_is_a_contradiction() {
 }
 
 #[test]
+fn a_manifest_that_its_writer_never_updates_contradicts_nothing() {
+    for reason in ["task_validation_failed", "env_capability_mismatch"] {
+        let run = with(&Run::default().event(INIT).ended(reason), r#"{"status": "running"}"#);
+        assert_eq!(run.explained().1.contradictions, [""; 0], "{reason}");
+    }
+    let words = "The manifest still says running, and the END event says that the run ended with critic_stop";
+    let run = with(&calls("a").ended("critic_stop"), r#"{"status": "running"}"#);
+    assert_eq!(run.explained().1.contradictions.last().map(String::as_str), Some(words));
+}
+
+#[test]
 fn a_run_that_answered_by_its_state_was_not_ended_by_a_final_decision() {
     let manifest = r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
     let (summary, why) = with(&calls("ab").ended("final"), manifest).explained();
