@@ -187,7 +187,7 @@ fn fold(index: &Index, lines: &dyn Lines, (base, whole): Whole, first: usize, ra
 
 /// The last step of `range` that found each key changed since the step before it.
 fn changed_outside(index: &Index, range: Range<usize>) -> HashMap<&str, usize> {
-    let steps = range.clone().zip(index.steps().get(range).unwrap_or_default());
+    let steps = range.clone().zip(index.steps().range(range));
     steps.flat_map(|(n, step)| step.outside.iter().map(move |key| (index.name(*key), n))).collect()
 }
 
@@ -328,8 +328,8 @@ struct Changes {
 
 impl Changes {
     fn of(index: &Index, lines: &dyn Lines, range: Range<usize>) -> Self {
-        let steps = index.steps().get(range.clone()).unwrap_or_default();
-        let broken = steps.iter().rposition(|head| !head.fate.is_readable()).map(|at| range.start + at);
+        let steps = index.steps().range(range.clone());
+        let broken = steps.clone().rposition(|head| !head.fate.is_readable()).map(|at| range.start + at);
         // The last writer of each key, and so the lines worth reading.
         let mut writers: HashMap<String, usize> = HashMap::new();
         let mut order = Vec::new();

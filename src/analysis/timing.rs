@@ -21,7 +21,7 @@ pub struct Stretch {
 /// The phases of a step in order.
 pub fn stretches(index: &Index, group: &Group) -> Vec<Stretch> {
     let mut stretches: Vec<Stretch> = Vec::new();
-    for (offset, event) in index.events().get(group.first..group.end).unwrap_or_default().iter().enumerate() {
+    for (offset, event) in index.events().range(group.first..group.end).enumerate() {
         let at = group.first + offset;
         match stretches.last_mut() {
             Some(last) if last.phase == event.phase => last.end = at + 1,
@@ -32,8 +32,7 @@ pub fn stretches(index: &Index, group: &Group) -> Vec<Stretch> {
     }
     let ends: Vec<Option<i64>> = stretches.iter().skip(1).map(|next| next.started).chain([group.ended]).collect();
     for (stretch, end) in stretches.iter_mut().zip(ends) {
-        let times =
-            index.events().get(stretch.first..stretch.end).unwrap_or_default().iter().filter_map(|event| event.ts);
+        let times = index.events().range(stretch.first..stretch.end).filter_map(|event| event.ts);
         let goes_on = times.chain(end).is_sorted();
         stretch.micros = stretch.started.zip(end).map(|(start, end)| end - start).filter(|_| goes_on);
     }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::analysis::search::{Found, InLine, Needle, Place};
-use crate::model::{Index, MAX_LINE_BYTES, Span, TraceFile};
+use crate::model::{Index, MAX_LINE_BYTES, TraceFile};
 use crate::trace::RunDir;
 
 /// A larger manifest is not searched: to say where in it a text stands takes some twenty times its size.
@@ -88,15 +88,13 @@ fn missing(file: TraceFile, error: &std::io::Error, listener: &mut dyn Listener)
 
 /// What the line at `offset` is.
 fn place(index: &Index, file: TraceFile, offset: u64) -> Place {
-    fn at<T>(items: &[T], span: impl Fn(&T) -> Span, offset: u64) -> Option<usize> {
-        let at = items.partition_point(|item| span(item).offset < offset);
-        items.get(at).filter(|item| span(item).offset == offset).map(|_| at)
-    }
     match file {
         TraceFile::Manifest => Place::default(),
-        TraceFile::Steps => Place { offset, event: None, step: at(index.steps(), |step| step.span, offset) },
+        TraceFile::Steps => {
+            Place { offset, event: None, step: index.steps().position(&offset, |step| step.span.offset) }
+        }
         TraceFile::Events => {
-            let event = at(index.events(), |event| event.span, offset);
+            let event = index.events().position(&offset, |event| event.span.offset);
             let step = event.and_then(|event| index.group_at(event)).and_then(|group| index.step_of(group));
             Place { offset, event, step }
         }

@@ -5,6 +5,7 @@
 
 mod fold;
 mod join;
+mod list;
 mod tally;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use super::{
     EventHead, EventNote, Format, Issue, Issues, ManifestState, Names, Record, Span, StepHead, StopVerdict, Symbol,
 };
 use join::{Ids, Laps};
+pub use list::List;
 pub use tally::{Distinct, Tally};
 
 /// Everything new since the last look at a run's files.
@@ -124,9 +126,9 @@ pub struct Segment {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Index {
     names: Names,
-    steps: Vec<StepHead>,
-    events: Vec<EventHead>,
-    groups: Vec<Group>,
+    steps: List<StepHead>,
+    events: List<EventHead>,
+    groups: List<Group>,
     segments: Vec<Segment>,
     step_laps: Laps,
     group_laps: Laps,
@@ -167,7 +169,7 @@ impl Index {
     }
 
     /// The step lines, in file order; the position is the step's ordinal.
-    pub fn steps(&self) -> &[StepHead] {
+    pub fn steps(&self) -> &List<StepHead> {
         &self.steps
     }
 
@@ -180,12 +182,12 @@ impl Index {
     }
 
     /// The event lines, in file order.
-    pub fn events(&self) -> &[EventHead] {
+    pub fn events(&self) -> &List<EventHead> {
         &self.events
     }
 
     /// The rounds of the engine's loop that events tell of, in file order.
-    pub fn groups(&self) -> &[Group] {
+    pub fn groups(&self) -> &List<Group> {
         &self.groups
     }
 

@@ -27,12 +27,12 @@ fn a_missing_line_end_is_told_only_while_it_is_missing() {
     let (mut reader, mut index) = (reader(&dir, Duration::ZERO), Index::default());
     fs::write(&path, event(0)).unwrap();
     index.apply(reader.refresh(ALL));
-    assert_eq!((index.events()[0].fate, passing(&index, IssueKind::Unterminated)), (Fate::Provisional, 1));
+    assert_eq!((index.events().get(0).unwrap().fate, passing(&index, IssueKind::Unterminated)), (Fate::Provisional, 1));
     index.apply(reader.refresh(ALL));
     assert_eq!(passing(&index, IssueKind::Unterminated), 1);
     fs::write(&path, format!("{}\n{}\n", event(0), event(1))).unwrap();
     index.apply(reader.refresh(ALL));
-    assert_eq!((index.events().len(), index.events()[0].fate), (2, Fate::Good));
+    assert_eq!((index.events().len(), index.events().get(0).unwrap().fate), (2, Fate::Good));
     assert_eq!((passing(&index, IssueKind::Unterminated), index.issues().total()), (0, 0));
 }
 
@@ -224,9 +224,9 @@ fn what_is_written_reads_back_without_an_issue() {
         let line = reader.dir().read_span(crate::model::TraceFile::Steps, head.span).unwrap();
         assert_eq!(serde_json::from_slice::<Value>(&line).unwrap(), step(n as u64));
     }
-    let first = &index.events()[0];
+    let first = index.events().get(0).unwrap();
     assert_eq!((first.ok, first.ts, first.step_id), (true, Some(START), Some(0)));
-    assert!(!index.events()[1].ok);
+    assert!(!index.events().get(1).unwrap().ok);
     // A second reader that comes after the end sees the same heads.
     let mut late = Index::default();
     late.apply(reader_of(writer.dir()).refresh(ALL));

@@ -30,7 +30,7 @@ pub(crate) fn read(path: &Path) -> Read {
 impl Read {
     /// The line of step `n`, as pages have it.
     pub(crate) fn step(&self, n: usize) -> serde_json::Value {
-        let span = self.index.steps()[n].span;
+        let span = self.index.steps().get(n).unwrap().span;
         let line = self.dir.line(|| &self.index, TraceFile::Steps, span).expect("the step can be read");
         serde_json::from_slice(&line).expect("it is JSON")
     }

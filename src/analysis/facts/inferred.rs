@@ -75,8 +75,8 @@ impl<'a> Teller<'a> {
         StepFacts {
             t_start_ms: group.and_then(|group| self.ms(group.first)),
             t_decided_ms: group.and_then(|group| {
-                let events = self.index.events().get(group.first..group.end)?;
-                self.ms(group.first + events.iter().position(|event| event.kind == EventKind::Decided)?)
+                let events = self.index.events().range(group.first..group.end);
+                self.ms(group.first + events.clone().position(|event| event.kind == EventKind::Decided)?)
             }),
             t_end_ms: group.and_then(|group| self.ms(group.end.checked_sub(1)?)),
             usage,
@@ -179,7 +179,7 @@ impl<'a> Teller<'a> {
         group: Option<&Group>,
         kind: EventKind,
     ) -> impl Iterator<Item = &'b EventHead> + use<'a, 'b> {
-        let events = group.and_then(|group| self.index.events().get(group.first..group.end)).unwrap_or_default();
-        events.iter().filter(move |event| event.kind == kind)
+        let events = self.index.events().range(group.map_or(0..0, |group| group.first..group.end));
+        events.filter(move |event| event.kind == kind)
     }
 }

@@ -39,10 +39,10 @@ impl Breakpoint {
             Test::Word { field, .. } | Test::Number { field, .. } | Test::Flag { field, wanted: true } => field.phase,
             _ => None,
         };
-        let events = index.events().get(part.range()).unwrap_or_default();
+        let events = index.events().range(part.range());
         let last = |name: &str| {
             let phase = index.names().find(name)?;
-            events.iter().rposition(|event| event.phase == phase)
+            events.clone().rposition(|event| event.phase == phase)
         };
         let terms = self.query.terms.iter().filter(|term| !term.negated);
         terms.filter_map(phase).filter_map(last).max().unwrap_or_default()

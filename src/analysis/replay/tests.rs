@@ -144,7 +144,7 @@ fn breakpoints_find_steps_and_say_what_they_do_not_understand() {
     let place = |n: usize, phase: &str| {
         let part = track.find(Scene::Step(n)).unwrap();
         let phase = index.names().find(phase);
-        part.at + part.range().rposition(|event| Some(index.events()[event].phase) == phase).unwrap()
+        part.at + part.range().rposition(|event| Some(index.events().get(event).unwrap().phase) == phase).unwrap()
     };
     let next = |at: usize, back: bool| next_hit(&breaks, index, &track, at, back);
     // A changed key is there after reduce, a tool when it has answered.

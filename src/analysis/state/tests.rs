@@ -17,7 +17,7 @@ fn observed_as_left(files: &Files) -> (BTreeSet<String>, usize) {
     let mut keys = BTreeSet::new();
     let mut checked = 0;
     for n in 1..files.index.steps().len() {
-        let Some(observed) = observed(files, files.index.steps()[n].span) else { continue };
+        let Some(observed) = observed(files, files.index.steps().get(n).unwrap().span) else { continue };
         if files.index.lap_starts().contains(&n) {
             continue;
         }

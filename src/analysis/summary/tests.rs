@@ -67,7 +67,7 @@ fn where_the_clock_goes_back_a_duration_is_unknown_and_an_issue_says_so() {
     assert_eq!(phases, [None, Some(2_000_000), Some(0)], "the phases after it are on one clock again");
     let summary = told(&index);
     assert_eq!((summary.duration_ms, index.back_steps(), index.slowest_gap()), (None, 1, 1_000_000));
-    assert_eq!(summary.started, index.events()[0].ts, "a run begins with its first event");
+    assert_eq!(summary.started, index.events().get(0).unwrap().ts, "a run begins with its first event");
     let issues = health::issues(&index);
     assert!(issues.iter().any(|issue| issue.reason == "time goes backwards here"), "{issues:?}");
     // Since then nobody knows how long the run had been going on.
@@ -106,7 +106,7 @@ fn the_numbers_of_a_directory_used_twice_are_the_newest_runs() {
     assert_eq!((summary.segments, summary.steps, summary.steps_now, summary.events), (2, 2, 2, 4));
     assert_eq!((summary.duration_ms, summary.tokens), (Some(3000.0), Some(400)), "no pause, no older tokens");
     assert_eq!((summary.spark.clone(), summary.tools.clone()), (vec![0.75, 0.75], vec!["new".to_owned()]));
-    assert_eq!(summary.started, index.events()[4].ts);
+    assert_eq!(summary.started, index.events().get(4).unwrap().ts);
     let sums = Scores::of(&index).lanes[0].sums();
     assert_eq!((sums.scored, sums.mean), (2, Some(0.75)));
     let measure = |id: &str| measures(&summary, &index).into_iter().find(|measure| measure.id == id).unwrap().value;

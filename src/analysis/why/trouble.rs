@@ -105,8 +105,8 @@ fn without_line(index: &Index) -> Option<Trouble> {
     let first = index.segment()?.first_group;
     index.groups().iter().skip(first).find_map(|group| {
         let (_, error) = group.error.as_ref()?;
-        let events = index.events().get(group.first..group.end)?;
-        let event = group.first + events.iter().position(|event| !event.ok).unwrap_or_default();
+        let events = index.events().range(group.first..group.end);
+        let event = group.first + events.clone().position(|event| !event.ok).unwrap_or_default();
         Some(Trouble { step: None, event: Some(event), text: error.to_string() })
     })
 }

@@ -124,9 +124,11 @@ fn a_hit_names_its_step_and_its_event() {
         match found.file {
             TraceFile::Steps => {
                 let step = found.place.step.unwrap();
-                assert_eq!(index.steps()[step].span.offset, found.place.offset);
+                assert_eq!(index.steps().get(step).unwrap().span.offset, found.place.offset);
             }
-            TraceFile::Events => assert_eq!(index.events()[found.place.event.unwrap()].span.offset, found.place.offset),
+            TraceFile::Events => {
+                assert_eq!(index.events().get(found.place.event.unwrap()).unwrap().span.offset, found.place.offset)
+            }
             TraceFile::Manifest => assert_eq!(found.place, Place::default()),
         }
     }

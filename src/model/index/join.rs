@@ -4,6 +4,8 @@
 //! same run of the directory. Otherwise one of them is missing a lap (a run that died before its first line, a
 //! checkpoint resumed with rising ids), and the newest ones are taken to belong together.
 
+use super::List;
+
 /// Where the rising stretches of a sequence of ids begin.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Laps {
@@ -56,7 +58,7 @@ impl Laps {
 
 /// Items with ids, and where their laps begin.
 pub(super) struct Ids<'a, T> {
-    pub(super) items: &'a [T],
+    pub(super) items: &'a List<T>,
     pub(super) id: fn(&T) -> Option<i64>,
     pub(super) laps: &'a Laps,
 }
@@ -80,13 +82,12 @@ impl<T> Ids<'_, T> {
     /// The position of `id` in one lap, in which ids rise.
     pub(super) fn find(&self, lap: usize, id: i64) -> Option<usize> {
         let (start, end) = self.laps.range(lap, self.items.len())?;
-        let items = self.items.get(start..end)?;
-        let id_or_before = |at: usize| items.get(..=at)?.iter().rev().take(MAX_WALK).find_map(self.id);
-        let (mut low, mut high) = (0, items.len());
+        let id_or_before = |at: usize| self.items.range(start..at + 1).rev().take(MAX_WALK).find_map(self.id);
+        let (mut low, mut high) = (start, end);
         while low < high {
             let middle = low + (high - low) / 2;
             if id_or_before(middle).is_none_or(|before| before < id) { low = middle + 1 } else { high = middle }
         }
-        items.get(low).filter(|item| (self.id)(item) == Some(id)).map(|_| start + low)
+        (low < end && self.items.get(low).and_then(self.id) == Some(id)).then_some(low)
     }
 }

@@ -88,3 +88,27 @@ fn an_open_round_without_line_is_pending() {
     assert_eq!(index.pending_group(), Some(1));
     assert_eq!(index.step_of(0), Some(0));
 }
+
+#[test]
+fn what_is_known_of_a_step_later_counts_as_if_it_had_been_known_at_once() {
+    let head = |n: usize, fate, tokens| StepHead {
+        step_id: Some(n as i64),
+        mode: Symbol::default(),
+        fate,
+        tokens_total: tokens,
+        ..StepHead::default()
+    };
+    let first = |n: usize| head(n, super::super::Fate::Unreadable, None);
+    let later = |n: usize| head(n, super::super::Fate::Good, Some(n as u64));
+    for touched in [0, 1, 66, 67, 68, 98, 99] {
+        let heads = |n: usize| if n == touched { later(n) } else { first(n) };
+        let mut at_once = Index::default();
+        at_once.apply(Delta { steps: (0..100).map(heads).collect(), ..Delta::default() });
+        let mut later_on = Index::default();
+        later_on.apply(Delta { steps: (0..100).map(first).collect(), ..Delta::default() });
+        assert_eq!((later_on.tally().run.readable, at_once.tally().run.readable), (0, 1));
+        later_on.apply(Delta { touched: vec![(touched, later(touched))], ..Delta::default() });
+        assert_eq!(later_on.tally(), at_once.tally(), "{touched}");
+        assert_eq!(later_on.failed_steps(), at_once.failed_steps());
+    }
+}

@@ -146,8 +146,8 @@ fn put_pictures_in(lens: &Lens<'_>, view: &mut StepView, export: &Export<'_>, sp
 /// The phases of the events of step `n`, by their colour classes.
 fn phases(lens: &Lens<'_>, n: usize) -> String {
     let Some(group) = lens.index.round_of(n) else { return String::new() };
-    let events = lens.index.events().get(group.first..group.end).unwrap_or_default();
-    events.iter().map(|event| phase(lens.index.name(event.phase)).0).collect::<Vec<_>>().join(" ")
+    let events = lens.index.events().range(group.first..group.end);
+    events.map(|event| phase(lens.index.name(event.phase)).0).collect::<Vec<_>>().join(" ")
 }
 
 /// For each step the keys whose value or writer is another than after the step before, as JSON:

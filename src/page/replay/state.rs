@@ -45,8 +45,8 @@ impl Replay<'_> {
     fn reduced(&self, part: &Part) -> usize {
         let index = self.lens.index;
         let reduce = index.names().find("REDUCE");
-        let events = index.events().get(part.range()).unwrap_or_default();
-        let last = events.iter().rposition(|event| Some(event.phase) == reduce);
+        let events = index.events().range(part.range());
+        let last = events.clone().rposition(|event| Some(event.phase) == reduce);
         last.unwrap_or_else(|| part.positions() - 1)
     }
 }

@@ -200,11 +200,11 @@ impl<'a> IssuesTab<'a> {
         let (lens, number) = (self.lens, issue.line?);
         match issue.file {
             TraceFile::Steps => {
-                let n = lens.index.steps().binary_search_by_key(&number, |step| step.line).ok()?;
+                let n = lens.index.steps().position(&number, |step| step.line)?;
                 Some(Link::new(format!("step {}", lens.label(n)), lens.at_step(n)))
             }
             TraceFile::Events => {
-                let n = lens.index.events().binary_search_by_key(&number, |event| event.line).ok()?;
+                let n = lens.index.events().position(&number, |event| event.line)?;
                 Some(Link::new(format!("event {n}"), lens.at_event(n)))
             }
             TraceFile::Manifest => None,

@@ -91,9 +91,8 @@ impl<'a> PendingSlot<'a> {
     fn says(&self, group: &Group, stretch: &Stretch, state: &PhaseState) -> Vec<Phrase> {
         let index = self.lens.index;
         let name = index.name(stretch.phase);
-        let events = index.events().get(stretch.first..stretch.end).unwrap_or_default();
-        let stages: Vec<&str> =
-            events.iter().map(|event| index.name(event.stage)).filter(|stage| !stage.is_empty()).collect();
+        let events = index.events().range(stretch.first..stretch.end);
+        let stages: Vec<&str> = events.map(|event| index.name(event.stage)).filter(|stage| !stage.is_empty()).collect();
         let waits = *state == PhaseState::Now && name == "ACT" && stages == ["start"];
         let tool = group.decision.as_deref().and_then(|call| Some(call.split_once('(')?.0));
         let mut says = vec![match tool.filter(|_| waits) {

@@ -30,8 +30,8 @@ pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepP
         let gone =
             |why: String| WebError::not_found("This step cannot be read now", &format!("The system says: {why}."));
         let span = lens.index.steps().get(n).map(|step| step.span).unwrap_or_default();
-        let events = lens.index.events().get(document::events_of(lens.index, n)).unwrap_or_default();
-        let lengths = || events.iter().map(|event| event.span.len).chain([span.len]);
+        let events = lens.index.events().range(document::events_of(lens.index, n));
+        let lengths = || events.clone().map(|event| event.span.len).chain([span.len]);
         let bytes = lengths().sum::<u64>();
         if bytes > MAX_STEP_BYTES || lengths().any(|len| len > MAX_LINE_BYTES) {
             let detail = format!("Its line and its events have {bytes} bytes. Each can be had as it is, below raw.");
@@ -40,7 +40,7 @@ pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepP
         }
         let line = lens.lines.line(TraceFile::Steps, span).map_err(gone)?;
         let events: Result<Vec<_>, _> =
-            events.iter().map(|event| lens.lines.line(TraceFile::Events, event.span)).collect();
+            events.clone().map(|event| lens.lines.line(TraceFile::Events, event.span)).collect();
         let events = events.map_err(gone)?;
         let step = document::step(lens.index, n, &line, &events);
         json(&step.ok_or_else(|| gone("the files changed".to_owned()))?)

@@ -107,7 +107,7 @@ pub(crate) fn manifest_text(lines: &dyn Lines) -> Option<String> {
 fn read_line(lens: &Lens<'_>, n: usize, group: Option<&Group>, step: &Step<'_>, view: &mut StepView, fold: &mut Fold) {
     let before = |name: &str| {
         let symbol = lens.index.names().find(name)?;
-        let marks = lens.index.steps().get(..n)?.iter().rev().flat_map(|step| step.critics.iter());
+        let marks = lens.index.steps().range(0..n).rev().flat_map(|step| step.critics.iter());
         marks.into_iter().find(|mark| mark.name == symbol).and_then(|mark| mark.score)
     };
     let picture = |recorded: &str| {
@@ -152,9 +152,9 @@ fn own_error(error: &Json<'_>, fold: &mut Fold) -> Option<StepError> {
 
 /// The first event of a group that is of this kind, and its place.
 fn event_of(lens: &Lens<'_>, group: &Group, kind: EventKind) -> Option<(usize, Record<'static>)> {
-    let events = lens.index.events().get(group.first..group.end)?;
-    let offset = events.iter().position(|event| event.kind == kind)?;
-    let record = lens.lines.record(TraceFile::Events, events.get(offset)?.span).ok()?;
+    let events = lens.index.events().range(group.first..group.end);
+    let (offset, event) = events.enumerate().find(|(_, event)| event.kind == kind)?;
+    let record = lens.lines.record(TraceFile::Events, event.span).ok()?;
     Some((group.first + offset, record))
 }
 
@@ -249,13 +249,13 @@ fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {
         .filter_map(|((class, name), stretch)| Some((*class, name.as_str(), stretch.micros? as f64 / 1e3)))
         .collect();
     let rows = shown.iter().map(|((class, name), stretch)| {
-        let events = lens.index.events().get(stretch.first..stretch.end).unwrap_or_default();
+        let events = lens.index.events().range(stretch.first..stretch.end);
         let mut stages: Vec<&str> =
-            events.iter().map(|event| lens.index.name(event.stage)).filter(|stage| !stage.is_empty()).collect();
+            events.clone().map(|event| lens.index.name(event.stage)).filter(|stage| !stage.is_empty()).collect();
         if stages.len() > 3 {
             stages = [stages.first(), Some(&"…"), stages.last()].into_iter().flatten().copied().collect();
         }
-        let failed = events.iter().filter(|event| !event.ok).count();
+        let failed = events.clone().filter(|event| !event.ok).count();
         let mut note = Phrase::new().link(format::counted(events.len(), "event"), lens.at_event(stretch.first));
         if failed > 0 {
             note = note.text(format!(" · {failed} not ok"));
@@ -299,19 +299,19 @@ fn raw(lens: &Lens<'_>, n: usize, bytes: Option<&[u8]>, fold: &mut Fold) -> Opti
 }
 
 fn raw_events(lens: &Lens<'_>, group: &Group) -> Vec<RawLine> {
-    let events = lens.index.events().get(group.first..group.end).unwrap_or_default();
+    let events = lens.index.events().range(group.first..group.end);
     let line = |(offset, event): (usize, &EventHead)| RawLine {
         place: place(TraceFile::Events, event.line, event.span),
         size: format::bytes(event.span.len).into(),
         text: None,
         href: format!("{}/raw", href::event(lens.key(), group.first + offset)),
     };
-    let mut lines: Vec<RawLine> = events.iter().enumerate().take(MAX_RAW_EVENTS).map(line).collect();
-    let others = events.get(MAX_RAW_EVENTS..).unwrap_or_default();
-    if !others.is_empty() {
+    let mut lines: Vec<RawLine> = events.clone().enumerate().take(MAX_RAW_EVENTS).map(line).collect();
+    let others = events.skip(MAX_RAW_EVENTS);
+    if others.len() > 0 {
         lines.push(RawLine {
             place: format!("and {}", format::counted(others.len(), "more line")).into(),
-            size: format::bytes(others.iter().map(|event| event.span.len).sum()).into(),
+            size: format::bytes(others.clone().map(|event| event.span.len).sum()).into(),
             text: None,
             href: lens.at_event(group.first + MAX_RAW_EVENTS),
         });

@@ -35,7 +35,7 @@ fn a_step_is_put_together_from_its_lines() {
     assert_eq!(step["decision"]["rationale"], "The shares must sum up to the total, so the rest has to go somewhere.");
     assert_eq!(step["model_response"]["text"], "I read the code and its tests first.");
     assert_eq!(step["context"]["cached_tokens"], 0);
-    assert_eq!(run.index.steps()[1].returncode, Some(1));
+    assert_eq!(run.index.steps().get(1).unwrap().returncode, Some(1));
     let edit = &run.step(2)["state_diff"]["files.split.py"];
     assert!(edit["before"].as_str().is_some_and(|text| text.contains("share = total // parts")));
     assert!(

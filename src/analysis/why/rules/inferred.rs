@@ -14,7 +14,7 @@ use crate::analysis::summary::Summary;
 use crate::analysis::verdict::cause::{Cause, Criterion, Own, Spent, cause};
 use crate::analysis::verdict::{LimitFrom, decided_stop, disputed};
 use crate::model::manifest::Failure;
-use crate::model::{CriticAction, EventKind, Index, Op, Origin, Reading, StopReason};
+use crate::model::{CriticAction, EventHead, EventKind, Index, Op, Origin, Reading, StopReason};
 use crate::stop;
 
 /// The rules of a run that does not record them.
@@ -291,9 +291,9 @@ fn reading(measured: Option<f64>, op: Op, limit: Option<f64>, unit: &'static str
 /// How far the last stop check of the newest run came. As long as the run goes on, the one before counts.
 fn last_check(index: &Index, goes_on: bool) -> LastCheck {
     let first = index.segment().map_or(0, |segment| segment.first_event);
-    let events = index.events().get(first..).unwrap_or_default();
-    let check = events.iter().rposition(|event| matches!(event.kind, EventKind::Checked | EventKind::Stopped));
-    let Some((at, check)) = check.and_then(|at| Some((first + at, events.get(at)?))) else { return LastCheck::Never };
+    let is_check = |event: &EventHead| matches!(event.kind, EventKind::Checked | EventKind::Stopped);
+    let newest = index.events().iter().enumerate().skip(first).rev().find(|(_, event)| is_check(event));
+    let Some((at, check)) = newest else { return LastCheck::Never };
     let last = index.groups().last().map_or(0, |group| group.first);
     if at < last && !goes_on {
         return LastCheck::Before;

@@ -1,0 +1,236 @@
+//! How does a long list grow while others hold it? In chunks that are shared: whoever holds the list keeps what it has,
+//! and an item more copies its last chunk at most, however long the list is.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A chunk takes about so many bytes, without what its items point to.
+const CHUNK_BYTES: usize = 1 << 16;
+
+/// Items in the order in which they came.
+#[derive(Clone, PartialEq)]
+pub struct List<T> {
+    /// Chunks that are full.
+    full: Arc<Vec<Arc<Vec<T>>>>,
+    /// The one that grows.
+    last: Arc<Vec<T>>,
+}
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self { full: Arc::default(), last: Arc::default() }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for List<T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_list().entries(self).finish()
+    }
+}
+
+impl<T> List<T> {
+    /// So many items are in a full chunk.
+    const CHUNK: usize = match CHUNK_BYTES / size_of::<T>() {
+        0 => 1,
+        items => 1 << items.ilog2(),
+    };
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.full.len() * Self::CHUNK + self.last.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The item at position `at`.
+    pub fn get(&self, at: usize) -> Option<&T> {
+        self.full.get(at / Self::CHUNK).unwrap_or(&self.last).get(self.place(at)?)
+    }
+
+    /// Its place in its chunk; `None` beyond the end.
+    fn place(&self, at: usize) -> Option<usize> {
+        (at < self.len()).then_some(at % Self::CHUNK)
+    }
+
+    /// The newest item.
+    pub fn last(&self) -> Option<&T> {
+        self.get(self.len().checked_sub(1)?)
+    }
+
+    /// All items, in order.
+    pub fn iter(&self) -> Iter<'_, T> {
+        self.range(0..self.len())
+    }
+
+    /// The items at these positions, as far as they are there.
+    pub fn range(&self, range: Range<usize>) -> Iter<'_, T> {
+        let end = range.end.min(self.len());
+        Iter { list: self, next: range.start.min(end), end }
+    }
+
+    /// The position of the first item that does not belong to those before, where those that do come first.
+    pub fn partition_point(&self, belongs: impl Fn(&T) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.get(middle).is_some_and(&belongs) { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// The position of the item with a key, where keys rise.
+    pub fn position<K: Ord>(&self, key: &K, of: impl Fn(&T) -> K) -> Option<usize> {
+        let at = self.partition_point(|item| of(item) < *key);
+        self.get(at).filter(|item| of(item) == *key).map(|_| at)
+    }
+}
+
+impl<T: Clone> List<T> {
+    /// Appends an item.
+    pub(super) fn push(&mut self, item: T) {
+        let last = Arc::make_mut(&mut self.last);
+        last.push(item);
+        if last.len() == Self::CHUNK {
+            Arc::make_mut(&mut self.full).push(std::mem::take(&mut self.last));
+        }
+    }
+
+    /// The item at position `at`, to be changed for those who hold the list from now on.
+    pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
+        let place = self.place(at)?;
+        let chunk = if at / Self::CHUNK < self.full.len() {
+            Arc::make_mut(&mut self.full).get_mut(at / Self::CHUNK)?
+        } else {
+            &mut self.last
+        };
+        Arc::make_mut(chunk).get_mut(place)
+    }
+
+    /// The newest item.
+    pub(super) fn last_mut(&mut self) -> Option<&mut T> {
+        self.get_mut(self.len().checked_sub(1)?)
+    }
+}
+
+impl<'a, T> IntoIterator for &'a List<T> {
+    type Item = &'a T;
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}
+
+/// Some items of a [`List`] that follow each other.
+#[derive(Debug)]
+pub struct Iter<'a, T> {
+    list: &'a List<T>,
+    next: usize,
+    end: usize,
+}
+
+impl<T> Clone for Iter<'_, T> {
+    fn clone(&self) -> Self {
+        Self { ..*self }
+    }
+}
+
+impl<'a, T> Iterator for Iter<'a, T> {
+    type Item = &'a T;
+
+    fn next(&mut self) -> Option<&'a T> {
+        self.nth(0)
+    }
+
+    fn nth(&mut self, n: usize) -> Option<&'a T> {
+        let at = self.next.saturating_add(n).min(self.end);
+        self.next = at.saturating_add(1).min(self.end);
+        (at < self.end).then(|| self.list.get(at)).flatten()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.end - self.next, Some(self.end - self.next))
+    }
+}
+
+impl<'a, T> DoubleEndedIterator for Iter<'a, T> {
+    fn next_back(&mut self) -> Option<&'a T> {
+        self.nth_back(0)
+    }
+
+    fn nth_back(&mut self, n: usize) -> Option<&'a T> {
+        self.end = self.end.saturating_sub(n).max(self.next);
+        let at = self.end.checked_sub(1).filter(|at| *at >= self.next)?;
+        self.end = at;
+        self.list.get(at)
+    }
+}
+
+impl<T> ExactSizeIterator for Iter<'_, T> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Items so large that few fit into a chunk.
+    type Item = (usize, [u64; 1000]);
+
+    fn list(len: usize) -> List<Item> {
+        let mut list = List::default();
+        (0..len).for_each(|n| list.push((n, [0; 1000])));
+        list
+    }
+
+    fn numbers<'a>(items: impl Iterator<Item = &'a Item>) -> Vec<usize> {
+        items.map(|item| item.0).collect()
+    }
+
+    #[test]
+    fn it_is_walked_as_a_slice_is() {
+        assert_eq!(List::<Item>::CHUNK, 8);
+        for len in [0, 1, 7, 8, 9, 16, 33] {
+            let (list, slice) = (list(len), (0..len).collect::<Vec<_>>());
+            assert_eq!((list.len(), list.last().map(|item| item.0)), (len, slice.last().copied()));
+            assert_eq!(numbers(list.iter()), slice);
+            assert_eq!(numbers(list.iter().rev()), slice.iter().rev().copied().collect::<Vec<_>>());
+            for a in 0..len + 2 {
+                assert_eq!(list.get(a).map(|item| item.0), slice.get(a).copied());
+                assert_eq!(numbers(list.iter().skip(a)), slice.iter().skip(a).copied().collect::<Vec<_>>());
+                let nth_back =
+                    |n: usize| (list.iter().nth_back(n).map(|item| item.0), slice.iter().nth_back(n).copied());
+                assert_eq!(nth_back(a).0, nth_back(a).1);
+                assert_eq!(list.position(&a, |item| item.0), slice.binary_search(&a).ok());
+                assert_eq!(list.partition_point(|item| item.0 < a), slice.partition_point(|item| *item < a));
+                for b in a..len + 2 {
+                    let clamped = &slice[a.min(len)..b.min(len)];
+                    assert_eq!((numbers(list.range(a..b)), list.range(a..b).len()), (clamped.to_vec(), clamped.len()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_holds_it_keeps_what_there_was() {
+        let mut list = list(20);
+        let before = list.clone();
+        list.push((20, [0; 1000]));
+        list.get_mut(3).unwrap().0 = 77;
+        list.last_mut().unwrap().0 = 99;
+        assert_eq!(numbers(before.iter()), (0..20).collect::<Vec<_>>());
+        assert_eq!((list.len(), list.get(3).unwrap().0, list.last().unwrap().0), (21, 77, 99));
+        assert!(list != before && list.get(21).is_none() && list.get_mut(21).is_none());
+    }
+
+    #[test]
+    fn an_item_more_copies_no_more_than_its_chunk() {
+        let mut list = list(8 * 50 + 4);
+        let before = list.clone();
+        list.push((0, [0; 1000]));
+        let shared = list.full.iter().zip(before.full.iter()).filter(|(a, b)| Arc::ptr_eq(a, b)).count();
+        assert_eq!((shared, Arc::ptr_eq(&list.full, &before.full)), (50, true));
+    }
+}
