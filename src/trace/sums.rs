@@ -8,8 +8,8 @@ use std::io;
 
 use super::dir::read_at;
 
-/// One sum stands for so many bytes; as many are read again at least.
-pub(super) const BLOCK_BYTES: u64 = 64 << 10;
+/// One sum stands for so many bytes; as many are read again at least, with every append to a file.
+pub(super) const BLOCK_BYTES: u64 = 16 << 10;
 /// So many bytes are one word of a sum.
 const WORD: usize = 8;
 

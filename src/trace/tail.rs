@@ -18,7 +18,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// How many bytes before the offset, and at the start of the file, are compared to notice a rewritten file.
 const MARK_BYTES: u64 = 64;
 /// So many blocks that were read before are compared while the file is quiet, each time somebody looks.
-const QUIET_BLOCKS: usize = 4;
+const QUIET_BLOCKS: usize = 16;
 
 /// A position in a growing file.
 #[derive(Debug)]

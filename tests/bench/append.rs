@@ -44,7 +44,9 @@ pub(crate) fn run(options: &Options) {
 fn in_the_index(writer: &mut Writer, steps: u64, appends: u64, is_held: bool) {
     let mut reader = RunReader::new(RunDir::alone(&writer.dir));
     let mut index = Arc::new(Index::default());
-    let outside = Outside { now: 1 << 50, ..Outside::default() };
+    // The run goes on.
+    let now = jiff::Timestamp::now().as_microsecond();
+    let outside = Outside { now, ..Outside::default() };
     loop {
         let delta = reader.refresh(LIMIT);
         let more = delta.more;
