@@ -152,7 +152,7 @@ impl Library {
     /// Says that no news come.
     #[cfg(test)]
     pub(crate) fn stall(&self, why: &str) {
-        self.shared.set_status(|status| status.stalled = Some(why.to_owned()));
+        self.shared.say_stalled(Some(why.to_owned()));
     }
 
     /// How the watching goes.
@@ -198,6 +198,19 @@ impl Shared {
         match self.status.write() {
             Ok(mut status) => change(&mut status),
             Err(poisoned) => change(&mut poisoned.into_inner()),
+        }
+    }
+
+    /// Says why no news come, or that they do, to those too who look at one run.
+    fn say_stalled(&self, stalled: Option<String>) {
+        let mut changed = false;
+        self.set_status(|status| {
+            changed = status.stalled != stalled;
+            status.stalled = stalled;
+        });
+        if changed {
+            let runs: Vec<_> = self.runs.read().map(|runs| runs.values().cloned().collect()).unwrap_or_default();
+            self.raise(|revision| runs.iter().filter(|run| run.is_looked_at()).for_each(|run| run.tell(revision)));
         }
     }
 

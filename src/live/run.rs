@@ -199,7 +199,7 @@ impl Run {
     pub(super) fn park(&self) -> bool {
         let summary = self.summary();
         let read = self.used.load(Ordering::Relaxed) > now() - IN_USE_MICROS;
-        let in_use = read || self.revision.receiver_count() > 0 || self.grew_lately();
+        let in_use = read || self.is_looked_at() || self.grew_lately();
         let outdated = self.outdated.load(Ordering::Relaxed);
         if in_use || outdated || summary.partial || summary.life.liveness.may_grow() {
             return false;
@@ -389,6 +389,11 @@ impl Run {
     /// What would be the facts of its row with another index, such as that of a copy.
     pub fn summary_of(&self, index: &Index) -> Summary {
         summary(&self.key, self.path.clone(), index, self.outside())
+    }
+
+    /// Whether somebody follows this run.
+    pub(super) fn is_looked_at(&self) -> bool {
+        self.revision.receiver_count() > 0
     }
 
     /// Tells everybody who follows this run.

@@ -101,14 +101,7 @@ fn judge(shared: &Shared, failed: bool) {
     let overdue = shared.beat.overdue(shared.patience);
     let stalled = overdue.map(|doing| format!("no news for longer than {} s: {doing}", shared.patience.as_secs()));
     let stalled = stalled.or_else(|| failed.then(|| "reading the runs failed and is started again".to_owned()));
-    let mut changed = false;
-    shared.set_status(|status| {
-        changed = status.stalled != stalled;
-        status.stalled = stalled;
-    });
-    if changed {
-        shared.raise(|_| {});
-    }
+    shared.say_stalled(stalled);
 }
 
 /// Does `work`, which may fail on what is in a file; says whether it did not.

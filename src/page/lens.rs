@@ -23,6 +23,8 @@ pub(crate) struct Lens<'a> {
     pub lines: &'a dyn Lines,
     /// The time now; microseconds since the epoch.
     pub now: i64,
+    /// Why no news come of what is shown, if none do.
+    pub stale: Option<&'a str>,
     /// The zone clock times are shown in.
     pub zone: &'a TimeZone,
 }

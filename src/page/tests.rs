@@ -48,7 +48,14 @@ impl Recorded {
     }
 
     pub(crate) fn lens(&self) -> Lens<'_> {
-        Lens { summary: &self.summary, index: &self.files.index, lines: &self.files, now: 0, zone: &self.zone }
+        Lens {
+            summary: &self.summary,
+            index: &self.files.index,
+            lines: &self.files,
+            now: 0,
+            stale: None,
+            zone: &self.zone,
+        }
     }
 }
 

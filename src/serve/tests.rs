@@ -41,7 +41,9 @@ async fn every_error_below_api_is_a_problem_document() {
 #[tokio::test]
 async fn a_board_that_gets_no_news_says_so() {
     let root = tempfile::tempdir().unwrap();
+    write_old_run(root.path(), "a");
     let library = Arc::new(Library::load(vec![root.path().to_owned()]));
+    let run = library.run("a").unwrap().revision();
     let (_stop, stopping) = watch::channel(false);
     let router = router(AppState::new(Arc::clone(&library), "localhost", stopping), None);
     let ask = async |path: &str| {
@@ -53,7 +55,18 @@ async fn a_board_that_gets_no_news_says_so() {
     };
     let (status, body) = ask("/healthz").await;
     assert_eq!((status, body.contains("\"status\":\"ok\"")), (StatusCode::OK, true), "{body}");
+    const SAID: &str = "not up to date";
+    const PAGES: [&str; 5] = ["/runs/a", "/runs/a?tab=state", "/runs/a/live", "/runs/a/whatif", "/runs/a/scores"];
+    for page in PAGES {
+        assert!(!ask(page).await.1.contains(SAID), "{page}");
+    }
+    assert!(!run.has_changed().unwrap());
     library.stall("no news for longer than 10 s: a/b");
+    assert!(run.has_changed().unwrap(), "who looks at the run is told");
+    for page in PAGES {
+        let (_, html) = ask(page).await;
+        assert!(html.contains(SAID) && html.contains("no news for longer than 10 s: a/b"), "{page}: {html}");
+    }
     let (status, body) = ask("/healthz").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{body}");
     assert!(body.contains("\"status\":\"stalled\"") && body.contains("longer than 10 s: a/b"), "{body}");

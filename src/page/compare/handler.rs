@@ -58,7 +58,7 @@ pub(crate) async fn with_lenses<T: Send + 'static>(
         let read: Vec<_> = runs.iter().map(|run| (run.summary(), run.index(), run)).collect();
         let lenses: Vec<Lens<'_>> = read
             .iter()
-            .map(|(summary, index, run)| Lens { summary, index, lines: &***run, now: now(), zone: &zone })
+            .map(|(summary, index, run)| Lens { summary, index, lines: &***run, now: now(), stale: None, zone: &zone })
             .collect();
         show(&lenses)
     });

@@ -33,11 +33,12 @@ pub(crate) async fn with_lens<T: Send + 'static>(
     run: &Arc<Run>,
     show: impl FnOnce(&Lens<'_>) -> Result<T, WebError> + Send + 'static,
 ) -> Result<T, WebError> {
-    let (run, zone) = (Arc::clone(run), state.zone.clone());
+    let (run, zone, stale) = (Arc::clone(run), state.zone.clone(), state.library.status().stalled);
     let shown = blocking(move || {
         let summary = run.summary();
         let index = run.index();
-        show(&Lens { summary: &summary, index: &index, lines: &*run, now: now(), zone: &zone })
+        let stale = stale.as_deref();
+        show(&Lens { summary: &summary, index: &index, lines: &*run, now: now(), stale, zone: &zone })
     });
     shown.await.flatten()
 }

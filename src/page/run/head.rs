@@ -47,6 +47,7 @@ impl<'a> RunHead<'a> {
         let mut add = |term: &str, says: Option<Phrase>| facts.extend(says.map(|says| Fact::new(term, says)));
         let text = |text: Option<&str>| text.map(Phrase::from);
         let verdict = || Phrase::new().link(summary.verdict.sentence.as_str(), href::run(lens.key()));
+        add("not up to date", text(lens.stale));
         add("verdict", self.verdict.then(verdict));
         add("model", text(summary.model.as_deref()));
         add("agent", (!summary.agents.is_empty()).then(|| Phrase::from(summary.agents.join(", "))));

@@ -31,7 +31,14 @@ impl Run {
 
     fn ask(&self, rules: Option<&[&str]>) -> WhatIfBody<'_> {
         const ZONE: &TimeZone = &TimeZone::UTC;
-        let lens = Lens { summary: &self.summary, index: &self.files.index, lines: &self.files, now: 0, zone: ZONE };
+        let lens = Lens {
+            summary: &self.summary,
+            index: &self.files.index,
+            lines: &self.files,
+            now: 0,
+            stale: None,
+            zone: ZONE,
+        };
         whatif(Box::leak(Box::new(lens)), rules.map(|rules| rules.iter().map(|rule| (*rule).to_owned()).collect()))
             .unwrap()
     }
