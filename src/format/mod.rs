@@ -51,9 +51,11 @@ macro_rules! fields {
 
 mod board;
 mod claude;
+mod codex;
 mod draft;
 mod part;
 mod qitos;
+mod value;
 
 #[cfg(test)]
 pub(crate) use qitos::event_kind;
@@ -122,7 +124,7 @@ pub struct Source<'a> {
 pub const HEAD_BYTES: usize = 64 << 10;
 
 /// The tools whose traces are read; asked in this order.
-static TOOLS: &[&Tool] = &[&claude::SESSION];
+static TOOLS: &[&Tool] = &[&claude::SESSION, &codex::ROLLOUT];
 
 /// Whether a file of this name may be a trace of a tool, so that it is worth a look.
 pub fn may_be_trace(name: &str) -> bool {

@@ -24,6 +24,9 @@ pub struct Part {
     pub calls: Vec<Asked>,
     /// What came back; of a call that is not the step's own, it is left out.
     pub answers: Vec<Answer>,
+    /// What is told of a call beside its answer, or of what the step's only call did itself, such as a command of a
+    /// script; no answer in itself.
+    pub beside: Vec<Answer>,
     /// State keys with their values before and after, as JSON; `None` where one is not recorded.
     pub changes: Vec<(String, Option<String>, Option<String>)>,
     /// Scores of the step: name, value, explanation.
@@ -99,10 +102,11 @@ impl Part {
         }
         for answer in more.answers {
             match self.answers.iter_mut().find(|known| !answer.call.is_empty() && known.call == answer.call) {
-                Some(known) => *known = answer,
+                Some(known) => known.sharpen(answer),
                 None => self.answers.push(answer),
             }
         }
+        self.beside.extend(more.beside);
         self.changes.extend(more.changes);
         self.scores.extend(more.scores);
     }
@@ -117,6 +121,23 @@ impl Part {
         let call = self.calls.get(at)?;
         let named = self.answers.iter().find(|answer| !call.id.is_empty() && answer.call == call.id);
         named.or_else(|| self.answers.iter().filter(|answer| answer.call.is_empty()).nth(at))
+    }
+
+    /// The answer to the call at a place, with what is told beside it.
+    fn told(&self, at: usize) -> Option<Answer> {
+        let answer = self.answer_to(at)?;
+        let mut told = Answer::default();
+        self.beside.iter().filter(|beside| self.beside_of(beside) == Some(at)).for_each(|beside| {
+            told.sharpen(beside.clone());
+        });
+        told.sharpen(answer.clone());
+        Some(told)
+    }
+
+    /// The place of the call that something beside the answers is told of.
+    fn beside_of(&self, beside: &Answer) -> Option<usize> {
+        let named = self.calls.iter().position(|call| !call.id.is_empty() && call.id == beside.call);
+        named.or((self.calls.len() == 1).then_some(0))
     }
 }
 
@@ -135,7 +156,7 @@ impl Part {
         out.text("agent_id", self.agent.as_deref());
         out.json("decision", &self.decision());
         out.json("actions", &list(self.calls.iter().map(Asked::json)));
-        let answers = (0..self.calls.len()).map(|at| match (self.answer_to(at), self.calls.get(at)) {
+        let answers = (0..self.calls.len()).map(|at| match (self.told(at), self.calls.get(at)) {
             (Some(answer), call) => answer.json(call.map(|call| &*call.name)),
             (None, call) => open(call.map_or("", |call| &call.name)),
         });
@@ -143,6 +164,9 @@ impl Part {
         let open = self.unanswered();
         let answers = answers.take(if open == self.calls.len() { 0 } else { self.calls.len() });
         let spare = self.answers.iter().filter(|answer| answer.call.is_empty()).skip(self.calls.len());
+        // What failed is not lost because nobody says in which call.
+        let nobodys = |beside: &&Answer| self.beside_of(beside).is_none() && beside.error.is_some();
+        let spare = spare.chain(self.beside.iter().filter(nobodys));
         out.json("action_results", &list(answers.chain(spare.map(|answer| answer.json(None)))));
         if !self.changes.is_empty() {
             let mut changes = Object::new();
@@ -226,6 +250,27 @@ impl Asked {
 }
 
 impl Answer {
+    /// Takes in what else is told of the same call. Where one record says that it failed and another that it is over, it
+    /// failed.
+    fn sharpen(&mut self, more: Answer) {
+        let weight = |status: Option<&str>| match status {
+            Some("cancelled") => 4,
+            Some("error") => 3,
+            Some("success") => 1,
+            Some(_) => 2,
+            None => 0,
+        };
+        if weight(more.status) >= weight(self.status) {
+            self.status = more.status;
+        }
+        if !more.output.is_empty() {
+            self.output = more.output;
+        }
+        self.error = more.error.or(self.error.take());
+        self.exit = more.exit.or(self.exit);
+        self.ms = more.ms.or(self.ms);
+    }
+
     fn json(&self, tool: Option<&str>) -> String {
         let mut out = Object::new();
         out.text("status", Some(self.status.unwrap_or("not recorded")));

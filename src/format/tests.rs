@@ -1,3 +1,5 @@
+mod damage;
+
 use super::*;
 use crate::model::head::MAX_CHANGED;
 use crate::model::{CriticAction, Fate, IssueKind};

@@ -10,6 +10,8 @@ use trace_board::model::{Index, RunKey, TraceFile};
 use trace_board::trace::{RunDir, read_index};
 
 mod claude;
+mod codex;
+mod truth;
 
 /// A run that is one file, and its row.
 pub(crate) struct Read {

@@ -1,0 +1,385 @@
+//! How does Codex write a session? One JSON object a line, appended to `sessions/YYYY/MM/DD/rollout-*.jsonl`; sub-agents
+//! have files of their own, which name their parent.
+//!
+//! A line is `{timestamp, type, payload}`. What the model wrote and was given stands in `response_item`s; `event_msg`s
+//! tell of the program, and repeat texts. Nothing says which items are one reply: it is over with the record of its
+//! tokens, its first result, or a word of somebody else. Seen in versions 0.104 to 0.169.
+
+mod item;
+
+use std::collections::{HashMap, HashSet};
+
+use item::part_of;
+
+use super::part::{self, text};
+use super::value::{count, cut, member, micros, objects, short, spoken};
+use super::{Asked, Draft, Mark, Part, Reader, Shape, Source, Tool};
+use crate::model::event::InitNote;
+use crate::model::json::walk;
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
+
+/// A session file.
+pub(super) static ROLLOUT: Tool = Tool {
+    format: Format {
+        name: "Codex session",
+        can: Capabilities {
+            state: Can::Partly,
+            scores: Can::No,
+            times: Can::Yes,
+            tokens: Can::Yes,
+            cost: Can::No,
+            limits: Can::No,
+            success: Can::No,
+            facts: Can::No,
+        },
+        file: "session file",
+        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        ..Format::UNKNOWN
+    },
+    shape: Shape::Lines,
+    is: |name, head| {
+        name.ends_with(".jsonl")
+            && objects(head).next().is_some_and(|line| Line::of(line).kind == Some("\"session_meta\""))
+    },
+    reader: || Box::new(Rollout::default()),
+};
+
+fields! {
+    struct Line { timestamp, ordinal, kind = "type", payload }
+    struct Payload {
+        kind = "type", id, role, content, summary, call_id, name, namespace, arguments, input, output, action, status,
+        revised_prompt, usage, info, item, reason, error, last = "last_agent_message", message, model, cwd,
+        version = "cli_version", parent = "parent_thread_id", source, history = "subagent_history_start_ordinal",
+        code = "codex_error_info", child = "new_thread_id", exit_code, duration, changes, success, stderr, result,
+    }
+    struct Item {
+        kind = "type", id, status, exit_code, duration, changes, success, stderr, result, error, content,
+        child = "agent_thread_id", receivers = "receiver_thread_ids",
+    }
+    struct Usage { input_tokens, cached_input_tokens, output_tokens, reasoning_output_tokens, total_tokens }
+}
+
+/// A session under way.
+#[derive(Debug, Default)]
+struct Rollout {
+    /// The newest step.
+    last: Option<usize>,
+    /// The model's reply goes on: its next item belongs to the newest step.
+    replying: bool,
+    /// The newest step has its tokens.
+    counted: bool,
+    /// The file has records of tokens, so that the running totals beside them say nothing new.
+    has_usage: bool,
+    total: Option<u64>,
+    /// The step of each call, and whether it waits for its result.
+    calls: HashMap<Box<str>, (usize, bool)>,
+    children: HashSet<Box<str>>,
+    /// The time of the newest line.
+    at: Option<i64>,
+    turns: u64,
+    /// The file tells where turns begin and end; older ones do not.
+    has_turns: bool,
+    /// A prompt or a result came after the last reply: the next one is due.
+    due: bool,
+    /// The task is known.
+    prompted: bool,
+    /// How the turn ended.
+    end: Option<Ended>,
+    answer: Option<Box<str>>,
+    /// Lines before this one are copied from the parent.
+    copied_to: u64,
+}
+
+impl Reader for Rollout {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        let line = Line::of(record.text);
+        let payload = line.payload.map(Payload::of).unwrap_or_default();
+        let ts = micros(line.timestamp);
+        let before = self.at;
+        self.at = self.at.max(ts);
+        let kind = text(line.kind).unwrap_or_default();
+        let item = payload.item.map(Item::of).unwrap_or_default();
+        let stage = text(item.kind).or_else(|| text(payload.kind)).or_else(|| text(payload.role)).unwrap_or_default();
+        let mark = Mark { phase: &kind, stage: &stage, ts, ..Mark::default() };
+        if count(line.ordinal).is_some_and(|at| at < self.copied_to) {
+            draft.event(Mark { stage: "copied from the parent", ..mark });
+            return;
+        }
+        match (&*kind, text(payload.kind).as_deref()) {
+            ("session_meta", _) => {
+                draft.event(mark);
+                self.about(&payload, draft);
+            }
+            ("turn_context", _) => {
+                draft.event(mark);
+                draft.run().model = short(payload.model).or(draft.run().model.take());
+            }
+            ("token_usage_record", _) => {
+                self.has_usage = true;
+                self.tokens(record.text, mark, draft);
+            }
+            ("event_msg", Some("token_count")) => {
+                let total = payload.info.and_then(|info| member(info, "total_token_usage")).map(Usage::of);
+                let total = total.and_then(|total| count(total.total_tokens));
+                let is_news = !self.has_usage && total.is_some() && total != self.total;
+                self.total = total.or(self.total);
+                if is_news && !self.counted && self.last.is_some() {
+                    self.tokens(record.text, mark, draft);
+                } else {
+                    draft.event(mark);
+                }
+            }
+            ("response_item", kind) => self.item(kind, &payload, record.text, mark, before, draft),
+            ("event_msg", Some("item_completed")) => self.done(&item, record.text, mark, draft),
+            ("event_msg", Some("exec_command_end" | "patch_apply_end" | "mcp_tool_call_end")) => {
+                let id = Item { id: payload.call_id, ..Item::default() };
+                self.done(&id, record.text, mark, draft);
+            }
+            ("event_msg", Some(word)) => self.event(word, &payload, mark, draft),
+            _ => {
+                draft.event(mark);
+            }
+        }
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let (turns, children) = (self.turns, self.children.len() as u64);
+        let ended = self.ended(draft);
+        let at = self.at.filter(|_| ended.is_some());
+        let answer = self.answer.clone().filter(|_| ended.is_some());
+        let run = draft.run();
+        run.ended = ended.map(Box::new);
+        run.updated_at = at;
+        run.final_result = answer;
+        run.turns = Some(turns);
+        run.children = Some(children);
+    }
+}
+
+impl Rollout {
+    /// How the last turn ended: what a line says, else what the last reply suggests. `None` where it may go on.
+    fn ended(&self, draft: &Draft<'_>) -> Option<Ended> {
+        let reply = || draft.step(self.last.filter(|_| !self.has_turns && !self.due)?);
+        let is_last = |reply: &&Part| reply.calls.is_empty() && !reply.text.is_empty();
+        self.end.clone().or_else(|| reply().filter(is_last).map(|_| Ended::answered("no finish reason")))
+    }
+
+    /// What the first line says of the session; a later one is that of another, whose history was copied.
+    fn about(&mut self, payload: &Payload<'_>, draft: &mut Draft<'_>) {
+        let run = draft.run();
+        if run.run_id.is_some() {
+            return;
+        }
+        run.run_id = short(payload.id);
+        run.project = short(payload.cwd);
+        run.tool = text(payload.version).map(|version| cut(&format!("Codex {version}")));
+        let spawn = payload.source.and_then(|source| member(source, "subagent"));
+        let spawn = spawn.and_then(|source| member(source, "thread_spawn"));
+        let of_spawn = |key: &str| spawn.and_then(|spawn| member(spawn, key));
+        run.parent = short(payload.parent).or_else(|| short(of_spawn("parent_thread_id")));
+        run.agent = short(of_spawn("agent_path")).or_else(|| short(of_spawn("agent_nickname")));
+        self.copied_to = count(payload.history).unwrap_or_default();
+    }
+
+    /// What the model wrote, or what it was given.
+    fn item(
+        &mut self,
+        kind: Option<&str>,
+        payload: &Payload<'_>,
+        record: &str,
+        mark: Mark<'_>,
+        before: Option<i64>,
+        draft: &mut Draft<'_>,
+    ) {
+        let is_model = text(payload.role).as_deref() == Some("assistant");
+        match kind {
+            Some("message") | None if is_model => self.reply(record, mark, before, draft),
+            Some("reasoning") => self.reply(record, mark, before, draft),
+            Some(kind) if kind.ends_with("_call") => self.reply(record, mark, before, draft),
+            Some(kind) if kind.ends_with("_output") => self.result(payload, record, mark, draft),
+            _ => {
+                (self.replying, self.due) = (false, true);
+                let said = spoken(payload.content);
+                // What an agent is told by another one is its task, where no user speaks to it.
+                let is_task = kind == Some("agent_message") && draft.run().parent.is_some();
+                let is_prompt = kind.is_none() && text(payload.role).as_deref() == Some("user");
+                if (is_task || is_prompt) && !self.prompted {
+                    self.prompt(&said, mark, draft);
+                } else {
+                    draft.event(mark);
+                }
+                if is_prompt {
+                    self.turns += 1;
+                    self.end = None;
+                }
+            }
+        }
+    }
+
+    /// An item of a reply of the model.
+    fn reply(&mut self, record: &str, mark: Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
+        let part = part_of(record);
+        let n = self.step(mark, before, draft);
+        let answered = |call: &Asked| part.answers.iter().any(|answer| answer.call == call.id);
+        self.calls.extend(part.calls.iter().map(|call| ((*call.id).into(), (n, !answered(call)))));
+        draft.part(n, part);
+    }
+
+    /// The step that an item belongs to, with the item as an event.
+    fn step(&mut self, mark: Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) -> usize {
+        (self.end, self.due) = (None, false);
+        if let Some(n) = self.last.filter(|_| self.replying) {
+            draft.event(Mark { kind: EventKind::Decided, step: Some(n), ..mark });
+            return n;
+        }
+        let (n, note) = (draft.next(), before.map(EventNote::Asked));
+        draft.event(Mark { kind: EventKind::StepStart, step: Some(n), note, ..mark });
+        draft.begin();
+        if let Some(last) = self.last.replace(n) {
+            draft.close(last);
+        }
+        (self.replying, self.counted) = (true, false);
+        n
+    }
+
+    /// The tokens of a whole reply. One in which nothing was written is a step as well: it was asked for and paid.
+    fn tokens(&mut self, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+        let n = match self.last.filter(|_| !self.counted) {
+            Some(n) => {
+                draft.event(Mark { kind: EventKind::Inside, step: Some(n), ..mark });
+                n
+            }
+            None => self.step(mark, self.at, draft),
+        };
+        draft.part(n, part_of(record));
+        (self.replying, self.counted) = (false, true);
+    }
+
+    /// What a call gave.
+    fn result(&mut self, payload: &Payload<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+        (self.replying, self.due) = (false, true);
+        let Some(id) = text(payload.call_id) else {
+            // Context that the program puts in the shape of a result.
+            draft.event(mark);
+            return;
+        };
+        let part = part_of(record);
+        let failed = part.answers.iter().any(|answer| matches!(answer.status, Some("error" | "cancelled")));
+        let call = self.calls.get_mut(&*id).filter(|(_, waits)| *waits);
+        let n = call.map(|(n, waits)| {
+            *waits = false;
+            *n
+        });
+        draft.event(Mark { kind: EventKind::Inside, step: n, failed, ..mark });
+        if !n.is_some_and(|n| draft.part(n, part)) {
+            draft.issue(IssueKind::Join, "a result without a call before it");
+        }
+    }
+
+    /// What the program did for a call.
+    fn done(&mut self, item: &Item<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+        let kind = text(item.kind);
+        if kind.as_deref() == Some("UserMessage") {
+            return self.prompt(&spoken(item.content), mark, draft);
+        }
+        let started = item.receivers.into_iter().flat_map(walk::items).chain(item.child);
+        self.children.extend(started.filter_map(|child| text(Some(child))).map(Box::from));
+        let part = part_of(record);
+        if part.beside.is_empty() && part.changes.is_empty() {
+            draft.event(mark);
+            return;
+        }
+        // A script's commands have ids of their own. What goes on behind its call may end many steps later, when there is
+        // nothing left to add it to.
+        let call = text(item.id).and_then(|id| self.calls.get(&*id).copied());
+        let n = call.map(|(n, _)| n).or(self.last);
+        let failed = part.beside.iter().any(|beside| beside.error.is_some());
+        draft.event(Mark { kind: EventKind::Inside, step: n, failed, ..mark });
+        let takes = |n: &usize| self.last == Some(*n) || call.is_some_and(|(_, waits)| waits);
+        match n {
+            Some(n) if takes(&n) => _ = draft.part(n, part),
+            Some(_) => {}
+            None => draft.issue(IssueKind::Join, "what a tool did is told of no step"),
+        }
+    }
+
+    /// What a person asks for.
+    fn prompt(&mut self, words: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+        let init = InitNote { task: Some(cut(words)), ..InitNote::default() };
+        let note = (!self.prompted).then(|| EventNote::Init(Box::new(init)));
+        (self.prompted, self.replying, self.due) = (true, false, true);
+        draft.event(Mark { stage: "prompt", note, ..mark });
+    }
+
+    /// What the program tells.
+    fn event(&mut self, word: &str, payload: &Payload<'_>, mark: Mark<'_>, draft: &mut Draft<'_>) {
+        match word {
+            "task_started" | "turn_started" => {
+                draft.event(mark);
+                self.turns += 1;
+                (self.end, self.answer, self.replying, self.has_turns) = (None, None, false, true);
+            }
+            "user_message" => self.prompt(&text(payload.message).unwrap_or_default(), mark, draft),
+            "error" => {
+                let at = draft.event(Mark { failed: true, ..mark });
+                self.end = Some(Ended { event: Some(at), ..failure(payload.code, payload.message) });
+            }
+            "task_complete" | "turn_complete" => {
+                let error = payload.error.filter(|error| error.starts_with('{')).map(Payload::of);
+                let at = draft.event(Mark { failed: error.is_some(), ..mark });
+                self.has_turns = true;
+                self.answer = short(payload.last);
+                let end = match (error, &self.answer) {
+                    (Some(error), _) => failure(error.code, error.message),
+                    (None, Some(_)) => Ended::new(word, "Answered", Outcome::Completed, Certainty::Recorded),
+                    // Older versions tell of an error in a line of its own.
+                    (None, None) if self.end.is_some() => return,
+                    (None, None) => {
+                        Ended::new(word, "Ended its turn without an answer", Outcome::Unknown, Certainty::Recorded)
+                    }
+                };
+                self.end = Some(Ended { event: Some(at), ..end });
+                self.replying = false;
+            }
+            "turn_aborted" => {
+                let at = draft.event(mark);
+                let reason = text(payload.reason).unwrap_or_default();
+                let (headline, outcome) = match &*reason {
+                    "interrupted" => ("Interrupted by the user", Outcome::Cancelled),
+                    "replaced" => ("Replaced by another turn", Outcome::Cancelled),
+                    "review_ended" => ("Ended with its review", Outcome::Halted),
+                    "budget_limited" => ("Token budget used up", Outcome::Truncated),
+                    _ => ("Aborted", Outcome::Cancelled),
+                };
+                let word = if reason.is_empty() { word } else { &*reason };
+                let end = Ended::new(word, headline, outcome, Certainty::Recorded);
+                self.end = Some(Ended { event: Some(at), ..end });
+                self.replying = false;
+            }
+            _ => {
+                self.children.extend(short(payload.child));
+                let failed = matches!(word, "stream_error" | "warning");
+                draft.event(Mark { failed, ..mark });
+            }
+        }
+    }
+}
+
+/// An error that ends a turn: its class is a word, or an object with one key.
+fn failure(class: Option<&str>, message: Option<&str>) -> Ended {
+    let key = || class.and_then(|class| walk::members(class).next()).and_then(|(key, _)| text(Some(key)));
+    let word = text(class).or_else(key).unwrap_or_else(|| "error".to_owned());
+    let message = text(message).unwrap_or_default();
+    let (headline, outcome) = match &*word {
+        "context_window_exceeded" => ("Context window full", Outcome::Failed),
+        "usage_limit_exceeded" | "session_budget_exceeded" => ("Usage limit reached", Outcome::Truncated),
+        "sandbox_error" => ("Ended by an error of the sandbox", Outcome::Failed),
+        "cyber_policy" => ("The model refused", Outcome::Failed),
+        // These have no class of their own.
+        _ if message.contains("max_output_tokens") => ("The reply reached its token limit", Outcome::Truncated),
+        _ if message.contains("content_filter") => ("The model refused", Outcome::Failed),
+        "other" | "error" => ("Ended by an error", Outcome::Failed),
+        _ => ("Ended by an API error", Outcome::Failed),
+    };
+    Ended::new(&word, headline, outcome, Certainty::Recorded).detail(cut(&message))
+}

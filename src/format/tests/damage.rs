@@ -1,0 +1,109 @@
+//! Every sample of another tool, cut, spoilt, and read in pieces: what a page shows of a step is what the
+//! index says of it, and nothing fails.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::format::{Draft, HEAD_BYTES, Mark, Open, Place, Shape, Source, step_head, tool};
+use crate::model::{Delta, Fate, Names, Record, Span, StepHead};
+
+/// The samples whose records are lines, smallest first.
+fn samples() -> Vec<PathBuf> {
+    let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools")];
+    let mut found = Vec::new();
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let lines = || {
+                tool(path.to_str().unwrap(), &fs::read(&path).unwrap()).is_some_and(|tool| tool.shape == Shape::Lines)
+            };
+            if path.is_dir() {
+                open.push(path);
+            } else if lines() {
+                found.push(path);
+            }
+        }
+    }
+    found.sort_by_key(|path| fs::metadata(path).unwrap().len());
+    assert!(found.len() > 5);
+    found
+}
+
+/// Reads lines with a look after every `each` of them. Each head has to say what the step's records say together.
+fn steps(name: &str, bytes: &[u8], each: usize) -> Vec<StepHead> {
+    let Some(tool) = tool(name, &bytes[..bytes.len().min(HEAD_BYTES)]) else { return Vec::new() };
+    let (mut open, mut names, mut reader) = (Open::new(tool), Names::default(), tool.reader());
+    let (mut heads, mut texts): (Vec<StepHead>, Vec<String>) = (Vec::new(), Vec::new());
+    let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).collect();
+    for some in lines.chunks(each) {
+        let mut delta = Delta::default();
+        let mut draft = Draft::new(&mut open, &mut names, &mut delta);
+        for line in some {
+            let record = Record::of(line);
+            let line = texts.len() as u64;
+            draft.at(Place { span: Span { offset: line, len: 1 }, line, fate: record.fate });
+            if record.fate.is_readable() {
+                reader.record(Source { text: &record.text, path: 0, file: name }, &mut draft);
+            } else {
+                draft.event(Mark { failed: true, ..Mark::default() });
+            }
+            texts.push(record.text.into_owned());
+        }
+        reader.look(&mut draft);
+        draft.end();
+        heads.append(&mut delta.steps);
+        delta.touched.into_iter().for_each(|(n, head)| heads[n] = head);
+        assert_eq!(delta.events.len(), some.len(), "every record is one event");
+    }
+    for (n, head) in heads.iter().enumerate() {
+        let parts: Vec<String> = head.parts.iter().map(|at| texts[*at as usize].clone()).collect();
+        let line = (tool.format.assemble.unwrap())(n, &parts);
+        let (page, remarks) = step_head(line.as_bytes(), &mut names);
+        let StepHead { span, line, parts, .. } = head.clone();
+        assert_eq!(*head, StepHead { span, line, parts, links: Box::default(), ..page }, "step {n} of {name}");
+        assert!(remarks.is_empty() && page.fate == Fate::Good, "step {n} of {name}: {remarks:?}");
+    }
+    heads
+}
+
+#[test]
+fn samples_read_in_pieces_are_the_same() {
+    for path in samples() {
+        let (name, bytes) = (path.to_str().unwrap(), fs::read(&path).unwrap());
+        // Names get their numbers in the order in which they come up.
+        let told = |each: usize| -> Vec<_> {
+            let heads = steps(name, &bytes, each).into_iter();
+            heads.map(|head| (head.line, head.parts, head.call, head.result_hash, head.tokens, head.error)).collect()
+        };
+        let whole = told(usize::MAX);
+        assert!(!whole.is_empty(), "{name} has steps");
+        for each in [1, 2, 3, 5] {
+            assert_eq!(told(each), whole, "{name} by {each} lines");
+        }
+    }
+}
+
+#[test]
+fn a_cut_loses_only_what_stands_behind_it() {
+    for path in samples() {
+        let (name, bytes) = (path.to_str().unwrap(), fs::read(&path).unwrap());
+        let mut seen = 0;
+        for cut in (0..=bytes.len()).step_by(bytes.len() / 1_000 + 1) {
+            let found = steps(name, &bytes[..cut], usize::MAX).len();
+            assert!(found >= seen || found == 0, "{found} steps of {cut} bytes of {name}, {seen} of fewer");
+            seen = found.max(seen);
+        }
+    }
+}
+
+#[test]
+fn spoilt_bytes_break_nothing() {
+    for path in samples() {
+        let (name, bytes) = (path.to_str().unwrap(), fs::read(&path).unwrap());
+        for (at, byte) in (0..bytes.len()).step_by(bytes.len() / 200 + 1).zip(b"\"{}[],:0n\\\0\n\xff".iter().cycle()) {
+            let mut spoilt = bytes.clone();
+            spoilt[at] = *byte;
+            steps(name, &spoilt, 3);
+        }
+    }
+}

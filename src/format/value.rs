@@ -1,0 +1,64 @@
+//! What does the JSON text of a member say? Read without failing: a value of another type says nothing.
+
+use crate::model::json::{Json, walk};
+use crate::model::loose::Scalar;
+use crate::model::names::capped;
+use crate::model::time::parse_ts;
+
+use super::part::{quoted, text};
+
+/// Texts of a prompt and an answer are kept up to this many bytes.
+const MAX_TEXT_BYTES: usize = 400;
+
+/// The text of a string, cut for the index.
+pub(super) fn short(value: Option<&str>) -> Option<Box<str>> {
+    text(value).map(|text| cut(&text))
+}
+
+/// A text, cut for the index.
+pub(super) fn cut(text: &str) -> Box<str> {
+    capped(text, MAX_TEXT_BYTES)
+}
+
+pub(super) fn int(value: Option<&str>) -> Option<i64> {
+    Scalar::of(value?)?.int()
+}
+
+pub(super) fn count(value: Option<&str>) -> Option<u64> {
+    u64::try_from(int(value)?).ok()
+}
+
+/// A time as RFC 3339, in microseconds since the epoch.
+pub(super) fn micros(value: Option<&str>) -> Option<i64> {
+    parse_ts(&text(value)?).map(|stamp| stamp.micros)
+}
+
+/// A member of an object.
+pub(super) fn member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
+    walk::members(object).filter(|(name, _)| walk::string(name).is_some_and(|name| name == key)).last().map(|(_, v)| v)
+}
+
+/// The texts of a message, one under the other: a string, or a list of parts that have a `text`.
+pub(super) fn spoken(content: Option<&str>) -> String {
+    let Some(content) = content else { return String::new() };
+    text(Some(content)).unwrap_or_else(|| {
+        let texts: Vec<String> = walk::items(content).filter_map(|part| text(member(part, "text"))).collect();
+        texts.join("\n")
+    })
+}
+
+/// JSON that stands in a string as the value that it is; any other text as a string.
+pub(super) fn unpacked(inner: &str) -> String {
+    // Inside of the line of a step it stands some levels deeper, and the depth that is read has an end.
+    let deeper = format!("[[[[[[[[{inner}]]]]]]]]");
+    if Json::is_json(inner) && Json::is_json(&deeper) { inner.trim().to_owned() } else { quoted(inner) }
+}
+
+/// The objects of a beginning of a file of lines. The last may be cut; its whole members are there.
+pub(super) fn objects(head: &[u8]) -> impl Iterator<Item = &str> {
+    let lines = head.split(|byte| *byte == b'\n').take(64).map(|line| match std::str::from_utf8(line) {
+        Ok(line) => line,
+        Err(error) => line.get(..error.valid_up_to()).and_then(|line| std::str::from_utf8(line).ok()).unwrap_or(""),
+    });
+    lines.filter(|line| line.starts_with('{'))
+}

@@ -1,0 +1,97 @@
+//! Sessions of Codex.
+
+use std::path::PathBuf;
+
+use super::truth::compare;
+use super::{damaged, read, sample};
+
+fn rollout(time: &str, n: usize) -> PathBuf {
+    let dir = "tools/codex/sessions/2026/05/04";
+    sample(&format!("{dir}/rollout-2026-05-04T{time}-019df000-0000-7000-8000-0000000000a{n}.jsonl"))
+}
+
+#[test]
+fn the_items_between_two_records_of_tokens_are_one_step() {
+    let run = read(&rollout("09-00-00", 1));
+    let row = &run.row;
+    assert_eq!((row.steps, row.errors, row.events, row.issues), (4, 2, 32, (0, 0)));
+    // 5,200 + 140, 5,500 + 60, 5,700 + 190, 5,950 + 88: the running totals beside them count nothing again.
+    assert_eq!((row.tokens, row.cost_usd), (Some(22_828), None));
+    assert_eq!(row.tools, ["exec_command", "update_plan", "collaboration.spawn_agent", "exec"]);
+    assert_eq!(row.changed, ["plan", "files./home/me/ledger/split.py", "files./home/me/ledger/shares.py"]);
+    assert_eq!(
+        (row.model.as_deref(), row.task.as_deref()),
+        (Some("gpt-5.5"), Some("Splitting 100 by 3 loses a cent. Fix it."))
+    );
+    assert_eq!((&*row.verdict.sentence, row.verdict.certainty.as_str()), ("Answered at step 3", "recorded"));
+    assert_eq!(row.answer.as_deref(), Some("`split` spreads the rest now; the import is still missing."));
+    let manifest = run.index.manifest().get().expect("what is said of the session");
+    assert_eq!((manifest.turns, manifest.children, manifest.cached_tokens), (Some(1), Some(1), Some(16_300)));
+    assert_eq!(
+        (manifest.tool.as_deref(), manifest.project.as_deref()),
+        (Some("Codex 0.169.0"), Some("/home/me/ledger"))
+    );
+}
+
+#[test]
+fn a_call_failed_where_its_exit_code_or_a_command_inside_of_it_says_so() {
+    let run = read(&rollout("09-00-00", 1));
+    let first = run.step(0);
+    assert_eq!(first["decision"]["rationale"], "**Reading first**");
+    assert_eq!(first["actions"][0]["args"]["cmd"], "cat split.py");
+    assert_eq!(first["action_results"][0]["status"], "success");
+    assert_eq!(first["action_results"][0]["metadata"]["latency_ms"], 41.0);
+    assert_eq!(
+        (&first["action_results"][1]["status"], &first["action_results"][1]["error"]),
+        (&"error".into(), &"FAIL: test_sum\n99 != 100\n".into())
+    );
+    assert_eq!(run.index.steps().get(0).unwrap().returncode, Some(1));
+    let plan = run.step(1);
+    assert_eq!(plan["state_diff"]["plan"]["after"][0]["status"], "in_progress");
+    assert_eq!(plan["action_results"][1]["status"], "not recorded", "nothing says how it went");
+    let script = run.step(2);
+    assert_eq!(script["action_results"][0]["status"], "error");
+    assert_eq!(script["action_results"][0]["error"], "a command ended with exit code 1");
+    assert_eq!(
+        script["action_results"][0]["output"],
+        "Script completed\nWall time 0.6 seconds\nOutput:\n\nImportError\n"
+    );
+    assert_eq!(script["state_diff"]["files./home/me/ledger/split.py"], serde_json::json!({}));
+}
+
+#[test]
+fn a_child_names_its_parent_and_its_copied_lines_do_not_count() {
+    let run = read(&rollout("09-00-03", 2));
+    assert_eq!((run.row.steps, run.row.tokens), (1, Some(3_020)));
+    assert_eq!(run.row.parent.as_deref(), Some("019df000-0000-7000-8000-0000000000a1"));
+    assert_eq!(run.row.task.as_deref(), Some("Who calls split()?"));
+    assert_eq!(run.row.verdict.sentence, "Interrupted by the user after step 0");
+    assert_eq!(run.step(0)["action_results"][0]["status"], "cancelled");
+}
+
+#[test]
+fn older_sessions_have_totals_instead_of_records() {
+    let run = read(&rollout("10-00-00", 3));
+    assert_eq!((run.row.steps, run.row.tokens, run.row.errors), (2, Some(130_150), 1));
+    assert_eq!(run.row.tools, ["web_search", "shell", "apply_patch"]);
+    assert!(run.row.verdict.sentence.starts_with("Context window full after step 1: Codex ran out of room"));
+    assert_eq!(run.row.verdict.certainty.as_str(), "recorded");
+    assert_eq!(run.step(0)["action_results"][1]["status"], "success");
+}
+
+#[test]
+fn a_cut_session_died_in_its_call() {
+    let run = read(&rollout("11-00-00", 4));
+    assert_eq!((run.row.verdict.mark.word(), run.row.steps, run.row.issues.1), ("died", 1, 1));
+}
+
+#[test]
+fn a_damaged_session_loses_only_what_is_damaged() {
+    damaged(&rollout("11-00-00", 4));
+}
+
+#[test]
+fn real_sessions_agree_with_what_is_known_of_them() {
+    let is_session = |file: &str| file.starts_with("sessions/") && file.ends_with(".jsonl");
+    compare("codex", is_session, &super::truth::FIELDS, &[]);
+}

@@ -1,0 +1,127 @@
+//! Do the counts of real sessions agree with what their drivers know? Walks the directory named by `BOARD_AGENTS`: a
+//! directory for each tool, in it one for each session with a `truth.json` beside what the tool wrote; without it there
+//! is nothing to do.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::read;
+use crate::disk::walk;
+
+/// What is counted.
+pub(crate) const FIELDS: [&str; 10] = [
+    "replies",
+    "calls",
+    "failed calls",
+    "stopped calls",
+    "calls without an answer",
+    "input",
+    "cached",
+    "output",
+    "thought",
+    "children",
+];
+
+type Counts = [u64; FIELDS.len()];
+
+/// What the files cannot say, or say otherwise: session, field, what is read, why.
+pub(crate) type Differences = &'static [(&'static str, &'static str, u64, &'static str)];
+
+pub(crate) fn sessions(tool: &str) -> Vec<PathBuf> {
+    let dir = std::env::var_os("BOARD_AGENTS").map(|dir| PathBuf::from(dir).join(tool)).filter(|dir| dir.is_dir());
+    let Some(dir) = dir else {
+        eprintln!("skipped: BOARD_AGENTS names no directory of sessions");
+        return Vec::new();
+    };
+    let mut sessions: Vec<PathBuf> =
+        fs::read_dir(dir).expect("readable").map(|entry| entry.expect("an entry").path()).collect();
+    sessions.retain(|session| session.join("truth.json").is_file());
+    sessions.sort();
+    assert!(!sessions.is_empty(), "no session of {tool}");
+    sessions
+}
+
+/// The files of a session whose names `wanted` takes; a name is the path below the session.
+pub(crate) fn files(session: &Path, wanted: fn(&str) -> bool) -> Vec<PathBuf> {
+    let mut files = walk(session);
+    files.retain(|file| file.is_file() && wanted(&file.strip_prefix(session).expect("below").to_string_lossy()));
+    files.sort();
+    files
+}
+
+/// Adds up the named files of every session of a tool and compares with the truth, in the fields that such a file has.
+pub(crate) fn compare(tool: &str, wanted: fn(&str) -> bool, fields: &[&str], known: Differences) {
+    let mut wrong = Vec::new();
+    for session in sessions(tool) {
+        let name = session.file_name().expect("a name").to_string_lossy().into_owned();
+        let truth: Value = serde_json::from_slice(&fs::read(session.join("truth.json")).expect("read")).expect("JSON");
+        let files = files(&session, wanted);
+        let found = files.iter().map(|file| counts(file)).fold(Counts::default(), |mut sum, counts| {
+            sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+            sum
+        });
+        for ((field, expected), found) in FIELDS.iter().zip(expected(&truth)).zip(found) {
+            let difference = known.iter().find(|(session, of, ..)| *session == name && of == field);
+            let expected = difference.map_or(expected, |(_, _, count, _)| *count);
+            if fields.contains(field) && found != expected && !files.is_empty() {
+                wrong.push(format!("{name}: {found} {field}, not {expected}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn expected(truth: &Value) -> Counts {
+    let of = |key: &str| truth[key].as_u64().unwrap_or_default();
+    let tokens = |key: &str| ["main", "children"].map(|who| truth["tokens"][who][key].as_u64().unwrap_or_default());
+    let tokens = |key: &str| tokens(key).iter().sum::<u64>();
+    let cached = tokens("cache_read");
+    [
+        of("model_calls"),
+        of("tool_calls"),
+        of("tool_errors"),
+        of("tool_calls_interrupted"),
+        of("tool_calls_unanswered"),
+        tokens("input") + cached + tokens("cache_write"),
+        cached,
+        tokens("output"),
+        tokens("reasoning"),
+        of("children"),
+    ]
+}
+
+/// What the steps of a file say, as a page has them.
+fn counts(file: &Path) -> Counts {
+    let run = read(file);
+    let mut counts = Counts::default();
+    counts[9] = run.index.manifest().get().and_then(|manifest| manifest.children).unwrap_or_default();
+    for n in 0..run.index.steps().len() {
+        let step = run.step(n);
+        let results: Vec<&str> = step["action_results"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|result| result["status"].as_str())
+            .collect();
+        let calls = step["actions"].as_array().map_or(0, Vec::len);
+        let with = |word: &str| results.iter().filter(|status| **status == word).count() as u64;
+        let tokens = |key: &str| step["context"][key].as_u64().unwrap_or_default();
+        let open = calls.saturating_sub(results.len()) as u64 + with("no answer");
+        let more = [
+            1,
+            calls as u64,
+            with("error"),
+            with("cancelled"),
+            open,
+            tokens("input_tokens_total"),
+            tokens("cached_tokens"),
+            tokens("output_tokens"),
+            tokens("reasoning_tokens"),
+            0,
+        ];
+        counts.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+    }
+    counts
+}
