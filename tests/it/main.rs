@@ -47,6 +47,8 @@ mod bombs;
 mod cli;
 mod compare;
 mod demo;
+#[cfg(target_os = "linux")]
+mod ends;
 mod engine;
 #[cfg(unix)]
 mod faults;

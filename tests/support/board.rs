@@ -117,7 +117,7 @@ impl Board {
     pub(crate) fn terminate(&mut self, signal: &str) -> std::process::ExitStatus {
         let sent = Command::new("kill").args([signal, &self.pid().to_string()]).status().expect("kill runs");
         assert!(sent.success());
-        self.child.wait().expect("the board ends")
+        until("the board ends", || self.child.try_wait().expect("it can be asked"))
     }
 }
 
