@@ -362,6 +362,10 @@ impl<'a> Facts<'a> {
         if reason.says_answered() && self.has_no_answer() {
             return Some(format!("Ended with \"{word}\"{}, and no file has an answer", self.step_after("after")));
         }
+        if reason == StopReason::CriticStop && self.no_critic_stopped() {
+            let after = self.step_after("after");
+            return Some(format!("Ended with \"{word}\"{after}, and no critic asked for a stop"));
+        }
         (reason.is_preflight() && self.done > 0)
             .then(|| format!("Ended with \"{word}\", which is for runs that do not start, after {}", steps(self.done)))
     }

@@ -60,6 +60,8 @@ pub struct Manifest {
     pub stop: Option<Box<StopVerdict>>,
     /// After how many steps of an earlier run this one went on.
     pub resumed_after: Option<i64>,
+    /// The criteria that could stop the run, by their classes, where they are recorded.
+    pub criteria: Option<Vec<Box<str>>>,
     /// Failures that reached the recovery policy.
     pub failures: Vec<Failure>,
     /// The configured seed.

@@ -59,6 +59,11 @@ wire! {
         stop_rules: Option<&'a RawValue>,
         stop: Option<&'a RawValue>,
         resumed_from: Maybe<'a, ResumedWire<'a>>,
+        run_spec: Maybe<'a, RunSpecWire<'a>>,
+    }
+
+    struct RunSpecWire<'a> {
+        stop_criteria: Many<'a, Scalar<'a>>,
     }
 
     struct ResumedWire<'a> {
@@ -114,6 +119,8 @@ fn known(scalar: &Scalar<'_>) -> Option<Box<str>> {
     text(scalar).filter(|text| &**text != "unknown")
 }
 
+/// At most this many criteria are named.
+const MAX_CRITERIA: usize = 32;
 /// At most this many failures are kept, the newest.
 const MAX_FAILURES: usize = 32;
 
@@ -161,6 +168,10 @@ impl ManifestWire<'_> {
             budget: Budget::read(self.stop_rules),
             stop: StopVerdict::read(self.stop),
             resumed_after: self.resumed_from.value().and_then(|resumed| resumed.steps.int()),
+            criteria: self.run_spec.value().map(|spec| {
+                let named = spec.stop_criteria.items.iter().take(MAX_CRITERIA);
+                named.filter_map(Scalar::str).map(|name| capped(name, MAX_TEXT_BYTES)).collect()
+            }),
             failures: (failures.iter().skip(failures.len().saturating_sub(MAX_FAILURES)))
                 .filter_map(Maybe::value)
                 .map(failure)

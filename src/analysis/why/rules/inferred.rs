@@ -232,8 +232,16 @@ impl<'a> Asked<'a> {
 
     /// The criterion that stopped the run, or one row for the list that nobody recorded.
     fn criteria(&self) -> Rule {
+        let list = self.index.manifest().get().and_then(|manifest| manifest.criteria.as_deref());
+        let list = list.filter(|list| !list.is_empty()).map(|list| list.join(", "));
         let Cause::Criterion(Criterion { own, words }) = self.cause else {
-            return plain("criteria", "criteria", Standing::Unknown, "the list is not recorded");
+            let (result, note) = match (list, self.check) {
+                (None, _) => (Standing::Unknown, "the list is not recorded".to_owned()),
+                // Going through the list is the last thing that the stop check does.
+                (Some(list), LastCheck::Criteria) => (Standing::Held, list),
+                (Some(list), _) => (Standing::Unknown, format!("{list}; not asked in the last step")),
+            };
+            return plain("criteria", "criteria", result, &note);
         };
         let kind = match own {
             Some(Own::Result) => "final_result",
@@ -248,7 +256,8 @@ impl<'a> Asked<'a> {
         let note = match own {
             Some(Own::Stagnation) => "what it compares is not recorded".to_owned(),
             Some(_) => if said.is_none() { words } else { "" }.to_owned(),
-            None => format!("{words}; {recorded}"),
+            // Which of several it was is not recorded.
+            None => list.map_or(String::new(), |list| format!("of {list}: ")) + &format!("{words}; {recorded}"),
         };
         let rule = plain("criteria", kind, Standing::Fired, &note);
         let Some((measured, limit, seconds)) = said else { return rule };

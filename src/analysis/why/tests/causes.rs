@@ -85,6 +85,25 @@ fn a_criterion_is_not_told_as_the_budget_of_the_same_word() {
 }
 
 #[test]
+fn the_criteria_that_were_set_are_named_where_they_are_recorded() {
+    let spec = r#""run_spec": {"stop_criteria": ["FinalResultCriteria", "GuardCriteria"]}"#;
+    let row = |run: Run, reason: &str| {
+        let manifest = format!(r#"{{"status": "completed", "summary": {{"stop_reason": "{reason}"}}, {spec}}}"#);
+        let why = with(&run, &manifest).explained().1;
+        let rule = why.rules.into_iter().find(|rule| rule.id == "criteria").unwrap();
+        (rule.result, rule.note)
+    };
+    let set = "FinalResultCriteria, GuardCriteria";
+    let check = r#"{"step_id": 3, "phase": "CHECK_STOP", "payload": {"stage": "continue"}}"#;
+    let asked = four(false).event(check).ended("budget_steps");
+    assert_eq!(row(asked, "budget_steps"), (Standing::Held, set.to_owned()));
+    let not_asked = row(four(false).ended("budget_steps"), "budget_steps");
+    assert_eq!(not_asked, (Standing::Unknown, format!("{set}; not asked in the last step")));
+    let note = format!("of {set}: guard says enough; recorded as stagnation");
+    assert_eq!(row(by_criterion(false, "stagnation", "guard says enough"), "stagnation"), (Standing::Fired, note));
+}
+
+#[test]
 fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
     let manifest = |limit: &str| {
         let meta = format!(r#""task_meta": {{"budget": {{"max_steps": {limit}}}}}"#);
@@ -230,9 +249,9 @@ fn an_end_that_no_file_bears_out_is_told_as_recorded_and_not_as_true() {
         let but = format!("The stop reason {reason} says that the run did not start, and it has 2 steps");
         assert_eq!(told(calls("ab"), reason), (says, but));
     }
-    let run = with(&calls("ab").ended("critic_stop"), &unanswered("critic_stop"));
-    let words = "The stop reason critic_stop says that a critic stopped the run, and none asked for a stop";
-    assert_eq!(run.explained().1.contradictions, [words]);
+    let says = "Ended with \"critic_stop\" after step 1, and no critic asked for a stop";
+    let but = "The stop reason critic_stop says that a critic stopped the run, and none asked for a stop";
+    assert_eq!(told(calls("ab"), "critic_stop"), (says.to_owned(), but.to_owned()));
 }
 
 #[test]

@@ -44,7 +44,12 @@ fn code(reason: &str) -> &str {
 /// A run of two steps that ended for `reason`, as a writer of `layout` records it.
 fn ended(reason: &str, layout: (&str, &str)) -> Run {
     let preflight = matches!(reason, "task_validation_failed" | "env_capability_mismatch");
-    let run = if preflight { Run::default() } else { calls("ab") };
+    let run = match reason {
+        "critic_stop" => calls("a")
+            .step(r#""decision": {"mode": "act"}, "critic_outputs": [{"critic_name": "C", "action": "stop"}]"#),
+        _ if preflight => Run::default(),
+        _ => calls("ab"),
+    };
     let stop = match layout.0 {
         "board" => format!(
             r#", "stop": {{"code": "{}", "criterion": "rule", "source": "policy", "step": {}, "stop_reason": "{reason}"}},
@@ -107,8 +112,8 @@ fn every_reason_in_every_layout() {
     budget_tokens [board] limit, truncated, recorded, step 1, by rule: Token budget used up
     agent_condition [A B C] own rule, completed, recorded, step 1, by agent: The agent's own stop condition held after step 1
     agent_condition [board] own rule, completed, recorded, step 1, by rule: The agent's own stop condition held after step 1
-    critic_stop [A B C] critic stop, halted, recorded, step 1, by critics: Stopped by a critic
-    critic_stop [board] critic stop, halted, recorded, step 1, by rule: Stopped by a critic
+    critic_stop [A B C] critic stop, halted, recorded, step 1, by critics: Stopped by C
+    critic_stop [board] critic stop, halted, recorded, step 1, by rule: Stopped by C
     stagnation [A B C] limit, halted, recorded, step 1, by unrecorded: Stopped with "stagnation" after 2 steps; which rule said so is not recorded
     stagnation [board] limit, halted, recorded, step 1, by rule: State unchanged for too long
     env_terminal [A B C] own rule, completed, recorded, step 1, by env: The environment ended the episode at step 1
