@@ -334,15 +334,27 @@ impl<'a> Facts<'a> {
         (cause::cause(self.index, word) == cause::Cause::Budget && named == Some(done)).then_some(done)
     }
 
-    /// Whether the last step gave an answer.
-    fn answers(&self) -> bool {
-        self.last.is_some_and(|(_, step)| self.index.name(step.mode) == "final")
+    /// What the last step decided on; `None` where that is not known.
+    fn last_mode(&self) -> Option<&'a str> {
+        let mode = match self.group.filter(|_| !self.written) {
+            // Of a step without a line the events tell.
+            Some(group) => match group.decision.as_deref()? {
+                mode @ ("final" | "wait" | "handoff") => mode,
+                _ => "act",
+            },
+            None => self.index.name(self.last?.1.mode),
+        };
+        Some(mode).filter(|mode| !mode.is_empty())
     }
 
-    /// Whether the files hold no answer; without a manifest or a last step nobody knows.
+    /// Whether the last step gave an answer.
+    fn answers(&self) -> bool {
+        self.last_mode() == Some("final")
+    }
+
+    /// Whether the files hold no answer; without a manifest or a last decision nobody knows.
     fn has_no_answer(&self) -> bool {
-        let known = self.manifest.is_some() && self.last.is_some();
-        known && self.kept_answer().is_none() && !self.answers()
+        self.manifest.is_some() && self.kept_answer().is_none() && self.last_mode().is_some_and(|mode| mode != "final")
     }
 
     /// Whether no critic asked for a stop in the last step; not known where a step has no line.
@@ -385,6 +397,11 @@ impl<'a> Facts<'a> {
 /// The reason of a stop that was decided in the newest run's last round, although it never came to its END.
 pub(super) fn decided_stop(index: &Index) -> Option<&str> {
     Facts::of(index).decided_stop()
+}
+
+/// What the last step of the newest run decided on; `None` where that is not known.
+pub(super) fn last_mode(index: &Index) -> Option<&str> {
+    Facts::of(index).last_mode()
 }
 
 /// What was going on in a step that has no line, by its last event.

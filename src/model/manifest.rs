@@ -111,6 +111,11 @@ impl Failure {
 }
 
 impl Manifest {
+    /// The failure that ended the run: the newest one, unless the engine went on after it.
+    pub fn fatal(&self) -> Option<&Failure> {
+        self.failures.last().filter(|failure| &*failure.decision != "continue")
+    }
+
     /// Whether it says that the run is over.
     pub fn is_final(&self) -> bool {
         self.ended.is_some() || self.status.as_deref().is_some_and(|status| status != "running")

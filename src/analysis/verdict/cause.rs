@@ -1,9 +1,9 @@
 //! Which rule is behind a stop word? QitOS gives one word to its budget and to a criterion that counts the same; which of
 //! them it was shows in the stop check, in the END event and in the numbers, or it is not known.
 
-use super::tokens;
+use super::{last_mode, tokens};
 use crate::analysis::facts::lost;
-use crate::analysis::newest::{after_the_end, newest_run, took_ms};
+use crate::analysis::newest::{after_the_end, took_ms};
 use crate::model::event::StopNote;
 use crate::model::{Index, Op, StopReason};
 
@@ -72,8 +72,7 @@ pub(in crate::analysis) fn cause<'a>(index: &'a Index, word: &str) -> Cause<'a> 
     if reason == StopReason::Stagnation || checked.is_some() && (limit || reason == StopReason::MaxSteps) {
         return Cause::NotRecorded;
     }
-    let last = newest_run(index).nth_back(after_the_end(index)).map(|(_, step)| index.name(step.mode));
-    if reason == StopReason::Final && last.is_some_and(|mode| !mode.is_empty() && mode != "final") {
+    if reason == StopReason::Final && last_mode(index).is_some_and(|mode| mode != "final") {
         return Cause::NotRecorded;
     }
     if !limit {

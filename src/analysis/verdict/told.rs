@@ -4,7 +4,8 @@ use super::cause::{Cause, Criterion, Own, cause};
 use super::{Facts, classify, steps, tokens};
 use crate::analysis::format::{count, millis, score};
 use crate::analysis::newest::took_ms;
-use crate::model::{CriticAction, Outcome, StopReason};
+use crate::model::index::Segment;
+use crate::model::{CriticAction, Manifest, Outcome, StopReason};
 
 impl Facts<'_> {
     /// The sentence for `word`.
@@ -117,16 +118,17 @@ impl Facts<'_> {
         if answered && self.is_unsuccessful() {
             asides.push_str(" · but success is recorded as false");
         }
-        if let Some(segment) = self.segment {
-            let mut add = |number: usize, one: &str, many: &str| match number {
-                0 => {}
-                1 => asides.push_str(&format!(" · {one}")),
-                _ => asides.push_str(&format!(" · {}", many.replace("{}", &number.to_string()))),
-            };
-            add(segment.retries, "1 critic retry", "{} critic retries");
-            if StopReason::parse(word) != StopReason::UnrecoverableError {
-                add(segment.recoveries, "after 1 recovered error", "after {} recovered errors");
-            }
+        // A run that goes on after a pause has several segments.
+        let segments = self.index.newest_segments();
+        let sum = |of: fn(&Segment) -> usize| segments.iter().map(of).sum();
+        let mut add = |number: usize, one: &str, many: &str| match number {
+            0 => {}
+            1 => asides.push_str(&format!(" · {one}")),
+            _ => asides.push_str(&format!(" · {}", many.replace("{}", &number.to_string()))),
+        };
+        add(sum(|segment| segment.retries), "1 critic retry", "{} critic retries");
+        if StopReason::parse(word) != StopReason::UnrecoverableError {
+            add(sum(|segment| segment.recoveries), "after 1 recovered error", "after {} recovered errors");
         }
         asides
     }
@@ -147,7 +149,7 @@ impl Facts<'_> {
     }
 
     pub(super) fn error(&self) -> String {
-        if let Some(failure) = self.manifest.and_then(|manifest| manifest.failures.last()) {
+        if let Some(failure) = self.manifest.and_then(Manifest::fatal) {
             let step = failure.step_id.map_or_else(|| self.step_now(), |id| format!("step {id}"));
             let words = failure.message.trim_end_matches('.');
             let gave_up =

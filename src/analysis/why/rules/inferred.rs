@@ -12,8 +12,8 @@ use crate::analysis::life::Liveness;
 use crate::analysis::newest::newest_run;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::cause::{Cause, Criterion, Own, Spent, cause};
-use crate::analysis::verdict::{LimitFrom, decided_stop, disputed};
-use crate::model::manifest::Failure;
+use crate::analysis::verdict::{LimitFrom, decided_stop, disputed, last_mode};
+use crate::model::manifest::{Failure, Manifest};
 use crate::model::{CriticAction, EventHead, EventKind, Index, Op, Origin, Reading, StopReason};
 use crate::stop;
 
@@ -150,8 +150,7 @@ impl<'a> Asked<'a> {
 
     fn answer(&self) -> Rule {
         let fired = self.ended_by(StopReason::Final);
-        let last = newest_run(self.index).next_back().map(|(_, step)| self.index.name(step.mode));
-        let (result, note) = match (last, self.check) {
+        let (result, note) = match (last_mode(self.index), self.check) {
             _ if fired => (Standing::Fired, ""),
             (Some("final"), LastCheck::Never | LastCheck::Before) => {
                 (Standing::Unknown, "the last step gave an answer; whether it ends the run was not asked")
@@ -196,7 +195,7 @@ impl<'a> Asked<'a> {
             // A policy may allow any number, and none is recorded.
             return row(Standing::Unknown, failures, "the limit is not recorded");
         }
-        let last = self.index.manifest().get().and_then(|manifest| manifest.failures.last());
+        let last = self.index.manifest().get().and_then(Manifest::fatal);
         if last.is_some_and(Failure::is_given_up) {
             let note = "the last error was recoverable too; the limit is not recorded";
             // The failure that ended the run has a RECOVER event too.

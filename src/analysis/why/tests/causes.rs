@@ -203,8 +203,20 @@ fn an_error_is_no_sort_that_is_not_recovered_from_where_the_report_says_otherwis
 }
 
 #[test]
+fn errors_before_a_pause_are_counted_too() {
+    const RECOVERED: &str = r#"{"step_id": 0, "phase": "RECOVER", "ok": false, "error": "down", "payload": {}}"#;
+    let run = Run::default().event(INIT).call("a", "x").event(RECOVERED).event(INIT).call("b", "x").event(RECOVERED);
+    let run = run.step(r#""decision": {"mode": "final"}"#).ended("final");
+    let manifest = r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
+    assert_eq!(with(&run, manifest).explained().0.verdict.sentence, "Answered at step 2 · after 2 recovered errors");
+}
+
+#[test]
 fn the_newest_failure_is_the_one_that_ended_the_run() {
     let mut failures = vec![("true", "continue"); 60];
+    let (summary, why) = failing("unrecoverable_error", &failures).explained();
+    assert_eq!(summary.verdict.sentence, "Error in step 1: down · an answer was ready", "none of these ended it");
+    assert_eq!(why.rules[0].note, "whether of a sort that is recovered from is not recorded, nor the limit");
     failures.push(("false", "stop"));
     assert_eq!(
         failing("unrecoverable_error", &failures).explained().1.rules[0].note,
@@ -279,8 +291,19 @@ fn a_run_that_answered_by_its_state_was_not_ended_by_a_final_decision() {
     let (summary, why) = with(&calls("ab").ended("final"), manifest).explained();
     assert_eq!((&*summary.verdict.sentence, summary.verdict.mark), ("Answered at step 1", Mark::Answered));
     assert_eq!(named(&why, Standing::Fired), ["Rule not recorded"]);
-    let (_, why) = with(&calls("a").step(r#""decision": {"mode": "final"}"#).ended("final"), manifest).explained();
-    assert_eq!(named(&why, Standing::Fired), ["Final answer"]);
+    let answered = calls("a").step(r#""decision": {"mode": "final"}"#);
+    assert_eq!(named(&with(&answered.ended("final"), manifest).explained().1, Standing::Fired), ["Final answer"]);
+    // A last step without a line is known by its events.
+    let decided = |mode: &str, actions: &str| {
+        let ready = r#"{"step_id": 2, "phase": "DECIDE", "payload": {"stage": "state_ready"}}"#;
+        let decided = format!(
+            r#"{{"step_id": 2, "phase": "DECIDE", "payload": {{"stage": "decision_ready", "mode": "{mode}", "actions": [{actions}]}}}}"#
+        );
+        let why = with(&calls("ab").event(ready).event(&decided).ended("final"), manifest).explained().1;
+        named(&why, Standing::Fired).remove(0)
+    };
+    assert_eq!(decided("final", ""), "Final answer");
+    assert_eq!(decided("act", r#"{"name": "a"}"#), "Rule not recorded");
 }
 
 #[test]
