@@ -28,6 +28,8 @@ pub struct Record {
     pub unread: usize,
     /// The steps that have no line, though they ran.
     pub lost: Option<Lost>,
+    /// Whether the step after them all had begun: it is under way, or the run died in it.
+    pub begun: bool,
 }
 
 /// Steps that ran, by the events or the manifest's count, and have no line.
@@ -68,8 +70,9 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     let first = index.newest_start();
     let steps = index.steps().iter().enumerate().skip(first);
     let lost = lost(index);
+    let begun = lost.is_none() && index.pending_group().is_some();
     if index.format().can.facts != Can::Yes {
-        return Record { lost, ..inferred::record(index, steps, lines, depth) };
+        return Record { lost, begun, ..inferred::record(index, steps, lines, depth) };
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -79,8 +82,8 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     }
     let manifest: Manifest =
         lines.manifest().ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
-    let mut record =
-        Record { rules: manifest.stop_rules, resumed: manifest.resumed_from.unwrap_or_default(), ..Record::default() };
+    let (rules, resumed) = (manifest.stop_rules, manifest.resumed_from.unwrap_or_default());
+    let mut record = Record { rules, resumed, lost, begun, ..Record::default() };
     for (ordinal, head) in steps {
         let kept = || from_head(index, ordinal, head);
         let facts = match depth {

@@ -223,7 +223,7 @@ fn rule_result(
         };
     }
     let Some(stop) = stop else { return RuleResult { detail: not_reached(first, last), refused, ..nothing() } };
-    let found = if stop.step < last || record.lost.is_some() { Found::Earlier } else { Found::Same };
+    let found = if stop.step < last || record.lost.is_some() || record.begun { Found::Earlier } else { Found::Same };
     // A stop after the decision of the last step is at its step, and its actions and their outcome would not have been.
     let end = record.facts.iter().rev().find(|facts| Some(facts.step) == last);
     let cuts = found == Found::Earlier || end.is_some_and(|end| stop.gate < end.reached);
@@ -308,10 +308,10 @@ fn not_reached(first: &FirstStop, last: Option<u64>) -> String {
 
 fn saved(stop: &Stopped, end: Tally, record: &Record) -> Saved {
     let less = |(whole, part): (u64, u64)| whole.saturating_sub(part);
-    let lost = record.lost.map_or(0, |lost| lost.count as u64);
+    let lost = record.lost.map_or(0, |lost| lost.count as u64) + u64::from(record.begun);
     // A run that is only taken to have used none, because it records none, may have used some.
     let tokens = end.tokens.filter(|tokens| *tokens > 0 || record.inferred.is_empty());
-    // What the lost steps spent is not known.
+    // What steps without a line spent is not known.
     let spent = |whole: Option<u64>, part| whole.filter(|_| lost == 0).zip(part).map(less);
     Saved {
         steps: Some(end.ran.saturating_sub(stop.at.ran) + lost),

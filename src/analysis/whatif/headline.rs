@@ -37,12 +37,14 @@ pub(super) fn headline(
                 format!("None of these rules is known to end it by step {}; some cannot be told.", label(last))
             }
             (false, _) if live => format!("{none} have ended it so far, up to step {}.", label(last)),
+            (false, _) if record.begun => format!("{none} have ended it by step {}, the last with a line.", label(last)),
             (false, _) => format!("{none} have ended it by step {}, where the record ends.", label(last)),
         };
     };
     let mut said = match (first.found, first.step) {
         (Found::Earlier, Some(step)) => {
             let instead = match record.lost {
+                _ if first.step == Some(last) => String::new(),
                 Some(_) => String::new(),
                 None if live => format!(" instead of {}, the last so far,", label(last)),
                 None => format!(" instead of {}", label(last)),

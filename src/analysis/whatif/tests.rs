@@ -174,6 +174,8 @@ fn up_to_a_step_without_a_line_all_is_told_and_nothing_after_it() {
     assert_eq!((cut[0].found, cut[0].step, cut[0].saved.steps), (Found::Earlier, Some(2), Some(1)));
     assert_eq!((cut[1].found, cut[1].unknown_from), (Found::Unknown, Some(3)));
     assert_eq!(cut[1].needs.as_deref(), Some("1 step has no line in steps.jsonl"));
-    // The step under way when a process was killed is not lost; it was never over.
-    assert_eq!(ask("q060/q060_sigkill", &["max_steps=4"])[0].found, Found::Same);
+    // Step 4 was under way when the process was killed, and would not have begun.
+    let killed = ask("q060/q060_sigkill", &["max_steps=4", "max_steps=5"]);
+    assert_eq!((killed[0].found, killed[0].step, killed[0].saved.steps), (Found::Earlier, Some(3), Some(1)));
+    assert_eq!((killed[0].saved.ms, killed[1].found), (None, Found::NotReached));
 }
