@@ -164,6 +164,9 @@ fn write_text(out: &mut dyn Write, run: &Opened, answers: &Answers, look: &Look)
     for fact in &answers.inferred {
         writeln!(out, "  {} {fact}", look.paint(Ink::Dim, "worked out, not recorded:"))?;
     }
+    if answers.begun && !answers.live {
+        writeln!(out, "  the step in which it died has no line in steps.jsonl")?;
+    }
     if answers.lost > 0 {
         writeln!(out, "  {} ran without a line in steps.jsonl", counted(answers.lost, "step"))?;
     }

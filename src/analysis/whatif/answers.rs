@@ -29,6 +29,8 @@ pub struct Answers {
     pub unread: usize,
     /// Steps that ran and have no line.
     pub lost: usize,
+    /// Whether the step after them all had begun, and has no line.
+    pub begun: bool,
     /// Whether tokens were counted by estimate in a step.
     pub estimated: bool,
 }
@@ -97,6 +99,7 @@ pub fn answers(question: &Question, summary: &Summary, index: &Index, lines: &dy
         inferred: record.inferred,
         unread: record.unread,
         lost: record.lost.map_or(0, |lost| lost.count),
+        begun: record.begun,
     }
 }
 

@@ -37,7 +37,9 @@ pub(super) fn headline(
                 format!("None of these rules is known to end it by step {}; some cannot be told.", label(last))
             }
             (false, _) if live => format!("{none} have ended it so far, up to step {}.", label(last)),
-            (false, _) if record.begun => format!("{none} have ended it by step {}, the last with a line.", label(last)),
+            (false, _) if record.begun => {
+                format!("{none} have ended it by step {}, the last with a line.", label(last))
+            }
             (false, _) => format!("{none} have ended it by step {}, where the record ends.", label(last)),
         };
     };

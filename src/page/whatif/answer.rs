@@ -181,6 +181,8 @@ impl RulesAnswer<'_> {
         let lost = counted(answers.lost, "step");
         let have = if answers.lost == 1 { "has" } else { "have" };
         add(answers.lost > 0, format!("{lost} ran and {have} no line in steps.jsonl; what they did is not known."));
+        let died = answers.begun && !answers.live;
+        add(died, "The step in which the run died has no line in steps.jsonl; what it did is not known.".to_owned());
         let unread = counted(answers.unread, "step");
         add(answers.unread > 0, format!("The facts of {unread} could not be read."));
         notes

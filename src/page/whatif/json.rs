@@ -31,6 +31,7 @@ pub(crate) fn whatif(answers: &Answers, summary: &Summary, index: &Index) -> imp
         inferred: answers.inferred.clone(),
         unread: answers.unread,
         lost: answers.lost,
+        begun: answers.begun,
         estimated: answers.estimated,
     })
 }
