@@ -154,6 +154,12 @@ impl<'a> Draft<'a> {
         true
     }
 
+    /// Step `n` is put together with the record of this older event too.
+    pub fn refer(&mut self, n: usize, event: usize) {
+        let event = u32::try_from(event).unwrap_or(u32::MAX);
+        self.open.steps.get_mut(&n).into_iter().for_each(|step| step.events.push(event));
+    }
+
     /// The reply of step `n` is over: nothing but answers to its calls can come.
     pub fn close(&mut self, n: usize) {
         self.open.steps.get_mut(&n).into_iter().for_each(|step| step.closed = true);

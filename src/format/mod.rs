@@ -55,13 +55,16 @@ mod codex;
 mod draft;
 mod part;
 mod qitos;
+mod swe_agent;
 mod value;
+mod watch;
 
 #[cfg(test)]
 pub(crate) use qitos::event_kind;
 
 pub use draft::{Draft, Mark, Open, Place};
 pub use part::{Answer, Asked, Part, Tokens};
+pub use watch::{Found, Values};
 
 use crate::model::event::Event;
 use crate::model::repair::{Remark, has_half_pair};
@@ -102,7 +105,8 @@ pub enum Shape {
 
 /// Reads the records of one trace in order.
 pub trait Reader: std::fmt::Debug + Send {
-    /// Takes in a record: an object as JSON text. Every record has to become an event, once.
+    /// Takes in a record: an object as JSON text, in a document any value. Every record that is an object has to become an
+    /// event, once.
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>);
 
     /// All records that there are were taken in: says what can only be said of all of them, such as how the run ended.
@@ -124,7 +128,7 @@ pub struct Source<'a> {
 pub const HEAD_BYTES: usize = 64 << 10;
 
 /// The tools whose traces are read; asked in this order.
-static TOOLS: &[&Tool] = &[&claude::SESSION, &codex::ROLLOUT];
+static TOOLS: &[&Tool] = &[&claude::SESSION, &codex::ROLLOUT, &swe_agent::TRAJECTORY];
 
 /// Whether a file of this name may be a trace of a tool, so that it is worth a look.
 pub fn may_be_trace(name: &str) -> bool {

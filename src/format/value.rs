@@ -28,6 +28,25 @@ pub(super) fn count(value: Option<&str>) -> Option<u64> {
     u64::try_from(int(value)?).ok()
 }
 
+/// A finite number.
+pub(super) fn number(value: Option<&str>) -> Option<f64> {
+    Scalar::of(value?)?.number()
+}
+
+/// A number above zero; writers put 0 where nothing limits or nothing was counted.
+pub(super) fn above_zero(value: Option<&str>) -> Option<f64> {
+    number(value).filter(|number| *number > 0.0)
+}
+
+pub(super) fn is_true(value: Option<&str>) -> bool {
+    value == Some("true")
+}
+
+/// A text that is not empty.
+pub(super) fn filled(value: Option<&str>) -> Option<String> {
+    text(value).filter(|text| !text.is_empty())
+}
+
 /// A time as RFC 3339, in microseconds since the epoch.
 pub(super) fn micros(value: Option<&str>) -> Option<i64> {
     parse_ts(&text(value)?).map(|stamp| stamp.micros)

@@ -8,6 +8,7 @@
 mod beneath;
 mod blocks;
 mod dir;
+mod document;
 mod manifest;
 mod process;
 mod read;

@@ -138,7 +138,8 @@ impl RunReader {
             let look = settle_look(TraceFile::Events, look, delta);
             delta.event_confirmed = look.confirmed;
             (delta.steps_file, delta.events_file, delta.more) = (look.state, look.state, look.more);
-            delta.names = self.names.since(handed_out).to_vec();
+            // A document that was read anew has names of its own.
+            delta.names = self.names.since(if delta.restarted { 0 } else { handed_out }).to_vec();
             return true;
         }
         // Steps before events: a step's events are on disk before its line, so they are all there with it.

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use super::dir::{RunDir, Stamp};
+use super::document::Document;
 use super::read::{is_event, record};
 use super::tail::{Look, Tail};
 use crate::format::{Draft, Mark, Open, Place, Reader, Shape, Source, Tool};
@@ -14,23 +15,26 @@ use crate::model::{Delta, Fate, Names, Record, TraceFile};
 pub(super) struct ToolFile {
     tool: &'static Tool,
     tail: Tail,
+    document: Document,
     reader: Box<dyn Reader>,
     open: Open,
 }
 
 impl ToolFile {
     pub(super) fn new(tool: &'static Tool) -> Self {
-        Self { tool, tail: Tail::new(TraceFile::Events), reader: tool.reader(), open: Open::new(tool) }
+        let (tail, document) = (Tail::new(TraceFile::Events), Document::default());
+        Self { tool, tail, document, reader: tool.reader(), open: Open::new(tool) }
     }
 
     /// What the last look saw of the file.
     pub(super) fn seen(&self) -> Option<Stamp> {
-        self.tail.seen()
+        self.tail.seen().or(self.document.seen())
     }
 
     /// Whether another look may find something although the file does not change.
     pub(super) fn is_unsettled(&self, look: &io::Result<Look>) -> bool {
-        look.as_ref().is_ok_and(|look| self.tail.is_unsettled(look))
+        let lines = look.as_ref().is_ok_and(|look| self.tail.is_unsettled(look));
+        lines || look.as_ref().is_ok_and(|look| look.busy) || self.document.is_unsettled()
     }
 
     /// Hands out what is new, reading at most about `limit` bytes.
@@ -48,7 +52,7 @@ impl ToolFile {
         let name = dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         match self.tool.shape {
             Shape::Lines => self.lines(dir, limit, settle, &name, names, delta),
-            Shape::Document(_) => Err(io::Error::other("documents are not read yet")),
+            Shape::Document(paths) => self.document.look(dir, (self.tool, paths), names, delta),
         }
     }
 

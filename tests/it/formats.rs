@@ -11,6 +11,7 @@ use trace_board::trace::{RunDir, read_index};
 
 mod claude;
 mod codex;
+mod swe_agent;
 mod truth;
 
 /// A run that is one file, and its row.

@@ -19,6 +19,23 @@ pub(crate) fn members(object: &str) -> impl Iterator<Item = (&str, &str)> {
     std::iter::from_fn(move || Some((cursor.value()?, cursor.value()?)))
 }
 
+/// The members of an object of which only the beginning is there; the last value as far as it goes.
+pub(crate) fn begun(object: &str) -> Vec<(&str, &str)> {
+    let mut cursor = Cursor::inside(object, '{');
+    let mut members = Vec::new();
+    while let Some(key) = cursor.value() {
+        let at = cursor.at;
+        let Some(value) = cursor.value() else {
+            let rest = cursor.text.get(at..).unwrap_or_default();
+            let rest = rest.trim_start_matches([' ', '\t', '\n', '\r', ':']);
+            members.extend(Some((key, rest)).filter(|(_, rest)| !rest.is_empty()));
+            break;
+        };
+        members.push((key, value));
+    }
+    members
+}
+
 /// The text of a JSON string; `None` where the value is none, or holds half of a surrogate pair.
 pub(crate) fn string(value: &str) -> Option<Cow<'_, str>> {
     let inner = value.strip_prefix('"')?.strip_suffix('"')?;

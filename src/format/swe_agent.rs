@@ -1,0 +1,377 @@
+//! How does SWE-agent write a trajectory? One JSON document `*.traj`, rewritten as a whole after each step.
+//!
+//! Seen in versions 0.7 to 1.1. An element of `trajectory` is a step with its observation; tokens and cost are known of
+//! the run alone. Before 1.0, `state` is a text of JSON and what the step found; since then it is an object and what the
+//! step left. Either way a step shows what it changed beside its neighbour's record. A demonstration may be nothing but a
+//! `history` of messages.
+
+use super::part::{self, quoted, text};
+use super::value::{above_zero, count, cut, filled, is_true, number, unpacked};
+use super::watch::begun;
+use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tool};
+use crate::model::event::InitNote;
+use crate::model::json::{Json, walk};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, Outcome};
+
+/// A trajectory.
+pub(super) static TRAJECTORY: Tool = Tool {
+    format: Format {
+        name: "SWE-agent trajectory",
+        can: Capabilities {
+            state: Can::Partly,
+            scores: Can::No,
+            times: Can::No,
+            tokens: Can::No,
+            cost: Can::No,
+            limits: Can::Partly,
+            success: Can::No,
+            facts: Can::No,
+        },
+        file: "trajectory",
+        assemble: Some(assembled),
+        ..Format::UNKNOWN
+    },
+    shape: Shape::Document(&[&["trajectory", "*"], &["history", "*"], &["info"], &["replay_config"]]),
+    is: |name, head| {
+        let is =
+            |(key, value): &(&str, &str)| matches!(*key, "\"trajectory\"" | "\"history\"") && value.starts_with('[');
+        name.ends_with(".traj") && begun(head).iter().any(is)
+    },
+    reader: || Box::new(Trajectory::default()),
+};
+
+fields! {
+    struct Element { action, observation, response, thought, execution_time, state }
+    struct Item { role, content, thought, action, tool_calls, tool_call_ids, demo = "is_demo" }
+    struct ToolCall { id, function }
+    struct Function { name, arguments }
+    struct Info { exit_status, submission, model_stats, version = "swe_agent_version" }
+    struct Stats { instance_cost, total_cost, tokens_sent, tokens_received, api_calls }
+    struct Config { agent, problem_statement }
+    struct Agent { model, tools }
+    struct Model { name, per_instance_cost_limit, total_cost_limit, per_instance_call_limit }
+    struct Tools { total_execution_timeout }
+    struct Problem { id, text }
+}
+
+/// A trajectory under way.
+#[derive(Debug, Default)]
+struct Trajectory {
+    /// An element of the trajectory was seen: the history says the same once more.
+    has_elements: bool,
+    /// The newest step with a state: its number, its event, and the state as it stands there.
+    last: Option<(usize, usize, String)>,
+    /// The step that a demonstration goes on with.
+    open: Option<usize>,
+    has_task: bool,
+    /// What an element that is no reply says of the end.
+    note: String,
+    end: Option<Ended>,
+    limits: Limits,
+    stats: [Option<f64>; 3],
+    ran: f64,
+    answer: Option<Box<str>>,
+}
+
+#[derive(Debug, Default)]
+struct Limits {
+    cost: Option<f64>,
+    total_cost: Option<f64>,
+    calls: Option<f64>,
+    seconds: Option<f64>,
+}
+
+impl Reader for Trajectory {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        match record.path {
+            0 => self.element(record.text, draft),
+            1 => self.item(record.text, draft),
+            2 => self.info(record.text, draft),
+            _ => self.config(record.text, draft),
+        }
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let end = self.end.take().map(|end| self.named(end));
+        let run = draft.run();
+        run.final_result = self.answer.take().filter(|_| end.is_some());
+        run.ended = end.map(Box::new);
+    }
+}
+
+impl Trajectory {
+    fn element(&mut self, record: &str, draft: &mut Draft<'_>) {
+        self.has_elements = true;
+        let element = Element::of(record);
+        let mark = Mark { phase: "trajectory", ..Mark::default() };
+        self.ran += number(element.execution_time).unwrap_or_default();
+        let part = part_of(record);
+        if part.calls.is_empty() && part.text.is_empty() {
+            // The program speaks in place of the model where it ends the run.
+            self.note = text(element.thought).unwrap_or_default();
+            draft.event(Mark { stage: "no reply", ..mark });
+            return;
+        }
+        let n = draft.next();
+        let at = draft.event(Mark { kind: EventKind::StepStart, step: Some(n), ..mark });
+        draft.begin();
+        let mut part = part;
+        if let Some(state) = element.state {
+            part.changes = left(state, self.last.as_ref().map(|(.., before)| before.as_str()), n);
+            if let Some((before, event, found)) = &self.last {
+                let found = found_by_next(found, state);
+                if !found.is_empty() {
+                    draft.part(*before, Part { changes: found, ..Part::default() });
+                } else if !part.changes.is_empty() {
+                    draft.part(n, std::mem::take(&mut part));
+                    draft.refer(n, *event);
+                }
+            }
+            if draft.run().project.is_none() {
+                let dir = members(state).into_iter().find(|(key, _)| key == "working_dir");
+                draft.run().project = dir.and_then(|(_, dir)| filled(Some(&dir))).map(|dir| cut(&dir));
+            }
+            self.last = Some((n, at, state.to_owned()));
+        }
+        draft.part(n, part);
+    }
+
+    /// A message, which the steps repeat where there are any.
+    fn item(&mut self, record: &str, draft: &mut Draft<'_>) {
+        let item = Item::of(record);
+        let role = text(item.role).unwrap_or_default();
+        let mark = Mark { phase: "history", stage: &role, ..Mark::default() };
+        let is_demo = is_true(item.demo);
+        match &*role {
+            "user" if !self.has_task && !is_demo => {
+                self.has_task = true;
+                let task = text(item.content).map(|task| cut(&task));
+                let note = EventNote::Init(Box::new(InitNote { task, ..InitNote::default() }));
+                draft.event(Mark { stage: "prompt", note: Some(note), ..mark });
+            }
+            _ if self.has_elements => {}
+            "assistant" if !is_demo => {
+                let n = draft.next();
+                draft.event(Mark { kind: EventKind::StepStart, step: Some(n), ..mark });
+                draft.begin();
+                draft.part(n, part_of(record));
+                self.open = Some(n);
+            }
+            "tool" | "user" if !is_demo && self.open.is_some() => {
+                draft.event(Mark { kind: EventKind::Inside, step: self.open, ..mark });
+                if let Some(n) = self.open.take() {
+                    draft.part(n, part_of(record));
+                }
+            }
+            _ => {
+                draft.event(mark);
+            }
+        }
+    }
+
+    fn info(&mut self, record: &str, draft: &mut Draft<'_>) {
+        let info = Info::of(record);
+        let stats = info.model_stats.map(Stats::of).unwrap_or_default();
+        let status = filled(info.exit_status);
+        let mark = Mark { phase: "info", stage: status.as_deref().unwrap_or_default(), ..Mark::default() };
+        let at = draft.event(mark);
+        self.stats = [stats.instance_cost, stats.total_cost, stats.api_calls].map(number);
+        self.answer = filled(info.submission).map(|answer| cut(answer.trim()));
+        self.end = status.map(|word| Ended { event: Some(at), ..ended(&word) });
+        let run = draft.run();
+        run.cost_usd = above_zero(stats.instance_cost);
+        let tokens = [stats.tokens_sent, stats.tokens_received].map(count);
+        run.tokens = tokens.iter().flatten().copied().reduce(u64::saturating_add).filter(|tokens| *tokens > 0);
+        let version = filled(info.version).map_or_else(String::new, |version| format!(" {version}"));
+        run.tool = Some(cut(&format!("SWE-agent{version}")));
+    }
+
+    /// The configuration: an object, or its text.
+    fn config(&mut self, record: &str, draft: &mut Draft<'_>) {
+        let decoded = text(Some(record).filter(|text| text.starts_with('"')));
+        let config = Config::of(decoded.as_deref().unwrap_or(record));
+        let agent = config.agent.map(Agent::of).unwrap_or_default();
+        let model = agent.model.map(Model::of).unwrap_or_default();
+        let problem = config.problem_statement.map(Problem::of).unwrap_or_default();
+        let tools = agent.tools.map(Tools::of).unwrap_or_default();
+        self.limits = Limits {
+            cost: above_zero(model.per_instance_cost_limit),
+            total_cost: above_zero(model.total_cost_limit),
+            calls: above_zero(model.per_instance_call_limit),
+            seconds: above_zero(tools.total_execution_timeout),
+        };
+        let task = filled(problem.text).map(|task| cut(&task));
+        let note = task.map(|task| EventNote::Init(Box::new(InitNote { task: Some(task), ..InitNote::default() })));
+        self.has_task |= note.is_some();
+        draft.event(Mark { phase: "replay_config", note, ..Mark::default() });
+        let run = draft.run();
+        run.model = filled(model.name).map(|name| cut(&name));
+        run.run_id = filled(problem.id).map(|id| cut(&id));
+    }
+
+    /// The end with the limit that was reached, and what the program says of it.
+    fn named(&self, end: Ended) -> Ended {
+        let [cost, total_cost, calls] = self.stats;
+        let over = |measured: Option<f64>, limit: Option<f64>| {
+            Some((measured?, limit?)).filter(|(measured, limit)| measured >= limit)
+        };
+        let end = match cause(&end.word) {
+            "exit_cost" => {
+                let found = [
+                    ("Cost limit reached", over(cost, self.limits.cost), "usd"),
+                    ("Model call limit reached", over(calls, self.limits.calls), "model calls"),
+                    ("Cost limit of all runs reached", over(total_cost, self.limits.total_cost), "usd"),
+                ];
+                match found.into_iter().find_map(|(headline, found, unit)| Some((headline, found?, unit))) {
+                    Some((headline, (measured, limit), unit)) => {
+                        Ended { headline: headline.into(), ..end }.compare(Some(measured), Some(limit), unit)
+                    }
+                    None => end,
+                }
+            }
+            "exit_total_execution_time" => {
+                let measured = Some(self.ran * 1e3).filter(|ms| *ms > 0.0);
+                end.compare(measured, self.limits.seconds.map(|seconds| seconds * 1e3), "ms")
+            }
+            _ => end,
+        };
+        if end.detail.is_empty() && !self.note.is_empty() { end.detail(cut(&self.note)) } else { end }
+    }
+}
+
+/// What ended the run: of what was submitted because of something else, that.
+fn cause(word: &str) -> &str {
+    word.strip_prefix("submitted (").and_then(|word| word.strip_suffix(')')).unwrap_or(word).trim()
+}
+
+fn ended(word: &str) -> Ended {
+    let cause = cause(word);
+    let (headline, outcome) = match cause {
+        "submitted" => ("Submitted", Outcome::Completed),
+        "exit_cost" => ("Cost or call limit reached", Outcome::Truncated),
+        "exit_context" => ("Context window full", Outcome::Failed),
+        "exit_total_execution_time" => ("Time limit of the commands reached", Outcome::Truncated),
+        "exit_command_timeout" => ("Too many commands timed out", Outcome::Truncated),
+        "exit_format" => ("Replies without a command that could be run", Outcome::Failed),
+        "exit_api" => ("Ended by an API error", Outcome::Failed),
+        "exit_environment_error" => ("Ended by an error of the environment", Outcome::Failed),
+        "exit_error" => ("Ended by an error", Outcome::Failed),
+        "exit_forfeit" => ("The agent gave up", Outcome::Halted),
+        "exit_command" => ("Ended by a command of the user", Outcome::Cancelled),
+        "early_exit" => ("Ended early", Outcome::Failed),
+        _ => ("Ended for a reason that the board does not know", Outcome::Unknown),
+    };
+    let end = Ended::new(word, headline, outcome, Certainty::Recorded);
+    match (outcome, cause == word) {
+        (Outcome::Unknown, _) => end.detail(word),
+        (_, true) => end,
+        (_, false) => end.detail("what was there was submitted"),
+    }
+}
+
+/// The line of a step: of its element and of the one that shows what it changed, or of the messages of a demonstration.
+fn assembled(n: usize, records: &[String]) -> String {
+    let mut parts: Vec<Part> = Vec::new();
+    let own = records.first().map(|own| Element::of(own)).unwrap_or_default();
+    let other = records.get(1).map(|other| Element::of(other)).filter(|other| other.action.is_some());
+    let of_messages = if own.state.is_some() { 1 } else { records.len() };
+    parts.extend(records.iter().take(of_messages).map(|record| part_of(record)));
+    if let Some(state) = own.state {
+        let other = other.and_then(|other| other.state);
+        let changes = match other.map(|other| found_by_next(state, other)) {
+            Some(found) if !found.is_empty() => found,
+            _ => left(state, other, n),
+        };
+        parts.push(Part { changes, ..Part::default() });
+    }
+    part::line(n, parts)
+}
+
+/// What an element, or a message of a demonstration, says of its step, but for the state.
+fn part_of(record: &str) -> Part {
+    let element = Element::of(record);
+    let item = Item::of(record);
+    let mut part = Part::default();
+    let role = text(item.role);
+    if let Some("tool" | "user") = role.as_deref() {
+        let call = item.tool_call_ids.and_then(|ids| walk::items(ids).next()).and_then(|id| text(Some(id)));
+        part.answers.push(Answer { call: call.unwrap_or_default(), ..answer(item.content) });
+        return part;
+    }
+    let reply = filled(element.response.or(item.content));
+    let thought = filled(element.thought).filter(|thought| reply.as_ref() != Some(thought));
+    part.text.extend(reply);
+    let calls = item.tool_calls.into_iter().flat_map(walk::items).map(ToolCall::of);
+    part.calls.extend(calls.map(|call| {
+        let function = call.function.map(Function::of).unwrap_or_default();
+        // The arguments are a text of JSON.
+        let args = text(function.arguments).map(|args| unpacked(&args));
+        Asked {
+            id: text(call.id).unwrap_or_default(),
+            name: text(function.name).unwrap_or_default(),
+            args: args.or_else(|| function.arguments.map(unpacked)).unwrap_or_default(),
+        }
+    }));
+    if let Some(action) = filled(element.action).filter(|_| part.calls.is_empty()) {
+        // Tools are commands of a shell: the first word is the tool.
+        let name = action.split_whitespace().next().unwrap_or_default().to_owned();
+        part.calls.push(Asked { id: String::new(), name, args: format!("{{\"command\":{}}}", quoted(&action)) });
+        if element.observation.is_some() {
+            let ms = number(element.execution_time).map(|seconds| seconds * 1e3);
+            part.answers.push(Answer { ms, ..answer(element.observation) });
+        }
+    }
+    // A reply that is nothing but its text is no thought beside it.
+    part.thought.extend(thought.filter(|_| !part.text.is_empty() || !part.calls.is_empty()));
+    part
+}
+
+fn answer(output: Option<&str>) -> Answer {
+    Answer { output: unpacked(output.unwrap_or("null")), ..Answer::default() }
+}
+
+type Changes = Vec<(String, Option<String>, Option<String>)>;
+
+/// What step `n` changed, whose record holds the state that it left; `before` is what the step before it left.
+fn left(state: &str, before: Option<&str>, n: usize) -> Changes {
+    match before {
+        _ if state.starts_with('"') => Vec::new(),
+        Some(before) if before.starts_with('{') => between(members(before), members(state)),
+        None if n == 0 => members(state).into_iter().map(|(key, value)| (key, None, Some(value))).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// What a step changed whose record holds the state that it found; `next` is what the step after it found.
+fn found_by_next(state: &str, next: &str) -> Changes {
+    let are_texts = state.starts_with('"') && next.starts_with('"');
+    if are_texts { between(members(state), members(next)) } else { Vec::new() }
+}
+
+fn between(before: Vec<(String, String)>, after: Vec<(String, String)>) -> Changes {
+    let old = |key: &str| before.iter().find(|(known, _)| known == key).map(|(_, value)| value);
+    let mut changes: Changes = Vec::new();
+    for (key, value) in &after {
+        if old(key) != Some(value) {
+            changes.push((key.clone(), Some(old(key).cloned().unwrap_or_else(null)), Some(value.clone())));
+        }
+    }
+    let gone = before.into_iter().filter(|(key, _)| !after.iter().any(|(known, _)| known == key));
+    changes.extend(gone.map(|(key, value)| (key, Some(value), Some(null()))));
+    changes
+}
+
+fn null() -> String {
+    "null".to_owned()
+}
+
+/// The keys and values of a state: an object, or its text.
+fn members(state: &str) -> Vec<(String, String)> {
+    let decoded = text(Some(state).filter(|state| state.starts_with('"')));
+    let state = decoded.as_deref().unwrap_or(state);
+    if !Json::is_json(state) {
+        return Vec::new();
+    }
+    let members = walk::members(state);
+    members.map(|(key, value)| (walk::string(key).unwrap_or_default().into_owned(), unpacked(value))).collect()
+}

@@ -1,0 +1,429 @@
+//! Where in a JSON document are the values that a reader watches? Bytes in, in pieces that may end anywhere; watched values
+//! out, each with its place.
+//!
+//! All else is passed over: counted brackets, nothing decoded. Never holds more than one watched value, and of one that is
+//! longer than [`MAX_LINE_BYTES`] nothing but its place. Whether a watched value is JSON is for its reader to say.
+
+use memchr::{memchr_iter, memchr2};
+
+use crate::model::json::walk;
+use crate::model::{MAX_LINE_BYTES, Span};
+
+/// A longer key is none that anybody watches.
+const MAX_KEY_BYTES: usize = 256;
+
+/// Looks through one document.
+#[derive(Debug)]
+pub struct Values {
+    paths: &'static [&'static [&'static str]],
+    /// The objects and lists that are open and that a watched path leads into.
+    frames: Vec<Frame>,
+    state: State,
+    /// Bytes and line ends before this piece.
+    offset: u64,
+    lines: u64,
+    /// In this piece: where the bytes of the open value begin, and up to where line ends are counted.
+    kept: usize,
+    counted: usize,
+    key: Vec<u8>,
+    open: Option<Open>,
+    /// One past the last watched value.
+    end: u64,
+}
+
+/// A watched value.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'a> {
+    /// Which of the paths it stands at.
+    pub path: usize,
+    /// Its bytes.
+    pub span: Span,
+    /// The line on which it begins, counted from 1.
+    pub line: u64,
+    /// `None` where it is longer than [`MAX_LINE_BYTES`].
+    pub bytes: Option<&'a [u8]>,
+}
+
+/// An object or a list on the way to watched values.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    is_list: bool,
+    /// The paths that lead into it, a bit each.
+    paths: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Before a value.
+    Value,
+    /// Before an item of a list, or its end.
+    Item,
+    /// Before a key, or the end of the object.
+    Key,
+    KeyText {
+        escaped: bool,
+    },
+    Colon,
+    /// Behind a value.
+    After,
+    /// In a string, or in an object or a list that no path leads into.
+    Inside {
+        depth: u32,
+        string: bool,
+        escaped: bool,
+    },
+    /// In a number or a word.
+    Scalar,
+    Done,
+    Broken,
+}
+
+/// A watched value under way.
+#[derive(Debug)]
+struct Open {
+    path: usize,
+    start: u64,
+    line: u64,
+    bytes: Vec<u8>,
+    is_too_long: bool,
+}
+
+impl Open {
+    fn keep(&mut self, bytes: &[u8]) {
+        self.is_too_long |= (self.bytes.len() + bytes.len()) as u64 > MAX_LINE_BYTES;
+        if self.is_too_long {
+            self.bytes = Vec::new();
+        } else {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+}
+
+impl Values {
+    /// Looks for the values at `paths`, of which there are at most 64; `*` stands for any item of a list.
+    pub fn new(paths: &'static [&'static [&'static str]]) -> Self {
+        Self {
+            paths,
+            frames: Vec::new(),
+            state: State::Value,
+            offset: 0,
+            lines: 0,
+            kept: 0,
+            counted: 0,
+            key: Vec::new(),
+            open: None,
+            end: 0,
+        }
+    }
+
+    /// Whether the document came to its end.
+    pub fn is_whole(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Whether it is no JSON document.
+    pub fn is_broken(&self) -> bool {
+        self.state == State::Broken
+    }
+
+    /// One past the last watched value.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Takes in the next piece, and hands out the watched values that end in it.
+    pub fn push(&mut self, piece: &[u8], mut on_value: impl FnMut(Found<'_>)) {
+        (self.kept, self.counted) = (0, 0);
+        let mut at = 0;
+        while let Some(byte) = piece.get(at).copied().filter(|_| self.state != State::Broken) {
+            at = match self.state {
+                State::Inside { depth, string, escaped } => {
+                    self.inside(piece, at, (depth, string, escaped), &mut on_value)
+                }
+                State::Scalar => self.scalar(piece, at, &mut on_value),
+                State::KeyText { escaped } => {
+                    self.key_text(byte, escaped);
+                    at + 1
+                }
+                _ => {
+                    self.mark(byte, piece, at);
+                    at + 1
+                }
+            };
+        }
+        let rest = piece.get(self.kept..).unwrap_or_default();
+        self.open.iter_mut().for_each(|open| open.keep(rest));
+        self.count_lines(piece, piece.len());
+        self.offset += piece.len() as u64;
+    }
+
+    /// A byte between values.
+    fn mark(&mut self, byte: u8, piece: &[u8], at: usize) {
+        let is_list = self.frames.last().map(|frame| frame.is_list);
+        self.state = match (self.state, byte) {
+            (state, b' ' | b'\t' | b'\n' | b'\r') => state,
+            (State::Item | State::After, b']') if is_list == Some(true) => return self.close(),
+            (State::Key | State::After, b'}') if is_list == Some(false) => return self.close(),
+            (State::After, b',') => match is_list {
+                Some(true) => State::Item,
+                Some(false) => State::Key,
+                None => State::Broken,
+            },
+            (State::Key, b'"') => {
+                self.key.clear();
+                State::KeyText { escaped: false }
+            }
+            (State::Colon, b':') => State::Value,
+            (State::Value | State::Item, _) => return self.begin(byte, piece, at),
+            _ => State::Broken,
+        };
+    }
+
+    fn close(&mut self) {
+        self.frames.pop();
+        self.state = self.behind();
+    }
+
+    /// What comes after a value.
+    fn behind(&self) -> State {
+        if self.frames.is_empty() { State::Done } else { State::After }
+    }
+
+    fn key_text(&mut self, byte: u8, escaped: bool) {
+        self.state = match (byte, escaped) {
+            (b'"', false) => State::Colon,
+            _ => State::KeyText { escaped: byte == b'\\' && !escaped },
+        };
+        if self.state != State::Colon && self.key.len() < MAX_KEY_BYTES {
+            self.key.push(byte);
+        }
+    }
+
+    /// A value begins with `byte`.
+    fn begin(&mut self, byte: u8, piece: &[u8], at: usize) {
+        let nested = matches!(byte, b'{' | b'[');
+        let depth = self.frames.len();
+        let paths = self.paths_to_value();
+        let ends = |path: &usize| paths & (1 << path) != 0 && self.paths.get(*path).is_some_and(|p| p.len() == depth);
+        let watched = (0..self.paths.len().min(64)).find(ends);
+        if watched.is_none() && paths != 0 && nested {
+            self.frames.push(Frame { is_list: byte == b'[', paths });
+            self.state = if byte == b'[' { State::Item } else { State::Key };
+            return;
+        }
+        if let Some(path) = watched {
+            self.count_lines(piece, at);
+            let start = self.offset + at as u64;
+            self.open = Some(Open { path, start, line: self.lines + 1, bytes: Vec::new(), is_too_long: false });
+            self.kept = at;
+        }
+        self.state = match byte {
+            b'{' | b'[' => State::Inside { depth: 1, string: false, escaped: false },
+            b'"' => State::Inside { depth: 0, string: true, escaped: false },
+            b'-' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => State::Scalar,
+            _ => State::Broken,
+        };
+    }
+
+    /// The paths that lead to the value that begins now, or beyond it.
+    fn paths_to_value(&self) -> u64 {
+        let Some(frame) = self.frames.last() else { return u64::MAX };
+        let place = self.frames.len() - 1;
+        let escaped = std::str::from_utf8(&self.key).ok().filter(|key| key.contains('\\'));
+        let decoded = escaped.and_then(|key| walk::string(&format!("\"{key}\"")).map(|key| key.into_owned()));
+        let key = decoded.as_deref().map_or(&*self.key, str::as_bytes);
+        let leads = |path: &&'static [&'static str]| match path.get(place) {
+            Some(&"*") => frame.is_list,
+            Some(name) => !frame.is_list && name.as_bytes() == key,
+            None => false,
+        };
+        let paths = self.paths.iter().take(64).enumerate().filter(|(_, path)| leads(path));
+        paths.fold(0, |all, (at, _)| all | 1 << at) & frame.paths
+    }
+
+    /// Passes over bytes of a value that no path leads into; where it goes on.
+    fn inside(
+        &mut self,
+        piece: &[u8],
+        mut at: usize,
+        (mut depth, mut string, mut escaped): (u32, bool, bool),
+        on_value: &mut impl FnMut(Found<'_>),
+    ) -> usize {
+        while let Some(rest) = piece.get(at..).filter(|rest| !rest.is_empty()) {
+            if escaped {
+                (escaped, at) = (false, at + 1);
+            } else if string {
+                let Some(found) = memchr2(b'"', b'\\', rest) else {
+                    at = piece.len();
+                    break;
+                };
+                at += found + 1;
+                (string, escaped) = match rest.get(found) {
+                    Some(b'"') => (false, false),
+                    _ => (true, true),
+                };
+                if !string && depth == 0 {
+                    return self.ended(piece, at, on_value);
+                }
+            } else {
+                let mark = |byte: &u8| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']');
+                let Some(found) = rest.iter().position(mark) else {
+                    at = piece.len();
+                    break;
+                };
+                at += found + 1;
+                match rest.get(found) {
+                    Some(b'"') => string = true,
+                    Some(b'{' | b'[') => depth = depth.saturating_add(1),
+                    _ => depth = depth.saturating_sub(1),
+                }
+                if depth == 0 && !string {
+                    return self.ended(piece, at, on_value);
+                }
+            }
+        }
+        self.state = State::Inside { depth, string, escaped };
+        at
+    }
+
+    fn scalar(&mut self, piece: &[u8], at: usize, on_value: &mut impl FnMut(Found<'_>)) -> usize {
+        let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r' | b':' | b'"');
+        match piece.get(at..).unwrap_or_default().iter().position(ends) {
+            Some(len) => self.ended(piece, at + len, on_value),
+            None => piece.len(),
+        }
+    }
+
+    /// A value ended before `at`.
+    fn ended(&mut self, piece: &[u8], at: usize, on_value: &mut impl FnMut(Found<'_>)) -> usize {
+        self.state = self.behind();
+        if let Some(mut open) = self.open.take() {
+            open.keep(piece.get(self.kept..at).unwrap_or_default());
+            self.end = self.offset + at as u64;
+            on_value(Found {
+                path: open.path,
+                span: Span { offset: open.start, len: self.end - open.start },
+                line: open.line,
+                bytes: Some(&*open.bytes).filter(|_| !open.is_too_long),
+            });
+        }
+        at
+    }
+
+    fn count_lines(&mut self, piece: &[u8], to: usize) {
+        let new = piece.get(self.counted..to).unwrap_or_default();
+        self.lines += memchr_iter(b'\n', new).count() as u64;
+        self.counted = to;
+    }
+}
+
+/// The members of the object that a text begins with, the last one as far as it goes; keys in their quotes.
+pub(super) fn begun(head: &[u8]) -> Vec<(&str, &str)> {
+    let whole = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        Err(error) => {
+            head.get(..error.valid_up_to()).and_then(|head| std::str::from_utf8(head).ok()).unwrap_or_default()
+        }
+    };
+    walk::begun(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATHS: &[&[&str]] = &[&["steps", "*"], &["info"], &["sub", "*", "steps", "*"], &["odd\"key"]];
+    const TEXT: &str = r#" {"info" : {"a": "]}\"", "b": [1]},
+ "skip": [{"steps": [1]}, "x\\", -1.5e3, null],
+ "steps": [{"n": 1},
+   "two", 3 , [4, {"5": "\u00e9"}]], "sub": [{"x": {}, "steps": [{}, true]}, 7, []], "odd\"key":false}
+"#;
+
+    type Seen = Vec<(usize, Span, u64, String)>;
+
+    fn values(pieces: &[&[u8]]) -> (Seen, Values) {
+        let (mut seen, mut values) = (Vec::new(), Values::new(PATHS));
+        for piece in pieces {
+            values.push(piece, |found| {
+                let text = String::from_utf8_lossy(found.bytes.unwrap_or_default()).into_owned();
+                seen.push((found.path, found.span, found.line, text));
+            });
+        }
+        (seen, values)
+    }
+
+    #[test]
+    fn watched_values_and_their_places() {
+        let (seen, done) = values(&[TEXT.as_bytes()]);
+        assert!(done.is_whole());
+        let texts: Vec<(usize, u64, &str)> = seen.iter().map(|(path, _, line, text)| (*path, *line, &**text)).collect();
+        let expected = [
+            (1, 1, r#"{"a": "]}\"", "b": [1]}"#),
+            (0, 3, r#"{"n": 1}"#),
+            (0, 4, r#""two""#),
+            (0, 4, "3"),
+            (0, 4, r#"[4, {"5": "\u00e9"}]"#),
+            (2, 4, "{}"),
+            (2, 4, "true"),
+            (3, 4, "false"),
+        ];
+        assert_eq!(texts, expected);
+        for (_, span, _, text) in &seen {
+            let start = usize::try_from(span.offset).unwrap();
+            assert_eq!(&TEXT[start..start + text.len()], text);
+        }
+    }
+
+    #[test]
+    fn what_is_cut_or_no_document_is_known_as_such() {
+        let (all, _) = values(&[TEXT.as_bytes()]);
+        for cut in 0..TEXT.trim_end().len() {
+            let (seen, cut) = values(&[&TEXT.as_bytes()[..cut]]);
+            assert!(!cut.is_whole() && !cut.is_broken());
+            assert_eq!(seen, all[..seen.len()]);
+        }
+        for text in ["{} x", "{\"info\" 1}", "}", "{\"steps\": [1}", "[1, 2}", "{,}"] {
+            assert!(values(&[text.as_bytes()]).1.is_broken(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_beyond_all_bounds_has_only_a_place() {
+        let long = format!("{{\"info\": \"{}\", \"steps\": [1]}}", "x".repeat(MAX_LINE_BYTES as usize));
+        let mut seen = Vec::new();
+        let mut values = Values::new(PATHS);
+        for piece in long.as_bytes().chunks(1 << 20) {
+            values.push(piece, |found| seen.push((found.span.len, found.bytes.map(<[u8]>::len))));
+            assert!(values.open.as_ref().is_none_or(|open| open.bytes.len() as u64 <= MAX_LINE_BYTES));
+        }
+        assert_eq!(seen, [(MAX_LINE_BYTES + 2, None), (1, Some(1))]);
+    }
+
+    #[test]
+    fn the_beginning_of_a_document() {
+        let head = br#"{"schema": "A", "steps": [{"a": 1}, {"b"#;
+        assert_eq!(begun(head), [("\"schema\"", "\"A\""), ("\"steps\"", r#"[{"a": 1}, {"b"#)]);
+        assert_eq!(begun(br#"{"a": 1}"#), [("\"a\"", "1")]);
+        assert_eq!(begun(b"[1]").len() + begun(b"").len() + begun(b"{\"a").len() + begun(b"\xff").len(), 0);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn pieces_make_no_difference(cuts in proptest::collection::vec(0..TEXT.len(), 0..20)) {
+            let mut cuts = cuts;
+            cuts.extend([0, TEXT.len()]);
+            cuts.sort_unstable();
+            let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &TEXT.as_bytes()[pair[0]..pair[1]]).collect();
+            let ((pieced, _), (whole, _)) = (values(&pieces), values(&[TEXT.as_bytes()]));
+            proptest::prop_assert_eq!(pieced, whole);
+        }
+
+        #[test]
+        fn any_bytes_are_taken(text in "[\\[\\]{}\",:\\\\ a1\n]{0,60}", cut in 0_usize..60) {
+            let bytes = text.as_bytes();
+            let (first, second) = bytes.split_at(cut.min(bytes.len()));
+            let ((pieced, _), (whole, _)) = (values(&[first, second]), values(&[bytes]));
+            proptest::prop_assert_eq!(pieced, whole);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What does the one document of a run say now? Read anew as a whole whenever it changed, and handed out as a whole.
+//!
+//! A document that is being written is not whole for a moment: what was handed out before stays then, and a passing issue
+//! says so. Of one that never was whole, what is there is handed out.
+
+use std::hash::{DefaultHasher, Hasher as _};
+use std::io;
+
+use super::dir::{RunDir, Stamp, TICK};
+use super::tail::Look;
+use crate::format::{Draft, Found, Mark, Open, Place, Source, Tool, Values};
+use crate::model::index::FileState;
+use crate::model::{Delta, Fate, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, TraceFile};
+
+/// Read at a time.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Follows the document.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    /// What the last look saw.
+    seen: Option<Stamp>,
+    /// The hash of the bytes that were handed out, and whether they were a whole document.
+    handed_out: Option<(u64, bool)>,
+    /// What is there now is not what was handed out: why.
+    waits: Option<String>,
+    /// The file was quiet for long enough when it was read that any change since shows in its stamp.
+    settled: bool,
+    state: FileState,
+}
+
+/// What one pass over the file found.
+struct Pass {
+    hash: u64,
+    is_whole: bool,
+    /// Why it is not whole.
+    fault: String,
+    /// One past the last value that was read.
+    end: u64,
+    size: u64,
+}
+
+impl Document {
+    /// What the last look saw of the file.
+    pub(super) fn seen(&self) -> Option<Stamp> {
+        self.seen
+    }
+
+    /// Whether another look may find something although the file does not change, or a reader that starts now would say
+    /// something else.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.seen.is_some() && !self.settled || self.waits.is_some()
+    }
+
+    /// Hands out all that the document says, where it is not what it was.
+    ///
+    /// # Errors
+    /// The file cannot be read now.
+    pub(super) fn look(
+        &mut self,
+        dir: &RunDir,
+        (tool, paths): (&'static Tool, &'static [&'static [&'static str]]),
+        names: &mut Names,
+        delta: &mut Delta,
+    ) -> io::Result<Look> {
+        let stamp = match dir.stat(TraceFile::Events) {
+            Ok(stamp) => stamp,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Look { restarted: self.handed_out.is_some(), ..Look::default() });
+            }
+            Err(error) => return Err(error),
+        };
+        let quiet = stamp.age().is_some_and(|age| age > TICK);
+        if self.seen != Some(stamp) || (quiet && !self.settled) {
+            let (file, opened) = match dir.open(TraceFile::Events) {
+                Ok(opened) => opened,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.seen = None;
+                    return Ok(Look { busy: true, ..self.told(delta) });
+                }
+                Err(error) => return Err(error),
+            };
+            let name = dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            // Kept apart: whether it is handed out is known at its end.
+            let (mut new_names, mut new) = (Names::default(), Delta::default());
+            let pass = read(file, (tool, paths), &name, &mut new_names, &mut new)?;
+            (self.seen, self.settled) = (Some(opened), opened.age().is_some_and(|age| age > TICK));
+            self.take(&pass, (names, new_names), (delta, new));
+        }
+        Ok(self.told(delta))
+    }
+
+    /// Hands out what a pass found, if it is to be.
+    fn take(&mut self, pass: &Pass, (names, new_names): (&mut Names, Names), (delta, new): (&mut Delta, Delta)) {
+        match self.handed_out {
+            Some((hash, _)) if hash == pass.hash => self.waits = None,
+            Some((_, true)) if !pass.is_whole => {
+                self.waits = Some(format!("{}; what it said before is shown", pass.fault));
+            }
+            before => {
+                *names = new_names;
+                *delta = Delta { restarted: delta.restarted || before.is_some(), ..new };
+                self.handed_out = Some((pass.hash, pass.is_whole));
+                self.waits = None;
+                let read = if pass.is_whole { pass.size } else { pass.end };
+                self.state = FileState { exists: true, size: pass.size, read };
+                if !pass.is_whole {
+                    let (line, offset) = (None, Some(pass.end));
+                    let reason = pass.fault.clone();
+                    delta.issues.push(Issue { kind: IssueKind::Torn, file: TraceFile::Events, line, offset, reason });
+                }
+            }
+        }
+    }
+
+    /// The state of the file, and what passes.
+    fn told(&self, delta: &mut Delta) -> Look {
+        let issue = |reason| Issue { kind: IssueKind::Torn, file: TraceFile::Events, line: None, offset: None, reason };
+        delta.passing.extend(self.waits.clone().map(issue));
+        Look { state: self.state, ..Look::default() }
+    }
+}
+
+/// Reads the document from its start, and says to a new draft what it says.
+fn read(
+    mut file: impl io::Read,
+    (tool, paths): (&'static Tool, &'static [&'static [&'static str]]),
+    name: &str,
+    names: &mut Names,
+    delta: &mut Delta,
+) -> io::Result<Pass> {
+    let (mut open, mut reader) = (Open::new(tool), tool.reader());
+    let mut draft = Draft::new(&mut open, names, delta);
+    let (mut values, mut hasher, mut size) = (Values::new(paths), DefaultHasher::new(), 0);
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        let bytes = match file.read(&mut piece) {
+            Ok(0) => break,
+            Ok(read) => piece.get(..read).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        hasher.write(bytes);
+        size += bytes.len() as u64;
+        values.push(bytes, |found| tell(&mut draft, found, |source, draft| reader.record(source, draft), name));
+    }
+    reader.look(&mut draft);
+    draft.end();
+    let fault = match (values.is_broken(), size) {
+        (true, _) => "it is not one JSON document".to_owned(),
+        (false, 0) => "the file is empty".to_owned(),
+        (false, _) => format!("the document ends in the middle, after {size} bytes"),
+    };
+    Ok(Pass { hash: hasher.finish(), is_whole: values.is_whole(), fault, end: values.end(), size })
+}
+
+/// Gives a value to the reader, as far as it can be read.
+fn tell(draft: &mut Draft<'_>, found: Found<'_>, mut record: impl FnMut(Source<'_>, &mut Draft<'_>), file: &str) {
+    let Found { path, span, line, bytes } = found;
+    let Some(bytes) = bytes else {
+        draft.at(Place { span, line, fate: Fate::Unreadable });
+        draft.event(Mark { failed: true, ..Mark::default() });
+        let reason = format!("{} bytes in one value, more than {MAX_LINE_BYTES}; not parsed", span.len);
+        return draft.issue(IssueKind::TooLong, reason);
+    };
+    let read = Record::of(bytes);
+    // What is no object is for the reader to judge: it knows what stands where.
+    let fate = if read.fate == Fate::Foreign { Fate::Good } else { read.fate };
+    draft.at(Place { span, line, fate });
+    for (kind, reason) in read.remarks.into_iter().filter(|(kind, _)| *kind != IssueKind::Foreign) {
+        draft.issue(kind, reason);
+    }
+    if fate.is_readable() {
+        record(Source { text: &read.text, path, file }, draft);
+    } else {
+        draft.event(Mark { failed: true, ..Mark::default() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+    use crate::model::Index;
+    use crate::trace::RunReader;
+
+    const WHOLE: &str = r#"{"trajectory": [{"action": "ls", "observation": "a.py"}, {"action": "submit"}],
+        "info": {"exit_status": "submitted"}}"#;
+
+    fn run(path: &Path) -> RunDir {
+        let tool = crate::format::tool("a.traj", WHOLE.as_bytes()).unwrap();
+        RunDir::of_tool(path.to_owned(), PathBuf::new(), OsString::from("a.traj"), tool)
+    }
+
+    fn look(reader: &mut RunReader, index: &mut Index) -> (usize, usize) {
+        index.apply(reader.refresh(u64::MAX));
+        (index.steps().len(), index.passing_issues().len())
+    }
+
+    #[test]
+    fn a_document_that_is_replaced_is_read_anew_and_a_torn_one_waits() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(temp.path()).unwrap();
+        let write = |text: &str| fs::write(root.join("a.traj"), text).unwrap();
+        write(&WHOLE[..WHOLE.find(", {").unwrap()]);
+        let (mut reader, mut index) = (RunReader::new(run(&root)), Index::default());
+        assert_eq!(look(&mut reader, &mut index), (1, 0), "what is there of a document that never was whole");
+        assert_eq!(index.issues().count(IssueKind::Torn), 1);
+        write(WHOLE);
+        assert_eq!((look(&mut reader, &mut index), index.issues().total()), ((2, 0), 0));
+        let more = WHOLE.replace("[{", r#"[{"action": "pwd"}, {"#);
+        write(&more[..more.len() / 2]);
+        assert_eq!(look(&mut reader, &mut index), (2, 1), "the last good one stays, and it is said");
+        assert!(reader.stamps().is_none(), "a reader that starts now would say something else");
+        write(&more);
+        assert_eq!(look(&mut reader, &mut index), (3, 0));
+        assert_eq!(index, crate::trace::read_index(&run(&root)));
+        fs::remove_file(root.join("a.traj")).unwrap();
+        assert_eq!(look(&mut reader, &mut index), (0, 0));
+    }
+
+    #[test]
+    fn the_same_bytes_are_no_news() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(temp.path()).unwrap();
+        let write = || fs::write(root.join("a.traj"), WHOLE).unwrap();
+        write();
+        let mut reader = RunReader::new(run(&root));
+        assert_eq!(reader.refresh(u64::MAX).steps.len(), 2);
+        fs::remove_file(root.join("a.traj")).unwrap();
+        write();
+        let again = reader.refresh(u64::MAX);
+        assert!(!again.restarted && again.events.is_empty());
+    }
+}

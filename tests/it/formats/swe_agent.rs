@@ -1,0 +1,67 @@
+//! Trajectories of SWE-agent.
+
+use super::{damaged, read, sample};
+
+fn trajectory(name: &str) -> std::path::PathBuf {
+    sample(&format!("tools/swe-agent/{name}.traj"))
+}
+
+#[test]
+fn a_submitted_trajectory() {
+    let run = read(&trajectory("submitted"));
+    let row = &run.row;
+    // Five elements; of the history one message, and the two objects about the run.
+    assert_eq!((row.steps, row.errors, row.events, row.issues.0), (5, 0, 8, 0));
+    assert_eq!((row.tokens, row.cost_usd), (Some(8_530), Some(0.0213)));
+    assert_eq!(row.tools, ["find_file", "open", "edit", "python", "submit"]);
+    assert_eq!(row.changed, ["open_file", "working_dir", "diff"]);
+    assert_eq!(row.model.as_deref(), Some("example/small-1"));
+    assert_eq!(row.run_id.as_deref(), Some("ledger-1"));
+    assert_eq!(row.verdict.sentence, "Submitted at step 4");
+    assert_eq!((row.verdict.certainty.as_str(), row.verdict.stop_reason.as_deref()), ("recorded", Some("submitted")));
+    assert!(row.task.as_deref().is_some_and(|task| task.starts_with("shares(100, 3) loses one")));
+    let manifest = run.index.manifest().get().expect("what is said of the run");
+    assert_eq!(manifest.tool.as_deref(), Some("SWE-agent 1.1.0"));
+    assert_eq!(manifest.project.as_deref(), Some("/ledger"));
+    assert!(manifest.final_result.as_deref().is_some_and(|answer| answer.starts_with("diff --git")));
+}
+
+#[test]
+fn a_step_shows_what_it_changed_beside_its_neighbour() {
+    let run = read(&trajectory("submitted"));
+    let step = run.step(1);
+    assert_eq!(step["actions"][0]["args"]["command"], "open split.py");
+    assert_eq!(step["action_results"][0]["status"], "not recorded");
+    assert_eq!(step["action_results"][0]["metadata"]["latency_ms"], 250);
+    assert_eq!(step["state_diff"]["open_file"]["before"], "n/a");
+    assert_eq!(step["state_diff"]["open_file"]["after"], "/ledger/split.py");
+    assert_eq!(step["state_diff"].as_object().map(serde_json::Map::len), Some(1));
+    assert!(run.step(0)["state_diff"]["open_file"]["before"].is_null(), "what was before the first step is not said");
+    assert!(run.step(3)["state_diff"].is_null(), "nothing changed");
+    // Until 1.0 the state is what a step found.
+    let older = read(&trajectory("going_on"));
+    assert_eq!(older.step(1)["state_diff"]["open_file"]["after"], "/ledger/split.py");
+    assert!((0..3).filter(|n| *n != 1).all(|n| older.step(n)["state_diff"].is_null()));
+    for n in 0..5 {
+        let changed: Vec<&str> =
+            run.index.steps().get(n).expect("a step").changed.iter().map(|key| run.index.name(*key)).collect();
+        let shown = run.step(n)["state_diff"].as_object().map(|keys| keys.keys().cloned().collect::<Vec<_>>());
+        assert_eq!(shown.unwrap_or_default().len(), changed.len(), "the head of step {n} and its page agree");
+    }
+}
+
+#[test]
+fn the_limit_that_was_reached_is_named() {
+    let run = read(&trajectory("cost_limit"));
+    let said = "Cost limit reached after step 2: $0.0508, limit $0.0500: what was there was submitted";
+    assert_eq!((run.row.verdict.sentence.as_str(), run.row.steps), (said, 3));
+    assert_eq!((run.row.verdict.mark.word(), run.row.verdict.certainty.as_str()), ("limit", "recorded"));
+    let going_on = read(&trajectory("going_on"));
+    assert_eq!((going_on.row.steps, going_on.row.cost_usd, going_on.row.tokens), (3, None, None));
+    assert!(going_on.index.manifest().get().is_some_and(|manifest| manifest.ended.is_none()));
+}
+
+#[test]
+fn a_damaged_trajectory_loses_only_what_is_damaged() {
+    damaged(&trajectory("going_on"));
+}
