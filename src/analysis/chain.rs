@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use crate::analysis::format::{count, counted, score};
 use crate::analysis::mark::Mark;
 use crate::analysis::newest::{label, newest_run};
-use crate::model::{Index, StepHead, StopReason, Symbol};
+use crate::model::{Can, Index, StepHead, StopReason, Symbol};
 
 /// So many equal calls in a row are a repetition.
 const MIN_EQUAL: usize = 3;
@@ -110,6 +110,10 @@ fn stretch(index: &Index, sort: Sort) -> Option<Stretch> {
             (times >= MIN_ERRORS).then_some((first, text))?
         }
         Sort::Idle => {
+            // Where only some tools tell what they changed, silence says nothing.
+            if index.format().is_one_file() && index.format().can.state != Can::Yes {
+                return None;
+            }
             let idle = |(_, step): (usize, &StepHead)| step.fate.is_readable() && step.changed.is_empty();
             let (first, times) = tail(steps.clone(), idle)?;
             (times >= MIN_IDLE).then(|| (first, format!("{times} steps in a row changed nothing in the state")))?

@@ -6,7 +6,7 @@ use super::life::{Life, Outside, life};
 use super::verdict::{Verdict, tokens, verdict};
 use super::{health, life::Liveness, newest::took_ms};
 use crate::model::index::Distinct;
-use crate::model::{Index, RunKey};
+use crate::model::{Can, Index, RunKey};
 
 #[cfg(test)]
 mod tests;
@@ -62,6 +62,20 @@ pub struct Summary {
     pub answer: Option<String>,
     /// The run that started this one.
     pub parent: Option<String>,
+    /// What the trace is called that it was read from.
+    pub format: String,
+    /// The program that wrote it, with its version.
+    pub tool: Option<String>,
+    /// The directory that the agent worked in.
+    pub project: Option<String>,
+    /// How many prompts of a person it answers.
+    pub turns: Option<u64>,
+    /// How many runs it started.
+    pub children: Option<u64>,
+    /// Of the tokens, those that the model's cache held.
+    pub cached_tokens: Option<u64>,
+    /// How many files its tools changed, as far as the trace tells.
+    pub files_changed: Option<u64>,
     /// Microseconds since the epoch.
     pub started: Option<i64>,
     /// The newest recorded time, else the newest time a file changed; microseconds since the epoch.
@@ -83,6 +97,13 @@ impl Summary {
     pub fn is_like(&self, other: &Self) -> bool {
         *self == Self { key: self.key.clone(), path: self.path.clone(), ..other.clone() }
     }
+}
+
+/// How many of the state's keys that steps changed are files; `None` where the format does not tell of files.
+fn files_changed(index: &Index) -> Option<u64> {
+    let told = index.format().is_one_file() && index.format().can.state != Can::No;
+    let changed = index.tally().run.changed.iter();
+    told.then(|| changed.filter(|key| index.name(*key).starts_with("files.")).count() as u64)
 }
 
 /// Sums a run up.
@@ -129,6 +150,13 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         task: text(init.and_then(|init| init.task.as_ref())),
         answer: text(answer.or(stop_answer)),
         parent: text(manifest.and_then(|manifest| manifest.parent.as_ref())),
+        format: index.format().name.to_owned(),
+        tool: text(manifest.and_then(|manifest| manifest.tool.as_ref())),
+        project: text(manifest.and_then(|manifest| manifest.project.as_ref())),
+        turns: manifest.and_then(|manifest| manifest.turns),
+        children: manifest.and_then(|manifest| manifest.children),
+        cached_tokens: manifest.and_then(|manifest| manifest.cached_tokens),
+        files_changed: files_changed(index),
         started: manifest
             .and_then(|manifest| manifest.started_at)
             .or(segments.first().and_then(|segment| segment.span).map(|(first, _)| first)),

@@ -245,6 +245,9 @@ impl<'a> Facts<'a> {
     }
 
     fn died(&self, life: &Life) -> String {
+        if self.index.format().is_one_file() {
+            return self.broken_off();
+        }
         let stop = self.decided_stop();
         if life.basis == Basis::Teardown {
             let stop = stop.map_or_else(String::new, |word| format!(" after it stopped for \"{word}\""));
@@ -262,6 +265,22 @@ impl<'a> Facts<'a> {
         let phase = self.index.name(event.phase);
         let gone = if life.basis == Basis::Process { "its process is gone" } else { "nothing since" };
         format!("Died {}: last event is {phase}, {gone}", self.place())
+    }
+
+    /// What the records of another tool's run lack at their end.
+    fn broken_off(&self) -> String {
+        match (self.waits_for(), self.last) {
+            (Some(tool), _) => format!("Ends{} while {tool} has no result", self.step_after("in")),
+            (None, Some(last)) => format!("Ends after {}: no reply of the model follows", label(last)),
+            (None, None) => "Ends before the model's first reply".to_owned(),
+        }
+    }
+
+    /// The first tool of the last step that has given nothing yet.
+    fn waits_for(&self) -> Option<&str> {
+        let (_, step) = self.last?;
+        let at = usize::from(step.unanswered?.get() - 1);
+        Some(self.index.name(*step.tools.get(at)?))
     }
 
     /// Where a run that died was: "in step 4", or "after step 4" where that step has its line.

@@ -94,7 +94,9 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
         let byte = issue.offset.map_or_else(String::new, |offset| format!("byte {offset}: "));
         let (ink, word) = if issue.problem { (Ink::Bad, "problem") } else { (Ink::Warning, "note") };
         let word = look.paint(ink, word);
-        writeln!(out, "{path}/{}{line}: {byte}{word}: {}", issue.file, visible_line(&issue.reason))?;
+        // A run that is one file has its path.
+        let file = if issue.file.contains(' ') { String::new() } else { format!("/{}", issue.file) };
+        writeln!(out, "{path}{file}{line}: {byte}{word}: {}", visible_line(&issue.reason))?;
     }
     let verdict = match (check.issues, check.problems) {
         _ if check.error.is_some() => {

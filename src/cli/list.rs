@@ -22,7 +22,7 @@ const MAX_SKIPPED: usize = 5;
 #[derive(Debug, clap::Args)]
 #[command(after_help = query_help())]
 pub(super) struct Args {
-    /// The directory to look in, at any depth up to 4
+    /// The directory to look in, at any depth up to 8
     #[arg(default_value = "./runs")]
     root: PathBuf,
     /// Only runs that match, in quotes: 'steps>5 -stop:final'

@@ -27,7 +27,7 @@ use crate::trace::{RootScanner, RunDir, read_index};
 Letters from a to z match in either case. Exit code 1 where nothing is found."
 )]
 pub(super) struct Args {
-    /// The directory to look in, at any depth up to 4
+    /// The directory to look in, at any depth up to 8
     #[arg(default_value = "./runs")]
     root: PathBuf,
     /// The text

@@ -14,7 +14,7 @@ use crate::serve::serve;
 /// Serve the web board until Ctrl-C
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Directories with run directories in them, at any depth up to 4; one that is not there yet is waited for
+    /// Directories with run directories in them, at any depth up to 8; one that is not there yet is waited for
     #[arg(value_name = "ROOT", default_value = "./runs")]
     roots: Vec<PathBuf>,
     /// The address to listen on

@@ -314,6 +314,7 @@ impl Session {
         }
         if let Some((cost, budget)) = self.cost.zip(self.budget).filter(|(cost, budget)| cost >= budget) {
             let end = Ended::new("budget_usd", "Cost budget used up", Outcome::Truncated, Certainty::Inferred);
+            let end = end.detail("it ends with more spent than the budget allows");
             return Some(end.compare(Some(cost), Some(budget), "usd"));
         }
         let waits = self.last.is_some_and(|n| draft.unanswered(n) > 0);

@@ -217,6 +217,13 @@ impl Going {
         let (head, _) = step_head(self.part.line(n).as_bytes(), names);
         let Place { span, line, .. } = self.first;
         // What one step left is not what the next one finds: others change the same files.
-        StepHead { span, line, parts: self.events.clone().into(), links: Box::default(), ..head }
+        StepHead {
+            span,
+            line,
+            parts: self.events.clone().into(),
+            unanswered: self.part.first_unanswered(),
+            links: Box::default(),
+            ..head
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! as JSON stay the text that they are.
 
 use std::fmt::Write as _;
+use std::num::NonZeroU8;
 
 use crate::model::json::walk;
 
@@ -109,6 +110,12 @@ impl Part {
         self.beside.extend(more.beside);
         self.changes.extend(more.changes);
         self.scores.extend(more.scores);
+    }
+
+    /// The place of the first call without an answer, counted from 1.
+    pub(super) fn first_unanswered(&self) -> Option<NonZeroU8> {
+        let at = (0..self.calls.len()).find(|at| self.answer_to(*at).is_none())?;
+        NonZeroU8::new(u8::try_from(at + 1).ok()?)
     }
 
     /// How many calls have no answer yet.

@@ -2,6 +2,8 @@
 //!
 //! The rows stand in [`crate::format`]; must not know the keys of any.
 
+use super::TraceFile;
+
 /// A way in which a tool writes its traces.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
@@ -30,6 +32,16 @@ impl PartialEq for Format {
 }
 
 impl Format {
+    /// Whether a run of it is one file, whose records are its events.
+    pub fn is_one_file(&self) -> bool {
+        !self.file.is_empty()
+    }
+
+    /// What people call the file that an event or a step stands in.
+    pub fn file_name(&self, file: TraceFile) -> &'static str {
+        if self.is_one_file() { self.file } else { file.name() }
+    }
+
     /// That of a run which does not say who wrote it.
     pub const UNKNOWN: Self = Self {
         name: "",

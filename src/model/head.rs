@@ -3,6 +3,7 @@
 //! Made from [`Step`] alone; must not know how a record spells what it says.
 
 use std::fmt::Write as _;
+use std::num::NonZeroU8;
 
 use super::fingerprint::{Print, hash_of};
 use super::json::walk;
@@ -59,6 +60,9 @@ pub struct StepHead {
     pub actions: u32,
     /// The names of the actions, in order.
     pub tools: Box<[Symbol]>,
+    /// The place, counted from 1, of the first action that has no result yet, where results come after their step began;
+    /// only where other tools' records tell.
+    pub unanswered: Option<NonZeroU8>,
     /// The state keys that `state_diff` names.
     pub changed: Box<[Symbol]>,
     /// The critics' outputs, in order.
@@ -73,6 +77,8 @@ pub struct StepHead {
     pub tokens: Option<u64>,
     /// Tokens of the run up to and with this step, where recorded.
     pub tokens_total: Option<u64>,
+    /// What its requests cost in US dollars, where recorded.
+    pub cost_usd: Option<f64>,
     /// The facts that the stop rules looked at; only our own engine records them.
     pub facts: Option<Box<RecordedFacts>>,
     /// The state keys that had changed since the step before, though no step is recorded to have changed them.
@@ -176,6 +182,7 @@ impl StepHead {
         self.absorb_errors(step);
         self.tokens = step.tokens.or(self.tokens);
         self.tokens_total = step.tokens_total.or(self.tokens_total);
+        self.cost_usd = step.cost_usd.or(self.cost_usd);
         if let Some(facts) = step.facts.filter(|facts| facts.is_object()) {
             let text = step.text.and_then(Value::string).unwrap_or_default();
             self.facts = Some(Box::new(RecordedFacts::new(facts.text, step.error.map(|error| error.text), &text)));

@@ -74,6 +74,8 @@ pub struct Manifest {
     pub format: &'static Format,
     /// How the run ended, where another tool's format tells.
     pub ended: Option<Box<Ended>>,
+    /// The limits that the run was under, where another tool's trace names them.
+    pub limits: Vec<ToolLimit>,
     /// The program that wrote the trace and its version, where the trace names them.
     pub tool: Option<Box<str>>,
     /// The directory that the agent worked in.
@@ -84,6 +86,19 @@ pub struct Manifest {
     pub children: Option<u64>,
     /// Of the tokens, those that the model's cache held.
     pub cached_tokens: Option<u64>,
+}
+
+/// A limit that another tool was given.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolLimit {
+    /// What the tool calls it.
+    pub name: &'static str,
+    /// The limit.
+    pub limit: f64,
+    /// Its unit, in the plural: `steps`, `turns`, `messages`, `usd`, `tokens`, `ms`.
+    pub unit: &'static str,
+    /// How much was used, where the trace says so; else what the board counts of it stands beside it.
+    pub used: Option<f64>,
 }
 
 /// One entry of the failure report.

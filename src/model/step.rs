@@ -30,6 +30,8 @@ pub struct Step<'a> {
     pub calls: List<Call<'a>>,
     /// How each call was carried out, where that is recorded apart from its result.
     pub invocations: List<Invocation<'a>>,
+    /// Whether that is recorded, if only as an empty list.
+    pub tells_invocations: bool,
     /// What came back.
     pub results: List<Outcome<'a>>,
     /// What the critics said, in order.
@@ -48,6 +50,8 @@ pub struct Step<'a> {
     pub tokens: Option<u64>,
     /// Tokens of the run up to and with this step.
     pub tokens_total: Option<u64>,
+    /// What its requests cost in US dollars.
+    pub cost_usd: Option<f64>,
     /// The error that ended the step: an object with `phase`, `message`, `recovered`.
     pub error: Option<Value<'a>>,
     /// The facts that the stop rules looked at.

@@ -91,7 +91,7 @@ fn help_of_every_command() {
     Usage: board serve [OPTIONS] [ROOT]...
 
     Arguments:
-      [ROOT]...  Directories with run directories in them, at any depth up to 4; one that is not there yet is waited for [default: ./runs]
+      [ROOT]...  Directories with run directories in them, at any depth up to 8; one that is not there yet is waited for [default: ./runs]
 
     Options:
           --host <HOST>     The address to listen on [default: 127.0.0.1]
@@ -108,7 +108,7 @@ fn help_of_every_command() {
     Usage: board list [OPTIONS] [ROOT] [QUERY]
 
     Arguments:
-      [ROOT]   The directory to look in, at any depth up to 4 [default: ./runs]
+      [ROOT]   The directory to look in, at any depth up to 8 [default: ./runs]
       [QUERY]  Only runs that match, in quotes: 'steps>5 -stop:final'
 
     Options:
@@ -123,8 +123,9 @@ fn help_of_every_command() {
     Its fields:
       run path run_id manifest_status liveness outcome status stop verdict verdict_second
       contradictions certainty steps events segments errors max_steps max_steps_from tokens cost
-      duration score critic model task parent started updated issues problems
-      partial agent tool err state.KEY
+      duration score critic model task parent format writer project turns
+      children cached files started updated issues problems partial agent tool
+      err state.KEY
     "#);
     insta::assert_snapshot!(help(&["search", "--help"]), @r#"
     Search the text of all runs
@@ -132,7 +133,7 @@ fn help_of_every_command() {
     Usage: board search [OPTIONS] [ROOT] <TEXT>
 
     Arguments:
-      [ROOT]  The directory to look in, at any depth up to 4 [default: ./runs]
+      [ROOT]  The directory to look in, at any depth up to 8 [default: ./runs]
       <TEXT>  The text
 
     Options:

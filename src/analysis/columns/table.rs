@@ -12,6 +12,9 @@ pub const NO_STOP: &str = "none";
 /// The model of a run that records none.
 pub const NO_MODEL: &str = "not recorded";
 
+/// The format of a run whose manifest does not tell.
+pub(super) const NO_FORMAT: &str = "unknown";
+
 /// Every column.
 pub static COLUMNS: &[Column] = &[
     row("run", "key", "name", Text(|run| Some(run.key.as_str()))).cell(20, "run", Width::Name).in_list(),
@@ -71,6 +74,13 @@ pub static COLUMNS: &[Column] = &[
     row("model", "model", "model", Text(|run| run.model.as_deref())).absent(NO_MODEL).cell(80, "model", Width::Text),
     row("task", "task", "task", Text(|run| run.task.as_deref())).long(),
     row("parent", "parent", "parent", Text(|run| run.parent.as_deref())),
+    row("format", "format", "format", Text(|run| not_empty(&run.format))).absent(NO_FORMAT),
+    row("writer", "written_by", "written by", Text(|run| run.tool.as_deref())),
+    row("project", "project", "project", Text(|run| run.project.as_deref())),
+    row("turns", "turns", "turns", Count(|run| whole(run.turns?))),
+    row("children", "children", "child runs", Count(|run| whole(run.children?))),
+    row("cached", "cached_tokens", "cached tokens", Count(|run| whole(run.cached_tokens?))),
+    row("files", "files_changed", "files changed", Count(|run| whole(run.files_changed?))),
     row("started", "started_at", "start", Time(|run| run.started)),
     row("updated", "updated_at", "change", Time(|run| run.updated)).cell(90, "updated", Width::Age).in_list(),
     row("issues", "issues", "issues", Count(|run| whole(run.issues.0))),

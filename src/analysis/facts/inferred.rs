@@ -7,7 +7,7 @@ use crate::format;
 use crate::model::index::{Group, Segment};
 use crate::model::json::walk;
 use crate::model::step::Value;
-use crate::model::{EventHead, EventKind, Index, Lines, StepHead, StopReason, TraceFile};
+use crate::model::{Can, EventHead, EventKind, Index, Lines, StepHead, StopReason, TraceFile};
 use crate::stop::{Code, Gate, Phase, Source, StepError, StepFacts, Text, Usage};
 
 /// What is worked out and not read.
@@ -69,7 +69,8 @@ impl<'a> Teller<'a> {
         // Without events nothing says whether a model was asked.
         let scripted = group.is_some() && !asked;
         let candidate = self.index.name(head.mode) == "final";
-        let is_told = head.fate.is_readable() && head.outside.is_empty();
+        let silent = self.index.format().is_one_file() && self.index.format().can.state != Can::Yes;
+        let is_told = head.fate.is_readable() && head.outside.is_empty() && !silent;
         self.changes += u64::from(!head.changed.is_empty() || !is_told);
         let usage = self.usage(head, scripted);
         StepFacts {
@@ -84,6 +85,7 @@ impl<'a> Teller<'a> {
             actions: actions(self.index, head),
             candidate,
             final_answer: candidate.then(|| answer(head)),
+            cost_usd: head.cost_usd,
             error: self.error(group, head),
             signature: is_told.then_some(self.changes),
             critics: critics(self.index, head),

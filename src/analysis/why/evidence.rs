@@ -8,7 +8,7 @@ use crate::analysis::newest::newest_run;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{Mark, reading, under_way};
 use crate::model::event::StopNote;
-use crate::model::{CriticAction, Index, Source};
+use crate::model::{Certainty, CriticAction, Index, Source, TraceFile};
 
 /// At most this many pieces of evidence are given.
 const MAX_EVIDENCE: usize = 6;
@@ -18,6 +18,7 @@ pub(super) fn evidence(summary: &Summary, index: &Index) -> Vec<Evidence> {
     let mut evidence = Vec::new();
     // A run that did not come to its end is explained by what is missing, not by what was decided before.
     from_silence(summary, index, &mut evidence);
+    from_tool(index, &mut evidence);
     from_record(summary, index, &mut evidence);
     from_events(summary, index, &mut evidence);
     from_chain(summary, index, &mut evidence);
@@ -65,6 +66,16 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     }
 }
 
+/// How the run ended, as another tool's trace tells it.
+fn from_tool(index: &Index, evidence: &mut Vec<Evidence>) {
+    let Some(ended) = index.manifest().get().and_then(|manifest| manifest.ended.as_deref()) else { return };
+    let file = index.format().file_name(TraceFile::Events);
+    let told = if ended.certainty == Certainty::Recorded { "says" } else { "ends with" };
+    let detail = if ended.detail.is_empty() { String::new() } else { format!(": {}", ended.detail) };
+    let text = format!("The {file} {told} {}{detail}", ended.word);
+    evidence.push(Evidence { event: ended.event, ..Evidence::at(Kind::End, None, text) });
+}
+
 fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     let Some(segment) = index.segment() else { return };
     let mut add = |kind, event, text| evidence.push(Evidence { event: Some(event), ..Evidence::at(kind, None, text) });
@@ -107,6 +118,13 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
         return;
     }
     let mut add = |event, text| evidence.push(Evidence { event, ..Evidence::at(Kind::Gap, None, text) });
+    if index.format().is_one_file() {
+        if summary.verdict.mark == Mark::Died {
+            let last = index.events().len().checked_sub(1);
+            add(last, "This is the last record. Nothing says why none follows: the program may have been killed, or waits for its user".to_owned());
+        }
+        return;
+    }
     if summary.life.basis == Basis::Teardown {
         let event = index.segment().and_then(|segment| segment.teardown);
         add(

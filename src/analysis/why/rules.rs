@@ -11,6 +11,7 @@ use crate::stop;
 
 mod inferred;
 mod recorded;
+mod tool;
 
 /// How a rule stood when the run ended, or stands now.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -114,7 +115,7 @@ impl Rule {
         match &*self.reading.unit {
             "ms" => format::millis(value),
             "score" => format::score(value),
-            "usd" => format!("${value}"),
+            "usd" => format::usd(value),
             _ if value < 0.0 || value.fract() != 0.0 => value.to_string(),
             _ => count(value as u64),
         }
@@ -140,6 +141,9 @@ impl Rule {
 /// The rules of a run, the one that ended it first.
 pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<Rule> {
     let recorded = index.format().can.limits == Can::Yes || index.stop().is_some();
+    if index.format().is_one_file() {
+        return tool::rules(summary, index);
+    }
     let mut rules = if recorded { recorded::rules(index, lines) } else { inferred::rules(summary, index) };
     sort(&mut rules);
     rules

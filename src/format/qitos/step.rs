@@ -23,7 +23,7 @@ fields! {
         step_id, agent_id, decision, actions, action_results, tool_invocations, critic_outputs, state_diff,
         observation, context, model_response, facts, error, visual_assets, decision_source, parser_selected,
         parser_attempts, parser_diagnostics, parser_fallback_used, parser_salvage_applied,
-        native_tool_call_fallback_reason,
+        native_tool_call_fallback_reason, cost_usd,
     }
     struct Decided { mode, actions, final_answer, rationale, meta, candidates }
     struct Meta { handoff_target, parser_error }
@@ -119,6 +119,7 @@ impl<'a> Line<'a> {
         let results = Pointer::new("/action_results");
         step.results = list(self.action_results, results, outcome);
         let invocations = Pointer::new("/tool_invocations");
+        step.tells_invocations = self.tool_invocations.is_some_and(|list| list != "null");
         step.invocations = list(self.tool_invocations, invocations, invocation);
         step.critics = self.critics();
         step.changes = self.state_diff.map(|text| Changes(Value { text, at: Pointer::new("/state_diff") }));
@@ -145,6 +146,7 @@ impl<'a> Line<'a> {
         step.text = some(response.text, Pointer::new("/model_response/text"));
         let context = self.context.map(Context::of).unwrap_or_default();
         step.tokens_total = count(context.tokens_total);
+        step.cost_usd = number(self.cost_usd);
         let asked = count(context.input_tokens_total);
         step.tokens = asked.map(|input| input + count(context.output_tokens).unwrap_or(0));
         if step.tokens.is_none() {

@@ -111,10 +111,10 @@ impl Actions {
             // With as many of each, order alone is right even where names differ.
             let invocation = take(&mut invocations, name, asked - index, |item| item.tool.as_deref());
             let result = take(&mut results, name, asked - index, |item| item.tool.as_deref());
-            out.pairs.push(pair(Some(call), invocation, result, fold));
+            out.pairs.push(pair(Some(call), invocation, result, step.tells_invocations, fold));
         }
         while left == 0 && (!invocations.is_empty() || !results.is_empty()) && fold.takes(out.pairs.len()) {
-            out.pairs.push(pair(None, invocations.pop_front(), results.pop_front(), fold));
+            out.pairs.push(pair(None, invocations.pop_front(), results.pop_front(), step.tells_invocations, fold));
         }
         out.tell_apart();
         let more = |total: usize, read: usize| total - read;
@@ -195,6 +195,7 @@ fn pair(
     call: Option<&Asked<'_>>,
     invocation: Option<&Invocation<'_>>,
     result: Option<&Outcome<'_>>,
+    tells: bool,
     fold: &mut Fold,
 ) -> Pair {
     let mut out = Pair { call: call.map(|call| Call::new(call, fold)), ..Pair::default() };
@@ -204,6 +205,8 @@ fn pair(
     }
     out.note = match (call.is_some(), invocation.is_some(), result.is_some()) {
         (true, true, true) => Line::default(),
+        (true, false, true) if !tells => Line::default(),
+        (true, false, false) if !tells => "no result recorded".into(),
         (_, true, false) => "no result recorded".into(),
         (true, false, true) => "result without an invocation: no tool ran".into(),
         (true, false, false) => "not called: no invocation and no result".into(),

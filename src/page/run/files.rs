@@ -39,9 +39,12 @@ impl<'a> ManifestTab<'a> {
         let bytes = match lens.lines.manifest() {
             Ok(bytes) => bytes,
             Err(why) => {
-                let missing = *lens.index.manifest() == ManifestState::Missing;
-                let note =
-                    if missing { "There is no manifest.json.".to_owned() } else { format!("It cannot be read: {why}") };
+                let (missing, format) = (*lens.index.manifest() == ManifestState::Missing, lens.index.format());
+                let note = match missing {
+                    true => "There is no manifest.json.".to_owned(),
+                    false if format.is_one_file() => format!("A {} has no manifest.", format.name),
+                    false => format!("It cannot be read: {why}"),
+                };
                 return Self { lens, note, rules: Vec::new(), entries: Vec::new(), size: None };
             }
         };
@@ -189,6 +192,12 @@ impl<'a> IssuesTab<'a> {
     fn link(&self, label: String, after: usize) -> Link {
         let query = [("tab", "issues"), ("after", &*after.to_string())];
         Link::new(label, href::with_query(&href::run(self.lens.key()), &query))
+    }
+
+    /// What was read.
+    fn files(&self) -> String {
+        let format = self.lens.index.format();
+        if format.is_one_file() { format!("the {}", format.file) } else { "the three files".to_owned() }
     }
 
     fn level(&self, issue: &Issue) -> Sign {

@@ -4,6 +4,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format::{self, count};
+use crate::model::Manifest;
 use crate::model::time::Stamp;
 use crate::page::lens::{Lens, micros};
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
@@ -73,10 +74,17 @@ impl<'a> RunHead<'a> {
         };
         add("run", (summary.segments > 1).then(among));
         add("part of", summary.parent.as_deref().map(|parent| Phrase::new().link(parent, href::run(parent))));
-        add("written by", manifest.map(|manifest| Phrase::new().dim(manifest.format.name)));
+        let writer = |manifest: &Manifest| {
+            let known = manifest.tool.as_deref().map(|tool| format!("{tool} · {}", manifest.format.name));
+            Phrase::new().dim(known.unwrap_or_else(|| manifest.format.name.to_owned()))
+        };
+        add("written by", manifest.map(writer));
+        add("project", manifest.and_then(|manifest| manifest.project.as_deref()).map(Phrase::from));
+        add("turns", manifest.and_then(|manifest| manifest.turns).map(|turns| Phrase::from(count(turns))));
         let other = |id: &&str| Some(*id) != lens.key().rsplit('/').next();
         add("run id", summary.run_id.as_deref().filter(other).map(Phrase::from));
-        add("directory", Some(Phrase::new().dim(summary.path.as_str())));
+        let place = if lens.index.format().is_one_file() { "file" } else { "directory" };
+        add(place, Some(Phrase::new().dim(summary.path.as_str())));
         facts
     }
 }
@@ -94,7 +102,7 @@ impl HtmlSafe for Tabs<'_> {}
 
 impl Tabs<'_> {
     /// Each tab by its name in addresses, with its address, its words, and how much is in it.
-    fn tabs(&self) -> [(&'static str, String, &'static str, String); 7] {
+    fn tabs(&self) -> Vec<(&'static str, String, &'static str, String)> {
         let (index, summary, key) = (self.lens.index, self.lens.summary, self.lens.key());
         let tab = |name, words, count| (name, href::tab(key, name), words, count);
         let count = |number: usize| count(number as u64);
@@ -104,7 +112,7 @@ impl Tabs<'_> {
             _ => format!("{} of {}", count(newest), count(all)),
         };
         let manifest = if index.manifest().get().is_some() { "" } else { "none" };
-        [
+        let tabs = [
             tab("", "Steps", of_all(summary.steps_now, index.steps().len())),
             ("scores", href::scores(key), "Scores", count(summary.critics.len())),
             ("whatif", href::whatif(key), "What-if", String::new()),
@@ -112,6 +120,8 @@ impl Tabs<'_> {
             tab("events", "Events", of_all(summary.events, index.events().len())),
             tab("manifest", "Manifest", manifest.to_owned()),
             tab("issues", "Issues", count(summary.issues.0)),
-        ]
+        ];
+        let has = |name| name != "manifest" || !index.format().is_one_file();
+        tabs.into_iter().filter(|(name, ..)| has(*name)).collect()
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn run(summary: &Summary, index: &Index, manifest: Option<&[u8]>) -> 
 /// The oddities of a run's files, in the order of their places: the first thousand found while reading, and all others.
 pub(crate) fn issues(index: &Index) -> Vec<Issue> {
     let issue = |issue: crate::model::Issue| Issue {
-        file: issue.file.name(),
+        file: index.format().file_name(issue.file),
         line: issue.line,
         offset: issue.offset,
         kind: issue.kind.label(),

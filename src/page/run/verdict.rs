@@ -37,6 +37,9 @@ impl<'a> Verdict<'a> {
     /// How certain the sentence is, where it is not simply recorded.
     fn certainty(&self) -> &'static str {
         match self.lens.summary.verdict.certainty {
+            Certainty::Inferred if self.lens.index.format().is_one_file() => {
+                "Inferred from the last records: none says that the run is over, and it may be gone on with."
+            }
             Certainty::Inferred if !self.lens.is_alive() => "Inferred: no file says how the run ended.",
             Certainty::Recorded | Certainty::Inferred => "",
             Certainty::Unknown => "The files do not tell why.",
@@ -116,7 +119,9 @@ impl<'a> Verdict<'a> {
             return Phrase::from(words);
         }
         let first = health::issues(self.lens.index).into_iter().min_by_key(|issue| !issue.kind.is_problem());
-        let first = first.map_or_else(String::new, |issue| format!(" {}: {}", issue.file.name(), issue.reason));
+        let first = first.map_or_else(String::new, |issue| {
+            format!(" {}: {}", self.lens.index.format().file_name(issue.file), issue.reason)
+        });
         Phrase::new().link(words, href::tab(self.lens.key(), "issues")).text(first)
     }
 

@@ -7,7 +7,8 @@ use crate::model::json::Json;
 use crate::model::names::capped;
 use crate::model::step::Value as TraceValue;
 use crate::model::{
-    CriticAction, EventHead, EventKind, Fate, Lines, MAX_LINE_BYTES, Record, Span, StateRecord, Step, TraceFile,
+    CriticAction, EventHead, EventKind, Fate, Lines, MAX_LINE_BYTES, Record, Span, StateRecord, Step, StepHead,
+    TraceFile,
 };
 use crate::page::lens::{Lens, micros, phase};
 use crate::page::part::fold::{Fold, Part, ValueLinks};
@@ -33,7 +34,13 @@ pub(crate) fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<S
     if let Some(group) = lens.index.round_of(n) {
         view.prompt = prompt(lens, group, &mut fold);
         view.events = events(lens, group);
-        view.raw_events = raw_events(lens, group);
+        view.raw_events = raw_events(lens, n, group);
+        let file = lens.index.format().file_name(TraceFile::Events);
+        view.raw_events_of = match lens.index.steps().get(n).map_or(0, |step| step.parts.len()) {
+            0 => format!("{} lines of {file}", format::count((group.end - group.first) as u64)),
+            parts => format!("{} of the {file}", format::counted(parts, "record")),
+        }
+        .into();
     }
     view.raw = raw(lens, n, bytes.as_deref(), &mut fold);
     Some(view)
@@ -283,31 +290,50 @@ const MAX_STRETCHES: usize = 100;
 /// At most this many event lines are linked one by one; a step of a normal run has some thirteen.
 const MAX_RAW_EVENTS: usize = 100;
 
-fn place(file: TraceFile, line: u64, span: Span) -> Line {
+fn place(lens: &Lens<'_>, file: TraceFile, line: u64, span: Span) -> Line {
     let (from, to) = (format::count(span.offset), format::count(span.offset + span.len));
-    format!("{} line {}, bytes {from} to {to}", file.name(), format::count(line)).into()
+    let file = lens.index.format().file_name(file);
+    format!("{file} line {}, bytes {from} to {to}", format::count(line)).into()
+}
+
+/// Where the line of a step stands, or what it was put together from.
+fn place_of(lens: &Lens<'_>, step: &StepHead) -> Line {
+    if step.parts.is_empty() {
+        return place(lens, TraceFile::Steps, step.line, step.span);
+    }
+    let from = format::counted(step.parts.len(), "record");
+    let file = lens.index.format().file_name(TraceFile::Steps);
+    format!("put together from {from} of the {file}, the first at line {}", format::count(step.line)).into()
 }
 
 fn raw(lens: &Lens<'_>, n: usize, bytes: Option<&[u8]>, fold: &mut Fold) -> Option<RawLine> {
     let step = lens.index.steps().get(n)?;
     Some(RawLine {
-        place: place(TraceFile::Steps, step.line, step.span),
-        size: format::bytes(step.span.len).into(),
+        place: place_of(lens, step),
+        size: format::bytes(bytes.map_or(step.span.len, |bytes| bytes.len() as u64)).into(),
         text: bytes.map(|bytes| fold.text(&String::from_utf8_lossy(bytes), "")),
         href: format!("{}/raw", href::step(lens.key(), n)),
     })
 }
 
-fn raw_events(lens: &Lens<'_>, group: &Group) -> Vec<RawLine> {
-    let events = lens.index.events().range(group.first..group.end);
-    let line = |(offset, event): (usize, &EventHead)| RawLine {
-        place: place(TraceFile::Events, event.line, event.span),
-        size: format::bytes(event.span.len).into(),
-        text: None,
-        href: format!("{}/raw", href::event(lens.key(), group.first + offset)),
+fn raw_events(lens: &Lens<'_>, n: usize, group: &Group) -> Vec<RawLine> {
+    let events = lens.index.events();
+    let line = |at: usize| {
+        let event: &EventHead = events.get(at)?;
+        Some(RawLine {
+            place: place(lens, TraceFile::Events, event.line, event.span),
+            size: format::bytes(event.span.len).into(),
+            text: None,
+            href: format!("{}/raw", href::event(lens.key(), at)),
+        })
     };
-    let mut lines: Vec<RawLine> = events.clone().enumerate().take(MAX_RAW_EVENTS).map(line).collect();
-    let others = events.skip(MAX_RAW_EVENTS);
+    let parts = lens.index.steps().get(n).map_or(&[][..], |step| &step.parts);
+    if !parts.is_empty() {
+        let parts = parts.iter().filter_map(|at| usize::try_from(*at).ok());
+        return parts.take(MAX_RAW_EVENTS).filter_map(line).collect();
+    }
+    let mut lines: Vec<RawLine> = (group.first..group.end).take(MAX_RAW_EVENTS).filter_map(line).collect();
+    let others = events.range(group.first..group.end).skip(MAX_RAW_EVENTS);
     if others.len() > 0 {
         lines.push(RawLine {
             place: format!("and {}", format::counted(others.len(), "more line")).into(),

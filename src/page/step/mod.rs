@@ -110,6 +110,8 @@ pub(crate) struct StepView {
     pub raw: Option<RawLine>,
     /// The lines of its events, only linked.
     pub raw_events: Vec<RawLine>,
+    /// How many lines of which file they are.
+    pub raw_events_of: Line,
 }
 
 impl HtmlSafe for StepView {}

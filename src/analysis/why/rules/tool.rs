@@ -1,0 +1,73 @@
+//! Which limits was another tool's run under? What ended it, the limits that its trace names, and what it used of the
+//! usual ones, of which nobody says whether there was a limit.
+
+use serde_json::Number;
+
+use super::{Rule, Standing};
+use crate::analysis::summary::Summary;
+use crate::model::{Ended, Index, Manifest, Op, Reading};
+
+/// The rules of the run, the one that ended it first.
+pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<Rule> {
+    let Some(manifest) = index.manifest().get() else { return Vec::new() };
+    let mut rules: Vec<Rule> = manifest.ended.iter().map(|ended| end(ended)).collect();
+    let spent = |unit: &str| spent(summary, manifest, unit);
+    let told = rules.first().map(|rule| rule.reading.unit.to_string()).unwrap_or_default();
+    for limit in &manifest.limits {
+        // The one that ended the run stands first, with what it measured.
+        if limit.unit == told && rules.first().is_some_and(|rule| rule.reading.limit() == Some(limit.limit)) {
+            continue;
+        }
+        let used = limit.used.or_else(|| spent(limit.unit));
+        let below = used.is_some_and(|used| used < limit.limit);
+        let result = if below { Standing::Held } else { Standing::Unknown };
+        let note = match used {
+            Some(_) if below => "",
+            Some(_) => "it was reached, and something else is said to have ended the run",
+            None => "how much of it was used is not recorded",
+        };
+        rules.push(row(limit.name, used, Some(limit.limit), limit.unit, result, note));
+    }
+    let usual = [("step limit", "steps"), ("token limit", "tokens"), ("cost limit", "usd"), ("time limit", "ms")];
+    for (name, unit) in usual {
+        if unit != told && manifest.limits.iter().all(|limit| limit.unit != unit) {
+            rules.push(row(name, spent(unit), None, unit, Standing::Unknown, "no limit is recorded"));
+        }
+    }
+    rules
+}
+
+/// What the run used of something, where that is known.
+fn spent(summary: &Summary, manifest: &Manifest, unit: &str) -> Option<f64> {
+    match unit {
+        "steps" => Some(summary.steps_now as f64),
+        "turns" => manifest.turns.map(|turns| turns as f64),
+        "tokens" => summary.tokens.map(|tokens| tokens as f64),
+        "usd" => summary.cost_usd,
+        "ms" => summary.duration_ms,
+        _ => None,
+    }
+}
+
+fn end(ended: &Ended) -> Rule {
+    let note = if ended.detail.is_empty() { &ended.headline } else { &ended.detail };
+    row(&ended.word, ended.measured, ended.limit, ended.unit, Standing::Fired, note)
+}
+
+fn row(
+    name: &str,
+    measured: Option<f64>,
+    limit: Option<f64>,
+    unit: &'static str,
+    result: Standing,
+    note: &str,
+) -> Rule {
+    let reading = Reading {
+        measured: measured.and_then(Number::from_f64),
+        limit: limit.and_then(Number::from_f64),
+        op: limit.map(|_| Op::AtLeast),
+        unit: unit.into(),
+        ..Reading::default()
+    };
+    Rule { id: name.to_owned(), kind: name.to_owned(), result, reading, note: note.to_owned(), ..Rule::default() }
+}
