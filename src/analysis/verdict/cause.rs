@@ -115,7 +115,9 @@ impl Spent {
                 // Steps without a line ran, and their number is not the file's; a round that an exception cut was none.
                 let ended = segment.is_some_and(|segment| segment.end.is_some())
                     || manifest.is_some_and(|manifest| manifest.is_final());
-                let whole = !ended || lost(index).is_none();
+                // The round in which a run died, or that is under way, is no step yet.
+                let begun = segment.map_or(0, |segment| index.groups().len().saturating_sub(segment.first_group + 1));
+                let whole = if ended { lost(index).is_none() } else { begun <= index.steps().len() - first };
                 // A line that no round belongs to was no step, or one that nobody can tell from it.
                 let odd = (first..index.steps().len()).any(|n| index.group_of(n).is_none());
                 let odd = odd && index.segment().is_some_and(|segment| segment.first_group < index.groups().len());

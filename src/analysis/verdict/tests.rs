@@ -9,6 +9,13 @@ fn sentence(steps: &[&str], events: &[&str], manifest: Option<&str>) -> (String,
 }
 
 fn judged(steps: &[&str], events: &[&str], manifest: Option<&str>) -> Verdict {
+    judged_at(LATER, steps, events, manifest)
+}
+
+/// Long after files of time 0 were written; microseconds.
+const LATER: i64 = 1_000_000_000_000;
+
+fn judged_at(now: i64, steps: &[&str], events: &[&str], manifest: Option<&str>) -> Verdict {
     let mut names = Names::default();
     let steps = steps.iter().map(|line| crate::format::step_head(line.as_bytes(), &mut names).0).collect();
     let mut delta = Delta { steps, ..Delta::default() };
@@ -21,7 +28,7 @@ fn judged(steps: &[&str], events: &[&str], manifest: Option<&str>) -> Verdict {
     delta.names = names.since(0).to_vec();
     let mut index = Index::default();
     index.apply(delta);
-    let outside = Outside { now: 1_000_000_000_000, written: Some((0, 0)), ..Outside::default() };
+    let outside = Outside { now, written: Some((0, 0)), ..Outside::default() };
     verdict(&index, &life(&index, outside))
 }
 
@@ -37,6 +44,28 @@ fn a_step_that_no_file_tells_of_is_not_made_up() {
     assert_eq!(sentence(&[], &[], Some(FINAL)).0, "Answered");
     assert_eq!(sentence(&[STEP_0], &[], Some(FINAL)).0, "Answered at step 0");
     assert_eq!(sentence(&[STEP_0], &[OPENS_0, OPENS_1], Some(FINAL)).0, "Answered at step 1");
+}
+
+#[test]
+fn what_a_run_does_now_is_what_its_newest_event_says() {
+    let now = |event: &str| {
+        let ready = r#"{"step_id": 0, "phase": "DECIDE", "payload": {"stage": "decision_ready", "mode": "handoff"}}"#;
+        judged_at(1, &[], &[OPENS_0, ready, event], Some(r#"{"status": "running"}"#)).sentence
+    };
+    let event = |phase: &str, stage: &str| {
+        format!(r#"{{"step_id": 0, "phase": "{phase}", "payload": {{"stage": "{stage}"}}}}"#)
+    };
+    for (phase, stage, does) in [
+        ("HANDOFF_START", "", "handing over to another agent"),
+        ("HANDOFF_END", "", "handing over to another agent"),
+        ("CHECK_STOP", "start", "checking rules"),
+        ("CHECK_STOP", "continue", "checking rules"),
+        ("CRITIC", "outputs", "asking critics"),
+        ("REDUCE", "start", "updating state"),
+    ] {
+        assert_eq!(now(&event(phase, stage)), format!("Step 0: {does}"), "{phase} {stage}");
+    }
+    assert_eq!(now(STOP), "Step 0: ending the run", "the check is over");
 }
 
 #[test]

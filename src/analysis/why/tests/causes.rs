@@ -346,6 +346,20 @@ fn steps_are_not_counted_from_lines_that_hold_none() {
     };
     assert_eq!(measured(r#"{"step_id": 1.5}"#), None);
     assert_eq!(measured(r#""just a text""#), None);
+    // A run that died in step 3 and has no line of step 1; with it, three were over.
+    let died = |run: Run| {
+        let why = with(&run, r#"{"status": "running"}"#).explained().1;
+        why.rules.into_iter().find(|rule| rule.id == "budget.steps").unwrap().reading.measured()
+    };
+    let begun = || {
+        let mut run = calls("abcd");
+        run.steps.pop();
+        run
+    };
+    assert_eq!(died(begun()), Some(3.0));
+    let mut without = begun();
+    without.steps.remove(1);
+    assert_eq!(died(without), None);
 }
 
 #[test]
