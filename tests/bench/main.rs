@@ -5,6 +5,7 @@
 //! | `append` | one more step at the end of 100, 10,000 and 100,000; CPU to serve a large run beside that to read it once | `--appends 300 --megabytes 400` |
 //! | `live` | append to announced, to readable, to a changed page in a real browser, among other viewers | `--appends 300 --idle 200 --pace 200` (ms) `--viewers 1` |
 //! | `crowd` | many runs that grow at once, many streams on one run | `--writers 200 --seconds 20 --streams 200 --appends 300` |
+//! | `steady` | many runs that grow all the time: how soon each append is heard, and whether each is | `--writers 500 --pace 200` (ms) `--seconds 60 --streams 50` |
 //! | `many` | many runs: start, list, page, memory, idle, changes, second start; QitOS's viewer beside it where `BOARD_QITOS` names a Python that has it | `--runs 2000` |
 //! | `huge` | one long run: first page, whole index, single steps, memory | `--megabytes 400` |
 //! | `engine` | the embedded engine: a step with the trace off and on, bytes a step | `--steps 1000` |
@@ -57,6 +58,7 @@ mod soak;
 #[path = "../support/sse.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod sse;
+mod steady;
 mod sweep;
 #[path = "../support/wait.rs"]
 mod wait;
@@ -67,10 +69,11 @@ mod writer;
 type Bench = fn(&Options);
 
 /// Every benchmark, in the order in which they run where none is named.
-const BENCHES: [(&str, Bench); 12] = [
+const BENCHES: [(&str, Bench); 13] = [
     ("append", append::run),
     ("live", live::run),
     ("crowd", crowd::run),
+    ("steady", steady::run),
     ("many", many::run),
     ("huge", huge::run),
     ("engine", engine::run),
