@@ -52,6 +52,13 @@ pub struct Verdict {
     pub limit: Option<StepLimit>,
 }
 
+impl Verdict {
+    /// The step limit, where it is recorded that the run ends at it.
+    pub fn budget(&self) -> Option<StepLimit> {
+        self.limit.filter(|limit| limit.from.is_budget())
+    }
+}
+
 /// A limit on steps, and where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepLimit {

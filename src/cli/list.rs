@@ -103,7 +103,7 @@ fn cell(run: &Summary, column: &Column, look: &Look) -> String {
     let words = words.unwrap_or_else(|| MISSING.to_owned());
     match column.name {
         "steps" => {
-            let limit = run.verdict.limit.filter(|limit| limit.from.is_budget());
+            let limit = run.verdict.budget();
             let limit = limit.map_or_else(String::new, |limit| format!("/{}", limit.steps));
             format!("{}{limit}", count(run.steps as u64))
         }

@@ -34,6 +34,22 @@ fn diff(a: &Path, b: &Path, more: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
+fn the_sides_show_the_steps_of_the_newest_run_and_only_a_limit_that_ends_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for run in ["q060/q060_rerun_same_id", "model_driven/qitos_coding_20260222_044138_940343"] {
+        copy(&corpus().join(run), &dir.path().join(run.rsplit('/').next().unwrap()));
+    }
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let page = board.get("/compare?a=q060_rerun_same_id&b=qitos_coding_20260222_044138_940343");
+    let page = Html::parse_document(page.text());
+    let facts: Vec<String> =
+        texts(&page, ".ab .facts > div:nth-child(2) dd").iter().map(|text| text.trim().to_owned()).collect();
+    // The first directory was used twice, and only the agent's state has a number of steps there.
+    assert_eq!(facts, ["4", "2 of 14"]);
+}
+
+#[test]
 fn the_api_tells_where_two_runs_part() {
     let (_dir, board) = board();
     let compared = board.json("/api/compare?a=fix_bug&b=loop");

@@ -100,9 +100,10 @@ impl Row<'_> {
         (problems > 0).then(|| format::counted(issues, "issue"))
     }
 
-    /// The limit of steps. It counts the steps of the newest run in the directory only.
+    /// The limit of steps, of the newest run in the directory only. The one in the agent's state is none: the budget is
+    /// asked before it, and is often smaller.
     pub(crate) fn limit(&self) -> Option<usize> {
-        let limit = self.run.verdict.limit.filter(|_| self.run.steps_now > 0)?;
+        let limit = self.run.verdict.limit.filter(|limit| self.run.steps_now > 0 && limit.from != LimitFrom::State)?;
         usize::try_from(limit.steps).ok()
     }
 
@@ -124,8 +125,7 @@ impl Row<'_> {
         let verdict = &self.run.verdict;
         // A criterion may go by another limit than the one that is known.
         let is_step_limit = verdict.stop_reason.as_deref().is_some_and(|word| StopReason::parse(word).is_step_limit());
-        let from_state = verdict.limit.is_some_and(|limit| limit.from == LimitFrom::State);
-        is_step_limit && self.run.steps_now >= *limit && verdict.mark == Mark::Limit && !from_state
+        is_step_limit && self.run.steps_now >= *limit && verdict.mark == Mark::Limit
     }
 
     /// The steps done; where there is a limit, those that it counts.

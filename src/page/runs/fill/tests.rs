@@ -128,13 +128,13 @@ fn the_bar_is_amber_only_if_this_limit_ended_the_run() {
         run.steps_now = done;
         run.verdict.limit = Some(StepLimit { steps: 40, from });
         let row = row_of(run);
-        row.is_ended_by(&row.limit().unwrap())
+        row.limit().is_some_and(|limit| row.is_ended_by(&limit))
     };
     assert!(ended(Mark::Limit, "budget_steps", 40, LimitFrom::SetBy(Origin::Task)));
     assert!(ended(Mark::Limit, "budget_steps", 40, LimitFrom::Inferred));
     assert!(ended(Mark::Limit, "max_steps", 41, LimitFrom::SetBy(Origin::Task)));
     assert!(!ended(Mark::Limit, "max_steps", 5, LimitFrom::SetBy(Origin::Task)));
-    assert!(!ended(Mark::Limit, "max_steps", 40, LimitFrom::State));
+    assert!(!ended(Mark::Limit, "max_steps", 40, LimitFrom::State), "the state's is no limit that is shown");
     assert!(!ended(Mark::Limit, "budget_time", 40, LimitFrom::SetBy(Origin::Task)));
     assert!(!ended(Mark::Running, "budget_steps", 40, LimitFrom::SetBy(Origin::Task)));
 }
