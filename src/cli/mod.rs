@@ -23,6 +23,7 @@ mod run;
 mod scores;
 mod search;
 mod serve;
+mod sessions;
 mod show;
 mod state;
 #[cfg(test)]

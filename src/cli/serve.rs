@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::sessions;
 use crate::error::{Error, Kind, Result};
 use crate::live::{Library, Options};
 use crate::serve::Address;
@@ -17,6 +18,9 @@ pub(super) struct Args {
     /// Directories with run directories in them, at any depth up to 8; one that is not there yet is waited for
     #[arg(value_name = "ROOT", default_value = "./runs")]
     roots: Vec<PathBuf>,
+    /// Show the sessions that Claude Code, Codex, Gemini CLI and Qwen Code keep in this user's home too
+    #[arg(long)]
+    sessions: bool,
     /// The address to listen on
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
@@ -44,11 +48,12 @@ pub(super) struct Args {
 /// A root that is a file; an address that cannot be used.
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
     let token = token(args)?;
-    for root in &args.roots {
+    let roots = roots(args)?;
+    for root in &roots {
         check(root)?;
     }
     let cache = if args.no_cache { None } else { cache_dir() };
-    let library = Library::open(args.roots.clone(), Options { poll: args.poll, cache });
+    let library = Library::open(roots, Options { poll: args.poll, cache });
     let address = Address { host: args.host.clone(), port: args.port };
     serve(library, &address, token, |ready| {
         let ip = ready.local.ip();
@@ -76,6 +81,27 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
         Ok(())
     })?;
     Ok(0)
+}
+
+/// The roots that were asked for. Without `./runs`, which nobody has to name, it is said where else sessions lie.
+fn roots(args: &Args) -> Result<Vec<PathBuf>> {
+    let runs = Path::new("./runs");
+    let is_default = args.roots == [runs];
+    let missing = is_default && !runs.exists();
+    let found = sessions::places();
+    if args.sessions {
+        let mut roots = if missing { Vec::new() } else { args.roots.clone() };
+        roots.extend(found.into_iter().map(|place| place.dir));
+        if roots.is_empty() {
+            let error = Error::new(Kind::NotFound, "there are no sessions in this user's home");
+            return Err(error.hint("name the directory that holds them: board serve DIR"));
+        }
+        return Ok(roots);
+    }
+    for place in found.iter().filter(|_| missing) {
+        tracing::warn!("{} keeps sessions in {}; `board serve --sessions` shows them", place.tool, place.dir.display());
+    }
+    Ok(args.roots.clone())
 }
 
 /// The address by which other machines reach this one; `None` where it has no network. Nothing is sent: a datagram

@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use crate::analysis::format;
 use crate::analysis::summary::Summary;
 use crate::model::time::Stamp;
-use crate::model::{Index, Lines};
+use crate::model::{Index, Lines, RunKey};
 use crate::page::part::href;
 use crate::page::part::svg::PhaseClass;
 use crate::page::part::text::Line;
@@ -25,8 +25,19 @@ pub(crate) struct Lens<'a> {
     pub now: i64,
     /// Why no news come of what is shown, if none do.
     pub stale: Option<&'a str>,
+    /// The runs on the board that it is related to.
+    pub kin: &'a [Kin],
     /// The zone clock times are shown in.
     pub zone: &'a TimeZone,
+}
+
+/// A run that started this one, or that it started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kin {
+    /// The one that started it.
+    Parent(RunKey),
+    /// One that it started.
+    Child(RunKey),
 }
 
 impl std::fmt::Debug for Lens<'_> {

@@ -54,6 +54,7 @@ impl Recorded {
             lines: &self.files,
             now: 0,
             stale: None,
+            kin: &[],
             zone: &self.zone,
         }
     }

@@ -366,3 +366,31 @@ fn a_second_start_with_a_cache_says_the_same() {
     let differences = differences_after(DEADLINE, &mut first, &mut second);
     assert_eq!(differences, Vec::<String>::new(), "the first start | the second");
 }
+
+/// A session of another tool comes as an empty file, and grows by pieces that end anywhere.
+#[test]
+fn a_session_of_another_tool_is_followed_while_it_grows() {
+    const NAME: &str = "-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl";
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/claude-code").join(NAME);
+    let text = fs::read(sample).unwrap();
+    let add = |path: &Path, piece: &[u8]| {
+        let file = fs::OpenOptions::new().create(true).append(true).open(path);
+        file.and_then(|mut file| file.write_all(piece)).expect("written");
+    };
+    let mut watched = Watched::start(|root| fs::create_dir(root.join("-home-me-ledger")).unwrap());
+    let path = watched.root().join(NAME);
+    let lines: Vec<usize> = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
+    // Two lines, which tell whose it is; then to the middle of the second reply, of the last line, and to the end.
+    add(&path, &text[..lines[3]]);
+    watched.hears_of(&[(NAME, 1)]);
+    add(&path, &text[lines[3]..lines[8] + 40]);
+    watched.hears_of(&[(NAME, 2)]);
+    add(&path, &text[lines[8] + 40..text.len() - 100]);
+    watched.hears_of(&[(NAME, 5)]);
+    add(&path, &text[text.len() - 100..]);
+    watched.shows(&[(NAME, 5)]);
+    let key = NAME.replace('/', "%2F");
+    let run = watched.board.answered(&format!("/api/runs/{key}"));
+    assert_eq!(run["verdict"], "Answered at step 4 · inferred from end_turn");
+    assert_eq!((run["cost_usd"].as_f64(), run["tokens"].as_u64()), (Some(0.041225), Some(29_174)));
+}

@@ -15,8 +15,15 @@ use crate::page::step::fill::{StepPlace, step_view};
 
 /// Writes the run, or only the step `only`.
 pub(super) fn write(out: &mut dyn Write, run: &Opened, only: Option<usize>, look: &Look) -> io::Result<()> {
-    let lens =
-        Lens { summary: &run.summary, index: &run.index, lines: run, now: look.now, stale: None, zone: &look.zone };
+    let lens = Lens {
+        summary: &run.summary,
+        index: &run.index,
+        lines: run,
+        now: look.now,
+        stale: None,
+        kin: &[],
+        zone: &look.zone,
+    };
     let steps = match only {
         Some(n) => n..n + 1,
         None => {

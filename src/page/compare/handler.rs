@@ -58,7 +58,15 @@ pub(crate) async fn with_lenses<T: Send + 'static>(
         let read: Vec<_> = runs.iter().map(|run| (run.summary(), run.index(), run)).collect();
         let lenses: Vec<Lens<'_>> = read
             .iter()
-            .map(|(summary, index, run)| Lens { summary, index, lines: &***run, now: now(), stale: None, zone: &zone })
+            .map(|(summary, index, run)| Lens {
+                summary,
+                index,
+                lines: &***run,
+                now: now(),
+                stale: None,
+                kin: &[],
+                zone: &zone,
+            })
             .collect();
         show(&lenses)
     });

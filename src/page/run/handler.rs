@@ -7,12 +7,13 @@ use axum::extract::State;
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 
-use crate::live::Run;
+use crate::analysis::summary::Summary;
+use crate::live::{Library, Run};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::{Params, RunParam, StepParam, no_such_step};
-use crate::page::lens::Lens;
+use crate::page::lens::{Kin, Lens};
 use crate::page::part::href;
 use crate::page::run::events::EventsTab;
 use crate::page::run::files::{IssuesTab, ManifestTab};
@@ -34,13 +35,40 @@ pub(crate) async fn with_lens<T: Send + 'static>(
     show: impl FnOnce(&Lens<'_>) -> Result<T, WebError> + Send + 'static,
 ) -> Result<T, WebError> {
     let (run, zone, stale) = (Arc::clone(run), state.zone.clone(), state.library.status().stalled);
+    let library = Arc::clone(&state.library);
     let shown = blocking(move || {
         let summary = run.summary();
         let index = run.index();
         let stale = stale.as_deref();
-        show(&Lens { summary: &summary, index: &index, lines: &*run, now: now(), stale, zone: &zone })
+        let kin = kin(&library, &summary);
+        show(&Lens { summary: &summary, index: &index, lines: &*run, now: now(), stale, kin: &kin, zone: &zone })
     });
     shown.await.flatten()
+}
+
+/// The runs on the board that name this one as the one that started them, and the one that it names itself. Only asked
+/// where its own trace tells that there are some.
+fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
+    let started_some = summary.children.is_some_and(|children| children > 0);
+    if summary.parent.is_none() && !started_some {
+        return Vec::new();
+    }
+    let mut kin = Vec::new();
+    for other in library.runs() {
+        let other = other.summary();
+        if other.key == summary.key {
+            continue;
+        }
+        // A session and what was captured of it have one id; the one nearer by is meant.
+        let is_parent = summary.parent.is_some()
+            && (summary.parent == other.run_id || summary.parent.as_deref() == Some(other.key.as_str()));
+        if is_parent && !kin.iter().any(|known| matches!(known, Kin::Parent(_))) {
+            kin.push(Kin::Parent(other.key.clone()));
+        } else if started_some && other.parent.is_some() && other.parent == summary.run_id {
+            kin.push(Kin::Child(other.key.clone()));
+        }
+    }
+    kin
 }
 
 pub(crate) fn html(page: &impl Template) -> Answer {

@@ -4,13 +4,15 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format::{self, count};
-use crate::model::Manifest;
 use crate::model::time::Stamp;
-use crate::page::lens::{Lens, micros};
+use crate::model::{Manifest, RunKey};
+use crate::page::lens::{Kin, Lens, micros};
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::sign::{Fact, Phrase};
 use crate::page::part::{href, text};
 
+/// At most this many child runs are linked; the run table has all: `parent:ID`.
+const MAX_CHILDREN: usize = 20;
 /// A task longer than this many characters is also offered whole.
 const TASK_CHARS: usize = 200;
 
@@ -73,7 +75,27 @@ impl<'a> RunHead<'a> {
             Phrase::new().dim(format!("the newest of {} in this directory; all numbers are its own", summary.segments))
         };
         add("run", (summary.segments > 1).then(among));
-        add("part of", summary.parent.as_deref().map(|parent| Phrase::new().link(parent, href::run(parent))));
+        let link = |key: &RunKey| Phrase::new().link(key.as_str(), href::run(key.as_str()));
+        let parent = lens.kin.iter().find_map(|kin| match kin {
+            Kin::Parent(key) => Some(link(key)),
+            Kin::Child(_) => None,
+        });
+        // One that is not on the board has its id alone.
+        add("part of", parent.or_else(|| summary.parent.as_deref().map(Phrase::from)));
+        add(
+            "child runs",
+            summary.children.filter(|children| *children > 0).map(|children| {
+                let words = Phrase::from(count(children));
+                let known = lens.kin.iter().filter_map(|kin| match kin {
+                    Kin::Child(key) => Some(key),
+                    Kin::Parent(_) => None,
+                });
+                known.take(MAX_CHILDREN).fold(words, |words, key| {
+                    let name = key.as_str().rsplit('/').next().unwrap_or_default();
+                    words.text(" · ").link(name, href::run(key.as_str()))
+                })
+            }),
+        );
         let writer = |manifest: &Manifest| {
             let known = manifest.tool.as_deref().map(|tool| format!("{tool} · {}", manifest.format.name));
             Phrase::new().dim(known.unwrap_or_else(|| manifest.format.name.to_owned()))

@@ -63,3 +63,15 @@ fn a_damaged_session_loses_only_what_is_damaged() {
     damaged(&session(3));
     damaged(&sample(CHILD));
 }
+
+#[test]
+fn a_session_and_its_sub_agent_lead_to_each_other() {
+    let board = crate::board::Board::serve(&sample("tools/claude-code"));
+    board.until_read();
+    let page = |key: &str| board.get(&format!("/runs/{}", key.replace('/', "%2F"))).text().to_owned();
+    let parent = "-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl";
+    let child = "-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02/subagents/agent-a1b2c3d4e5.jsonl";
+    let link = |key: &str| format!("href=\"/runs/{}\"", key.replace('/', "%2F"));
+    assert!(page(parent).contains(&link(child)));
+    assert!(page(child).contains(&link(parent)));
+}

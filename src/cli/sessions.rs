@@ -1,0 +1,59 @@
+//! Where do the agents that people use keep their sessions? In directories of the user's home, each with a variable that
+//! moves it. They are only looked for; nothing in them is opened.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// A directory of sessions that is there.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) tool: &'static str,
+    pub(super) dir: PathBuf,
+}
+
+/// The tool, the variable that names its directory, that directory in the home, and where in it the sessions lie.
+const TOOLS: [(&str, &str, &str, &str); 4] = [
+    ("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "projects"),
+    ("Codex", "CODEX_HOME", ".codex", "sessions"),
+    ("Gemini CLI", "", ".gemini", "tmp"),
+    ("Qwen Code", "", ".qwen", "projects"),
+];
+
+/// The directories that are there.
+pub(super) fn places() -> Vec<Place> {
+    among(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
+}
+
+fn among(var: impl Fn(&str) -> Option<OsString>) -> Vec<Place> {
+    let home = var(if cfg!(windows) { "USERPROFILE" } else { "HOME" }).map(PathBuf::from);
+    let place = |(tool, name, below, sessions): (&'static str, &str, &str, &str)| {
+        let moved = if name.is_empty() { None } else { var(name).map(PathBuf::from) };
+        let dir = moved.or_else(|| Some(home.as_ref()?.join(below)))?.join(sessions);
+        dir.is_dir().then_some(Place { tool, dir })
+    };
+    TOOLS.into_iter().filter_map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_there_is_named_and_a_variable_moves_it() {
+        let home = tempfile::tempdir().unwrap();
+        let moved = tempfile::tempdir().unwrap();
+        for dir in [home.path().join(".claude/projects"), home.path().join(".codex"), moved.path().join("sessions")] {
+            std::fs::create_dir_all(dir).unwrap();
+        }
+        let places = among(|name| match name {
+            "HOME" | "USERPROFILE" => Some(home.path().into()),
+            "CODEX_HOME" => Some(moved.path().into()),
+            _ => None,
+        });
+        let named: Vec<_> = places.iter().map(|place| (place.tool, place.dir.clone())).collect();
+        let expected =
+            [("Claude Code", home.path().join(".claude/projects")), ("Codex", moved.path().join("sessions"))];
+        assert_eq!(named, expected);
+        assert_eq!(among(|_| None), []);
+    }
+}
