@@ -94,6 +94,7 @@ fn help_of_every_command() {
       [ROOT]...  Directories with run directories in them, at any depth up to 8; one that is not there yet is waited for [default: ./runs]
 
     Options:
+          --sessions        Show the sessions that Claude Code, Codex, Gemini CLI and Qwen Code keep in this user's home too
           --host <HOST>     The address to listen on [default: 127.0.0.1]
           --port <PORT>     The port to listen on; 0 takes a free one [default: 8765]
           --token <TOKEN>   Ask for this token, 16 characters or more; BOARD_TOKEN keeps it out of the list of processes. Made and printed where others can reach the address
