@@ -208,6 +208,13 @@ fn compare_run(board: &Board, row: &Value, run: &Recorded, tally: &mut Tally) {
     if let Some(manifest) = &run.manifest {
         tally.same("status", key, &row["status"], field(manifest, "status"));
         tally.same("run_id", key, &row["run_id"], field(manifest, "run_id"));
+        let took =
+            [field(manifest, "latency_seconds"), &manifest["summary"]["task_result"]["metrics"]["elapsed_seconds"]];
+        let took = took.into_iter().find_map(Value::as_f64).filter(|_| manifest["status"] != "running");
+        if let Some(took) = took {
+            let shown = row["duration_ms"].as_f64().unwrap_or(f64::NAN);
+            tally.holds("duration", key, (shown - took * 1e3).abs() < 0.01);
+        }
     }
     let heads = board.json(&format!("{api}/steps?limit=1000"));
     let heads = heads["steps"].as_array().expect("heads");
@@ -258,6 +265,7 @@ fn compare_run(board: &Board, row: &Value, run: &Recorded, tally: &mut Tally) {
             let place = format!("{key} max_steps={limit}");
             tally.same("what-if", &place, &json!([answer["result"], answer["step"]]), &json!(["earlier", limit - 1]));
         }
+        compare_tools(board, &api, run, tally);
         let answer = board.json(&format!("{api}/whatif?rule=max_steps={}", last + 1));
         tally.holds("what-if beyond the end", key, answer["rules"][0]["result"] != "earlier");
     }
@@ -273,6 +281,43 @@ fn compare_state(said: &Value, step: &Object, place: &str, tally: &mut Tally) {
         }
     }
     tally.same("state keys", place, &keys(&said["state"]), &keys(&Value::Object(state)));
+}
+
+/// What a tool gave, out of what a writer of QitOS 0.6 wraps it in, and without how long it took.
+fn given(result: &Value) -> Value {
+    let wraps = result.as_object().is_some_and(|object| {
+        object.len() == 4 && ["status", "output", "error", "metadata"].iter().all(|key| object.contains_key(*key))
+    });
+    let given = match (wraps, &result["output"]) {
+        (true, Value::Null) => json!({"error": result["error"]}),
+        (true, output) => output.clone(),
+        (false, _) => result.clone(),
+    };
+    match given {
+        Value::Object(mut object) => {
+            object.retain(|key, _| !key.contains("elapsed") && !key.contains("latency") && !key.contains("duration"));
+            Value::Object(object)
+        }
+        other => other,
+    }
+}
+
+/// Where a rule would have ended the run: the first step of it that asks for the tool.
+fn compare_tools(board: &Board, api: &str, run: &Recorded, tally: &mut Tally) {
+    let names = |step: &Object| -> Vec<String> {
+        actions(step).iter().filter_map(|action| action["name"].as_str().map(str::to_owned)).collect()
+    };
+    let steps: Vec<&Object> = run.steps.iter().flatten().collect();
+    let mut tools: Vec<String> = steps.iter().flat_map(|step| names(step)).collect();
+    tools.sort_unstable();
+    tools.dedup();
+    let plain = |tool: &&String| tool.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    for tool in tools.iter().filter(plain).take(4) {
+        let first = steps.iter().position(|step| names(step).contains(tool));
+        let answer = board.json(&format!("{api}/whatif?rule=stop_on_tool={tool}"));
+        let place = format!("{} stop_on_tool={tool}", run.key);
+        tally.same("what-if of a tool", &place, &answer["rules"][0]["step"], &first.into());
+    }
 }
 
 /// Two runs beside each other: every step of both stands in the alignment once, and pairs that do the same do the same.
@@ -301,6 +346,19 @@ fn compare_pair(board: &Board, a: &Recorded, b: &Recorded, tally: &mut Tally) {
         };
         tally.same("pair that does the same", &place, &does(&left), &does(&right));
     }
+    for pair in said["aligned"].as_array().into_iter().flatten() {
+        let results = |run: &Recorded, side: &str| {
+            let n = pair[side].as_u64().and_then(|n| usize::try_from(n).ok())?;
+            Some(list(run.steps.get(n)?.as_ref()?, "action_results").iter().map(given).collect::<Vec<_>>())
+        };
+        let (Some(left), Some(right)) = (results(a, "a"), results(b, "b")) else { continue };
+        let alike = alike(&json!(left), &json!(right));
+        match pair["what"].as_str() {
+            Some("result") => tally.holds("other results", &place, !alike),
+            Some("none" | "critic" | "score" | "state") => tally.holds("the same results", &place, alike),
+            _ => {}
+        }
+    }
 }
 
 /// Reads every run below `root` here and at the board.
@@ -313,6 +371,9 @@ fn agrees(root: &Path) -> Tally {
         let run = Recorded::read(&root.join(key), key);
         compare_run(&board, row, &run, &mut tally);
         read.push(run);
+    }
+    for run in &read {
+        compare_pair(&board, run, run, &mut tally);
     }
     for pair in read.windows(2) {
         if let [a, b] = pair {
