@@ -110,7 +110,7 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         Code::LoopDetection => format!("The model repeated itself: {} in a row", many("equal texts")),
         Code::Stagnation => match measured {
             Some(idle) if changed_meanwhile(facts, stop) => {
-                format!("What the agent compares of its state was the same for {} in a row", steps(idle as usize))
+                format!("What the agent compares of its state did not change for {} in a row", steps(idle as usize))
             }
             Some(idle) => format!("State unchanged for {} in a row", steps(idle as usize)),
             None => "State unchanged for too long".to_owned(),

@@ -293,7 +293,7 @@ fn a_state_that_changed_is_not_told_as_unchanged() {
     };
     let counted = r#""current_step": {"before": 1, "after": 2}"#;
     assert_eq!(told(counted), "State unchanged for 2 steps in a row", "the engine counts in every step");
-    let part = "What the agent compares of its state was the same for 2 steps in a row";
+    let part = "What the agent compares of its state did not change for 2 steps in a row";
     assert_eq!(told(r#""n": {"before": 1, "after": 2}"#), part, "an agent may compare a part");
 }
 
