@@ -408,7 +408,9 @@ fn a_board_that_others_can_reach_makes_a_token_and_prints_it() {
     let welcome = board.get(&format!("/?token={token}"));
     assert_eq!((welcome.status, welcome.header("location")), (303, "/"));
     let cookie = welcome.header("set-cookie").split(';').next().unwrap().to_owned();
-    assert_eq!(request(board.address, "GET", "/runs/a", &[("Cookie", &cookie)]).status, 200);
+    // Its runs may not be found yet.
+    let page = || request(board.address, "GET", "/runs/a", &[("Cookie", &cookie)]);
+    until("the cookie opens the run", || (page().status == 200).then_some(()));
     let bearer = format!("Bearer {token}");
     assert_eq!(request(board.address, "GET", "/api/runs", &[("Authorization", &bearer)]).status, 200);
     assert_eq!(request(board.address, "GET", "/", &[("Authorization", &bearer), ("Host", "box.example")]).status, 200);
