@@ -206,7 +206,7 @@ pub(super) fn key<'a>(index: &Index, step: &'a StepHead) -> Option<&'a str> {
 
 /// What failed in a step, in the words of the trace.
 pub(super) fn failure<'a>(index: &'a Index, n: usize, step: &'a StepHead) -> Option<std::borrow::Cow<'a, str>> {
-    let event = || index.round_of(n)?.error.as_ref().map(|(_, text)| &**text);
+    let event = || index.error_of(n).map(|(_, text)| &**text);
     let code = || step.returncode.map(|code| format!("a command returned {code}"));
     step.error.as_deref().or_else(event).map(Into::into).or_else(|| code().map(Into::into))
 }

@@ -162,7 +162,7 @@ fn asked(a: &Index, b: &Index, one: &StepHead, other: &StepHead) -> Relation {
 /// What differs between two steps that do the same.
 fn after(a: &Index, b: &Index, (n, one): (usize, &StepHead), (m, other): (usize, &StepHead)) -> Relation {
     let failed = |index: &Index, n: usize, step: &StepHead| {
-        let event = index.round_of(n).and_then(|round| round.error.as_ref());
+        let event = index.error_of(n);
         (step.error.clone(), step.returncode, event.map(|(_, text)| text.clone()))
     };
     if failed(a, n, one) != failed(b, m, other) {

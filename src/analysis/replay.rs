@@ -317,7 +317,7 @@ pub enum Mark {
 /// What stands out most in step `n`.
 pub fn mark(index: &Index, n: usize) -> Option<Mark> {
     let step = index.steps().get(n)?;
-    let event = index.round_of(n).is_some_and(|group| group.error.is_some());
+    let event = index.error_of(n).is_some();
     match () {
         () if event || step.error.is_some() || !step.fate.is_readable() => Some(Mark::Error),
         () if step.asked(CriticAction::Stop) => Some(Mark::Stop),

@@ -368,9 +368,20 @@ impl Index {
         manifest.or_else(|| self.segment()?.end.as_ref()?.1.stop.as_deref())
     }
 
-    /// Groups of finished rounds that no step line belongs to.
+    /// The error in the round of step `ordinal`, and its phase.
+    pub fn error_of(&self, ordinal: usize) -> Option<&(Symbol, Box<str>)> {
+        // Most runs have none, and need not be asked for the round of each step.
+        self.segments.iter().find(|segment| segment.error.is_some())?;
+        self.round_of(ordinal)?.error.as_ref()
+    }
+
+    /// Groups of rounds that no step line belongs to.
     pub fn groups_without_line(&self) -> Vec<usize> {
-        (0..self.groups.len()).filter(|at| self.step_of(*at).is_none()).collect()
+        // The round under way is one, and most often the only one: the newest come first.
+        let newest_first = (0..self.groups.len()).rev().filter(|at| self.step_of(*at).is_none());
+        let mut found: Vec<usize> = newest_first.take(self.kept_without_line().unwrap_or(usize::MAX)).collect();
+        found.reverse();
+        found
     }
 
     /// The newest group, if its step has no line yet.

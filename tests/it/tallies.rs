@@ -211,6 +211,8 @@ proptest! {
             act(dir.path(), deed, &mut next, || follow(&mut reader, &mut index, limit));
             follow(&mut reader, &mut index, limit);
             prop_assert_eq!(kept(&told(&index)), walked(&index), "{:?}", deed);
+            let without_line = (0..index.groups().len()).filter(|at| index.step_of(*at).is_none());
+            prop_assert_eq!(index.groups_without_line(), without_line.collect::<Vec<_>>(), "{:?}", deed);
         }
         let fresh = read_at_once(dir.path(), Duration::ZERO);
         prop_assert_eq!(told(&index), told(&fresh));

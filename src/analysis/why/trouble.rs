@@ -50,8 +50,7 @@ pub(super) fn first_trouble(index: &Index) -> Option<Trouble> {
 /// The signs of step `n`, the gravest first.
 fn signs(index: &Index, n: usize, step: &StepHead, before: &mut Vec<(Symbol, f64)>) -> Vec<String> {
     let mut signs = Vec::new();
-    let group = index.round_of(n);
-    if let Some((_, error)) = group.and_then(|group| group.error.as_ref()) {
+    if let Some((_, error)) = index.error_of(n) {
         signs.push(error.to_string());
     } else if let Some(error) = failure(index, n, step) {
         signs.push(if step.error.is_some() { format!("a tool failed: {error}") } else { error.into_owned() });

@@ -160,15 +160,18 @@ impl Index {
         if self.joins_by_laps() {
             return self.tally.run.failed;
         }
-        let failed = |(n, step): &(usize, &StepHead)| {
-            !step.is_ok() || self.round_of(*n).is_some_and(|round| round.error.is_some())
-        };
+        let failed = |(n, step): &(usize, &StepHead)| !step.is_ok() || self.error_of(*n).is_some();
         self.steps.iter().enumerate().skip(self.newest_start()).filter(failed).count()
     }
 
     /// How many groups no step line belongs to.
     pub fn count_without_line(&self) -> usize {
-        if self.joins_by_laps() { self.groups.len() - self.joined } else { self.groups_without_line().len() }
+        self.kept_without_line().unwrap_or_else(|| self.groups_without_line().len())
+    }
+
+    /// The same as far as it is kept.
+    pub(super) fn kept_without_line(&self) -> Option<usize> {
+        self.joins_by_laps().then_some(self.groups.len() - self.joined)
     }
 
     /// Whether what is kept of steps and events together is how they belong together.
