@@ -109,6 +109,8 @@ fn stretch(index: &Index, sort: Sort) -> Option<Stretch> {
             let text = format!("{times} steps in a row failed alike: {}", short(&last));
             (times >= MIN_ERRORS).then_some((first, text))?
         }
+        // No state is not an unchanged one.
+        Sort::Idle if index.format().can.state == Can::No => return None,
         Sort::Idle => {
             // Where only some tools tell what they changed, silence says nothing.
             if index.format().is_one_file() && index.format().can.state != Can::Yes {

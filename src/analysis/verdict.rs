@@ -140,6 +140,9 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         (Liveness::Running, _) => verdict(Outcome::Running, Mark::Running, Certainty::Inferred, facts.now()),
         (Liveness::Quiet, _) => verdict(Outcome::Running, Mark::Quiet, Certainty::Inferred, facts.now()),
         (Liveness::Stalled, _) => verdict(Outcome::Running, Mark::Stalled, Certainty::Inferred, facts.stalled(life)),
+        (Liveness::Died, None) if !index.format().tells_end => {
+            verdict(Outcome::Unknown, Mark::Unknown, Certainty::Unknown, facts.untold())
+        }
         (Liveness::Died, None) => verdict(Outcome::Failed, Mark::Died, Certainty::Inferred, facts.died(life)),
         _ if let Some((kept, told)) = disputed(index) => {
             let sentence = format!("The files disagree on the end: the manifest says {kept}, the END event {told}");
@@ -249,6 +252,11 @@ impl<'a> Facts<'a> {
         held.or(task.map(limit(LimitFrom::SetBy(Origin::Task))))
             .or_else(|| self.spent_steps().map(limit(LimitFrom::Inferred)))
             .or(state.map(limit(LimitFrom::State)))
+    }
+
+    /// Nothing follows, and no trace of this sort would say why.
+    fn untold(&self) -> String {
+        format!("No end is recorded{}: no {} says how its run ended", self.step_after("after"), self.index.format().name)
     }
 
     fn died(&self, life: &Life) -> String {

@@ -49,10 +49,13 @@ macro_rules! fields {
     (@key $field:ident $key:literal) => { $key };
 }
 
+mod atif;
 mod board;
 mod claude;
 mod codex;
 mod draft;
+mod harbor;
+mod mini_swe_agent;
 mod part;
 mod qitos;
 mod swe_agent;
@@ -100,14 +103,31 @@ pub enum Shape {
     Lines,
     /// One JSON document, replaced as a whole. Its records are the values at these paths, `*` for any item of a list:
     /// `&["trajectory", "*"]`.
-    Document(&'static [&'static [&'static str]]),
+    Document(Paths),
+    /// A directory: the records stand in a document below it, and what else is known of the run in one beside.
+    Directory {
+        /// As for a document.
+        paths: Paths,
+        /// The directory of the document with the records.
+        below: &'static str,
+        /// Its name.
+        records: &'static str,
+        /// The name of the other document, which need not be there.
+        beside: &'static str,
+    },
 }
+
+/// Paths to values of a document.
+pub type Paths = &'static [&'static [&'static str]];
 
 /// Reads the records of one trace in order.
 pub trait Reader: std::fmt::Debug + Send {
     /// Takes in a record: an object as JSON text, in a document any value. Every record that is an object has to become an
     /// event, once.
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>);
+
+    /// Takes in the document beside the records, where there is one: JSON text.
+    fn beside(&mut self, _text: &str) {}
 
     /// All records that there are were taken in: says what can only be said of all of them, such as how the run ended.
     fn look(&mut self, draft: &mut Draft<'_>);
@@ -128,7 +148,14 @@ pub struct Source<'a> {
 pub const HEAD_BYTES: usize = 64 << 10;
 
 /// The tools whose traces are read; asked in this order.
-static TOOLS: &[&Tool] = &[&claude::SESSION, &codex::ROLLOUT, &swe_agent::TRAJECTORY];
+static TOOLS: &[&Tool] = &[
+    &claude::SESSION,
+    &codex::ROLLOUT,
+    &swe_agent::TRAJECTORY,
+    &mini_swe_agent::TRAJECTORY,
+    &harbor::TRIAL,
+    &atif::TRAJECTORY,
+];
 
 /// Whether a file of this name may be a trace of a tool, so that it is worth a look.
 pub fn may_be_trace(name: &str) -> bool {

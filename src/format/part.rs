@@ -219,13 +219,15 @@ impl Part {
         let text = self.text.join("\n\n");
         let mode = match (self.calls.is_empty(), text.is_empty(), thought.is_empty() && self.finish.is_none()) {
             (false, ..) => "act",
+            // What the tool could make nothing of is no answer, and something came of what has an observation.
+            (true, false, _) if self.error.is_some() || !self.answers.is_empty() => "thought",
             (true, false, _) => "final",
             (true, true, false) => "thought",
             (true, true, true) => return "null".to_owned(),
         };
         let mut out = Object::new();
         out.text("mode", Some(mode));
-        let rationale = if mode == "act" && thought.is_empty() { &text } else { &thought };
+        let rationale = if mode != "final" && thought.is_empty() { &text } else { &thought };
         out.text("rationale", Some(rationale).filter(|text| !text.is_empty()).map(String::as_str));
         out.text("final_answer", Some(&*text).filter(|_| mode == "final"));
         out.end()

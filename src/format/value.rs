@@ -47,6 +47,12 @@ pub(super) fn filled(value: Option<&str>) -> Option<String> {
     text(value).filter(|text| !text.is_empty())
 }
 
+/// A time in seconds since the epoch, in microseconds.
+pub(super) fn seconds(value: Option<&str>) -> Option<i64> {
+    // Beyond any calendar it is no time.
+    number(value).filter(|seconds| seconds.abs() < 1e11).map(|seconds| (seconds * 1e6) as i64)
+}
+
 /// A time as RFC 3339, in microseconds since the epoch.
 pub(super) fn micros(value: Option<&str>) -> Option<i64> {
     parse_ts(&text(value)?).map(|stamp| stamp.micros)

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::beneath::{Dir, Kind, refused};
-use crate::format::{self, Tool};
+use crate::format::{self, Shape, Tool};
 use crate::model::{Index, MAX_LINE_BYTES, Span, TraceFile};
 
 /// No more is read of a file that a trace refers to.
@@ -109,17 +109,31 @@ impl RunDir {
 
     /// A run that is the file `name`, written by `tool`, in the directory `below` the canonical `root`.
     pub fn of_tool(root: PathBuf, below: PathBuf, name: OsString, tool: &'static Tool) -> Self {
-        Self { path: root.join(&below).join(&name), root, below, single: Some((tool, name)) }
+        let dir = root.join(&below);
+        let path = if matches!(tool.shape, Shape::Directory { .. }) { dir } else { dir.join(&name) };
+        Self { path, root, below, single: Some((tool, name)) }
     }
 
-    /// The run that a file is, if it is one.
+    /// The run that a file is, or a directory that another tool wrote, if it is one.
     ///
     /// # Errors
     /// What the system says.
     pub fn of_file(path: &Path) -> io::Result<Option<Self>> {
         let path = fs::canonicalize(path)?;
+        if path.is_dir() {
+            let dir = Dir::open(&path, Path::new(""))?;
+            for (name, _) in dir.names()?.into_iter().filter(|(_, kind)| *kind == Kind::File) {
+                let tool = recognise(&dir, &name).ok().flatten();
+                if let Some(tool) = tool.filter(|tool| matches!(tool.shape, Shape::Directory { .. })) {
+                    return Ok(Some(Self::of_tool(path, PathBuf::new(), name, tool)));
+                }
+            }
+            return Ok(None);
+        }
         let Some((root, name)) = path.parent().zip(path.file_name()) else { return Ok(None) };
         let tool = recognise(&Dir::open(root, Path::new(""))?, name)?;
+        // What a directory is known by is not the run.
+        let tool = tool.filter(|tool| !matches!(tool.shape, Shape::Directory { .. }));
         Ok(tool.map(|tool| Self::of_tool(root.to_owned(), PathBuf::new(), name.to_owned(), tool)))
     }
 
@@ -185,6 +199,9 @@ impl RunDir {
     /// # Errors
     /// Not found: a run that is one file has no manifest.
     fn name(&self, file: TraceFile) -> io::Result<&OsStr> {
+        if let Some((records, _, beside)) = self.documents() {
+            return Ok(OsStr::new(if file == TraceFile::Manifest { beside } else { records }));
+        }
         match (&self.single, file) {
             (None, file) => Ok(OsStr::new(file.name())),
             (Some((_, name)), TraceFile::Steps | TraceFile::Events) => Ok(name),
@@ -194,8 +211,30 @@ impl RunDir {
         }
     }
 
+    /// Of a directory of another tool: the name of the document with the records, that of its directory, and the name of
+    /// the document beside.
+    fn documents(&self) -> Option<(&'static str, &'static str, &'static str)> {
+        match self.tool()?.shape {
+            Shape::Directory { records, below, beside, .. } => Some((records, below, beside)),
+            Shape::Lines | Shape::Document(_) => None,
+        }
+    }
+
+    /// The directory below this one in which a file lies, where it is another.
+    fn deeper(&self, file: TraceFile) -> Option<PathBuf> {
+        let (_, below, _) = self.documents().filter(|_| file != TraceFile::Manifest)?;
+        Some(self.below.join(below))
+    }
+
     /// The path of one of the three files.
     pub fn file(&self, file: TraceFile) -> PathBuf {
+        if let Some((records, below, beside)) = self.documents() {
+            return if file == TraceFile::Manifest {
+                self.path.join(beside)
+            } else {
+                self.path.join(below).join(records)
+            };
+        }
         match &self.single {
             None => self.path.join(file.name()),
             Some(_) => self.path.clone(),
@@ -215,7 +254,11 @@ impl RunDir {
     /// # Errors
     /// Not there, or not a regular file inside the root; would block where a writer holds a lease on it.
     pub(super) fn open(&self, file: TraceFile) -> io::Result<(File, Stamp)> {
-        let (handle, name) = (self.handle()?, self.name(file)?);
+        let handle = match self.deeper(file) {
+            Some(dir) => Dir::open(&self.root, &dir)?,
+            None => self.handle()?,
+        };
+        let name = self.name(file)?;
         match handle.look(name)? {
             (Kind::Link, _) => {
                 let (dir, name) = self.target(file)?;
@@ -231,6 +274,8 @@ impl RunDir {
     }
 
     fn look(&self, handle: &Dir, file: TraceFile) -> io::Result<Stamp> {
+        let deeper = self.deeper(file).map(|dir| Dir::open(&self.root, &dir)).transpose()?;
+        let handle = deeper.as_ref().unwrap_or(handle);
         match handle.look(self.name(file)?)? {
             (Kind::File, stamp) => Ok(stamp),
             (Kind::Link, _) => {

@@ -3,12 +3,14 @@
 //! A document that is being written is not whole for a moment: what was handed out before stays then, and a passing issue
 //! says so. Of one that never was whole, what is there is handed out.
 
+use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io;
 
 use super::dir::{RunDir, Stamp, TICK};
+use super::manifest::MAX_MANIFEST_BYTES;
 use super::tail::Look;
-use crate::format::{Draft, Found, Mark, Open, Place, Source, Tool, Values};
+use crate::format::{Draft, Found, Mark, Open, Paths, Place, Shape, Source, Tool, Values};
 use crate::model::index::FileState;
 use crate::model::{Delta, Fate, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, TraceFile};
 
@@ -20,6 +22,8 @@ const PIECE_BYTES: usize = 256 << 10;
 pub(super) struct Document {
     /// What the last look saw.
     seen: Option<Stamp>,
+    /// The same of the document beside it.
+    seen_beside: Option<Stamp>,
     /// The hash of the bytes that were handed out, and whether they were a whole document.
     handed_out: Option<(u64, bool)>,
     /// What is there now is not what was handed out: why.
@@ -31,6 +35,7 @@ pub(super) struct Document {
 
 /// What one pass over the file found.
 struct Pass {
+    exists: bool,
     hash: u64,
     is_whole: bool,
     /// Why it is not whole.
@@ -46,10 +51,15 @@ impl Document {
         self.seen
     }
 
+    /// What the last look saw of the document beside it.
+    pub(super) fn seen_beside(&self) -> Option<Stamp> {
+        self.seen_beside
+    }
+
     /// Whether another look may find something although the file does not change, or a reader that starts now would say
     /// something else.
     pub(super) fn is_unsettled(&self) -> bool {
-        self.seen.is_some() && !self.settled || self.waits.is_some()
+        (self.handed_out.is_some() && !self.settled) || self.waits.is_some()
     }
 
     /// Hands out all that the document says, where it is not what it was.
@@ -59,20 +69,26 @@ impl Document {
     pub(super) fn look(
         &mut self,
         dir: &RunDir,
-        (tool, paths): (&'static Tool, &'static [&'static [&'static str]]),
+        (tool, paths): (&'static Tool, Paths),
         names: &mut Names,
         delta: &mut Delta,
     ) -> io::Result<Look> {
-        let stamp = match dir.stat(TraceFile::Events) {
-            Ok(stamp) => stamp,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Look { restarted: self.handed_out.is_some(), ..Look::default() });
-            }
-            Err(error) => return Err(error),
+        let is_directory = matches!(tool.shape, Shape::Directory { .. });
+        let stat = |file| match dir.stat(file) {
+            Ok(stamp) => Ok(Some(stamp)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
         };
-        let quiet = stamp.age().is_some_and(|age| age > TICK);
-        if self.seen != Some(stamp) || (quiet && !self.settled) {
-            let (file, opened) = match dir.open(TraceFile::Events) {
+        let beside = if is_directory { stat(TraceFile::Manifest)? } else { None };
+        let stamp = stat(TraceFile::Events)?;
+        if stamp.is_none() && !is_directory {
+            return Ok(Look { restarted: self.handed_out.is_some(), ..Look::default() });
+        }
+        let are_quiet =
+            |stamps: [Option<Stamp>; 2]| stamps.iter().flatten().all(|stamp| stamp.age().is_some_and(|age| age > TICK));
+        let is_news = self.handed_out.is_none() || (self.seen, self.seen_beside) != (stamp, beside);
+        if is_news || (!self.settled && are_quiet([stamp, beside])) {
+            let opened = match stamp.map(|_| dir.open(TraceFile::Events)).transpose() {
                 Ok(opened) => opened,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.seen = None;
@@ -80,11 +96,16 @@ impl Document {
                 }
                 Err(error) => return Err(error),
             };
+            let (file, opened) = opened.unzip();
+            let result = match beside.map(|_| dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES)).transpose() {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                read => read.ok().flatten(),
+            };
             let name = dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             // Kept apart: whether it is handed out is known at its end.
             let (mut new_names, mut new) = (Names::default(), Delta::default());
-            let pass = read(file, (tool, paths), &name, &mut new_names, &mut new)?;
-            (self.seen, self.settled) = (Some(opened), opened.age().is_some_and(|age| age > TICK));
+            let pass = read((file, result.as_deref()), (tool, paths), &name, &mut new_names, &mut new)?;
+            (self.seen, self.seen_beside, self.settled) = (opened, beside, are_quiet([opened, beside]));
             self.take(&pass, (names, new_names), (delta, new));
         }
         Ok(self.told(delta))
@@ -103,7 +124,7 @@ impl Document {
                 self.handed_out = Some((pass.hash, pass.is_whole));
                 self.waits = None;
                 let read = if pass.is_whole { pass.size } else { pass.end };
-                self.state = FileState { exists: true, size: pass.size, read };
+                self.state = FileState { exists: pass.exists, size: pass.size, read };
                 if !pass.is_whole {
                     let (line, offset) = (None, Some(pass.end));
                     let reason = pass.fault.clone();
@@ -123,8 +144,8 @@ impl Document {
 
 /// Reads the document from its start, and says to a new draft what it says.
 fn read(
-    mut file: impl io::Read,
-    (tool, paths): (&'static Tool, &'static [&'static [&'static str]]),
+    (file, beside): (Option<File>, Option<&[u8]>),
+    (tool, paths): (&'static Tool, Paths),
     name: &str,
     names: &mut Names,
     delta: &mut Delta,
@@ -133,6 +154,8 @@ fn read(
     let mut draft = Draft::new(&mut open, names, delta);
     let (mut values, mut hasher, mut size) = (Values::new(paths), DefaultHasher::new(), 0);
     let mut piece = vec![0; PIECE_BYTES];
+    let exists = file.is_some();
+    let mut file = file.map_or_else(|| Box::new(io::empty()) as Box<dyn io::Read>, |file| Box::new(file));
     loop {
         let bytes = match file.read(&mut piece) {
             Ok(0) => break,
@@ -144,6 +167,15 @@ fn read(
         size += bytes.len() as u64;
         values.push(bytes, |found| tell(&mut draft, found, |source, draft| reader.record(source, draft), name));
     }
+    let mut beside_is_whole = true;
+    if let Some(bytes) = beside {
+        hasher.write(bytes);
+        let read = Record::of(bytes);
+        beside_is_whole = read.fate.is_readable();
+        if beside_is_whole {
+            reader.beside(&read.text);
+        }
+    }
     reader.look(&mut draft);
     draft.end();
     let fault = match (values.is_broken(), size) {
@@ -151,7 +183,11 @@ fn read(
         (false, 0) => "the file is empty".to_owned(),
         (false, _) => format!("the document ends in the middle, after {size} bytes"),
     };
-    Ok(Pass { hash: hasher.finish(), is_whole: values.is_whole(), fault, end: values.end(), size })
+    let (fault, is_whole) = match (beside_is_whole, values.is_whole() || !exists) {
+        (false, true) => ("the document beside it is not whole".to_owned(), false),
+        (_, is_whole) => (fault, is_whole),
+    };
+    Ok(Pass { exists, hash: hasher.finish(), is_whole, fault, end: values.end(), size })
 }
 
 /// Gives a value to the reader, as far as it can be read.

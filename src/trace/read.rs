@@ -95,7 +95,7 @@ impl RunReader {
     /// What the files looked like when they were last looked at.
     pub fn seen(&self) -> Stamps {
         if let Some(tool) = &self.tool {
-            return Stamps([None, tool.seen(), tool.seen()]);
+            return Stamps([tool.seen_beside(), tool.seen(), tool.seen()]);
         }
         Stamps([self.manifest.seen(), self.steps.seen(), self.events.seen()])
     }

@@ -6,11 +6,15 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
 
 use super::{MAX_MANIFEST_BYTES, RunDir, read_index};
+use crate::format::Shape;
 use crate::model::redact::{Blanked, Search, Secrets};
 use crate::model::{Index, Lines, MAX_LINE_BYTES, Span, TraceFile};
 
 /// What is read of a line: one byte more than the longest that is parsed, so that a longer one is known as such.
 const KEPT_BYTES: usize = MAX_LINE_BYTES as usize + 1;
+
+/// A longer document is not copied: it is held in memory while its secrets are looked for.
+const MAX_DOCUMENT_BYTES: u64 = 256 << 20;
 
 /// A run whose secrets are blanked.
 #[derive(Debug)]
@@ -35,7 +39,17 @@ impl RedactedRun {
         }
         // The run may be going on: what comes after these lengths is in neither pass.
         let open = |file, len| Ok::<_, io::Error>(BufReader::new(dir.open(file)?.0.take(len)));
+        // A document is blanked as a whole, whatever its lines are.
+        let is_document = dir.tool().is_some_and(|tool| tool.shape != Shape::Lines);
+        let documents = files.iter().filter(|_| is_document);
+        let documents: Vec<(TraceFile, Vec<u8>)> = documents
+            .map(|(file, _)| Ok((*file, dir.read_all(*file, MAX_DOCUMENT_BYTES)?)))
+            .collect::<io::Result<_>>()?;
+        if is_document {
+            files.clear();
+        }
         let mut search = Search::default();
+        documents.iter().for_each(|(_, text)| search.read(text));
         manifest.iter().for_each(|text| search.read(text));
         for (file, len) in &files {
             each_line(&mut open(*file, *len)?, &mut |line, _| {
@@ -45,10 +59,13 @@ impl RedactedRun {
         }
         let secrets = search.end();
         let temp = tempfile::tempdir()?;
-        if let Some(manifest) = manifest {
-            std::fs::write(temp.path().join(TraceFile::Manifest.name()), secrets.blank(&manifest))?;
-        }
         let copy = dir.at(temp.path());
+        let whole = manifest.map(|text| (TraceFile::Manifest, text)).into_iter().chain(documents);
+        for (file, text) in whole {
+            let path = copy.file(file);
+            path.parent().map(std::fs::create_dir_all).transpose()?;
+            std::fs::write(path, secrets.blank(&text))?;
+        }
         for (file, len) in &files {
             let mut out = BufWriter::new(File::create(copy.file(*file))?);
             each_line(&mut open(*file, *len)?, &mut |line, ended| write_line(&secrets, line, ended, &mut out))?;

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use super::beneath::{Dir, Kind};
 use super::dir::{FileId, RunDir, recognise};
-use crate::format::{self, Tool};
+use crate::format::{self, Shape, Tool};
 use crate::model::{RunKey, TraceFile};
 
 /// Run directories are looked for this many levels below a root.
@@ -93,6 +93,11 @@ impl Candidate {
 }
 
 impl Listing {
+    /// Whose run the directory is as a whole, and the file that it is known by.
+    fn whole(&self) -> Option<(&OsString, &'static Tool)> {
+        self.tools().find(|(_, tool)| matches!(tool.shape, Shape::Directory { .. }))
+    }
+
     /// The files that are traces of other tools.
     fn tools(&self) -> impl Iterator<Item = (&OsString, &'static Tool)> {
         self.files.iter().filter_map(|file| Some((&file.name, file.tool?)))
@@ -183,7 +188,7 @@ impl RootScanner {
                     .subdirs
                     .iter()
                     .filter(|_| visit.depth < MAX_DEPTH)
-                    .map(|name| visit.below(name, listing.is_run)),
+                    .map(|name| visit.below(name, listing.is_run || listing.whole().is_some())),
             );
             self.cache.insert(visit.dir, listing);
         }
@@ -225,8 +230,15 @@ impl Visit {
         for link in &listing.links {
             skip(&format!("{}/{link}", self.key), "a link to a directory; not followed");
         }
-        for (name, tool) in listing.tools().filter(|_| !self.inside_run && !listing.is_run) {
-            let key = RunKey::new(&self.below(name, false).key);
+        // A root that is a run itself goes by its own name.
+        let own_name = || root.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy());
+        let own_key = || if self.key.is_empty() { RunKey::new(&own_name()) } else { RunKey::new(&self.key) };
+        let whole = listing.whole();
+        for (name, tool) in whole.into_iter().chain(listing.tools().filter(|_| whole.is_none())) {
+            if self.inside_run || listing.is_run {
+                break;
+            }
+            let key = if whole.is_some() { own_key() } else { RunKey::new(&self.below(name, false).key) };
             if found.runs.contains_key(&key) {
                 skip(key.as_str(), "its name reads like that of another run");
                 continue;
@@ -235,9 +247,7 @@ impl Visit {
             found.runs.insert(key, RunDir::of_tool(root, below, name.clone(), tool));
         }
         if listing.is_run {
-            // A root that is a run itself goes by its own name.
-            let own_name = || root.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy());
-            let key = if self.key.is_empty() { RunKey::new(&own_name()) } else { RunKey::new(&self.key) };
+            let key = own_key();
             if found.runs.contains_key(&key) {
                 return skip(&self.key, "its name reads like that of another run");
             }

@@ -31,6 +31,11 @@ impl ToolFile {
         self.tail.seen().or(self.document.seen())
     }
 
+    /// What the last look saw of the document beside the records.
+    pub(super) fn seen_beside(&self) -> Option<Stamp> {
+        self.document.seen_beside()
+    }
+
     /// Whether another look may find something although the file does not change.
     pub(super) fn is_unsettled(&self, look: &io::Result<Look>) -> bool {
         let lines = look.as_ref().is_ok_and(|look| self.tail.is_unsettled(look));
@@ -52,7 +57,9 @@ impl ToolFile {
         let name = dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         match self.tool.shape {
             Shape::Lines => self.lines(dir, limit, settle, &name, names, delta),
-            Shape::Document(paths) => self.document.look(dir, (self.tool, paths), names, delta),
+            Shape::Document(paths) | Shape::Directory { paths, .. } => {
+                self.document.look(dir, (self.tool, paths), names, delta)
+            }
         }
     }
 

@@ -9,8 +9,10 @@ use trace_board::analysis::summary::{Summary, summary};
 use trace_board::model::{Index, RunKey, TraceFile};
 use trace_board::trace::{RunDir, read_index};
 
+mod atif;
 mod claude;
 mod codex;
+mod mini_swe_agent;
 mod swe_agent;
 mod truth;
 

@@ -1,0 +1,295 @@
+//! What does a trajectory in the Agent Trajectory Interchange Format say? One JSON document in which the steps of the user,
+//! the system and the agent stand in a row. Versions 1.0 to 1.8, by the RFC and by what its writers do.
+//!
+//! Only what the agent did is a step; what was copied from another trajectory for context counts there. Nothing in it says
+//! how the run ended.
+
+use std::collections::BTreeSet;
+
+use super::part::{self, text};
+use super::value::{count, cut, filled, int, is_true, member, micros, number, spoken, unpacked};
+use super::watch::begun;
+use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
+use crate::model::event::InitNote;
+use crate::model::json::walk;
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
+
+/// A trajectory that stands alone.
+pub(super) static TRAJECTORY: Tool = Tool {
+    format: Format { name: "ATIF trajectory", file: "trajectory", tells_end: false, ..FORMAT },
+    shape: Shape::Document(PATHS),
+    is: |_, head| is_trajectory(head),
+    reader: || Box::new(Trajectory::default()),
+};
+
+/// What any trajectory can hold.
+pub(super) const FORMAT: Format = Format {
+    can: Capabilities {
+        state: Can::No,
+        scores: Can::No,
+        times: Can::Partly,
+        tokens: Can::Partly,
+        cost: Can::Partly,
+        limits: Can::No,
+        success: Can::No,
+        facts: Can::No,
+    },
+    assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+    ..Format::UNKNOWN
+};
+
+pub(super) const PATHS: &[&[&str]] = &[
+    &["steps", "*"],
+    &["agent"],
+    &["final_metrics"],
+    &["schema_version"],
+    &["session_id"],
+    &["trajectory_id"],
+    &["continued_trajectory_ref"],
+    &["subagent_trajectories", "*", "agent"],
+    &["subagent_trajectories", "*", "trajectory_id"],
+];
+
+/// The newest version that is known.
+const NEWEST: u32 = 8;
+/// Sums of money are not the same to the last bit.
+const CENT: f64 = 0.01;
+
+fields! {
+    struct Step {
+        id = "step_id", source, timestamp, message, reasoning = "reasoning_content", model = "model_name", tool_calls,
+        observation, metrics, copied = "is_copied_context",
+    }
+    struct Call { id = "tool_call_id", name = "function_name", arguments }
+    struct Observation { results }
+    struct Outcomes { call = "source_call_id", content, refs = "subagent_trajectory_ref", extra }
+    struct Extra { is_error, exit_code }
+    struct Metrics { prompt_tokens, completion_tokens, cached_tokens, cost_usd, extra }
+    struct Totals { prompt = "total_prompt_tokens", completion = "total_completion_tokens", cost = "total_cost_usd" }
+    struct Agent { name, version, model = "model_name", extra }
+    struct Ref { id = "trajectory_id", session = "session_id", path = "trajectory_path" }
+}
+
+pub(super) fn is_trajectory(head: &[u8]) -> bool {
+    begun(head).iter().any(|(key, value)| *key == "\"schema_version\"" && value.starts_with("\"ATIF-v1."))
+}
+
+/// A trajectory under way.
+#[derive(Debug, Default)]
+pub(super) struct Trajectory {
+    last: Option<usize>,
+    /// The time of the newest step, whosever it is.
+    at: Option<i64>,
+    has_task: bool,
+    /// The number of the step before.
+    id: Option<i64>,
+    /// What the agent's steps add up to, where any of them says so.
+    pub(super) read: Option<u64>,
+    pub(super) wrote: Option<u64>,
+    pub(super) cost: Option<f64>,
+    totals: (Option<u64>, Option<u64>, Option<f64>),
+    /// Trajectories of others that this one names or holds, and how many of those it holds have no name.
+    children: BTreeSet<String>,
+    held: usize,
+    held_by_name: usize,
+    copied: bool,
+    goes_on: Option<String>,
+}
+
+impl Reader for Trajectory {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        let value = Some(record.text);
+        match record.path {
+            0 => self.step(record.text, draft),
+            1 => agent(record.text, draft),
+            2 => {
+                draft.event(Mark { phase: "final_metrics", ..Mark::default() });
+                let totals = Totals::of(record.text);
+                self.totals = (count(totals.prompt), count(totals.completion), number(totals.cost));
+            }
+            3 => version(&text(value).unwrap_or_default(), draft),
+            4 => {
+                draft.run().run_id.get_or_insert_with(|| cut(&text(value).unwrap_or_default()));
+            }
+            5 => draft.run().run_id = filled(value).map(|id| cut(&id)),
+            6 => self.goes_on = filled(value),
+            7 => {
+                draft.event(Mark { phase: "subagent_trajectories", ..Mark::default() });
+                self.held += 1;
+            }
+            _ => {
+                self.held_by_name += 1;
+                self.children.extend(filled(value));
+            }
+        }
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let children = self.children.len() + self.held.saturating_sub(self.held_by_name);
+        self.compare(children, draft);
+        let (prompt, completion, cost) = self.totals;
+        let sum = prompt.zip(completion).map(|(prompt, completion)| prompt.saturating_add(completion));
+        let unsaid = self.read.is_none() && self.wrote.is_none();
+        let goes_on = self.goes_on.as_deref().map(|path| {
+            Ended::new("continued_trajectory_ref", "Goes on in another file", Outcome::Unknown, Certainty::Recorded)
+                .detail(cut(path))
+        });
+        let run = draft.run();
+        run.children = Some(children as u64);
+        run.tokens = sum.filter(|tokens| unsaid && *tokens > 0);
+        run.cost_usd = self.cost.or(cost).filter(|cost| *cost > 0.0);
+        run.ended = goes_on.map(Box::new);
+    }
+}
+
+impl Trajectory {
+    fn step(&mut self, record: &str, draft: &mut Draft<'_>) {
+        let step = Step::of(record);
+        let source = text(step.source).unwrap_or_default();
+        let ts = micros(step.timestamp);
+        let before = self.at;
+        self.at = self.at.max(ts);
+        let mark = Mark { phase: &source, ts, ..Mark::default() };
+        let results =
+            || step.observation.map(Observation::of).and_then(|seen| seen.results).into_iter().flat_map(walk::items);
+        for refs in results().filter_map(|result| Outcomes::of(result).refs).flat_map(walk::items).map(Ref::of) {
+            self.children.extend(filled(refs.id).or_else(|| filled(refs.path)).or_else(|| filled(refs.session)));
+        }
+        let copied = is_true(step.copied);
+        self.copied |= copied;
+        match &*source {
+            _ if copied => {
+                draft.event(Mark { stage: "copied", ..mark });
+            }
+            "agent" => {
+                let n = draft.next();
+                let note = before.map(EventNote::Asked);
+                let part = part_of(record);
+                let failed = part.answers.iter().any(|answer| answer.status == Some("error"));
+                draft.event(Mark { kind: EventKind::StepStart, step: Some(n), note, failed, ..mark });
+                if let Some(last) = self.last.replace(n) {
+                    draft.close(last);
+                }
+                draft.begin();
+                self.add(&part);
+                draft.part(n, part);
+            }
+            "user" if !self.has_task => {
+                self.has_task = true;
+                let task = Some(cut(&spoken(step.message)));
+                let note = Some(EventNote::Init(Box::new(InitNote { task, ..InitNote::default() })));
+                draft.event(Mark { stage: "prompt", note, ..mark });
+            }
+            _ => {
+                draft.event(mark);
+            }
+        }
+        let id = int(step.id);
+        if let Some((before, id)) = self.id.zip(id).filter(|(before, id)| before.checked_add(1) != Some(*id)) {
+            draft.issue(IssueKind::Gap, format!("step_id {id} follows {before}"));
+        }
+        self.id = id.or(self.id);
+    }
+
+    fn add(&mut self, part: &Part) {
+        let tokens = part.tokens.unwrap_or_default();
+        let plus = |sum: &mut Option<u64>, more: Option<u64>| {
+            if let Some(more) = more {
+                *sum = Some(sum.unwrap_or_default().saturating_add(more));
+            }
+        };
+        plus(&mut self.read, tokens.input);
+        plus(&mut self.wrote, tokens.output);
+        if let Some(cost) = part.cost {
+            self.cost = Some(self.cost.unwrap_or_default() + cost);
+        }
+    }
+
+    /// Whether the totals are what the steps add up to; where others take part in a run, its writers count them or not.
+    fn compare(&self, children: usize, draft: &mut Draft<'_>) {
+        if children > 0 || self.copied || self.goes_on.is_some() {
+            return;
+        }
+        let (prompt, completion, cost) = self.totals;
+        let tokens = [("prompt tokens", prompt, self.read), ("completion tokens", completion, self.wrote)];
+        for (what, total, sum) in tokens {
+            if let Some((total, sum)) = total.zip(sum).filter(|(total, sum)| total != sum) {
+                draft.issue(IssueKind::Count, format!("final_metrics say {total} {what}, the steps add up to {sum}"));
+            }
+        }
+        if let Some((total, sum)) = cost.zip(self.cost).filter(|(total, sum)| (total - sum).abs() >= CENT) {
+            draft.issue(IssueKind::Count, format!("final_metrics say {total} USD, the steps add up to {sum}"));
+        }
+    }
+}
+
+fn agent(record: &str, draft: &mut Draft<'_>) {
+    draft.event(Mark { phase: "agent", ..Mark::default() });
+    let agent = Agent::of(record);
+    let name = filled(agent.name);
+    let version = filled(agent.version).map_or_else(String::new, |version| format!(" {version}"));
+    let parent = agent.extra.and_then(|extra| filled(member(extra, "parent_session_id")));
+    let run = draft.run();
+    run.tool = name.as_ref().map(|name| cut(&format!("{name}{version}")));
+    run.agent = name.map(|name| cut(&name));
+    run.model = filled(agent.model).map(|model| cut(&model));
+    run.parent = parent.map(|parent| cut(&parent));
+}
+
+fn version(word: &str, draft: &mut Draft<'_>) {
+    let minor = word.strip_prefix("ATIF-v1.").and_then(|minor| minor.parse::<u32>().ok());
+    if minor.is_none_or(|minor| minor > NEWEST) {
+        draft.issue(IssueKind::Version, format!("{word}: the board knows ATIF-v1.0 to 1.{NEWEST}"));
+    }
+}
+
+/// What a step of the agent says.
+fn part_of(record: &str) -> Part {
+    let step = Step::of(record);
+    let metrics = step.metrics.map(Metrics::of).unwrap_or_default();
+    let reasoning = metrics.extra.and_then(|extra| count(member(extra, "reasoning_tokens")));
+    let calls = step.tool_calls.into_iter().flat_map(walk::items).map(Call::of);
+    let results = step.observation.map(Observation::of).and_then(|seen| seen.results);
+    Part {
+        model: filled(step.model),
+        thought: filled(step.reasoning).into_iter().collect(),
+        text: Some(spoken(step.message)).filter(|text| !text.is_empty()).into_iter().collect(),
+        calls: calls
+            .map(|call| Asked {
+                id: text(call.id).unwrap_or_default(),
+                name: text(call.name).unwrap_or_default(),
+                args: call.arguments.map(unpacked).unwrap_or_default(),
+            })
+            .collect(),
+        answers: results.into_iter().flat_map(walk::items).map(answer).collect(),
+        tokens: step.metrics.map(|_| Tokens {
+            input: count(metrics.prompt_tokens),
+            cached: count(metrics.cached_tokens),
+            output: count(metrics.completion_tokens),
+            reasoning,
+        }),
+        cost: number(metrics.cost_usd),
+        ..Part::default()
+    }
+}
+
+/// Whether a call failed stands in no field of the format; some writers say it in `extra`.
+fn answer(result: &str) -> Answer {
+    let result = Outcomes::of(result);
+    let extra = result.extra.map(Extra::of).unwrap_or_default();
+    let exit = int(extra.exit_code);
+    let status = match (extra.is_error, exit) {
+        (Some("true"), _) => Some("error"),
+        (Some("false"), _) | (None, Some(0)) => Some("success"),
+        _ => None,
+    };
+    let error = (status == Some("error")).then(|| spoken(result.content)).filter(|error| !error.is_empty());
+    Answer {
+        call: text(result.call).unwrap_or_default(),
+        status,
+        output: unpacked(result.content.unwrap_or("null")),
+        error,
+        exit,
+        ms: None,
+    }
+}

@@ -1,0 +1,160 @@
+//! What does the directory of a Harbor trial say? Its agent's steps stand in an ATIF trajectory; how the trial ended, when,
+//! and what its verifier gave for it, in `result.json` beside it, which is written last.
+
+use super::part::text;
+use super::value::{above_zero, count, cut, filled, micros, number};
+use super::watch::begun;
+use super::{Draft, Reader, Shape, Source, Tool, atif};
+use crate::model::json::walk;
+use crate::model::{Can, Capabilities, Certainty, Ended, Format, Outcome};
+
+/// A trial.
+pub(super) static TRIAL: Tool = Tool {
+    format: Format {
+        name: "Harbor trial",
+        file: "trajectory",
+        can: Capabilities { scores: Can::No, ..atif::FORMAT.can },
+        ..atif::FORMAT
+    },
+    shape: Shape::Directory { paths: atif::PATHS, below: "agent", records: "trajectory.json", beside: "result.json" },
+    // It is there from the start, and a job's has no trial.
+    is: |name, head| {
+        let keys = begun(head);
+        let has = |wanted: &str| keys.iter().any(|(key, _)| key.trim_matches('"') == wanted);
+        name == "config.json" && has("trial_name") && has("task")
+    },
+    reader: || Box::new(Trial::default()),
+};
+
+fields! {
+    struct Result {
+        trial_name, agent_info, agent_result, verifier_result, exception = "exception_info", started_at, finished_at,
+        agent_execution, steps = "step_results",
+    }
+    struct AgentInfo { name, version, model_info }
+    struct ModelInfo { name, provider }
+    struct AgentResult { input = "n_input_tokens", cached = "n_cache_tokens", output = "n_output_tokens", cost_usd }
+    struct Verified { rewards }
+    struct Exception { kind = "exception_type", message = "exception_message" }
+    struct Timing { started_at, finished_at }
+}
+
+/// A trial under way.
+#[derive(Debug, Default)]
+struct Trial {
+    trajectory: atif::Trajectory,
+    result: Option<String>,
+}
+
+impl Reader for Trial {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        self.trajectory.record(record, draft);
+    }
+
+    fn beside(&mut self, text: &str) {
+        self.result = Some(text.to_owned());
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        self.trajectory.look(draft);
+        let Some(text_of_result) = &self.result else { return };
+        let result = Result::of(text_of_result);
+        let agent = result.agent_info.map(AgentInfo::of).unwrap_or_default();
+        let model = agent.model_info.map(ModelInfo::of).unwrap_or_default();
+        let used = result.agent_result.map(AgentResult::of).unwrap_or_default();
+        let tokens = count(used.input).zip(count(used.output)).map(|(read, wrote)| read.saturating_add(wrote));
+        let unsaid = self.trajectory.read.is_none() && self.trajectory.wrote.is_none();
+        let ended = ended(&result);
+        let run = draft.run();
+        run.run_id = filled(result.trial_name).map(|name| cut(&name)).or(run.run_id.take());
+        run.started_at = micros(result.started_at);
+        run.updated_at = micros(result.finished_at);
+        if let Some(name) = filled(agent.name) {
+            let version = filled(agent.version).map_or_else(String::new, |version| format!(" {version}"));
+            run.tool = Some(cut(&format!("{name}{version}")));
+            run.agent = Some(cut(&name));
+        }
+        if run.model.is_none() {
+            let provider = filled(model.provider).map_or_else(String::new, |provider| format!("{provider}/"));
+            run.model = filled(model.name).map(|name| cut(&format!("{provider}{name}")));
+        }
+        if unsaid {
+            run.tokens = tokens.filter(|tokens| *tokens > 0).or(run.tokens);
+            run.cached_tokens = count(used.cached);
+        }
+        run.cost_usd = run.cost_usd.or(above_zero(used.cost_usd));
+        run.ended = ended.map(Box::new).or(run.ended.take());
+    }
+}
+
+/// How the trial ended; `None` where it goes on.
+fn ended(result: &Result<'_>) -> Option<Ended> {
+    let exception = result.exception.filter(|exception| exception.starts_with('{')).map(Exception::of);
+    // A trial of several steps has an exception at each of them.
+    let of_steps = || {
+        let steps = result.steps.into_iter().flat_map(walk::items).map(Result::of);
+        steps.filter_map(|step| step.exception).find(|exception| exception.starts_with('{')).map(Exception::of)
+    };
+    let rewards = rewards(result);
+    let Some(exception) = exception.or_else(of_steps) else {
+        text(result.finished_at)?;
+        let end = Ended::new("finished", "The agent finished", Outcome::Completed, Certainty::Recorded);
+        return Some(end.detail(rewards));
+    };
+    let kind = text(exception.kind).unwrap_or_default();
+    let message = text(exception.message).unwrap_or_default();
+    let (headline, outcome) = meaning(&kind);
+    let end = Ended::new(&kind, headline, outcome, Certainty::Recorded);
+    if kind == "AgentTimeoutError" {
+        let run = result.agent_execution.map(Timing::of).unwrap_or_default();
+        let took = micros(run.started_at).zip(micros(run.finished_at)).map(|(from, to)| (to - from) as f64 / 1e3);
+        let seconds = message.split_whitespace().find_map(|word| word.parse::<f64>().ok());
+        return Some(end.detail(rewards).compare(took, seconds.map(|seconds| seconds * 1e3), "ms"));
+    }
+    let line = message.lines().next().unwrap_or_default();
+    let parts: Vec<&str> = [line, &rewards].into_iter().filter(|part| !part.is_empty()).collect();
+    Some(end.detail(cut(&parts.join("; "))))
+}
+
+/// What the verifier gave, in words.
+fn rewards(result: &Result<'_>) -> String {
+    let rewards = result.verifier_result.map(Verified::of).and_then(|verified| verified.rewards);
+    let each = rewards.into_iter().flat_map(walk::members).filter_map(|(name, value)| {
+        let value = number(Some(value))?;
+        Some(format!("{} {value}", text(Some(name)).unwrap_or_default()))
+    });
+    cut(&each.collect::<Vec<_>>().join(", ")).into()
+}
+
+/// Harbor sorts its exceptions by who or what ended the trial.
+fn meaning(kind: &str) -> (&'static str, Outcome) {
+    match kind {
+        "AgentTimeoutError" => ("Time limit of the agent reached", Outcome::Truncated),
+        "ContextWindowExceededError" | "ContextLengthExceededError" => ("Context window full", Outcome::Failed),
+        "OutputTokenExceededError" | "OutputLengthExceededError" => {
+            ("The reply reached its token limit", Outcome::Truncated)
+        }
+        "BudgetExceededError" | "ApiUsageLimitError" => ("Budget of the model's provider used up", Outcome::Truncated),
+        "AgentSafetyRefusalError" | "ContentPolicyViolationError" => ("The model refused", Outcome::Failed),
+        "CancelledError" => ("Cancelled", Outcome::Cancelled),
+        "EnvironmentStartTimeoutError"
+        | "SandboxBuildFailedError"
+        | "AgentSetupTimeoutError"
+        | "HealthcheckError"
+        | "SandboxLikelyOutOfMemoryError"
+        | "MemoryLimitExceededError"
+        | "SSHAccessError" => ("The sandbox failed", Outcome::Failed),
+        "VerifierTimeoutError" | "RewardFileNotFoundError" | "RewardFileEmptyError" | "VerifierOutputParseError" => {
+            ("The verifier failed", Outcome::Failed)
+        }
+        "RateLimitError"
+        | "InternalServerError"
+        | "ServiceUnavailableError"
+        | "APIConnectionError"
+        | "APIError"
+        | "UnknownApiError"
+        | "NetworkConnectionError" => ("Ended by an API error", Outcome::Failed),
+        _ if kind.starts_with("Api") => ("Ended by an API error", Outcome::Failed),
+        _ => ("Ended by an error", Outcome::Failed),
+    }
+}

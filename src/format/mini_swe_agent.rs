@@ -1,0 +1,354 @@
+//! How does mini-swe-agent write a trajectory? One JSON document `*.traj.json`, rewritten as a whole after each step.
+//!
+//! Seen in versions 1 and 2.4: messages under `messages`, and what is known of the run under `info`. The oldest files are
+//! the bare list of messages: their commands stand in fenced blocks, and nothing says how the run ended.
+
+use super::part::{self, quoted, text};
+use super::value::{above_zero, count, cut, filled, int, number, seconds, spoken, unpacked};
+use super::watch::begun;
+use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
+use crate::model::event::InitNote;
+use crate::model::json::walk;
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, Outcome};
+
+/// A trajectory.
+pub(super) static TRAJECTORY: Tool = Tool {
+    format: Format {
+        name: "mini-swe-agent trajectory",
+        can: Capabilities {
+            state: Can::No,
+            scores: Can::No,
+            times: Can::Partly,
+            tokens: Can::Partly,
+            cost: Can::Partly,
+            limits: Can::Partly,
+            success: Can::No,
+            facts: Can::No,
+        },
+        file: "trajectory",
+        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        ..Format::UNKNOWN
+    },
+    shape: Shape::Document(&[&["messages", "*"], &["*"], &["info"], &["instance_id"]]),
+    is: |name, head| name.ends_with(".json") && is_trajectory(name, head),
+    reader: || Box::new(Trajectory::default()),
+};
+
+/// What a command prints to end the run.
+const SUBMIT: &str = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
+
+fields! {
+    struct Message { role, object, content, output, reasoning = "reasoning_content", extra, tool_call_id, call_id, kind = "type" }
+    struct Extra {
+        actions, cost, timestamp, response, returncode, exception = "exception_info", exit_status, submission,
+        interrupt = "interrupt_type",
+    }
+    struct Action { command, id = "tool_call_id" }
+    struct Response { usage, model }
+    struct Usage {
+        prompt_tokens, completion_tokens, input_tokens, output_tokens, prompt_tokens_details, completion_tokens_details,
+        input_tokens_details, output_tokens_details,
+    }
+    struct Details { cached_tokens, reasoning_tokens }
+    struct Info { model_stats, config, version = "mini_version", exit_status, submission, traceback }
+    struct Stats { instance_cost, api_calls }
+    struct Config { agent, model, environment }
+    struct Limits { step_limit, cost_limit, wall_time_limit_seconds }
+    struct Model { model_name }
+    struct Environment { cwd }
+}
+
+/// By a key that only these have, which stands at the end of a file; by the version beside the configuration; by the first
+/// message of a bare list.
+fn is_trajectory(name: &str, head: &[u8]) -> bool {
+    let info = |(key, value): &(&str, &str)| match *key {
+        "\"trajectory_format\"" => value.starts_with("\"mini-swe-agent"),
+        "\"info\"" => begun(value.as_bytes()).iter().any(|(key, _)| *key == "\"mini_version\""),
+        _ => false,
+    };
+    let bare = || {
+        let head = String::from_utf8_lossy(head);
+        let first = walk::items(&head).next().map(Message::of);
+        first.is_some_and(|first| first.role == Some("\"system\"") && first.content.is_some())
+    };
+    begun(head).iter().any(info) || (name.ends_with(".traj.json") && (bare() || begun_of_old(head)))
+}
+
+/// Files of the first versions have no version in them.
+fn begun_of_old(head: &[u8]) -> bool {
+    begun(head).iter().any(|(key, value)| {
+        *key == "\"info\"" && begun(value.as_bytes()).iter().any(|(key, _)| *key == "\"model_stats\"")
+    })
+}
+
+/// A trajectory under way.
+#[derive(Debug, Default)]
+struct Trajectory {
+    /// The newest step.
+    last: Option<usize>,
+    has_task: bool,
+    /// The time of the newest message.
+    at: Option<i64>,
+    info: About,
+    /// The words of the last message, which the program writes.
+    exit: Option<(usize, String, String)>,
+    /// The last command that was run prints the word that ends the run.
+    submits: bool,
+}
+
+/// What the file says of the run.
+#[derive(Debug, Default)]
+struct About {
+    event: Option<usize>,
+    status: Option<String>,
+    answer: Option<String>,
+    traceback: Option<String>,
+    cost: Option<f64>,
+    calls: Option<f64>,
+    step_limit: Option<f64>,
+    cost_limit: Option<f64>,
+    seconds: Option<f64>,
+}
+
+impl Reader for Trajectory {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        match record.path {
+            0 | 1 => self.message(record.text, draft),
+            2 => self.about(record.text, draft),
+            _ => draft.run().run_id = filled(Some(record.text)).map(|id| cut(&id)),
+        }
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let ended = self.ended(draft);
+        let answer = self.info.answer.as_deref().filter(|_| ended.is_some()).map(|answer| cut(answer.trim()));
+        let at = self.at.filter(|_| ended.is_some());
+        let run = draft.run();
+        run.updated_at = at;
+        run.final_result = answer;
+        run.ended = ended.map(Box::new);
+    }
+}
+
+impl Trajectory {
+    fn message(&mut self, record: &str, draft: &mut Draft<'_>) {
+        let message = Message::of(record);
+        let extra = message.extra.map(Extra::of).unwrap_or_default();
+        let role =
+            text(message.role).or_else(|| text(message.kind)).or_else(|| text(message.object)).unwrap_or_default();
+        let ts = seconds(extra.timestamp);
+        let before = self.at;
+        self.at = self.at.max(ts);
+        let mark = Mark { phase: &role, ts, ..Mark::default() };
+        match &*role {
+            "assistant" | "response" => {
+                let n = draft.next();
+                let note = before.map(EventNote::Asked);
+                draft.event(Mark { kind: EventKind::StepStart, step: Some(n), note, ..mark });
+                if let Some(last) = self.last.replace(n) {
+                    draft.close(last);
+                }
+                draft.begin();
+                let part = part_of(record);
+                self.submits = part.calls.iter().any(|call| call.args.contains(SUBMIT));
+                if let Some(model) = &part.model {
+                    draft.run().model.get_or_insert_with(|| cut(model));
+                }
+                draft.part(n, part);
+            }
+            "user" if !self.has_task => {
+                self.has_task = true;
+                let task = Some(cut(&spoken(message.content)));
+                let note = Some(EventNote::Init(Box::new(InitNote { task, ..InitNote::default() })));
+                draft.event(Mark { stage: "prompt", note, ..mark });
+            }
+            "user" | "tool" | "function_call_output" => self.answer(record, &extra, mark, draft),
+            "exit" => {
+                let status = text(extra.exit_status).unwrap_or_default();
+                let at = draft.event(Mark { stage: &status, ..mark });
+                if self.info.answer.is_none() {
+                    self.info.answer = filled(extra.submission);
+                }
+                self.exit = Some((at, status.clone(), spoken(message.content)));
+            }
+            _ => {
+                draft.event(mark);
+            }
+        }
+    }
+
+    /// What came back from a command, or what the program says to a reply that holds none.
+    fn answer(&mut self, record: &str, extra: &Extra<'_>, mark: Mark<'_>, draft: &mut Draft<'_>) {
+        let interrupt = text(extra.interrupt);
+        let waits = self.last.filter(|n| draft.unanswered(*n) > 0);
+        let Some(n) = waits.filter(|_| interrupt.is_none()) else {
+            let failed = interrupt.as_deref() == Some("FormatError");
+            draft.event(Mark { stage: interrupt.as_deref().unwrap_or("note"), failed, ..mark });
+            return;
+        };
+        let part = part_of(record);
+        let failed = part.answers.iter().any(|answer| answer.status == Some("error"));
+        draft.event(Mark { kind: EventKind::Inside, stage: "result", step: Some(n), failed, ..mark });
+        draft.part(n, part);
+    }
+
+    fn about(&mut self, record: &str, draft: &mut Draft<'_>) {
+        let info = Info::of(record);
+        let stats = info.model_stats.map(Stats::of).unwrap_or_default();
+        let config = info.config.map(Config::of).unwrap_or_default();
+        let limits = config.agent.map(Limits::of).unwrap_or_default();
+        let status = filled(info.exit_status);
+        let at = draft.event(Mark { phase: "info", stage: status.as_deref().unwrap_or_default(), ..Mark::default() });
+        self.info = About {
+            event: Some(at),
+            status,
+            answer: filled(info.submission),
+            traceback: filled(info.traceback),
+            cost: number(stats.instance_cost),
+            calls: number(stats.api_calls),
+            step_limit: above_zero(limits.step_limit),
+            cost_limit: above_zero(limits.cost_limit),
+            seconds: above_zero(limits.wall_time_limit_seconds),
+        };
+        let run = draft.run();
+        run.cost_usd = above_zero(stats.instance_cost);
+        run.max_steps = int(limits.step_limit).filter(|limit| *limit > 0);
+        let model = config.model.map(Model::of).and_then(|model| filled(model.model_name));
+        run.model = model.map(|model| cut(&model));
+        run.project = config.environment.map(Environment::of).and_then(|env| filled(env.cwd)).map(|cwd| cut(&cwd));
+        let version = filled(info.version).map_or_else(String::new, |version| format!(" {version}"));
+        run.tool = Some(cut(&format!("mini-swe-agent{version}")));
+    }
+
+    fn ended(&self, draft: &Draft<'_>) -> Option<Ended> {
+        let (event, said, words) = match &self.exit {
+            Some((event, status, words)) => (Some(*event), Some(status.clone()), words.as_str()),
+            None => (self.info.event, None, ""),
+        };
+        let Some(word) = self.info.status.clone().or(said).filter(|word| !word.is_empty()) else {
+            // Nothing in a bare list of messages tells of its end but the command that asks for it.
+            let answered = self.last.is_some_and(|n| draft.unanswered(n) == 0);
+            let is_bare = self.info.event.is_none();
+            return (is_bare && self.submits && answered)
+                .then(|| Ended::new(SUBMIT, "Submitted", Outcome::Completed, Certainty::Inferred));
+        };
+        let About { cost, calls, step_limit, cost_limit, seconds, .. } = self.info;
+        let of = |headline, outcome| Ended::new(&word, headline, outcome, Certainty::Recorded);
+        let over = |measured: Option<f64>, limit: Option<f64>| {
+            Some((measured?, limit?)).filter(|(measured, limit)| measured >= limit)
+        };
+        let end = match &*word {
+            "Submitted" => of("Submitted", Outcome::Completed),
+            // Steps or money: the figures beside it tell which.
+            "LimitsExceeded" => match (over(calls, step_limit), over(cost, cost_limit)) {
+                (Some((measured, limit)), _) => {
+                    of("Step limit reached", Outcome::Truncated).compare(Some(measured), Some(limit), "model calls")
+                }
+                (None, Some((measured, limit))) => {
+                    of("Cost limit reached", Outcome::Truncated).compare(Some(measured), Some(limit), "usd")
+                }
+                (None, None) => of("Step or cost limit reached", Outcome::Truncated),
+            },
+            "TimeExceeded" => {
+                let limit = seconds.map(|seconds| seconds * 1e3);
+                of("Time limit reached", Outcome::Truncated).compare(None, limit, "ms")
+            }
+            "RepeatedFormatError" => of("Replies without a command that could be run", Outcome::Failed),
+            "UserInterruption" | "KeyboardInterrupt" => of("Interrupted by the user", Outcome::Cancelled),
+            "ContextWindowExceeded" | "ContextWindowExceededError" => of("Context window full", Outcome::Failed),
+            _ => {
+                let last = self.info.traceback.as_deref().and_then(|text| text.trim_end().lines().last());
+                let why = [last.unwrap_or_default(), words, &word].into_iter().find(|words| !words.is_empty());
+                of("Ended by an error", Outcome::Failed).detail(cut(why.unwrap_or_default()))
+            }
+        };
+        Some(Ended { event, ..end })
+    }
+}
+
+/// What a message says of its step.
+fn part_of(record: &str) -> Part {
+    let message = Message::of(record);
+    let extra = message.extra.map(Extra::of).unwrap_or_default();
+    let mut part = Part::default();
+    if message.role != Some("\"assistant\"") && message.object != Some("\"response\"") {
+        part.answers.push(answer(&message, &extra));
+        return part;
+    }
+    let response = extra.response.map(Response::of).unwrap_or_default();
+    let reply = match message.output {
+        Some(output) => {
+            walk::items(output).map(|item| spoken(Message::of(item).content)).collect::<Vec<_>>().join("\n")
+        }
+        None => spoken(message.content),
+    };
+    part.thought.extend(filled(message.reasoning));
+    part.model = filled(response.model);
+    part.cost = number(extra.cost);
+    part.tokens = response.usage.map(tokens);
+    part.calls = match extra.actions {
+        Some(actions) => walk::items(actions).map(asked).collect(),
+        None => fenced(&reply).map(|command| call(String::new(), &quoted(command))).collect(),
+    };
+    if part.calls.is_empty() {
+        // It is told so and asked again: no such reply is an answer.
+        part.error = Some("the reply holds no command".to_owned());
+    }
+    part.text.extend(Some(reply).filter(|reply| !reply.is_empty()));
+    part
+}
+
+fn asked(action: &str) -> Asked {
+    let fields = Action::of(action);
+    call(text(fields.id).unwrap_or_default(), fields.command.unwrap_or(action))
+}
+
+fn call(id: String, command: &str) -> Asked {
+    Asked { id, name: "bash".to_owned(), args: format!("{{\"command\":{}}}", unpacked(command)) }
+}
+
+/// The commands of a reply that was written as text.
+fn fenced(reply: &str) -> impl Iterator<Item = &str> {
+    let blocks = reply.split("```").skip(1).step_by(2);
+    blocks.filter_map(|block| {
+        let (language, command) = block.split_once('\n')?;
+        matches!(language.trim(), "bash" | "mswea_bash_command").then(|| command.trim())
+    })
+}
+
+fn answer(message: &Message<'_>, extra: &Extra<'_>) -> Answer {
+    let output = message.output.or(message.content);
+    // The oldest files have the exit code in the text alone.
+    let in_text = || {
+        let words = text(output)?;
+        words.strip_prefix("<returncode>")?.split_once('<')?.0.trim().parse().ok()
+    };
+    let exit = int(extra.returncode).or_else(in_text);
+    let error = filled(extra.exception);
+    let status = match (&error, exit) {
+        (Some(_), _) => Some("error"),
+        (None, Some(0)) => Some("success"),
+        // A command may say by its code what it was asked for.
+        _ => None,
+    };
+    Answer {
+        call: text(message.tool_call_id.or(message.call_id)).unwrap_or_default(),
+        status,
+        output: unpacked(output.unwrap_or("null")),
+        error,
+        exit,
+        ms: None,
+    }
+}
+
+fn tokens(usage: &str) -> Tokens {
+    let usage = Usage::of(usage);
+    let read = usage.prompt_tokens_details.or(usage.input_tokens_details).map(Details::of).unwrap_or_default();
+    let wrote = usage.completion_tokens_details.or(usage.output_tokens_details).map(Details::of).unwrap_or_default();
+    Tokens {
+        input: count(usage.prompt_tokens.or(usage.input_tokens)),
+        cached: count(read.cached_tokens),
+        output: count(usage.completion_tokens.or(usage.output_tokens)),
+        reasoning: count(wrote.reasoning_tokens),
+    }
+}

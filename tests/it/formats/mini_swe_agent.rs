@@ -1,0 +1,57 @@
+//! Trajectories of mini-swe-agent.
+
+use super::{damaged, read, sample};
+
+fn trajectory(name: &str) -> std::path::PathBuf {
+    sample(&format!("tools/mini-swe-agent/{name}.traj.json"))
+}
+
+#[test]
+fn a_submitted_trajectory() {
+    let run = read(&trajectory("submitted"));
+    let row = &run.row;
+    // Ten messages, and what is known of the run.
+    assert_eq!((row.steps, row.errors, row.events, row.issues.0), (3, 2, 11, 0));
+    // 940, 1,230 and 1,425; of the input 0, 800 and 1,100 from the cache.
+    assert_eq!((row.tokens, row.cost_usd), (Some(3_595), Some(0.0125)));
+    assert_eq!(run.index.manifest().get().and_then(|manifest| manifest.cached_tokens), Some(1_900));
+    assert_eq!((row.tools.as_slice(), row.model.as_deref()), (&["bash".to_owned()][..], Some("example/small-1")));
+    assert_eq!(row.verdict.sentence, "Submitted at step 2");
+    assert_eq!(row.verdict.certainty.as_str(), "recorded");
+    let step = run.step(0);
+    assert_eq!(step["actions"][1]["args"]["command"], "sleep 60");
+    assert_eq!(step["action_results"][0]["status"], "success");
+    assert_eq!(step["action_results"][1]["error"], "timed out after 30 seconds");
+    assert_eq!(
+        run.index.steps().get(1).and_then(|step| step.returncode),
+        Some(1),
+        "an exit code is no error by itself"
+    );
+}
+
+#[test]
+fn which_limit_was_exceeded_is_told_by_the_figures() {
+    let run = read(&trajectory("cost_limit"));
+    assert_eq!(run.row.verdict.sentence, "Cost limit reached after step 0: $0.0300, limit $0.0200");
+    let text = std::fs::read_to_string(trajectory("cost_limit")).expect("the sample");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("steps.traj.json");
+    std::fs::write(&path, text.replace("\"step_limit\":50", "\"step_limit\":1")).expect("written");
+    assert_eq!(read(&path).row.verdict.sentence, "Step limit reached after step 0: 1 model call");
+}
+
+#[test]
+fn a_bare_list_of_messages_tells_of_its_end_by_the_last_command() {
+    let run = read(&trajectory("first_version"));
+    assert_eq!((run.row.steps, run.row.cost_usd, run.row.tokens), (3, None, None));
+    assert_eq!(run.row.verdict.certainty.as_str(), "inferred");
+    assert!(run.row.verdict.sentence.starts_with("Submitted at step 2"), "{}", run.row.verdict.sentence);
+    assert_eq!(run.step(0)["actions"][0]["args"]["command"], "wc -l a.txt");
+    assert_eq!(run.step(1)["decision"]["mode"], "thought", "a reply without a command is no answer");
+}
+
+#[test]
+fn a_damaged_trajectory_loses_only_what_is_damaged() {
+    damaged(&trajectory("cost_limit"));
+    damaged(&trajectory("first_version"));
+}
