@@ -11,7 +11,7 @@ use crate::model::{
     TraceFile,
 };
 use crate::page::lens::{Lens, micros, phase};
-use crate::page::part::fold::{Fold, Part, ValueLinks};
+use crate::page::part::fold::{Fold, Folded, Part, ValueLinks};
 use crate::page::part::href;
 use crate::page::part::json_tree::find;
 use crate::page::part::prompt::Prompt;
@@ -128,10 +128,20 @@ fn read_line(lens: &Lens<'_>, n: usize, group: Option<&Group>, step: &Step<'_>, 
     let event = ready.as_ref().map(|(_, event)| event).or(first.as_ref()).map(crate::format::event);
     let state = event.and_then(|event| event.state).map(TraceValue::json);
     let state = state.as_ref();
+    view.said = said(lens, step, fold);
     view.read(step, &Around { previous_score: &before, picture: &picture, state }, fold);
     if view.error.is_none() {
         view.error = step.error.and_then(|error| own_error(&error.json(), fold));
     }
+}
+
+/// What the model said beside its calls. QitOS reads its calls out of that very text, which then only says them again.
+fn said(lens: &Lens<'_>, step: &Step<'_>, fold: &mut Fold) -> Option<Folded> {
+    let decision = step.decision.as_ref().filter(|decision| decision.mode.as_deref() == Some("act"))?;
+    let text = step.text.filter(|_| lens.index.format().is_one_file())?;
+    let words =
+        text.string().filter(|words| decision.rationale.and_then(TraceValue::string).as_ref() != Some(words))?;
+    Some(fold.text(&words, &text.at.to_string()).prose())
 }
 
 /// The event that begins the run, where it holds the whole state, and so the names of its fields.

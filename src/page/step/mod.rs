@@ -87,6 +87,8 @@ pub(crate) struct StepView {
     pub unreadable: Option<Phrase>,
     pub error: Option<StepError>,
     pub thought: Option<Folded>,
+    /// What the model said beside its calls, where that is no source of them.
+    pub said: Option<Folded>,
     /// The decision; `None` only where the line is unreadable.
     pub decision: Option<Decision>,
     pub actions: Actions,

@@ -75,3 +75,14 @@ fn a_session_and_its_sub_agent_lead_to_each_other() {
     assert!(page(parent).contains(&link(child)));
     assert!(page(child).contains(&link(parent)));
 }
+
+#[test]
+fn what_the_model_said_beside_its_calls_is_shown() {
+    let board = crate::board::Board::serve(&sample("tools/claude-code"));
+    board.until_read();
+    let key = "-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl".replace('/', "%2F");
+    let page = board.get(&format!("/runs/{key}/steps/0"));
+    assert!(page.text().contains("I read the code and its tests first."));
+    assert!(page.text().contains("so the rest has to go somewhere"));
+    assert!(!page.text().contains("no tool ran"));
+}
