@@ -5,6 +5,8 @@
 //! spread over a line for each of its blocks, which share `message.id`; results come as lines of the user; other lines
 //! stand between. `usage` is repeated on each line of a reply.
 
+pub(super) mod stream;
+
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -114,7 +116,7 @@ impl Reader for Session {
         let before = self.at;
         self.at = self.at.max(ts);
         let kind = text(line.kind).unwrap_or_default();
-        self.about(&line, record.file, draft);
+        self.about(&line, record.name(), draft);
         let mark = Mark { phase: &kind, ts, ..Mark::default() };
         if let Some(uuid) = line.uuid
             && !self.seen.insert(hash(uuid))
@@ -350,6 +352,15 @@ fn part_of(record: &str) -> Part {
         part.finish = text(message.stop_reason);
         part.tokens = message.usage.map(tokens);
     }
+    blocks(&message, reply, line.result, &mut part);
+    if let Some(result) = line.result.filter(|result| result.starts_with('{')) {
+        part.changes = changes(&Result::of(result), text(line.cwd).as_deref());
+    }
+    part
+}
+
+/// What the blocks of a message say: of the model's reply, or of what tools gave it.
+fn blocks(message: &Message<'_>, reply: bool, result: Option<&str>, part: &mut Part) {
     if let Some(said) = text(message.content).filter(|_| reply) {
         part.text.push(said);
     }
@@ -362,14 +373,10 @@ fn part_of(record: &str) -> Part {
                 name: text(block.name).unwrap_or_default(),
                 args: block.input.unwrap_or_default().to_owned(),
             }),
-            (Some("\"tool_result\""), _) => part.answers.push(answer(&block, line.result)),
+            (Some("\"tool_result\""), _) => part.answers.push(answer(&block, result)),
             _ => {}
         }
     }
-    if let Some(result) = line.result.filter(|result| result.starts_with('{')) {
-        part.changes = changes(&Result::of(result), text(line.cwd).as_deref());
-    }
-    part
 }
 
 fn answer(block: &Block<'_>, result: Option<&str>) -> Answer {

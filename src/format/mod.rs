@@ -65,6 +65,9 @@ mod watch;
 #[cfg(test)]
 pub(crate) use qitos::event_kind;
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 pub use draft::{Draft, Mark, Open, Place};
 pub use part::{Answer, Asked, Part, Tokens};
 pub use watch::{Found, Values};
@@ -140,8 +143,20 @@ pub struct Source<'a> {
     pub text: &'a str,
     /// Which of the paths of [`Shape::Document`] it stands at.
     pub path: usize,
+    /// The path of the file.
+    pub file: &'a Path,
+}
+
+impl<'a> Source<'a> {
     /// The name of the file, without directories.
-    pub file: &'a str,
+    fn name(&self) -> &'a str {
+        self.file.file_name().and_then(OsStr::to_str).unwrap_or_default()
+    }
+
+    /// The name of its directory.
+    fn folder(&self) -> &'a str {
+        self.file.parent().and_then(Path::file_name).and_then(OsStr::to_str).unwrap_or_default()
+    }
 }
 
 /// So much of a file's beginning is looked at to know whose it is.
@@ -150,6 +165,8 @@ pub const HEAD_BYTES: usize = 64 << 10;
 /// The tools whose traces are read; asked in this order.
 static TOOLS: &[&Tool] = &[
     &claude::SESSION,
+    &claude::stream::CLAUDE,
+    &claude::stream::QWEN,
     &codex::ROLLOUT,
     &swe_agent::TRAJECTORY,
     &mini_swe_agent::TRAJECTORY,

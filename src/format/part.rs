@@ -21,6 +21,8 @@ pub struct Part {
     pub thought: Vec<String>,
     /// What it said.
     pub text: Vec<String>,
+    /// What it said next, where a text goes on that an earlier record began.
+    pub tail: Vec<String>,
     /// What it asks for.
     pub calls: Vec<Asked>,
     /// What came back; of a call that is not the step's own, it is left out.
@@ -38,6 +40,8 @@ pub struct Part {
     pub cost: Option<f64>,
     /// An error of the step itself, such as of the request to the model.
     pub error: Option<String>,
+    /// The record says all there is to say of the step: what was said before is void.
+    pub whole: bool,
 }
 
 /// A call of a tool.
@@ -87,6 +91,10 @@ impl Part {
         fn replace<T>(known: &mut Option<T>, more: Option<T>) {
             *known = more.or(known.take());
         }
+        if more.whole {
+            *self = more;
+            return;
+        }
         replace(&mut self.agent, more.agent);
         replace(&mut self.model, more.model);
         replace(&mut self.finish, more.finish);
@@ -95,6 +103,12 @@ impl Part {
         replace(&mut self.error, more.error);
         self.thought.extend(more.thought);
         self.text.extend(more.text);
+        for tail in more.tail {
+            match self.text.last_mut() {
+                Some(text) => text.push_str(&tail),
+                None => self.text.push(tail),
+            }
+        }
         for call in more.calls {
             match self.calls.iter_mut().find(|known| !call.id.is_empty() && known.id == call.id) {
                 Some(known) => *known = call,
@@ -236,7 +250,9 @@ impl Part {
     fn usage(&self, out: &mut Object) {
         if let Some(tokens) = self.tokens {
             let mut context = Object::new();
-            context.count("input_tokens_total", tokens.input);
+            // Where it is unknown how much was written, so is what the step took.
+            let input = if tokens.output.is_some() { "input_tokens_total" } else { "input_tokens" };
+            context.count(input, tokens.input);
             context.count("output_tokens", tokens.output);
             context.count("cached_tokens", tokens.cached);
             context.count("reasoning_tokens", tokens.reasoning);

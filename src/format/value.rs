@@ -87,3 +87,13 @@ pub(super) fn objects(head: &[u8]) -> impl Iterator<Item = &str> {
     });
     lines.filter(|line| line.starts_with('{'))
 }
+
+/// Whether the value is a string.
+pub(super) fn is_text(value: Option<&str>) -> bool {
+    value.is_some_and(|value| value.starts_with('"'))
+}
+
+/// A path without the directory that the agent works in.
+pub(super) fn below<'a>(path: &'a str, project: Option<&str>) -> &'a str {
+    project.and_then(|project| path.strip_prefix(project)?.strip_prefix('/')).unwrap_or(path)
+}

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io;
+use std::path::Path;
 
 use super::dir::{RunDir, Stamp, TICK};
 use super::manifest::MAX_MANIFEST_BYTES;
@@ -101,10 +102,9 @@ impl Document {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 read => read.ok().flatten(),
             };
-            let name = dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             // Kept apart: whether it is handed out is known at its end.
             let (mut new_names, mut new) = (Names::default(), Delta::default());
-            let pass = read((file, result.as_deref()), (tool, paths), &name, &mut new_names, &mut new)?;
+            let pass = read((file, result.as_deref()), (tool, paths), dir.path(), &mut new_names, &mut new)?;
             (self.seen, self.seen_beside, self.settled) = (opened, beside, are_quiet([opened, beside]));
             self.take(&pass, (names, new_names), (delta, new));
         }
@@ -146,7 +146,7 @@ impl Document {
 fn read(
     (file, beside): (Option<File>, Option<&[u8]>),
     (tool, paths): (&'static Tool, Paths),
-    name: &str,
+    path: &Path,
     names: &mut Names,
     delta: &mut Delta,
 ) -> io::Result<Pass> {
@@ -165,7 +165,7 @@ fn read(
         };
         hasher.write(bytes);
         size += bytes.len() as u64;
-        values.push(bytes, |found| tell(&mut draft, found, |source, draft| reader.record(source, draft), name));
+        values.push(bytes, |found| tell(&mut draft, found, |source, draft| reader.record(source, draft), path));
     }
     let mut beside_is_whole = true;
     if let Some(bytes) = beside {
@@ -191,7 +191,7 @@ fn read(
 }
 
 /// Gives a value to the reader, as far as it can be read.
-fn tell(draft: &mut Draft<'_>, found: Found<'_>, mut record: impl FnMut(Source<'_>, &mut Draft<'_>), file: &str) {
+fn tell(draft: &mut Draft<'_>, found: Found<'_>, mut record: impl FnMut(Source<'_>, &mut Draft<'_>), file: &Path) {
     let Found { path, span, line, bytes } = found;
     let Some(bytes) = bytes else {
         draft.at(Place { span, line, fate: Fate::Unreadable });

@@ -54,9 +54,8 @@ impl ToolFile {
         names: &mut Names,
         delta: &mut Delta,
     ) -> io::Result<Look> {
-        let name = dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         match self.tool.shape {
-            Shape::Lines => self.lines(dir, limit, settle, &name, names, delta),
+            Shape::Lines => self.lines(dir, limit, settle, names, delta),
             Shape::Document(paths) | Shape::Directory { paths, .. } => {
                 self.document.look(dir, (self.tool, paths), names, delta)
             }
@@ -68,7 +67,6 @@ impl ToolFile {
         dir: &RunDir,
         limit: u64,
         settle: Duration,
-        file: &str,
         names: &mut Names,
         delta: &mut Delta,
     ) -> io::Result<Look> {
@@ -86,7 +84,7 @@ impl ToolFile {
             let fate = fate.filter(|_| read.fate == Fate::Good).unwrap_or(read.fate);
             draft.at(Place { span: line.span, line: line.number, fate });
             if fate.is_readable() {
-                reader.record(Source { text: &read.text, path: 0, file }, &mut draft);
+                reader.record(Source { text: &read.text, path: 0, file: dir.path() }, &mut draft);
             } else {
                 draft.event(Mark { failed: true, ..Mark::default() });
             }

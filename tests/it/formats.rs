@@ -11,6 +11,7 @@ use trace_board::trace::{RunDir, read_index};
 
 mod atif;
 mod claude;
+mod claude_stream;
 mod codex;
 mod mini_swe_agent;
 mod swe_agent;

@@ -43,7 +43,7 @@ fn steps(name: &str, bytes: &[u8], each: usize) -> Vec<StepHead> {
             let line = texts.len() as u64;
             draft.at(Place { span: Span { offset: line, len: 1 }, line, fate: record.fate });
             if record.fate.is_readable() {
-                reader.record(Source { text: &record.text, path: 0, file: name }, &mut draft);
+                reader.record(Source { text: &record.text, path: 0, file: Path::new(name) }, &mut draft);
             } else {
                 draft.event(Mark { failed: true, ..Mark::default() });
             }

@@ -11,7 +11,7 @@ use super::read;
 use crate::disk::walk;
 
 /// What is counted.
-pub(crate) const FIELDS: [&str; 10] = [
+pub(crate) const FIELDS: [&str; 11] = [
     "replies",
     "calls",
     "failed calls",
@@ -22,12 +22,13 @@ pub(crate) const FIELDS: [&str; 10] = [
     "output",
     "thought",
     "children",
+    "tokens of the run",
 ];
 
 type Counts = [u64; FIELDS.len()];
 
 /// What the files cannot say, or say otherwise: session, field, what is read, why.
-pub(crate) type Differences = &'static [(&'static str, &'static str, u64, &'static str)];
+pub(crate) type Difference<'a> = (&'a str, &'a str, u64, &'a str);
 
 pub(crate) fn sessions(tool: &str) -> Vec<PathBuf> {
     let dir = std::env::var_os("BOARD_AGENTS").map(|dir| PathBuf::from(dir).join(tool)).filter(|dir| dir.is_dir());
@@ -52,7 +53,7 @@ pub(crate) fn files(session: &Path, wanted: fn(&str) -> bool) -> Vec<PathBuf> {
 }
 
 /// Adds up the named files of every session of a tool and compares with the truth, in the fields that such a file has.
-pub(crate) fn compare(tool: &str, wanted: fn(&str) -> bool, fields: &[&str], known: Differences) {
+pub(crate) fn compare(tool: &str, wanted: fn(&str) -> bool, fields: &[&str], known: &[Difference<'_>]) {
     let mut wrong = Vec::new();
     for session in sessions(tool) {
         let name = session.file_name().expect("a name").to_string_lossy().into_owned();
@@ -78,17 +79,22 @@ fn expected(truth: &Value) -> Counts {
     let tokens = |key: &str| ["main", "children"].map(|who| truth["tokens"][who][key].as_u64().unwrap_or_default());
     let tokens = |key: &str| tokens(key).iter().sum::<u64>();
     let cached = tokens("cache_read");
+    let input = tokens("input") + cached + tokens("cache_write");
+    // What this service counts as output is without its thoughts.
+    let apart = truth["cli"] == "gemini-cli";
+    let output = tokens("output") + if apart { tokens("reasoning") } else { 0 };
     [
         of("model_calls"),
         of("tool_calls"),
         of("tool_errors"),
         of("tool_calls_interrupted"),
         of("tool_calls_unanswered"),
-        tokens("input") + cached + tokens("cache_write"),
+        input,
         cached,
-        tokens("output"),
+        output,
         tokens("reasoning"),
         of("children"),
+        input + output,
     ]
 }
 
@@ -96,6 +102,7 @@ fn expected(truth: &Value) -> Counts {
 fn counts(file: &Path) -> Counts {
     let run = read(file);
     let mut counts = Counts::default();
+    counts[10] = run.row.tokens.unwrap_or_default();
     counts[9] = run.index.manifest().get().and_then(|manifest| manifest.children).unwrap_or_default();
     for n in 0..run.index.steps().len() {
         let step = run.step(n);
@@ -115,10 +122,11 @@ fn counts(file: &Path) -> Counts {
             with("error"),
             with("cancelled"),
             open,
-            tokens("input_tokens_total"),
+            tokens("input_tokens_total") + tokens("input_tokens"),
             tokens("cached_tokens"),
             tokens("output_tokens"),
             tokens("reasoning_tokens"),
+            0,
             0,
         ];
         counts.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);

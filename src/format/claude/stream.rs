@@ -1,0 +1,345 @@
+//! How does `claude -p --output-format stream-json` tell of a run? One JSON object a line: `system/init`, the messages,
+//! and at the end a `result` that says how it came out and what it cost. Qwen Code, whose program has the same option,
+//! writes the same lines.
+//!
+//! Replies of sub-agents stand among those of their parent. Claude Code repeats the usage with which a reply began: how
+//! much it wrote is in the result alone. Qwen Code begins a new message for each block, and gives the usage with the last.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{INTERRUPTED, Message, blocks, changes, spoken, tokens};
+use crate::format::part::{self, text};
+use crate::format::value::{count, cut, is_text, is_true, micros, number, objects, short};
+use crate::format::{Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
+use crate::model::event::InitNote;
+use crate::model::json::walk;
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
+
+const CAN: Capabilities = Capabilities {
+    state: Can::Partly,
+    scores: Can::No,
+    times: Can::Partly,
+    tokens: Can::Partly,
+    cost: Can::Partly,
+    limits: Can::No,
+    success: Can::No,
+    facts: Can::No,
+};
+
+/// What Claude Code prints.
+pub(in crate::format) static CLAUDE: Tool = Tool {
+    format: Format {
+        name: "Claude Code stream",
+        can: CAN,
+        file: "captured stream",
+        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record, false)))),
+        ..Format::UNKNOWN
+    },
+    shape: Shape::Lines,
+    is: |name, head| name.ends_with(".jsonl") && init(head).is_some_and(|is_qwen| !is_qwen),
+    reader: || Box::new(Stream::default()),
+};
+
+/// What Qwen Code prints.
+pub(in crate::format) static QWEN: Tool = Tool {
+    format: Format {
+        name: "Qwen Code stream",
+        can: Capabilities { times: Can::No, cost: Can::No, ..CAN },
+        file: "captured stream",
+        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record, true)))),
+        ..Format::UNKNOWN
+    },
+    shape: Shape::Lines,
+    is: |name, head| name.ends_with(".jsonl") && init(head) == Some(true),
+    reader: || Box::new(Stream { is_qwen: true, ..Stream::default() }),
+};
+
+fields! {
+    struct Line {
+        kind = "type", subtype, session = "session_id", parent = "parent_tool_use_id", agent = "agent_id", timestamp,
+        message, result = "tool_use_result", said = "result", model, cwd, claude = "claude_code_version",
+        qwen = "qwen_code_version", is_synthetic = "isSynthetic", is_error, terminal = "terminal_reason", stop_reason,
+        errors, error, cost = "total_cost_usd", usage, models = "modelUsage", duration_ms, event,
+    }
+    struct Usage {
+        input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens,
+        input = "inputTokens", created = "cacheCreationInputTokens", read = "cacheReadInputTokens", output = "outputTokens",
+    }
+    struct Event { kind = "type", usage, delta }
+    struct Delta { stop_reason }
+    struct Fault { message }
+}
+
+/// Whether the first lines are those of a stream, and whether of Qwen Code's.
+fn init(head: &[u8]) -> Option<bool> {
+    let lines = objects(head).map(Line::of);
+    let is_init = |line: &Line<'_>| line.kind == Some("\"system\"") && line.subtype == Some("\"init\"");
+    lines.filter(is_init).find(|line| is_text(line.session)).map(|line| line.qwen.is_some())
+}
+
+/// A stream under way.
+#[derive(Debug, Default)]
+struct Stream {
+    is_qwen: bool,
+    by_message: HashMap<Box<str>, usize>,
+    by_call: HashMap<Box<str>, usize>,
+    /// The newest step of each agent, and whether its reply goes on with the next message.
+    newest: HashMap<Box<str>, (usize, bool)>,
+    children: HashSet<Box<str>>,
+    last: Option<usize>,
+    at: Option<i64>,
+    turns: u64,
+    prompted: bool,
+    end: Option<Ended>,
+    answer: Option<Box<str>>,
+}
+
+impl Reader for Stream {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        let line = Line::of(record.text);
+        let ts = micros(line.timestamp);
+        let before = self.at;
+        self.at = self.at.max(ts);
+        let (kind, stage) = (text(line.kind).unwrap_or_default(), text(line.subtype).unwrap_or_default());
+        let mark = Mark { phase: &kind, stage: &stage, ts, ..Mark::default() };
+        let message = line.message.map(Message::of).unwrap_or_default();
+        self.children.extend(text(line.parent).map(Box::from));
+        match (&*kind, &*stage) {
+            ("system", "init") => {
+                draft.event(mark);
+                self.turns += 1;
+                self.end = None;
+                about(&line, draft);
+            }
+            ("system", _) => {
+                draft.event(Mark { failed: stage == "api_retry", ..mark });
+            }
+            ("assistant", _) if is_own(&message, self.is_qwen) => {
+                draft.event(Mark { stage: "API error", failed: true, ..mark });
+            }
+            ("assistant", _) => self.reply(&line, &message, record.text, mark, before, draft),
+            ("user", _) => self.user(&line, &message, record.text, mark, draft),
+            ("stream_event", _) => self.partial(&line, record.text, mark, draft),
+            ("result", _) => {
+                let end = ended(&line);
+                let at = draft.event(Mark { kind: EventKind::Other, failed: is_true(line.is_error), ..mark });
+                self.answer = short(line.said).filter(|_| end.outcome == Outcome::Completed);
+                self.end = Some(Ended { event: Some(at), ..end });
+                totals(&line, draft);
+            }
+            _ => {
+                draft.event(mark);
+            }
+        }
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let run = draft.run();
+        run.ended = self.end.clone().map(Box::new);
+        run.updated_at = self.at.filter(|_| self.end.is_some());
+        run.final_result = self.answer.clone().filter(|_| self.end.is_some());
+        run.turns = Some(self.turns);
+        run.children = Some(self.children.len() as u64);
+    }
+}
+
+impl Stream {
+    /// A block of a reply of the model.
+    fn reply(
+        &mut self,
+        line: &Line<'_>,
+        message: &Message<'_>,
+        record: &str,
+        mark: Mark<'_>,
+        before: Option<i64>,
+        draft: &mut Draft<'_>,
+    ) {
+        let (id, lane) = (text(message.id).unwrap_or_default(), text(line.parent).unwrap_or_default());
+        let part = part_of(record, self.is_qwen);
+        let goes_on = self.newest.get(&*lane).filter(|(_, goes_on)| *goes_on).map(|(n, _)| *n);
+        let known = self.by_message.get(&*id).copied().or(goes_on);
+        let n = known.unwrap_or_else(|| draft.next());
+        let kind = if known.is_none() { EventKind::StepStart } else { EventKind::Decided };
+        let note = before.filter(|_| known.is_none()).map(EventNote::Asked);
+        draft.event(Mark { kind, step: Some(n), note, ..mark });
+        if known.is_none() {
+            draft.begin();
+        }
+        if !id.is_empty() {
+            self.by_message.insert(id.into(), n);
+        }
+        let goes_on = self.is_qwen && part.tokens.is_none();
+        if let Some((last, _)) = self.newest.insert(lane.into(), (n, goes_on)).filter(|(last, _)| *last != n) {
+            draft.close(last);
+        }
+        self.by_call.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
+        (self.last, self.end) = (Some(n), None);
+        if let Some(model) = &part.model {
+            draft.run().model = Some(cut(model));
+        }
+        if !draft.part(n, part) {
+            draft.issue(IssueKind::Join, "a reply goes on after it was over");
+        }
+    }
+
+    /// What tools gave, a prompt, or a word of the program.
+    fn user(&mut self, line: &Line<'_>, message: &Message<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+        let part = part_of(record, self.is_qwen);
+        if part.answers.is_empty() {
+            let words = spoken(message.content);
+            if words.starts_with(INTERRUPTED) {
+                draft.event(Mark { stage: "interrupted", ..mark });
+            } else if text(line.parent).is_some() || is_true(line.is_synthetic) {
+                draft.event(Mark { stage: "note", ..mark });
+            } else {
+                let init = InitNote { task: Some(cut(&words)), ..InitNote::default() };
+                let note = (!self.prompted).then(|| EventNote::Init(Box::new(init)));
+                self.prompted = true;
+                draft.event(Mark { stage: "prompt", note, ..mark });
+            }
+            return;
+        }
+        let lane = text(line.parent).unwrap_or_default();
+        self.newest.entry(lane.into()).and_modify(|(_, goes_on)| *goes_on = false);
+        let mut steps: Vec<usize> =
+            part.answers.iter().filter_map(|answer| self.by_call.remove(&*answer.call)).collect();
+        steps.dedup();
+        let failed = part.answers.iter().any(|answer| answer.status == Some("error"));
+        draft.event(Mark { kind: EventKind::Inside, stage: "result", step: steps.first().copied(), failed, ..mark });
+        let taken = steps.iter().filter(|n| draft.part(**n, part.clone())).count();
+        if taken == 0 {
+            draft.issue(IssueKind::Join, "a result without a call before it");
+        }
+    }
+
+    /// A reply on its way; the last such line of it has its final usage.
+    fn partial(&mut self, line: &Line<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+        let event = line.event.map(Event::of).unwrap_or_default();
+        let stage = text(event.kind).unwrap_or_default();
+        let lane = text(line.parent).unwrap_or_default();
+        let part = part_of(record, self.is_qwen);
+        let step = self.newest.get(&*lane).map(|(n, _)| *n).filter(|_| part.tokens.is_some());
+        let kind = if step.is_some() { EventKind::Inside } else { EventKind::Other };
+        draft.event(Mark { kind, stage: &stage, step, ..mark });
+        if let Some(n) = step {
+            draft.part(n, part);
+        }
+    }
+}
+
+/// Whether the program itself speaks in place of the model: a request failed.
+fn is_own(message: &Message<'_>, is_qwen: bool) -> bool {
+    let tokens = || message.usage.and_then(|usage| told(usage, true, true));
+    message.model == Some("\"<synthetic>\"")
+        || is_qwen && tokens().is_none() && spoken(message.content).starts_with("[API Error")
+}
+
+/// What the first line says of the run.
+fn about(line: &Line<'_>, draft: &mut Draft<'_>) {
+    let run = draft.run();
+    run.run_id = short(line.session).or(run.run_id.take());
+    run.model = short(line.model).or(run.model.take());
+    run.project = short(line.cwd).or(run.project.take());
+    let tool = |name: &str, version: Option<&str>| text(version).map(|version| cut(&format!("{name} {version}")));
+    run.tool = tool("Claude Code", line.claude).or_else(|| tool("Qwen Code", line.qwen)).or(run.tool.take());
+}
+
+/// What the run took as a whole, with its sub-agents where that is told.
+fn totals(line: &Line<'_>, draft: &mut Draft<'_>) {
+    let models: Vec<Usage<'_>> =
+        line.models.into_iter().flat_map(walk::members).map(|(_, usage)| Usage::of(usage)).collect();
+    let of = |usage: &Usage<'_>| {
+        let counts = [usage.input, usage.created, usage.read, usage.output].map(count);
+        (counts.into_iter().flatten().sum::<u64>(), count(usage.read).unwrap_or_default())
+    };
+    let sum = models.iter().map(of).reduce(|sum, more| (sum.0 + more.0, sum.1 + more.1));
+    let run = draft.run();
+    if let Some((tokens, cached)) = sum {
+        (run.tokens, run.cached_tokens) = (Some(tokens).filter(|tokens| *tokens > 0), Some(cached));
+    }
+    run.cost_usd = number(line.cost).or(run.cost_usd);
+    run.latency_s = number(line.duration_ms).map(|ms| ms / 1e3).or(run.latency_s);
+}
+
+/// How the run came out, as its result says it.
+fn ended(line: &Line<'_>) -> Ended {
+    let of = |value: Option<&str>| text(value).unwrap_or_default();
+    let (subtype, terminal, stop) = (of(line.subtype), of(line.terminal), of(line.stop_reason));
+    let errors = line.errors.into_iter().flat_map(walk::items).filter_map(|error| text(Some(error)));
+    let fault = line.error.map(Fault::of).and_then(|fault| text(fault.message));
+    let said = || text(line.said).filter(|_| is_true(line.is_error));
+    let detail = errors.chain(fault).reduce(|all, more| format!("{all}; {more}")).or_else(said).unwrap_or_default();
+    let end = |word: &str, headline: &str, outcome| {
+        Ended::new(if word.is_empty() { "result" } else { word }, headline, outcome, Certainty::Recorded)
+    };
+    let interrupted = terminal.starts_with("aborted");
+    let ended = match (&*subtype, &*terminal, &*stop) {
+        ("error_max_turns", ..) | (_, "max_turns", _) => {
+            // The program counts the turn that it did not begin.
+            let max = limit_in(&detail);
+            return end("error_max_turns", "Turn limit reached", Outcome::Truncated).compare(max, max, "turns");
+        }
+        ("error_max_budget_usd", ..) | (_, "budget_exhausted", _) => {
+            let end = end("error_max_budget_usd", "Cost budget used up", Outcome::Truncated);
+            return end.compare(number(line.cost), limit_in(&detail), "usd");
+        }
+        _ if interrupted => return end(&terminal, "Interrupted by the user", Outcome::Cancelled),
+        (_, _, "refusal") => end("refusal", "The model refused", Outcome::Failed),
+        (_, "prompt_too_long" | "blocking_limit", _) => end(&terminal, "Context window full", Outcome::Failed),
+        _ if stop == "max_tokens" || detail.contains("output token maximum") => {
+            end("max_tokens", "The reply reached its token limit", Outcome::Truncated)
+        }
+        (_, "stop_hook_prevented" | "hook_stopped", _) => end(&terminal, "Stopped by a hook", Outcome::Halted),
+        _ if detail.starts_with("Loop detection") => end(&subtype, "Stopped by loop detection", Outcome::Halted),
+        (_, "api_error", _) => end(&terminal, "Ended by an API error", Outcome::Failed),
+        _ if detail.contains("[API Error") => end(&subtype, "Ended by an API error", Outcome::Failed),
+        ("success", ..) if !is_true(line.is_error) => end(&subtype, "Answered", Outcome::Completed),
+        _ => end(&subtype, "Ended by an error", Outcome::Failed),
+    };
+    ended.detail(cut(&detail))
+}
+
+/// The limit that a message names in brackets: `(3)`, `($0.05)`.
+fn limit_in(detail: &str) -> Option<f64> {
+    let (_, rest) = detail.rsplit_once('(')?;
+    rest.split_once(')')?.0.trim_start_matches('$').parse().ok().filter(|limit: &f64| limit.is_finite())
+}
+
+/// What a line says of the step that it belongs to.
+fn part_of(record: &str, is_qwen: bool) -> Part {
+    let line = Line::of(record);
+    let mut part = Part::default();
+    if let Some(event) = line.event.map(Event::of).filter(|event| event.kind == Some("\"message_delta\"")) {
+        // Of a service that gives no more than what was written, the rest is known from before.
+        part.tokens = event.usage.map(tokens).filter(|tokens| tokens.input.is_some());
+        part.finish = event.delta.map(Delta::of).and_then(|delta| text(delta.stop_reason));
+        return part;
+    }
+    let message = line.message.map(Message::of).unwrap_or_default();
+    let reply = line.kind == Some("\"assistant\"");
+    if reply {
+        part.agent = text(line.agent).or_else(|| text(line.parent));
+        part.model = text(message.model);
+        part.finish = text(message.stop_reason);
+        part.tokens = message.usage.and_then(|usage| told(usage, is_qwen, part.finish.is_some()));
+    }
+    blocks(&message, reply, line.result, &mut part);
+    if let Some(result) = line.result.filter(|result| result.starts_with('{')) {
+        part.changes = changes(&super::Result::of(result), None);
+    }
+    part
+}
+
+/// The tokens of a reply, as far as the line has them.
+fn told(usage: &str, is_qwen: bool, is_over: bool) -> Option<Tokens> {
+    if is_qwen {
+        let usage = Usage::of(usage);
+        let (input, output) = (count(usage.input_tokens), count(usage.output_tokens));
+        let is_known = input.is_some_and(|input| input > 0) || output.is_some_and(|output| output > 0);
+        // Here the input is with the cache.
+        let tokens = Tokens { input, output, cached: count(usage.cache_read_input_tokens), reasoning: None };
+        return is_known.then_some(tokens);
+    }
+    let tokens = tokens(usage);
+    Some(Tokens { output: tokens.output.filter(|_| is_over), reasoning: None, ..tokens })
+}

@@ -1,0 +1,68 @@
+//! What Claude Code prints.
+
+use super::truth::{FIELDS, compare};
+use super::{damaged, read, sample};
+
+#[test]
+fn replies_of_sub_agents_are_steps_and_the_result_has_the_totals() {
+    let run = read(&sample("tools/claude-code-stream/answered.jsonl"));
+    let row = &run.row;
+    assert_eq!((row.steps, row.errors, row.events, row.issues), (3, 1, 12, (0, 0)));
+    // 1,630 + 280 + 1,600 + 490, with the sub-agent.
+    assert_eq!((row.tokens, row.cost_usd), (Some(4_000), Some(0.0213)));
+    assert_eq!(row.tools, ["Edit", "Task", "Bash"]);
+    assert_eq!(row.changed, ["files./home/me/ledger/split.py"]);
+    assert_eq!((&*row.verdict.sentence, row.verdict.certainty.as_str()), ("Answered at step 2", "recorded"));
+    let manifest = run.index.manifest().get().expect("what is said of the run");
+    assert_eq!((manifest.turns, manifest.children, manifest.latency_s), (Some(1), Some(1), Some(3.1)));
+    let step = run.step(0);
+    assert_eq!(step["decision"]["rationale"], "The rest has to go somewhere.");
+    assert_eq!(step["context"]["input_tokens"], 1_610);
+    assert_eq!(step["context"].get("output_tokens"), None, "the 3 is what was written when the reply began");
+    assert_eq!(step["action_results"][1]["output"], "Nobody does.");
+    assert_eq!(run.step(1)["agent_id"], "a1");
+    assert_eq!(run.index.steps().get(1).and_then(|step| step.tokens), None);
+}
+
+#[test]
+fn a_limit_is_told_with_its_number() {
+    let run = read(&sample("tools/claude-code-stream/turn-limit.jsonl"));
+    let verdict = &run.row.verdict;
+    assert!(verdict.sentence.starts_with("Turn limit reached after step 0: 1 turn"), "{}", verdict.sentence);
+    assert_eq!((verdict.certainty.as_str(), verdict.stop_reason.as_deref()), ("recorded", Some("error_max_turns")));
+    let cut = read(&sample("tools/claude-code-stream/cut.jsonl"));
+    assert_eq!((cut.row.verdict.mark.word(), cut.row.steps, cut.row.tokens), ("died", 1, None));
+}
+
+#[test]
+fn a_damaged_stream_loses_only_what_is_damaged() {
+    damaged(&sample("tools/claude-code-stream/cut.jsonl"));
+}
+
+#[test]
+fn real_streams_agree_with_what_is_known_of_them() {
+    let fields = FIELDS.into_iter().filter(|field| *field != "output").collect::<Vec<_>>();
+    let last = "the last reply of a sub-agent is not printed";
+    let known = &[
+        ("resumed-forked", "tokens of the run", 2_184, "the second stream counts what it goes on from"),
+        ("sigkill-in-tool", "tokens of the run", 0, "no result, so nobody knows how much was written"),
+        ("stream-cut-recovers", "tokens of the run", 2_959, "the tool counts a reply that was cut"),
+        ("two-subagents", "replies", 7, last),
+        ("two-subagents", "input", 33_746, last),
+        ("two-subagents", "cached", 19_500, last),
+    ];
+    compare("claude-code", |file| file.starts_with("stream"), &fields, known);
+}
+
+#[test]
+fn real_sessions_agree_with_what_is_known_of_them() {
+    let is_session = |file: &str| file.starts_with("projects/") && file.ends_with(".jsonl");
+    let copied = "the fork repeats the reply that it goes on from";
+    let known = &[
+        ("resumed-forked", "replies", 3, copied),
+        ("resumed-forked", "input", 2_160, copied),
+        ("resumed-forked", "output", 24, copied),
+        ("resumed-forked", "tokens of the run", 2_184, copied),
+    ];
+    compare("claude-code", is_session, &FIELDS, known);
+}
