@@ -5,6 +5,7 @@
 //! tell of the program, and repeat texts. Nothing says which items are one reply: it is over with the record of its
 //! tokens, its first result, or a word of somebody else. Seen in versions 0.104 to 0.169.
 
+pub(super) mod exec;
 mod item;
 
 use std::collections::{HashMap, HashSet};
@@ -378,6 +379,7 @@ fn failure(class: Option<&str>, message: Option<&str>) -> Ended {
         // These have no class of their own.
         _ if message.contains("max_output_tokens") => ("The reply reached its token limit", Outcome::Truncated),
         _ if message.contains("content_filter") => ("The model refused", Outcome::Failed),
+        _ if message.contains("context window") => ("Context window full", Outcome::Failed),
         "other" | "error" => ("Ended by an error", Outcome::Failed),
         _ => ("Ended by an API error", Outcome::Failed),
     };

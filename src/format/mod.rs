@@ -168,6 +168,7 @@ static TOOLS: &[&Tool] = &[
     &claude::stream::CLAUDE,
     &claude::stream::QWEN,
     &codex::ROLLOUT,
+    &codex::exec::STREAM,
     &swe_agent::TRAJECTORY,
     &mini_swe_agent::TRAJECTORY,
     &harbor::TRIAL,

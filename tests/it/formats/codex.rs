@@ -95,3 +95,47 @@ fn real_sessions_agree_with_what_is_known_of_them() {
     let is_session = |file: &str| file.starts_with("sessions/") && file.ends_with(".jsonl");
     compare("codex", is_session, &super::truth::FIELDS, &[]);
 }
+
+#[test]
+fn a_call_that_is_done_closes_a_reply_in_a_stream() {
+    let run = read(&sample("tools/codex-exec/answered.jsonl"));
+    let row = &run.row;
+    assert_eq!((row.steps, row.errors, row.events, row.tokens), (6, 1, 15, Some(28_643)));
+    assert_eq!(row.tools, ["todo_list", "command_execution", "file_change", "docs.search"]);
+    assert_eq!(row.changed, ["todos", "files./home/me/ledger/split.py"]);
+    assert_eq!((&*row.verdict.sentence, row.verdict.certainty.as_str()), ("Answered at step 5", "recorded"));
+    assert_eq!(row.answer.as_deref(), Some("`split` spreads the rest now."));
+    assert_eq!(run.step(1)["action_results"][0]["error"], "99 != 100\n");
+    let limit = read(&sample("tools/codex-exec/output-limit.jsonl"));
+    assert!(limit.row.verdict.sentence.starts_with("The reply reached its token limit after step 0: Incomplete"));
+    let cut = read(&sample("tools/codex-exec/cut.jsonl"));
+    assert_eq!((cut.row.verdict.mark.word(), cut.row.steps, cut.row.tokens), ("died", 1, None));
+    damaged(&sample("tools/codex-exec/cut.jsonl"));
+}
+
+#[test]
+fn real_streams_agree_with_what_is_known_of_them() {
+    let (unsaid, lost) = ("no call outside of the program", "a turn that failed has no tokens");
+    let known = &[
+        ("big-output", "replies", 2, "a patch that does not apply is no item"),
+        ("big-output", "calls", 1, "a patch that does not apply is no item"),
+        ("big-output", "failed calls", 0, "a patch that does not apply is no item"),
+        ("compaction", "replies", 4, "the summary is not printed"),
+        ("context-exceeded", "tokens of the run", 0, lost),
+        ("finishes-code-mode", "replies", 6, "a script's commands are items of their own"),
+        ("finishes-code-mode", "calls", 5, "a script's commands are items of their own"),
+        ("goal-budget", "replies", 3, unsaid),
+        ("goal-budget", "calls", 2, unsaid),
+        ("max-output-tokens", "tokens of the run", 0, lost),
+        ("server-error-500", "tokens of the run", 0, lost),
+        ("sigint-in-tool", "stopped calls", 0, "the stream just stops"),
+        ("sigint-in-tool", "calls without an answer", 1, "the stream just stops"),
+        ("sigint-in-tool", "tokens of the run", 0, "the stream just stops"),
+        ("sigkill-in-tool", "tokens of the run", 0, "the stream just stops"),
+        ("subagent", "replies", 2, unsaid),
+        ("subagent", "calls", 1, unsaid),
+        ("subagent", "tokens of the run", 39_459, "sub-agents are not counted"),
+    ];
+    let fields = ["replies", "calls", "failed calls", "stopped calls", "calls without an answer", "tokens of the run"];
+    compare("codex", |file| file == "exec.jsonl", &fields, known);
+}

@@ -1,0 +1,224 @@
+//! How does `codex exec --json` tell of a run? One JSON object a line: the thread, its turns, and items that are started,
+//! updated and completed.
+//!
+//! There are no times, and tokens are told of the turn alone. Nothing says which items are one reply: the first call that
+//! is done closes it. What a script asks for is an item each, and calls that do nothing outside are none.
+
+use std::collections::{HashMap, HashSet};
+
+use super::failure;
+use crate::format::part::{self, text};
+use crate::format::value::{count, cut, int, is_text, member, objects, short};
+use crate::format::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tool};
+use crate::model::json::walk;
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
+
+/// What the program prints.
+pub(in crate::format) static STREAM: Tool = Tool {
+    format: Format {
+        name: "Codex exec stream",
+        can: Capabilities {
+            state: Can::Partly,
+            scores: Can::No,
+            times: Can::No,
+            tokens: Can::Partly,
+            cost: Can::No,
+            limits: Can::No,
+            success: Can::No,
+            facts: Can::No,
+        },
+        file: "captured stream",
+        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        ..Format::UNKNOWN
+    },
+    shape: Shape::Lines,
+    is: |name, head| {
+        let first = || objects(head).next().map(Line::of);
+        let is_thread = |line: Line<'_>| line.kind == Some("\"thread.started\"") && is_text(line.thread);
+        name.ends_with(".jsonl") && first().is_some_and(is_thread)
+    },
+    reader: || Box::new(Stream::default()),
+};
+
+fields! {
+    struct Line { kind = "type", thread = "thread_id", item, usage, error, message }
+    struct Item {
+        kind = "type", id, text, command, output = "aggregated_output", exit_code, status, changes, server, tool, arguments,
+        result, error, query, items, prompt, receivers = "receiver_thread_ids", message,
+    }
+    struct Usage { input_tokens, cached_input_tokens, output_tokens }
+}
+
+/// A stream under way.
+#[derive(Debug, Default)]
+struct Stream {
+    /// Calls that are not done.
+    calls: HashMap<Box<str>, usize>,
+    children: HashSet<Box<str>>,
+    /// The newest step, and whether its reply goes on.
+    last: Option<usize>,
+    replying: bool,
+    turns: u64,
+    end: Option<Ended>,
+}
+
+impl Reader for Stream {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        let line = Line::of(record.text);
+        let item = line.item.map(Item::of).unwrap_or_default();
+        let (kind, stage) = (text(line.kind).unwrap_or_default(), text(item.kind).unwrap_or_default());
+        let mark = Mark { phase: &kind, stage: &stage, ..Mark::default() };
+        let children = item.receivers.into_iter().flat_map(walk::items);
+        self.children.extend(children.filter_map(|child| text(Some(child))).map(Box::from));
+        match (&*kind, &*stage) {
+            ("thread.started", _) => {
+                draft.event(mark);
+                let run = draft.run();
+                (run.run_id, run.tool) = (short(line.thread), Some("Codex".into()));
+            }
+            ("turn.started", _) => {
+                draft.event(mark);
+                self.turns += 1;
+                (self.replying, self.end) = (false, None);
+            }
+            ("turn.completed", _) => {
+                let at = draft.event(mark);
+                let end = Ended::new(&kind, "Answered", Outcome::Completed, Certainty::Recorded);
+                self.end = Some(Ended { event: Some(at), ..end });
+                let usage = line.usage.map(Usage::of).unwrap_or_default();
+                let parts = [usage.input_tokens, usage.output_tokens].map(count);
+                let run = draft.run();
+                run.tokens = parts.iter().any(Option::is_some).then(|| parts.into_iter().flatten().sum());
+                run.cached_tokens = count(usage.cached_input_tokens);
+            }
+            ("turn.failed", _) => {
+                let at = draft.event(Mark { failed: true, ..mark });
+                let end = failure(None, line.error.and_then(|error| member(error, "message")));
+                self.end = Some(Ended { word: kind.as_str().into(), event: Some(at), ..end });
+            }
+            (_, "todo_list") if kind == "item.completed" => {
+                draft.event(mark);
+            }
+            ("item.started" | "item.updated" | "item.completed", "error") => {
+                draft.event(Mark { failed: true, ..mark });
+            }
+            ("item.started" | "item.updated" | "item.completed", _) => self.item(&item, record.text, mark, draft),
+            _ => {
+                draft.event(Mark { failed: kind == "error", ..mark });
+            }
+        }
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let is_answer = self.end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
+        let last = self.last.and_then(|n| draft.step(n)).filter(|step| is_answer && !step.text.is_empty());
+        let answer = last.map(|step| cut(&step.text.join("\n\n")));
+        let run = draft.run();
+        run.ended = self.end.clone().map(Box::new);
+        run.final_result = answer;
+        run.turns = Some(self.turns);
+        run.children = Some(self.children.len() as u64);
+    }
+}
+
+impl Stream {
+    /// A piece of a reply, or what a call gave.
+    fn item(&mut self, item: &Item<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+        let part = part_of(record);
+        let is_done = !part.answers.is_empty();
+        let failed = part.answers.iter().any(|answer| answer.status == Some("error"));
+        let id = text(item.id).unwrap_or_default();
+        let known = self.calls.get(&*id).copied();
+        if let Some(n) = known {
+            draft.event(Mark { kind: EventKind::Inside, step: Some(n), failed, ..mark });
+            if is_done {
+                self.calls.remove(&*id);
+                self.replying = false;
+            }
+            if !draft.part(n, part) {
+                draft.issue(IssueKind::Join, "an item goes on after it was done");
+            }
+            return;
+        }
+        self.end = None;
+        let known = self.last.filter(|_| self.replying);
+        let n = known.unwrap_or_else(|| draft.next());
+        let kind = if known.is_none() { EventKind::StepStart } else { EventKind::Decided };
+        draft.event(Mark { kind, step: Some(n), failed, ..mark });
+        if known.is_none() {
+            draft.begin();
+            if let Some(last) = self.last.replace(n) {
+                draft.close(last);
+            }
+        }
+        self.replying = !is_done;
+        if !is_done {
+            self.calls.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
+        }
+        draft.part(n, part);
+    }
+}
+
+/// What a line says of the step that it belongs to.
+fn part_of(record: &str) -> Part {
+    let line = Line::of(record);
+    let item = line.item.map(Item::of).unwrap_or_default();
+    let mut part = Part::default();
+    let (kind, id) = (text(item.kind).unwrap_or_default(), text(item.id).unwrap_or_default());
+    let is_over = line.kind == Some("\"item.completed\"");
+    let wrapped = |key: &str, value: Option<&str>| {
+        value.map_or_else(|| "{}".to_owned(), |value| format!("{{\"{key}\":{value}}}"))
+    };
+    let (name, args) = match &*kind {
+        // Pieces of these are written again as a whole.
+        "reasoning" | "agent_message" => {
+            let texts = if kind == "reasoning" { &mut part.thought } else { &mut part.text };
+            texts.extend(text(item.text).filter(|text| is_over && !text.is_empty()));
+            return part;
+        }
+        "todo_list" => {
+            part.changes.extend(item.items.map(|items| ("todos".to_owned(), None, Some(items.to_owned()))));
+            part.answers.push(Answer { call: id.clone(), status: Some("success"), ..Answer::default() });
+            part.calls.push(Asked { id, name: kind, args: wrapped("items", item.items) });
+            return part;
+        }
+        "command_execution" => (kind.clone(), wrapped("command", item.command)),
+        "file_change" => (kind.clone(), wrapped("changes", item.changes)),
+        "web_search" => (kind.clone(), wrapped("query", item.query)),
+        "mcp_tool_call" => {
+            let name = [item.server, item.tool].into_iter().filter_map(text).collect::<Vec<_>>().join(".");
+            (name, item.arguments.unwrap_or("{}").to_owned())
+        }
+        "" => return part,
+        _ => (text(item.tool).unwrap_or_else(|| kind.clone()), wrapped("prompt", item.prompt)),
+    };
+    if is_over {
+        part.answers.push(answer(&id, &item));
+        let changed = item.changes.into_iter().flat_map(walk::items).filter_map(|change| text(member(change, "path")));
+        let done = item.status == Some("\"completed\"");
+        part.changes.extend(changed.filter(|_| done).map(|path| (format!("files.{path}"), None, None)));
+    }
+    part.calls.push(Asked { id, name, args });
+    part
+}
+
+fn answer(id: &str, item: &Item<'_>) -> Answer {
+    let exit = int(item.exit_code);
+    let status = match text(item.status).as_deref() {
+        Some("failed" | "declined") => Some("error"),
+        _ if exit.is_some_and(|exit| exit != 0) => Some("error"),
+        Some("completed") => Some("success"),
+        _ => None,
+    };
+    let bad = status == Some("error");
+    let message = item.error.and_then(|error| text(member(error, "message")).or_else(|| text(Some(error))));
+    let error = || message.or_else(|| text(item.output).filter(|text| !text.is_empty()));
+    Answer {
+        call: id.to_owned(),
+        status,
+        error: if bad { error().or_else(|| Some("failed without a message".to_owned())) } else { None },
+        output: item.output.or(item.result).filter(|_| !bad).unwrap_or("null").to_owned(),
+        exit,
+        ms: None,
+    }
+}
