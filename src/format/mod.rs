@@ -54,6 +54,7 @@ mod board;
 mod claude;
 mod codex;
 mod draft;
+mod gemini;
 mod harbor;
 mod mini_swe_agent;
 mod part;
@@ -169,6 +170,8 @@ static TOOLS: &[&Tool] = &[
     &claude::stream::QWEN,
     &codex::ROLLOUT,
     &codex::exec::STREAM,
+    &gemini::SESSION,
+    &gemini::stream::STREAM,
     &swe_agent::TRAJECTORY,
     &mini_swe_agent::TRAJECTORY,
     &harbor::TRIAL,

@@ -13,6 +13,7 @@ mod atif;
 mod claude;
 mod claude_stream;
 mod codex;
+mod gemini;
 mod mini_swe_agent;
 mod swe_agent;
 mod truth;

@@ -1,0 +1,286 @@
+//! How does Gemini CLI write a session? One JSON object a line, appended to `tmp/PROJECT/chats/session-*.jsonl`:
+//! a header, messages, and `$set` for what changed about the session. Sub-agents have files of their own, in a
+//! directory named by the session that started them.
+//!
+//! A reply is written when it is there, and written again under its id, as a whole, when its tools are done: of a call
+//! that was never done nothing is known. No line says how the session ended. Seen in version 0.61.
+
+pub(super) mod stream;
+
+use std::collections::{HashMap, HashSet};
+
+use super::part::{self, text};
+use super::value::{below, count, cut, is_text, member, micros, objects, short, spoken};
+use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
+use crate::model::event::InitNote;
+use crate::model::json::walk;
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
+
+/// A session file.
+pub(super) static SESSION: Tool = Tool {
+    format: Format {
+        name: "Gemini CLI session",
+        can: Capabilities {
+            state: Can::Partly,
+            scores: Can::No,
+            times: Can::Yes,
+            tokens: Can::Yes,
+            cost: Can::No,
+            limits: Can::No,
+            success: Can::No,
+            facts: Can::No,
+        },
+        file: "session file",
+        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        ..Format::UNKNOWN
+    },
+    shape: Shape::Lines,
+    is: |name, head| {
+        let first = || objects(head).next().map(Line::of);
+        name.ends_with(".jsonl") && first().is_some_and(|line| is_text(line.session) && is_text(line.project))
+    },
+    reader: || Box::new(Session::default()),
+};
+
+fields! {
+    struct Line {
+        session = "sessionId", project = "projectHash", start = "startTime", agent = "kind", directories, id, timestamp,
+        kind = "type", content, thoughts, calls = "toolCalls", tokens, model, set = "$set", rewind = "$rewindTo",
+    }
+    struct Call {
+        id, name, args, result, status, agent = "agentId", display = "resultDisplay",
+    }
+    struct Thought { subject, description }
+    struct Usage { input, output, cached, thoughts }
+    struct Display { path = "filePath", before = "originalContent", after = "newContent", is_new = "isNewFile", todos }
+    struct Given { output, error }
+}
+
+/// A session under way.
+#[derive(Debug, Default)]
+struct Session {
+    /// Replies by id.
+    replies: HashMap<Box<str>, usize>,
+    /// The step of each call.
+    calls: HashMap<Box<str>, usize>,
+    children: HashSet<Box<str>>,
+    last: Option<usize>,
+    at: Option<i64>,
+    turns: u64,
+    /// A prompt or a result came after the last reply: the next one is due.
+    due: bool,
+    end: Option<Ended>,
+}
+
+impl Reader for Session {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        let line = Line::of(record.text);
+        let ts = micros(line.timestamp).or_else(|| micros(line.start));
+        let before = self.at;
+        self.at = self.at.max(ts);
+        let kind = text(line.kind).unwrap_or_default();
+        let mark = Mark { phase: &kind, ts, ..Mark::default() };
+        match &*kind {
+            "gemini" => self.reply(&line, record.text, mark, before, draft),
+            "user" => self.user(&line, mark, draft),
+            // What the program says in words of its own.
+            "error" | "warning" | "info" => {
+                let words = spoken(line.content);
+                let at = draft.event(Mark { failed: kind == "error", ..mark });
+                let end = match &*kind {
+                    "error" => Ended::new("error", "Ended by an error", Outcome::Failed, Certainty::Recorded),
+                    "info" if words.starts_with("Request cancelled") => {
+                        Ended::new("cancelled", "Interrupted by the user", Outcome::Cancelled, Certainty::Recorded)
+                    }
+                    _ => return,
+                };
+                self.end = Some(Ended { event: Some(at), ..end.detail(cut(&words)) });
+            }
+            _ if line.set.is_some() => {
+                draft.event(Mark { phase: "$set", ..mark });
+                self.set(&line, draft);
+            }
+            _ if line.rewind.is_some() => {
+                draft.event(Mark { phase: "$rewindTo", stage: "rewind", ..mark });
+                (self.due, self.end) = (true, None);
+            }
+            _ => {
+                draft.event(Mark { phase: "header", ..mark });
+                about(&line, record.folder(), draft);
+            }
+        }
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let last = self.last.and_then(|n| draft.step(n)).filter(|_| !self.due);
+        let last = last.filter(|step| step.calls.is_empty() && !step.text.is_empty());
+        let answer = last.map(|step| cut(&step.text.join("\n\n"))).filter(|_| self.end.is_none());
+        let ended = self.end.clone().or_else(|| answer.is_some().then(|| Ended::answered("no finish reason")));
+        let run = draft.run();
+        run.updated_at = self.at.filter(|_| ended.is_some());
+        run.ended = ended.map(Box::new);
+        run.final_result = answer;
+        run.turns = Some(self.turns);
+        run.children = Some(self.children.len() as u64);
+    }
+}
+
+impl Session {
+    /// A reply of the model, or the same one again with what its tools gave.
+    fn reply(&mut self, line: &Line<'_>, record: &str, mark: Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
+        let id = text(line.id).unwrap_or_default();
+        let part = part_of(record);
+        let known = self.replies.get(&*id).copied().filter(|_| !id.is_empty());
+        let n = known.unwrap_or_else(|| draft.next());
+        let failed = part.answers.iter().any(|answer| answer.status == Some("error"));
+        let kind = if known.is_none() { EventKind::StepStart } else { EventKind::Inside };
+        let note = before.filter(|_| known.is_none()).map(EventNote::Asked);
+        draft.event(Mark { kind, step: Some(n), note, failed, ..mark });
+        self.calls.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
+        let calls = line.calls.into_iter().flat_map(walk::items).map(Call::of);
+        self.children.extend(calls.filter_map(|call| text(call.agent)).map(Box::from));
+        if known.is_none() {
+            draft.begin();
+            self.replies.insert(id.into(), n);
+            if let Some(last) = self.last.replace(n) {
+                draft.close(last);
+            }
+            draft.run().model = short(line.model).or(draft.run().model.take());
+        }
+        // An older step may not be there any more to be replaced.
+        if self.last == Some(n) {
+            self.due = !part.answers.is_empty();
+            self.end = None;
+            draft.part(n, part);
+        } else {
+            draft.issue(IssueKind::Join, "a reply is written again after the next one, which is not read");
+        }
+    }
+
+    /// What tools gave, which the reply has as well, or a prompt.
+    fn user(&mut self, line: &Line<'_>, mark: Mark<'_>, draft: &mut Draft<'_>) {
+        let given = line.content.into_iter().flat_map(walk::items).find_map(|part| member(part, "functionResponse"));
+        (self.due, self.end) = (true, None);
+        if let Some(given) = given {
+            let step = text(member(given, "id")).and_then(|id| self.calls.get(&*id).copied());
+            draft.event(Mark { kind: EventKind::Inside, stage: "result", step, ..mark });
+            return;
+        }
+        self.turns += 1;
+        let init = InitNote { task: Some(cut(&spoken(line.content))), ..InitNote::default() };
+        let note = (self.turns == 1).then(|| EventNote::Init(Box::new(init)));
+        draft.event(Mark { stage: "prompt", note, ..mark });
+    }
+
+    /// A list of all messages, as a resumed session begins with it: those that are known are not read again.
+    fn set(&mut self, line: &Line<'_>, draft: &mut Draft<'_>) {
+        let messages = line.set.and_then(|set| member(set, "messages")).into_iter().flat_map(walk::items).map(Line::of);
+        let replies = messages.filter(|message| message.kind == Some("\"gemini\""));
+        let unknown = replies.filter(|reply| text(reply.id).is_none_or(|id| !self.replies.contains_key(&*id))).count();
+        if unknown > 0 {
+            let many = if unknown == 1 { "reply stands" } else { "replies stand" };
+            draft.issue(
+                IssueKind::Join,
+                format!("{unknown} {many} in a list of messages alone, and no step is made of them"),
+            );
+        }
+    }
+}
+
+/// What the header says of the session; a resumed one has another.
+fn about(line: &Line<'_>, folder: &str, draft: &mut Draft<'_>) {
+    let run = draft.run();
+    if run.run_id.is_some() || !is_text(line.session) {
+        return;
+    }
+    run.run_id = short(line.session);
+    run.tool = Some("Gemini CLI".into());
+    run.project = line.directories.and_then(|list| walk::items(list).next()).and_then(|first| short(Some(first)));
+    if line.agent == Some("\"subagent\"") {
+        run.parent = Some(folder).filter(|folder| !folder.is_empty() && *folder != "chats").map(cut);
+    }
+}
+
+/// What a line says of the step that it belongs to: all of it.
+fn part_of(record: &str) -> Part {
+    let line = Line::of(record);
+    let mut part = Part { whole: true, model: text(line.model), tokens: line.tokens.map(tokens), ..Part::default() };
+    part.text.extend(Some(spoken(line.content)).filter(|text| !text.is_empty()));
+    for thought in line.thoughts.into_iter().flat_map(walk::items).map(Thought::of) {
+        let words = [thought.subject, thought.description].into_iter().filter_map(text).filter(|text| !text.is_empty());
+        part.thought.extend(words.reduce(|subject, more| format!("{subject}: {more}")));
+    }
+    for call in line.calls.into_iter().flat_map(walk::items).map(Call::of) {
+        let id = text(call.id).unwrap_or_default();
+        part.answers.extend(answer(&id, &call));
+        part.changes.extend(call.display.into_iter().flat_map(|display| changes(display, None)));
+        let args = call.args.unwrap_or("{}").to_owned();
+        part.calls.push(Asked { id, name: text(call.name).unwrap_or_default(), args });
+    }
+    part
+}
+
+/// What a call gave; `None` where it is not over.
+fn answer(id: &str, call: &Call<'_>) -> Option<Answer> {
+    let given = call.result.into_iter().flat_map(walk::items).find_map(|part| member(part, "functionResponse"));
+    let given = given.and_then(|given| member(given, "response"));
+    let status = match text(call.status).as_deref() {
+        Some("success") => Some("success"),
+        Some("error") => Some("error"),
+        Some("cancelled") => Some("cancelled"),
+        _ if given.is_none() => return None,
+        _ => None,
+    };
+    let answer = given_for(id, given, status);
+    // A command that failed is a success to the program; its exit code stands at the end of what it printed.
+    let exit = answer.status == Some("success") && call.name == Some("\"run_shell_command\"");
+    let said = text(Some(&answer.output)).filter(|_| exit);
+    let exit = said.as_deref().and_then(exit_in);
+    Some(match (exit.filter(|exit| *exit != 0), said) {
+        (Some(exit), Some(said)) => {
+            Answer { status: Some("error"), exit: Some(exit), error: Some(said), output: "null".to_owned(), ..answer }
+        }
+        _ => answer,
+    })
+}
+
+/// What the model was given for a call: `{output}` or `{error}`.
+pub(super) fn given_for(id: &str, given: Option<&str>, status: Option<&'static str>) -> Answer {
+    let response = given.map(Given::of).unwrap_or_default();
+    let bad = matches!(status, Some("error" | "cancelled"));
+    let words = text(response.error).or_else(|| text(response.output).filter(|_| bad));
+    let error = words.or_else(|| bad.then(|| "failed without a message".to_owned()));
+    let status = status.or_else(|| response.error.is_some().then_some("error"));
+    let output = response.output.or(given.filter(|_| response.error.is_none())).filter(|_| !bad);
+    Answer { call: id.to_owned(), status, error, output: output.unwrap_or("null").to_owned(), ..Answer::default() }
+}
+
+fn exit_in(output: &str) -> Option<i64> {
+    output.lines().rev().take(6).find_map(|line| line.strip_prefix("Exit Code: ")?.trim().parse().ok())
+}
+
+/// Which files and plans a result says were changed, with both sides.
+pub(super) fn changes(display: &str, project: Option<&str>) -> Vec<(String, Option<String>, Option<String>)> {
+    let display = Display::of(display);
+    let mut changes = Vec::new();
+    if let (Some(path), Some(after)) = (text(display.path), display.after) {
+        let before = display.before.filter(|_| display.is_new != Some("true")).map(str::to_owned);
+        changes.push((format!("files.{}", below(&path, project)), before, Some(after.to_owned())));
+    }
+    if let Some(todos) = display.todos {
+        changes.push(("todos".to_owned(), None, Some(todos.to_owned())));
+    }
+    changes
+}
+
+/// The service counts thoughts beside the output, and what the cache held among the input.
+fn tokens(usage: &str) -> Tokens {
+    let usage = Usage::of(usage);
+    let (output, thoughts) = (count(usage.output), count(usage.thoughts));
+    Tokens {
+        input: count(usage.input),
+        cached: count(usage.cached),
+        output: output.map(|output| output + thoughts.unwrap_or_default()),
+        reasoning: thoughts,
+    }
+}

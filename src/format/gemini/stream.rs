@@ -1,0 +1,197 @@
+//! How does `gemini -o stream-json` tell of a run? One JSON object a line: `init`, texts in pieces, calls, results, and at
+//! the end a `result` that says how it came out and what it took.
+//!
+//! Nothing says where a reply ends: its first result closes it. Tokens are told for the run alone.
+
+use std::collections::HashMap;
+
+use crate::format::part::{self, text};
+use crate::format::value::{count, cut, is_text, micros, number, objects, short, spoken};
+use crate::format::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tool};
+use crate::model::event::InitNote;
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
+
+/// What the program prints.
+pub(in crate::format) static STREAM: Tool = Tool {
+    format: Format {
+        name: "Gemini CLI stream",
+        can: Capabilities {
+            state: Can::No,
+            scores: Can::No,
+            times: Can::Yes,
+            tokens: Can::Partly,
+            cost: Can::No,
+            limits: Can::No,
+            success: Can::No,
+            facts: Can::No,
+        },
+        file: "captured stream",
+        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        ..Format::UNKNOWN
+    },
+    shape: Shape::Lines,
+    is: |name, head| {
+        let first = || objects(head).next().map(Line::of);
+        let is_init = |line: Line<'_>| line.kind == Some("\"init\"") && is_text(line.session);
+        name.ends_with(".jsonl") && first().is_some_and(is_init)
+    },
+    reader: || Box::new(Stream::default()),
+};
+
+fields! {
+    struct Line {
+        kind = "type", timestamp, session = "session_id", model, role, content, name = "tool_name", id = "tool_id",
+        parameters, status, output, error, stats, message,
+    }
+    struct Fault { kind = "type", message }
+    struct Stats { total_tokens, cached, duration_ms }
+}
+
+/// A stream under way.
+#[derive(Debug, Default)]
+struct Stream {
+    /// Calls without a result.
+    calls: HashMap<Box<str>, usize>,
+    /// The newest step, and whether its reply goes on.
+    last: Option<usize>,
+    replying: bool,
+    at: Option<i64>,
+    turns: u64,
+    end: Option<Ended>,
+}
+
+impl Reader for Stream {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        let line = Line::of(record.text);
+        let ts = micros(line.timestamp);
+        let before = self.at;
+        self.at = self.at.max(ts);
+        let (kind, role) = (text(line.kind).unwrap_or_default(), text(line.role).unwrap_or_default());
+        let mark = Mark { phase: &kind, stage: &role, ts, ..Mark::default() };
+        match (&*kind, &*role) {
+            ("init", _) => {
+                draft.event(mark);
+                let run = draft.run();
+                run.run_id = short(line.session);
+                run.model = short(line.model);
+                run.tool = Some("Gemini CLI".into());
+            }
+            ("message", "assistant") | ("tool_use", _) => self.reply(record.text, mark, before, draft),
+            ("message", _) => {
+                self.turns += 1;
+                (self.replying, self.end) = (false, None);
+                let init = InitNote { task: Some(cut(&spoken(line.content))), ..InitNote::default() };
+                let note = (self.turns == 1).then(|| EventNote::Init(Box::new(init)));
+                draft.event(Mark { stage: "prompt", note, ..mark });
+            }
+            ("tool_result", _) => self.result(&line, record.text, mark, draft),
+            ("result", _) => {
+                let at = draft.event(Mark { failed: line.status == Some("\"error\""), ..mark });
+                self.end = Some(Ended { event: Some(at), ..ended(&line) });
+                let stats = line.stats.map(Stats::of).unwrap_or_default();
+                let run = draft.run();
+                run.tokens = count(stats.total_tokens).filter(|tokens| *tokens > 0);
+                run.cached_tokens = count(stats.cached);
+                run.latency_s = number(stats.duration_ms).filter(|ms| *ms > 0.0).map(|ms| ms / 1e3);
+            }
+            _ => {
+                draft.event(Mark { failed: kind == "error", ..mark });
+            }
+        }
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let is_answer = self.end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
+        let last = self.last.and_then(|n| draft.step(n)).filter(|step| is_answer && !step.text.is_empty());
+        let answer = last.map(|step| cut(&step.text.join("\n\n")));
+        let run = draft.run();
+        run.ended = self.end.clone().map(Box::new);
+        run.updated_at = self.at.filter(|_| self.end.is_some());
+        run.final_result = answer;
+        run.turns = Some(self.turns);
+    }
+}
+
+impl Stream {
+    /// A piece of a reply of the model.
+    fn reply(&mut self, record: &str, mark: Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
+        let part = part_of(record);
+        self.end = None;
+        let known = self.last.filter(|_| self.replying);
+        let n = known.unwrap_or_else(|| draft.next());
+        let kind = if known.is_none() { EventKind::StepStart } else { EventKind::Decided };
+        let note = before.filter(|_| known.is_none()).map(EventNote::Asked);
+        draft.event(Mark { kind, step: Some(n), note, ..mark });
+        if known.is_none() {
+            draft.begin();
+            self.replying = true;
+            if let Some(last) = self.last.replace(n) {
+                draft.close(last);
+            }
+        }
+        self.calls.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
+        draft.part(n, part);
+    }
+
+    /// What a call gave.
+    fn result(&mut self, line: &Line<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+        self.replying = false;
+        let step = text(line.id).and_then(|id| self.calls.remove(&*id));
+        let failed = line.status == Some("\"error\"");
+        draft.event(Mark { kind: EventKind::Inside, step, failed, ..mark });
+        if !step.is_some_and(|n| draft.part(n, part_of(record))) {
+            draft.issue(IssueKind::Join, "a result without a call before it");
+        }
+    }
+}
+
+/// How the run came out, as its result says it.
+fn ended(line: &Line<'_>) -> Ended {
+    let error = line.error.map(Fault::of).unwrap_or_default();
+    let (class, message) = (text(error.kind).unwrap_or_default(), text(error.message).unwrap_or_default());
+    let status = text(line.status).unwrap_or_default();
+    let word = if class.is_empty() || class == "unknown" { &status } else { &class };
+    let (headline, outcome) = match (&*status, &*class) {
+        ("success", _) => ("Answered", Outcome::Completed),
+        (_, "FatalTurnLimitedError") => ("Turn limit reached", Outcome::Truncated),
+        (_, "FatalCancellationError") => ("Interrupted by the user", Outcome::Cancelled),
+        _ if message.contains("[API Error") => ("Ended by an API error", Outcome::Failed),
+        _ if message.to_lowercase().contains("loop") => ("Stopped by loop detection", Outcome::Halted),
+        _ => ("Ended by an error", Outcome::Failed),
+    };
+    Ended::new(word, headline, outcome, Certainty::Recorded).detail(cut(&message))
+}
+
+/// What a line says of the step that it belongs to.
+fn part_of(record: &str) -> Part {
+    let line = Line::of(record);
+    let mut part = Part::default();
+    match text(line.kind).as_deref() {
+        Some("message") => part.tail.push(spoken(line.content)),
+        Some("tool_use") => part.calls.push(Asked {
+            id: text(line.id).unwrap_or_default(),
+            name: text(line.name).unwrap_or_default(),
+            args: line.parameters.unwrap_or("{}").to_owned(),
+        }),
+        Some("tool_result") => {
+            let status = match text(line.status).as_deref() {
+                Some("success") => Some("success"),
+                Some("error") => Some("error"),
+                Some("cancelled") => Some("cancelled"),
+                _ => None,
+            };
+            let message = line.error.map(Fault::of).and_then(|error| text(error.message));
+            let bad = matches!(status, Some("error" | "cancelled"));
+            let error = message.or_else(|| text(line.output).filter(|_| bad));
+            part.answers.push(Answer {
+                call: text(line.id).unwrap_or_default(),
+                status,
+                error: error.or_else(|| bad.then(|| "failed without a message".to_owned())),
+                output: line.output.filter(|_| !bad).unwrap_or("null").to_owned(),
+                ..Answer::default()
+            });
+        }
+        _ => {}
+    }
+    part
+}

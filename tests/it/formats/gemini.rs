@@ -1,0 +1,83 @@
+//! Sessions and streams of Gemini CLI.
+
+use super::truth::{FIELDS, compare};
+use super::{damaged, read, sample};
+
+const PARENT: &str = "3b0c1d2e-0000-4000-8000-0000000000c1";
+
+#[test]
+fn a_reply_that_is_written_again_replaces_the_first() {
+    let run = read(&sample("tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl"));
+    let row = &run.row;
+    assert_eq!((row.steps, row.errors, row.issues), (3, 2, (0, 0)));
+    // 9,105, 9,340, 10,044.
+    assert_eq!(row.tokens, Some(28_489));
+    assert_eq!(row.tools, ["run_shell_command", "write_todos", "replace", "invoke_agent"]);
+    assert_eq!(row.changed, ["todos", "files./home/me/ledger/split.py"]);
+    assert_eq!(row.task.as_deref(), Some("Splitting 100 by 3 loses a cent."));
+    assert_eq!(row.verdict.sentence, "Answered at step 2 · inferred from no finish reason");
+    let manifest = run.index.manifest().get().expect("what is said of the session");
+    assert_eq!((manifest.turns, manifest.children), (Some(1), Some(1)));
+    let step = run.step(0);
+    assert_eq!(step["model_response"]["text"], "I read it.", "once");
+    assert_eq!(step["decision"]["rationale"], "Reading: Look first.");
+    assert_eq!((&step["context"]["output_tokens"], &step["context"]["reasoning_tokens"]), (&105.into(), &45.into()));
+    let shell = &step["action_results"][0];
+    assert_eq!((&shell["status"], &shell["returncode"]), (&"error".into(), &1.into()), "for the tool it is a success");
+    let edit = run.step(1);
+    assert_eq!(edit["state_diff"]["files./home/me/ledger/split.py"]["after"], "return divmod(a, b)\n");
+    assert_eq!(edit["action_results"][2]["error"], "no such file");
+}
+
+#[test]
+fn a_child_is_known_by_its_directory() {
+    let run = read(&sample(&format!("tools/gemini/chats/{PARENT}/3b0c1d2e-0000-4000-8000-0000000000c2.jsonl")));
+    assert_eq!((run.row.steps, run.row.tokens, run.row.parent.as_deref()), (1, Some(3_029), Some(PARENT)));
+    let sentence = "Ended by an error after step 0: [API Error: the service is not there]";
+    assert_eq!((&*run.row.verdict.sentence, run.row.verdict.certainty.as_str()), (sentence, "recorded"));
+}
+
+#[test]
+fn pieces_of_a_text_are_one_text() {
+    let run = read(&sample("tools/gemini-stream/answered.jsonl"));
+    let row = &run.row;
+    assert_eq!((row.steps, row.errors, row.tokens, row.issues), (2, 1, Some(19_145), (0, 0)));
+    assert_eq!((&*row.verdict.sentence, row.verdict.certainty.as_str()), ("Answered at step 1", "recorded"));
+    assert_eq!(run.step(0)["model_response"]["text"], "I read it.");
+    assert_eq!(run.step(0)["action_results"][1]["error"], "no such file");
+    assert_eq!(row.answer.as_deref(), Some("It spreads the rest now."));
+    let limit = read(&sample("tools/gemini-stream/turn-limit.jsonl"));
+    let sentence = "Turn limit reached after step 0: Reached max session turns for this session.";
+    assert_eq!(limit.row.verdict.sentence.trim_end_matches('.'), sentence.trim_end_matches('.'));
+    let cut = read(&sample("tools/gemini-stream/cut.jsonl"));
+    assert_eq!((cut.row.verdict.mark.word(), cut.row.steps, cut.row.tokens), ("died", 1, None));
+}
+
+#[test]
+fn a_damaged_session_loses_only_what_is_damaged() {
+    damaged(&sample("tools/gemini/chats/session-2026-05-04T10-00-cut.jsonl"));
+    damaged(&sample("tools/gemini-stream/cut.jsonl"));
+}
+
+#[test]
+fn real_sessions_agree_with_what_is_known_of_them() {
+    let is_session = |file: &str| file.contains("/chats/") && file.ends_with(".jsonl");
+    let lost = "a call is written when it is done";
+    let known = &[("sigkill-in-tool", "calls", 1, lost), ("sigkill-in-tool", "calls without an answer", 0, lost)];
+    compare("gemini", is_session, &FIELDS, known);
+}
+
+#[test]
+fn real_streams_agree_with_what_is_known_of_them() {
+    let own = "sub-agents are not printed";
+    let known = &[
+        ("sigint-in-stream", "replies", 2, "the beginning of a reply is printed"),
+        ("sigint-in-stream", "tokens of the run", 0, "no result"),
+        ("sigkill-in-tool", "tokens of the run", 0, "no result"),
+        ("subagent", "replies", 3, own),
+        ("subagent", "calls", 2, own),
+    ];
+    // A command that failed is a success here, and nothing else tells of it.
+    let fields = ["replies", "calls", "stopped calls", "calls without an answer", "tokens of the run"];
+    compare("gemini", |file| file == "stream.jsonl", &fields, known);
+}
