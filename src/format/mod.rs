@@ -59,6 +59,7 @@ mod harbor;
 mod mini_swe_agent;
 mod part;
 mod qitos;
+mod qwen;
 mod swe_agent;
 mod value;
 mod watch;
@@ -165,6 +166,7 @@ pub const HEAD_BYTES: usize = 64 << 10;
 
 /// The tools whose traces are read; asked in this order.
 static TOOLS: &[&Tool] = &[
+    &qwen::SESSION,
     &claude::SESSION,
     &claude::stream::CLAUDE,
     &claude::stream::QWEN,

@@ -14,6 +14,7 @@ mod claude;
 mod claude_stream;
 mod codex;
 mod gemini;
+mod qwen;
 mod mini_swe_agent;
 mod swe_agent;
 mod truth;

@@ -1,0 +1,248 @@
+//! How does Qwen Code write a session? One JSON object a line, appended to `projects/PROJECT/chats/SESSION.jsonl`;
+//! sub-agents have files of their own in `subagents/SESSION/`.
+//!
+//! The lines are much like those of Claude Code, the messages like those of Gemini. A reply is one line; of a sub-agent
+//! it is several, of which one has the tokens. No line says how the session ended, but errors of the service are told.
+//! Seen in version 0.24.
+
+use std::collections::HashMap;
+
+use super::gemini::{changes, given_for};
+use super::part::{self, text};
+use super::value::{count, cut, int, is_text, is_true, member, micros, number, objects, short};
+use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
+use crate::model::event::InitNote;
+use crate::model::json::walk;
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
+
+/// A session file.
+pub(super) static SESSION: Tool = Tool {
+    format: Format {
+        name: "Qwen Code session",
+        can: Capabilities {
+            state: Can::Partly,
+            scores: Can::No,
+            times: Can::Yes,
+            tokens: Can::Yes,
+            cost: Can::No,
+            limits: Can::No,
+            success: Can::No,
+            facts: Can::No,
+        },
+        file: "session file",
+        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        ..Format::UNKNOWN
+    },
+    shape: Shape::Lines,
+    is: |name, head| {
+        // Claude Code's have the same keys, and another message.
+        let is_ours = |line: Line<'_>| {
+            let parts = line.message.and_then(|message| member(message, "parts"));
+            is_text(line.session) && is_text(line.uuid) && (parts.is_some() || line.payload.is_some())
+        };
+        name.ends_with(".jsonl") && objects(head).map(Line::of).any(is_ours)
+    },
+    reader: || Box::new(Session::default()),
+};
+
+fields! {
+    struct Line {
+        session = "sessionId", uuid, timestamp, kind = "type", subtype, cwd, version, model, message,
+        usage = "usageMetadata", result = "toolCallResult", payload = "systemPayload", agent = "agentId",
+    }
+    struct Chunk { text, thought, call = "functionCall", given = "functionResponse" }
+    struct Call { id, name, args, response }
+    struct Usage {
+        input = "promptTokenCount", output = "candidatesTokenCount", thoughts = "thoughtsTokenCount",
+        cached = "cachedContentTokenCount",
+    }
+    struct Result { status, display = "resultDisplay", ms = "durationMs" }
+    struct Display { kind = "type", exit = "exitCode" }
+    struct Telemetry { name = "event.name", message = "error_message", class = "error_type" }
+}
+
+/// A session under way.
+#[derive(Debug, Default)]
+struct Session {
+    /// Calls without a result.
+    calls: HashMap<Box<str>, usize>,
+    /// The newest step, and whether its reply goes on.
+    last: Option<usize>,
+    replying: bool,
+    children: u64,
+    at: Option<i64>,
+    turns: u64,
+    /// A prompt or a result came after the last reply: the next one is due.
+    due: bool,
+    end: Option<Ended>,
+}
+
+impl Reader for Session {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        let line = Line::of(record.text);
+        let ts = micros(line.timestamp);
+        let before = self.at;
+        self.at = self.at.max(ts);
+        about(&line, record.name(), draft);
+        let (kind, stage) = (text(line.kind).unwrap_or_default(), text(line.subtype).unwrap_or_default());
+        let mark = Mark { phase: &kind, stage: &stage, ts, ..Mark::default() };
+        match &*kind {
+            "assistant" => self.reply(&line, record.text, mark, before, draft),
+            "tool_result" => self.result(record.text, mark, draft),
+            "user" if stage == "notification" => {
+                draft.event(mark);
+                (self.replying, self.due) = (false, true);
+            }
+            "user" => {
+                self.turns += 1;
+                (self.replying, self.due, self.end) = (false, true, None);
+                let init = InitNote { task: Some(cut(&said(&line))), ..InitNote::default() };
+                let note = (self.turns == 1).then(|| EventNote::Init(Box::new(init)));
+                draft.event(Mark { stage: "prompt", note, ..mark });
+            }
+            _ => self.event(&line, mark, draft),
+        }
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let last = self.last.and_then(|n| draft.step(n)).filter(|_| !self.due);
+        let last = last.filter(|step| step.calls.is_empty() && !step.text.is_empty());
+        let answer = last.map(|step| cut(&step.text.join("\n\n"))).filter(|_| self.end.is_none());
+        let ended = self.end.clone().or_else(|| answer.is_some().then(|| Ended::answered("no finish reason")));
+        let run = draft.run();
+        run.updated_at = self.at.filter(|_| ended.is_some());
+        run.ended = ended.map(Box::new);
+        run.final_result = answer;
+        run.turns = Some(self.turns);
+        run.children = Some(self.children);
+    }
+}
+
+impl Session {
+    /// A reply of the model. What comes without tokens belongs to the one before it.
+    fn reply(&mut self, line: &Line<'_>, record: &str, mark: Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
+        let part = part_of(record);
+        let known = self.last.filter(|_| self.replying && part.tokens.is_none());
+        let n = known.unwrap_or_else(|| draft.next());
+        let kind = if known.is_none() { EventKind::StepStart } else { EventKind::Decided };
+        let note = before.filter(|_| known.is_none()).map(EventNote::Asked);
+        draft.event(Mark { kind, step: Some(n), note, ..mark });
+        if known.is_none() {
+            draft.begin();
+            self.replying = true;
+            if let Some(last) = self.last.replace(n) {
+                draft.close(last);
+            }
+        }
+        self.calls.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
+        (self.due, self.end) = (false, None);
+        draft.run().model = short(line.model).or(draft.run().model.take());
+        draft.part(n, part);
+    }
+
+    /// What tools gave.
+    fn result(&mut self, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+        (self.replying, self.due, self.end) = (false, true, None);
+        let part = part_of(record);
+        let display = Line::of(record).result.map(Result::of).and_then(|result| result.display).map(Display::of);
+        self.children += u64::from(display.is_some_and(|display| display.kind == Some("\"task_execution\"")));
+        let mut steps: Vec<usize> = part.answers.iter().filter_map(|answer| self.calls.remove(&*answer.call)).collect();
+        steps.dedup();
+        let failed = part.answers.iter().any(|answer| answer.status == Some("error"));
+        draft.event(Mark { kind: EventKind::Inside, step: steps.first().copied(), failed, ..mark });
+        if steps.iter().filter(|n| draft.part(**n, part.clone())).count() == 0 {
+            draft.issue(IssueKind::Join, "a result without a call before it");
+        }
+    }
+
+    /// What the program tells.
+    fn event(&mut self, line: &Line<'_>, mark: Mark<'_>, draft: &mut Draft<'_>) {
+        let told = line.payload.and_then(|payload| member(payload, "uiEvent")).map(Telemetry::of).unwrap_or_default();
+        let name = text(told.name).unwrap_or_default();
+        let is_error = name == "qwen-code.api_error";
+        let stage = if name.is_empty() { mark.stage } else { &name };
+        let at = draft.event(Mark { stage, failed: is_error, ..mark });
+        if is_error {
+            // It may be asked again: that nothing came after it is all there is to say.
+            let word = text(told.class).unwrap_or_else(|| "api_error".to_owned());
+            let end = Ended::new(&word, "Ended by an API error", Outcome::Failed, Certainty::Inferred);
+            let end = end.detail(short(told.message).unwrap_or_default());
+            self.end = Some(Ended { event: Some(at), ..end });
+        }
+    }
+}
+
+/// What a line says of the whole session.
+fn about(line: &Line<'_>, file: &str, draft: &mut Draft<'_>) {
+    let run = draft.run();
+    if run.run_id.is_none() && is_text(line.session) {
+        // A sub-agent's file names the session that started it.
+        match text(line.agent).filter(|agent| file.contains(&**agent)) {
+            Some(agent) => {
+                (run.agent, run.run_id) = (Some(cut(&agent)), Some(cut(&agent)));
+                run.parent = short(line.session);
+            }
+            None => run.run_id = short(line.session),
+        }
+    }
+    if let Some(version) = text(line.version) {
+        run.tool = Some(cut(&format!("Qwen Code {version}")));
+    }
+    run.project = run.project.take().or_else(|| short(line.cwd));
+}
+
+fn chunks<'a>(line: &Line<'a>) -> impl Iterator<Item = Chunk<'a>> {
+    let parts = line.message.and_then(|message| member(message, "parts"));
+    parts.into_iter().flat_map(walk::items).map(Chunk::of)
+}
+
+/// The texts of a message, one under the other.
+fn said(line: &Line<'_>) -> String {
+    chunks(line).filter_map(|chunk| text(chunk.text)).collect::<Vec<_>>().join("\n")
+}
+
+/// What a line says of the step that it belongs to.
+fn part_of(record: &str) -> Part {
+    let line = Line::of(record);
+    let mut part = Part { model: text(line.model), tokens: line.usage.map(tokens), ..Part::default() };
+    let result = line.result.map(Result::of).unwrap_or_default();
+    for chunk in chunks(&line) {
+        if let Some(call) = chunk.call.map(Call::of) {
+            let (id, name) = (text(call.id).unwrap_or_default(), text(call.name).unwrap_or_default());
+            part.calls.push(Asked { id, name, args: call.args.unwrap_or("{}").to_owned() });
+        } else if let Some(given) = chunk.given.map(Call::of) {
+            part.answers.push(answer(&given, &result));
+        } else if let Some(said) = text(chunk.text).filter(|said| !said.is_empty()) {
+            if is_true(chunk.thought) { part.thought.push(said) } else { part.text.push(said) }
+        }
+    }
+    if let Some(display) = result.display {
+        part.changes = changes(display, text(line.cwd).as_deref());
+    }
+    part
+}
+
+fn answer(given: &Call<'_>, result: &Result<'_>) -> Answer {
+    let display = result.display.map(Display::of).unwrap_or_default();
+    let error = given.response.and_then(|response| member(response, "error"));
+    let status = match text(result.status).as_deref() {
+        Some("error") => Some("error"),
+        Some("cancelled") => Some("cancelled"),
+        Some("success") => Some("success"),
+        // A sub-agent's results have no status.
+        _ => given.response.map(|_| if error.is_some() { "error" } else { "success" }),
+    };
+    let answer = given_for(&text(given.id).unwrap_or_default(), given.response, status);
+    Answer { exit: int(display.exit), ms: number(result.ms), ..answer }
+}
+
+/// The service counts thoughts among the output, and what the cache held among the input.
+fn tokens(usage: &str) -> Tokens {
+    let usage = Usage::of(usage);
+    Tokens {
+        input: count(usage.input),
+        cached: count(usage.cached),
+        output: count(usage.output),
+        reasoning: count(usage.thoughts),
+    }
+}
