@@ -14,8 +14,8 @@ mod claude;
 mod claude_stream;
 mod codex;
 mod gemini;
-mod qwen;
 mod mini_swe_agent;
+mod qwen;
 mod swe_agent;
 mod truth;
 
