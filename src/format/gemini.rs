@@ -112,10 +112,15 @@ impl Reader for Session {
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
+        // A sub-agent hands its answer over by a call.
+        let is_done =
+            |step: &Part| step.unanswered() == 0 && step.calls.iter().any(|call| call.name == "complete_task");
+        let is_done = self.last.and_then(|n| draft.step(n)).is_some_and(is_done);
         let last = self.last.and_then(|n| draft.step(n)).filter(|_| !self.due);
         let last = last.filter(|step| step.calls.is_empty() && !step.text.is_empty());
         let answer = last.map(|step| cut(&step.text.join("\n\n"))).filter(|_| self.end.is_none());
-        let ended = self.end.clone().or_else(|| answer.is_some().then(|| Ended::answered("no finish reason")));
+        let word = if is_done { Some("complete_task") } else { answer.as_ref().map(|_| "no finish reason") };
+        let ended = self.end.clone().or_else(|| word.map(Ended::answered));
         let run = draft.run();
         run.updated_at = self.at.filter(|_| ended.is_some());
         run.ended = ended.map(Box::new);

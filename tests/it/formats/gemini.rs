@@ -60,6 +60,19 @@ fn a_damaged_session_loses_only_what_is_damaged() {
 }
 
 #[test]
+fn a_sub_agent_that_handed_its_answer_over_is_done() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("child.jsonl");
+    let call = r#"{"id":"c","name":"complete_task","args":{},"result":[{"functionResponse":{"response":{"output":"ok"}}}],"status":"success"}"#;
+    let lines = format!(
+        "{{\"sessionId\":\"a\",\"projectHash\":\"b\",\"kind\":\"subagent\"}}\n\
+         {{\"id\":\"g\",\"type\":\"gemini\",\"content\":\"\",\"toolCalls\":[{call}]}}\n"
+    );
+    std::fs::write(&file, lines).expect("written");
+    assert_eq!(read(&file).row.verdict.sentence, "Answered at step 0 · inferred from complete_task");
+}
+
+#[test]
 fn real_sessions_agree_with_what_is_known_of_them() {
     let is_session = |file: &str| file.contains("/chats/") && file.ends_with(".jsonl");
     let lost = "a call is written when it is done";
