@@ -205,7 +205,7 @@ impl Rollout {
                 let is_task = kind == Some("agent_message") && draft.run().parent.is_some();
                 let is_prompt = kind.is_none() && text(payload.role).as_deref() == Some("user");
                 if (is_task || is_prompt) && !self.prompted {
-                    self.prompt(&said, mark, draft);
+                    self.prompt(&said, &mark, draft);
                 } else {
                     draft.event(mark);
                 }
@@ -281,7 +281,7 @@ impl Rollout {
     fn done(&mut self, item: &Item<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
         let kind = text(item.kind);
         if kind.as_deref() == Some("UserMessage") {
-            return self.prompt(&spoken(item.content), mark, draft);
+            return self.prompt(&spoken(item.content), &mark, draft);
         }
         let started = item.receivers.into_iter().flat_map(walk::items).chain(item.child);
         self.children.extend(started.filter_map(|child| text(Some(child))).map(Box::from));
@@ -305,11 +305,11 @@ impl Rollout {
     }
 
     /// What a person asks for.
-    fn prompt(&mut self, words: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn prompt(&mut self, words: &str, mark: &Mark<'_>, draft: &mut Draft<'_>) {
         let init = InitNote { task: Some(cut(words)), ..InitNote::default() };
         let note = (!self.prompted).then(|| EventNote::Init(Box::new(init)));
         (self.prompted, self.replying, self.due) = (true, false, true);
-        draft.event(Mark { stage: "prompt", note, ..mark });
+        draft.event(Mark { stage: "prompt", note, ..*mark });
     }
 
     /// What the program tells.
@@ -320,7 +320,7 @@ impl Rollout {
                 self.turns += 1;
                 (self.end, self.answer, self.replying, self.has_turns) = (None, None, false, true);
             }
-            "user_message" => self.prompt(&text(payload.message).unwrap_or_default(), mark, draft),
+            "user_message" => self.prompt(&text(payload.message).unwrap_or_default(), &mark, draft),
             "error" => {
                 let at = draft.event(Mark { failed: true, ..mark });
                 self.end = Some(Ended { event: Some(at), ..failure(payload.code, payload.message) });

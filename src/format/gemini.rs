@@ -81,7 +81,7 @@ impl Reader for Session {
         let kind = text(line.kind).unwrap_or_default();
         let mark = Mark { phase: &kind, ts, ..Mark::default() };
         match &*kind {
-            "gemini" => self.reply(&line, record.text, mark, before, draft),
+            "gemini" => self.reply(&line, record.text, &mark, before, draft),
             "user" => self.user(&line, mark, draft),
             // What the program says in words of its own.
             "error" | "warning" | "info" => {
@@ -132,7 +132,7 @@ impl Reader for Session {
 
 impl Session {
     /// A reply of the model, or the same one again with what its tools gave.
-    fn reply(&mut self, line: &Line<'_>, record: &str, mark: Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
+    fn reply(&mut self, line: &Line<'_>, record: &str, mark: &Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
         let id = text(line.id).unwrap_or_default();
         let part = part_of(record);
         let known = self.replies.get(&*id).copied().filter(|_| !id.is_empty());
@@ -140,7 +140,7 @@ impl Session {
         let failed = part.answers.iter().any(|answer| answer.status == Some("error"));
         let kind = if known.is_none() { EventKind::StepStart } else { EventKind::Inside };
         let note = before.filter(|_| known.is_none()).map(EventNote::Asked);
-        draft.event(Mark { kind, step: Some(n), note, failed, ..mark });
+        draft.event(Mark { kind, step: Some(n), note, failed, ..*mark });
         self.calls.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
         let calls = line.calls.into_iter().flat_map(walk::items).map(Call::of);
         self.children.extend(calls.filter_map(|call| text(call.agent)).map(Box::from));

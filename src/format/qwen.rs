@@ -87,7 +87,7 @@ impl Reader for Session {
         let (kind, stage) = (text(line.kind).unwrap_or_default(), text(line.subtype).unwrap_or_default());
         let mark = Mark { phase: &kind, stage: &stage, ts, ..Mark::default() };
         match &*kind {
-            "assistant" => self.reply(&line, record.text, mark, before, draft),
+            "assistant" => self.reply(&line, record.text, &mark, before, draft),
             "tool_result" => self.result(record.text, mark, draft),
             "user" if stage == "notification" => {
                 draft.event(mark);
@@ -120,13 +120,13 @@ impl Reader for Session {
 
 impl Session {
     /// A reply of the model. What comes without tokens belongs to the one before it.
-    fn reply(&mut self, line: &Line<'_>, record: &str, mark: Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
+    fn reply(&mut self, line: &Line<'_>, record: &str, mark: &Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
         let part = part_of(record);
         let known = self.last.filter(|_| self.replying && part.tokens.is_none());
         let n = known.unwrap_or_else(|| draft.next());
         let kind = if known.is_none() { EventKind::StepStart } else { EventKind::Decided };
         let note = before.filter(|_| known.is_none()).map(EventNote::Asked);
-        draft.event(Mark { kind, step: Some(n), note, ..mark });
+        draft.event(Mark { kind, step: Some(n), note, ..*mark });
         if known.is_none() {
             draft.begin();
             self.replying = true;

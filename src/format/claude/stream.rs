@@ -117,7 +117,7 @@ impl Reader for Stream {
             ("assistant", _) if is_own(&message, self.is_qwen) => {
                 draft.event(Mark { stage: "API error", failed: true, ..mark });
             }
-            ("assistant", _) => self.reply(&line, &message, record.text, mark, before, draft),
+            ("assistant", _) => self.reply(&line, &message, record.text, &mark, before, draft),
             ("user", _) => self.user(&line, &message, record.text, mark, draft),
             ("stream_event", _) => self.partial(&line, record.text, mark, draft),
             ("result", _) => {
@@ -150,7 +150,7 @@ impl Stream {
         line: &Line<'_>,
         message: &Message<'_>,
         record: &str,
-        mark: Mark<'_>,
+        mark: &Mark<'_>,
         before: Option<i64>,
         draft: &mut Draft<'_>,
     ) {
@@ -161,7 +161,7 @@ impl Stream {
         let n = known.unwrap_or_else(|| draft.next());
         let kind = if known.is_none() { EventKind::StepStart } else { EventKind::Decided };
         let note = before.filter(|_| known.is_none()).map(EventNote::Asked);
-        draft.event(Mark { kind, step: Some(n), note, ..mark });
+        draft.event(Mark { kind, step: Some(n), note, ..*mark });
         if known.is_none() {
             draft.begin();
         }

@@ -76,7 +76,7 @@ impl Reader for Stream {
                 run.model = short(line.model);
                 run.tool = Some("Gemini CLI".into());
             }
-            ("message", "assistant") | ("tool_use", _) => self.reply(record.text, mark, before, draft),
+            ("message", "assistant") | ("tool_use", _) => self.reply(record.text, &mark, before, draft),
             ("message", _) => {
                 self.turns += 1;
                 (self.replying, self.end) = (false, None);
@@ -114,14 +114,14 @@ impl Reader for Stream {
 
 impl Stream {
     /// A piece of a reply of the model.
-    fn reply(&mut self, record: &str, mark: Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
+    fn reply(&mut self, record: &str, mark: &Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
         let part = part_of(record);
         self.end = None;
         let known = self.last.filter(|_| self.replying);
         let n = known.unwrap_or_else(|| draft.next());
         let kind = if known.is_none() { EventKind::StepStart } else { EventKind::Decided };
         let note = before.filter(|_| known.is_none()).map(EventNote::Asked);
-        draft.event(Mark { kind, step: Some(n), note, ..mark });
+        draft.event(Mark { kind, step: Some(n), note, ..*mark });
         if known.is_none() {
             draft.begin();
             self.replying = true;
