@@ -256,7 +256,11 @@ impl<'a> Facts<'a> {
 
     /// Nothing follows, and no trace of this sort would say why.
     fn untold(&self) -> String {
-        format!("No end is recorded{}: no {} says how its run ended", self.step_after("after"), self.index.format().name)
+        format!(
+            "No end is recorded{}: no {} says how its run ended",
+            self.step_after("after"),
+            self.index.format().name
+        )
     }
 
     fn died(&self, life: &Life) -> String {

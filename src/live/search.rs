@@ -29,6 +29,9 @@ pub fn search(
     index: &mut dyn FnMut() -> Arc<Index>,
     listener: &mut dyn Listener,
 ) -> bool {
+    if dir.is_document() {
+        return manifest(dir, needle, listener) && records(dir, needle, &index(), listener);
+    }
     manifest(dir, needle, listener) && dir.line_files().iter().all(|file| lines(dir, *file, needle, index, listener))
 }
 
@@ -74,6 +77,26 @@ fn lines(
     }
     if blocks.too_long() > 0 {
         listener.left_out(file, format!("{} lines longer than {MAX_LINE_BYTES} bytes", blocks.too_long()));
+    }
+    true
+}
+
+/// The records of a document, each by its place.
+fn records(dir: &RunDir, needle: &Needle, index: &Index, listener: &mut dyn Listener) -> bool {
+    let file = TraceFile::Events;
+    for event in index.events().iter().filter(|event| event.span.len <= MAX_LINE_BYTES) {
+        let bytes = match dir.read_span(file, event.span) {
+            Ok(bytes) => bytes,
+            Err(error) => return missing(file, &error, listener),
+        };
+        let line = if needle.candidates(&bytes).next().is_some() { needle.look(&bytes) } else { InLine::default() };
+        let place = || place(index, file, event.span.offset);
+        if line.found > 0 && !listener.found(Found { file, place: place(), line }) {
+            return false;
+        }
+        if !listener.read(bytes.len() as u64) {
+            return false;
+        }
     }
     true
 }

@@ -156,6 +156,11 @@ impl RunDir {
         self.single.as_ref().map(|(tool, _)| *tool)
     }
 
+    /// Whether the run's records are the values of one document, and lie on no lines of their own.
+    pub fn is_document(&self) -> bool {
+        self.tool().is_some_and(|tool| tool.shape != Shape::Lines)
+    }
+
     /// A run directory that is its own root.
     pub fn alone(path: &Path) -> Self {
         let root = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

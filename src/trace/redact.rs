@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
 
 use super::{MAX_MANIFEST_BYTES, RunDir, read_index};
-use crate::format::Shape;
 use crate::model::redact::{Blanked, Search, Secrets};
 use crate::model::{Index, Lines, MAX_LINE_BYTES, Span, TraceFile};
 
@@ -40,7 +39,7 @@ impl RedactedRun {
         // The run may be going on: what comes after these lengths is in neither pass.
         let open = |file, len| Ok::<_, io::Error>(BufReader::new(dir.open(file)?.0.take(len)));
         // A document is blanked as a whole, whatever its lines are.
-        let is_document = dir.tool().is_some_and(|tool| tool.shape != Shape::Lines);
+        let is_document = dir.is_document();
         let documents = files.iter().filter(|_| is_document);
         let documents: Vec<(TraceFile, Vec<u8>)> = documents
             .map(|(file, _)| Ok((*file, dir.read_all(*file, MAX_DOCUMENT_BYTES)?)))

@@ -82,7 +82,12 @@ fn texts(lines: &[(TraceFile, Vec<String>)], number: usize) -> Vec<String> {
 
 fn agrees(dir: &RunDir, number: usize) {
     let mut lines: Vec<(TraceFile, Vec<String>)> = Vec::new();
-    for file in dir.line_files().iter().copied() {
+    if dir.is_document() {
+        for event in read_index(dir).events().iter() {
+            lines.push((TraceFile::Events, says(&dir.read_span(TraceFile::Events, event.span).unwrap())));
+        }
+    }
+    for file in dir.line_files().iter().copied().filter(|_| !dir.is_document()) {
         let read = dir.read_lines(file).into_iter().flatten().map(Result::unwrap);
         lines.extend(read.flatten().map(|line| (file, says(&line))));
     }
