@@ -336,7 +336,7 @@ type Changes = Vec<(String, Option<String>, Option<String>)>;
 fn left(state: &str, before: Option<&str>, n: usize) -> Changes {
     match before {
         _ if state.starts_with('"') => Vec::new(),
-        Some(before) if before.starts_with('{') => between(members(before), members(state)),
+        Some(before) if before.starts_with('{') => between(members(before), &members(state)),
         None if n == 0 => members(state).into_iter().map(|(key, value)| (key, None, Some(value))).collect(),
         _ => Vec::new(),
     }
@@ -345,13 +345,13 @@ fn left(state: &str, before: Option<&str>, n: usize) -> Changes {
 /// What a step changed whose record holds the state that it found; `next` is what the step after it found.
 fn found_by_next(state: &str, next: &str) -> Changes {
     let are_texts = state.starts_with('"') && next.starts_with('"');
-    if are_texts { between(members(state), members(next)) } else { Vec::new() }
+    if are_texts { between(members(state), &members(next)) } else { Vec::new() }
 }
 
-fn between(before: Vec<(String, String)>, after: Vec<(String, String)>) -> Changes {
+fn between(before: Vec<(String, String)>, after: &[(String, String)]) -> Changes {
     let old = |key: &str| before.iter().find(|(known, _)| known == key).map(|(_, value)| value);
     let mut changes: Changes = Vec::new();
-    for (key, value) in &after {
+    for (key, value) in after {
         if old(key) != Some(value) {
             changes.push((key.clone(), Some(old(key).cloned().unwrap_or_else(null)), Some(value.clone())));
         }
