@@ -1,4 +1,6 @@
-//! `board export`: a run as one file that needs no network and no board.
+//! `board export`: a run as one file that needs no network and no board, or that other programs read.
+
+mod atif;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,7 +13,7 @@ use crate::error::{Error, Kind};
 use crate::page::export::fill::{Export, write_export};
 use crate::page::lens::Lens;
 
-/// Write a run as one HTML page that needs nothing else: verdict, steps, scores and replay
+/// Write a run as one HTML page that needs nothing else: verdict, steps, scores and replay; or as an ATIF trajectory
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Pictures are included up to 8 MB in all, steps in full up to 64 MB of text.
 --redact blanks values beside keys that name a secret (password, api_key, token, DB_PASS, ...), in JSON and in text such
@@ -21,11 +23,15 @@ pub(super) struct Args {
     /// The run directory
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// The file to write; - for the standard output
+    /// Write a page to this file; - for the standard output
+    #[arg(long, value_name = "FILE", required_unless_present = "atif", conflicts_with = "atif")]
+    html: Option<PathBuf>,
+    /// Write a trajectory in the Agent Trajectory Interchange Format (1.7) to this file; - for the standard output. The
+    /// verdict stands under `extra`
     #[arg(long, value_name = "FILE")]
-    html: PathBuf,
+    atif: Option<PathBuf>,
     /// Open at this step, by its place in steps.jsonl, counted from 0
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "atif")]
     step: Option<usize>,
     /// Open with this many events of the step told; 1 is the first
     #[arg(long, value_name = "M", requires = "step")]
@@ -40,18 +46,19 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     if let Some(n) = args.step {
         super::show::check_step(&run, n)?;
     }
-    if args.html == Path::new("-") {
+    let Some(path) = args.html.as_deref().or(args.atif.as_deref()) else { return Ok(2) };
+    if path == Path::new("-") {
         // A reader that closed the pipe has seen enough; the caller knows that error.
         write(args, &run, look, out)?;
         return Ok(0);
     }
     let failed = |error: io::Error| {
-        let what = format!("{} cannot be written", args.html.display());
+        let what = format!("{} cannot be written", path.display());
         Error::new(Kind::Unreadable, what)
             .because(error)
             .hint("name a file in a directory that exists, or - for the standard output")
     };
-    let parent = args.html.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // A file that is there is a whole one: it gets its name only when it is complete.
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
@@ -65,12 +72,12 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     buffered.flush().map_err(failed)?;
     drop(buffered);
     let size = file.as_file().metadata().map_err(failed)?.len();
-    file.persist(&args.html).map_err(|error| failed(error.error))?;
+    file.persist(path).map_err(|error| failed(error.error))?;
     let size = crate::analysis::format::bytes(size);
     writeln!(
         out,
         "{}: {size}, {}",
-        visible_line(&args.html.to_string_lossy()),
+        visible_line(&path.to_string_lossy()),
         visible_line(&run.summary.verdict.sentence)
     )?;
     Ok(0)
@@ -89,6 +96,9 @@ fn write(args: &Args, run: &Opened, look: &Look, out: &mut dyn Write) -> Result<
             kin: &[],
             zone: &look.zone,
         };
+        if args.atif.is_some() {
+            return Ok(atif::write(&lens, out)?);
+        }
         let export = Export { cursor, redacted: Some(copy.blanked()), picture: &|_| None };
         return Ok(write_export(&lens, &export, out)?);
     }
@@ -102,5 +112,8 @@ fn write(args: &Args, run: &Opened, look: &Look, out: &mut dyn Write) -> Result<
         kin: &[],
         zone: &look.zone,
     };
+    if args.atif.is_some() {
+        return Ok(atif::write(&lens, out)?);
+    }
     Ok(write_export(&lens, &Export { cursor, redacted: None, picture: &picture }, out)?)
 }

@@ -48,6 +48,7 @@ pub(super) const PATHS: &[&[&str]] = &[
     &["continued_trajectory_ref"],
     &["subagent_trajectories", "*", "agent"],
     &["subagent_trajectories", "*", "trajectory_id"],
+    &["extra", "board"],
 ];
 
 /// The newest version that is known.
@@ -67,6 +68,7 @@ fields! {
     struct Metrics { prompt_tokens, completion_tokens, cached_tokens, cost_usd, extra }
     struct Totals { prompt = "total_prompt_tokens", completion = "total_completion_tokens", cost = "total_cost_usd" }
     struct Agent { name, version, model = "model_name", extra }
+    struct Board { verdict, outcome, reason = "stop_reason", certainty }
     struct Ref { id = "trajectory_id", session = "session_id", path = "trajectory_path" }
 }
 
@@ -94,6 +96,8 @@ pub(super) struct Trajectory {
     held_by_name: usize,
     copied: bool,
     goes_on: Option<String>,
+    /// How this program's own export says that the run ended.
+    end: Option<Ended>,
 }
 
 impl Reader for Trajectory {
@@ -117,9 +121,13 @@ impl Reader for Trajectory {
                 draft.event(Mark { phase: "subagent_trajectories", ..Mark::default() });
                 self.held += 1;
             }
-            _ => {
+            8 => {
                 self.held_by_name += 1;
                 self.children.extend(filled(value));
+            }
+            _ => {
+                let event = draft.event(Mark { phase: "extra", ..Mark::default() });
+                self.end = end(&Board::of(record.text)).map(|end| Ended { event: Some(event), ..end });
             }
         }
     }
@@ -134,12 +142,33 @@ impl Reader for Trajectory {
             Ended::new("continued_trajectory_ref", "Goes on in another file", Outcome::Unknown, Certainty::Recorded)
                 .detail(cut(path))
         });
+        let end = self.end.clone();
         let run = draft.run();
         run.children = Some(children as u64);
         run.tokens = sum.filter(|tokens| unsaid && *tokens > 0);
         run.cost_usd = self.cost.or(cost).filter(|cost| *cost > 0.0);
-        run.ended = goes_on.map(Box::new);
+        run.ended = goes_on.or(end).map(Box::new);
     }
+}
+
+/// The format has no word for an end; `board export` puts its verdict beside it.
+fn end(board: &Board<'_>) -> Option<Ended> {
+    let outcome = text(board.outcome)?;
+    let outcome = Outcome::ALL.into_iter().find(|known| known.as_str() == outcome)?;
+    let headline = match outcome {
+        Outcome::Completed => "Answered",
+        Outcome::Truncated => "A limit ended it",
+        Outcome::Halted => "A rule ended it",
+        Outcome::Failed => "Failed",
+        Outcome::Cancelled => "Cancelled",
+        Outcome::Running => return None,
+        Outcome::Unknown => "Ended",
+    };
+    let certainty = text(board.certainty).unwrap_or_default();
+    let certainty = Certainty::ALL.into_iter().find(|known| known.as_str() == certainty).unwrap_or(Certainty::Unknown);
+    let end = Ended::new(&text(board.reason).unwrap_or_default(), headline, outcome, certainty);
+    let words = text(board.verdict).filter(|_| outcome != Outcome::Completed);
+    Some(end.detail(cut(&words.unwrap_or_default())))
 }
 
 impl Trajectory {

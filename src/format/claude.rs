@@ -129,7 +129,7 @@ impl Reader for Session {
             "assistant" if is_true(line.api_error) || message.model == Some("\"<synthetic>\"") => {
                 self.api_error(&line, &message, mark, draft);
             }
-            "assistant" => self.reply(&line, &message, record.text, mark, before, draft),
+            "assistant" => self.reply(&line, &message, record.text, ts, before, draft),
             "user" => self.user(&line, &message, record.text, mark, draft),
             "attachment" => self.attachment(&line, mark, draft),
             "cost-state" => {
@@ -189,7 +189,7 @@ impl Session {
         line: &Line<'_>,
         message: &Message<'_>,
         record: &str,
-        mark: Mark<'_>,
+        ts: Option<i64>,
         before: Option<i64>,
         draft: &mut Draft<'_>,
     ) {
@@ -198,7 +198,7 @@ impl Session {
         let n = known.unwrap_or_else(|| draft.next());
         let kind = if known.is_none() { EventKind::StepStart } else { EventKind::Decided };
         let note = before.filter(|_| known.is_none()).map(EventNote::Asked);
-        draft.event(Mark { kind, step: Some(n), note, ..mark });
+        draft.event(Mark { kind, phase: "assistant", ts, step: Some(n), note, ..Mark::default() });
         if known.is_none() {
             draft.begin();
             self.by_message.insert(id.into(), n);

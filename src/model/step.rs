@@ -48,6 +48,8 @@ pub struct Step<'a> {
     pub text: Option<Value<'a>>,
     /// Tokens of this step's own requests.
     pub tokens: Option<u64>,
+    /// The same, apart.
+    pub usage: Usage,
     /// Tokens of the run up to and with this step.
     pub tokens_total: Option<u64>,
     /// What its requests cost in US dollars.
@@ -66,6 +68,17 @@ pub struct Step<'a> {
     pub remarks: Vec<Remark>,
     /// Whether a field of the record could not be decoded.
     pub is_damaged: bool,
+}
+
+/// Tokens of requests to a model, where they are recorded apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// All that the model read, from its cache too.
+    pub input: Option<u64>,
+    /// Of them, those that its cache held.
+    pub cached: Option<u64>,
+    /// All that it wrote.
+    pub output: Option<u64>,
 }
 
 /// What was decided.

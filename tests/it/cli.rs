@@ -74,7 +74,7 @@ fn help_of_every_command() {
       scores  Print critic scores by step, one column per critic
       diff    Say where two runs part, and what differs in settings and numbers; exit code 1 where anything does
       check   Say what is wrong with the files of runs; exit code 1 where anything is
-      export  Write a run as one HTML page that needs nothing else: verdict, steps, scores and replay
+      export  Write a run as one HTML page that needs nothing else: verdict, steps, scores and replay; or as an ATIF trajectory
       demo    Write demo runs: agents that play, with real tools and without a model
       run     Run an agent that a file describes, and record it; exit code 1 where it did not complete
       help    Print this message or the help of the given subcommand(s)

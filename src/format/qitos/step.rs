@@ -9,7 +9,7 @@ use crate::model::loose::Scalar;
 use crate::model::redact::BLANK;
 use crate::model::step::{
     Call, Changes, CriticAction, CriticOutput, Decision, Effort, Infinite, Invocation, List, Outcome, Parsing, Picture,
-    Pointer, Step, Value,
+    Pointer, Step, Usage, Value,
 };
 
 /// The keys of a critic's output that have a place of their own.
@@ -32,7 +32,7 @@ fields! {
         status, output, error, message, metadata, cut_from_bytes, env, returncode, return_code, exit_code, exitcode,
     }
     struct Output { error, message, returncode, return_code, exit_code, exitcode }
-    struct Context { input_tokens_total, output_tokens, tokens_total }
+    struct Context { input_tokens_total, output_tokens, cached_tokens, tokens_total }
     struct Response { text, usage }
     struct Critic { critic_name, name, critic, action, score, reason, details }
     struct Ran {
@@ -148,6 +148,8 @@ impl<'a> Line<'a> {
         step.tokens_total = count(context.tokens_total);
         step.cost_usd = number(self.cost_usd);
         let asked = count(context.input_tokens_total);
+        let (output, cached) = (count(context.output_tokens), count(context.cached_tokens));
+        step.usage = Usage { input: asked, cached, output };
         step.tokens = asked.map(|input| input + count(context.output_tokens).unwrap_or(0));
         if step.tokens.is_none() {
             fields! { struct Usage { total_tokens } }

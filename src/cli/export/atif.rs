@@ -1,0 +1,153 @@
+//! How does a run read as a trajectory in the Agent Trajectory Interchange Format? As version 1.7 says, with what the format
+//! has no place for under `extra`: the verdict, and how a step failed.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use crate::analysis::timing::began;
+use crate::format;
+use crate::model::json::Json;
+use crate::model::step::{Call, Outcome, Value as Recorded};
+use crate::model::{Step, TraceFile};
+use crate::page::lens::Lens;
+
+/// The version that is written: the first that names a trajectory apart from its session.
+const VERSION: &str = "ATIF-v1.7";
+
+/// Writes the newest run of `lens`, one step at a time.
+///
+/// # Errors
+/// What writing says.
+pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let (summary, index) = (lens.summary, lens.index);
+    let manifest = index.manifest().get();
+    let agent = summary.agents.first().map_or_else(|| manifest.map_or("unknown", |m| m.format.name), String::as_str);
+    let agent = filled(json!({
+        "name": agent,
+        "version": summary.tool.as_deref().unwrap_or("unknown"),
+        "model_name": summary.model,
+    }));
+    // Readers know the format by what stands first.
+    write!(out, "{{\"schema_version\":\"{VERSION}\",")?;
+    if let Some(id) = &summary.run_id {
+        write!(out, "\"session_id\":{},", json!(id))?;
+    }
+    write!(out, "\"agent\":{agent},\"steps\":[")?;
+    let mut number = 0;
+    if let Some(task) = &summary.task {
+        number += 1;
+        write!(out, "{}", json!({"step_id": number, "source": "user", "message": task}))?;
+    }
+    for (n, step) in index.steps().iter().enumerate().skip(index.newest_start()) {
+        let record = lens.lines.record(TraceFile::Steps, step.span).ok();
+        let read = record.as_ref().and_then(format::step);
+        let at = index.round_of(n).and_then(|round| began(index, round)).map(|at| lens.iso(at));
+        number += 1;
+        let comma = if number > 1 { "," } else { "" };
+        let written = match &read {
+            Some(step) => agent_step(number, step, at),
+            // What cannot be read has its place.
+            None => json!({"step_id": number, "source": "agent", "message": "", "extra": {"unreadable": true}}),
+        };
+        write!(out, "{comma}{written}")?;
+    }
+    let verdict = &summary.verdict;
+    let tail = json!({
+        "final_metrics": filled(json!({
+            "total_cost_usd": summary.cost_usd,
+            "total_cached_tokens": summary.cached_tokens,
+            "total_steps": number,
+            "extra": filled(json!({"total_tokens": summary.tokens})),
+        })),
+        "extra": {"board": filled(json!({
+            "verdict": verdict.sentence,
+            "outcome": verdict.outcome.as_str(),
+            "stop_reason": verdict.stop_reason,
+            "certainty": verdict.certainty.as_str(),
+            "answer": summary.answer,
+            "format": summary.format,
+            "partial": summary.partial,
+        }))},
+    });
+    writeln!(out, "],{}", tail.to_string().trim_start_matches('{'))
+}
+
+fn agent_step(number: usize, step: &Step<'_>, at: Option<String>) -> Value {
+    let decision = step.decision.as_ref();
+    let text = |value: Option<Recorded<'_>>| value.and_then(Recorded::string).map(std::borrow::Cow::into_owned);
+    let thought = decision.and_then(|decision| text(decision.rationale));
+    let said = text(step.text).or_else(|| decision.and_then(|decision| text(decision.answer)));
+    let calls: Vec<(String, &Call<'_>)> =
+        step.calls.iter().enumerate().map(|(at, call)| (id(call, number, at), call)).collect();
+    let results: Vec<Value> = step
+        .results
+        .iter()
+        .zip(calls.iter().map(|(id, _)| Some(id.as_str())).chain(std::iter::repeat(None)))
+        // The place of one that has not come.
+        .filter(|(result, _)| result.status.as_deref() != Some("no answer"))
+        .map(|(result, call)| outcome(result, call))
+        .collect();
+    let metrics = filled(json!({
+        "prompt_tokens": step.usage.input,
+        "completion_tokens": step.usage.output,
+        "cached_tokens": step.usage.cached,
+        "cost_usd": step.cost_usd,
+    }));
+    filled(json!({
+        "step_id": number,
+        "timestamp": at,
+        "source": "agent",
+        // The format wants one, if an empty one.
+        "message": said.as_deref().filter(|said| thought.as_deref() != Some(said)).unwrap_or_default(),
+        "reasoning_content": thought,
+        "tool_calls": (!calls.is_empty()).then(|| calls.iter().map(|(id, call)| json!({
+            "tool_call_id": id,
+            "function_name": call.name.as_deref().unwrap_or("unknown"),
+            "arguments": arguments(call),
+        })).collect::<Vec<_>>()),
+        "observation": (!results.is_empty()).then(|| json!({"results": results})),
+        "metrics": metrics.as_object().filter(|metrics| !metrics.is_empty()),
+    }))
+}
+
+/// The recorded id of a call, or one by its place.
+fn id(call: &Call<'_>, number: usize, at: usize) -> String {
+    let recorded = call.value.json();
+    let recorded = recorded.get("action_id").and_then(Json::as_str).filter(|id| !id.is_empty());
+    recorded.map_or_else(|| format!("call_{number}_{at}"), str::to_owned)
+}
+
+/// The format takes nothing but an object.
+fn arguments(call: &Call<'_>) -> Value {
+    let read = call.args.map(|args| serde_json::from_str::<Value>(args.text));
+    match read {
+        Some(Ok(value @ Value::Object(_))) => value,
+        Some(Ok(Value::Null)) | None => json!({}),
+        Some(Ok(other)) => json!({ "value": other }),
+        Some(Err(_)) => json!({ "value": call.args.map(|args| args.text) }),
+    }
+}
+
+fn outcome(result: &Outcome<'_>, call: Option<&str>) -> Value {
+    let output = result.output.filter(|output| output.text != "null").map(|output| output.plain().into_owned());
+    let error = result.error.map(|error| error.plain().into_owned());
+    let failed = result.has_failed();
+    filled(json!({
+        "source_call_id": call,
+        "content": output.or_else(|| error.clone()).unwrap_or_default(),
+        "extra": (failed || result.exit.is_some()).then(|| filled(json!({
+            "is_error": failed,
+            "error": error,
+            "exit_code": result.exit,
+        }))),
+    }))
+}
+
+/// An object without the members that are null.
+fn filled(mut object: Value) -> Value {
+    if let Some(members) = object.as_object_mut() {
+        members.retain(|_, value| !value.is_null());
+    }
+    object
+}

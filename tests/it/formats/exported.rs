@@ -1,0 +1,56 @@
+//! Runs exported as ATIF trajectories, and read back.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::board::BINARY;
+
+use super::{read, sample};
+
+/// Exports a run; the trajectory, and what the board reads in it.
+fn exported(run: &Path) -> (serde_json::Value, super::Read) {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("trajectory.json");
+    let output = Command::new(BINARY).arg("export").arg(run).arg("--atif").arg(&file).output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(&file).expect("it is there");
+    (serde_json::from_str(&text).expect("it is JSON"), read(&file))
+}
+
+#[test]
+fn a_run_comes_back_with_its_steps_calls_results_and_end() {
+    for name in ["fix_bug", "budget_steps", "tool_retry", "qitos/q060_critic_stop", "unicode"] {
+        let run = sample(name);
+        let index = trace_board::trace::read_index(&trace_board::trace::RunDir::alone(&run));
+        let (json, back) = exported(&run);
+        let row = |key: &str| {
+            let output = Command::new(BINARY).args(["show", "--json"]).arg(&run).output().expect("it runs");
+            let shown: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            shown[key].clone()
+        };
+        assert_eq!(back.index.steps().len(), index.steps().len(), "{name}");
+        for (n, (before, after)) in index.steps().iter().zip(back.index.steps().iter()).enumerate() {
+            let names = |index: &trace_board::model::Index, head: &trace_board::model::StepHead| {
+                head.tools.iter().map(|tool| index.name(*tool).to_owned()).collect::<Vec<_>>()
+            };
+            assert_eq!(names(&back.index, after), names(&index, before), "{name}, step {n}");
+            assert_eq!(after.error.is_some(), before.error.is_some(), "{name}, step {n}: {:?}", before.error);
+            assert_eq!(after.returncode, before.returncode, "{name}, step {n}");
+        }
+        assert_eq!(back.row.verdict.outcome.as_str(), row("outcome").as_str().unwrap_or_default(), "{name}");
+        assert_eq!(back.row.verdict.stop_reason.as_deref(), row("stop_reason").as_str(), "{name}");
+        assert_eq!(json["extra"]["board"]["verdict"], row("verdict"), "{name}");
+        assert_eq!(back.row.issues.1, 0, "{name}");
+    }
+}
+
+#[test]
+fn a_session_of_another_tool_can_be_exported_too() {
+    let session = sample("tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl");
+    let (json, back) = exported(&session);
+    assert_eq!((back.row.steps, back.row.tokens, back.row.cached_tokens), (5, Some(29_174), Some(22_230)));
+    let steps = json["steps"].as_array().expect("steps");
+    assert_eq!(steps[1]["tool_calls"][1]["tool_call_id"], "toolu_01b");
+    assert_eq!(steps[1]["observation"]["results"][1]["extra"]["is_error"], true);
+    assert_eq!(steps[1]["message"], "I read the code and its tests first.");
+}
