@@ -317,10 +317,19 @@ impl RunDir {
         span: Span,
     ) -> Result<Vec<u8>, String> {
         let read = |span| self.read_span(file, span).map_err(|error| error.to_string());
-        if self.single.is_some() && file == TraceFile::Steps {
-            return index().borrow().assemble(span, read).unwrap_or_else(|| read(span));
+        if self.single.is_none() || file == TraceFile::Manifest || (file == TraceFile::Events && !self.is_document()) {
+            return read(span);
         }
-        read(span)
+        let index = index();
+        let index: &Index = index.borrow();
+        // A document is written anew as a whole: the places in it are those of the one that was read.
+        if self.is_document() && self.stat(file).is_ok_and(|now| now.size != index.events_file().size) {
+            return Err("the file was written anew, and is being read; look again in a moment".to_owned());
+        }
+        match file {
+            TraceFile::Steps => index.assemble(span, read).unwrap_or_else(|| read(span)),
+            _ => read(span),
+        }
     }
 
     /// Reads a line by its place.

@@ -65,3 +65,16 @@ fn the_limit_that_was_reached_is_named() {
 fn a_damaged_trajectory_loses_only_what_is_damaged() {
     damaged(&trajectory("going_on"));
 }
+
+#[test]
+fn a_page_never_shows_bytes_of_another_document_in_the_places_of_the_one_that_was_read() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("run.traj");
+    let text = std::fs::read_to_string(sample("tools/swe-agent/submitted.traj")).unwrap();
+    std::fs::write(&path, &text).unwrap();
+    let run = read(&path);
+    std::fs::write(&path, format!("   {text}")).unwrap();
+    let span = run.index.steps().get(1).unwrap().span;
+    let line = run.dir.line(|| &run.index, trace_board::model::TraceFile::Steps, span);
+    assert!(line.is_err_and(|why| why.contains("written anew")));
+}
