@@ -111,6 +111,13 @@ fn of_the_ids(index: &Index) -> Vec<Issue> {
         let reason = format!("step ids start over here{id}, and no event tells of a new run");
         issues.push(place(IssueKind::Join, step, reason));
     }
+    let repeats = index.tally().repeats;
+    if let Some(step) = repeats.first.and_then(|at| index.steps().get(at)) {
+        let more = repeats.count - 1;
+        let more = if more > 0 { format!("; so do {more} more") } else { String::new() };
+        let reason = format!("the line repeats the one before, and no event tells of a new run{more}");
+        issues.push(place(IssueKind::Join, step, reason));
+    }
     let jumps = index.tally().jumps;
     let jump = jumps.first.and_then(|at| {
         let (step, before) = (index.steps().get(at)?, index.steps().get(at.checked_sub(1)?)?);

@@ -41,6 +41,8 @@ pub struct StepHead {
     pub fate: Fate,
     /// The recorded label; may repeat or be missing.
     pub step_id: Option<i64>,
+    /// Whether the line is byte for byte the one before it.
+    pub repeats: bool,
     /// The acting agent's name; only QitOS 0.6 records it.
     pub agent: Symbol,
     /// The decision's mode: `act`, `final`, `wait`, `handoff`; empty where there was no decision.
@@ -265,7 +267,12 @@ impl StepHead {
 
     /// Marks a line that nothing can be read of; it is like its copies alone.
     pub fn unread(fate: Fate, line: &[u8]) -> Self {
-        Self { fate, asked_hash: super::fingerprint::of_line(line), ..Self::default() }
+        Self { fate, asked_hash: Self::print_of(line), ..Self::default() }
+    }
+
+    /// What a line has in common with its copies alone.
+    pub fn print_of(line: &[u8]) -> u64 {
+        super::fingerprint::of_line(line)
     }
 }
 

@@ -14,7 +14,7 @@ use super::event::{EndNote, InitNote, StopNote};
 use super::{
     EventHead, EventNote, Format, Issue, Issues, ManifestState, Names, Record, Span, StepHead, StopVerdict, Symbol,
 };
-use join::{Ids, Laps};
+use join::{Again, Laps};
 pub use list::List;
 pub use tally::{Distinct, Tally};
 
@@ -79,6 +79,8 @@ pub struct Group {
     pub error: Option<(Symbol, Box<str>)>,
     /// Whether the engine recovered (or gave up) after the error: a RECOVER event.
     pub recovered: bool,
+    /// Whether the stop rules were asked.
+    pub checked: bool,
     /// What was decided. Kept only for the newest group; older steps have lines that say it.
     pub decision: Option<Box<str>>,
 }
@@ -132,6 +134,7 @@ pub struct Index {
     segments: Vec<Segment>,
     step_laps: Laps,
     group_laps: Laps,
+    again: Again,
     manifest: ManifestState,
     issues: Issues,
     passing: Vec<Issue>,
@@ -309,37 +312,10 @@ impl Index {
         join::matching(&self.group_ids(), &self.step_ids(), at, id)
     }
 
-    fn step_ids(&self) -> Ids<'_, StepHead> {
-        Ids { items: &self.steps, id: |step| step.step_id, laps: &self.step_laps }
-    }
-
-    fn group_ids(&self) -> Ids<'_, Group> {
-        Ids { items: &self.groups, id: |group| group.step_id, laps: &self.group_laps }
-    }
-
     /// The group event `at` belongs to, by position; `None` for the run's own events.
     pub fn group_at(&self, at: usize) -> Option<usize> {
         let group = self.groups.partition_point(|group| group.first <= at).checked_sub(1)?;
         self.groups.get(group).filter(|group| at < group.end).map(|_| group)
-    }
-
-    /// Whether ids repeat in a way that leaves open which events belong to which step.
-    pub fn join_is_open(&self) -> bool {
-        !self.groups.is_empty() && !self.steps.is_empty() && self.step_laps.len() != self.group_laps.len()
-    }
-
-    /// The ordinals at which step ids start over.
-    pub fn lap_starts(&self) -> &[usize] {
-        self.step_laps.starts()
-    }
-
-    /// The ordinal at which the steps of the newest run begin; one past the last step where it has none yet.
-    pub fn newest_start(&self) -> usize {
-        let lap = self.lap_starts().last().copied().unwrap_or_default();
-        let Some(segment) = self.segments.last().filter(|_| self.segments.len() > 1) else { return lap };
-        // Rounds whose ids start over, and no line that does: the first round of a new run has not come to its line.
-        let unwritten = segment.first_group >= self.groups.len() || self.group_laps.len() > self.step_laps.len();
-        if unwritten { self.steps.len() } else { lap }
     }
 
     /// Which segment a group belongs to.

@@ -27,6 +27,8 @@ pub struct RunReader {
     /// What reads the file of another tool; the three above see nothing then.
     tool: Option<ToolFile>,
     settle: Duration,
+    /// What the newest step line has in common with its copies alone.
+    newest_step: Option<u64>,
     /// A file was replaced: the next delta starts over.
     restarted: bool,
     unsettled: bool,
@@ -58,6 +60,7 @@ impl RunReader {
             manifest: ManifestTail::default(),
             tool,
             settle,
+            newest_step: None,
             restarted: false,
             unsettled: false,
             failed: false,
@@ -143,7 +146,7 @@ impl RunReader {
             return true;
         }
         // Steps before events: a step's events are on disk before its line, so they are all there with it.
-        let names = &mut self.names;
+        let (names, newest) = (&mut self.names, &mut self.newest_step);
         let mut issues = Vec::new();
         let steps = self.steps.look(&self.dir, limit, self.settle, is_step, |line| {
             if let Some((bytes, fate)) = record(TraceFile::Steps, line, &mut issues) {
@@ -153,6 +156,8 @@ impl RunReader {
                 );
                 (head.span, head.line) = (line.span, line.number);
                 head.fate = fate.filter(|_| head.fate == Fate::Good).unwrap_or(head.fate);
+                let print = bytes.map(StepHead::print_of);
+                head.repeats = print.is_some() && print == std::mem::replace(newest, print);
                 issues.extend(remarks.into_iter().map(|(kind, reason)| at(TraceFile::Steps, line, kind, reason)));
                 delta.steps.push(head);
             }

@@ -58,6 +58,7 @@ mod formats;
 mod fuzzed;
 mod hostile_texts;
 mod killed;
+mod laps;
 mod live;
 mod pages;
 #[cfg(feature = "llm")]

@@ -38,15 +38,17 @@ impl Index {
         self.steps_file = delta.steps_file;
         self.events_file = delta.events_file;
         self.more = delta.more;
+        self.settle_laps();
         self.add_up();
     }
 
     fn push_step(&mut self, mut step: StepHead) {
         self.steps_read += usize::from(step.fate != Fate::Unreadable);
         let laps = self.step_laps.len();
-        self.step_laps.push(step.step_id, self.steps.len());
-        if !step.fate.is_readable() || self.step_laps.len() > laps {
-            // What is between, or the run before, left a state that nobody knows.
+        self.lap_of_step(&step, self.steps.len());
+        if !step.fate.is_readable() || self.step_laps.len() > laps || step.repeats {
+            // What is between, or the run before, left a state that nobody knows. Whether a repeated line begins a run
+            // may be known only later, and what is kept does not hang on that.
             self.state.clear();
             self.state_is_whole = false;
         }
@@ -182,7 +184,7 @@ impl Index {
             if let Some(group) = self.groups.last_mut() {
                 group.decision = None;
             }
-            self.group_laps.push(event.step_id, self.groups.len());
+            self.lap_of_group(event.step_id, self.groups.len());
             let group = Group { step_id: event.step_id, first: at, started: event.ts, ..Group::default() };
             self.groups.push(group);
             self.group_open = true;
@@ -190,6 +192,7 @@ impl Index {
         }
         if let Some(group) = self.groups.last_mut() {
             group.end = at + 1;
+            group.checked |= matches!(event.kind, Kind::Checked | Kind::Stopped);
             group.goes_back |= group.ended.zip(event.ts).is_some_and(|(last, ts)| ts < last);
             group.ended = event.ts.or(group.ended);
         }

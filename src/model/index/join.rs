@@ -2,9 +2,13 @@
 //!
 //! A *lap* is a stretch in which the ids rise. With as many laps of steps as of event groups, the same lap is the
 //! same run of the directory. Otherwise one of them is missing a lap (a run that died before its first line, a
-//! checkpoint resumed with rising ids), and the newest ones are taken to belong together.
+//! checkpoint resumed with rising ids), and the newest ones are taken to belong together; but a newest lap of groups
+//! that has no line yet belongs to none.
 
-use super::List;
+use std::collections::BTreeMap;
+
+use super::{Group, Index, List, Tally};
+use crate::model::StepHead;
 
 /// Where the rising stretches of a sequence of ids begin.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -17,9 +21,10 @@ pub(super) struct Laps {
 }
 
 impl Laps {
-    /// Takes the id of the item at position `at`; items without an id stay in the lap they stand in.
-    pub(super) fn push(&mut self, id: Option<i64>, at: usize) {
-        let falls = id.is_some() && self.last.is_some() && id <= self.last;
+    /// Takes the id of the item at position `at`; items without an id stay in the lap they stand in, and so does one
+    /// that only repeats the item before.
+    pub(super) fn push(&mut self, id: Option<i64>, at: usize, repeats: bool) {
+        let falls = id.is_some() && self.last.is_some() && id <= self.last && !repeats;
         if self.starts.is_empty() || falls {
             self.starts.push(at);
         }
@@ -42,6 +47,11 @@ impl Laps {
         self.starts.len()
     }
 
+    /// The newest id.
+    pub(super) fn last(&self) -> Option<i64> {
+        self.last
+    }
+
     pub(super) fn starts(&self) -> &[usize] {
         &self.starts
     }
@@ -61,6 +71,42 @@ pub(super) struct Ids<'a, T> {
     pub(super) items: &'a List<T>,
     pub(super) id: fn(&T) -> Option<i64>,
     pub(super) laps: &'a Laps,
+    /// So many of the laps are joined to others.
+    pub(super) used: usize,
+}
+
+/// How often an id came twice in a row: as a round, and as the same line.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Twice {
+    /// Rounds that begin a segment with the id of the round before.
+    rounds: usize,
+    /// Step lines that are byte for byte the line before.
+    lines: usize,
+}
+
+/// Which of the step lines that repeat the one before begin a run: as many as events tell of runs that begin with the id
+/// at which the one before stopped, the first ones. The others are a writer's second try.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Again {
+    ids: BTreeMap<i64, Twice>,
+    /// A line was taken for a repeat, and an event tells now of a run that it begins.
+    is_stale: bool,
+}
+
+impl Again {
+    /// Takes a step; says whether it only repeats the one before.
+    fn step(&mut self, step: &StepHead) -> bool {
+        let Some(id) = step.step_id.filter(|_| step.repeats) else { return false };
+        let twice = self.ids.entry(id).or_default();
+        twice.lines += 1;
+        twice.lines > twice.rounds
+    }
+
+    fn round(&mut self, id: i64) {
+        let twice = self.ids.entry(id).or_default();
+        self.is_stale |= twice.lines > twice.rounds;
+        twice.rounds += 1;
+    }
 }
 
 /// A search for an id gives up after this many laps; only a file whose ids all repeat has more.
@@ -70,12 +116,12 @@ const MAX_WALK: usize = 64;
 
 /// The position in `others` of the item that belongs to the one at `at` in `ids`, whose id is `id`.
 pub(super) fn matching<A, B>(ids: &Ids<'_, A>, others: &Ids<'_, B>, at: usize, id: i64) -> Option<usize> {
-    let lap = ids.laps.of(at)?;
-    if ids.laps.len() == others.laps.len() {
+    let lap = ids.laps.of(at).filter(|lap| *lap < ids.used)?;
+    if ids.used == others.used {
         return others.find(lap, id);
     }
-    let later = (lap + 1..ids.laps.len()).take(MAX_LAPS).filter(|lap| ids.find(*lap, id).is_some()).count();
-    (0..others.laps.len()).rev().take(MAX_LAPS).filter_map(|lap| others.find(lap, id)).nth(later)
+    let later = (lap + 1..ids.used).take(MAX_LAPS).filter(|lap| ids.find(*lap, id).is_some()).count();
+    (0..others.used).rev().take(MAX_LAPS).filter_map(|lap| others.find(lap, id)).nth(later)
 }
 
 impl<T> Ids<'_, T> {
@@ -89,5 +135,118 @@ impl<T> Ids<'_, T> {
             if id_or_before(middle).is_none_or(|before| before < id) { low = middle + 1 } else { high = middle }
         }
         (low < end && self.items.get(low).and_then(self.id) == Some(id)).then_some(low)
+    }
+}
+
+impl Index {
+    pub(super) fn step_ids(&self) -> Ids<'_, StepHead> {
+        Ids { items: &self.steps, id: |step| step.step_id, laps: &self.step_laps, used: self.step_laps.len() }
+    }
+
+    pub(super) fn group_ids(&self) -> Ids<'_, Group> {
+        let used = self.group_laps.len() - usize::from(self.newest_lap_is_unwritten());
+        Ids { items: &self.groups, id: |group| group.step_id, laps: &self.group_laps, used }
+    }
+
+    /// Whether ids repeat in a way that leaves open which events belong to which step.
+    pub fn join_is_open(&self) -> bool {
+        !self.groups.is_empty() && !self.steps.is_empty() && self.step_laps.len() != self.group_ids().used
+    }
+
+    /// The ordinals at which step ids start over.
+    pub fn lap_starts(&self) -> &[usize] {
+        self.step_laps.starts()
+    }
+
+    /// Whether step `ordinal` is its writer's second try at the line before.
+    pub fn is_repeat(&self, ordinal: usize) -> bool {
+        let is_copy = self.steps.get(ordinal).is_some_and(|step| step.repeats && step.step_id.is_some());
+        is_copy && !self.step_laps.begins_at(ordinal)
+    }
+
+    /// The ordinal at which the steps of the newest run begin; one past the last step where it has none yet. A run that
+    /// was resumed goes on with rising ids, and the lines before are its own.
+    pub fn newest_start(&self) -> usize {
+        let lap = self.lap_starts().last().copied().unwrap_or_default();
+        let Some(segment) = self.segments.last().filter(|_| self.segments.len() > 1) else { return lap };
+        let unwritten = if segment.first_group < self.groups.len() {
+            self.newest_lap_is_unwritten()
+        } else {
+            // It has not come to its first round; its lines, if there are any, start over after those of the others.
+            let before = if self.groups.is_empty() { self.segments.len() - 1 } else { self.group_laps.len() };
+            self.step_laps.len() <= before
+        };
+        if unwritten { self.steps.len() } else { lap }
+    }
+
+    /// Whether the rounds of the newest run start over and the newest step line is one of a run before: what is new has
+    /// not come to its first line.
+    fn newest_lap_is_unwritten(&self) -> bool {
+        // Each line has a round, so that with as many laps the newest one has lines.
+        if self.segments.len() <= 1 || self.step_laps.len() >= self.group_laps.len() {
+            return false;
+        }
+        let newest = self.group_laps.len() - 1;
+        let first = self.group_laps.starts().last().copied().unwrap_or_default();
+        let (Some(last), Some(begins)) =
+            (self.step_laps.last(), self.groups.get(first).and_then(|group| group.step_id))
+        else {
+            return false;
+        };
+        let groups = Ids { items: &self.groups, id: |group| group.step_id, laps: &self.group_laps, used: newest };
+        if groups.find(newest, last).is_none() {
+            // With ids that are higher than the lines' it goes on where they stop.
+            return begins <= last;
+        }
+        // A round that another one follows is over, and a run that is over has had its rounds.
+        if first + 1 < self.groups.len() || self.segment().is_some_and(|segment| segment.end.is_some()) {
+            return false;
+        }
+        // The line belongs to the only round of the newest lap, or to the last one before it that has its id.
+        let before = (0..newest).rev().take(MAX_LAPS).find_map(|lap| groups.find(lap, last));
+        before.is_some_and(|at| self.is_over(at) || (self.is_checked(at) && !self.is_checked(first)))
+    }
+
+    /// Whether events after the round say that it came to its end.
+    fn is_over(&self, at: usize) -> bool {
+        let segment = self.segment_of(at);
+        let is_followed = at + 1 < self.groups.len() && self.segment_of(at + 1) == segment;
+        is_followed || segment.and_then(|segment| self.segments.get(segment)).is_some_and(|it| it.end.is_some())
+    }
+
+    /// Whether the stop rules were asked in the round, which is the last that happens before its line is written.
+    fn is_checked(&self, at: usize) -> bool {
+        self.groups.get(at).is_some_and(|group| group.checked)
+    }
+
+    /// Puts the newest step, which comes at `at`, into its lap; says whether it begins one or repeats the line before.
+    pub(super) fn lap_of_step(&mut self, step: &StepHead, at: usize) {
+        let repeats = self.again.step(step);
+        self.step_laps.push(step.step_id, at, repeats);
+    }
+
+    /// Puts the newest group, which comes at `at`, into its lap.
+    pub(super) fn lap_of_group(&mut self, id: Option<i64>, at: usize) {
+        let begins_segment = self.segments.last().is_some_and(|segment| segment.first_group == at) && at > 0;
+        if let Some(id) = id.filter(|id| begins_segment && self.group_laps.last() == Some(*id)) {
+            self.again.round(id);
+        }
+        self.group_laps.push(id, at, false);
+    }
+
+    /// Puts all steps into their laps again where an event told of a run that a repeated line begins. Such a line comes
+    /// before its events only in a look that reads both.
+    pub(super) fn settle_laps(&mut self) {
+        if !std::mem::take(&mut self.again.is_stale) {
+            return;
+        }
+        self.again.ids.values_mut().for_each(|twice| twice.lines = 0);
+        self.step_laps = Laps::default();
+        for (at, step) in self.steps.iter().enumerate() {
+            let repeats = self.again.step(step);
+            self.step_laps.push(step.step_id, at, repeats);
+        }
+        self.joined = (0..self.steps.len()).filter(|at| self.has_round(*at)).count();
+        self.settled = Tally::default();
     }
 }

@@ -25,6 +25,8 @@ pub struct Tally {
     pub jumps: Places,
     /// Of the whole file: the readable steps without facts.
     pub without_facts: Places,
+    /// Of the whole file: the lines that repeat the one before and begin no run.
+    pub repeats: Places,
     /// So many steps are added up.
     pub(super) end: usize,
 }
@@ -207,6 +209,9 @@ impl Index {
             tally.run.first_jump.get_or_insert(n);
             tally.jumps.add(n);
         }
+        if self.is_repeat(n) {
+            tally.repeats.add(n);
+        }
         if step.fate.is_readable() && step.facts.is_none() {
             tally.without_facts.add(n);
         }
@@ -223,7 +228,12 @@ impl Index {
     /// Notes that the newest step came, whose group may have come before.
     pub(super) fn join_newest_step(&mut self) {
         let newest = self.steps.len().checked_sub(1);
-        self.joined += usize::from(newest.is_some_and(|n| self.in_same_lap(n).is_some()));
+        self.joined += usize::from(newest.is_some_and(|n| self.has_round(n)));
+    }
+
+    /// Whether step `ordinal` has a round lap by lap, which no line before it has.
+    pub(super) fn has_round(&self, ordinal: usize) -> bool {
+        !self.is_repeat(ordinal) && self.in_same_lap(ordinal).is_some()
     }
 
     /// The step of the newest group, lap by lap.
@@ -245,5 +255,9 @@ impl Index {
             self.step_laps.of(n) == self.settled.end.checked_sub(1).and_then(|last| self.step_laps.of(last));
         let was_well = self.steps.get(n).is_some_and(StepHead::is_ok);
         self.settled.run.failed += usize::from(in_this_lap && was_well);
+        if self.is_repeat(n + 1) {
+            // The round is that of each repeat, too.
+            self.settled = Tally::default();
+        }
     }
 }

@@ -14,7 +14,8 @@ fn index(steps: &[i64], events: &[(&str, i64)]) -> Index {
             ok: true,
             ..EventHead::default()
         };
-        delta.events.push((head, None));
+        let note = (*name == "END").then(|| EventNote::End(Box::default()));
+        delta.events.push((head, note));
     }
     delta.names = names.since(0).to_vec();
     let mut index = Index::default();
@@ -110,5 +111,112 @@ fn what_is_known_of_a_step_later_counts_as_if_it_had_been_known_at_once() {
         later_on.apply(Delta { touched: vec![(touched, later(touched))], ..Delta::default() });
         assert_eq!(later_on.tally(), at_once.tally(), "{touched}");
         assert_eq!(later_on.failed_steps(), at_once.failed_steps());
+    }
+}
+
+/// The ordinal at which the newest run's steps begin, and the groups of all steps, with runs of these rounds, each
+/// begun by INIT: "0 1." is a run with END; a round written "0!" came to the stop rules.
+fn newest(steps: &[i64], runs: &[&str]) -> (usize, Vec<Option<usize>>) {
+    let index = index(steps, &events_of(runs));
+    (index.newest_start(), joined(&index))
+}
+
+fn events_of(runs: &[&str]) -> Vec<(&'static str, i64)> {
+    let mut events = Vec::new();
+    for run in runs {
+        events.push(("INIT", 0));
+        for round in run.trim_end_matches('.').split_whitespace() {
+            let id = round.trim_end_matches('!').parse().unwrap();
+            events.push(("DECIDE/state_ready", id));
+            events.extend(round.ends_with('!').then_some(("CHECK_STOP/continue", id)));
+        }
+        events.extend(run.ends_with('.').then_some(("END", 0)));
+    }
+    events
+}
+
+#[test]
+fn a_run_whose_lines_are_there_counts_them() {
+    let (a, b, c, d) = (Some(0), Some(1), Some(2), Some(3));
+    // Resumed with rising ids: over a round without a line, after one with a line, and in its first round.
+    assert_eq!(newest(&[0, 1, 2], &["0 1", "1 2"]), (0, vec![a, c, d]));
+    assert_eq!(newest(&[0, 1, 2], &["0 1", "1 2."]), (0, vec![a, c, d]));
+    assert_eq!(newest(&[0, 1, 2], &["0 1", "2"]), (0, vec![a, b, c]));
+    assert_eq!(newest(&[0, 1], &["0 1", "2"]), (0, vec![a, b]));
+    assert_eq!(newest(&[0], &["0 1", "1"]).0, 0);
+    assert_eq!(newest(&[0, 1], &["0 1", "1!"]), (0, vec![a, c]));
+    assert_eq!(newest(&[0, 1, 2], &["0 1", "1", "2"]), (0, vec![a, c, d]));
+    // Died before its first line and run again: in its first round, after its first line, after more, to its end.
+    assert_eq!(newest(&[], &["0", "0"]).0, 0);
+    assert_eq!(newest(&[0], &["0", "0!"]), (0, vec![b]));
+    assert_eq!(newest(&[0], &["0", "0."]), (0, vec![b]));
+    assert_eq!(newest(&[0], &["0", "0 1"]), (0, vec![b]));
+    assert_eq!(newest(&[0, 1], &["0", "0 1."]), (0, vec![b, c]));
+    assert_eq!(newest(&[0, 1], &["0", "0", "0 1."]), (0, vec![c, d]));
+    assert_eq!(newest(&[0, 1], &["", "0 1"]), (0, vec![a, b]));
+    // Run again over a finished one.
+    assert_eq!(newest(&[0, 1, 0, 1], &["0 1.", "0 1."]), (2, vec![a, b, c, d]));
+    assert_eq!(newest(&[0, 1, 0], &["0 1.", "0 1"]), (2, vec![a, b, c]));
+    assert_eq!(newest(&[0, 0], &["0.", "0 1"]), (1, vec![a, b]));
+    // The same, and between them a run that died before its first line.
+    assert_eq!(newest(&[0, 1, 0], &["0 1.", "0", "0!"]).0, 2);
+}
+
+#[test]
+fn a_new_run_in_its_first_round_has_no_line_of_the_run_before() {
+    let (a, b, c) = (Some(0), Some(1), Some(2));
+    assert_eq!(newest(&[0, 1, 2], &["0 1 2.", "0"]), (3, vec![a, b, c]));
+    assert_eq!(newest(&[0, 1, 2], &["0 1 2.", "0!"]), (3, vec![a, b, c]));
+    assert_eq!(newest(&[0, 1], &["0 1.", "0", "0"]).0, 2);
+    assert_eq!(newest(&[0, 1, 2], &["0 1 2.", ""]), (3, vec![a, b, c]));
+    // The same ids: the run before is known to have come to the line.
+    assert_eq!(newest(&[0], &["0.", "0"]), (1, vec![a]));
+    assert_eq!(newest(&[0], &["0 1", "0"]), (1, vec![a]));
+    assert_eq!(newest(&[0], &["0!", "0"]), (1, vec![a]));
+    let open = index(&[0, 1], &events_of(&["0 1.", "0"]));
+    assert_eq!((open.pending_group(), open.groups_without_line(), open.join_is_open()), (Some(2), vec![2], false));
+}
+
+#[test]
+fn without_rounds_the_lines_tell_of_runs() {
+    assert_eq!(newest(&[0, 1, 0, 1], &["", ""]).0, 2);
+    assert_eq!(newest(&[0, 1], &["", ""]).0, 2);
+    assert_eq!(newest(&[0, 1, 0], &["0 1.", ""]).0, 2);
+}
+
+/// Steps of which those in `repeats` are byte for byte the one before, and events, taken in one by one or at once.
+fn repeated(steps: &[i64], repeats: &[usize], runs: &[&str], at_once: bool) -> Index {
+    let whole = index(steps, &events_of(runs));
+    let head = |(n, step): (usize, &StepHead)| StepHead { repeats: repeats.contains(&n), ..step.clone() };
+    let heads: Vec<StepHead> = whole.steps().iter().enumerate().map(head).collect();
+    let events: Vec<_> = whole.events().iter().map(|event| (*event, None)).collect();
+    let mut index = Index::default();
+    if at_once {
+        index.apply(Delta { steps: heads, events, ..Delta::default() });
+    } else {
+        events.into_iter().for_each(|event| index.apply(Delta { events: vec![event], ..Delta::default() }));
+        heads.into_iter().for_each(|head| index.apply(Delta { steps: vec![head], ..Delta::default() }));
+    }
+    index
+}
+
+#[test]
+fn a_line_written_twice_begins_no_run_unless_events_tell_of_one() {
+    for at_once in [true, false] {
+        let found = |steps: &[i64], repeats: &[usize], runs: &[&str]| {
+            let index = repeated(steps, repeats, runs, at_once);
+            let places = index.tally().repeats;
+            assert_eq!(index.count_without_line(), index.groups_without_line().len(), "{runs:?}");
+            (index.lap_starts().to_vec(), (places.first, places.count), joined(&index))
+        };
+        let (a, b, c) = (Some(0), Some(1), Some(2));
+        assert_eq!(found(&[0, 1, 1], &[2], &["0 1"]), (vec![0], (Some(2), 1), vec![a, b, b]));
+        assert_eq!(found(&[0, 1, 1, 1, 2], &[2, 3], &["0 1 2."]), (vec![0], (Some(2), 2), vec![a, b, b, b, c]));
+        assert_eq!(found(&[0, 0], &[1], &[]), (vec![0], (Some(1), 1), vec![None, None]));
+        assert_eq!(found(&[0, 0], &[1], &["0.", "0."]), (vec![0, 1], (None, 0), vec![a, b]));
+        assert_eq!(found(&[0, 1, 1, 2], &[2], &["0 1", "1 2"]), (vec![0, 2], (None, 0), vec![a, b, c, Some(3)]));
+        assert_eq!(found(&[0, 0, 0], &[1, 2], &["0.", "0 1"]), (vec![0, 1], (Some(2), 1), vec![a, b, b]));
+        // Other bytes under the same id are another step.
+        assert_eq!(found(&[0, 1, 1], &[], &["0 1"]).0, [0, 2]);
     }
 }
