@@ -46,7 +46,7 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
         number += 1;
         let comma = if number > 1 { "," } else { "" };
         let written = match &read {
-            Some(step) => agent_step(number, step, at),
+            Some(step) => agent_step(number, step, at.as_deref()),
             // What cannot be read has its place.
             None => json!({"step_id": number, "source": "agent", "message": "", "extra": {"unreadable": true}}),
         };
@@ -73,7 +73,7 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "],{}", tail.to_string().trim_start_matches('{'))
 }
 
-fn agent_step(number: usize, step: &Step<'_>, at: Option<String>) -> Value {
+fn agent_step(number: usize, step: &Step<'_>, at: Option<&str>) -> Value {
     let decision = step.decision.as_ref();
     let text = |value: Option<Recorded<'_>>| value.and_then(Recorded::string).map(std::borrow::Cow::into_owned);
     let thought = decision.and_then(|decision| text(decision.rationale));
