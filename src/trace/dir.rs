@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::beneath::{Dir, Kind, refused};
-use crate::format::{self, Shape, Tool};
+use super::recognise::recognise;
+use crate::format::{Shape, Tool};
 use crate::model::{Index, MAX_LINE_BYTES, Span, TraceFile};
 
 /// No more is read of a file that a trace refers to.
@@ -463,18 +464,6 @@ fn next_line(input: &mut impl io::BufRead) -> io::Result<Option<Result<Vec<u8>, 
             return Ok(Some(if len > MAX_LINE_BYTES { Err(len) } else { Ok(line) }));
         }
     }
-}
-
-/// The tool that wrote a file, by its name and beginning; `None` too for a file that is not there.
-///
-/// # Errors
-/// It cannot be opened or read.
-pub(super) fn recognise(dir: &Dir, name: &OsStr) -> io::Result<Option<&'static Tool>> {
-    let Some(name_text) = name.to_str().filter(|name| format::may_be_trace(name)) else { return Ok(None) };
-    let (file, _) = dir.file(name)?;
-    let mut head = Vec::new();
-    io::Read::read_to_end(&mut io::Read::take(file, format::HEAD_BYTES as u64), &mut head)?;
-    Ok(format::tool(name_text, &head))
 }
 
 /// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end of the file.

@@ -12,6 +12,7 @@ mod document;
 mod manifest;
 mod process;
 mod read;
+mod recognise;
 #[cfg(feature = "serve")]
 mod redact;
 mod root;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::beneath::{Dir, Kind};
-use super::dir::{FileId, RunDir, recognise};
+use super::dir::{FileId, RunDir};
+use super::recognise::recognise;
 use crate::format::{self, Shape, Tool};
 use crate::model::{RunKey, TraceFile};
 
