@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use crate::analysis::format::{count, counted, score};
 use crate::analysis::mark::Mark;
 use crate::analysis::newest::{label, newest_run};
-use crate::model::{Can, Index, StepHead, StopReason, Symbol};
+use crate::model::{CANCELLED, Can, Index, StepHead, StopReason, Symbol};
 
 /// So many equal calls in a row are a repetition.
 const MIN_EQUAL: usize = 3;
@@ -211,6 +211,14 @@ pub(super) fn failure<'a>(index: &'a Index, n: usize, step: &'a StepHead) -> Opt
     let event = || index.error_of(n).map(|(_, text)| &**text);
     let code = || step.returncode.map(|code| format!("a command returned {code}"));
     step.error.as_deref().or_else(event).map(Into::into).or_else(|| code().map(Into::into))
+}
+
+/// What became of a call, by the error of its step's head: a call that somebody stopped did not fail.
+pub(super) fn told(error: &str) -> String {
+    match error.strip_prefix(CANCELLED) {
+        Some(words) => format!("a call was cancelled: {words}"),
+        None => format!("a tool failed: {error}"),
+    }
 }
 
 /// Steps that repeat the one before, or the one two or three before; fed step by step.

@@ -99,11 +99,12 @@ impl Summary {
     }
 }
 
-/// How many of the state's keys that steps changed are files; `None` where the format does not tell of files.
+/// How many of the state's keys that steps changed are files; `None` where the format does not tell of files, and where it
+/// tells of some and of none here: commands change files as well.
 fn files_changed(index: &Index) -> Option<u64> {
-    let told = index.format().is_one_file() && index.format().can.state != Can::No;
-    let changed = index.tally().run.changed.iter();
-    told.then(|| changed.filter(|key| index.name(*key).starts_with("files.")).count() as u64)
+    let (format, changed) = (index.format(), index.tally().run.changed.iter());
+    let files = changed.filter(|key| index.name(*key).starts_with("files.")).count() as u64;
+    (format.is_one_file() && (files > 0 || format.can.state == Can::Yes)).then_some(files)
 }
 
 /// Sums a run up.

@@ -281,7 +281,10 @@ impl<'a> Facts<'a> {
         if let Some(word) = stop {
             return format!("Died {}: it stopped for \"{word}\", but no END event was written", self.place());
         }
-        let phase = self.index.name(event.phase);
+        let phase = match self.index.name(event.phase) {
+            "" => "without a phase",
+            phase => phase,
+        };
         let gone = if life.basis == Basis::Process { "its process is gone" } else { "nothing since" };
         format!("Died {}: last event is {phase}, {gone}", self.place())
     }
@@ -337,6 +340,13 @@ impl<'a> Facts<'a> {
                 (None, false) => "Setting up".to_owned(),
             };
         };
+        if self.index.format().is_one_file() {
+            return match (self.waits_for(), self.last) {
+                (Some(tool), _) => format!("Waiting for {tool}{}", self.step_after("in")),
+                (None, Some(last)) => format!("Waiting for the model after {}", label(last)),
+                (None, None) => "Waiting for the model's first reply".to_owned(),
+            };
+        }
         let step = group.step_id.map_or_else(|| "the next step".to_owned(), |id| format!("step {id}"));
         format!("{}{of}: {}", capitalised(&step), self.doing(group))
     }

@@ -275,7 +275,8 @@ impl Session {
         draft.event(Mark { stage: "prompt", note, ..mark });
         self.newest.drain().for_each(|(_, n)| draft.close(n));
         self.turns += 1;
-        (self.end, self.finish, self.due) = (None, None, true);
+        // The budget is told anew.
+        (self.end, self.finish, self.due, self.budget) = (None, None, true, None);
     }
 
     /// The program itself speaks in place of the model: a request failed.
@@ -325,11 +326,15 @@ impl Session {
         }
         let of = |headline, outcome| Some(Ended::new(self.finish.as_deref()?, headline, outcome, Certainty::Recorded));
         match self.finish.as_deref() {
-            Some("tool_use") => None,
+            Some("tool_use" | "pause_turn") => None,
+            // The reply is written block by block: what was said so far is a thought.
+            None if self.answer(draft).is_none() => None,
             Some("max_tokens") => of("The reply reached its token limit", Outcome::Truncated),
             Some("refusal") => of("The model refused", Outcome::Failed),
             Some("model_context_window_exceeded") => of("Context window full", Outcome::Failed),
-            finish => Some(Ended::answered(finish.unwrap_or("no finish reason"))),
+            None => Some(Ended::answered(Ended::NO_CALLS)),
+            Some(finish @ ("end_turn" | "stop_sequence")) => Some(Ended::answered(finish)),
+            Some(finish) => Some(Ended::new(finish, "Ended its turn", Outcome::Unknown, Certainty::Inferred)),
         }
     }
 
@@ -374,6 +379,8 @@ fn blocks(message: &Message<'_>, reply: bool, result: Option<&str>, part: &mut P
                 args: block.input.unwrap_or_default().to_owned(),
             }),
             (Some("\"tool_result\""), _) => part.answers.push(answer(&block, result)),
+            // What the service did itself it tells in the reply.
+            (Some(kind), true) if kind.ends_with("_tool_result\"") => part.answers.push(answer(&block, None)),
             _ => {}
         }
     }

@@ -162,7 +162,7 @@ impl Rollout {
     fn ended(&self, draft: &Draft<'_>) -> Option<Ended> {
         let reply = || draft.step(self.last.filter(|_| !self.has_turns && !self.due)?);
         let is_last = |reply: &&Part| reply.calls.is_empty() && !reply.text.is_empty();
-        self.end.clone().or_else(|| reply().filter(is_last).map(|_| Ended::answered("no finish reason")))
+        self.end.clone().or_else(|| reply().filter(is_last).map(|_| Ended::answered(Ended::NO_CALLS)))
     }
 
     /// What the first line says of the session; a later one is that of another, whose history was copied.

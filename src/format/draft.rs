@@ -56,6 +56,8 @@ pub struct Open {
     /// Tokens of all steps.
     tokens: u64,
     cached: u64,
+    /// A step said how many its cache held.
+    has_cached: bool,
     /// The newest time of an event.
     latest: Option<i64>,
     manifest: Manifest,
@@ -195,6 +197,7 @@ impl<'a> Draft<'a> {
             let counted = (head.tokens.unwrap_or_default(), tokens.cached.unwrap_or_default());
             open.tokens = open.tokens - step.counted.0 + counted.0;
             open.cached = open.cached - step.counted.1 + counted.1;
+            open.has_cached |= tokens.cached.is_some();
             (step.counted, step.touched) = (counted, false);
             if *n < known { delta.touched.push((*n, head)) } else { delta.steps.push(head) }
         }
@@ -204,7 +207,7 @@ impl<'a> Draft<'a> {
         }
         let mut manifest = open.manifest.clone();
         manifest.tokens = manifest.tokens.or(Some(open.tokens).filter(|tokens| *tokens > 0));
-        manifest.cached_tokens = manifest.cached_tokens.or(Some(open.cached).filter(|tokens| *tokens > 0));
+        manifest.cached_tokens = manifest.cached_tokens.or(Some(open.cached).filter(|_| open.has_cached));
         if open.told.as_ref() != Some(&manifest) {
             open.told = Some(manifest.clone());
             delta.manifest = Some(ManifestState::Read(Box::new(manifest)));

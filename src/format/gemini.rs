@@ -119,7 +119,7 @@ impl Reader for Session {
         let last = self.last.and_then(|n| draft.step(n)).filter(|_| !self.due);
         let last = last.filter(|step| step.calls.is_empty() && !step.text.is_empty());
         let answer = last.map(|step| cut(&step.text.join("\n\n"))).filter(|_| self.end.is_none());
-        let word = if is_done { Some("complete_task") } else { answer.as_ref().map(|_| "no finish reason") };
+        let word = if is_done { Some("complete_task") } else { answer.as_ref().map(|_| Ended::NO_CALLS_OVER) };
         let ended = self.end.clone().or_else(|| word.map(Ended::answered));
         let run = draft.run();
         run.updated_at = self.at.filter(|_| ended.is_some());

@@ -268,7 +268,12 @@ impl Asked {
     fn json(&self) -> String {
         let mut out = Object::new();
         out.text("name", Some(&self.name));
-        out.json("args", if self.args.is_empty() { "{}" } else { &self.args });
+        match &*self.args {
+            "" => out.json("args", "{}"),
+            args if args.starts_with('{') => out.json("args", args),
+            // Two calls whose arguments are no object are not the same call.
+            args => out.json("args", &format!("{{\"arguments\":{args}}}")),
+        }
         out.text("action_id", Some(&*self.id).filter(|id| !id.is_empty()));
         out.end()
     }

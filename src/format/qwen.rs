@@ -108,7 +108,7 @@ impl Reader for Session {
         let last = self.last.and_then(|n| draft.step(n)).filter(|_| !self.due);
         let last = last.filter(|step| step.calls.is_empty() && !step.text.is_empty());
         let answer = last.map(|step| cut(&step.text.join("\n\n"))).filter(|_| self.end.is_none());
-        let ended = self.end.clone().or_else(|| answer.is_some().then(|| Ended::answered("no finish reason")));
+        let ended = self.end.clone().or_else(|| answer.is_some().then(|| Ended::answered(Ended::NO_CALLS)));
         let run = draft.run();
         run.updated_at = self.at.filter(|_| ended.is_some());
         run.ended = ended.map(Box::new);

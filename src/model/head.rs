@@ -15,6 +15,8 @@ use super::{Names, Span, Symbol};
 
 /// A call in a list is cut to about this many bytes; the step itself shows all of it.
 const MAX_CALL_BYTES: usize = 160;
+/// The error of a call that somebody stopped begins with this.
+pub const CANCELLED: &str = "cancelled: ";
 /// An error or a critic's reason in a list is cut to this many bytes.
 const MAX_NOTE_BYTES: usize = 240;
 /// A change whose JSON is longer than this many bytes is not compared with the step before.
@@ -253,6 +255,8 @@ impl StepHead {
         for result in step.results.iter() {
             if self.error.is_none() && result.has_failed() {
                 let text = result.error.map_or("failed without a message".into(), Value::plain);
+                let stopped = result.status.as_deref() == Some("cancelled");
+                let text = if stopped { format!("{CANCELLED}{text}").into() } else { text };
                 self.error = Some(one_line(&text, MAX_NOTE_BYTES).into());
             }
             self.returncode = self.returncode.or(result.exit);

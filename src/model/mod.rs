@@ -30,7 +30,7 @@ pub use end::{
 };
 pub use event::{EventHead, EventKind, EventNote};
 pub use format::{Can, Capabilities, Format, StateRecord};
-pub use head::{CriticMark, Fate, StepHead};
+pub use head::{CANCELLED, CriticMark, Fate, StepHead};
 pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};
 pub use manifest::{Manifest, ManifestState, ToolLimit};

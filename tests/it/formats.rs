@@ -13,6 +13,7 @@ mod atif;
 mod claude;
 mod claude_stream;
 mod codex;
+mod ends;
 mod exported;
 mod gemini;
 mod mini_swe_agent;

@@ -62,7 +62,7 @@ impl Facts<'_> {
             return Some(format!("In {} there was an error: {error}.", self.step_now()));
         }
         let last = self.last?;
-        last.1.error.as_deref().map(|error| format!("In {} a tool failed: {error}.", label(last)))
+        last.1.error.as_deref().map(|error| format!("In {} {}.", label(last), chain::told(error).trim_end_matches('.')))
     }
 
     fn low_score(&self) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::analysis::chain::{Repeat, Repeats, WAIT, failure, is_fall, key};
+use crate::analysis::chain::{Repeat, Repeats, WAIT, failure, is_fall, key, told};
 use crate::analysis::format::score;
 use crate::analysis::newest::newest_run;
 use crate::model::{CriticAction, CriticMark, Index, StepHead, Symbol};
@@ -53,7 +53,7 @@ fn signs(index: &Index, n: usize, step: &StepHead, before: &mut Vec<(Symbol, f64
     if let Some((_, error)) = index.error_of(n) {
         signs.push(error.to_string());
     } else if let Some(error) = failure(index, n, step) {
-        signs.push(if step.error.is_some() { format!("a tool failed: {error}") } else { error.into_owned() });
+        signs.push(if step.error.is_some() { told(&error) } else { error.into_owned() });
     }
     signs.extend(drops(index, step, before));
     signs.extend(wishes(index, step));

@@ -189,7 +189,7 @@ impl Stream {
             let words = spoken(message.content);
             if words.starts_with(INTERRUPTED) {
                 draft.event(Mark { stage: "interrupted", ..mark });
-            } else if text(line.parent).is_some() || is_true(line.is_synthetic) {
+            } else if text(line.parent).is_some() || is_true(line.is_synthetic) || self.unasked() {
                 draft.event(Mark { stage: "note", ..mark });
             } else {
                 let init = InitNote { task: Some(cut(&words)), ..InitNote::default() };
@@ -210,6 +210,12 @@ impl Stream {
         if taken == 0 {
             draft.issue(IssueKind::Join, "a result without a call before it");
         }
+    }
+
+    /// Whether what stands in the place of the user is the program's: where the task was not printed, nothing else that
+    /// the user says is.
+    fn unasked(&self) -> bool {
+        !self.prompted && self.last.is_some()
     }
 
     /// A reply on its way; the last such line of it has its final usage.

@@ -41,10 +41,15 @@ impl Ended {
         }
     }
 
-    /// The model ended its turn, or its reply asks for nothing more: `word` is its finish reason.
+    /// The model ended its turn, or its reply asks for nothing more: `word` is its finish reason, or what shows it.
     pub fn answered(word: &str) -> Self {
         Self::new(word, "Answered", Outcome::Completed, Certainty::Inferred)
     }
+
+    /// What shows that a model answered where the trace holds no finish reason.
+    pub const NO_CALLS: &str = "a reply without calls";
+    /// The same, where the trace holds a call only when it is over: one that was cut off with its program is not in it.
+    pub const NO_CALLS_OVER: &str = "a reply without a call that is over";
 
     /// The same, with the tool's words.
     #[must_use]

@@ -14,7 +14,7 @@ fn a_session_is_read_by_its_lines() {
     assert_eq!(row.tokens, Some(28_104));
     assert_eq!(row.tools, ["run_shell_command", "edit", "agent"]);
     assert_eq!(row.changed, ["files.split.py"]);
-    assert_eq!(row.verdict.sentence, "Answered at step 2 · inferred from no finish reason");
+    assert_eq!(row.verdict.sentence, "Answered at step 2 · inferred from a reply without calls");
     let manifest = run.index.manifest().get().expect("what is said of the session");
     assert_eq!((manifest.turns, manifest.children), (Some(1), Some(1)));
     assert_eq!(
