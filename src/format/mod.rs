@@ -5,7 +5,7 @@
 //! [`Capabilities`](crate::model::Capabilities). Must not know the disk, pages or rules.
 //!
 //! QitOS and this crate's own engine write a directory of three files, in dialects that one reader takes. Every other tool
-//! has a row in [`TOOLS`] and a file of its own, which says by what its files are known, and how to read one of their
+//! has a row in `TOOLS` and a file of its own, which says by what its files are known, and how to read one of their
 //! records (a line, an element of a document): it tells a [`Draft`] what the record is to the run, and which part of
 //! which step it holds ([`Part`]). Each record is an event of the run. A step is put together from the parts in its
 //! records, as a line in this crate's own layout: at index time to make its head, and again for a page from the same

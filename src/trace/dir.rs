@@ -139,6 +139,7 @@ impl RunDir {
     }
 
     /// The same run in another directory, which is its own root.
+    #[cfg(feature = "serve")]
     pub(super) fn at(&self, dir: &Path) -> Self {
         let root = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
         match &self.single {

@@ -60,9 +60,11 @@ impl Play {
         self.dir.path().join("runs")
     }
 
-    /// Plays a few acts. Between them the board is sometimes given time to see each on its own.
-    fn play(&mut self) {
-        for _ in 0..=self.chance.below(3) {
+    /// Plays a few acts, or as many as are asked for. Between them the board is sometimes given time to see each on its
+    /// own.
+    fn play(&mut self, acts: Option<u64>) {
+        let acts = acts.unwrap_or_else(|| self.chance.below(3) + 1);
+        for _ in 0..acts {
             if self.chance.once_in(12) {
                 self.played.push("the board is killed and started again".to_owned());
                 self.restart();
@@ -99,18 +101,23 @@ fn serve(root: &std::path::Path, port: u16, watch: Watch) -> Board {
     Board::serve_with(root, port, args)
 }
 
-/// Plays seeds: those that the environment names, or a few.
+/// Plays seeds: those that the environment names, with as many acts between two looks as it says, or a few.
 fn play(watch: Watch, seed: u64) {
-    let named = std::env::var("BOARD_FAULTS").ok();
-    let named = named.as_deref().map(|named| named.split_once(':').expect("BOARD_FAULTS is SEED:COUNT"));
-    let (first, count): (u64, u64) = named.map_or((seed, 2), |(first, count)| {
-        (first.parse().expect("a seed is a number"), count.parse().expect("a count is a number"))
+    let named = std::env::var("BOARD_FAULTS").ok().map(|named| {
+        let number = |part: &str| part.parse().expect("BOARD_FAULTS is SEED:COUNT or SEED:COUNT:ACTS");
+        named.split(':').map(number).collect::<Vec<u64>>()
     });
+    let (first, count, acts) = match named.as_deref() {
+        None => (seed, 2, None),
+        Some([first, count]) => (*first, *count, None),
+        Some([first, count, acts]) => (*first, *count, Some(*acts)),
+        Some(other) => panic!("BOARD_FAULTS is SEED:COUNT or SEED:COUNT:ACTS, not {other:?}"),
+    };
     for seed in first..first + count {
         let mut play = Play::start(watch, seed);
         for round in 0..ROUNDS {
             let start = Instant::now();
-            play.play();
+            play.play(acts);
             let differences = play.compare();
             assert!(
                 differences.is_empty(),
