@@ -293,9 +293,10 @@ fn list(root: &Path, visit: &Visit, before: Option<&Listing>) -> io::Result<List
     if listing.is_run || visit.inside_run {
         listing.files.clear();
     }
-    let known = before.map_or(&[][..], |before| &before.files);
+    let known = before.map_or(&[][..], |before| &before.files).iter();
+    let known: HashMap<&OsStr, &Candidate> = known.map(|known| (known.name.as_os_str(), known)).collect();
     for file in &mut listing.files {
-        if let Some(known) = known.iter().find(|known| known.name == file.name) {
+        if let Some(known) = known.get(file.name.as_os_str()) {
             file.clone_from(known);
         }
         file.look(&dir);
