@@ -87,15 +87,7 @@ fn write(args: &Args, run: &Opened, look: &Look, out: &mut dyn Write) -> Result<
     let cursor = args.step.map(|step| (step, args.event.unwrap_or(1)));
     if args.redact {
         let (copy, summary) = run.redacted()?;
-        let lens = Lens {
-            summary: &summary,
-            index: copy.index(),
-            lines: &copy,
-            now: look.now,
-            stale: None,
-            kin: &[],
-            zone: &look.zone,
-        };
+        let lens = Lens { summary: &summary, index: copy.index(), lines: &copy, ..run.lens(look) };
         if args.atif.is_some() {
             return Ok(atif::write(&lens, out)?);
         }
@@ -103,15 +95,7 @@ fn write(args: &Args, run: &Opened, look: &Look, out: &mut dyn Write) -> Result<
         return Ok(write_export(&lens, &export, out)?);
     }
     let picture = |recorded: &str| run.asset(recorded);
-    let lens = Lens {
-        summary: &run.summary,
-        index: &run.index,
-        lines: run,
-        now: look.now,
-        stale: None,
-        kin: &[],
-        zone: &look.zone,
-    };
+    let lens = run.lens(look);
     if args.atif.is_some() {
         return Ok(atif::write(&lens, out)?);
     }

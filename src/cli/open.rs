@@ -4,10 +4,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use super::look::Look;
 use crate::analysis::life::Outside;
 use crate::analysis::summary::{Summary, summary};
 use crate::error::{Error, Kind, Result};
 use crate::model::{Index, Lines, RunKey, Span, TraceFile};
+use crate::page::lens::Lens;
 use crate::trace::{MAX_MANIFEST_BYTES, RedactedRun, RunDir, is_running, read_index};
 
 /// A run that was read.
@@ -39,6 +41,19 @@ impl Opened {
         let outside = Outside { now, written: dir.written(), process };
         let summary = summary(&key, path.to_string_lossy().into_owned(), &index, outside);
         Ok(Self { index, summary, dir, outside })
+    }
+
+    /// The run as pages see it.
+    pub(super) fn lens<'a>(&'a self, look: &'a Look) -> Lens<'a> {
+        Lens {
+            summary: &self.summary,
+            index: &self.index,
+            lines: self,
+            now: look.now,
+            stale: None,
+            kin: &Vec::new,
+            zone: &look.zone,
+        }
     }
 
     /// A copy of the run without its secrets, and the facts of its row.

@@ -25,8 +25,8 @@ pub(crate) struct Lens<'a> {
     pub now: i64,
     /// Why no news come of what is shown, if none do.
     pub stale: Option<&'a str>,
-    /// The runs on the board that it is related to.
-    pub kin: &'a [Kin],
+    /// Finds the runs on the board that it is related to, among all of them.
+    pub kin: &'a dyn Fn() -> Vec<Kin>,
     /// The zone clock times are shown in.
     pub zone: &'a TimeZone,
 }

@@ -54,7 +54,7 @@ impl Recorded {
             lines: &self.files,
             now: 0,
             stale: None,
-            kin: &[],
+            kin: &Vec::new,
             zone: &self.zone,
         }
     }

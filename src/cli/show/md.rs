@@ -6,7 +6,6 @@ use super::super::look::Look;
 use super::super::open::Opened;
 use crate::analysis::format::{millis, visible};
 use crate::analysis::why::why;
-use crate::page::lens::Lens;
 use crate::page::part::action::{Block, Pair};
 use crate::page::part::critic::Critic;
 use crate::page::part::fold::{Folded, More};
@@ -15,15 +14,7 @@ use crate::page::step::fill::{StepPlace, step_view};
 
 /// Writes the run, or only the step `only`.
 pub(super) fn write(out: &mut dyn Write, run: &Opened, only: Option<usize>, look: &Look) -> io::Result<()> {
-    let lens = Lens {
-        summary: &run.summary,
-        index: &run.index,
-        lines: run,
-        now: look.now,
-        stale: None,
-        kin: &[],
-        zone: &look.zone,
-    };
+    let lens = run.lens(look);
     let steps = match only {
         Some(n) => n..n + 1,
         None => {

@@ -64,7 +64,7 @@ pub(crate) async fn with_lenses<T: Send + 'static>(
                 lines: &***run,
                 now: now(),
                 stale: None,
-                kin: &[],
+                kin: &Vec::new,
                 zone: &zone,
             })
             .collect();

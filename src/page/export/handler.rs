@@ -46,12 +46,19 @@ fn write(
     if redact {
         let copy = run.redacted()?;
         let summary = run.summary_of(copy.index());
-        let lens =
-            Lens { summary: &summary, index: copy.index(), lines: &copy, now: now(), stale: None, kin: &[], zone };
+        let lens = Lens {
+            summary: &summary,
+            index: copy.index(),
+            lines: &copy,
+            now: now(),
+            stale: None,
+            kin: &Vec::new,
+            zone,
+        };
         return write_export(&lens, &Export { cursor, redacted: Some(copy.blanked()), picture: &|_| None }, out);
     }
     let (summary, index) = (run.summary(), run.index());
-    let lens = Lens { summary: &summary, index: &index, lines: &**run, now: now(), stale: None, kin: &[], zone };
+    let lens = Lens { summary: &summary, index: &index, lines: &**run, now: now(), stale: None, kin: &Vec::new, zone };
     let picture = |recorded: &str| run.dir().read_asset(recorded).ok().map(|(_, bytes)| bytes);
     write_export(&lens, &Export { cursor, redacted: None, picture: &picture }, out)
 }

@@ -40,7 +40,7 @@ pub(crate) async fn with_lens<T: Send + 'static>(
         let summary = run.summary();
         let index = run.index();
         let stale = stale.as_deref();
-        let kin = kin(&library, &summary);
+        let kin = || kin(&library, &summary);
         show(&Lens { summary: &summary, index: &index, lines: &*run, now: now(), stale, kin: &kin, zone: &zone })
     });
     shown.await.flatten()

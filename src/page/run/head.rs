@@ -76,7 +76,8 @@ impl<'a> RunHead<'a> {
         };
         add("run", (summary.segments > 1).then(among));
         let link = |key: &RunKey| Phrase::new().link(key.as_str(), href::run(key.as_str()));
-        let parent = lens.kin.iter().find_map(|kin| match kin {
+        let kin = (lens.kin)();
+        let parent = kin.iter().find_map(|kin| match kin {
             Kin::Parent(key) => Some(link(key)),
             Kin::Child(_) => None,
         });
@@ -86,7 +87,7 @@ impl<'a> RunHead<'a> {
             "child runs",
             summary.children.filter(|children| *children > 0).map(|children| {
                 let words = Phrase::from(count(children));
-                let known = lens.kin.iter().filter_map(|kin| match kin {
+                let known = kin.iter().filter_map(|kin| match kin {
                     Kin::Child(key) => Some(key),
                     Kin::Parent(_) => None,
                 });

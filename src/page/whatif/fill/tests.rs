@@ -37,7 +37,7 @@ impl Run {
             lines: &self.files,
             now: 0,
             stale: None,
-            kin: &[],
+            kin: &Vec::new,
             zone: ZONE,
         };
         whatif(Box::leak(Box::new(lens)), rules.map(|rules| rules.iter().map(|rule| (*rule).to_owned()).collect()))
