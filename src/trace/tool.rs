@@ -54,22 +54,9 @@ impl ToolFile {
         names: &mut Names,
         delta: &mut Delta,
     ) -> io::Result<Look> {
-        match self.tool.shape {
-            Shape::Lines => self.lines(dir, limit, settle, names, delta),
-            Shape::Document(paths) | Shape::Directory { paths, .. } => {
-                self.document.look(dir, (self.tool, paths), names, delta)
-            }
+        if let Shape::Document(paths) | Shape::Directory { paths, .. } = self.tool.shape {
+            return self.document.look(dir, (self.tool, paths), names, delta);
         }
-    }
-
-    fn lines(
-        &mut self,
-        dir: &RunDir,
-        limit: u64,
-        settle: Duration,
-        names: &mut Names,
-        delta: &mut Delta,
-    ) -> io::Result<Look> {
         let Self { tail, reader, open, .. } = self;
         let mut issues = Vec::new();
         let mut draft = Draft::new(open, names, delta);
