@@ -112,8 +112,7 @@ fn stretch(index: &Index, sort: Sort) -> Option<Stretch> {
         // No state is not an unchanged one.
         Sort::Idle if index.format().can.state == Can::No => return None,
         Sort::Idle => {
-            // Where only some tools tell what they changed, silence says nothing.
-            if index.format().is_one_file() && index.format().can.state != Can::Yes {
+            if !index.format().tells_each_change() {
                 return None;
             }
             let idle = |(_, step): (usize, &StepHead)| step.fate.is_readable() && step.changed.is_empty();

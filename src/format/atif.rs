@@ -10,9 +10,8 @@ use super::part::{self, text};
 use super::value::{count, cut, filled, int, is_true, member, micros, number, spoken, unpacked};
 use super::watch::begun;
 use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
-use crate::model::event::InitNote;
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, Format, IssueKind, Outcome};
 
 /// A trajectory that stands alone.
 pub(super) static TRAJECTORY: Tool = Tool {
@@ -24,16 +23,7 @@ pub(super) static TRAJECTORY: Tool = Tool {
 
 /// What any trajectory can hold.
 pub(super) const FORMAT: Format = Format {
-    can: Capabilities {
-        state: Can::No,
-        scores: Can::No,
-        times: Can::Partly,
-        tokens: Can::Partly,
-        cost: Can::Partly,
-        limits: Can::No,
-        success: Can::No,
-        facts: Can::No,
-    },
+    can: Capabilities { times: Can::Partly, tokens: Can::Partly, cost: Can::Partly, ..Capabilities::NONE },
     assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
     ..Format::UNKNOWN
 };
@@ -82,7 +72,6 @@ pub(super) struct Trajectory {
     last: Option<usize>,
     /// The time of the newest step, whosever it is.
     at: Option<i64>,
-    has_task: bool,
     /// The number of the step before.
     id: Option<i64>,
     /// What the agent's steps add up to, where any of them says so.
@@ -127,7 +116,7 @@ impl Reader for Trajectory {
             }
             _ => {
                 let event = draft.event(Mark { phase: "extra", ..Mark::default() });
-                self.end = end(&Board::of(record.text)).map(|end| Ended { event: Some(event), ..end });
+                self.end = end(&Board::of(record.text)).map(|end| end.told_by(event));
             }
         }
     }
@@ -191,24 +180,15 @@ impl Trajectory {
                 draft.event(Mark { stage: "copied", ..mark });
             }
             "agent" => {
-                let n = draft.next();
-                let note = before.map(EventNote::Asked);
                 let part = part_of(record);
-                let failed = part.answers.iter().any(|answer| answer.status == Some("error"));
-                draft.event(Mark { kind: EventKind::StepStart, step: Some(n), note, failed, ..mark });
+                let n = draft.reply(None, before, Mark { failed: part.has_failed(), ..mark });
                 if let Some(last) = self.last.replace(n) {
                     draft.close(last);
                 }
-                draft.begin();
                 self.add(&part);
                 draft.part(n, part);
             }
-            "user" if !self.has_task => {
-                self.has_task = true;
-                let task = Some(cut(&spoken(step.message)));
-                let note = Some(EventNote::Init(Box::new(InitNote { task, ..InitNote::default() })));
-                draft.event(Mark { stage: "prompt", note, ..mark });
-            }
+            "user" if !draft.has_task() => draft.prompt(Some(&spoken(step.message)), &mark),
             _ => {
                 draft.event(mark);
             }

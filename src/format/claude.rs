@@ -11,13 +11,10 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::part::{self, quoted, text};
+use super::value::{count, cut, is_text, is_true, micros, number, spoken};
 use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
-use crate::model::event::InitNote;
 use crate::model::json::walk;
-use crate::model::loose::Scalar;
-use crate::model::names::capped;
-use crate::model::time::parse_ts;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
 
 /// A session file.
 pub(super) static SESSION: Tool = Tool {
@@ -25,13 +22,10 @@ pub(super) static SESSION: Tool = Tool {
         name: "Claude Code session",
         can: Capabilities {
             state: Can::Partly,
-            scores: Can::No,
             times: Can::Yes,
             tokens: Can::Yes,
             cost: Can::Partly,
-            limits: Can::No,
-            success: Can::No,
-            facts: Can::No,
+            ..Capabilities::NONE
         },
         file: "session file",
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
@@ -42,19 +36,17 @@ pub(super) static SESSION: Tool = Tool {
     reader: || Box::new(Session::default()),
 };
 
-/// Texts of a prompt and an answer are kept up to this many bytes.
-const MAX_TEXT_BYTES: usize = 400;
 /// What the program writes where the user stops it.
 const INTERRUPTED: &str = "[Request interrupted by user";
 
 fields! {
     struct Line {
-        kind = "type", subtype, uuid, session = "sessionId", agent = "agentId", sidechain = "isSidechain", timestamp,
+        kind = "type", subtype, uuid, session = "sessionId", agent = "agentId", timestamp,
         version, cwd, message, meta = "isMeta", summary = "isCompactSummary", api_error = "isApiErrorMessage",
         interrupted = "interruptedMessageId", result = "toolUseResult", attachment, total_cost = "totalCostUSD",
-        leaf = "leafUuid", error, parent = "parentUuid", operation,
+        leaf = "leafUuid", operation,
     }
-    struct Message { id, role, model, content, stop_reason, usage }
+    struct Message { id, model, content, stop_reason, usage }
     struct Block {
         kind = "type", text, thinking, id, name, input, content, tool_use_id, is_error,
     }
@@ -67,7 +59,7 @@ fields! {
         old_todos = "oldTodos", new_todos = "newTodos", interrupted, agent = "agentId", task, task_id = "taskId",
         change = "statusChange",
     }
-    struct Attachment { kind = "type", max = "maxTurns", count = "turnCount", total, used }
+    struct Attachment { kind = "type", max = "maxTurns", total }
 }
 
 /// Whether the first lines are those of a session: by the keys that only these have, since the first ones are often
@@ -76,10 +68,9 @@ fn is_session(head: &[u8]) -> bool {
     let lines = head.split(|byte| *byte == b'\n').take(64).filter_map(|line| std::str::from_utf8(line).ok());
     lines.filter(|line| line.starts_with('{')).any(|line| {
         let line = Line::of(line);
-        let is = |value: Option<&str>| value.is_some_and(|value| value.starts_with('"'));
         // A captured stream has `session_id`.
-        (is(line.session) && (is(line.uuid) || is(line.operation)))
-            || (line.kind == Some("\"summary\"") && is(line.leaf))
+        (is_text(line.session) && (is_text(line.uuid) || is_text(line.operation)))
+            || (line.kind == Some("\"summary\"") && is_text(line.leaf))
     })
 }
 
@@ -106,13 +97,12 @@ struct Session {
     /// The total of the newest cost line, and whether a reply came since.
     cost: Option<f64>,
     budget: Option<f64>,
-    began: bool,
 }
 
 impl Reader for Session {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let line = Line::of(record.text);
-        let ts = text(line.timestamp).and_then(|text| parse_ts(&text)).map(|stamp| stamp.micros);
+        let ts = micros(line.timestamp);
         let before = self.at;
         self.at = self.at.max(ts);
         let kind = text(line.kind).unwrap_or_default();
@@ -147,7 +137,10 @@ impl Reader for Session {
         let ended = self.ended(draft);
         let (turns, children) = (self.turns, self.children.len() as u64);
         let (cost, at) = (self.cost, self.at);
-        let answer = self.answer(draft).filter(|_| ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed));
+        let answer = self
+            .last
+            .and_then(|n| draft.said(n))
+            .filter(|_| ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed));
         let run = draft.run();
         run.ended = ended.map(Box::new);
         run.updated_at = at.filter(|_| run.ended.is_some());
@@ -161,25 +154,13 @@ impl Reader for Session {
 impl Session {
     /// What a line says of the whole session.
     fn about(&self, line: &Line<'_>, file: &str, draft: &mut Draft<'_>) {
+        draft.session(line.session, line.agent, file);
         let run = draft.run();
-        if run.run_id.is_none()
-            && let Some(session) = text(line.session)
-        {
-            // A sub-agent's file names the session that started it.
-            match text(line.agent).filter(|agent| file.contains(&**agent)) {
-                Some(agent) => {
-                    run.agent = Some(capped(&agent, MAX_TEXT_BYTES));
-                    run.run_id = Some(capped(&agent, MAX_TEXT_BYTES));
-                    run.parent = Some(capped(&session, MAX_TEXT_BYTES));
-                }
-                None => run.run_id = Some(capped(&session, MAX_TEXT_BYTES)),
-            }
-        }
         if let Some(version) = text(line.version) {
-            run.tool = Some(capped(&format!("Claude Code {version}"), MAX_TEXT_BYTES));
+            run.tool = Some(cut(&format!("Claude Code {version}")));
         }
         if run.project.is_none() {
-            run.project = text(line.cwd).map(|cwd| capped(&cwd, MAX_TEXT_BYTES));
+            run.project = text(line.cwd).map(|cwd| cut(&cwd));
         }
     }
 
@@ -195,12 +176,9 @@ impl Session {
     ) {
         let id = text(message.id).or_else(|| text(line.uuid)).unwrap_or_default();
         let known = self.by_message.get(&*id).copied();
-        let n = known.unwrap_or_else(|| draft.next());
-        let kind = if known.is_none() { EventKind::StepStart } else { EventKind::Decided };
-        let note = before.filter(|_| known.is_none()).map(EventNote::Asked);
-        draft.event(Mark { kind, phase: "assistant", ts, step: Some(n), note, ..Mark::default() });
+        let mark = Mark { kind: EventKind::Decided, phase: "assistant", ts, ..Mark::default() };
+        let n = draft.reply(known, before, mark);
         if known.is_none() {
-            draft.begin();
             self.by_message.insert(id.into(), n);
             let lane = text(line.agent).unwrap_or_default();
             if let Some(last) = self.newest.insert(lane.into(), n) {
@@ -212,7 +190,7 @@ impl Session {
             self.by_call.insert((*call.id).into(), n);
         }
         if let Some(model) = &part.model {
-            draft.run().model = Some(capped(model, MAX_TEXT_BYTES));
+            draft.run().model = Some(cut(model));
         }
         self.finish = part.finish.as_deref().map(Into::into);
         (self.last, self.end, self.due, self.cost) = (Some(n), None, false, None);
@@ -234,7 +212,7 @@ impl Session {
         let words = spoken(message.content);
         if !steps.is_empty() || lost > 0 {
             let part = part_of(record);
-            let failed = part.answers.iter().any(|answer| answer.status == Some("error"));
+            let failed = part.has_failed();
             draft.event(Mark {
                 kind: EventKind::Inside,
                 stage: "result",
@@ -259,7 +237,7 @@ impl Session {
         if words.starts_with(INTERRUPTED) || line.interrupted.is_some() {
             let at = draft.event(Mark { stage: "interrupted", ..mark });
             let end = Ended::new(&words, "Interrupted by the user", Outcome::Cancelled, Certainty::Recorded);
-            self.end = Some(Ended { event: Some(at), ..end });
+            self.end = Some(end.told_by(at));
             return;
         }
         let is_command =
@@ -269,10 +247,7 @@ impl Session {
             draft.event(Mark { stage, ..mark });
             return;
         }
-        let init = InitNote { task: Some(capped(&words, MAX_TEXT_BYTES)), ..InitNote::default() };
-        let note = (!self.began).then(|| EventNote::Init(Box::new(init)));
-        self.began = true;
-        draft.event(Mark { stage: "prompt", note, ..mark });
+        draft.prompt(Some(&words), &mark);
         self.newest.drain().for_each(|(_, n)| draft.close(n));
         self.turns += 1;
         // The budget is told anew.
@@ -289,7 +264,7 @@ impl Session {
         // The model's own word for the same stands before it.
         if !matches!(self.finish.as_deref(), Some("refusal" | "max_tokens")) {
             let end = Ended::new("api_error", "Ended by an API error", Outcome::Failed, Certainty::Recorded);
-            self.end = Some(Ended { event: Some(at), ..end.detail(capped(&words, MAX_TEXT_BYTES)) });
+            self.end = Some(end.detail(cut(&words)).told_by(at));
         }
     }
 
@@ -303,7 +278,7 @@ impl Session {
                     Ended::new("max_turns_reached", "Turn limit reached", Outcome::Truncated, Certainty::Recorded);
                 // The program counts the turn that it did not begin.
                 let max = number(attachment.max);
-                self.end = Some(Ended { event: Some(at), ..end.compare(max, max, "turns") });
+                self.end = Some(end.compare(max, max, "turns").told_by(at));
             }
             "budget_usd" => self.budget = number(attachment.total).or(self.budget),
             _ => {}
@@ -328,7 +303,7 @@ impl Session {
         match self.finish.as_deref() {
             Some("tool_use" | "pause_turn") => None,
             // The reply is written block by block: what was said so far is a thought.
-            None if self.answer(draft).is_none() => None,
+            None if self.last.and_then(|n| draft.said(n)).is_none() => None,
             Some("max_tokens") => of("The reply reached its token limit", Outcome::Truncated),
             Some("refusal") => of("The model refused", Outcome::Failed),
             Some("model_context_window_exceeded") => of("Context window full", Outcome::Failed),
@@ -336,12 +311,6 @@ impl Session {
             Some(finish @ ("end_turn" | "stop_sequence")) => Some(Ended::answered(finish)),
             Some(finish) => Some(Ended::new(finish, "Ended its turn", Outcome::Unknown, Certainty::Inferred)),
         }
-    }
-
-    /// What the last reply said.
-    fn answer(&self, draft: &Draft<'_>) -> Option<Box<str>> {
-        let texts = &draft.step(self.last?)?.text;
-        (!texts.is_empty()).then(|| capped(&texts.join("\n\n"), MAX_TEXT_BYTES))
     }
 }
 
@@ -465,27 +434,6 @@ fn tokens(usage: &str) -> Tokens {
         output: count(usage.output_tokens),
         reasoning: usage.output_tokens_details.map(Details::of).and_then(|details| count(details.thinking_tokens)),
     }
-}
-
-/// The texts of a message, one under the other.
-fn spoken(content: Option<&str>) -> String {
-    let Some(content) = content else { return String::new() };
-    text(Some(content)).unwrap_or_else(|| {
-        let texts: Vec<String> = walk::items(content).filter_map(|block| text(Block::of(block).text)).collect();
-        texts.join("\n")
-    })
-}
-
-fn is_true(value: Option<&str>) -> bool {
-    value == Some("true")
-}
-
-fn number(value: Option<&str>) -> Option<f64> {
-    Scalar::of(value?)?.number()
-}
-
-fn count(value: Option<&str>) -> Option<u64> {
-    u64::try_from(Scalar::of(value?)?.int()?).ok()
 }
 
 fn hash(text: &str) -> u64 {

@@ -15,24 +15,14 @@ use item::part_of;
 use super::part::{self, text};
 use super::value::{count, cut, member, micros, objects, short, spoken};
 use super::{Asked, Draft, Mark, Part, Reader, Shape, Source, Tool};
-use crate::model::event::InitNote;
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
 
 /// A session file.
 pub(super) static ROLLOUT: Tool = Tool {
     format: Format {
         name: "Codex session",
-        can: Capabilities {
-            state: Can::Partly,
-            scores: Can::No,
-            times: Can::Yes,
-            tokens: Can::Yes,
-            cost: Can::No,
-            limits: Can::No,
-            success: Can::No,
-            facts: Can::No,
-        },
+        can: Capabilities { state: Can::Partly, times: Can::Yes, tokens: Can::Yes, ..Capabilities::NONE },
         file: "session file",
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
         ..Format::UNKNOWN
@@ -82,8 +72,6 @@ struct Rollout {
     has_turns: bool,
     /// A prompt or a result came after the last reply: the next one is due.
     due: bool,
-    /// The task is known.
-    prompted: bool,
     /// How the turn ended.
     end: Option<Ended>,
     answer: Option<Box<str>>,
@@ -204,7 +192,7 @@ impl Rollout {
                 // What an agent is told by another one is its task, where no user speaks to it.
                 let is_task = kind == Some("agent_message") && draft.run().parent.is_some();
                 let is_prompt = kind.is_none() && text(payload.role).as_deref() == Some("user");
-                if (is_task || is_prompt) && !self.prompted {
+                if (is_task || is_prompt) && !draft.has_task() {
                     self.prompt(&said, &mark, draft);
                 } else {
                     draft.event(mark);
@@ -229,13 +217,11 @@ impl Rollout {
     /// The step that an item belongs to, with the item as an event.
     fn step(&mut self, mark: Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) -> usize {
         (self.end, self.due) = (None, false);
-        if let Some(n) = self.last.filter(|_| self.replying) {
-            draft.event(Mark { kind: EventKind::Decided, step: Some(n), ..mark });
+        let known = self.last.filter(|_| self.replying);
+        let n = draft.reply(known, before, Mark { kind: EventKind::Decided, ..mark });
+        if known.is_some() {
             return n;
         }
-        let (n, note) = (draft.next(), before.map(EventNote::Asked));
-        draft.event(Mark { kind: EventKind::StepStart, step: Some(n), note, ..mark });
-        draft.begin();
         if let Some(last) = self.last.replace(n) {
             draft.close(last);
         }
@@ -306,10 +292,8 @@ impl Rollout {
 
     /// What a person asks for.
     fn prompt(&mut self, words: &str, mark: &Mark<'_>, draft: &mut Draft<'_>) {
-        let init = InitNote { task: Some(cut(words)), ..InitNote::default() };
-        let note = (!self.prompted).then(|| EventNote::Init(Box::new(init)));
-        (self.prompted, self.replying, self.due) = (true, false, true);
-        draft.event(Mark { stage: "prompt", note, ..*mark });
+        (self.replying, self.due) = (false, true);
+        draft.prompt(Some(words), mark);
     }
 
     /// What the program tells.
@@ -323,7 +307,7 @@ impl Rollout {
             "user_message" => self.prompt(&text(payload.message).unwrap_or_default(), &mark, draft),
             "error" => {
                 let at = draft.event(Mark { failed: true, ..mark });
-                self.end = Some(Ended { event: Some(at), ..failure(payload.code, payload.message) });
+                self.end = Some(failure(payload.code, payload.message).told_by(at));
             }
             "task_complete" | "turn_complete" => {
                 let error = payload.error.filter(|error| error.starts_with('{')).map(Payload::of);
@@ -339,7 +323,7 @@ impl Rollout {
                         Ended::new(word, "Ended its turn without an answer", Outcome::Unknown, Certainty::Recorded)
                     }
                 };
-                self.end = Some(Ended { event: Some(at), ..end });
+                self.end = Some(end.told_by(at));
                 self.replying = false;
             }
             "turn_aborted" => {
@@ -354,7 +338,7 @@ impl Rollout {
                 };
                 let word = if reason.is_empty() { word } else { &*reason };
                 let end = Ended::new(word, headline, outcome, Certainty::Recorded);
-                self.end = Some(Ended { event: Some(at), ..end });
+                self.end = Some(end.told_by(at));
                 self.replying = false;
             }
             _ => {

@@ -4,7 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use super::part::text;
+use super::value::{cut, short};
 use super::{Part, Tool, step_head};
+use crate::model::event::InitNote;
 use crate::model::{
     Delta, EventHead, EventKind, EventNote, Fate, Issue, IssueKind, Manifest, ManifestState, Names, Span, StepHead,
     TraceFile,
@@ -58,6 +61,8 @@ pub struct Open {
     cached: u64,
     /// A step said how many its cache held.
     has_cached: bool,
+    /// An event told of the task.
+    has_task: bool,
     /// The newest time of an event.
     latest: Option<i64>,
     manifest: Manifest,
@@ -128,25 +133,54 @@ impl<'a> Draft<'a> {
         };
         self.delta.events.push((head, mark.note));
         self.open.next_event += 1;
-        self.open.next_event - 1
+        self.newest()
+    }
+
+    /// The number of the newest event.
+    pub fn newest(&self) -> usize {
+        self.open.next_event.saturating_sub(1)
+    }
+
+    /// Adds the record as an event of a reply of the model: of step `known`, or of a new one, which was asked for at
+    /// `asked`, in microseconds since the epoch. The ordinal of the step.
+    pub fn reply(&mut self, known: Option<usize>, asked: Option<i64>, mark: Mark<'_>) -> usize {
+        if let Some(n) = known {
+            self.event(Mark { step: Some(n), ..mark });
+            return n;
+        }
+        let (step, note) = (Some(self.open.next_step), asked.map(EventNote::Asked));
+        self.event(Mark { kind: EventKind::StepStart, step, note, ..mark });
+        self.begin()
+    }
+
+    /// Adds the record as a prompt; the first one is the task of the run.
+    pub fn prompt(&mut self, words: Option<&str>, mark: &Mark<'_>) {
+        let note = (!self.open.has_task).then(|| self.task(words));
+        self.event(Mark { stage: "prompt", note, ..*mark });
+    }
+
+    /// What an event notes that tells of the task.
+    pub fn task(&mut self, words: Option<&str>) -> EventNote {
+        self.open.has_task = true;
+        EventNote::Init(Box::new(InitNote { task: words.map(cut), ..InitNote::default() }))
+    }
+
+    /// Whether an event told of the task.
+    pub fn has_task(&self) -> bool {
+        self.open.has_task
     }
 
     /// Begins a step with the newest event; its ordinal.
-    pub fn begin(&mut self) -> usize {
+    fn begin(&mut self) -> usize {
         let n = self.open.next_step;
         self.open.next_step += 1;
         self.open.steps.insert(n, Going { first: self.place, touched: true, ..Going::default() });
         n
     }
 
-    /// The ordinal that the next step will have.
-    pub fn next(&self) -> usize {
-        self.open.next_step
-    }
-
     /// The newest event holds this part of step `n`. False where that step takes no more.
     pub fn part(&mut self, n: usize, part: Part) -> bool {
-        let event = u32::try_from(self.open.next_event.saturating_sub(1)).unwrap_or(u32::MAX);
+        let event = u32::try_from(self.newest()).unwrap_or(u32::MAX);
         let Some(step) = self.open.steps.get_mut(&n) else { return false };
         if step.events.last() != Some(&event) {
             step.events.push(event);
@@ -175,6 +209,25 @@ impl<'a> Draft<'a> {
     /// What is known of step `n`, as long as it may go on.
     pub fn step(&self, n: usize) -> Option<&Part> {
         self.open.steps.get(&n).map(|step| &step.part)
+    }
+
+    /// What the model said in step `n`, cut for the index, as long as the step may go on; `None` where it said nothing.
+    pub fn said(&self, n: usize) -> Option<Box<str>> {
+        let texts = &self.step(n)?.text;
+        (!texts.is_empty()).then(|| cut(&texts.join("\n\n")))
+    }
+
+    /// What a line of a session says of its run: the ids of the session and of the agent, as JSON, where `file` is its
+    /// name. A sub-agent's file has the id of the agent in its name, and names the session that started it.
+    pub fn session(&mut self, session: Option<&str>, agent: Option<&str>, file: &str) {
+        let run = &mut self.open.manifest;
+        let Some(session) = short(session).filter(|_| run.run_id.is_none()) else { return };
+        match text(agent).filter(|agent| file.contains(&**agent)) {
+            Some(agent) => {
+                (run.agent, run.run_id, run.parent) = (Some(cut(&agent)), Some(cut(&agent)), Some(session));
+            }
+            None => run.run_id = Some(session),
+        }
     }
 
     /// What is said of the run as a whole.

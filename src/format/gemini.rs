@@ -10,26 +10,16 @@ pub(super) mod stream;
 use std::collections::{HashMap, HashSet};
 
 use super::part::{self, text};
-use super::value::{below, count, cut, is_text, member, micros, objects, short, spoken};
+use super::value::{below, count, cut, is_text, member, micros, objects, short, spoken, status};
 use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
-use crate::model::event::InitNote;
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
 
 /// A session file.
 pub(super) static SESSION: Tool = Tool {
     format: Format {
         name: "Gemini CLI session",
-        can: Capabilities {
-            state: Can::Partly,
-            scores: Can::No,
-            times: Can::Yes,
-            tokens: Can::Yes,
-            cost: Can::No,
-            limits: Can::No,
-            success: Can::No,
-            facts: Can::No,
-        },
+        can: Capabilities { state: Can::Partly, times: Can::Yes, tokens: Can::Yes, ..Capabilities::NONE },
         file: "session file",
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
         ..Format::UNKNOWN
@@ -94,7 +84,7 @@ impl Reader for Session {
                     }
                     _ => return,
                 };
-                self.end = Some(Ended { event: Some(at), ..end.detail(cut(&words)) });
+                self.end = Some(end.detail(cut(&words)).told_by(at));
             }
             _ if line.set.is_some() => {
                 draft.event(Mark { phase: "$set", ..mark });
@@ -116,9 +106,8 @@ impl Reader for Session {
         let is_done =
             |step: &Part| step.unanswered() == 0 && step.calls.iter().any(|call| call.name == "complete_task");
         let is_done = self.last.and_then(|n| draft.step(n)).is_some_and(is_done);
-        let last = self.last.and_then(|n| draft.step(n)).filter(|_| !self.due);
-        let last = last.filter(|step| step.calls.is_empty() && !step.text.is_empty());
-        let answer = last.map(|step| cut(&step.text.join("\n\n"))).filter(|_| self.end.is_none());
+        let is_last = |n: &usize| !self.due && draft.step(*n).is_some_and(|step| step.calls.is_empty());
+        let answer = self.last.filter(is_last).and_then(|n| draft.said(n)).filter(|_| self.end.is_none());
         let word = if is_done { Some("complete_task") } else { answer.as_ref().map(|_| Ended::NO_CALLS_OVER) };
         let ended = self.end.clone().or_else(|| word.map(Ended::answered));
         let run = draft.run();
@@ -136,16 +125,12 @@ impl Session {
         let id = text(line.id).unwrap_or_default();
         let part = part_of(record);
         let known = self.replies.get(&*id).copied().filter(|_| !id.is_empty());
-        let n = known.unwrap_or_else(|| draft.next());
-        let failed = part.answers.iter().any(|answer| answer.status == Some("error"));
-        let kind = if known.is_none() { EventKind::StepStart } else { EventKind::Inside };
-        let note = before.filter(|_| known.is_none()).map(EventNote::Asked);
-        draft.event(Mark { kind, step: Some(n), note, failed, ..*mark });
+        let failed = part.has_failed();
+        let n = draft.reply(known, before, Mark { kind: EventKind::Inside, note: None, failed, ..*mark });
         self.calls.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
         let calls = line.calls.into_iter().flat_map(walk::items).map(Call::of);
         self.children.extend(calls.filter_map(|call| text(call.agent)).map(Box::from));
         if known.is_none() {
-            draft.begin();
             self.replies.insert(id.into(), n);
             if let Some(last) = self.last.replace(n) {
                 draft.close(last);
@@ -172,9 +157,7 @@ impl Session {
             return;
         }
         self.turns += 1;
-        let init = InitNote { task: Some(cut(&spoken(line.content))), ..InitNote::default() };
-        let note = (self.turns == 1).then(|| EventNote::Init(Box::new(init)));
-        draft.event(Mark { stage: "prompt", note, ..mark });
+        draft.prompt(Some(&spoken(line.content)), &mark);
     }
 
     /// A list of all messages, as a resumed session begins with it: those that are known are not read again.
@@ -229,13 +212,10 @@ fn part_of(record: &str) -> Part {
 fn answer(id: &str, call: &Call<'_>) -> Option<Answer> {
     let given = call.result.into_iter().flat_map(walk::items).find_map(|part| member(part, "functionResponse"));
     let given = given.and_then(|given| member(given, "response"));
-    let status = match text(call.status).as_deref() {
-        Some("success") => Some("success"),
-        Some("error") => Some("error"),
-        Some("cancelled") => Some("cancelled"),
-        _ if given.is_none() => return None,
-        _ => None,
-    };
+    let status = status(call.status);
+    if status.is_none() && given.is_none() {
+        return None;
+    }
     let answer = given_for(id, given, status);
     // A command that failed is a success to the program; its exit code stands at the end of what it printed.
     let exit = answer.status == Some("success") && call.name == Some("\"run_shell_command\"");

@@ -4,26 +4,22 @@
 //! the bare list of messages: their commands stand in fenced blocks, and nothing says how the run ended.
 
 use super::part::{self, quoted, text};
-use super::value::{above_zero, count, cut, filled, int, number, seconds, spoken, unpacked};
+use super::value::{above_zero, count, cut, filled, int, number, reached, seconds, spoken, unpacked};
 use super::watch::begun;
 use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
-use crate::model::event::InitNote;
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome};
 
 /// A trajectory.
 pub(super) static TRAJECTORY: Tool = Tool {
     format: Format {
         name: "mini-swe-agent trajectory",
         can: Capabilities {
-            state: Can::No,
-            scores: Can::No,
             times: Can::Partly,
             tokens: Can::Partly,
             cost: Can::Partly,
             limits: Can::Partly,
-            success: Can::No,
-            facts: Can::No,
+            ..Capabilities::NONE
         },
         file: "trajectory",
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
@@ -86,7 +82,6 @@ fn begun_of_old(head: &[u8]) -> bool {
 struct Trajectory {
     /// The newest step.
     last: Option<usize>,
-    has_task: bool,
     /// The time of the newest message.
     at: Option<i64>,
     info: About,
@@ -142,13 +137,10 @@ impl Trajectory {
         let mark = Mark { phase: &role, ts, ..Mark::default() };
         match &*role {
             "assistant" | "response" => {
-                let n = draft.next();
-                let note = before.map(EventNote::Asked);
-                draft.event(Mark { kind: EventKind::StepStart, step: Some(n), note, ..mark });
+                let n = draft.reply(None, before, mark);
                 if let Some(last) = self.last.replace(n) {
                     draft.close(last);
                 }
-                draft.begin();
                 let part = part_of(record);
                 self.submits = part.calls.iter().any(|call| call.args.contains(SUBMIT));
                 if let Some(model) = &part.model {
@@ -156,12 +148,7 @@ impl Trajectory {
                 }
                 draft.part(n, part);
             }
-            "user" if !self.has_task => {
-                self.has_task = true;
-                let task = Some(cut(&spoken(message.content)));
-                let note = Some(EventNote::Init(Box::new(InitNote { task, ..InitNote::default() })));
-                draft.event(Mark { stage: "prompt", note, ..mark });
-            }
+            "user" if !draft.has_task() => draft.prompt(Some(&spoken(message.content)), &mark),
             "user" | "tool" | "function_call_output" => self.answer(record, &extra, mark, draft),
             "exit" => {
                 let status = text(extra.exit_status).unwrap_or_default();
@@ -187,7 +174,7 @@ impl Trajectory {
             return;
         };
         let part = part_of(record);
-        let failed = part.answers.iter().any(|answer| answer.status == Some("error"));
+        let failed = part.has_failed();
         draft.event(Mark { kind: EventKind::Inside, stage: "result", step: Some(n), failed, ..mark });
         draft.part(n, part);
     }
@@ -234,13 +221,10 @@ impl Trajectory {
         };
         let About { cost, calls, step_limit, cost_limit, seconds, .. } = self.info;
         let of = |headline, outcome| Ended::new(&word, headline, outcome, Certainty::Recorded);
-        let over = |measured: Option<f64>, limit: Option<f64>| {
-            Some((measured?, limit?)).filter(|(measured, limit)| measured >= limit)
-        };
         let end = match &*word {
             "Submitted" => of("Submitted", Outcome::Completed),
             // Steps or money: the figures beside it tell which.
-            "LimitsExceeded" => match (over(calls, step_limit), over(cost, cost_limit)) {
+            "LimitsExceeded" => match (reached(calls, step_limit), reached(cost, cost_limit)) {
                 (Some((measured, limit)), _) => {
                     of("Step limit reached", Outcome::Truncated).compare(Some(measured), Some(limit), "model calls")
                 }

@@ -132,6 +132,11 @@ impl Part {
         NonZeroU8::new(u8::try_from(at + 1).ok()?)
     }
 
+    /// Whether an answer says that its call failed.
+    pub fn has_failed(&self) -> bool {
+        self.answers.iter().any(|answer| answer.status == Some("error"))
+    }
+
     /// How many calls have no answer yet.
     pub fn unanswered(&self) -> usize {
         (0..self.calls.len()).filter(|at| self.answer_to(*at).is_none()).count()

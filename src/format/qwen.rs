@@ -9,26 +9,16 @@ use std::collections::HashMap;
 
 use super::gemini::{changes, given_for};
 use super::part::{self, text};
-use super::value::{count, cut, int, is_text, is_true, member, micros, number, objects, short};
+use super::value::{count, cut, int, is_text, is_true, member, micros, number, objects, short, status};
 use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
-use crate::model::event::InitNote;
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
 
 /// A session file.
 pub(super) static SESSION: Tool = Tool {
     format: Format {
         name: "Qwen Code session",
-        can: Capabilities {
-            state: Can::Partly,
-            scores: Can::No,
-            times: Can::Yes,
-            tokens: Can::Yes,
-            cost: Can::No,
-            limits: Can::No,
-            success: Can::No,
-            facts: Can::No,
-        },
+        can: Capabilities { state: Can::Partly, times: Can::Yes, tokens: Can::Yes, ..Capabilities::NONE },
         file: "session file",
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
         ..Format::UNKNOWN
@@ -96,18 +86,15 @@ impl Reader for Session {
             "user" => {
                 self.turns += 1;
                 (self.replying, self.due, self.end) = (false, true, None);
-                let init = InitNote { task: Some(cut(&said(&line))), ..InitNote::default() };
-                let note = (self.turns == 1).then(|| EventNote::Init(Box::new(init)));
-                draft.event(Mark { stage: "prompt", note, ..mark });
+                draft.prompt(Some(&said(&line)), &mark);
             }
             _ => self.event(&line, mark, draft),
         }
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        let last = self.last.and_then(|n| draft.step(n)).filter(|_| !self.due);
-        let last = last.filter(|step| step.calls.is_empty() && !step.text.is_empty());
-        let answer = last.map(|step| cut(&step.text.join("\n\n"))).filter(|_| self.end.is_none());
+        let is_last = |n: &usize| !self.due && draft.step(*n).is_some_and(|step| step.calls.is_empty());
+        let answer = self.last.filter(is_last).and_then(|n| draft.said(n)).filter(|_| self.end.is_none());
         let ended = self.end.clone().or_else(|| answer.is_some().then(|| Ended::answered(Ended::NO_CALLS)));
         let run = draft.run();
         run.updated_at = self.at.filter(|_| ended.is_some());
@@ -123,16 +110,10 @@ impl Session {
     fn reply(&mut self, line: &Line<'_>, record: &str, mark: &Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
         let part = part_of(record);
         let known = self.last.filter(|_| self.replying && part.tokens.is_none());
-        let n = known.unwrap_or_else(|| draft.next());
-        let kind = if known.is_none() { EventKind::StepStart } else { EventKind::Decided };
-        let note = before.filter(|_| known.is_none()).map(EventNote::Asked);
-        draft.event(Mark { kind, step: Some(n), note, ..*mark });
-        if known.is_none() {
-            draft.begin();
-            self.replying = true;
-            if let Some(last) = self.last.replace(n) {
-                draft.close(last);
-            }
+        let n = draft.reply(known, before, Mark { kind: EventKind::Decided, note: None, ..*mark });
+        self.replying = true;
+        if let Some(last) = self.last.replace(n).filter(|last| *last != n) {
+            draft.close(last);
         }
         self.calls.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
         (self.due, self.end) = (false, None);
@@ -148,7 +129,7 @@ impl Session {
         self.children += u64::from(display.is_some_and(|display| display.kind == Some("\"task_execution\"")));
         let mut steps: Vec<usize> = part.answers.iter().filter_map(|answer| self.calls.remove(&*answer.call)).collect();
         steps.dedup();
-        let failed = part.answers.iter().any(|answer| answer.status == Some("error"));
+        let failed = part.has_failed();
         draft.event(Mark { kind: EventKind::Inside, step: steps.first().copied(), failed, ..mark });
         if steps.iter().filter(|n| draft.part(**n, part.clone())).count() == 0 {
             draft.issue(IssueKind::Join, "a result without a call before it");
@@ -167,24 +148,15 @@ impl Session {
             let word = text(told.class).unwrap_or_else(|| "api_error".to_owned());
             let end = Ended::new(&word, "Ended by an API error", Outcome::Failed, Certainty::Inferred);
             let end = end.detail(short(told.message).unwrap_or_default());
-            self.end = Some(Ended { event: Some(at), ..end });
+            self.end = Some(end.told_by(at));
         }
     }
 }
 
 /// What a line says of the whole session.
 fn about(line: &Line<'_>, file: &str, draft: &mut Draft<'_>) {
+    draft.session(line.session, line.agent, file);
     let run = draft.run();
-    if run.run_id.is_none() && is_text(line.session) {
-        // A sub-agent's file names the session that started it.
-        match text(line.agent).filter(|agent| file.contains(&**agent)) {
-            Some(agent) => {
-                (run.agent, run.run_id) = (Some(cut(&agent)), Some(cut(&agent)));
-                run.parent = short(line.session);
-            }
-            None => run.run_id = short(line.session),
-        }
-    }
     if let Some(version) = text(line.version) {
         run.tool = Some(cut(&format!("Qwen Code {version}")));
     }
@@ -225,13 +197,9 @@ fn part_of(record: &str) -> Part {
 fn answer(given: &Call<'_>, result: &Result<'_>) -> Answer {
     let display = result.display.map(Display::of).unwrap_or_default();
     let error = given.response.and_then(|response| member(response, "error"));
-    let status = match text(result.status).as_deref() {
-        Some("error") => Some("error"),
-        Some("cancelled") => Some("cancelled"),
-        Some("success") => Some("success"),
-        // A sub-agent's results have no status.
-        _ => given.response.map(|_| if error.is_some() { "error" } else { "success" }),
-    };
+    // A sub-agent's results have no status.
+    let status =
+        status(result.status).or_else(|| given.response.map(|_| if error.is_some() { "error" } else { "success" }));
     let answer = given_for(&text(given.id).unwrap_or_default(), given.response, status);
     Answer { exit: int(display.exit), ms: number(result.ms), ..answer }
 }

@@ -6,27 +6,17 @@
 //! `history` of messages.
 
 use super::part::{self, quoted, text};
-use super::value::{above_zero, count, cut, filled, is_true, number, unpacked};
+use super::value::{above_zero, count, cut, filled, is_true, number, reached, unpacked};
 use super::watch::begun;
 use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tool};
-use crate::model::event::InitNote;
 use crate::model::json::{Json, walk};
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome};
 
 /// A trajectory.
 pub(super) static TRAJECTORY: Tool = Tool {
     format: Format {
         name: "SWE-agent trajectory",
-        can: Capabilities {
-            state: Can::Partly,
-            scores: Can::No,
-            times: Can::No,
-            tokens: Can::No,
-            cost: Can::No,
-            limits: Can::Partly,
-            success: Can::No,
-            facts: Can::No,
-        },
+        can: Capabilities { state: Can::Partly, limits: Can::Partly, ..Capabilities::NONE },
         file: "trajectory",
         assemble: Some(assembled),
         ..Format::UNKNOWN
@@ -63,7 +53,6 @@ struct Trajectory {
     last: Option<(usize, usize, String)>,
     /// The step that a demonstration goes on with.
     open: Option<usize>,
-    has_task: bool,
     /// What an element that is no reply says of the end.
     note: String,
     end: Option<Ended>,
@@ -112,9 +101,8 @@ impl Trajectory {
             draft.event(Mark { stage: "no reply", ..mark });
             return;
         }
-        let n = draft.next();
-        let at = draft.event(Mark { kind: EventKind::StepStart, step: Some(n), ..mark });
-        draft.begin();
+        let n = draft.reply(None, None, mark);
+        let at = draft.newest();
         let mut part = part;
         if let Some(state) = element.state {
             part.changes = left(state, self.last.as_ref().map(|(.., before)| before.as_str()), n);
@@ -143,17 +131,10 @@ impl Trajectory {
         let mark = Mark { phase: "history", stage: &role, ..Mark::default() };
         let is_demo = is_true(item.demo);
         match &*role {
-            "user" if !self.has_task && !is_demo => {
-                self.has_task = true;
-                let task = text(item.content).map(|task| cut(&task));
-                let note = EventNote::Init(Box::new(InitNote { task, ..InitNote::default() }));
-                draft.event(Mark { stage: "prompt", note: Some(note), ..mark });
-            }
+            "user" if !draft.has_task() && !is_demo => draft.prompt(text(item.content).as_deref(), &mark),
             _ if self.has_elements => {}
             "assistant" if !is_demo => {
-                let n = draft.next();
-                draft.event(Mark { kind: EventKind::StepStart, step: Some(n), ..mark });
-                draft.begin();
+                let n = draft.reply(None, None, mark);
                 draft.part(n, part_of(record));
                 self.open = Some(n);
             }
@@ -177,7 +158,7 @@ impl Trajectory {
         let at = draft.event(mark);
         self.stats = [stats.instance_cost, stats.total_cost, stats.api_calls].map(number);
         self.answer = filled(info.submission).map(|answer| cut(answer.trim()));
-        self.end = status.map(|word| Ended { event: Some(at), ..ended(&word) });
+        self.end = status.map(|word| ended(&word).told_by(at));
         let run = draft.run();
         run.cost_usd = above_zero(stats.instance_cost);
         let tokens = [stats.tokens_sent, stats.tokens_received].map(count);
@@ -200,9 +181,7 @@ impl Trajectory {
             calls: above_zero(model.per_instance_call_limit),
             seconds: above_zero(tools.total_execution_timeout),
         };
-        let task = filled(problem.text).map(|task| cut(&task));
-        let note = task.map(|task| EventNote::Init(Box::new(InitNote { task: Some(task), ..InitNote::default() })));
-        self.has_task |= note.is_some();
+        let note = filled(problem.text).map(|task| draft.task(Some(&task)));
         draft.event(Mark { phase: "replay_config", note, ..Mark::default() });
         let run = draft.run();
         run.model = filled(model.name).map(|name| cut(&name));
@@ -212,15 +191,12 @@ impl Trajectory {
     /// The end with the limit that was reached, and what the program says of it.
     fn named(&self, end: Ended) -> Ended {
         let [cost, total_cost, calls] = self.stats;
-        let over = |measured: Option<f64>, limit: Option<f64>| {
-            Some((measured?, limit?)).filter(|(measured, limit)| measured >= limit)
-        };
         let end = match cause(&end.word) {
             "exit_cost" => {
                 let found = [
-                    ("Cost limit reached", over(cost, self.limits.cost), "usd"),
-                    ("Model call limit reached", over(calls, self.limits.calls), "model calls"),
-                    ("Cost limit of all runs reached", over(total_cost, self.limits.total_cost), "usd"),
+                    ("Cost limit reached", reached(cost, self.limits.cost), "usd"),
+                    ("Model call limit reached", reached(calls, self.limits.calls), "model calls"),
+                    ("Cost limit of all runs reached", reached(total_cost, self.limits.total_cost), "usd"),
                 ];
                 match found.into_iter().find_map(|(headline, found, unit)| Some((headline, found?, unit))) {
                     Some((headline, (measured, limit), unit)) => {

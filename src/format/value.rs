@@ -97,3 +97,14 @@ pub(super) fn is_text(value: Option<&str>) -> bool {
 pub(super) fn below<'a>(path: &'a str, project: Option<&str>) -> &'a str {
     project.and_then(|project| path.strip_prefix(project)?.strip_prefix('/')).unwrap_or(path)
 }
+
+/// How a call went, where that is one of the words that all tools share.
+pub(super) fn status(value: Option<&str>) -> Option<&'static str> {
+    let word = text(value)?;
+    ["success", "error", "cancelled"].into_iter().find(|known| *known == word)
+}
+
+/// What was measured and its limit, where both are known and the limit is reached.
+pub(super) fn reached(measured: Option<f64>, limit: Option<f64>) -> Option<(f64, f64)> {
+    Some((measured?, limit?)).filter(|(measured, limit)| measured >= limit)
+}

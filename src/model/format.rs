@@ -39,6 +39,12 @@ impl Format {
         !self.file.is_empty()
     }
 
+    /// Whether a step that tells of no change of the state changed nothing. Where only some tools of an agent tell what they
+    /// changed, silence says nothing.
+    pub fn tells_each_change(&self) -> bool {
+        !self.is_one_file() || self.can.state == Can::Yes
+    }
+
     /// What people call the file that an event or a step stands in.
     pub fn file_name(&self, file: TraceFile) -> &'static str {
         if self.is_one_file() { self.file } else { file.name() }
@@ -102,6 +108,20 @@ pub struct Capabilities {
     pub success: Can,
     /// What the stop rules looked at in each step.
     pub facts: Can,
+}
+
+impl Capabilities {
+    /// Nothing of it: a row of the table names what it can.
+    pub const NONE: Self = Self {
+        state: Can::No,
+        scores: Can::No,
+        times: Can::No,
+        tokens: Can::No,
+        cost: Can::No,
+        limits: Can::No,
+        success: Can::No,
+        facts: Can::No,
+    };
 }
 
 /// Where the whole state of a run stands; all else are changes.

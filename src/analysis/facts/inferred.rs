@@ -7,7 +7,7 @@ use crate::format;
 use crate::model::index::{Group, Segment};
 use crate::model::json::walk;
 use crate::model::step::Value;
-use crate::model::{Can, EventHead, EventKind, Index, Lines, StepHead, StopReason, TraceFile};
+use crate::model::{EventHead, EventKind, Index, Lines, StepHead, StopReason, TraceFile};
 use crate::stop::{Code, Gate, Phase, Source, StepError, StepFacts, Text, Usage};
 
 /// What is worked out and not read.
@@ -69,8 +69,7 @@ impl<'a> Teller<'a> {
         // Without events nothing says whether a model was asked.
         let scripted = group.is_some() && !asked;
         let candidate = self.index.name(head.mode) == "final";
-        let silent = self.index.format().is_one_file() && self.index.format().can.state != Can::Yes;
-        let is_told = head.fate.is_readable() && head.outside.is_empty() && !silent;
+        let is_told = head.fate.is_readable() && head.outside.is_empty() && self.index.format().tells_each_change();
         self.changes += u64::from(!head.changed.is_empty() || !is_told);
         let usage = self.usage(head, scripted);
         StepFacts {

@@ -11,19 +11,15 @@ use super::{INTERRUPTED, Message, blocks, changes, spoken, tokens};
 use crate::format::part::{self, text};
 use crate::format::value::{count, cut, is_text, is_true, micros, number, objects, short};
 use crate::format::{Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
-use crate::model::event::InitNote;
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
 
 const CAN: Capabilities = Capabilities {
     state: Can::Partly,
-    scores: Can::No,
     times: Can::Partly,
     tokens: Can::Partly,
     cost: Can::Partly,
-    limits: Can::No,
-    success: Can::No,
-    facts: Can::No,
+    ..Capabilities::NONE
 };
 
 /// What Claude Code prints.
@@ -89,7 +85,6 @@ struct Stream {
     last: Option<usize>,
     at: Option<i64>,
     turns: u64,
-    prompted: bool,
     end: Option<Ended>,
     answer: Option<Box<str>>,
 }
@@ -124,7 +119,7 @@ impl Reader for Stream {
                 let end = ended(&line);
                 let at = draft.event(Mark { kind: EventKind::Other, failed: is_true(line.is_error), ..mark });
                 self.answer = short(line.said).filter(|_| end.outcome == Outcome::Completed);
-                self.end = Some(Ended { event: Some(at), ..end });
+                self.end = Some(end.told_by(at));
                 totals(&line, draft);
             }
             _ => {
@@ -158,13 +153,7 @@ impl Stream {
         let part = part_of(record, self.is_qwen);
         let goes_on = self.newest.get(&*lane).filter(|(_, goes_on)| *goes_on).map(|(n, _)| *n);
         let known = self.by_message.get(&*id).copied().or(goes_on);
-        let n = known.unwrap_or_else(|| draft.next());
-        let kind = if known.is_none() { EventKind::StepStart } else { EventKind::Decided };
-        let note = before.filter(|_| known.is_none()).map(EventNote::Asked);
-        draft.event(Mark { kind, step: Some(n), note, ..*mark });
-        if known.is_none() {
-            draft.begin();
-        }
+        let n = draft.reply(known, before, Mark { kind: EventKind::Decided, note: None, ..*mark });
         if !id.is_empty() {
             self.by_message.insert(id.into(), n);
         }
@@ -189,13 +178,10 @@ impl Stream {
             let words = spoken(message.content);
             if words.starts_with(INTERRUPTED) {
                 draft.event(Mark { stage: "interrupted", ..mark });
-            } else if text(line.parent).is_some() || is_true(line.is_synthetic) || self.unasked() {
+            } else if text(line.parent).is_some() || is_true(line.is_synthetic) || self.unasked(draft) {
                 draft.event(Mark { stage: "note", ..mark });
             } else {
-                let init = InitNote { task: Some(cut(&words)), ..InitNote::default() };
-                let note = (!self.prompted).then(|| EventNote::Init(Box::new(init)));
-                self.prompted = true;
-                draft.event(Mark { stage: "prompt", note, ..mark });
+                draft.prompt(Some(&words), &mark);
             }
             return;
         }
@@ -204,7 +190,7 @@ impl Stream {
         let mut steps: Vec<usize> =
             part.answers.iter().filter_map(|answer| self.by_call.remove(&*answer.call)).collect();
         steps.dedup();
-        let failed = part.answers.iter().any(|answer| answer.status == Some("error"));
+        let failed = part.has_failed();
         draft.event(Mark { kind: EventKind::Inside, stage: "result", step: steps.first().copied(), failed, ..mark });
         let taken = steps.iter().filter(|n| draft.part(**n, part.clone())).count();
         if taken == 0 {
@@ -214,8 +200,8 @@ impl Stream {
 
     /// Whether what stands in the place of the user is the program's: where the task was not printed, nothing else that
     /// the user says is.
-    fn unasked(&self) -> bool {
-        !self.prompted && self.last.is_some()
+    fn unasked(&self, draft: &Draft<'_>) -> bool {
+        !draft.has_task() && self.last.is_some()
     }
 
     /// A reply on its way; the last such line of it has its final usage.

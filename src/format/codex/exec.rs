@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::failure;
 use crate::format::part::{self, text};
-use crate::format::value::{count, cut, int, is_text, member, objects, short};
+use crate::format::value::{count, int, is_text, member, objects, short};
 use crate::format::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tool};
 use crate::model::json::walk;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
@@ -17,16 +17,7 @@ use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Issue
 pub(in crate::format) static STREAM: Tool = Tool {
     format: Format {
         name: "Codex exec stream",
-        can: Capabilities {
-            state: Can::Partly,
-            scores: Can::No,
-            times: Can::No,
-            tokens: Can::Partly,
-            cost: Can::No,
-            limits: Can::No,
-            success: Can::No,
-            facts: Can::No,
-        },
+        can: Capabilities { state: Can::Partly, tokens: Can::Partly, ..Capabilities::NONE },
         file: "captured stream",
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
         ..Format::UNKNOWN
@@ -84,7 +75,7 @@ impl Reader for Stream {
             ("turn.completed", _) => {
                 let at = draft.event(mark);
                 let end = Ended::new(&kind, "Answered", Outcome::Completed, Certainty::Recorded);
-                self.end = Some(Ended { event: Some(at), ..end });
+                self.end = Some(end.told_by(at));
                 let usage = line.usage.map(Usage::of).unwrap_or_default();
                 let parts = [usage.input_tokens, usage.output_tokens].map(count);
                 let run = draft.run();
@@ -111,8 +102,7 @@ impl Reader for Stream {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let is_answer = self.end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
-        let last = self.last.and_then(|n| draft.step(n)).filter(|step| is_answer && !step.text.is_empty());
-        let answer = last.map(|step| cut(&step.text.join("\n\n")));
+        let answer = self.last.filter(|_| is_answer).and_then(|n| draft.said(n));
         let run = draft.run();
         run.ended = self.end.clone().map(Box::new);
         run.final_result = answer;
@@ -126,7 +116,7 @@ impl Stream {
     fn item(&mut self, item: &Item<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
         let part = part_of(record);
         let is_done = !part.answers.is_empty();
-        let failed = part.answers.iter().any(|answer| answer.status == Some("error"));
+        let failed = part.has_failed();
         let id = text(item.id).unwrap_or_default();
         let known = self.calls.get(&*id).copied();
         if let Some(n) = known {
@@ -142,14 +132,9 @@ impl Stream {
         }
         self.end = None;
         let known = self.last.filter(|_| self.replying);
-        let n = known.unwrap_or_else(|| draft.next());
-        let kind = if known.is_none() { EventKind::StepStart } else { EventKind::Decided };
-        draft.event(Mark { kind, step: Some(n), failed, ..mark });
-        if known.is_none() {
-            draft.begin();
-            if let Some(last) = self.last.replace(n) {
-                draft.close(last);
-            }
+        let n = draft.reply(known, None, Mark { kind: EventKind::Decided, failed, ..mark });
+        if let Some(last) = self.last.replace(n).filter(|last| *last != n) {
+            draft.close(last);
         }
         self.replying = !is_done;
         if !is_done {

@@ -6,25 +6,15 @@
 use std::collections::HashMap;
 
 use crate::format::part::{self, text};
-use crate::format::value::{count, cut, is_text, micros, number, objects, short, spoken};
+use crate::format::value::{count, cut, is_text, micros, number, objects, short, spoken, status};
 use crate::format::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tool};
-use crate::model::event::InitNote;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
 
 /// What the program prints.
 pub(in crate::format) static STREAM: Tool = Tool {
     format: Format {
         name: "Gemini CLI stream",
-        can: Capabilities {
-            state: Can::No,
-            scores: Can::No,
-            times: Can::Yes,
-            tokens: Can::Partly,
-            cost: Can::No,
-            limits: Can::No,
-            success: Can::No,
-            facts: Can::No,
-        },
+        can: Capabilities { times: Can::Yes, tokens: Can::Partly, ..Capabilities::NONE },
         file: "captured stream",
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
         ..Format::UNKNOWN
@@ -80,14 +70,12 @@ impl Reader for Stream {
             ("message", _) => {
                 self.turns += 1;
                 (self.replying, self.end) = (false, None);
-                let init = InitNote { task: Some(cut(&spoken(line.content))), ..InitNote::default() };
-                let note = (self.turns == 1).then(|| EventNote::Init(Box::new(init)));
-                draft.event(Mark { stage: "prompt", note, ..mark });
+                draft.prompt(Some(&spoken(line.content)), &mark);
             }
             ("tool_result", _) => self.result(&line, record.text, mark, draft),
             ("result", _) => {
                 let at = draft.event(Mark { failed: line.status == Some("\"error\""), ..mark });
-                self.end = Some(Ended { event: Some(at), ..ended(&line) });
+                self.end = Some(ended(&line).told_by(at));
                 let stats = line.stats.map(Stats::of).unwrap_or_default();
                 let run = draft.run();
                 run.tokens = count(stats.total_tokens).filter(|tokens| *tokens > 0);
@@ -102,8 +90,7 @@ impl Reader for Stream {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let is_answer = self.end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
-        let last = self.last.and_then(|n| draft.step(n)).filter(|step| is_answer && !step.text.is_empty());
-        let answer = last.map(|step| cut(&step.text.join("\n\n")));
+        let answer = self.last.filter(|_| is_answer).and_then(|n| draft.said(n));
         let run = draft.run();
         run.ended = self.end.clone().map(Box::new);
         run.updated_at = self.at.filter(|_| self.end.is_some());
@@ -118,16 +105,10 @@ impl Stream {
         let part = part_of(record);
         self.end = None;
         let known = self.last.filter(|_| self.replying);
-        let n = known.unwrap_or_else(|| draft.next());
-        let kind = if known.is_none() { EventKind::StepStart } else { EventKind::Decided };
-        let note = before.filter(|_| known.is_none()).map(EventNote::Asked);
-        draft.event(Mark { kind, step: Some(n), note, ..*mark });
-        if known.is_none() {
-            draft.begin();
-            self.replying = true;
-            if let Some(last) = self.last.replace(n) {
-                draft.close(last);
-            }
+        let n = draft.reply(known, before, Mark { kind: EventKind::Decided, note: None, ..*mark });
+        self.replying = true;
+        if let Some(last) = self.last.replace(n).filter(|last| *last != n) {
+            draft.close(last);
         }
         self.calls.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
         draft.part(n, part);
@@ -174,12 +155,7 @@ fn part_of(record: &str) -> Part {
             args: line.parameters.unwrap_or("{}").to_owned(),
         }),
         Some("tool_result") => {
-            let status = match text(line.status).as_deref() {
-                Some("success") => Some("success"),
-                Some("error") => Some("error"),
-                Some("cancelled") => Some("cancelled"),
-                _ => None,
-            };
+            let status = status(line.status);
             let message = line.error.map(Fault::of).and_then(|error| text(error.message));
             let bad = matches!(status, Some("error" | "cancelled"));
             let error = message.or_else(|| text(line.output).filter(|_| bad));

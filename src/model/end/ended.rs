@@ -51,6 +51,12 @@ impl Ended {
     /// The same, where the trace holds a call only when it is over: one that was cut off with its program is not in it.
     pub const NO_CALLS_OVER: &str = "a reply without a call that is over";
 
+    /// The same, told of by an event.
+    #[must_use]
+    pub fn told_by(self, event: usize) -> Self {
+        Self { event: Some(event), ..self }
+    }
+
     /// The same, with the tool's words.
     #[must_use]
     pub fn detail(self, detail: impl Into<Box<str>>) -> Self {
