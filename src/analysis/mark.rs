@@ -1,5 +1,6 @@
 //! Which mark does a run get in the status column?
 
+use crate::model::Outcome;
 use crate::model::words::words;
 
 words! {
@@ -31,6 +32,18 @@ words! {
 }
 
 impl Mark {
+    /// The mark of a run that ended and of which no more is known than how it came out.
+    pub(super) fn of(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Completed => Mark::Answered,
+            Outcome::Truncated => Mark::Limit,
+            Outcome::Halted => Mark::OwnRule,
+            Outcome::Failed => Mark::Error,
+            Outcome::Cancelled => Mark::Cancelled,
+            Outcome::Running | Outcome::Unknown => Mark::Unknown,
+        }
+    }
+
     /// The mark as written.
     pub fn word(self) -> &'static str {
         self.as_str()

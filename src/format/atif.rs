@@ -70,8 +70,6 @@ pub(super) fn is_trajectory(head: &[u8]) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Trajectory {
     last: Option<usize>,
-    /// The time of the newest step, whosever it is.
-    at: Option<i64>,
     /// The number of the step before.
     id: Option<i64>,
     /// What the agent's steps add up to, where any of them says so.
@@ -165,8 +163,7 @@ impl Trajectory {
         let step = Step::of(record);
         let source = text(step.source).unwrap_or_default();
         let ts = micros(step.timestamp);
-        let before = self.at;
-        self.at = self.at.max(ts);
+        let before = draft.latest();
         let mark = Mark { phase: &source, ts, ..Mark::default() };
         let results =
             || step.observation.map(Observation::of).and_then(|seen| seen.results).into_iter().flat_map(walk::items);

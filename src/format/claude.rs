@@ -85,8 +85,6 @@ struct Session {
     /// The newest step of each agent in the file.
     newest: HashMap<Box<str>, usize>,
     last: Option<usize>,
-    /// The time of the newest line.
-    at: Option<i64>,
     turns: u64,
     /// How the turn ended, where a line says so.
     end: Option<Ended>,
@@ -103,8 +101,7 @@ impl Reader for Session {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let line = Line::of(record.text);
         let ts = micros(line.timestamp);
-        let before = self.at;
-        self.at = self.at.max(ts);
+        let before = draft.latest();
         let kind = text(line.kind).unwrap_or_default();
         self.about(&line, record.name(), draft);
         let mark = Mark { phase: &kind, ts, ..Mark::default() };
@@ -136,7 +133,7 @@ impl Reader for Session {
     fn look(&mut self, draft: &mut Draft<'_>) {
         let ended = self.ended(draft);
         let (turns, children) = (self.turns, self.children.len() as u64);
-        let (cost, at) = (self.cost, self.at);
+        let (cost, at) = (self.cost, draft.latest());
         let answer = self
             .last
             .and_then(|n| draft.said(n))

@@ -65,8 +65,6 @@ struct Rollout {
     /// The step of each call, and whether it waits for its result.
     calls: HashMap<Box<str>, (usize, bool)>,
     children: HashSet<Box<str>>,
-    /// The time of the newest line.
-    at: Option<i64>,
     turns: u64,
     /// The file tells where turns begin and end; older ones do not.
     has_turns: bool,
@@ -84,8 +82,7 @@ impl Reader for Rollout {
         let line = Line::of(record.text);
         let payload = line.payload.map(Payload::of).unwrap_or_default();
         let ts = micros(line.timestamp);
-        let before = self.at;
-        self.at = self.at.max(ts);
+        let before = draft.latest();
         let kind = text(line.kind).unwrap_or_default();
         let item = payload.item.map(Item::of).unwrap_or_default();
         let stage = text(item.kind).or_else(|| text(payload.kind)).or_else(|| text(payload.role)).unwrap_or_default();
@@ -134,7 +131,7 @@ impl Reader for Rollout {
     fn look(&mut self, draft: &mut Draft<'_>) {
         let (turns, children) = (self.turns, self.children.len() as u64);
         let ended = self.ended(draft);
-        let at = self.at.filter(|_| ended.is_some());
+        let at = draft.latest().filter(|_| ended.is_some());
         let answer = self.answer.clone().filter(|_| ended.is_some());
         let run = draft.run();
         run.ended = ended.map(Box::new);
@@ -236,7 +233,10 @@ impl Rollout {
                 draft.event(Mark { kind: EventKind::Inside, step: Some(n), ..mark });
                 n
             }
-            None => self.step(mark, self.at, draft),
+            None => {
+                let asked = draft.latest().max(mark.ts);
+                self.step(mark, asked, draft)
+            }
         };
         draft.part(n, part_of(record));
         (self.replying, self.counted) = (false, true);

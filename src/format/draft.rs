@@ -136,6 +136,11 @@ impl<'a> Draft<'a> {
         self.newest()
     }
 
+    /// The newest time of an event; microseconds since the epoch.
+    pub fn latest(&self) -> Option<i64> {
+        self.open.latest
+    }
+
     /// The number of the newest event.
     pub fn newest(&self) -> usize {
         self.open.next_event.saturating_sub(1)

@@ -55,7 +55,6 @@ struct Session {
     calls: HashMap<Box<str>, usize>,
     children: HashSet<Box<str>>,
     last: Option<usize>,
-    at: Option<i64>,
     turns: u64,
     /// A prompt or a result came after the last reply: the next one is due.
     due: bool,
@@ -66,8 +65,7 @@ impl Reader for Session {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let line = Line::of(record.text);
         let ts = micros(line.timestamp).or_else(|| micros(line.start));
-        let before = self.at;
-        self.at = self.at.max(ts);
+        let before = draft.latest();
         let kind = text(line.kind).unwrap_or_default();
         let mark = Mark { phase: &kind, ts, ..Mark::default() };
         match &*kind {
@@ -110,8 +108,9 @@ impl Reader for Session {
         let answer = self.last.filter(is_last).and_then(|n| draft.said(n)).filter(|_| self.end.is_none());
         let word = if is_done { Some("complete_task") } else { answer.as_ref().map(|_| Ended::NO_CALLS_OVER) };
         let ended = self.end.clone().or_else(|| word.map(Ended::answered));
+        let at = draft.latest();
         let run = draft.run();
-        run.updated_at = self.at.filter(|_| ended.is_some());
+        run.updated_at = at.filter(|_| ended.is_some());
         run.ended = ended.map(Box::new);
         run.final_result = answer;
         run.turns = Some(self.turns);

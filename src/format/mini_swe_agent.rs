@@ -82,8 +82,6 @@ fn begun_of_old(head: &[u8]) -> bool {
 struct Trajectory {
     /// The newest step.
     last: Option<usize>,
-    /// The time of the newest message.
-    at: Option<i64>,
     info: About,
     /// The words of the last message, which the program writes.
     exit: Option<(usize, String, String)>,
@@ -117,7 +115,7 @@ impl Reader for Trajectory {
     fn look(&mut self, draft: &mut Draft<'_>) {
         let ended = self.ended(draft);
         let answer = self.info.answer.as_deref().filter(|_| ended.is_some()).map(|answer| cut(answer.trim()));
-        let at = self.at.filter(|_| ended.is_some());
+        let at = draft.latest().filter(|_| ended.is_some());
         let run = draft.run();
         run.updated_at = at;
         run.final_result = answer;
@@ -132,8 +130,7 @@ impl Trajectory {
         let role =
             text(message.role).or_else(|| text(message.kind)).or_else(|| text(message.object)).unwrap_or_default();
         let ts = seconds(extra.timestamp);
-        let before = self.at;
-        self.at = self.at.max(ts);
+        let before = draft.latest();
         let mark = Mark { phase: &role, ts, ..Mark::default() };
         match &*role {
             "assistant" | "response" => {

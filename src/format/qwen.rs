@@ -60,7 +60,6 @@ struct Session {
     last: Option<usize>,
     replying: bool,
     children: u64,
-    at: Option<i64>,
     turns: u64,
     /// A prompt or a result came after the last reply: the next one is due.
     due: bool,
@@ -71,8 +70,7 @@ impl Reader for Session {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let line = Line::of(record.text);
         let ts = micros(line.timestamp);
-        let before = self.at;
-        self.at = self.at.max(ts);
+        let before = draft.latest();
         about(&line, record.name(), draft);
         let (kind, stage) = (text(line.kind).unwrap_or_default(), text(line.subtype).unwrap_or_default());
         let mark = Mark { phase: &kind, stage: &stage, ts, ..Mark::default() };
@@ -96,8 +94,9 @@ impl Reader for Session {
         let is_last = |n: &usize| !self.due && draft.step(*n).is_some_and(|step| step.calls.is_empty());
         let answer = self.last.filter(is_last).and_then(|n| draft.said(n)).filter(|_| self.end.is_none());
         let ended = self.end.clone().or_else(|| answer.is_some().then(|| Ended::answered(Ended::NO_CALLS)));
+        let at = draft.latest();
         let run = draft.run();
-        run.updated_at = self.at.filter(|_| ended.is_some());
+        run.updated_at = at.filter(|_| ended.is_some());
         run.ended = ended.map(Box::new);
         run.final_result = answer;
         run.turns = Some(self.turns);

@@ -23,16 +23,5 @@ pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (Mark, String) {
     if ended.certainty == Certainty::Inferred {
         sentence += &format!(" · inferred from {}", ended.word);
     }
-    (mark(ended), sentence)
-}
-
-fn mark(ended: &Ended) -> Mark {
-    match ended.outcome {
-        Outcome::Completed => Mark::Answered,
-        Outcome::Truncated => Mark::Limit,
-        Outcome::Halted => Mark::OwnRule,
-        Outcome::Failed => Mark::Error,
-        Outcome::Cancelled => Mark::Cancelled,
-        Outcome::Running | Outcome::Unknown => Mark::Unknown,
-    }
+    (Mark::of(ended.outcome), sentence)
 }

@@ -65,14 +65,12 @@ pub(super) fn also(stop: &StopVerdict) -> String {
 }
 
 fn mark(code: &Code, outcome: Outcome) -> Mark {
-    match (code, outcome) {
-        (Code::ContextOverflow | Code::LoopDetection | Code::Stagnation, _) | (_, Outcome::Truncated) => Mark::Limit,
-        (Code::CriticStop | Code::CriticBelow, _) => Mark::Critic,
-        (Code::AgentCondition | Code::EnvTerminal, _) | (_, Outcome::Halted) => Mark::OwnRule,
-        (_, Outcome::Completed) => Mark::Answered,
-        (_, Outcome::Cancelled) => Mark::Cancelled,
-        (_, Outcome::Failed) => Mark::Error,
-        (_, Outcome::Running | Outcome::Unknown) => Mark::Unknown,
+    match code {
+        Code::ContextOverflow | Code::LoopDetection | Code::Stagnation => Mark::Limit,
+        _ if outcome == Outcome::Truncated => Mark::Limit,
+        Code::CriticStop | Code::CriticBelow => Mark::Critic,
+        Code::AgentCondition | Code::EnvTerminal => Mark::OwnRule,
+        _ => Mark::of(outcome),
     }
 }
 

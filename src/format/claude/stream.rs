@@ -83,7 +83,6 @@ struct Stream {
     newest: HashMap<Box<str>, (usize, bool)>,
     children: HashSet<Box<str>>,
     last: Option<usize>,
-    at: Option<i64>,
     turns: u64,
     end: Option<Ended>,
     answer: Option<Box<str>>,
@@ -93,8 +92,7 @@ impl Reader for Stream {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let line = Line::of(record.text);
         let ts = micros(line.timestamp);
-        let before = self.at;
-        self.at = self.at.max(ts);
+        let before = draft.latest();
         let (kind, stage) = (text(line.kind).unwrap_or_default(), text(line.subtype).unwrap_or_default());
         let mark = Mark { phase: &kind, stage: &stage, ts, ..Mark::default() };
         let message = line.message.map(Message::of).unwrap_or_default();
@@ -129,9 +127,10 @@ impl Reader for Stream {
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
+        let at = draft.latest();
         let run = draft.run();
         run.ended = self.end.clone().map(Box::new);
-        run.updated_at = self.at.filter(|_| self.end.is_some());
+        run.updated_at = at.filter(|_| self.end.is_some());
         run.final_result = self.answer.clone().filter(|_| self.end.is_some());
         run.turns = Some(self.turns);
         run.children = Some(self.children.len() as u64);

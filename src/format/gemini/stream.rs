@@ -45,7 +45,6 @@ struct Stream {
     /// The newest step, and whether its reply goes on.
     last: Option<usize>,
     replying: bool,
-    at: Option<i64>,
     turns: u64,
     end: Option<Ended>,
 }
@@ -54,8 +53,7 @@ impl Reader for Stream {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let line = Line::of(record.text);
         let ts = micros(line.timestamp);
-        let before = self.at;
-        self.at = self.at.max(ts);
+        let before = draft.latest();
         let (kind, role) = (text(line.kind).unwrap_or_default(), text(line.role).unwrap_or_default());
         let mark = Mark { phase: &kind, stage: &role, ts, ..Mark::default() };
         match (&*kind, &*role) {
@@ -91,9 +89,10 @@ impl Reader for Stream {
     fn look(&mut self, draft: &mut Draft<'_>) {
         let is_answer = self.end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = self.last.filter(|_| is_answer).and_then(|n| draft.said(n));
+        let at = draft.latest();
         let run = draft.run();
         run.ended = self.end.clone().map(Box::new);
-        run.updated_at = self.at.filter(|_| self.end.is_some());
+        run.updated_at = at.filter(|_| self.end.is_some());
         run.final_result = answer;
         run.turns = Some(self.turns);
     }
