@@ -14,6 +14,7 @@ pub(crate) mod export;
 pub(crate) mod extract;
 pub(crate) mod jobs;
 pub(crate) mod json;
+pub(crate) mod jump;
 pub(crate) mod keys;
 pub(crate) mod lens;
 pub(crate) mod part;

@@ -22,7 +22,7 @@ pub use crate::serve::token::Token;
 
 pub use crate::page::app::AppState;
 use crate::page::{
-    compare, error, export, extract, keys, replay, run, runs, scores, search, state, step, sweep, whatif,
+    compare, error, export, extract, jump, keys, replay, run, runs, scores, search, state, step, sweep, whatif,
 };
 
 /// The board as a router, to serve or to nest; every request must bring `token` where there is one.
@@ -71,6 +71,7 @@ pub fn router(state: AppState, token: Option<Token>) -> Router {
         .route("/compare", get(compare::handler::api))
         .route("/whatif", get(sweep::handler::json))
         .route("/search", get(search::handler::json))
+        .route("/jump", get(jump::api))
         .route("/runs/{key}", get(run::api::run))
         .route("/runs/{key}/steps", get(step::api::steps))
         .route("/runs/{key}/steps/{n}", get(step::api::step))

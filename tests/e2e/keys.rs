@@ -40,6 +40,37 @@ fn search_is_a_key_away_and_a_query_is_an_address() {
 }
 
 #[test]
+fn the_jump_box_leads_anywhere_and_gives_the_focus_back() {
+    let site = Site::with(RUNS);
+    let page = site.open("/runs/q060_handoff?step=2");
+    let offered = |words: &str| {
+        page.wait(&format!("document.querySelector('.jump [aria-selected=true]')?.innerText.includes({words:?})"))
+    };
+    page.eval("document.querySelector('nav.tabs a').focus()");
+    page.click("[data-jump]");
+    page.wait("document.activeElement.role === 'combobox'");
+    page.insert("4");
+    offered("Step 4");
+    // Letters in the box are no keys of the page, and what has its words is text.
+    page.eval("document.activeElement.value = ''");
+    page.insert("<b>j</b>");
+    offered("<b>j</b>");
+    assert_eq!(page.count(".jump b"), 0);
+    page.press("Escape");
+    page.wait("!document.querySelector('.jump').open && document.activeElement.matches('nav.tabs a, [data-jump]')");
+    page.click("[data-jump]");
+    page.insert("minimal");
+    offered("q060_minimal");
+    page.press("Enter");
+    page.wait("location.pathname === '/runs/q060_minimal' && document.readyState === 'complete'");
+    page.click("[data-jump]");
+    page.insert("theme");
+    offered("theme");
+    page.press("Enter");
+    page.wait("document.documentElement.dataset.theme === 'light'");
+}
+
+#[test]
 fn a_walk_through_a_run() {
     let site = Site::with(RUNS);
     let page = site.open("/runs/q060_handoff?step=2");

@@ -40,7 +40,7 @@ impl Needle {
 
     /// Looks for the needle in `text` without copying the text where both are plain ASCII and the needle is short;
     /// a long one goes to the search whose work is linear.
-    pub(super) fn within(&self, text: &str) -> bool {
+    pub fn within(&self, text: &str) -> bool {
         const SHORT: usize = 64;
         let needle = self.folded.as_bytes();
         let Some((&first, _)) = needle.split_first() else {

@@ -1,6 +1,8 @@
 //! What do the keys do? The page at `/keys`, and the dialog that `?` opens on any page. The page says what this board is as
 //! well: where its files lie, and that they go nowhere.
 
+pub(crate) mod table;
+
 use askama::Template;
 use axum::extract::State;
 

@@ -145,7 +145,7 @@ impl Tabs<'_> {
     }
 
     /// Each tab by its name in addresses, with its address, its words, and how much is in it.
-    fn tabs(&self) -> Vec<(&'static str, String, &'static str, String)> {
+    pub(crate) fn tabs(&self) -> Vec<(&'static str, String, &'static str, String)> {
         let (index, summary, key) = (self.lens.index, self.lens.summary, self.lens.key());
         let step = self.step.map(|n| n.to_string()).unwrap_or_default();
         let tab = |name, words, count| {

@@ -1,0 +1,53 @@
+use super::*;
+use crate::analysis::select::sample::run;
+use crate::analysis::verdict::Mark;
+
+fn summaries() -> Vec<Arc<Summary>> {
+    let made = |key: &str, task: Option<&str>, updated: i64| {
+        let mut summary = run(key, Mark::Answered, None);
+        (summary.task, summary.run_id, summary.updated) = (task.map(str::to_owned), None, Some(updated));
+        Arc::new(summary)
+    };
+    vec![
+        made("sweep/calc_10", Some("mend the cart"), 10),
+        made("sweep/calc_1", Some("mend the cart"), 30),
+        made("other", Some("calc_1 <b>and</b> more"), 50),
+        made("sweep/CALC_12", None, 20),
+    ]
+}
+
+fn labels(typed: &str, at: &str) -> Vec<(&'static str, String)> {
+    let offers = offers(typed, &Here::read(at), None, &summaries());
+    offers.items.into_iter().map(|offer| (offer.kind, offer.label)).collect()
+}
+
+fn runs_of(typed: &str) -> Vec<String> {
+    labels(typed, "/").into_iter().filter(|(kind, _)| *kind == "run").map(|(_, label)| label).collect()
+}
+
+#[test]
+fn the_run_that_is_called_so_comes_first() {
+    assert_eq!(runs_of("calc_1"), ["sweep/calc_1", "sweep/CALC_12", "sweep/calc_10", "other"]);
+    assert_eq!(runs_of("calc_10"), ["sweep/calc_10"]);
+    // All words, wherever they stand.
+    assert_eq!(runs_of("cart sweep"), ["sweep/calc_1", "sweep/calc_10"]);
+    assert_eq!(runs_of("nothing"), Vec::<String>::new());
+}
+
+#[test]
+fn without_words_there_are_pages_and_the_newest_runs() {
+    let all = labels("", "/");
+    assert_eq!(all[0], ("page", "Runs".to_owned()));
+    assert_eq!(runs_of("")[0], "other");
+    assert!(all.contains(&("key", "compare the marked".to_owned())));
+    assert!(!labels("", "/search").contains(&("key", "compare the marked".to_owned())));
+}
+
+#[test]
+fn words_lead_on_as_a_filter_and_as_a_search() {
+    let typed = "a&b \u{202e}";
+    let offers = offers(typed, &Here::default(), None, &[]);
+    let hrefs: Vec<_> = offers.items.iter().filter_map(|offer| offer.href.as_deref()).collect();
+    assert_eq!(hrefs, ["/?q=a%26b%20%E2%80%AE", "/search?q=a%26b%20%E2%80%AE"]);
+    assert!(offers.items.iter().all(|offer| !offer.label.contains('\u{202e}')));
+}

@@ -1,0 +1,111 @@
+// Where to? Ctrl-K opens a box that offers runs, steps, pages and commands for the words typed into it. The board finds
+// them; here they become rows, as text, never as markup.
+
+const NAME = "Jump to a run, a step, a page or a command";
+let box, field, list, says;
+let offers = []; // what the rows stand for
+let chosen = 0;
+let asking; // the question under way
+
+function made(tag, attributes = {}, text = "") {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.textContent = text;
+  return element;
+}
+
+function build() {
+  box = made("dialog", { class: "jump", "aria-label": "Jump" });
+  field = made("input", {
+    type: "text", role: "combobox", "aria-label": NAME, "aria-expanded": "true", "aria-controls": "jump-list",
+    "aria-autocomplete": "list", placeholder: "A run, a step's number, a page, a command", autocomplete: "off", spellcheck: "false",
+  });
+  list = made("ul", { id: "jump-list", role: "listbox", "aria-label": "Where to" });
+  says = made("p", { role: "status" });
+  box.append(field, list, says);
+  document.body.append(box);
+  field.addEventListener("input", ask);
+  box.addEventListener("keydown", pressed);
+  list.addEventListener("click", ({ target, ctrlKey, metaKey }) => {
+    const at = [...list.children].indexOf(target.closest("li"));
+    if (at >= 0) go(offers[at], ctrlKey || metaKey);
+  });
+  box.addEventListener("click", ({ target }) => target === box && box.close()); // beside the box
+  box.addEventListener("close", () => asking?.abort());
+}
+
+function open() {
+  if (!box) build();
+  if (box.open) return field.select();
+  document.getElementById("keys")?.hidePopover?.();
+  field.value = "";
+  box.showModal();
+  ask();
+}
+
+async function ask() {
+  asking?.abort();
+  const own = (asking = new AbortController());
+  const asked = new URLSearchParams({ q: field.value, at: location.pathname + location.search });
+  try {
+    const answer = await fetch(`/api/jump?${asked}`, { signal: own.signal });
+    if (!answer.ok) throw new Error(answer.statusText);
+    const { items, runs } = await answer.json();
+    if (own === asking) show(items, runs);
+  } catch (error) {
+    if (error.name !== "AbortError") says.textContent = "The board does not answer.";
+  }
+}
+
+function show(items, runs) {
+  offers = items;
+  list.replaceChildren(...items.map((item, at) => {
+    const row = made("li", { id: `jump-${at}`, role: "option", class: item.kind });
+    row.append(made("span", {}, item.kind), made("span", {}, item.label), made("span", {}, item.note));
+    return row;
+  }));
+  const shown = items.filter(({ kind }) => kind === "run").length;
+  says.textContent = items.length === 0 ? "Nothing has these words."
+    : field.value && runs > shown ? `${shown} of ${runs} runs with these words, the newest first` : `${items.length} places`;
+  choose(0);
+}
+
+function choose(at) {
+  chosen = Math.max(0, Math.min(at, offers.length - 1));
+  [...list.children].forEach((row, n) => row.setAttribute("aria-selected", String(n === chosen)));
+  const row = list.children[chosen];
+  if (!row) return field.removeAttribute("aria-activedescendant");
+  field.setAttribute("aria-activedescendant", row.id);
+  row.scrollIntoView({ block: "nearest" });
+}
+
+function go(offer, apart) {
+  if (!offer) return;
+  if (offer.href && apart) return window.open(offer.href, "_blank", "noopener");
+  box.close(); // gives the focus back, which a command may need
+  if (offer.href) location.assign(offer.href);
+  else if (offer.key) document.body.dispatchEvent(new KeyboardEvent("keydown", { key: offer.key === "Space" ? " " : offer.key, bubbles: true, cancelable: true }));
+}
+
+function pressed(event) {
+  event.stopPropagation(); // what is typed here is no key of the page
+  const page = Math.max(1, Math.floor(list.clientHeight / (list.firstElementChild?.offsetHeight || 1)) - 1);
+  const to = { ArrowDown: chosen + 1, ArrowUp: chosen - 1, PageDown: chosen + page, PageUp: chosen - page }[event.key];
+  if (to !== undefined) choose(to);
+  else if (event.key === "Enter") go(offers[chosen], event.ctrlKey || event.metaKey);
+  else if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey)) box.close();
+  else return;
+  event.preventDefault();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
+  event.preventDefault(); // a browser may have a use of its own for it
+  open();
+});
+
+document.addEventListener("click", (event) => {
+  if (!event.target.closest?.("[data-jump]") || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault(); // without scripts the link leads to the filter of the run table
+  open();
+});
