@@ -43,7 +43,7 @@ function lose() {
 function hear({ rev, boot, status }) {
   // Another start of the server counts from the beginning: cursors and revisions of this page mean nothing to it.
   if (boot && body.dataset.boot && boot !== body.dataset.boot) return location.reload();
-  if (status) ended = status === "finished" || status === "died";
+  if (status) ended = ["finished", "died", "unknown"].includes(status);
   newest = rev;
   tell();
   refresh();

@@ -10,6 +10,8 @@ use crate::model::{Index, Manifest};
 pub enum Liveness {
     /// It wrote something lately.
     Running,
+    /// Its last turn is over, lately, and its user may go on with it.
+    Waiting,
     /// It is silent for longer than it usually is between two events.
     Quiet,
     /// It is silent for so long that something may be wrong.
@@ -18,6 +20,8 @@ pub enum Liveness {
     Died,
     /// It says that it ended.
     Finished,
+    /// It is silent, and what it wrote is the same whether it ended or not.
+    Unknown,
 }
 
 impl Liveness {
@@ -25,16 +29,25 @@ impl Liveness {
     pub fn word(self) -> &'static str {
         match self {
             Liveness::Running => "running",
+            Liveness::Waiting => "waiting",
             Liveness::Quiet => "quiet",
             Liveness::Stalled => "stalled",
             Liveness::Died => "died",
             Liveness::Finished => "finished",
+            Liveness::Unknown => "unknown",
         }
     }
 
-    /// Whether the run may still write.
+    /// Whether the run may still write by itself.
     pub fn may_grow(self) -> bool {
         matches!(self, Liveness::Running | Liveness::Quiet | Liveness::Stalled)
+    }
+}
+
+impl Liveness {
+    /// Whether nothing more is expected of the run.
+    pub fn is_over(self) -> bool {
+        !self.may_grow() && self != Liveness::Waiting
     }
 }
 
@@ -63,6 +76,19 @@ pub struct Life {
     pub sign: Option<i64>,
     /// The run's own slowest gap between two events.
     pub gap: i64,
+    /// What silence says of it.
+    pub silent: Silent,
+}
+
+/// What it says of a run that it writes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Silent {
+    /// After long, that it died: one that ends well says so.
+    Died,
+    /// After long, nothing: its file ends alike whatever became of it.
+    Untold,
+    /// That it waits for its user, and after long nothing.
+    Waits,
 }
 
 /// What a judgement on liveness rests on.
@@ -93,6 +119,8 @@ const QUIET_AFTER: i64 = 10 * SECOND;
 const STALLED_AFTER: i64 = 60 * SECOND;
 /// A stalled run counts as died after ten times the silence that made it stalled.
 const DIED_FACTOR: i64 = 10;
+/// A session whose last turn was over longer ago than this need not be open any more.
+const WAITS_FOR: i64 = 3_600 * SECOND;
 /// Files that were all written within this, long after the newest event, are a copy.
 const COPIED_WITHIN: i64 = 2 * SECOND;
 /// Times further in the future than this come from another clock or zone and say nothing.
@@ -101,14 +129,15 @@ const MAX_SKEW: i64 = 60 * SECOND;
 /// Judges how alive a run is.
 pub fn life(index: &Index, outside: Outside) -> Life {
     let segment = index.segment();
-    let sure = |liveness, basis| Life { liveness, basis, silence: None, sign: None, gap: 0 };
+    let manifest = index.manifest().get();
+    let silent = silent(index, manifest);
+    let sure = |liveness, basis| Life { liveness, basis, silence: None, sign: None, gap: 0, silent };
     if segment.is_some_and(|segment| segment.end.is_some()) {
         return sure(Liveness::Finished, Basis::End);
     }
-    let manifest = index.manifest().get();
     // The end of another tool's run is read from all that it wrote, whatever the clocks of its machines say.
     let has_end = |manifest: &Manifest| manifest.ended.is_some() || !outlived(index, manifest.updated_at);
-    if manifest.is_some_and(|manifest| manifest.is_final() && has_end(manifest)) {
+    if silent != Silent::Waits && manifest.is_some_and(|manifest| manifest.is_final() && has_end(manifest)) {
         return sure(Liveness::Finished, Basis::Manifest);
     }
     if segment.is_some_and(|segment| segment.teardown.is_some()) {
@@ -126,9 +155,30 @@ pub fn life(index: &Index, outside: Outside) -> Life {
     let written = written.filter(believable).filter(is_later);
     let signs = [(event, Basis::Event), (written, Basis::FileTime), (manifest_time, Basis::ManifestTime)];
     let newest = signs.into_iter().filter_map(|(time, basis)| Some((time?, basis))).max_by_key(|(time, _)| *time);
-    let Some((sign, basis)) = newest else { return sure(Liveness::Died, Basis::Nothing) };
-    let life = Life { liveness: Liveness::Running, basis, silence: None, sign: Some(sign), gap: index.slowest_gap() };
-    life.at(outside.now, outside.process)
+    let Some((sign, basis)) = newest else { return sure(silent.at_last(), Basis::Nothing) };
+    let (liveness, gap) = (Liveness::Running, index.slowest_gap());
+    Life { liveness, basis, silence: None, sign: Some(sign), gap, silent }.at(outside.now, outside.process)
+}
+
+/// What silence says of this run.
+fn silent(index: &Index, manifest: Option<&Manifest>) -> Silent {
+    match manifest {
+        Some(manifest) if manifest.awaits_user => Silent::Waits,
+        // What is missing of a document that was cut may be its end.
+        Some(manifest) if manifest.is_cut => Silent::Untold,
+        _ if !index.format().untold.is_empty() => Silent::Untold,
+        _ => Silent::Died,
+    }
+}
+
+impl Silent {
+    /// What a run is that is silent for long.
+    fn at_last(self) -> Liveness {
+        match self {
+            Silent::Died => Liveness::Died,
+            Silent::Untold | Silent::Waits => Liveness::Unknown,
+        }
+    }
 }
 
 impl Life {
@@ -139,8 +189,10 @@ impl Life {
         let stalled = stalled_after(self.gap);
         let quiet = QUIET_AFTER.max(self.gap.saturating_mul(2)).min(stalled);
         let liveness = match silence {
+            _ if self.silent == Silent::Waits && silence < WAITS_FOR => Liveness::Waiting,
+            _ if self.silent == Silent::Waits => Liveness::Unknown,
             // A process that is still there may wait for something slow; nobody can tell that it will never go on.
-            _ if silence >= stalled.saturating_mul(DIED_FACTOR) && process != Some(true) => Liveness::Died,
+            _ if silence >= stalled.saturating_mul(DIED_FACTOR) && process != Some(true) => self.silent.at_last(),
             _ if silence >= stalled => Liveness::Stalled,
             _ if silence >= quiet => Liveness::Quiet,
             _ => Liveness::Running,

@@ -142,12 +142,11 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         (Liveness::Running, _) => verdict(Outcome::Running, Mark::Running, Certainty::Inferred, facts.now()),
         (Liveness::Quiet, _) => verdict(Outcome::Running, Mark::Quiet, Certainty::Inferred, facts.now()),
         (Liveness::Stalled, _) => verdict(Outcome::Running, Mark::Stalled, Certainty::Inferred, facts.stalled(life)),
-        (Liveness::Died, None) if let Some(cut) = facts.cut() => {
+        (Liveness::Waiting, _) => verdict(Outcome::Unknown, Mark::Unknown, Certainty::Unknown, facts.waits()),
+        (Liveness::Unknown, _) if let Some(cut) = facts.cut() => {
             verdict(Outcome::Unknown, Mark::Unknown, Certainty::Unknown, capitalised(&cut))
         }
-        (Liveness::Died, None) if !index.format().untold.is_empty() => {
-            verdict(Outcome::Unknown, Mark::Unknown, Certainty::Unknown, facts.untold())
-        }
+        (Liveness::Unknown, _) => verdict(Outcome::Unknown, Mark::Unknown, Certainty::Unknown, facts.untold()),
         (Liveness::Died, None) => verdict(Outcome::Failed, Mark::Died, Certainty::Inferred, facts.died(life)),
         _ if let Some((kept, told)) = disputed(index) => {
             let sentence = format!("The files disagree on the end: the manifest says {kept}, the END event {told}");
@@ -269,6 +268,11 @@ impl<'a> Facts<'a> {
     /// Nothing follows, and no trace of this sort would say why.
     fn untold(&self) -> String {
         format!("No end is recorded{}: {}", self.step_after("after"), self.index.format().untold)
+    }
+
+    /// The last turn is over, and nothing says how.
+    fn waits(&self) -> String {
+        format!("May wait for its user{}; no end of a turn is recorded", self.step_after("after"))
     }
 
     fn died(&self, life: &Life) -> String {

@@ -10,8 +10,7 @@ use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
 use super::{Done, Failure, outline, write_json};
 use crate::analysis::format::{age, clock, count, counted, millis, or_missing, score, visible_line};
-use crate::analysis::life::Liveness;
-use crate::analysis::verdict::{LimitFrom, Mark, reading};
+use crate::analysis::verdict::{LimitFrom, reading};
 use crate::error::{Error, Kind, Result};
 use crate::model::time::Stamp;
 use crate::model::{Index, StepHead, TraceFile};
@@ -154,9 +153,7 @@ fn status(run: &Opened) -> String {
     let status = summary.status.as_ref().map_or_else(|| "no status".to_owned(), |status| format!("status {status}"));
     let reason = summary.verdict.stop_reason.as_ref();
     let reason = reason.map_or_else(|| "no stop reason".to_owned(), |reason| format!("stop reason {reason}"));
-    // Of a file that says nothing of an end, silence does not tell that its run died.
-    let untold = summary.verdict.mark == Mark::Unknown && summary.life.liveness == Liveness::Died;
-    let word = if untold { Mark::Unknown.word() } else { summary.life.liveness.word() };
+    let word = summary.life.liveness.word();
     format!("{word}; recorded: {status}, {reason}")
 }
 

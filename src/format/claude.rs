@@ -51,7 +51,7 @@ fields! {
         version, cwd, message, meta = "isMeta", summary = "isCompactSummary", api_error = "isApiErrorMessage",
         interrupted = "interruptedMessageId", result = "toolUseResult", attachment, total_cost = "totalCostUSD",
         leaf = "leafUuid", operation, parent = "parentUuid", logical = "logicalParentUuid", forked = "forkedFrom",
-        sidechain = "isSidechain",
+        sidechain = "isSidechain", entrypoint,
     }
     struct Message { id, model, content, stop_reason, usage }
     struct Block {
@@ -102,6 +102,8 @@ struct Session {
     cost: Option<f64>,
     budget: Option<f64>,
     has_copies: bool,
+    /// The program runs for another one, which gave it its prompt: it ends with the turn.
+    is_driven: bool,
 }
 
 impl Reader for Session {
@@ -147,6 +149,8 @@ impl Reader for Session {
     fn look(&mut self, draft: &mut Draft<'_>) {
         let ended = self.ended(draft);
         let (turns, children) = (self.turns, self.children.len() as u64);
+        // The program tells what was spent where it ends.
+        let may_go_on = !self.is_driven && self.cost.is_none();
         // The program goes on counting where the session that it copied stood.
         let (cost, at) = (self.cost.filter(|_| !self.has_copies), draft.latest());
         let answer = self
@@ -154,6 +158,7 @@ impl Reader for Session {
             .and_then(|n| draft.said(n))
             .filter(|_| ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed));
         let run = draft.run();
+        run.awaits_user = may_go_on && run.parent.is_none() && ended.as_ref().is_some_and(Ended::is_inferred_answer);
         run.ended = ended.map(Box::new);
         run.updated_at = at.filter(|_| run.ended.is_some());
         run.final_result = answer;
@@ -170,8 +175,11 @@ impl Session {
     }
 
     /// What a line says of the whole session.
-    fn about(&self, line: &Line<'_>, file: &str, draft: &mut Draft<'_>) {
+    fn about(&mut self, line: &Line<'_>, file: &str, draft: &mut Draft<'_>) {
         draft.session(line.session, line.agent, file);
+        if let Some(entrypoint) = text(line.entrypoint) {
+            self.is_driven = entrypoint.starts_with("sdk");
+        }
         let run = draft.run();
         if let Some(version) = text(line.version) {
             run.tool = Some(cut(&format!("Claude Code {version}")));

@@ -83,6 +83,8 @@ struct Rollout {
     copies: Copies,
     /// Turns that a person asked for and that were not rolled back.
     asked: Vec<Turn>,
+    /// A person gives its prompts, as far as the first line tells.
+    is_manned: Option<bool>,
     /// What holds before the turn that begins now, and whether a person's prompt came in it.
     before: (Option<Ended>, Option<Box<str>>),
     has_prompt: bool,
@@ -160,6 +162,12 @@ impl Reader for Rollout {
         let at = draft.latest().filter(|_| ended.is_some());
         let answer = self.answer.clone().filter(|_| ended.is_some());
         let run = draft.run();
+        let is_answer = |end: &Ended| end.outcome == Outcome::Completed;
+        let may_go_on = match self.is_manned {
+            Some(is_manned) => is_manned && ended.as_ref().is_some_and(is_answer),
+            None => ended.as_ref().is_some_and(Ended::is_inferred_answer),
+        };
+        run.awaits_user = may_go_on && run.parent.is_none();
         run.ended = ended.map(Box::new);
         run.updated_at = at;
         run.final_result = answer;
@@ -184,6 +192,8 @@ impl Rollout {
         }
         run.run_id = short(payload.id);
         run.project = short(payload.cwd);
+        self.is_manned =
+            payload.source.filter(|source| *source != "null").map(|source| matches!(source, "\"cli\"" | "\"vscode\""));
         run.tool = text(payload.version).map(|version| cut(&format!("Codex {version}")));
         let spawn = payload.source.and_then(|source| member(source, "subagent"));
         let spawn = spawn.and_then(|source| member(source, "thread_spawn"));

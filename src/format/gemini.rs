@@ -64,6 +64,8 @@ struct Session {
     /// A prompt or a result came after the last reply: the next one is due.
     due: bool,
     end: Option<Ended>,
+    /// Another session started it.
+    is_child: bool,
 }
 
 impl Reader for Session {
@@ -99,6 +101,7 @@ impl Reader for Session {
             }
             _ => {
                 draft.event(Mark { phase: "header", ..mark });
+                self.is_child |= line.agent == Some("\"subagent\"");
                 about(&line, record.folder(), draft);
             }
         }
@@ -111,8 +114,11 @@ impl Reader for Session {
         let is_done = self.last.and_then(|n| draft.step(n)).is_some_and(is_done);
         // A call that is not over is not in the file: what looks like the answer may have come before one.
         let ended = self.end.clone().or_else(|| is_done.then(|| Ended::answered("complete_task")));
+        let replied = |n: usize| draft.step(n).is_some_and(|step| step.calls.is_empty() && !step.text.is_empty());
+        let is_over = !self.due && ended.is_none() && self.last.is_some_and(replied);
         let at = draft.latest();
         let run = draft.run();
+        run.awaits_user = is_over && run.parent.is_none() && !self.is_child;
         run.updated_at = at.filter(|_| ended.is_some());
         run.ended = ended.map(Box::new);
         run.turns = Some(self.turns);

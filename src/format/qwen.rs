@@ -102,6 +102,7 @@ impl Reader for Session {
         let ended = self.end.clone().or_else(|| answer.is_some().then(|| Ended::answered(Ended::NO_CALLS)));
         let at = draft.latest();
         let run = draft.run();
+        run.awaits_user = run.parent.is_none() && ended.as_ref().is_some_and(Ended::is_inferred_answer);
         run.updated_at = at.filter(|_| ended.is_some());
         run.ended = ended.map(Box::new);
         run.final_result = answer;

@@ -24,6 +24,7 @@ mod otlp;
 mod qwen;
 mod swe_agent;
 mod truth;
+mod waiting;
 
 /// A run that is one file, and its row.
 pub(crate) struct Read {

@@ -1,6 +1,6 @@
 //! Runs for tests.
 
-use crate::analysis::life::{Basis, Life, Liveness, Outside};
+use crate::analysis::life::{Basis, Life, Liveness, Outside, Silent};
 use crate::analysis::summary::{Summary, summary};
 use crate::analysis::verdict::{LimitFrom, Mark, StepLimit};
 use crate::model::{Index, Origin, Outcome, RunKey};
@@ -15,7 +15,7 @@ pub(crate) fn run(key: &str, mark: Mark, reason: Option<&str>) -> Summary {
         Mark::Died => Liveness::Died,
         _ => Liveness::Finished,
     };
-    run.life = Life { liveness, basis: Basis::End, silence: None, sign: None, gap: 0 };
+    run.life = Life { liveness, basis: Basis::End, silence: None, sign: None, gap: 0, silent: Silent::Died };
     run.status = Some(if liveness == Liveness::Finished { "completed" } else { "running" }.to_owned());
     run.verdict.mark = mark;
     run.verdict.answered = mark == Mark::Answered;

@@ -46,6 +46,11 @@ impl Ended {
         Self::new(word, "Answered", Outcome::Completed, Certainty::Inferred)
     }
 
+    /// Whether the last records show that the model answered, and none says that the run ended with that.
+    pub fn is_inferred_answer(&self) -> bool {
+        self.outcome == Outcome::Completed && self.certainty == Certainty::Inferred
+    }
+
     /// What shows that a model answered where the trace holds no finish reason.
     pub const NO_CALLS: &str = "a reply without calls";
 

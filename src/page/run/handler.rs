@@ -82,7 +82,7 @@ pub(crate) fn shell(state: &AppState, run: &Run) -> Shell {
         stream: Some(format!("{}/events", href::run(run.key().as_str()))),
         revision: run.revision_now(),
         boot: state.boot.to_string(),
-        ended: !run.summary().life.liveness.may_grow(),
+        ended: run.summary().life.liveness.is_over(),
         place: Place::Run,
         ..Shell::default()
     }

@@ -5,7 +5,7 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::format::{self, MISSING};
 use crate::analysis::health;
-use crate::analysis::life::Basis;
+use crate::analysis::life::{Basis, Liveness, Silent};
 use crate::analysis::verdict::{LimitFrom, Mark};
 use crate::analysis::why::{self, Evidence, Kind, Rule, Standing, Why};
 use crate::model::Certainty;
@@ -116,7 +116,15 @@ impl<'a> Verdict<'a> {
             }
         };
         let Some(sign) = life.sign else { return Some(format!("{words} an unknown time").into()) };
-        let says = Phrase::new().text(format!("{words} ")).age(format::age(sign, lens.now, lens.zone), lens.iso(sign));
+        let turn = match (life.liveness, life.silent) {
+            (Liveness::Waiting, _) => "Its last turn is over, and its user may go on with it. ",
+            (Liveness::Unknown, Silent::Waits) => {
+                "Its last turn is over; whether its user goes on with it is not known. "
+            }
+            _ => "",
+        };
+        let says =
+            Phrase::new().text(format!("{turn}{words} ")).age(format::age(sign, lens.now, lens.zone), lens.iso(sign));
         Some(match lens.index.slowest_gap() {
             0 => says,
             slowest => says.dim(format!(" · longest pause in the run {}", micros(slowest))),

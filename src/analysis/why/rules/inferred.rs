@@ -72,7 +72,7 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn of(summary: &'a Summary, index: &'a Index) -> Self {
-        let ended = summary.life.liveness == Liveness::Finished;
+        let ended = summary.life.liveness != Liveness::Died && !summary.life.liveness.may_grow();
         // Of two reasons that contradict each other neither is taken for true. A run that died may have been stopped
         // before.
         let died = summary.life.liveness == Liveness::Died;

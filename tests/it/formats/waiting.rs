@@ -1,0 +1,112 @@
+//! Which sessions wait for their user? By samples as they stand and with lines taken from them, at several times after
+//! their last line.
+
+use std::fs;
+use std::path::Path;
+
+use trace_board::analysis::life::Outside;
+use trace_board::analysis::summary::{Summary, summary};
+use trace_board::model::RunKey;
+
+use super::{read, sample};
+
+const CLAUDE: &str = "tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl";
+const CODEX: &str =
+    "tools/codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl";
+const GEMINI: &str = "tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl";
+const QWEN: &str = "tools/qwen/chats/7a1b2c3d-0000-4000-8000-0000000000d1.jsonl";
+
+/// The row of the sample, whose text is changed so, this many minutes after its last line.
+fn row(name: &str, minutes: i64, change: impl Fn(String) -> String) -> Summary {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join(Path::new(name).file_name().expect("a name"));
+    let text = fs::read_to_string(sample(name)).expect("the sample");
+    fs::write(&path, change(text)).expect("written");
+    let run = read(&path);
+    let now = run.index.last_ts().expect("a time") + minutes * 60_000_000;
+    summary(&RunKey::new("run"), String::new(), &run.index, Outside { now, ..Outside::default() })
+}
+
+fn liveness(name: &str, minutes: i64, change: impl Fn(String) -> String) -> &'static str {
+    row(name, minutes, change).life.liveness.word()
+}
+
+/// Without the lines that hold these words.
+fn without(words: &'static str) -> impl Fn(String) -> String {
+    move |text| text.lines().filter(|line| !line.contains(words)).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn an_answered_session_waits_until_that_is_long_ago() {
+    let open = without("cost-state");
+    assert_eq!([0, 59, 61].map(|minutes| liveness(CLAUDE, minutes, &open)), ["waiting", "waiting", "unknown"]);
+    let waiting = row(CLAUDE, 5, &open);
+    assert_eq!((waiting.verdict.mark.word(), waiting.verdict.certainty.as_str()), ("answered", "inferred"));
+    assert!(!waiting.life.liveness.may_grow() && !waiting.life.liveness.is_over());
+    assert_eq!([5, 61].map(|minutes| liveness(QWEN, minutes, |text| text)), ["waiting", "unknown"]);
+}
+
+#[test]
+fn a_session_whose_program_is_gone_or_that_nobody_types_into_does_not_wait() {
+    assert_eq!(liveness(CLAUDE, 5, |text| text), "finished", "the program told its costs where it ended");
+    let driven = |text: String| {
+        without("cost-state")(text).replace("{\"parentUuid\"", "{\"entrypoint\":\"sdk-cli\",\"parentUuid\"")
+    };
+    assert_eq!(liveness(CLAUDE, 5, driven), "finished");
+    let typed =
+        |text: String| without("cost-state")(text).replace("{\"parentUuid\"", "{\"entrypoint\":\"cli\",\"parentUuid\"");
+    assert_eq!(liveness(CLAUDE, 5, typed), "waiting");
+    assert_eq!(liveness(CODEX, 5, |text| text), "finished");
+    let typed = |text: String| text.replace("\"source\":\"exec\"", "\"source\":\"cli\"");
+    assert_eq!([5, 61].map(|minutes| liveness(CODEX, minutes, typed)), ["waiting", "unknown"]);
+    let child = "tools/qwen/subagents/7a1b2c3d-0000-4000-8000-0000000000d1/agent-general-purpose-c3.jsonl";
+    assert_eq!(liveness(child, 5, |text| text), "finished");
+}
+
+#[test]
+fn a_session_in_the_middle_of_a_turn_does_not_wait() {
+    let cut = |text: String| {
+        let kept: Vec<&str> = text.lines().collect();
+        kept[..kept.len() - 2].iter().map(|line| format!("{line}\n")).collect()
+    };
+    assert_eq!([0, 100].map(|minutes| liveness(CLAUDE, minutes, cut)), ["running", "died"]);
+}
+
+#[test]
+fn of_a_file_that_tells_no_end_nobody_says_that_its_run_died() {
+    let row = |minutes| row(GEMINI, minutes, |text| text);
+    assert_eq!([0, 5, 61].map(|minutes| row(minutes).life.liveness.word()), ["waiting", "waiting", "unknown"]);
+    assert_eq!(row(5).verdict.sentence, "May wait for its user after step 2; no end of a turn is recorded");
+    assert!(row(61).verdict.sentence.starts_with("No end is recorded after step 2"));
+    assert_eq!([5, 61].map(|minutes| row(minutes).verdict.outcome.as_str()), ["unknown", "unknown"]);
+    let mid_turn = |text: String| without("\"id\":\"g3\"")(text);
+    assert_eq!([0, 61].map(|minutes| liveness(GEMINI, minutes, mid_turn)), ["running", "unknown"]);
+    assert_eq!(read(&sample("tools/atif/odd.trajectory.json")).row.life.liveness.word(), "unknown");
+}
+
+#[test]
+fn lists_and_queries_say_that_a_session_waits() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let now = jiff::Timestamp::now().to_string();
+    let text = without("cost-state")(fs::read_to_string(sample(CLAUDE)).expect("the sample"));
+    let old = fs::read_to_string(sample(CLAUDE)).expect("the sample");
+    let stamp = |line: &str| {
+        let at = line.find("\"timestamp\":\"").map(|at| at + 13);
+        at.map_or_else(
+            || line.to_owned(),
+            |at| format!("{}{now}{}", &line[..at], &line[at + line[at..].find('"').unwrap()..]),
+        )
+    };
+    fs::write(temp.path().join("now.jsonl"), text.lines().map(|line| stamp(line) + "\n").collect::<String>()).unwrap();
+    fs::write(temp.path().join("then.jsonl"), old).unwrap();
+    let said = |query: &str| {
+        let board = env!("CARGO_BIN_EXE_board");
+        let root = temp.path().to_str().unwrap();
+        let output = std::process::Command::new(board).args(["list", "--json", root, query]).output().unwrap();
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    let waiting = said("liveness:waiting");
+    assert_eq!((&waiting["matched"], &waiting["runs"][0]["key"]), (&1.into(), &"now.jsonl".into()));
+    assert_eq!(waiting["runs"][0]["liveness"], "waiting");
+    assert_eq!(said("liveness:finished")["runs"][0]["key"], "then.jsonl");
+}
