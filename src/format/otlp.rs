@@ -12,7 +12,7 @@ use super::value::{cut, filled, leading, number, unpacked};
 use super::{Answer, Apart, Asked, Belongs, Draft, Mark, Part, Reader, Several, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
 
 /// A file of spans.
 pub(super) static TRACES: Tool = Tool {
@@ -268,7 +268,8 @@ impl Trace {
         let called = part.calls.first().and_then(|call| self.by_call.get(&call.id)).copied();
         let beside = || self.by_parent.get(parent.unwrap_or_default()).copied();
         let step = called.or_else(beside).or(self.last);
-        draft.event(Mark { kind: EventKind::Inside, stage: "tool", step, ..mark });
+        let note = Span::micros(span.raw.end).map(EventNote::Until);
+        draft.event(Mark { kind: EventKind::Inside, stage: "tool", step, note, ..mark });
         if !step.is_some_and(|n| draft.part(n, part)) {
             draft.issue(IssueKind::Join, "a tool ran without a reply of a model before it");
         }
@@ -373,6 +374,8 @@ fn reply(span: &Span<'_>, part: &mut Part) {
     }
     if messages.is_none() {
         older(span, part);
+        // Whoever sends a trace chooses whether it holds what was said. The older attributes name what is there.
+        part.is_text_untold = part.text.is_empty() && part.calls.is_empty();
     }
     let reasons = span.json(&["gen_ai.response.finish_reasons"]);
     part.finish = part.finish.take().or_else(|| {

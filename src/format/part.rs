@@ -24,6 +24,8 @@ pub struct Part {
     pub text: Vec<String>,
     /// What it said next, where a text goes on that an earlier record began.
     pub tail: Vec<String>,
+    /// What it said is left out of the record.
+    pub is_text_untold: bool,
     /// What it asks for.
     pub calls: Vec<Asked>,
     /// What came back; of a call that is not the step's own, it is left out.
@@ -102,6 +104,7 @@ impl Part {
         replace(&mut self.tokens, more.tokens);
         replace(&mut self.cost, more.cost);
         replace(&mut self.error, more.error);
+        self.is_text_untold |= more.is_text_untold;
         self.thought.extend(more.thought);
         self.text.extend(more.text);
         for tail in more.tail {
@@ -258,6 +261,8 @@ impl Part {
             let mut response = Object::new();
             response.text("text", Some(&self.text.join("\n\n")));
             out.json("model_response", &response.end());
+        } else if self.is_text_untold {
+            out.json("model_response", "{\"text\":null}");
         }
         self.usage(&mut out);
         out.text("model", self.model.as_deref());

@@ -109,6 +109,8 @@ pub enum EventNote {
     Overflow(Box<str>),
     /// When the step that the event begins was asked for; microseconds since the epoch.
     Asked(i64),
+    /// When that was over which the event tells the beginning of; microseconds since the epoch.
+    Until(i64),
 }
 
 /// What the INIT event says.

@@ -78,6 +78,8 @@ pub struct Group {
     pub started: Option<i64>,
     /// Time of the last event.
     pub ended: Option<i64>,
+    /// When the last of what its events began was over, where they say so.
+    pub until: Option<i64>,
     /// Whether one of its events is older than the one before it: how long it took is not known.
     pub goes_back: bool,
     /// The first error in words, and its phase.

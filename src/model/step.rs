@@ -46,6 +46,8 @@ pub struct Step<'a> {
     pub counters: &'static [&'static str],
     /// The model's text.
     pub text: Option<Value<'a>>,
+    /// The record leaves the model's text out: it may have said something.
+    pub is_text_untold: bool,
     /// Tokens of this step's own requests.
     pub tokens: Option<u64>,
     /// The same, apart.

@@ -14,9 +14,11 @@ use crate::stop::{Code, Gate, Phase, Source, StepError, StepFacts, Text, Usage};
 const INFERRED: &[&str] = &[
     "times are those of events, by the wall clock of the recorded machine",
     "the state counts as changed where state_diff names a field; where an observation shows another change, it is unknown",
-    "a step without a request to a model is taken to have used no tokens",
     "a step counts as failed where the engine met an error, or where its only call failed",
 ];
+
+/// The same, of runs whose steps need not ask a model.
+const SCRIPTED: &str = "a step without a request to a model is taken to have used no tokens";
 
 /// The facts of these steps.
 pub(super) fn record<'a>(
@@ -30,6 +32,9 @@ pub(super) fn record<'a>(
     let clock_until = segments.iter().find_map(|segment| segment.goes_back).unwrap_or(usize::MAX);
     let mut teller = Teller { index, origin, clock_until, changes: 0, tokens: 0 };
     let mut record = Record { inferred: INFERRED.to_vec(), ..Record::default() };
+    if !index.format().is_one_file() {
+        record.inferred.push(SCRIPTED);
+    }
     for (ordinal, head) in steps {
         let mut facts = teller.step(ordinal, head);
         if depth > Depth::Heads {
@@ -59,15 +64,24 @@ struct Teller<'a> {
 impl<'a> Teller<'a> {
     /// When an event was, since the run began.
     fn ms(&self, at: usize) -> Option<u64> {
-        let ts = self.index.events().get(at).filter(|_| at < self.clock_until)?.ts?;
+        self.since(self.index.events().get(at).filter(|_| at < self.clock_until)?.ts?)
+    }
+
+    fn since(&self, ts: i64) -> Option<u64> {
         u64::try_from(ts.checked_sub(self.origin?)? / 1000).ok()
+    }
+
+    /// When a step was over: its last event, or what that began.
+    fn ended(&self, group: &Group) -> Option<u64> {
+        let until = group.until.filter(|_| group.end <= self.clock_until).and_then(|ts| self.since(ts));
+        self.ms(group.end.checked_sub(1)?).max(until)
     }
 
     fn step(&mut self, ordinal: usize, head: &StepHead) -> StepFacts {
         let group = self.index.round_of(ordinal);
         let asked = self.events(group, EventKind::Prompt).next().is_some();
-        // Without events nothing says whether a model was asked.
-        let scripted = group.is_some() && !asked;
+        // Without events nothing says whether a model was asked; a step of another tool is a reply of one.
+        let scripted = group.is_some() && !asked && !self.index.format().is_one_file();
         let candidate = self.index.name(head.mode) == "final";
         let is_told = head.fate.is_readable() && head.outside.is_empty() && self.index.format().tells_each_change();
         self.changes += u64::from(!head.changed.is_empty() || !is_told);
@@ -78,7 +92,7 @@ impl<'a> Teller<'a> {
                 let events = self.index.events().range(group.first..group.end);
                 self.ms(group.first + events.clone().position(|event| event.kind == EventKind::Decided)?)
             }),
-            t_end_ms: group.and_then(|group| self.ms(group.end.checked_sub(1)?)),
+            t_end_ms: group.and_then(|group| self.ended(group)),
             usage,
             text: if scripted { Text::default() } else { Text::Unknown },
             actions: actions(self.index, head),
@@ -132,6 +146,13 @@ impl<'a> Teller<'a> {
                 walk::string(change.after()?).map(Cow::into_owned)
             };
             facts.final_answer = decided.and_then(|decision| decision.answer).and_then(text).or_else(set);
+        }
+        if self.index.format().is_one_file() {
+            let record = lines.record(TraceFile::Steps, head.span)?;
+            let step = format::step(&record).ok_or("the line is no step")?;
+            let text = step.text.and_then(Value::string).map(Cow::into_owned);
+            facts.text =
+                text.map(Text::Known).unwrap_or(if step.is_text_untold { Text::Unknown } else { Text::default() });
         }
         let group = self.index.round_of(ordinal);
         if let Some(event) = self.events(group, EventKind::Output).last() {

@@ -144,6 +144,7 @@ impl<'a> Line<'a> {
     fn usage(&self, step: &mut Step<'a>) {
         let response = self.model_response.map(Response::of).unwrap_or_default();
         step.text = some(response.text, Pointer::new("/model_response/text"));
+        step.is_text_untold = response.text == Some("null");
         let context = self.context.map(Context::of).unwrap_or_default();
         step.tokens_total = count(context.tokens_total);
         step.cost_usd = number(self.cost_usd);

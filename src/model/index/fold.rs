@@ -237,6 +237,12 @@ impl Index {
             }
             EventNote::End(end) => segment.end = Some((at, *end, event.ok)),
             EventNote::Overflow(text) => segment.overflow = Some((at, text)),
+            EventNote::Until(ts) => {
+                let own = |group: &Group| group.step_id.is_some() && group.step_id == event.step_id;
+                if let Some(group) = self.groups.iter().rposition(own).and_then(|at| self.groups.get_mut(at)) {
+                    group.until = group.until.max(Some(ts));
+                }
+            }
             EventNote::Asked(ts) => {
                 if let Some(group) = group.filter(|group| group.first == at) {
                     group.started = Some(ts);

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use trace_board::analysis::timing;
 use trace_board::model::{Index, TraceFile};
 use trace_board::trace::{RootScanner, RunDir, RunReader, read_index};
 
@@ -68,7 +69,61 @@ fn a_trace_goes_on_until_its_first_span_ended() {
     assert_eq!((run.row.verdict.mark.word(), run.row.steps, run.row.tokens), ("died", 1, Some(77)));
     let step = run.step(0);
     assert_eq!(step["actions"][0]["name"], "search", "known by the span of the tool alone");
-    assert_eq!((&step["model_response"], &step["action_results"][0]["output"]), (&Value::Null, &Value::Null));
+    assert_eq!(step["model_response"], serde_json::json!({"text": null}), "what it said is left out");
+    assert_eq!(step["action_results"][0]["output"], Value::Null);
+}
+
+/// Two tools that run beside each other for minutes, in the first of them an agent.
+#[test]
+fn a_step_is_over_where_the_last_of_its_tools_is() {
+    let took = |run: &Read| -> Vec<Option<i64>> { run.index.groups().iter().map(timing::took).collect() };
+    assert_eq!(took(&trace('a')), [Some(5_000_000), Some(1_000_000), Some(1_500_000)]);
+    let span = |id: &str, parent: &str, name: &str, start: i64, end: i64| {
+        let operation = if name == "chat" { "chat" } else { "execute_tool" };
+        serde_json::json!({
+            "traceId": "e".repeat(32), "spanId": id, "parentSpanId": parent, "name": name,
+            "startTimeUnixNano": format!("{}000000000", 1_789_380_000 + start),
+            "endTimeUnixNano": format!("{}000000000", 1_789_380_000 + end),
+            "attributes": [{"key": "gen_ai.operation.name", "value": {"stringValue": operation}}],
+        })
+    };
+    let spans = [
+        span("01", "00", "chat", 1, 2),
+        span("02", "00", "slow", 2, 300),
+        span("03", "00", "quick", 3, 10),
+        span("04", "02", "chat", 20, 30),
+    ];
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("traces.json");
+    let document = serde_json::json!({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]});
+    fs::write(&path, document.to_string()).expect("written");
+    let run = read(&path.join("e".repeat(32)));
+    assert_eq!(took(&run), [Some(299_000_000), Some(10_000_000)]);
+}
+
+#[test]
+fn whether_a_model_repeats_itself_is_not_known_where_its_words_were_left_out() {
+    let asked = |path: &Path| {
+        let args = ["whatif", path.to_str().unwrap(), "--json", "--rule", "loop_detection=2"];
+        let output = std::process::Command::new(crate::board::BINARY).args(args).output().expect("it runs");
+        let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        told["runs"][0]["rules"][0].clone()
+    };
+    let run = |name: char| traces().join(name.to_string().repeat(32));
+    assert_eq!(asked(&run('a'))["result"], "not_reached");
+    let untold = asked(&run('c'));
+    assert_eq!(
+        (&untold["result"], &untold["needs"]),
+        (&"unknown".into(), &"the model's text of every step is not recorded".into())
+    );
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("traces.jsonl");
+    let text = fs::read_to_string(traces()).expect("read");
+    let again = text.replace("There are 3.", "I ask for help.");
+    assert_ne!(again, text);
+    fs::write(&path, again).expect("written");
+    let found = asked(&path.join("a".repeat(32)));
+    assert_eq!((&found["result"], &found["step"]), (&"earlier".into(), &1.into()));
 }
 
 #[test]
