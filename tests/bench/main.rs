@@ -12,6 +12,7 @@
 //! | `why` | what is asked about one long run: its explanation, its page, other rules | `--steps 20000` |
 //! | `sweep` | other rules over many runs, and the run table meanwhile | `--runs 2000 --steps 100` |
 //! | `search` | a text in all runs: bytes a second, first hits, cancelling, the run table meanwhile | `--megabytes 2000` |
+//! | `sessions` | sessions of coding agents, made of those below `BOARD_SESSIONS` or of the samples: until all are known, beside `jq`; a long one; a log of Inspect in an archive of 400 MB | `--runs 2000 --megabytes 1000` |
 //! | `replay` | one long run event by event, in a real browser: first paint, jumps, size of the document | `--steps 5000` |
 //! | `pages` | pages in a real browser, beside an empty one: when their end is shown, elements, requests, work; a key, a scroll; QitOS's viewer beside it as in `many` | `--steps 1000 --loads 9` |
 //! | `soak` | mixed load for long: memory, requests that failed, the picture at the end | `--minutes 30` |
@@ -54,6 +55,7 @@ mod pulse;
 mod replay;
 mod report;
 mod search;
+mod sessions;
 mod soak;
 #[path = "../support/sse.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
@@ -69,7 +71,7 @@ mod writer;
 type Bench = fn(&Options);
 
 /// Every benchmark, in the order in which they run where none is named.
-const BENCHES: [(&str, Bench); 13] = [
+const BENCHES: [(&str, Bench); 14] = [
     ("append", append::run),
     ("live", live::run),
     ("crowd", crowd::run),
@@ -80,6 +82,7 @@ const BENCHES: [(&str, Bench); 13] = [
     ("why", why::run),
     ("sweep", sweep::run),
     ("search", search::run),
+    ("sessions", sessions::run),
     ("replay", replay::run),
     ("pages", pages::run),
     ("soak", soak::run),
