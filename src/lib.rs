@@ -66,6 +66,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Four programs in `examples` go further, each one file that is read in a few minutes: `coding_agent` (a model with tools,
+//! and a critic that sends it back), `judge_and_retry` (a model that scores another one), `custom_rule` (a stop rule and a
+//! critic of one's own) and `environment`. `cargo run --example NAME` leaves its run in `./runs`.
+//!
 //! Reading a run takes a directory, a reader and an index; `analysis` then says from the index why it ended:
 //!
 //! ```

@@ -52,6 +52,8 @@ mod demo;
 #[cfg(target_os = "linux")]
 mod ends;
 mod engine;
+#[expect(unreachable_pub, reason = "the examples are programs of their own")]
+mod examples;
 #[cfg(unix)]
 mod faults;
 mod format;

@@ -1,0 +1,113 @@
+//! A coding agent: a model reads a file, changes it and runs its test; a critic scores what the test said.
+//!
+//! `cargo run --example coding_agent`, then `board serve runs`. The model here is a list of replies, so that the example
+//! needs no service; anything that implements [`ChatModel`](trace_board::engine::ChatModel) takes its place, such as
+//! `trace_board::llm::Client`.
+
+use std::error::Error;
+use std::path::Path;
+
+use serde_json::json;
+use trace_board::engine::{
+    Agent, AgentError, Critic, CriticCx, CriticError, Done, Engine, Opinion, Prompt, Reply, RunResult, Scripted, State,
+    StepCx, Task, ToolCall,
+};
+use trace_board::tools::{ReadFile, ReplaceLines, RunCommand, Workspace};
+use trace_board::trace::RunWriter;
+
+/// What the agent keeps from step to step. The board shows each change of it.
+#[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct Repair {
+    /// How often the test was run.
+    pub test_runs: u32,
+    /// What it ended with the last time.
+    pub exit_code: Option<i64>,
+}
+
+struct Coder;
+
+impl Agent for Coder {
+    type Data = Repair;
+
+    fn name(&self) -> &str {
+        "coder"
+    }
+
+    fn init_state(&mut self, task: &Task) -> Result<State<Repair>, AgentError> {
+        Ok(State::new(&*task.objective, Repair::default()))
+    }
+
+    // `decide` is left out, so the model decides. It gets this, the results of its calls, and what critics ask for.
+    fn prepare(&mut self, state: &State<Repair>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
+        let system =
+            Some("You repair programs. Change as little as possible, and run the test before you answer.".to_owned());
+        Ok(Prompt { system, user: (cx.step == 0).then(|| state.task.clone()) })
+    }
+
+    fn reduce(&mut self, state: &mut State<Repair>, step: &Done<'_>) -> Result<(), AgentError> {
+        for result in step.results.iter().filter(|result| result.tool == "run_command") {
+            state.data.test_runs += 1;
+            state.data.exit_code = result.output.get("exit_code").and_then(serde_json::Value::as_i64);
+        }
+        Ok(())
+    }
+}
+
+/// Scores by the last test; an answer without a passing test is sent back.
+struct TestPasses;
+
+impl Critic<Repair> for TestPasses {
+    fn name(&self) -> &str {
+        "test"
+    }
+
+    async fn judge(&self, step: CriticCx<'_, Repair>) -> Result<Opinion, CriticError> {
+        let passes = step.state.data.exit_code == Some(0);
+        Ok(match (passes, &step.decision.final_answer) {
+            (true, _) => Opinion::proceed("the test passes").score(1.0),
+            (false, None) => Opinion::proceed("the test did not pass yet").score(0.0),
+            (false, Some(_)) => {
+                Opinion::retry("answered without a passing test").score(0.0).instruction("Run the test first.")
+            }
+        })
+    }
+}
+
+/// Runs the agent, with its trace below `runs`.
+pub async fn run(runs: &Path) -> Result<RunResult<Repair>, Box<dyn Error>> {
+    let dir = tempfile::tempdir()?;
+    std::fs::write(dir.path().join("greet.sh"), "echo \"Helo, $1\"\n")?;
+    std::fs::write(dir.path().join("test.sh"), "[ \"$(sh greet.sh Ada)\" = 'Hello, Ada' ]\n")?;
+    let workspace = Workspace::open(dir.path())?;
+
+    let change = json!({"path": "greet.sh", "start_line": 1, "end_line": 1, "text": "echo \"Hello, $1\""});
+    let model = Scripted::new([
+        call("1", "read_file", &json!({"path": "greet.sh"})).saying("First I read it.").usage(310, 24),
+        call("2", "replace_lines", &change).saying("A letter is missing.").usage(380, 41),
+        Reply::text("It is repaired.").usage(450, 12), // The critic sends this back.
+        call("3", "run_command", &json!({"command": "sh test.sh"})).usage(520, 19),
+        Reply::text("`greet.sh` said \"Helo\"; the test passes now.").usage(560, 21),
+    ]);
+    let engine = Engine::builder(Coder)
+        .model(model)
+        .tool(ReadFile::new(workspace.clone(), 16 << 10))
+        .tool(ReplaceLines::new(workspace.clone()))
+        .tool(RunCommand::new(workspace))
+        .critic(TestPasses)
+        .max_steps(10)
+        .record(RunWriter::create(runs, "coding_agent")?)
+        .build()?;
+    Ok(engine.run("The test of greet.sh fails. Repair it.").await)
+}
+
+fn call(id: &str, tool: &str, arguments: &serde_json::Value) -> Reply {
+    Reply::calls([ToolCall { id: id.to_owned(), name: tool.to_owned(), arguments: arguments.to_string() }])
+}
+
+#[tokio::main(flavor = "current_thread")]
+#[allow(dead_code, clippy::print_stdout, reason = "a test takes this file in and calls `run`")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let result = run(Path::new("runs")).await?;
+    println!("{}: {}", result.verdict.code, result.require_answer()?);
+    Ok(())
+}

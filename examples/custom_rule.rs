@@ -1,0 +1,146 @@
+//! A stop rule and a critic of one's own: a shopper that stops before its money is gone.
+//!
+//! `cargo run --example custom_rule`, then `board serve runs`: the verdict names the rule with its numbers, and the page
+//! says at each step how near it was.
+
+use std::error::Error;
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trace_board::engine::{
+    Action, Agent, AgentError, Critic, CriticCx, CriticError, Decision, Done, Engine, Opinion, RunResult, State,
+    StepCx, Task, Tool, ToolCx, ToolError,
+};
+use trace_board::stop::{Check, Code, CriterionError, Op, Reading, StopCriterion, StopCx};
+use trace_board::trace::RunWriter;
+
+/// What the shopper has done so far.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Purse {
+    /// Coins.
+    pub spent: u64,
+    /// In order.
+    pub bought: Vec<String>,
+}
+
+/// What there is, with its price.
+const SHELF: [(&str, u64); 4] = [("bread", 3), ("cheese", 6), ("olives", 4), ("wine", 9)];
+
+#[derive(Deserialize, JsonSchema)]
+struct Item {
+    name: String,
+}
+
+struct Buy;
+
+impl Tool for Buy {
+    type Args = Item;
+    type Output = u64;
+
+    fn name(&self) -> &str {
+        "buy"
+    }
+
+    fn description(&self) -> &str {
+        "Buys one thing from the shelf and returns its price."
+    }
+
+    async fn call(&self, item: Item, _: ToolCx<'_>) -> Result<u64, ToolError> {
+        let found = SHELF.iter().find(|(name, _)| *name == item.name);
+        found
+            .map(|(_, price)| *price)
+            .ok_or_else(|| ToolError::new(format!("there is no {:?} on the shelf", item.name)))
+    }
+}
+
+struct Shopper;
+
+impl Agent for Shopper {
+    type Data = Purse;
+
+    fn name(&self) -> &str {
+        "shopper"
+    }
+
+    fn init_state(&mut self, task: &Task) -> Result<State<Purse>, AgentError> {
+        Ok(State::new(&*task.objective, Purse::default()))
+    }
+
+    // This agent needs no model: it decides itself.
+    async fn decide(&mut self, state: &State<Purse>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+        Ok(Some(match SHELF.get(state.data.bought.len()) {
+            Some((name, _)) => {
+                Decision::act([Action::new("buy").arg("name", *name)]).because("it is the next on the shelf")
+            }
+            None => Decision::final_answer(format!("bought {}", state.data.bought.join(", "))),
+        }))
+    }
+
+    fn reduce(&mut self, state: &mut State<Purse>, step: &Done<'_>) -> Result<(), AgentError> {
+        for (action, result) in step.decision.actions.iter().zip(step.results) {
+            state.data.spent += result.output.as_u64().unwrap_or_default();
+            state.data.bought.extend(action.args.get("name").and_then(|name| name.as_str()).map(str::to_owned));
+        }
+        Ok(())
+    }
+}
+
+/// Ends the run once less than `reserve` of `money` is left.
+struct Reserve {
+    money: u64,
+    reserve: u64,
+}
+
+impl StopCriterion<State<Purse>> for Reserve {
+    fn id(&self) -> &str {
+        "reserve"
+    }
+
+    fn check(&self, cx: &StopCx<'_, State<Purse>>) -> Result<Check, CriterionError> {
+        let left = self.money.saturating_sub(cx.state.data.spent);
+        let reading = Reading::compare(left, Op::Below, self.reserve, "coins");
+        if left >= self.reserve {
+            return Ok(Check::Pass(reading));
+        }
+        let sentence = format!("{left} of {} left, and {} are to be kept", self.money, self.reserve);
+        Ok(Check::Stop { code: Code::from("reserve"), reading: reading.detail(sentence) })
+    }
+}
+
+/// Scores how much of the money is left.
+struct Thrift {
+    money: u64,
+}
+
+impl Critic<Purse> for Thrift {
+    fn name(&self) -> &str {
+        "thrift"
+    }
+
+    async fn judge(&self, step: CriticCx<'_, Purse>) -> Result<Opinion, CriticError> {
+        let left = self.money.saturating_sub(step.state.data.spent);
+        Ok(Opinion::proceed(format!("{left} of {} left", self.money)).score(left as f64 / self.money as f64))
+    }
+}
+
+/// Runs the agent, with its trace below `runs`.
+pub async fn run(runs: &Path) -> Result<RunResult<Purse>, Box<dyn Error>> {
+    let engine = Engine::builder(Shopper)
+        .tool(Buy)
+        .critic(Thrift { money: 20 })
+        .rules(|rules| rules.policy_with(Reserve { money: 20, reserve: 8 }))
+        .max_steps(10)
+        .record(RunWriter::create(runs, "custom_rule")?)
+        .build()?;
+    Ok(engine.run("Buy supper.").await)
+}
+
+#[tokio::main(flavor = "current_thread")]
+#[allow(dead_code, clippy::print_stdout, reason = "a test takes this file in and calls `run`")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let result = run(Path::new("runs")).await?;
+    let bought = result.state.map(|state| state.data.bought.join(", ")).unwrap_or_default();
+    println!("{} after {} steps, with {bought}", result.verdict.code, result.step_count);
+    Ok(())
+}

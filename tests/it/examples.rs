@@ -1,0 +1,76 @@
+//! Do the examples run, and do their traces say what happened? The same files that `cargo run --example` builds.
+
+#[cfg(feature = "tools")]
+#[path = "../../examples/coding_agent.rs"]
+mod coding_agent;
+#[path = "../../examples/custom_rule.rs"]
+mod custom_rule;
+#[path = "../../examples/environment.rs"]
+mod environment;
+#[path = "../../examples/judge_and_retry.rs"]
+mod judge_and_retry;
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::board::BINARY;
+
+/// What `board why` says of the run.
+fn why(runs: &Path, name: &str) -> Value {
+    let output = Command::new(BINARY).arg("why").arg(runs.join(name)).arg("--json").output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+#[cfg(feature = "tools")]
+#[tokio::test]
+async fn a_coding_agent_is_sent_back_until_the_test_passes() {
+    let runs = tempfile::tempdir().unwrap();
+    let result = coding_agent::run(runs.path()).await.unwrap();
+    assert_eq!(result.require_answer().unwrap(), "`greet.sh` said \"Helo\"; the test passes now.");
+    let repair = result.state.unwrap().data;
+    assert_eq!((repair.test_runs, repair.exit_code), (1, Some(0)));
+    let why = why(runs.path(), "coding_agent");
+    assert_eq!((&why["stop_reason"], &why["step"]), (&"final".into(), &4.into()), "{why}");
+}
+
+#[tokio::test]
+async fn what_the_judge_refuses_is_written_again() {
+    let runs = tempfile::tempdir().unwrap();
+    let result = judge_and_retry::run(runs.path()).await.unwrap();
+    let scores: Vec<f64> = result
+        .steps
+        .iter()
+        .flat_map(|step| &step.critics)
+        .map(|critic| critic.score.as_ref().and_then(Value::as_f64).unwrap())
+        .collect();
+    assert_eq!(scores, [0.3, 0.6, 0.9]);
+    // Three replies of the writer and three of the judge.
+    let used = result.stats.tokens;
+    assert_eq!((used.input, used.output), (60 + 110 + 160 + 40 + 40 + 44, 9 + 12 + 17 + 11 + 8 + 4));
+    assert_eq!(why(runs.path(), "judge_and_retry")["stop_reason"], "final");
+}
+
+#[tokio::test]
+async fn a_rule_in_code_ends_the_run_under_its_own_name() {
+    let runs = tempfile::tempdir().unwrap();
+    let result = custom_rule::run(runs.path()).await.unwrap();
+    assert_eq!((result.verdict.code.as_str(), result.verdict.step), ("reserve", Some(2)));
+    let data = result.state.unwrap().data;
+    assert_eq!((data.spent, data.bought.len()), (13, 3));
+    let why = why(runs.path(), "custom_rule");
+    // QitOS's word for an end of the user's own; the rule is named beside it.
+    assert_eq!(why["stop_reason"], "agent_condition", "{why}");
+    let rule = &why["rules"][0];
+    assert_eq!((&rule["id"], &rule["measured"], &rule["limit"]), (&"reserve".into(), &7.into(), &8.into()), "{rule}");
+    assert!(why["headline"].as_str().unwrap().contains("7 of 20 left, and 8 are to be kept"), "{why}");
+}
+
+#[tokio::test]
+async fn the_environment_ends_the_episode() {
+    let runs = tempfile::tempdir().unwrap();
+    let result = environment::run(runs.path()).await.unwrap();
+    assert_eq!((result.verdict.code.as_str(), result.step_count), ("env_terminal", 3));
+    assert_eq!(why(runs.path(), "environment")["stop_reason"], "env_terminal");
+}
