@@ -2,10 +2,10 @@
 // them; here they become rows, as text, never as markup.
 
 const NAME = "Jump to a run, a step, a page or a command";
-let box, field, list, says;
+const HINT = "A run, a step's number, a page, a command";
+let box, field, list, says, asking; // `asking` is the question under way
 let offers = []; // what the rows stand for
 let chosen = 0;
-let asking; // the question under way
 
 function made(tag, attributes = {}, text = "") {
   const element = document.createElement(tag);
@@ -16,20 +16,15 @@ function made(tag, attributes = {}, text = "") {
 
 function build() {
   box = made("dialog", { class: "jump", "aria-label": "Jump" });
-  field = made("input", {
-    type: "text", role: "combobox", "aria-label": NAME, "aria-expanded": "true", "aria-controls": "jump-list",
-    "aria-autocomplete": "list", placeholder: "A run, a step's number, a page, a command", autocomplete: "off", spellcheck: "false",
-  });
+  const combobox = { role: "combobox", "aria-label": NAME, "aria-expanded": "true", "aria-controls": "jump-list", "aria-autocomplete": "list" };
+  field = made("input", { ...combobox, type: "text", placeholder: HINT, autocomplete: "off", spellcheck: "false" });
   list = made("ul", { id: "jump-list", role: "listbox", "aria-label": "Where to" });
   says = made("p", { role: "status" });
   box.append(field, list, says);
   document.body.append(box);
   field.addEventListener("input", ask);
   box.addEventListener("keydown", pressed);
-  list.addEventListener("click", ({ target, ctrlKey, metaKey }) => {
-    const at = [...list.children].indexOf(target.closest("li"));
-    if (at >= 0) go(offers[at], ctrlKey || metaKey);
-  });
+  list.addEventListener("click", ({ target, ctrlKey, metaKey }) => go(offers[[...list.children].indexOf(target.closest("li"))], ctrlKey || metaKey));
   box.addEventListener("click", ({ target }) => target === box && box.close()); // beside the box
   box.addEventListener("close", () => asking?.abort());
 }
@@ -59,39 +54,32 @@ async function ask() {
 
 function show(items, runs) {
   offers = items;
-  list.replaceChildren(...items.map((item, at) => {
-    const row = made("li", { id: `jump-${at}`, role: "option", class: item.kind });
-    row.append(made("span", {}, item.kind), made("span", {}, item.label), made("span", {}, item.note));
-    return row;
-  }));
-  const shown = items.filter(({ kind }) => kind === "run").length;
-  says.textContent = items.length === 0 ? "Nothing has these words."
-    : field.value && runs > shown ? `${shown} of ${runs} runs with these words, the newest first` : `${items.length} places`;
+  list.replaceChildren(...items.map((item, at) => made("li", { id: `jump-${at}`, role: "option", class: item.kind })));
+  items.forEach((item, at) => list.children[at].append(...[item.kind, item.label, item.note].map((text) => made("span", {}, text))));
+  says.textContent = field.value ? `${items.length} places; ${runs} runs have these words` : `${items.length} places`;
   choose(0);
 }
 
 function choose(at) {
   chosen = Math.max(0, Math.min(at, offers.length - 1));
   [...list.children].forEach((row, n) => row.setAttribute("aria-selected", String(n === chosen)));
-  const row = list.children[chosen];
-  if (!row) return field.removeAttribute("aria-activedescendant");
-  field.setAttribute("aria-activedescendant", row.id);
-  row.scrollIntoView({ block: "nearest" });
+  field.setAttribute("aria-activedescendant", list.children[chosen]?.id ?? "");
+  list.children[chosen]?.scrollIntoView({ block: "nearest" });
 }
 
 function go(offer, apart) {
   if (!offer) return;
   if (offer.href && apart) return window.open(offer.href, "_blank", "noopener");
   box.close(); // gives the focus back, which a command may need
-  if (offer.href) location.assign(offer.href);
-  else if (offer.key) document.body.dispatchEvent(new KeyboardEvent("keydown", { key: offer.key === "Space" ? " " : offer.key, bubbles: true, cancelable: true }));
+  if (offer.href) return location.assign(offer.href);
+  document.body.dispatchEvent(new KeyboardEvent("keydown", { key: offer.key.replace("Space", " "), bubbles: true, cancelable: true }));
 }
 
 function pressed(event) {
   event.stopPropagation(); // what is typed here is no key of the page
   const page = Math.max(1, Math.floor(list.clientHeight / (list.firstElementChild?.offsetHeight || 1)) - 1);
-  const to = { ArrowDown: chosen + 1, ArrowUp: chosen - 1, PageDown: chosen + page, PageUp: chosen - page }[event.key];
-  if (to !== undefined) choose(to);
+  const by = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page }[event.key];
+  if (by) choose(chosen + by);
   else if (event.key === "Enter") go(offers[chosen], event.ctrlKey || event.metaKey);
   else if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey)) box.close();
   else return;
