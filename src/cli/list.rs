@@ -132,10 +132,11 @@ fn head(group: &Group<'_, Arc<Summary>>, look: &Look) -> String {
         let sum = Column::find(name).and_then(|column| Some((column, group.sum(column)?)));
         let Some((column, sum)) = sum.filter(|(_, sum)| sum.known > 0) else { continue };
         let value = sum.value(column).and_then(|value| value.words(look.now, &look.zone)).unwrap_or_default();
-        let least = if sum.known < group.runs { "at least " } else { "" };
+        let least = if sum.counted() < group.runs { "at least " } else { "" };
         let unit = if name == "tokens" { " tokens" } else { "" };
         words.push(format!("{least}{value}{unit}"));
     }
+    words.extend((group.twins > 0).then(|| group.twins_in_words()));
     let name = look.paint(Ink::Heading, &super::cut(&visible_line(name), MAX_NAME));
     format!("{name}  {}", look.paint(Ink::Dim, &words.join(" · ")))
 }

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use super::cursor::{self, Cursor, Place, place};
 use super::{Ranked, Selection, order};
 use crate::analysis::columns::{COLUMNS, Column, Kind, PARENT, Value};
+use crate::analysis::format::counted;
 use crate::analysis::query::{Query, Sort};
 use crate::analysis::summary::{Cost, Summary};
 use crate::model::Outcome;
@@ -17,8 +18,10 @@ use crate::model::Outcome;
 mod family;
 #[cfg(test)]
 mod tests;
+mod twins;
 
 use family::Family;
+use twins::Twins;
 
 /// One window of groups.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,6 +57,9 @@ pub struct Group<'a, T> {
     pub failed: usize,
     /// How many of them may still write.
     pub alive: usize,
+    /// How many tell of a run that another one of them tells of, too: what that one says of itself counts in the sums, and
+    /// not theirs.
+    pub twins: usize,
     /// The newest change.
     pub newest: Option<i64>,
     /// What they add up to, by column.
@@ -78,6 +84,8 @@ pub struct Sum {
     pub amount: f64,
     /// Of how many runs.
     pub known: usize,
+    /// How many more say it of a run that counts already.
+    pub twins: usize,
     /// Whether an estimate is among them.
     pub is_estimate: bool,
 }
@@ -108,8 +116,12 @@ impl<'a, T> Groups<'a, T> {
 }
 
 impl Sum {
-    fn add(&mut self, column: &Column, run: &Summary) {
+    fn add(&mut self, column: &Column, run: &Summary, twin: Option<&Summary>) {
         let Some(number) = column.value(run) else { return };
+        if twin.is_some_and(|twin| column.value(twin).is_some()) {
+            self.twins += 1;
+            return;
+        }
         let amount = match number {
             Value::Count(number) => number as f64,
             Value::Millis(ms) => ms,
@@ -123,6 +135,11 @@ impl Sum {
             self.amount += amount;
             self.known += 1;
         }
+    }
+
+    /// Of how many of its group's runs it holds what they say.
+    pub fn counted(&self) -> usize {
+        self.known + self.twins
     }
 
     /// The sum as a value of its column; `None` where no run has one.
@@ -148,6 +165,16 @@ pub fn groups<'a, T: AsRef<Summary>>(
     window: Window<'_>,
 ) -> Groups<'a, T> {
     let family = (*by == *PARENT).then(|| Family::of(all));
+    let twins = Twins::of(all, query);
+    let name_of = |at: usize, run: &'a Summary| match &family {
+        Some(family) => family.top(at, all),
+        None => text(by, run),
+    };
+    // One in another group does not count in this one.
+    let twin = |at: usize, run: &'a Summary, name: &str| {
+        let (at, twin) = twins.session(at, run, all)?;
+        (name_of(at, twin) == name).then_some(twin)
+    };
     let mut found: Vec<Found<'a>> = Vec::new();
     let mut by_name: HashMap<&'a str, usize> = HashMap::new();
     let mut group_of: Vec<Option<usize>> = Vec::with_capacity(all.len());
@@ -157,16 +184,13 @@ pub fn groups<'a, T: AsRef<Summary>>(
             group_of.push(None);
             continue;
         }
-        let name = match &family {
-            Some(family) => family.top(at, all),
-            None => text(by, run),
-        };
+        let name = name_of(at, run);
         let group = *by_name.entry(name).or_insert_with(|| {
             found.push(Found { name, ..Found::default() });
             found.len() - 1
         });
         if let Some(found) = found.get_mut(group) {
-            found.add(run, sort);
+            found.add(run, sort, twin(at, run, name));
         }
         group_of.push(Some(group));
     }
@@ -196,7 +220,7 @@ pub fn groups<'a, T: AsRef<Summary>>(
     for (at, (run, group)) in all.iter().zip(&group_of).enumerate() {
         let place = group.and_then(|group| shown.get(group).copied().flatten());
         let Some((group, members)) = place.and_then(|place| groups.get_mut(place)) else { continue };
-        group.add(run.as_ref());
+        group.add(run.as_ref(), twin(at, run.as_ref(), group.name));
         members.push(at);
     }
     let finish = |(mut group, members): (Group<'a, T>, Vec<usize>)| {
@@ -233,9 +257,9 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    fn add(&mut self, run: &'a Summary, sort: Sort) {
+    fn add(&mut self, run: &'a Summary, sort: Sort, twin: Option<&Summary>) {
         if sort.by.sums {
-            self.sum.add(sort.by, run);
+            self.sum.add(sort.by, run, twin);
             return;
         }
         let place = place(run, sort.by);
@@ -252,15 +276,27 @@ impl<'a> Found<'a> {
 impl<'a, T> Group<'a, T> {
     fn new(name: &'a str) -> Self {
         let sums = COLUMNS.iter().filter(|column| column.sums).map(|column| (column, Sum::default())).collect();
-        Self { name, head: None, is_alone: false, runs: 0, failed: 0, alive: 0, newest: None, sums, rows: Vec::new() }
+        let (head, rows) = (None, Vec::new());
+        Self { name, head, is_alone: false, runs: 0, failed: 0, alive: 0, twins: 0, newest: None, sums, rows }
     }
 
-    fn add(&mut self, run: &Summary) {
+    fn add(&mut self, run: &Summary, twin: Option<&Summary>) {
         self.runs += 1;
+        self.twins += usize::from(twin.is_some());
         self.failed += usize::from(run.verdict.outcome == Outcome::Failed && !run.partial);
         self.alive += usize::from(run.life.liveness.may_grow());
         self.newest = self.newest.max(run.updated);
-        self.sums.iter_mut().for_each(|(column, sum)| sum.add(column, run));
+        self.sums.iter_mut().for_each(|(column, sum)| sum.add(column, run, twin));
+    }
+
+    /// What is said of runs that are there twice: `1 captured stream stands beside its session`.
+    pub fn twins_in_words(&self) -> String {
+        let is = if self.twins == 1 {
+            "stands beside its session, and counts"
+        } else {
+            "stand beside their sessions, and count"
+        };
+        format!("{} {is} with it", counted(self.twins, "captured stream"))
     }
 
     /// What its runs add up to in a column.

@@ -48,6 +48,8 @@ pub(crate) struct GroupRow<'a> {
     pub failed: usize,
     /// How many may still write.
     pub alive: usize,
+    /// How many tell of a run that another one of them tells of, too, and count in no sum with it.
+    pub twins: usize,
     pub updated_at: Option<String>,
     /// By field what they add up to.
     pub sums: BTreeMap<&'static str, Total>,
@@ -87,6 +89,7 @@ impl<'a> GroupRow<'a> {
             runs: group.runs,
             failed: group.failed,
             alive: group.alive,
+            twins: group.twins,
             updated_at: group.newest.and_then(time),
             sums: group.sums.iter().filter_map(total).collect(),
             rows: group.rows.iter().map(member).collect(),

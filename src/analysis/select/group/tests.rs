@@ -152,3 +152,26 @@ fn a_junk_cursor_is_told() {
         assert!(groups.after_ignored && groups.before == 0 && groups.groups.len() == 10, "{junk}");
     }
 }
+
+#[test]
+fn a_session_and_its_captured_stream_add_up_once() {
+    let session = |key: &str, id: &str, is_session: bool, tokens: u64, cost: Option<f64>| {
+        let mut run = run(key, Mark::Answered, None);
+        (run.run_id, run.is_session, run.project) = (Some(id.to_owned()), is_session, Some("/p".to_owned()));
+        (run.tokens, run.cost_usd) = (Some(tokens), cost);
+        run
+    };
+    let all = shared(vec![
+        session("s", "1", true, 100, None),
+        session("s.out", "1", false, 90, Some(0.5)),
+        session("t.out", "2", false, 7, Some(0.25)),
+    ]);
+    let of = |query: &str| {
+        let groups = put(&all, query, "project", "tokens", WHOLE);
+        let group = groups.groups.into_iter().next().unwrap();
+        let sum = |name| group.sum(column(name)).map(|sum| (sum.amount, sum.known, sum.counted())).unwrap();
+        (group.runs, group.twins, sum("tokens"), sum("cost"))
+    };
+    assert_eq!(of(""), (3, 1, (107.0, 2, 3), (0.75, 2, 2)), "what only the stream says counts");
+    assert_eq!(of("run:out"), (2, 0, (97.0, 2, 2), (0.75, 2, 2)), "a session that is not in the list counts nowhere");
+}

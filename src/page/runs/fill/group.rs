@@ -129,12 +129,13 @@ impl<'a> List<'a> {
         let Some((sum, value)) = group.sum(column).and_then(|sum| Some((sum, sum.value(column)?))) else {
             return empty;
         };
-        let all = sum.known == group.runs;
+        let all = sum.counted() == group.runs;
         let words = value.words(now, zone).map(|words| if all { words } else { format!("≥\u{a0}{words}") });
         let from = || group.rows.iter().find_map(|row| row.run.summary.estimated_from());
         let basis = if matches!(value, Value::Usd(Cost::Estimated(_))) { from() } else { None };
-        let part = (!all).then(|| format!("recorded by {} of {}", sum.known, counted(group.runs, "run")));
-        let titles: Vec<String> = [part, basis].into_iter().flatten().collect();
+        let part = (!all).then(|| format!("recorded by {} of {}", sum.counted(), counted(group.runs, "run")));
+        let twins = (sum.twins > 0).then(|| group.twins_in_words());
+        let titles: Vec<String> = [part, basis, twins].into_iter().flatten().collect();
         Cell { text: words, title: Some(titles.join(", ")).filter(|title| !title.is_empty()), ..empty }
     }
 }
