@@ -87,6 +87,8 @@ struct Stream {
     turns: u64,
     end: Option<Ended>,
     answer: Option<Box<str>>,
+    /// What the model read in each step, as far as that is told.
+    inputs: HashMap<usize, u64>,
 }
 
 impl Reader for Stream {
@@ -119,7 +121,7 @@ impl Reader for Stream {
                 let at = draft.event(Mark { kind: EventKind::Other, failed: is_true(line.is_error), ..mark });
                 self.answer = short(line.said).filter(|_| end.outcome == Outcome::Completed);
                 self.end = Some(end.told_by(at));
-                totals(&line, draft);
+                self.totals(&line, draft);
             }
             _ => {
                 draft.event(mark);
@@ -163,6 +165,9 @@ impl Stream {
         }
         self.by_call.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
         (self.last, self.end) = (Some(n), None);
+        if let Some(input) = part.tokens.and_then(|tokens| tokens.input) {
+            self.inputs.insert(n, input);
+        }
         if let Some(model) = &part.model {
             draft.run().model = Some(cut(model));
         }
@@ -204,6 +209,51 @@ impl Stream {
         !draft.has_task() && self.last.is_some()
     }
 
+    /// What the run took as a whole, with its sub-agents where that is told.
+    fn totals(&self, line: &Line<'_>, draft: &mut Draft<'_>) {
+        let whole = |usage: Usage<'_>| {
+            let input = [usage.input, usage.created, usage.read];
+            let input = input.map(count).into_iter().flatten().reduce(u64::saturating_add);
+            Whole { input, cached: count(usage.read), output: count(usage.output), reasoning: None }
+        };
+        let sum = line.models.into_iter().flat_map(walk::members).map(|(_, usage)| whole(Usage::of(usage)));
+        let sum = sum.reduce(Whole::plus);
+        let own = self.exceeded(line, draft.run().model.as_deref());
+        if own.is_some() {
+            let said = text(line.cost).or(line.cost.map(str::to_owned)).unwrap_or_default();
+            let reason = format!(
+                "the result's cost ({said} USD) and tokens by model are of more than the replies here took, as where a \
+                 session goes on and counts what it took before: what this run cost is not known"
+            );
+            draft.issue(IssueKind::Copied, reason);
+        }
+        let run = draft.run();
+        let usage = own.or(sum);
+        if let Some(usage) = usage {
+            let tokens = usage.input.unwrap_or_default().saturating_add(usage.output.unwrap_or_default());
+            (run.tokens, run.usage) = (Some(tokens).filter(|tokens| *tokens > 0), usage);
+        }
+        run.cost_usd = if own.is_some() { None } else { number(line.cost).or(run.cost_usd) };
+        run.latency_s = number(line.duration_ms).map(|ms| ms / 1e3).or(run.latency_s);
+    }
+
+    /// What the run itself took, where its totals are of more than that: of one whose model wrote for nobody else, and
+    /// read less than its totals say.
+    fn exceeded(&self, line: &Line<'_>, model: Option<&str>) -> Option<Whole> {
+        let usage = tokens(line.usage.filter(|_| self.children.is_empty() && !self.is_qwen)?);
+        let mut models = line.models.into_iter().flat_map(walk::members);
+        let (_, counted) = models.find(|(name, _)| text(Some(name)).as_deref() == model)?;
+        let counted = Usage::of(counted);
+        let counted: u64 = [counted.input, counted.created, counted.read].map(count).into_iter().flatten().sum();
+        let seen: u64 = self.inputs.values().sum();
+        (counted > usage.input?.max(seen)).then_some(Whole {
+            input: usage.input,
+            cached: usage.cached,
+            output: usage.output,
+            reasoning: None,
+        })
+    }
+
     /// A reply on its way; the last such line of it has its final usage.
     fn partial(&mut self, line: &Line<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
         let event = line.event.map(Event::of).unwrap_or_default();
@@ -234,25 +284,6 @@ fn about(line: &Line<'_>, draft: &mut Draft<'_>) {
     run.project = short(line.cwd).or(run.project.take());
     let tool = |name: &str, version: Option<&str>| text(version).map(|version| cut(&format!("{name} {version}")));
     run.tool = tool("Claude Code", line.claude).or_else(|| tool("Qwen Code", line.qwen)).or(run.tool.take());
-}
-
-/// What the run took as a whole, with its sub-agents where that is told.
-fn totals(line: &Line<'_>, draft: &mut Draft<'_>) {
-    let models: Vec<Usage<'_>> =
-        line.models.into_iter().flat_map(walk::members).map(|(_, usage)| Usage::of(usage)).collect();
-    let of = |usage: &Usage<'_>| {
-        let input =
-            [usage.input, usage.created, usage.read].map(count).into_iter().flatten().reduce(u64::saturating_add);
-        Whole { input, cached: count(usage.read), output: count(usage.output), reasoning: None }
-    };
-    let sum = models.iter().map(of).reduce(Whole::plus);
-    let run = draft.run();
-    if let Some(usage) = sum {
-        let tokens = usage.input.unwrap_or_default().saturating_add(usage.output.unwrap_or_default());
-        (run.tokens, run.usage) = (Some(tokens).filter(|tokens| *tokens > 0), usage);
-    }
-    run.cost_usd = number(line.cost).or(run.cost_usd);
-    run.latency_s = number(line.duration_ms).map(|ms| ms / 1e3).or(run.latency_s);
 }
 
 /// How the run came out, as its result says it.

@@ -25,6 +25,24 @@ fn replies_of_sub_agents_are_steps_and_the_result_has_the_totals() {
 }
 
 #[test]
+fn what_a_session_took_before_it_went_on_is_not_what_the_run_took() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stream.jsonl");
+    let text = std::fs::read_to_string(sample("tools/claude-code-stream/turn-limit.jsonl")).unwrap();
+    let whole = "\"claude-sonnet-4-5-20250929\":{\"inputTokens\":900,\"outputTokens\":40,";
+    let told = |more: &str| {
+        std::fs::write(&path, text.replace(whole, more)).unwrap();
+        let row = read(&path).row;
+        (row.tokens, row.cost_usd, row.issues)
+    };
+    assert_eq!(told(whole), (Some(940), Some(0.004), (0, 0)));
+    let before = whole.replace("900", "5900").replace("40,", "240,");
+    assert_eq!(told(&before), (Some(940), None, (1, 0)), "a session that goes on counts what it took before");
+    let helper = format!("\"claude-haiku-4-5\":{{\"inputTokens\":50,\"outputTokens\":5}},{whole}");
+    assert_eq!(told(&helper), (Some(995), Some(0.004), (0, 0)), "a model that helps beside it is the run's own");
+}
+
+#[test]
 fn a_limit_is_told_with_its_number() {
     let run = read(&sample("tools/claude-code-stream/turn-limit.jsonl"));
     let verdict = &run.row.verdict;
@@ -44,7 +62,6 @@ fn real_streams_agree_with_what_is_known_of_them() {
     let fields = FIELDS.into_iter().filter(|field| *field != "output").collect::<Vec<_>>();
     let last = "the last reply of a sub-agent is not printed";
     let known = &[
-        ("resumed-forked", "tokens of the run", 2_184, "the second stream counts what it goes on from"),
         ("sigkill-in-tool", "tokens of the run", 0, "no result, so nobody knows how much was written"),
         ("stream-cut-recovers", "tokens of the run", 2_959, "the tool counts a reply that was cut"),
         ("two-subagents", "replies", 7, last),
@@ -52,8 +69,6 @@ fn real_streams_agree_with_what_is_known_of_them() {
         ("two-subagents", "cached", 19_500, last),
         ("two-subagents", "input of the run", 40_186, "the result counts it"),
         ("two-subagents", "cached of the run", 25_690, "the result counts it"),
-        ("resumed-forked", "input of the run", 2_160, "the second stream counts what it goes on from"),
-        ("resumed-forked", "output of the run", 24, "the second stream counts what it goes on from"),
         ("sigkill-in-tool", "input of the run", 0, "no result"),
         ("sigkill-in-tool", "output of the run", 0, "no result"),
         ("stream-cut-recovers", "input of the run", 2_830, "the tool counts a reply that was cut"),
