@@ -32,6 +32,9 @@ pub(in crate::format) static STREAM: Tool = Tool {
 /// What the program says where it stops the model because it repeats itself.
 const LOOPED: &str = "Loop detected, stopping execution";
 
+/// How the id of a call begins that ran a command: the program makes it from the tool's name.
+const COMMAND: &str = "run_shell_command";
+
 fields! {
     struct Line {
         kind = "type", timestamp, session = "session_id", model, role, content, name = "tool_name", id = "tool_id",
@@ -164,7 +167,9 @@ fn part_of(record: &str) -> Part {
             args: line.parameters.unwrap_or("{}").to_owned(),
         }),
         Some("tool_result") => {
-            let status = status(line.status);
+            // A command that failed is a success to the program. Here nobody tells its exit code.
+            let is_command = text(line.id).is_some_and(|id| id.starts_with(COMMAND));
+            let status = status(line.status).filter(|status| !(is_command && *status == "success"));
             let message = line.error.map(Fault::of).and_then(|error| text(error.message));
             let bad = matches!(status, Some("error" | "cancelled"));
             let error = message.or_else(|| text(line.output).filter(|_| bad));

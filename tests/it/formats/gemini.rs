@@ -123,3 +123,19 @@ fn a_command_that_prints_an_exit_code_has_not_failed() {
     assert_eq!(exit(&format!("Output: a\nExit Code: 1\n{behind}"), "a\nExit Code: 1"), none);
     assert_eq!(exit(&format!("Output: Exit Code: 1\n{behind}"), "Exit Code: 1"), none);
 }
+
+#[test]
+fn whether_a_command_failed_is_not_known_from_a_stream() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stream.jsonl");
+    let text = std::fs::read_to_string(sample("tools/gemini-stream/answered.jsonl")).unwrap();
+    assert_eq!(read(&sample("tools/gemini-stream/answered.jsonl")).row.tool_errors, Some(1));
+    let id = "\"tool_id\":\"run_shell_command__run_shell_command_1_0\"";
+    let text = text.replace("\"read_file\"", "\"run_shell_command\"").replace("\"tool_id\":\"a\"", id);
+    std::fs::write(&path, text).unwrap();
+    let run = read(&path);
+    assert_eq!((run.row.tool_errors, run.row.errors, run.row.issues), (None, 1, (0, 0)));
+    let step = run.step(0);
+    assert_eq!(step["action_results"][0]["output"], "return a // b");
+    assert_ne!(step["action_results"][0]["status"], "success");
+}
