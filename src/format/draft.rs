@@ -135,7 +135,8 @@ impl<'a> Draft<'a> {
             span,
             line,
             fate,
-            kind: mark.kind,
+            // What is inside of no step is beside all of them.
+            kind: if mark.kind == EventKind::Inside && mark.step.is_none() { EventKind::Other } else { mark.kind },
             ok: !mark.failed,
             step_id: mark.step.and_then(|step| i64::try_from(step).ok()),
             phase: self.names.intern(mark.phase),

@@ -318,3 +318,21 @@ fn the_limit_that_it_was_given_is_told() {
     let told: Vec<_> = limits.iter().map(|limit| (limit.name, limit.limit, limit.unit, limit.used)).collect();
     assert_eq!(told, [("max_iterations", 500.0, "iterations", None)]);
 }
+
+#[test]
+fn a_result_that_nobody_asked_for_is_in_no_step() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let text = fs::read_to_string(sample("tools/openhands/events/events.jsonl")).expect("read");
+    let orphan = serde_json::json!({
+        "id": "orphan", "source": "environment", "kind": "ObservationEvent",
+        "action_id": "nobody", "tool_call_id": "nobody", "tool_name": "terminal",
+        "observation": {"kind": "ExecuteBashObservation", "content": [{"type": "text", "text": "lost"}]},
+    });
+    let path = temp.path().join("events.jsonl");
+    fs::write(&path, format!("{}\n{orphan}\n", text.trim_end())).expect("written");
+    let (whole, more) = (read(&sample("tools/openhands/events/events.jsonl")), read(&path));
+    assert_eq!(more.row.events, whole.row.events + 1);
+    assert_eq!(more.row.issues.0, whole.row.issues.0 + 1, "a result without a call before it");
+    let ends = |run: &super::Read| -> Vec<usize> { run.index.groups().iter().map(|group| group.end).collect() };
+    assert_eq!(ends(&more), ends(&whole));
+}
