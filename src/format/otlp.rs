@@ -206,7 +206,7 @@ impl Reader for Trace {
         let sort = span.sort();
         match sort {
             Sort::Reply => self.reply(&span, parent.as_deref(), Mark { ts: end.or(start), ..mark }, draft),
-            Sort::Tool => self.tool(&span, parent.as_deref(), mark, draft),
+            Sort::Tool => self.tool(&span, parent.as_deref(), &mark, draft),
             Sort::Agent | Sort::Other => {
                 let task = asked(&span).filter(|_| !draft.has_task());
                 let note = task.map(|words| draft.task(Some(&words)));
@@ -263,13 +263,13 @@ impl Trace {
     }
 
     /// A tool that ran: by the id of its call, else for the newest reply beside it.
-    fn tool(&mut self, span: &Span<'_>, parent: Option<&str>, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn tool(&mut self, span: &Span<'_>, parent: Option<&str>, mark: &Mark<'_>, draft: &mut Draft<'_>) {
         let part = part_of(span);
         let called = part.calls.first().and_then(|call| self.by_call.get(&call.id)).copied();
         let beside = || self.by_parent.get(parent.unwrap_or_default()).copied();
         let step = called.or_else(beside).or(self.last);
         let note = Span::micros(span.raw.end).map(EventNote::Until);
-        draft.event(Mark { kind: EventKind::Inside, stage: "tool", step, note, ..mark });
+        draft.event(Mark { kind: EventKind::Inside, stage: "tool", step, note, ..*mark });
         if !step.is_some_and(|n| draft.part(n, part)) {
             draft.issue(IssueKind::Join, "a tool ran without a reply of a model before it");
         }
