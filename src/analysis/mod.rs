@@ -10,6 +10,7 @@ pub mod diff;
 pub mod digest;
 mod edits;
 pub mod facts;
+pub mod files;
 pub mod format;
 pub mod health;
 pub mod life;

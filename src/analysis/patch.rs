@@ -80,6 +80,8 @@ pub struct Asked<'a> {
     pub edits: Vec<Edit<'a>>,
     /// The arguments whose whole text stands in the edits.
     pub arguments: Vec<&'a str>,
+    /// The file of an edit that is too large to be told line by line; there are no edits then.
+    pub too_large: Option<&'a str>,
 }
 
 const PATHS: [&str; 8] =
@@ -100,25 +102,42 @@ const WHOLE: [&str; 5] = ["content", "contents", "file_text", "new_content", "te
 /// The edits that a call of the tool `name` asks for; nothing where it is no edit, or one too large to show line by line.
 pub fn asked<'a>(name: &str, args: &'a Json<'a>) -> Asked<'a> {
     match args {
-        Json::String(text) => Asked { edits: patch(text), arguments: Vec::new() },
+        Json::String(text) => Asked { edits: patch(text), too_large: large_patch(text), ..Asked::default() },
         Json::Object(members) => {
             let path = PATHS.iter().find_map(|key| text(args, key)).filter(|path| !path.is_empty());
             let found = path.map_or_else(Asked::default, |path| at_path(name, path, args));
             if !found.edits.is_empty() {
                 return found;
             }
+            if let Some(path) = path.filter(|_| is_edit(name, args)) {
+                return Asked { too_large: Some(path), ..Asked::default() };
+            }
             // The content of a file may be a patch, and is no change of what that patch names.
             let texts = members.iter().filter(|(key, _)| path.is_none() || !WHOLE.contains(&&**key));
             for (key, value) in texts {
                 let edits = value.as_str().map(patch).unwrap_or_default();
                 if !edits.is_empty() {
-                    return Asked { edits, arguments: vec![key] };
+                    return Asked { edits, arguments: vec![key], too_large: None };
                 }
             }
-            Asked::default()
+            let too_large = members.iter().find_map(|(_, value)| large_patch(value.as_str()?));
+            Asked { too_large, ..Asked::default() }
         }
         _ => Asked::default(),
     }
+}
+
+/// What a record tells of a file besides its calls, by its texts before and after, as far as they are recorded; nothing
+/// where they tell no line, or are too large.
+pub fn recorded<'a>(path: &'a str, before: Option<&'a str>, after: Option<&'a str>) -> Option<Edit<'a>> {
+    let after = after?;
+    if before.unwrap_or_default().len().max(after.len()) > MAX_BYTES {
+        return None;
+    }
+    Some(match before {
+        Some(before) => Edit::new(path, EditKind::Changed, compared(before, after)?),
+        None => Edit::new(path, EditKind::Written, all(Sign::Ins, after)),
+    })
 }
 
 fn text<'a>(args: &'a Json<'a>, key: &str) -> Option<&'a str> {
@@ -128,24 +147,48 @@ fn text<'a>(args: &'a Json<'a>, key: &str) -> Option<&'a str> {
 /// An edit of a file that has an argument of its own.
 fn at_path<'a>(name: &str, path: &'a str, args: &'a Json<'a>) -> Asked<'a> {
     if let Some((edit, arguments)) = replaced(path, args) {
-        return Asked { edits: vec![edit], arguments };
+        return Asked { edits: vec![edit], arguments, too_large: None };
     }
     if let Some(list) = args.get("edits").and_then(Json::as_array) {
         let all: Option<Vec<_>> = list.iter().map(|item| Some(replaced(path, item)?.0)).collect();
         let edits = all.unwrap_or_default();
-        return Asked { arguments: if edits.is_empty() { Vec::new() } else { vec!["edits"] }, edits };
+        let arguments = if edits.is_empty() { Vec::new() } else { vec!["edits"] };
+        return Asked { edits, arguments, too_large: None };
     }
     let command = text(args, "command").unwrap_or_default();
     if command == "insert" || args.get("insert_line").is_some() {
         let key = ["new_str", "insert_text", "text"].into_iter().find(|key| text(args, key).is_some());
         let edit = key.and_then(|key| Some(Edit::new(path, EditKind::Inserted, all(Sign::Ins, text(args, key)?))));
-        return Asked { edits: edit.into_iter().collect(), arguments: key.into_iter().collect() };
+        return Asked { edits: edit.into_iter().collect(), arguments: key.into_iter().collect(), too_large: None };
     }
-    let lower = name.to_ascii_lowercase();
-    let writes = command == "create" || lower.contains("write") || lower.contains("create");
-    let key = WHOLE.into_iter().find(|key| text(args, key).is_some()).filter(|_| writes);
+    let key = WHOLE.into_iter().find(|key| text(args, key).is_some()).filter(|_| writes(name, args));
     let edit = key.and_then(|key| Some(Edit::new(path, EditKind::Written, all(Sign::Ins, text(args, key)?))));
-    Asked { edits: edit.into_iter().collect(), arguments: key.into_iter().collect() }
+    Asked { edits: edit.into_iter().collect(), arguments: key.into_iter().collect(), too_large: None }
+}
+
+/// Whether a call writes a whole file, by the name of its tool or its command.
+fn writes(name: &str, args: &Json<'_>) -> bool {
+    let lower = name.to_ascii_lowercase();
+    text(args, "command") == Some("create") || lower.contains("write") || lower.contains("create")
+}
+
+/// Whether the arguments are those of an edit, however long their texts are.
+fn is_edit(name: &str, args: &Json<'_>) -> bool {
+    let has = |args: &Json<'_>, key: &str| args.get(key).and_then(Json::as_str).is_some();
+    let has_pair = |args: &Json<'_>| PAIRS.iter().any(|(old, new)| has(args, old) && has(args, new));
+    let list = args.get("edits").and_then(Json::as_array).filter(|list| !list.is_empty());
+    let inserts = args.get("insert_line").is_some() || text(args, "command") == Some("insert");
+    has_pair(args)
+        || list.is_some_and(|list| list.iter().all(has_pair))
+        || inserts && ["new_str", "insert_text", "text"].iter().any(|key| has(args, key))
+        || writes(name, args) && WHOLE.iter().any(|key| has(args, key))
+}
+
+/// What a patch is called that is too large to be read.
+fn large_patch(text: &str) -> Option<&'static str> {
+    let begins = |head| text.starts_with(head);
+    let is_patch = || text.contains("*** Begin Patch\n") || begins("diff --git ") || begins("--- ");
+    (text.len() > MAX_BYTES && is_patch()).then_some("(files of a patch)")
 }
 
 /// An old text and a new one.

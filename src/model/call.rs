@@ -51,15 +51,20 @@ impl CallMark {
 
     /// Whether it went well; `None` where that is not known.
     pub fn is_ok(self) -> Option<bool> {
-        match self.end {
+        self.end.is_ok()
+    }
+}
+
+impl CallEnd {
+    /// Whether it went well; `None` where that is not known.
+    pub fn is_ok(self) -> Option<bool> {
+        match self {
             CallEnd::Open | CallEnd::Untold => None,
             CallEnd::Well => Some(true),
             CallEnd::Failed | CallEnd::Stopped => Some(false),
         }
     }
-}
 
-impl CallEnd {
     /// How many calls of a step failed, also of those that it does not name.
     pub(super) fn count_failed(step: &Step<'_>) -> u32 {
         let places = 0..step.results.len().max(step.invocations.len());
@@ -68,7 +73,7 @@ impl CallEnd {
     }
 
     /// By what came back, and by how it was carried out where that is recorded apart.
-    fn of(result: Option<&Outcome<'_>>, invocation: Option<&Invocation<'_>>) -> Self {
+    pub fn of(result: Option<&Outcome<'_>>, invocation: Option<&Invocation<'_>>) -> Self {
         let stopped = |status: Option<&str>| matches!(status, Some("cancelled" | "skipped"));
         let result_word = result.and_then(|result| result.status.as_deref());
         let word = invocation.and_then(|invocation| invocation.status.as_deref());

@@ -132,3 +132,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_edit_too_large_to_compare_still_names_its_file() {
+    let long = "x\n".repeat(MAX_BYTES);
+    for args in [
+        serde_json::json!({"path": "a", "old": long, "new": "y"}),
+        serde_json::json!({"path": "a", "command": "create", "file_text": long}),
+        serde_json::json!({"path": "a", "edits": [{"old_string": "x", "new_string": long}]}),
+    ] {
+        let text = args.to_string();
+        let json = Json::parse(&text).unwrap();
+        let asked = asked("edit", &json);
+        assert_eq!((asked.edits.len(), asked.too_large, asked.arguments.len()), (0, Some("a"), 0));
+    }
+    let text = serde_json::json!({"cmd": format!("apply_patch <<E\n*** Begin Patch\n{long}")}).to_string();
+    assert_eq!(asked("exec", &Json::parse(&text).unwrap()).too_large, Some("(files of a patch)"));
+    let text = serde_json::json!({"path": "a", "content": long}).to_string();
+    assert_eq!(asked("read_file", &Json::parse(&text).unwrap()).too_large, None);
+}
