@@ -30,6 +30,7 @@ mod keys;
 mod live;
 mod looks;
 mod page;
+mod reading;
 mod replay;
 mod scores;
 mod site;

@@ -46,6 +46,7 @@ mod writer;
 mod architecture;
 #[cfg(target_os = "linux")]
 mod bombs;
+mod changed;
 mod cli;
 mod compare;
 mod demo;

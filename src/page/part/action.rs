@@ -10,8 +10,10 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
 use crate::analysis::patch;
+use crate::model::CallEnd;
 use crate::model::json::Json;
 use crate::model::step::{Call as Asked, Effort, Invocation, Outcome, Step, Value};
+use crate::page::part::attachment;
 use crate::page::part::edit::FileEdit;
 use crate::page::part::fold::{Fold, Folded};
 use crate::page::part::json_tree::{JsonView, token};
@@ -136,8 +138,17 @@ impl Actions {
         out
     }
 
-    /// Numbers the texts of a tool that was called before in the same step: as regions they need names of their own.
+    /// Numbers the texts of a tool that was called before in the same step, and the edits of a file that was edited before:
+    /// as regions they need names of their own.
     fn tell_apart(&mut self) {
+        let mut edited: Vec<Line> = Vec::new();
+        for edit in self.pairs.iter_mut().flat_map(|pair| &mut pair.edits) {
+            let before = edited.iter().filter(|path| **path == edit.path).count();
+            edited.push(edit.path.clone());
+            if before > 0 {
+                edit.name = format!("{}, edit {}", edit.name, before + 1).into();
+            }
+        }
         let mut called: Vec<Line> = Vec::new();
         for pair in &mut self.pairs {
             let Some(call) = &pair.call else { continue };
@@ -206,7 +217,10 @@ fn pair(
     let name = call.and_then(|call| call.name.as_deref()).unwrap_or_default();
     let asked = args.as_ref().map(|args| patch::asked(name, args)).unwrap_or_default();
     let mut out = Pair { call: call.map(|call| Call::new(call, args.as_ref(), &asked, fold)), ..Pair::default() };
-    let done = result.map(|result| !result.has_failed());
+    let done = CallEnd::of(result, invocation).is_ok();
+    if asked.too_large.is_some() {
+        out.note = "an edit too large to be shown line by line".into();
+    }
     for edit in &asked.edits {
         if !fold.takes(out.edits.len()) {
             out.note = not_shown(asked.edits.len() - out.edits.len(), "more edit", "more edits");
@@ -364,7 +378,7 @@ impl Pair {
             Some(call) => format!("{label} of {}", call.name),
             None => label.to_owned(),
         };
-        self.blocks.push(Block { label: label.into(), text: fold.text(text, at).named(name), error });
+        self.blocks.push(Block { label: label.into(), text: fold.output(text, at).named(name), error });
     }
 
     fn result(&mut self, result: &Outcome<'_>, fold: &mut Fold) {
@@ -384,6 +398,9 @@ impl Pair {
             Json::Null if self.blocks.is_empty() => self.small = "no output".into(),
             Json::Null => {}
             Json::String(text) if text.is_empty() => self.small = "empty text".into(),
+            Json::String(_) if attachment::of(output).is_some() => {
+                self.rest.push((Line::default(), fold.json(output, at)))
+            }
             Json::String(text) => self.block("output", text, at, false, fold),
             Json::Object(members) => self.members(members, at, failed, fold),
             _ => self.rest.push((Line::default(), fold.json(output, at))),
@@ -394,7 +411,9 @@ impl Pair {
     fn members(&mut self, members: &[(std::borrow::Cow<'_, str>, Json<'_>)], at: &str, failed: bool, fold: &mut Fold) {
         let rank = |key: &str| OUTPUTS.iter().position(|output| *output == key);
         let is_block = |key: &str, text: &str| {
-            !text.is_empty() && (rank(key).is_some() || text.contains('\n') || text.len() > ARGUMENT)
+            !text.is_empty()
+                && !attachment::is_data(text)
+                && (rank(key).is_some() || text.contains('\n') || text.len() > ARGUMENT)
         };
         let mut texts: Vec<_> = members
             .iter()
@@ -418,6 +437,10 @@ impl Pair {
             match value {
                 Json::String(text) if text.is_empty() => small.push(format!("{key} empty")),
                 Json::String(text) if is_block(key, text) => {}
+                Json::String(text) if attachment::is_data(text) => {
+                    let view = fold.json(value, &format!("{at}/{}", token(key)));
+                    self.rest.push((key.as_ref().into(), view));
+                }
                 Json::String(text) => small.push(format!("{key} {text}")),
                 Json::Array(_) | Json::Object(_) | Json::Deep(_) if !fold.takes(self.rest.len()) => left += 1,
                 Json::Array(_) | Json::Object(_) | Json::Deep(_) => {

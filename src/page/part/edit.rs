@@ -21,6 +21,8 @@ const MAX_LINE: usize = 2_000;
 #[template(path = "part/edit.html")]
 pub(crate) struct FileEdit {
     pub path: Line,
+    /// What its lines are called as a region of the page.
+    pub name: Line,
     /// How many lines come.
     pub added: usize,
     /// How many lines go.
@@ -73,6 +75,7 @@ impl FileEdit {
         };
         Self {
             path: edit.path.as_ref().into(),
+            name: format!("Edit of {}", edit.path).into(),
             added: edit.added,
             removed: edit.removed,
             note: note.join(" · ").into(),

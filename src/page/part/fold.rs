@@ -7,6 +7,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
+use crate::page::part::highlight;
 use crate::page::part::href;
 use crate::page::part::markdown::Markdown;
 use crate::page::part::terminal::{Plain, Span};
@@ -57,6 +58,8 @@ impl ValueLinks {
     }
 }
 
+/// A value of more stretches is shown without colours: each is an element of a page that has many values.
+const MAX_STRETCHES: usize = 200;
 /// What one item of a list weighs beside its texts.
 const ITEM: usize = 250;
 /// So many items of a list are always shown.
@@ -68,12 +71,17 @@ pub(crate) struct Fold {
     /// Where to ask for what is not shown.
     pub links: ValueLinks,
     left: usize,
+    /// How many pictures it may still show.
+    pictures: usize,
 }
+
+/// So many pictures that stand in values are shown on one page; others are named.
+const PICTURES: usize = 20;
 
 impl Fold {
     /// A fresh page.
     pub(crate) fn new(links: ValueLinks) -> Self {
-        Self { links, left: PAGE }
+        Self { links, left: PAGE, pictures: PICTURES }
     }
 
     /// The same page, for values of another line.
@@ -104,8 +112,34 @@ impl Fold {
         folded
     }
 
+    /// Folds the text found at `pointer`, which a tool printed: as JSON, where all of it is some and is shown.
+    pub(crate) fn output(&mut self, text: &str, pointer: &str) -> Folded {
+        let mut folded = self.text(text, pointer);
+        if folded.more == More::Nothing && folded.spans.is_empty() {
+            // What is shown has the same syntax: hidden characters stand only in strings, as signs.
+            let stretches = highlight::json(&folded.shown).filter(|stretches| stretches.len() <= MAX_STRETCHES);
+            let span = |(class, text): (&str, &str)| Span { class: class.to_owned(), text: text.to_owned() };
+            folded.spans = stretches.unwrap_or_default().into_iter().map(span).collect();
+        }
+        folded
+    }
+
+    /// The beginning of the text found at `pointer`, which stands elsewhere too.
+    pub(crate) fn glimpse(&mut self, text: &str, pointer: &str) -> Folded {
+        match Plain::of(text) {
+            Some(plain) => self.folded(&plain.text, pointer, GLIMPSE),
+            None => self.folded(text, pointer, GLIMPSE),
+        }
+    }
+
     fn unstyled(&mut self, text: &str, pointer: &str) -> Folded {
-        let room = if self.is_full() && self.links.part(pointer, 1).is_some() { GLIMPSE } else { SHORT };
+        let room = if self.is_full() { GLIMPSE } else { SHORT };
+        self.folded(text, pointer, room)
+    }
+
+    /// Folds a text of more than `room` bytes; all of one that stands nowhere else is on the page.
+    fn folded(&mut self, text: &str, pointer: &str, room: usize) -> Folded {
+        let room = if self.links.part(pointer, 1).is_some() { room } else { SHORT };
         if text.len() <= room {
             self.spend(text);
             return Folded::whole(text);
@@ -118,7 +152,7 @@ impl Fold {
         let goes_on = if head.ends_with('\n') { "" } else { ", the line goes on" };
         let size = format::bytes(text.len() as u64);
         let more = match self.links.part(pointer, 1) {
-            Some(href) if text.len() > LONG || weight(rest) > self.left => {
+            Some(href) if text.len() > LONG || weight(rest) > self.left || room < SHORT => {
                 More::Elsewhere { label: format!("show all {size}{goes_on}"), href, raw: self.links.raw() }
             }
             _ => {
@@ -127,6 +161,13 @@ impl Fold {
             }
         };
         Folded { shown, shown_bytes, more, ..Folded::default() }
+    }
+
+    /// Whether the page shows one more picture.
+    pub(crate) fn takes_picture(&mut self) -> bool {
+        let takes = self.pictures > 0;
+        self.pictures = self.pictures.saturating_sub(1);
+        takes
     }
 
     /// Whether the page carries as much as it should.
@@ -244,6 +285,12 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// The text in stretches with a class each: all of a JSON text, else as it is.
+    pub(crate) fn stretches(&self) -> Vec<(&'static str, &str)> {
+        let whole = self.of == 1;
+        whole.then(|| highlight::json(&self.text)).flatten().unwrap_or_else(|| vec![("", self.text.as_str())])
+    }
+
     /// Cuts part `number` (from 1) out of `text`; `None` where there is no such part.
     pub(crate) fn of(text: &str, number: usize, pointer: &str, links: &ValueLinks) -> Option<Self> {
         let mut starts = vec![0];

@@ -89,6 +89,12 @@ pub(crate) fn event(key: &str, n: usize) -> String {
     format!("/runs/{}/events/{n}", encode(key))
 }
 
+/// The line of `len` bytes whose address is `base`, on a page of its own; one that is too long for that, as it is.
+pub(crate) fn alone(base: &str, len: u64) -> String {
+    let is_page = len <= crate::model::MAX_LINE_BYTES;
+    format!("{base}/{}", if is_page { "value" } else { "raw" })
+}
+
 /// The manifest likewise.
 pub(crate) fn manifest(key: &str) -> String {
     format!("/runs/{}/manifest", encode(key))

@@ -9,6 +9,7 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
 use crate::model::json::Json;
+use crate::page::part::attachment::{self, Attachment};
 use crate::page::part::fold::{Fold, Folded};
 use crate::page::part::text::Line;
 
@@ -38,6 +39,8 @@ pub(crate) enum Kind {
     Text(Line),
     /// A string with lines of its own.
     Block(Folded),
+    /// A picture or a file that stands in the value itself.
+    Attachment(Attachment),
     /// A small container on one line.
     Inline(Line),
     /// A container with its members below.
@@ -79,6 +82,9 @@ impl Grower<'_> {
     fn grow(&mut self, value: &Json<'_>, pointer: &str, depth: usize) -> JsonView {
         self.nodes = self.nodes.saturating_sub(1);
         self.fold.spend("");
+        if let Some(inside) = attachment::of(value) {
+            return JsonView { kind: Kind::Attachment(Attachment::new(&inside, pointer, self.fold)) };
+        }
         let kind = match value {
             Json::String(text) if text.len() > LONG_STRING || text.contains('\n') => {
                 Kind::Block(self.fold.text(text, pointer))

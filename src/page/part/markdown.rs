@@ -10,6 +10,7 @@ use askama::filters::HtmlSafe;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use crate::analysis::format::visible;
+use crate::page::part::highlight;
 use crate::page::part::sign::escape;
 
 /// A longer text is shown as it is written.
@@ -64,6 +65,8 @@ struct Writer {
     depth: usize,
     /// Cells of the head of a table are headings.
     in_head: bool,
+    /// The code block that is open: its language, and its text so far.
+    code: Option<(String, String)>,
 }
 
 impl Writer {
@@ -94,6 +97,9 @@ impl Writer {
                     Ok(number) => drop(write!(self.html, "<li value=\"{number}\">")),
                     Err(_) => self.html.push_str("<li>"),
                 }
+            }
+            Event::Text(text) if self.code.is_some() => {
+                self.code.iter_mut().for_each(|(_, code)| code.push_str(&text));
             }
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),
@@ -134,6 +140,7 @@ impl Writer {
                     self.text(language);
                     self.html.push_str("</p>");
                 }
+                self.code = Some((language.to_owned(), String::new()));
                 "<pre class=\"wrap\"><code>"
             }
             Tag::Table(_) => "<div class=\"scroll\"><table class=\"md-t\">",
@@ -173,7 +180,11 @@ impl Writer {
             TagEnd::List(true) => self.higher("</ol>"),
             TagEnd::List(false) => self.higher("</ul>"),
             TagEnd::Item if self.depth <= MAX_DEPTH => "</li>",
-            TagEnd::CodeBlock => "</code></pre>",
+            TagEnd::CodeBlock => {
+                let (language, code) = self.code.take().unwrap_or_default();
+                self.code(&code, &language);
+                "</code></pre>"
+            }
             TagEnd::Table => "</tbody></table></div>",
             TagEnd::TableHead => {
                 self.in_head = false;
@@ -213,6 +224,20 @@ impl Writer {
         if self.depth < MAX_DEPTH { html } else { "" }
     }
 
+    /// Sets a code with its strings, comments, numbers and keywords told apart.
+    fn code(&mut self, code: &str, language: &str) {
+        let Some(stretches) = highlight::code(code, language) else { return self.text(code) };
+        for (class, text) in stretches {
+            if class.is_empty() {
+                self.text(text);
+                continue;
+            }
+            self.html.extend(["<span class=\"", class, "\">"]);
+            self.text(text);
+            self.html.push_str("</span>");
+        }
+    }
+
     fn text(&mut self, text: &str) {
         escape(&visible(text), &mut self.html);
     }
@@ -244,7 +269,7 @@ mod tests {
             "<p class=\"md-h\">Plan</p>",
             "<code>split</code>",
             "<ol><li value=\"1\"><em>read</em></li><li value=\"2\"><strong>write</strong></li></ol>",
-            "<p class=\"label\">python</p><pre class=\"wrap\"><code>x &#60; 1\n</code></pre>",
+            "<p class=\"label\">python</p><pre class=\"wrap\"><code>x &#60; <span class=\"c-n\">1</span>\n</code></pre>",
             "<thead><tr><th scope=\"col\">a</th>",
             "<tbody><tr><td>1</td><td>2</td></tr></tbody></table></div>",
         ] {

@@ -1,6 +1,7 @@
 //! What do several pages share? Values with a template each: verdict marks, calls, critics, folds, charts, addresses.
 
 pub(crate) mod action;
+pub(crate) mod attachment;
 pub(crate) mod branch;
 pub(crate) mod chart;
 pub(crate) mod critic;
@@ -8,6 +9,7 @@ pub(crate) mod csv;
 pub(crate) mod decision;
 pub(crate) mod edit;
 pub(crate) mod fold;
+pub(crate) mod highlight;
 pub(crate) mod href;
 pub(crate) mod job;
 pub(crate) mod json_tree;

@@ -1,28 +1,39 @@
-//! What was the model asked, and what did it write? Reads the payloads of `model_input` and `model_output` events.
+//! What was said to the model before a step, and what did it write? The messages that are new since the step before, as a
+//! conversation; those it had before are folded, with their number and size.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
 use crate::model::event::Event;
-use crate::model::json::Json;
+use crate::model::json::{Json, walk};
 use crate::model::step::Value;
 use crate::page::part::action::not_shown;
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::json_tree::JsonView;
 use crate::page::part::text::Line;
 
-/// The Prompt section of a step: one call of a model.
+/// The Conversation section of a step: one call of a model.
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "part/prompt.html")]
 pub(crate) struct Prompt {
-    /// How many messages and how much text; empty where there is no new one.
+    /// How many messages are new, and how much text; empty where nothing of them is told.
     pub summary: Line,
-    /// How many were sent besides, and where they stand; empty for none.
-    pub earlier: Line,
+    /// Those that are new.
     pub messages: Vec<Message>,
     /// What is said of those that are not shown.
     pub more: Line,
+    /// How many were sent besides, and where they stand; empty for none.
+    pub earlier: Line,
+    /// Those of them that this prompt holds again, each with its beginning.
+    pub again: Vec<Message>,
+    /// What is said of those that are not shown.
+    pub more_again: Line,
+    /// The system prompt and the tools of the run; empty for none.
+    pub setup: String,
     pub output: Option<Folded>,
     /// The tools it called besides.
     pub calls: Option<JsonView>,
@@ -41,42 +52,114 @@ pub(crate) struct Message {
     pub others: Vec<JsonView>,
 }
 
-impl Prompt {
-    /// Reads the messages of an event; `links` address that event. `only_new` is whether the writer leaves out the messages
-    /// of the prompts before.
-    pub(crate) fn new(input: &Event<'_>, only_new: bool, links: ValueLinks, fold: &mut Fold) -> Self {
-        let mine = fold.elsewhere(links);
-        let list = input.messages.map(Value::json);
-        let list = list.as_ref();
-        let all = list.and_then(Json::as_array).unwrap_or_default();
-        let mut messages = Vec::new();
-        for (index, message) in all.iter().enumerate() {
-            if !fold.takes(index) {
-                break;
+/// What the model had been told before this prompt.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known<'a> {
+    /// The messages of the prompt before, as JSON text, and the step that it was sent in.
+    pub before: Option<(&'a str, String)>,
+    /// The messages of the run's first prompt, as JSON text: its system prompt stands apart.
+    pub first: Option<&'a str>,
+    /// Whether the writer leaves out the messages of the prompts before.
+    pub only_news: bool,
+    /// The address of the system prompt and the tools.
+    pub setup: String,
+}
+
+impl Known<'_> {
+    /// Which of `messages` are told apart: new ones and, of the others, those that are not the system prompt.
+    fn divide<'m>(&self, messages: &[&'m str]) -> Vec<Told<'m>> {
+        let mut left: HashMap<&str, usize> = HashMap::new();
+        for message in self.before.iter().flat_map(|(before, _)| walk::items(before)) {
+            *left.entry(message).or_default() += 1;
+        }
+        let setup: Vec<&str> = self.first.into_iter().flat_map(system).collect();
+        let told = messages.iter().map(|message| {
+            let known = left.get_mut(message).filter(|left| **left > 0);
+            let is_known = known.map(|left| *left -= 1).is_some();
+            match setup.contains(message) {
+                true => Told::Setup(message),
+                false if is_known => Told::Again(message),
+                false => Told::New(message),
             }
-            messages.push(Message::new(message, &format!("/payload/messages/{index}"), fold));
-        }
-        let more = not_shown(all.len() - messages.len(), "more message", "more messages");
-        fold.elsewhere(mine);
-        let size = list.map_or(0, |list| list.to_string().len());
-        let mut summary = format!("{}, {}", format::counted(all.len(), "message"), format::bytes(size as u64));
-        let earlier = input.messages_before.filter(|earlier| only_new && *earlier >= 1.0).unwrap_or_default() as usize;
-        let earlier = (earlier > 0).then(|| {
-            summary = match all.len() {
-                0 => String::new(),
-                new => format!("{}, {}", format::counted(new, "new message"), format::bytes(size as u64)),
-            };
-            let nothing = if messages.is_empty() { "; no new one" } else { "" };
-            format!("{}, shown in the steps before{nothing}", format::counted(earlier, "earlier message")).into()
         });
-        Self {
-            summary: summary.into(),
-            earlier: earlier.unwrap_or_default(),
-            messages,
-            more,
-            output: None,
-            calls: None,
+        told.collect()
+    }
+}
+
+/// How a message of a prompt stands to those before.
+enum Told<'m> {
+    New(&'m str),
+    Again(&'m str),
+    Setup(&'m str),
+}
+
+/// The messages of a list that set the model up.
+pub(crate) fn system(list: &str) -> impl Iterator<Item = &str> {
+    walk::items(list).filter(|message| {
+        let role = Value { text: message, ..Value::default() }.get("role").and_then(walk::string);
+        matches!(role.as_deref(), Some("system" | "developer"))
+    })
+}
+
+impl Prompt {
+    /// Reads the messages of an event; `links` address that event.
+    pub(crate) fn new(input: &Event<'_>, known: &Known<'_>, links: ValueLinks, fold: &mut Fold) -> Self {
+        let list = input.messages.map_or("", |list| list.text);
+        let at = input.messages.map(|list| list.at.to_string()).unwrap_or_default();
+        let before = input.messages_before.filter(|before| known.only_news && *before >= 1.0).unwrap_or_default();
+        Self::of_list(list, &at, before as usize, known, links, fold)
+    }
+
+    /// The same of a list of messages as JSON text that stands at `at` in its record; `before` of them are left out there.
+    pub(crate) fn of_list(
+        list: &str,
+        at: &str,
+        before: usize,
+        known: &Known<'_>,
+        links: ValueLinks,
+        fold: &mut Fold,
+    ) -> Self {
+        let mine = fold.elsewhere(links);
+        let all: Vec<&str> = walk::items(list).collect();
+        let told = known.divide(&all);
+        let mut out = Self { setup: known.setup.clone(), ..Self::default() };
+        let (mut new, mut again, mut setup) = (Size::default(), Size::default(), Size::default());
+        for (index, told) in told.iter().enumerate() {
+            let at = format!("{at}/{index}");
+            match told {
+                Told::New(text) => {
+                    new.add(text);
+                    if fold.takes(out.messages.len()) {
+                        out.messages.push(Message::new(&Json::checked(text), &at, Fold::text, fold));
+                    }
+                }
+                Told::Again(text) => {
+                    again.add(text);
+                    if out.again.len() < MAX_AGAIN {
+                        out.again.push(Message::new(&Json::checked(text), &at, Fold::glimpse, fold));
+                    }
+                }
+                Told::Setup(text) => setup.add(text),
+            }
         }
+        fold.elsewhere(mine);
+        let since = known.before.as_ref().map(|(_, step)| format!(" since step {step}")).unwrap_or_default();
+        out.summary = match new.count {
+            0 => format!("no new message{since}").into(),
+            _ if again.count + before + setup.count == 0 => new.words("message").into(),
+            _ => format!("{}{since}", new.words("new message")).into(),
+        };
+        out.more = not_shown(new.count - out.messages.len(), "more message", "more messages");
+        out.more_again = not_shown(again.count - out.again.len(), "more message", "more messages");
+        out.earlier = match (again.count, before) {
+            (0, 0) => Line::default(),
+            (0, before) => format!("{}, shown in the steps before", format::counted(before, "earlier message")).into(),
+            _ => again.words("earlier message").into(),
+        };
+        if setup.count == 0 && known.first.is_none_or(|first| system(first).next().is_none()) {
+            out.setup = String::new();
+        }
+        out
     }
 
     /// Adds what the model wrote, from its `model_output` event.
@@ -92,42 +175,87 @@ impl Prompt {
     }
 }
 
+/// So many messages that were told before are listed; they stand in the steps before.
+const MAX_AGAIN: usize = 40;
+
+/// How many messages, and how much text.
+#[derive(Debug, Default)]
+struct Size {
+    count: usize,
+    bytes: usize,
+}
+
+impl Size {
+    fn add(&mut self, text: &str) {
+        self.count += 1;
+        self.bytes += text.len();
+    }
+
+    fn words(&self, what: &str) -> String {
+        format!("{}, {}", format::counted(self.count, what), format::bytes(self.bytes as u64))
+    }
+}
+
+/// How a text of a message is folded.
+type Folding = fn(&mut Fold, &str, &str) -> Folded;
+
 impl Message {
-    fn new(message: &Json<'_>, at: &str, fold: &mut Fold) -> Self {
+    /// Reads a message that stands at `at`; its texts are folded by `folding`.
+    pub(crate) fn new(message: &Json<'_>, at: &str, folding: Folding, fold: &mut Fold) -> Self {
         let word = |key: &str| message.get(key).and_then(Json::as_str);
         let mut out = Self {
-            role: word("role").unwrap_or("no role").into(),
+            role: word("role").or(word("type")).unwrap_or("no role").into(),
             facts: Line::default(),
             texts: Vec::new(),
             others: Vec::new(),
         };
-        let at_content = format!("{at}/content");
-        match message.get("content") {
-            Some(Json::String(content)) => out.texts.push(fold.text(content, &at_content)),
+        let key = ["content", "parts"].into_iter().find(|key| message.get(key).is_some()).unwrap_or("content");
+        let at_content = format!("{at}/{key}");
+        match message.get(key) {
+            Some(Json::String(content)) => out.texts.push(folding(fold, content, &at_content)),
             Some(Json::Array(blocks)) => {
                 for (index, block) in blocks.iter().enumerate() {
+                    if !fold.takes(index) {
+                        break;
+                    }
                     let at = format!("{at_content}/{index}");
-                    match block.get("text").and_then(Json::as_str) {
-                        Some(content) => out.texts.push(fold.text(content, &format!("{at}/text"))),
-                        None => out.others.push(fold.json(block, &at)),
+                    match (block, block.get("text").and_then(Json::as_str)) {
+                        (_, Some(content)) => out.texts.push(folding(fold, content, &format!("{at}/text"))),
+                        (Json::String(content), _) => out.texts.push(folding(fold, content, &at)),
+                        _ => out.others.push(fold.json(block, &at)),
                     }
                 }
             }
             Some(Json::Null) | None => {}
             Some(other) => out.others.push(fold.json(other, &at_content)),
         }
-        for (key, value) in message.as_object().unwrap_or_default() {
-            if !matches!(key.as_ref(), "role" | "content" | "_step_id" | "name") && !value.is_empty() {
-                let named = Json::Object(vec![(key.clone(), value.clone())]);
+        for (member, value) in message.as_object().unwrap_or_default() {
+            if !matches!(member.as_ref(), "role" | "type" | "_step_id" | "name") && member != key && !value.is_empty() {
+                let named = Json::Object(vec![(member.clone(), value.clone())]);
                 // The pointer of the message itself: the member keeps its key inside the shown object.
                 out.others.push(fold.json(&named, at));
             }
         }
-        let step = message.get("_step_id").map(|step| format!("from step {step}"));
-        let size = Some(format::bytes(message.get("content").map_or(0, |content| content.to_string().len() as u64)));
-        let facts: Vec<_> = [word("name").map(str::to_owned), step, size].into_iter().flatten().collect();
-        out.facts = facts.join(" · ").into();
+        out.told(message, key);
         out
+    }
+
+    /// What was said in a record of another tool: who speaks and the words; what else the record holds is in its events.
+    pub(crate) fn spoken(message: &Json<'_>, at: &str, fold: &mut Fold) -> Self {
+        let said = ["role", "type", "content", "parts"].into_iter();
+        let said = said.filter_map(|key| Some((key.into(), message.get(key)?.clone())));
+        // The kind of a message stands for its role where there is none.
+        let has_role = message.get("role").is_some();
+        let said = said.filter(|(key, _): &(Cow<'_, str>, _)| !(has_role && key == "type"));
+        Self::new(&Json::Object(said.collect()), at, Fold::text, fold)
+    }
+
+    fn told(&mut self, message: &Json<'_>, key: &str) {
+        let word = |key: &str| message.get(key).and_then(Json::as_str);
+        let step = message.get("_step_id").map(|step| format!("from step {step}"));
+        let size = Some(format::bytes(message.get(key).map_or(0, |content| content.to_string().len() as u64)));
+        let facts: Vec<_> = [word("name").map(str::to_owned), step, size].into_iter().flatten().collect();
+        self.facts = facts.join(" · ").into();
     }
 }
 
@@ -148,8 +276,9 @@ mod tests {
         let links = ValueLinks { value: "/event".into(), raw: String::new() };
         let long = "x".repeat(crate::page::part::fold::LONG + 1);
         let output = format!(r#"{{"payload": {{"raw_output": "{long}"}}}}"#);
+        let known = Known { setup: "/setup".into(), ..Known::default() };
         let prompt =
-            Prompt::new(&event_of(event), false, links.clone(), fold).with_output(&event_of(&output), links, fold);
+            Prompt::new(&event_of(event), &known, links.clone(), fold).with_output(&event_of(&output), links, fold);
         let roles: Vec<_> = prompt.messages.iter().map(|message| message.role.as_str()).collect();
         assert_eq!(roles, ["system", "user", "assistant", "no role"]);
         assert!(prompt.summary.as_str().starts_with("4 messages, "));
@@ -165,7 +294,10 @@ mod tests {
         let event =
             r#"{"payload": {"history_message_count": 12, "messages": [{"role": "user", "content": "Go on."}]}}"#;
         let fold = &mut Fold::new(ValueLinks::default());
-        let mut read = |only_new| Prompt::new(&event_of(event), only_new, ValueLinks::default(), fold);
+        let mut read = |only_news| {
+            let known = Known { only_news, ..Known::default() };
+            Prompt::new(&event_of(event), &known, ValueLinks::default(), fold)
+        };
         let (ours, other) = (read(true), read(false));
         assert_eq!(ours.earlier.as_str(), "12 earlier messages, shown in the steps before");
         assert!(ours.summary.as_str().starts_with("1 new message, "));
@@ -176,6 +308,25 @@ mod tests {
     }
 
     #[test]
+    fn only_what_the_step_before_did_not_say_is_news() {
+        let system = r#"{"role": "system", "content": "Be exact."}"#;
+        let (ask, again) = (r#"{"role": "user", "content": "Go on."}"#, r#"{"role": "user", "content": "And?"}"#);
+        let first = format!("[{system}, {ask}]");
+        let event = format!(r#"{{"payload": {{"messages": [{system}, {ask}, {again}, {ask}]}}}}"#);
+        let known =
+            Known { before: Some((&first, "3".into())), first: Some(&first), only_news: false, setup: "/setup".into() };
+        let links = ValueLinks { value: "/event".into(), raw: String::new() };
+        let prompt = Prompt::new(&event_of(&event), &known, links, &mut Fold::new(ValueLinks::default()));
+        assert!(prompt.summary.as_str().starts_with("2 new messages, "), "{}", prompt.summary);
+        assert!(prompt.summary.as_str().ends_with(" since step 3"), "{}", prompt.summary);
+        let said: Vec<_> = prompt.messages.iter().map(|message| message.texts[0].shown.as_str()).collect();
+        assert_eq!(said, ["And?", "Go on."], "said twice is said anew");
+        assert!(prompt.earlier.as_str().starts_with("1 earlier message, "), "{}", prompt.earlier);
+        let html = prompt.render().unwrap();
+        assert!(!html.contains("Be exact.") && html.contains("/setup"), "the system prompt stands apart: {html}");
+    }
+
+    #[test]
     fn hostile_messages_are_text() {
         let e = serde_json::to_string("<script></textarea>\"'\u{202e}\u{0}").unwrap();
         let event = format!(
@@ -183,7 +334,7 @@ mod tests {
         );
         let event = event_of(&event);
         let fold = &mut Fold::new(ValueLinks::default());
-        let html = Prompt::new(&event, false, ValueLinks::default(), fold)
+        let html = Prompt::new(&event, &Known::default(), ValueLinks::default(), fold)
             .with_output(&event, ValueLinks::default(), fold)
             .render()
             .unwrap();

@@ -119,6 +119,11 @@ impl Phrase {
         self.element("span", &[("class", "dim")], text)
     }
 
+    /// Adds words with a class of the style sheet.
+    pub(crate) fn classed(self, class: &'static str, text: impl Into<Line>) -> Self {
+        self.element("span", &[("class", class)], text)
+    }
+
     pub(crate) fn link(self, label: impl Into<Line>, href: impl AsRef<str>) -> Self {
         self.element("a", &[("href", href.as_ref())], label)
     }

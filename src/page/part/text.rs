@@ -67,6 +67,33 @@ impl fmt::Display for Line {
     }
 }
 
+/// A text as one word of a shell's command line. What is invisible is written with escapes, as bash and zsh read them.
+pub(crate) fn shell_word(text: &str) -> String {
+    let is_plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ':' | '@' | '%' | ',');
+    if text.starts_with('-') {
+        return shell_word(&format!("./{text}"));
+    }
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    if visible_line(text) == text {
+        return format!("'{}'", text.replace('\'', "'\\''"));
+    }
+    let mut word = String::from("$'");
+    for c in text.chars() {
+        let shown = String::from(c);
+        match c {
+            '\'' | '\\' => word.extend(['\\', c]),
+            _ if visible_line(&shown) == shown => word.push(c),
+            _ if u32::from(c) < 0x80 => word.push_str(&format!("\\x{:02x}", u32::from(c))),
+            _ => word.push_str(&format!("\\U{:08x}", u32::from(c))),
+        }
+    }
+    word.push('\'');
+    word
+}
+
 #[cfg(test)]
 mod tests {
     use crate::page::part::text::*;
@@ -85,6 +112,14 @@ mod tests {
             "{line}"
         );
         assert!(line.as_str().len() < MAX_LINE_BYTES + 40);
+    }
+
+    #[test]
+    fn a_word_of_a_shell_is_one_word_and_hides_nothing() {
+        assert_eq!(shell_word("runs/fix_bug"), "runs/fix_bug");
+        assert_eq!(shell_word("a b's/$(x)"), r"'a b'\''s/$(x)'");
+        assert_eq!(shell_word("a'\n\u{202e}\u{1b}é"), r"$'a\'\x0a\U0000202e\x1bé'");
+        assert_eq!((shell_word("").as_str(), shell_word("-rf").as_str()), ("''", "./-rf"));
     }
 
     #[test]

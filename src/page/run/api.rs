@@ -7,14 +7,15 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 
+use crate::analysis::files;
 use crate::live::Run;
 use crate::model::TraceFile;
 use crate::page::app::AppState;
 use crate::page::error::Answer;
-use crate::page::extract::RunParam;
+use crate::page::extract::{Params, RunParam};
 use crate::page::json::json;
 use crate::page::run::handler::with_lens;
-use crate::page::run::{json as document, json_raw, json_why};
+use crate::page::run::{json as document, json_files, json_raw, json_why};
 
 /// `GET /api/runs/{key}`
 pub(crate) async fn run(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
@@ -28,6 +29,18 @@ pub(crate) async fn run(State(state): State<AppState>, RunParam(run): RunParam) 
 /// `GET /api/runs/{key}/why`
 pub(crate) async fn why(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
     with_lens(&state, &run, |lens| json(&json_why::why(lens.summary, lens.index, lens.lines))).await
+}
+
+/// So many files are given unless the request says otherwise.
+const DEFAULT_FILES: usize = 200;
+
+/// `GET /api/runs/{key}/files`
+pub(crate) async fn files(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
+    let (limit, after) = (params.limit(DEFAULT_FILES)?, params.number("after")?);
+    with_lens(&state, &run, move |lens| {
+        json(&json_files::files(lens.index, &files::files(lens.index, lens.lines), after, limit))
+    })
+    .await
 }
 
 /// `GET /api/runs/{key}/raw`: written while it is read, a line at a time, since the files may be larger than the memory.

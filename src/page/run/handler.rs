@@ -15,10 +15,13 @@ use crate::page::error::{Answer, WebError};
 use crate::page::extract::{Params, RunParam, StepParam, no_such_step};
 use crate::page::lens::{Kin, Lens};
 use crate::page::part::href;
+use crate::page::part::text::one_line;
+use crate::page::run::changed::ChangedTab;
 use crate::page::run::events::EventsTab;
 use crate::page::run::files::{IssuesTab, ManifestTab};
 use crate::page::run::head::{RunHead, Tabs};
 use crate::page::run::pending::PendingSlot;
+use crate::page::run::setup::SetupTab;
 use crate::page::run::steps::{EndSlot, StepRows, StepsTab, Window, next_mark};
 use crate::page::run::verdict::Verdict;
 use crate::page::run::{Content, Fresh, RunPage, RunPulse};
@@ -112,6 +115,8 @@ struct Shown {
     key: String,
     /// The event whose record is shown in the events tab.
     open: Option<usize>,
+    /// The files tab shows the edits of this file.
+    file: String,
 }
 
 impl Shown {
@@ -119,7 +124,8 @@ impl Shown {
         // The form of the events tab sends only what it filters by.
         let tab = if params.has("phase") { "events" } else { params.text("tab") };
         let text = |name| params.text(name).to_owned();
-        Self { tab: tab.to_owned(), phase: text("phase"), key: text("key"), open: params.text("open").parse().ok() }
+        let open = params.text("open").parse().ok();
+        Self { tab: tab.to_owned(), phase: text("phase"), key: text("key"), open, file: text("file") }
     }
 
     /// The title of the page: what a reader chose to see of the run.
@@ -128,6 +134,9 @@ impl Shown {
             ("events", _) => "Events".to_owned(),
             ("manifest", _) => "Manifest".to_owned(),
             ("issues", _) => "Issues".to_owned(),
+            ("files", _) if !self.file.is_empty() => format!("Edits of {}", one_line(&self.file, 80).0),
+            ("prompt", _) => "System prompt and tools".to_owned(),
+            ("files", _) => "Files changed".to_owned(),
             ("state", Some(n)) => format!("State after step {}", lens.label(n)),
             ("state", None) => "State".to_owned(),
             (_, Some(n)) => format!("Step {}", lens.label(n)),
@@ -172,8 +181,11 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
         return Err(no_such_step(&run, total, n));
     }
     let shown = Shown::of(&params);
-    if !matches!(shown.tab.as_str(), "" | "state" | "events" | "manifest" | "issues") {
-        let error = WebError::not_found("A run page has no tab", "It has steps, state, events, manifest and issues.");
+    if !matches!(shown.tab.as_str(), "" | "state" | "events" | "files" | "prompt" | "manifest" | "issues") {
+        let error = WebError::not_found(
+            "A run page has no tab",
+            "It has steps, state, events, files, prompt, manifest and issues.",
+        );
         return Err(error.named(&shown.tab).link("The run", href::run(run.key().as_str())));
     }
     let shell = shell(&state, &run);
@@ -189,6 +201,8 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
             "events" => Content::Events(EventsTab::new(lens, shown.phase.clone(), after, shown.open)),
             "manifest" => Content::Manifest(ManifestTab::new(lens)),
             "issues" => Content::Issues(IssuesTab::new(lens, after.unwrap_or_default())),
+            "prompt" => Content::Setup(SetupTab::new(lens)),
+            "files" => Content::Files(ChangedTab::new(lens, &shown.file, after.unwrap_or_default())),
             _ => {
                 let window = Window::new(total, step, before);
                 held = Some(window);

@@ -72,8 +72,11 @@ impl<'a> RunHead<'a> {
         add("tokens", summary.tokens.map(|tokens| Phrase::from(count(tokens))));
         add("cost", summary.cost_words().map(Phrase::from));
         add("seed", manifest.and_then(|manifest| manifest.seed).map(|seed| Phrase::from(seed.to_string())));
-        let hash = |hash: Option<&str>| hash.map(|hash| Phrase::from(hash.chars().take(8).collect::<String>()));
-        add("prompt", hash(manifest.and_then(|manifest| manifest.prompt_hash.as_deref())));
+        let short = |hash: &str| hash.chars().take(8).collect::<String>();
+        let hash = |hash: Option<&str>| hash.map(|hash| Phrase::from(short(hash)));
+        let prompt = manifest.and_then(|manifest| manifest.prompt_hash.as_deref());
+        let words = prompt.map(short).or(lens.index.format().is_one_file().then(|| "system prompt, tools".to_owned()));
+        add("prompt", words.map(|words| Phrase::new().link(words, href::tab(lens.key(), "prompt"))));
         add("config", hash(manifest.and_then(|manifest| manifest.config_hash.as_deref())));
         let resumed = |steps: i64| {
             Phrase::from(format!("after {} of an earlier run", format::counted(steps.max(0) as usize, "step")))
@@ -141,7 +144,7 @@ impl Tabs<'_> {
 
     /// Whether a tab is about one step.
     fn has_step(name: &str) -> bool {
-        matches!(name, "" | "state" | "events")
+        matches!(name, "" | "state" | "events" | "files")
     }
 
     /// Each tab by its name in addresses, with its address, its words, and how much is in it.
@@ -165,6 +168,8 @@ impl Tabs<'_> {
             ("whatif", href::whatif(key), "What-if", String::new()),
             tab("state", "State", String::new()),
             tab("events", "Events", of_all(summary.events, index.events().len())),
+            // How many there are is known when somebody asks.
+            tab("files", "Files", String::new()),
             tab("manifest", "Manifest", manifest.to_owned()),
             tab("issues", "Issues", count(summary.issues.0)),
         ];

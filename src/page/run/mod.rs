@@ -3,16 +3,19 @@
 //! Every part has an id of its own and is rendered by one template, on the page and in [`RunPulse`].
 
 pub(crate) mod api;
+pub(crate) mod changed;
 pub(crate) mod events;
 pub(crate) mod files;
 pub(crate) mod handler;
 pub(crate) mod head;
 pub(crate) mod json;
+pub(crate) mod json_files;
 pub(crate) mod json_raw;
 pub(crate) mod json_why;
 pub(crate) mod marks;
 pub(crate) mod pending;
 pub(crate) mod recorded;
+pub(crate) mod setup;
 pub(crate) mod source;
 pub(crate) mod steps;
 #[cfg(test)]
@@ -22,10 +25,12 @@ pub(crate) mod verdict;
 use askama::Template;
 
 use crate::page::part::text;
+use crate::page::run::changed::ChangedTab;
 use crate::page::run::events::EventsTab;
 use crate::page::run::files::{IssuesTab, ManifestTab};
 use crate::page::run::head::{RunHead, Tabs};
 use crate::page::run::pending::PendingSlot;
+use crate::page::run::setup::SetupTab;
 use crate::page::run::steps::{EndSlot, StepRows, StepsTab};
 use crate::page::run::verdict::Verdict;
 use crate::page::shell::{Pulse, Shell};
@@ -52,6 +57,8 @@ pub(crate) enum Content<'a> {
     Events(EventsTab<'a>),
     Manifest(ManifestTab<'a>),
     Issues(IssuesTab<'a>),
+    Files(ChangedTab<'a>),
+    Setup(SetupTab),
 }
 
 /// What may have changed on a run page since its last pulse.

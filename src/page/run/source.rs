@@ -7,6 +7,7 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
 
 use crate::live::Run;
+use crate::model::json::Json;
 use crate::model::{Lines as _, MAX_LINE_BYTES, Record, Span, TraceFile};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
@@ -14,7 +15,8 @@ use crate::page::error::{Answer, WebError};
 use crate::page::export::picture_type;
 use crate::page::extract::{EventParam, LastPart, Params, RunParam, StepParam};
 use crate::page::part::fold::ValueLinks;
-use crate::page::part::href;
+use crate::page::part::json_tree::find;
+use crate::page::part::{attachment, href};
 use crate::page::run::handler::{html, shell};
 use crate::page::shell::Shell;
 use crate::page::step::ValuePage;
@@ -83,7 +85,27 @@ impl Source {
         Ok(([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, name)], body.await?).into_response())
     }
 
+    /// The picture that stands at a place of the line, where it is what it says it is.
+    async fn picture(self, params: Params) -> Answer {
+        let read = blocking(move || {
+            let at = params.text("at");
+            let missing = || WebError::not_found("There is no picture at", "The line has none there.").named(at);
+            if self.span.is_some_and(|span| span.len > MAX_LINE_BYTES) {
+                return Err(missing());
+            }
+            let record = Record::read(self.read()?);
+            let json = Json::parse(&record.text).ok_or_else(missing)?;
+            let inside = find(&json, at).and_then(attachment::of).ok_or_else(missing)?;
+            let (kind, bytes) = inside.picture().ok_or_else(missing)?;
+            Ok(([(CONTENT_TYPE, kind)], bytes).into_response())
+        });
+        read.await.flatten()
+    }
+
     async fn value(self, state: AppState, params: Params) -> Answer {
+        if params.text("as") == "picture" {
+            return self.picture(params).await;
+        }
         let part = params.number("part")?.unwrap_or(1);
         let shell = Shell { stream: None, ..shell(&state, &self.run) };
         let shown = blocking(move || {

@@ -14,11 +14,11 @@ use crate::page::lens::{Lens, micros, phase};
 use crate::page::part::fold::{Fold, Folded, Part, ValueLinks};
 use crate::page::part::href;
 use crate::page::part::json_tree::find;
-use crate::page::part::prompt::Prompt;
 use crate::page::part::sign::{Phrase, Sign};
 use crate::page::part::svg::PhaseStrip;
-use crate::page::part::text::Line;
+use crate::page::part::text::{Line, shell_word};
 use crate::page::run::steps::LEFT;
+use crate::page::step::said::{asked, prompt};
 use crate::page::step::{Around, RawLine, StepError, StepEvent, StepEvents, StepLink, StepView, Value};
 
 /// Where a step view stands; decides how its links work.
@@ -33,7 +33,8 @@ pub(crate) enum StepPlace {
 pub(crate) fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepView> {
     let (mut view, bytes, mut fold) = read_step(lens, n, place)?;
     if let Some(group) = lens.index.round_of(n) {
-        view.prompt = prompt(lens, group, &mut fold);
+        view.prompt = prompt(lens, n, group, &mut fold);
+        view.asked = asked(lens, n, &mut fold);
         if view.error.is_some() {
             view.wrote = view.prompt.as_mut().and_then(|prompt| prompt.output.take());
         }
@@ -69,6 +70,8 @@ fn read_step(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<(StepView, O
         previous: n.checked_sub(1).and_then(|n| neighbour(lens, n, place)),
         next: neighbour(lens, n + 1, place),
         own: if place == StepPlace::List { page.clone() } else { String::new() },
+        command: format!("board show {} --step {n}", shell_word(&lens.summary.path)),
+        link: lens.at_step(n),
         replay: href::replay_at(lens.key(), n),
         error: group.and_then(|group| error(lens, n, group, &mut fold)),
         ..StepView::default()
@@ -172,7 +175,7 @@ fn own_error(error: &Json<'_>, fold: &mut Fold) -> Option<StepError> {
 }
 
 /// The first event of a group that is of this kind, and its place.
-fn event_of(lens: &Lens<'_>, group: &Group, kind: EventKind) -> Option<(usize, Record<'static>)> {
+pub(super) fn event_of(lens: &Lens<'_>, group: &Group, kind: EventKind) -> Option<(usize, Record<'static>)> {
     let events = lens.index.events().range(group.first..group.end);
     let (offset, event) = events.enumerate().find(|(_, event)| event.kind == kind)?;
     let record = lens.lines.record(TraceFile::Events, event.span).ok()?;
@@ -256,14 +259,6 @@ fn error(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) -> Option<St
     })
 }
 
-fn prompt(lens: &Lens<'_>, group: &Group, fold: &mut Fold) -> Option<Prompt> {
-    let links = |at: usize| ValueLinks::below(&href::event(lens.key(), at));
-    let (at, input) = event_of(lens, group, EventKind::Prompt)?;
-    let prompt = Prompt::new(&crate::format::event(&input), lens.index.format().prompts_hold_news, links(at), fold);
-    let Some((at, output)) = event_of(lens, group, EventKind::Output) else { return Some(prompt) };
-    Some(prompt.with_output(&crate::format::event(&output), links(at), fold))
-}
-
 fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {
     let stretches = stretches(lens.index, group);
     let shown: Vec<_> =
@@ -329,7 +324,7 @@ fn raw(lens: &Lens<'_>, n: usize, bytes: Option<&[u8]>, fold: &mut Fold) -> Opti
         place: place_of(lens, step),
         size: format::bytes(bytes.map_or(step.span.len, |bytes| bytes.len() as u64)).into(),
         text: bytes.map(|bytes| fold.text(&String::from_utf8_lossy(bytes), "")),
-        href: format!("{}/raw", href::step(lens.key(), n)),
+        href: href::alone(&href::step(lens.key(), n), step.span.len),
     })
 }
 
@@ -341,7 +336,7 @@ fn raw_events(lens: &Lens<'_>, n: usize, group: &Group) -> Vec<RawLine> {
             place: place(lens, TraceFile::Events, event.line, event.span),
             size: format::bytes(event.span.len).into(),
             text: None,
-            href: format!("{}/raw", href::event(lens.key(), at)),
+            href: href::alone(&href::event(lens.key(), at), event.span.len),
         })
     };
     let parts = lens.index.steps().get(n).map_or(&[][..], |step| &step.parts);

@@ -6,6 +6,7 @@ pub(crate) mod api;
 pub(crate) mod fill;
 pub(crate) mod json;
 pub(crate) mod json_line;
+pub(crate) mod said;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -81,6 +82,10 @@ pub(crate) struct StepView {
     pub next: Option<StepLink>,
     /// The page of its own; empty where this is it.
     pub own: String,
+    /// What shows the step in a terminal; empty for nothing.
+    pub command: String,
+    /// The step on the run page.
+    pub link: String,
     /// The replay at this step; empty for none.
     pub replay: String,
     /// Why the line could not be read as a step.
@@ -88,6 +93,8 @@ pub(crate) struct StepView {
     pub error: Option<StepError>,
     /// What the model wrote, in a step that failed; in others the sections below say it.
     pub wrote: Option<Folded>,
+    /// What was said to the agent between the step before and this one, where records of their own tell it.
+    pub asked: Option<Prompt>,
     pub thought: Option<Folded>,
     /// What the model said beside its calls, where that is no source of them.
     pub said: Option<Folded>,

@@ -33,7 +33,7 @@ fn sections_come_in_their_order() {
     view.events.rows.push(StepEvent { class: "act", phase: "Act".into(), ..StepEvent::default() });
     let html = view.render().unwrap();
     let order =
-        ["Thought", "Decision", "Action, result", "State diff", "Critics", "Observation", "Pictures", "Events", "Raw"];
+        ["Thought", "Decision", "Action, result", "State diff", "Critics", "Pictures", "Observation", "Events", "Raw"];
     assert_eq!(headings(&html), order);
     assert!(html.contains("id=\"stepview\"") && html.contains("name=\"shown\" value=\"4\""), "{html}");
 }

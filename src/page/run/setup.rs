@@ -1,0 +1,162 @@
+//! What was the model told before its first word, and which tools was it given? Shown once for a run, and linked from its
+//! steps.
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+use crate::analysis::format;
+use crate::model::json::Json;
+use crate::model::{EventKind, Record, TraceFile};
+use crate::page::lens::Lens;
+use crate::page::part::action::not_shown;
+use crate::page::part::fold::{Fold, ValueLinks};
+use crate::page::part::href;
+use crate::page::part::json_tree::{JsonView, find};
+use crate::page::part::prompt::{Message, system};
+use crate::page::part::text::{Line, one_line};
+use crate::page::step::fill::manifest_text;
+use crate::page::step::said::input;
+
+/// So many records at the beginning of another tool's run are looked at: what sets the model up comes first.
+const MAX_RECORDS: usize = 40;
+/// So many messages that set the model up are shown.
+const MAX_MESSAGES: usize = 50;
+/// What a tool is for, in a list, is cut to so many characters.
+const MAX_WORDS: usize = 160;
+
+/// The system prompt and the tools of a run.
+#[derive(Template)]
+#[template(path = "run/setup.html")]
+pub(crate) struct SetupTab {
+    messages: Vec<Message>,
+    tools: Vec<Tool>,
+    /// How many there are.
+    count: Line,
+    /// What is said of tools that are not shown.
+    more: Line,
+}
+
+impl HtmlSafe for SetupTab {}
+
+/// A tool that the model could call.
+struct Tool {
+    name: Line,
+    /// What it is for, in a line.
+    says: Line,
+    /// All that is recorded of it, where that is more than its name.
+    all: Option<JsonView>,
+}
+
+impl SetupTab {
+    pub(crate) fn new(lens: &Lens<'_>) -> Self {
+        let fold = &mut Fold::new(ValueLinks::default());
+        let mut out = Self { messages: Vec::new(), tools: Vec::new(), count: Line::default(), more: Line::default() };
+        let events = lens.index.events();
+        if lens.index.format().is_one_file() {
+            for (at, event) in events.iter().take(MAX_RECORDS).enumerate() {
+                let Ok(record) = lens.lines.record(TraceFile::Events, event.span) else { continue };
+                fold.elsewhere(ValueLinks::below(&href::event(lens.key(), at)));
+                out.record(&record, fold);
+            }
+            return out;
+        }
+        let first = events.iter().enumerate().find(|(_, event)| event.kind == EventKind::Prompt);
+        if let Some((at, event)) = first
+            && let Ok(record) = lens.lines.record(TraceFile::Events, event.span)
+        {
+            fold.elsewhere(ValueLinks::below(&href::event(lens.key(), at)));
+            let list = crate::format::event(&record).messages;
+            out.prompt(list.map_or("", |list| list.text), "/payload/messages", fold);
+        }
+        if let Some(text) = manifest_text(lens.lines)
+            && let Some(manifest) = Json::parse(&text)
+        {
+            fold.elsewhere(ValueLinks::below(&href::manifest(lens.key())));
+            let tools = ["tool_manifest", "tool_versions"].into_iter();
+            let tools = tools.filter_map(|key| Some((key, manifest.get(key).filter(|tools| !tools.is_empty())?)));
+            if let Some((key, tools)) = tools.into_iter().next() {
+                out.tools(tools, &format!("/{key}"), fold);
+            }
+        }
+        out
+    }
+
+    /// Takes in the messages of a prompt that set the model up.
+    fn prompt(&mut self, list: &str, at: &str, fold: &mut Fold) {
+        for message in system(list).take(MAX_MESSAGES) {
+            let place = crate::model::json::walk::items(list).position(|item| std::ptr::eq(item, message));
+            let at = format!("{at}/{}", place.unwrap_or_default());
+            self.messages.push(Message::new(&Json::checked(message), &at, Fold::text, fold));
+        }
+    }
+
+    /// Takes in what a record of another tool says of the set-up, by the names that such records have for it.
+    fn record(&mut self, record: &Record<'_>, fold: &mut Fold) {
+        let Some(json) = Json::parse(&record.text) else { return };
+        if self.messages.is_empty()
+            && let Some(list) = input(&record.text)
+        {
+            self.prompt(list, "/input", fold);
+        }
+        for at in [
+            "/payload/base_instructions/text",
+            "/payload/instructions",
+            "/system_prompt",
+            "/systemPrompt",
+            "/system_prompt/text",
+        ] {
+            if let Some(text) = find(&json, at).and_then(Json::as_str).filter(|text| !text.is_empty()) {
+                self.said("system", text, at, fold);
+            }
+        }
+        for at in ["", "/payload", "/message"] {
+            let message = find(&json, at)
+                .filter(|message| matches!(message.get("role").and_then(Json::as_str), Some("system" | "developer")));
+            if let Some(message) = message.filter(|_| self.messages.len() < MAX_MESSAGES) {
+                self.messages.push(Message::spoken(message, at, fold));
+            }
+        }
+        for at in ["/tools", "/payload/tools", "/payload/dynamic_tools", "/agent/tool_definitions"] {
+            if let Some(tools) = find(&json, at).filter(|tools| !tools.is_empty() && self.tools.is_empty()) {
+                self.tools(tools, at, fold);
+            }
+        }
+    }
+
+    fn said(&mut self, role: &'static str, text: &str, at: &str, fold: &mut Fold) {
+        let texts = vec![fold.text(text, at)];
+        let facts = format::bytes(text.len() as u64).into();
+        self.messages.push(Message { role: role.into(), facts, texts, others: Vec::new() });
+    }
+
+    /// Takes in a list of tools, or an object of them.
+    fn tools(&mut self, tools: &Json<'_>, at: &str, fold: &mut Fold) {
+        let of_list = tools.as_array().unwrap_or_default().iter().enumerate();
+        let of_list = of_list.map(|(place, tool)| (place.to_string(), named(tool), tool));
+        let of_object = tools.as_object().unwrap_or_default().iter();
+        let of_object = of_object.map(|(key, tool)| (key.to_string(), key.to_string(), tool));
+        let all: Vec<_> = of_list.chain(of_object).collect();
+        self.count = format::counted(all.len(), "tool").into();
+        for (place, name, tool) in &all {
+            if !fold.takes(self.tools.len()) {
+                break;
+            }
+            let says = ["description", "/function/description"].into_iter();
+            let says = says.filter_map(|key| tool.get(key).or_else(|| find(tool, key))?.as_str()).next();
+            let view = match tool {
+                Json::String(_) => None,
+                _ => Some(fold.json(tool, &format!("{at}/{}", crate::page::part::json_tree::token(place)))),
+            };
+            let says = one_line(says.unwrap_or_default(), MAX_WORDS).0.into();
+            self.tools.push(Tool { name: name.as_str().into(), says, all: view });
+        }
+        self.more = not_shown(all.len() - self.tools.len(), "more tool", "more tools");
+    }
+}
+
+/// The name of a tool in a list.
+fn named(tool: &Json<'_>) -> String {
+    let name = tool.as_str().or(tool.get("name").and_then(Json::as_str));
+    let name = name.or_else(|| find(tool, "/function/name").and_then(Json::as_str));
+    name.unwrap_or("no name").to_owned()
+}

@@ -1,0 +1,89 @@
+//! Does the board tell which files a run changed, whoever wrote the trace?
+
+use std::fs;
+use std::path::Path;
+
+use crate::board::Board;
+
+fn samples() -> Board {
+    let board = Board::serve(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs"));
+    board.until_read();
+    board
+}
+
+fn files(board: &Board, key: &str) -> serde_json::Value {
+    board.json(&format!("/api/runs/{}/files", key.replace('/', "%2F")))
+}
+
+#[test]
+fn each_file_has_its_edits_in_order() {
+    let board = samples();
+    let told = files(&board, "critic_stop");
+    assert_eq!((&told["total"], &told["edits"], &told["steps_unread"]), (&1.into(), &4.into(), &0.into()));
+    let file = &told["files"][0];
+    assert_eq!((&file["path"], &file["added"], &file["removed"]), (&"offer.txt".into(), &4.into(), &0.into()));
+    let steps: Vec<_> = file["edits"].as_array().unwrap().iter().map(|edit| edit["step"].as_u64().unwrap()).collect();
+    assert_eq!(steps, [0, 1, 2, 3]);
+    let page = board.get("/runs/critic_stop?tab=files");
+    assert!(page.text().contains("4 edits in 1 file.") && page.text().contains("file=offer.txt"), "{}", page.text());
+    let page = board.get("/runs/critic_stop?tab=files&file=offer.txt");
+    assert_eq!(page.text().matches("crowns\n").count(), 4, "{}", page.text());
+    assert!(page.text().contains("/runs/critic_stop?step=3"));
+    let page = board.get("/runs/critic_stop?tab=files&file=nowhere");
+    assert!(page.text().contains("No call asks to change this file."));
+}
+
+#[test]
+fn other_tools_edits_are_found_in_calls_and_in_records() {
+    let board = samples();
+    let claude = "tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl";
+    let told = files(&board, claude);
+    let edit = &told["files"][0]["edits"][0];
+    assert_eq!(
+        (&told["files"][0]["path"], &edit["kind"], &edit["ok"]),
+        (&"/home/me/ledger/split.py".into(), &"changed".into(), &true.into())
+    );
+    // A patch in a script is no argument that could be read; what the records tell is.
+    let codex =
+        "tools/codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl";
+    let told = files(&board, codex);
+    let paths: Vec<_> = told["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["/home/me/ledger/split.py", "/home/me/ledger/shares.py"]);
+    assert_eq!((&told["files"][0]["edits_uncounted"], &told["files"][1]["added"]), (&1.into(), &2.into()));
+    assert_eq!(told["files"][0]["edits"][0]["call"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_failed_edit_is_told_and_not_added_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("failed");
+    fs::create_dir(&run).unwrap();
+    let step = r#"{"step_id": 0, "decision": {"mode": "act"}, "actions": [{"name": "replace", "args": {"path": "calc.py", "old": "a", "new": "b"}}],
+        "action_results": [{"status": "error", "error": "no such text"}], "tool_invocations": [{"tool_name": "replace", "status": "error"}]}"#;
+    fs::write(run.join("steps.jsonl"), step.replace('\n', " ") + "\n").unwrap();
+    fs::write(run.join("events.jsonl"), "").unwrap();
+    fs::write(run.join("manifest.json"), r#"{"run_id": "failed", "schema_version": "v1", "status": "completed"}"#)
+        .unwrap();
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let told = files(&board, "failed");
+    let file = &told["files"][0];
+    assert_eq!((&file["added"], &file["edits_failed"], &file["edits"][0]["ok"]), (&0.into(), &1.into(), &false.into()));
+    let page = board.get("/runs/failed?tab=files");
+    assert!(page.text().contains("1, 1 failed"), "{}", page.text());
+}
+
+#[test]
+fn windows_of_files_join() {
+    let board = samples();
+    let all = files(&board, "plan");
+    let (mut after, mut paths) = (String::new(), Vec::new());
+    loop {
+        let part = board.json(&format!("/api/runs/plan/files?limit=3{after}"));
+        paths.extend(part["files"].as_array().unwrap().iter().cloned());
+        let Some(next) = part["next"].as_u64() else { break };
+        after = format!("&after={next}");
+    }
+    assert_eq!(&paths, all["files"].as_array().unwrap());
+    assert_eq!(paths.len(), 7);
+}
