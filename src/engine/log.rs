@@ -99,6 +99,9 @@ impl Log {
         let done = self.writer.as_mut().map(|writer| writer.finish(end()));
         self.open_since = None;
         self.note_failure(done.unwrap_or(Ok(())));
+        if let Some(altered) = self.writer.as_ref().map(RunWriter::altered).filter(|altered| !altered.is_empty()) {
+            self.broken.get_or_insert_with(|| format!("somebody else wrote into it: {}", altered.join("; ")));
+        }
     }
 
     pub(super) fn dir(&self) -> Option<std::path::PathBuf> {

@@ -37,6 +37,7 @@ mod history;
 mod hook;
 mod judge;
 mod log;
+mod off_limits;
 mod parse;
 mod recorder;
 mod recovery;
@@ -65,6 +66,7 @@ pub use decision::{Action, Candidate, Choice, Decision, First, HighestScore, Mod
 pub use env::{Env, EnvError, EnvStep};
 pub use history::HistoryPolicy;
 pub use hook::{Hook, Moment};
+pub use off_limits::OffLimits;
 pub use parse::{Diagnostics, Extraction, JsonText, Parsed, Parser, ReAct, Severity, Trouble, XmlText, native};
 pub use recovery::{Failure, Recovery, RecoverySteps};
 pub use result::{

@@ -11,6 +11,7 @@ use super::cancel::{Lost, Wish, caught, caught_now};
 use super::clock::{Clock, SystemClock};
 use super::hook::Moment;
 use super::log::{Event, Log};
+use super::off_limits::OffLimits;
 use super::recorder::{FailureLine, Opening, ending};
 use super::result::{RunResult, TaskResult};
 use super::state::{Snapshot, State};
@@ -35,6 +36,8 @@ pub(super) struct Session<A: Agent> {
     pub(super) talk: Conversation,
     /// What the steps before ask to mind.
     pub(super) feedback: Vec<String>,
+    /// Where the trace is written.
+    pub(super) off_limits: OffLimits,
     pub(super) run: Run,
 }
 
@@ -132,7 +135,10 @@ impl<A: Agent> Engine<A> {
                 return run.close(Some(state), verdict);
             }
         };
-        let mut session = Session { agent, tools, rules, parts, state, snapshot, talk, feedback: Vec::new(), run };
+        let dir = run.log.dir();
+        let off_limits = OffLimits::new(dir.iter().flat_map(|dir| [Some(&**dir), dir.parent()]).flatten());
+        let feedback = Vec::new();
+        let mut session = Session { agent, tools, rules, parts, state, snapshot, talk, feedback, off_limits, run };
         let verdict = caught(session.play()).await.unwrap_or_else(|text| {
             // Whatever is not caught where it happens is caught here, so that no run is left open.
             let step = session.run.stats.last_step;

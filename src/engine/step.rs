@@ -158,7 +158,12 @@ impl<A: Agent> Session<A> {
                     results.push(ToolResult::skipped(action));
                     continue;
                 }
-                let cx = ToolCx { step, workspace: self.parts.workspace.as_deref(), attempt: 0 };
+                let cx = ToolCx {
+                    step,
+                    workspace: self.parts.workspace.as_deref(),
+                    attempt: 0,
+                    off_limits: &self.off_limits,
+                };
                 let mut result = self.tools.call(action, cx, &*self.run.clock, &self.parts.cancel).await;
                 room -= result.fit(room).min(room);
                 results.push(result);

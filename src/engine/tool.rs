@@ -12,6 +12,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::off_limits::OffLimits;
+
 /// A tool.
 ///
 /// ```
@@ -80,6 +82,8 @@ pub struct ToolCx<'a> {
     pub workspace: Option<&'a Path>,
     /// How many times this call was tried before.
     pub attempt: u32,
+    /// Where the call must write nothing, whatever it is asked.
+    pub off_limits: &'a OffLimits,
 }
 
 /// How long and how often.

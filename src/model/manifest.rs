@@ -67,6 +67,8 @@ pub struct Manifest {
     pub criteria: Option<Vec<Box<str>>>,
     /// Failures that reached the recovery policy.
     pub failures: Vec<Failure>,
+    /// In what the writer found, at the end, that the files are not those that it wrote.
+    pub altered: Vec<Box<str>>,
     /// The configured seed.
     pub seed: Option<i64>,
     /// Hash of the prompt.

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::workspace::{Workspace, blocking, failure, invalid};
-use crate::engine::{Tool, ToolCx, ToolError};
+use crate::engine::{OffLimits, Tool, ToolCx, ToolError};
 
 /// Replaces a file whole.
 #[derive(Debug, Clone)]
@@ -56,10 +56,10 @@ impl Tool for WriteFile {
         "Writes a file of the workspace, replacing what it held. Makes the directories on the way."
     }
 
-    async fn call(&self, args: WriteArgs, _cx: ToolCx<'_>) -> Result<Written, ToolError> {
-        let workspace = self.workspace.clone();
+    async fn call(&self, args: WriteArgs, cx: ToolCx<'_>) -> Result<Written, ToolError> {
+        let (workspace, off_limits) = (self.workspace.clone(), cx.off_limits.clone());
         blocking(move || {
-            let created = replace(&workspace, &args.path, args.text.as_bytes())?;
+            let created = replace(&workspace, &args.path, args.text.as_bytes(), &off_limits)?;
             Ok(Written { path: args.path, bytes: args.text.len() as u64, created })
         })
         .await
@@ -122,12 +122,12 @@ impl Tool for ReplaceLines {
          be refused where the file has changed."
     }
 
-    async fn call(&self, args: ReplaceArgs, _cx: ToolCx<'_>) -> Result<Replaced, ToolError> {
-        let workspace = self.workspace.clone();
+    async fn call(&self, args: ReplaceArgs, cx: ToolCx<'_>) -> Result<Replaced, ToolError> {
+        let (workspace, off_limits) = (self.workspace.clone(), cx.off_limits.clone());
         blocking(move || {
             let old = workspace.read(&args.path)?;
             let (new, replaced) = splice(&old, args)?;
-            replace(&workspace, &replaced.path, &new)?;
+            replace(&workspace, &replaced.path, &new, &off_limits)?;
             Ok(replaced)
         })
         .await
@@ -185,22 +185,39 @@ fn splice(old: &[u8], args: ReplaceArgs) -> Result<(Vec<u8>, Replaced), ToolErro
     Ok((new, replaced))
 }
 
-/// Puts `bytes` in the place of a file and says whether there was none. A reader sees the old content or the new one;
-/// a link is replaced, and what it leads to is left alone.
-fn replace(workspace: &Workspace, path: &str, bytes: &[u8]) -> Result<bool, ToolError> {
-    let inside = workspace.inside(path)?;
-    let Some(name) = inside.file_name().filter(|_| !path.ends_with(['/', '\\'])) else {
+/// Puts `bytes` in the place of a file and says whether there was none. A reader sees the old content or the new one.
+/// What a link inside of the workspace leads to is written; a link that leads out, or to nothing, is refused.
+fn replace(workspace: &Workspace, path: &str, bytes: &[u8], off_limits: &OffLimits) -> Result<bool, ToolError> {
+    let told = |error: io::Error| failure(path, &error);
+    let mut inside = workspace.inside(path)?.to_owned();
+    if inside.file_name().is_none() || path.ends_with(['/', '\\']) {
+        return Err(invalid(format!("{path}: names no file")));
+    }
+    if workspace.dir().symlink_metadata(&inside).is_ok_and(|found| found.is_symlink()) {
+        inside = workspace.dir().canonicalize(&inside).map_err(told)?;
+    }
+    let (Some(name), above) = (inside.file_name(), inside.parent()) else {
         return Err(invalid(format!("{path}: names no file")));
     };
-    let name = Path::new(name);
-    let parent = match inside.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => {
-            let made = workspace.dir().create_dir_all(parent).and_then(|()| workspace.dir().open_dir(parent));
-            made.map_err(|error| failure(path, &error))?
-        }
-        _ => workspace.dir().try_clone().map_err(|error| failure(path, &error))?,
+    let above = above.filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let allowed = |dir: &Dir, shown: &Path| match workspace.is_off_limits(dir, shown, off_limits) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(invalid(format!("{path}: runs are recorded there, and no tool writes into records"))),
+        Err(error) => Err(told(error)),
     };
-    write_and_rename(&parent, name, bytes).map_err(|error| failure(path, &error))
+    // No directory is made there either.
+    let there = above.ancestors().find_map(|above| {
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        workspace.dir().open_dir(above).ok().map(|dir| (dir, above))
+    });
+    there.map_or(Ok(()), |(dir, shown)| allowed(&dir, shown))?;
+    let parent = workspace.dir().open_dir(above).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => workspace.dir().create_dir_all(above).and_then(|()| workspace.dir().open_dir(above)),
+        _ => Err(error),
+    });
+    let parent = parent.map_err(told)?;
+    allowed(&parent, above)?;
+    write_and_rename(&parent, Path::new(name), bytes).map_err(told)
 }
 
 fn write_and_rename(parent: &Dir, name: &Path, bytes: &[u8]) -> io::Result<bool> {

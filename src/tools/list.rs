@@ -2,7 +2,7 @@
 
 use std::io;
 
-use cap_std::fs::{Dir, FileType};
+use cap_std::fs::{Dir, DirEntry, FileType};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -75,11 +75,13 @@ impl Tool for ListDir {
         "Lists a directory of the workspace: names, kinds (file, dir, link, other) and sizes of files."
     }
 
-    async fn call(&self, args: ListArgs, _cx: ToolCx<'_>) -> Result<Listing, ToolError> {
-        let workspace = self.workspace.clone();
+    async fn call(&self, args: ListArgs, cx: ToolCx<'_>) -> Result<Listing, ToolError> {
+        let (workspace, off_limits) = (self.workspace.clone(), cx.off_limits.clone());
         blocking(move || {
             let inside = workspace.inside(&args.path)?;
-            let listed = workspace.dir().open_dir(inside).and_then(|dir| list(&dir));
+            let shown =
+                |entry: &DirEntry| !workspace.is_entry_off_limits(entry, &inside.join(entry.file_name()), &off_limits);
+            let listed = workspace.dir().open_dir(inside).and_then(|dir| list(&dir, shown));
             let mut entries = listed.map_err(|error| failure(&args.path, &error))?;
             let total = entries.len();
             entries.truncate(MAX_ENTRIES);
@@ -89,10 +91,13 @@ impl Tool for ListDir {
     }
 }
 
-fn list(dir: &Dir) -> io::Result<Vec<Entry>> {
+fn list(dir: &Dir, shown: impl Fn(&DirEntry) -> bool) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for entry in dir.entries()? {
         let entry = entry?;
+        if !shown(&entry) {
+            continue;
+        }
         let kind = kind(entry.file_type()?);
         // Somebody may remove it in between; it was there when it was listed.
         let size_bytes = entry.metadata().ok().filter(|_| kind == "file").map(|metadata| metadata.len());

@@ -13,7 +13,8 @@
 //! | [`RunCommand`] | runs a shell command | time, bytes of output |
 //!
 //! The file tools cannot leave the workspace: neither by `..`, nor by an absolute path, nor through a link, nor by a
-//! link that is put there while they work. [`RunCommand`] **is no sandbox**: the command can do what its user can do.
+//! link that is put there while they work. They write nothing where the run is recorded, and [`Search`] and [`ListDir`]
+//! pass over it; who names a trace may read it, which changes nothing. [`RunCommand`] **is no sandbox**: the command can do what its user can do.
 
 mod command;
 mod edit;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::list::here;
 use super::workspace::{Workspace, blocking, failure, invalid, is_binary, open_file};
-use crate::engine::{Tool, ToolCx, ToolError};
+use crate::engine::{OffLimits, Tool, ToolCx, ToolError};
 
 /// A compiled pattern may take this many bytes; matching is linear, compiling need not be.
 const MAX_REGEX_BYTES: usize = 1 << 20;
@@ -95,20 +95,20 @@ impl Tool for Search {
         "Finds the lines of the workspace's text files that match a regular expression. Links and .git are not followed."
     }
 
-    async fn call(&self, args: SearchArgs, _cx: ToolCx<'_>) -> Result<Found, ToolError> {
-        let workspace = self.workspace.clone();
-        blocking(move || search(&workspace, &args)).await
+    async fn call(&self, args: SearchArgs, cx: ToolCx<'_>) -> Result<Found, ToolError> {
+        let (workspace, off_limits) = (self.workspace.clone(), cx.off_limits.clone());
+        blocking(move || search(&workspace, &args, &off_limits)).await
     }
 }
 
-fn search(workspace: &Workspace, args: &SearchArgs) -> Result<Found, ToolError> {
+fn search(workspace: &Workspace, args: &SearchArgs, off_limits: &OffLimits) -> Result<Found, ToolError> {
     let compile = |pattern: &str, ignore_case: bool| {
         let built = RegexBuilder::new(pattern).case_insensitive(ignore_case).size_limit(MAX_REGEX_BYTES).build();
         built.map_err(|wrong| invalid(format!("the pattern {pattern:?} does not compile: {wrong}")))
     };
     let pattern = compile(&args.pattern, args.ignore_case)?;
     let files = args.files.as_deref().map(|files| compile(files, false)).transpose()?;
-    let mut walk = Walk { pattern, files, found: Found::default(), bytes: 0 };
+    let mut walk = Walk { workspace, off_limits, pattern, files, found: Found::default(), bytes: 0 };
     let start = workspace.inside(&args.path)?;
     let told = |error: io::Error| failure(&args.path, &error);
     let metadata = workspace.dir().metadata(start).map_err(told)?;
@@ -122,14 +122,16 @@ fn search(workspace: &Workspace, args: &SearchArgs) -> Result<Found, ToolError> 
     Ok(walk.found)
 }
 
-struct Walk {
+struct Walk<'a> {
+    workspace: &'a Workspace,
+    off_limits: &'a OffLimits,
     pattern: Regex,
     files: Option<Regex>,
     found: Found,
     bytes: u64,
 }
 
-impl Walk {
+impl Walk<'_> {
     fn stop(&mut self, note: String) {
         self.found.truncated = true;
         self.found.note = Some(note);
@@ -150,6 +152,10 @@ impl Walk {
             let name = entry.file_name();
             let shown = shown.join(&name);
             let Ok(kind) = entry.file_type() else { continue };
+            // A trace holds every hit of the searches before: it would be found again and again.
+            if kind.is_dir() && self.workspace.is_entry_off_limits(&entry, &shown, self.off_limits) {
+                continue;
+            }
             if kind.is_dir() && name != ".git" {
                 // A directory that cannot be entered hides nothing else.
                 match entry.open_dir() {

@@ -8,9 +8,11 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, File, OpenOptions};
+use cap_std::fs::{Dir, DirEntry, File, OpenOptions};
+#[cfg(unix)]
+use cap_std::fs::{Metadata, MetadataExt as _};
 
-use crate::engine::ToolError;
+use crate::engine::{OffLimits, ToolError};
 use crate::error::{Error, Kind, Result};
 
 /// A file that is longer is not read into memory.
@@ -60,6 +62,58 @@ impl Workspace {
         Ok(if below.as_os_str().is_empty() { Path::new(".") } else { below })
     }
 
+    /// Whether `dir`, which `shown` names below the workspace, is off limits or lies in a directory that is. The
+    /// directories above it are asked, so that no link and no other name leads there.
+    pub(super) fn is_off_limits(&self, dir: &Dir, shown: &Path, off_limits: &OffLimits) -> io::Result<bool> {
+        if off_limits.is_empty() {
+            return Ok(false);
+        }
+        #[cfg(unix)]
+        {
+            let _ = shown;
+            let root = identity(&self.dir.dir_metadata()?);
+            let mut dir = dir.try_clone()?;
+            let mut here = identity(&dir.dir_metadata()?);
+            // The workspace itself may lie anywhere; it is what the agent was given.
+            while here != root {
+                if off_limits.has(here.0, here.1) {
+                    return Ok(true);
+                }
+                dir = dir.open_parent_dir(ambient_authority())?;
+                let above = identity(&dir.dir_metadata()?);
+                if above == here {
+                    break;
+                }
+                here = above;
+            }
+            Ok(false)
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = dir;
+            let real = self.root.join(shown).canonicalize()?;
+            let above = real.ancestors().take_while(|above| *above != self.root);
+            Ok(above.into_iter().any(|above| off_limits.has_path(above)))
+        }
+    }
+
+    /// Whether the entry of a directory is off limits.
+    pub(super) fn is_entry_off_limits(&self, entry: &DirEntry, shown: &Path, off_limits: &OffLimits) -> bool {
+        if off_limits.is_empty() {
+            return false;
+        }
+        #[cfg(unix)]
+        {
+            let _ = shown;
+            entry.metadata().is_ok_and(|found| found.is_dir() && off_limits.has(found.dev(), found.ino()))
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = entry;
+            self.root.join(shown).canonicalize().is_ok_and(|real| off_limits.has_path(&real))
+        }
+    }
+
     /// Reads a file whole.
     pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, ToolError> {
         let inside = self.inside(path)?;
@@ -75,6 +129,12 @@ impl Workspace {
         }
         Ok(bytes)
     }
+}
+
+/// What a directory is, whatever it is called.
+#[cfg(unix)]
+fn identity(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
 }
 
 /// Opens a regular file for reading. To open a pipe would wait for somebody who writes into it.

@@ -48,6 +48,7 @@ pub struct RunWriter {
     /// The time of the last line.
     last_ts: i64,
     stamper: Stamper,
+    altered: Vec<String>,
     /// The record being built; kept for its memory.
     line: Vec<u8>,
 }
@@ -151,6 +152,7 @@ impl RunWriter {
             refreshed_at: 0,
             last_ts: 0,
             stamper: Stamper::default(),
+            altered: Vec::new(),
             line: Vec::new(),
         })
     }
@@ -226,13 +228,19 @@ impl RunWriter {
         self.refresh(ts)
     }
 
-    /// Writes the last manifest and closes the files. After an error of the disk it may be called again.
+    /// In what the files are not what was written, a sentence each: known once the run is finished.
+    pub fn altered(&self) -> &[String] {
+        &self.altered
+    }
+
+    /// Looks whether the files hold what was written, writes the last manifest and closes the files. After an error of the disk it may be called again.
     ///
     /// # Errors
     /// A run that has not begun or is finished; what [`WriteError`] lists.
     #[expect(clippy::needless_pass_by_value, reason = "a run has one end; whoever wants to keep it can clone it")]
     pub fn finish(&mut self, end: RunEnd) -> Result<(), WriteError> {
-        self.files()?;
+        let files = self.files()?;
+        self.altered = [&files.steps, &files.events].into_iter().filter_map(LineFile::altered).collect();
         let at = end.ended_at.unwrap_or(self.last_ts);
         // The first try may be the write that finds the disk full and frees the reserve.
         let had_reserve = self.reserve.is_some();
@@ -292,6 +300,7 @@ impl RunWriter {
             updated_at: &updated_at,
             steps: self.steps,
             events: self.events,
+            altered: &self.altered,
         };
         self.line.clear();
         let text = ManifestText::new(now, &self.info, end);

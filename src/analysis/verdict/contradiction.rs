@@ -14,6 +14,8 @@ pub(super) fn contradictions(facts: &Facts<'_>, life: &Life, outcome: Outcome) -
     if life.liveness.may_grow() {
         return found;
     }
+    let altered = facts.manifest.into_iter().flat_map(|manifest| &manifest.altered);
+    found.extend(altered.map(|what| format!("The writer found at its end that somebody else had written: {what}")));
     of_the_reason(facts, &mut found);
     found.extend(of_the_numbers(facts));
     found.extend(of_the_status(facts, outcome));

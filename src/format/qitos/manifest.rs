@@ -60,6 +60,7 @@ wire! {
         stop: Option<&'a RawValue>,
         resumed_from: Maybe<'a, ResumedWire<'a>>,
         run_spec: Maybe<'a, RunSpecWire<'a>>,
+        altered: Many<'a, Scalar<'a>>,
     }
 
     struct RunSpecWire<'a> {
@@ -121,6 +122,8 @@ fn known(scalar: &Scalar<'_>) -> Option<Box<str>> {
 
 /// At most this many criteria are named.
 const MAX_CRITERIA: usize = 32;
+/// A run has two files of lines.
+const MAX_ALTERED: usize = 2;
 /// At most this many failures are kept, the newest.
 const MAX_FAILURES: usize = 32;
 
@@ -175,6 +178,9 @@ impl ManifestWire<'_> {
             failures: (failures.iter().skip(failures.len().saturating_sub(MAX_FAILURES)))
                 .filter_map(Maybe::value)
                 .map(failure)
+                .collect(),
+            altered: (self.altered.items.iter().take(MAX_ALTERED).filter_map(Scalar::str))
+                .map(|what| capped(what, MAX_TEXT_BYTES))
                 .collect(),
             seed: self.seed.int(),
             prompt_hash: known(&self.prompt_hash),

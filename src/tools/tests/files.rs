@@ -6,7 +6,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use serde_json::json;
 
 use super::super::{ListDir, ReadFile, ReplaceLines, Search, WriteFile};
-use super::{Place, call};
+use super::{Place, call, call_beside};
+use crate::engine::OffLimits;
 
 #[tokio::test]
 async fn a_file_is_written_whole_with_the_directories_on_the_way() {
@@ -35,7 +36,7 @@ async fn what_cannot_be_a_file_is_refused() {
 }
 
 #[tokio::test]
-async fn a_script_stays_executable_and_a_link_is_replaced() {
+async fn a_script_stays_executable_and_a_link_stays_a_link() {
     let place = Place::new();
     place.write("run.sh", "old");
     fs::set_permissions(place.root().join("run.sh"), fs::Permissions::from_mode(0o750)).unwrap();
@@ -43,8 +44,15 @@ async fn a_script_stays_executable_and_a_link_is_replaced() {
     let write = WriteFile::new(place.workspace.clone());
     call(&write, json!({"path": "run.sh", "text": "new"})).await.unwrap();
     assert_eq!(fs::metadata(place.root().join("run.sh")).unwrap().permissions().mode() & 0o777, 0o750);
-    call(&write, json!({"path": "link", "text": "own"})).await.unwrap();
-    assert_eq!((place.text("link"), place.text("run.sh")), ("own".to_owned(), "new".to_owned()));
+    let written = call(&write, json!({"path": "link", "text": "newer"})).await.unwrap();
+    assert!(!written.created && place.root().join("link").is_symlink());
+    assert_eq!(place.text("run.sh"), "newer");
+    let edit = json!({"path": "link", "start_line": 1, "end_line": 1, "text": "newest"});
+    call(&ReplaceLines::new(place.workspace.clone()), edit).await.unwrap();
+    assert_eq!((place.text("run.sh").trim_end(), place.root().join("link").is_symlink()), ("newest", true));
+    symlink("nothing", place.root().join("dangling")).unwrap();
+    let refused = call(&write, json!({"path": "dangling", "text": "x"})).await.unwrap_err();
+    assert_eq!(refused.message, "dangling: there is no such file or directory");
 }
 
 /// The content after lines are replaced, or what is said instead.
@@ -122,13 +130,59 @@ async fn no_path_leads_out() {
         assert!(call(&ReplaceLines::new(workspace()), edit).await.is_err(), "{way}");
         let searched = call(&Search::new(workspace()), json!({"pattern": "secret", "path": way})).await;
         assert!(searched.is_err(), "{way}: {searched:?}");
-        // A link in the last place may be replaced by a file; what it leads to may not be changed.
-        let _ = call(&WriteFile::new(workspace()), json!({"path": way, "text": "overwritten"})).await;
+        let written = call(&WriteFile::new(workspace()), json!({"path": way, "text": "overwritten"})).await;
+        assert!(written.unwrap_err().message.contains("of the workspace"), "{way}");
         assert_eq!(fs::read_to_string(place.outside().join("secret.txt")).unwrap(), "the secret\n", "{way}");
     }
     assert!(call(&ListDir::new(workspace()), json!({"path": ".."})).await.is_err());
     let everywhere = call(&Search::new(workspace()), json!({"pattern": "the secret"})).await.unwrap();
     assert_eq!(everywhere.hits, []);
+}
+
+#[tokio::test]
+async fn no_tool_writes_where_the_run_is_recorded() {
+    let place = Place::new();
+    place.write("runs/this/steps.jsonl", "{}\n");
+    place.write("runs/other/steps.jsonl", "{}\n");
+    place.write("own.txt", "{}\n");
+    symlink("runs/this", place.root().join("alias")).unwrap();
+    symlink("../runs/this/steps.jsonl", place.root().join("runs/line")).unwrap();
+    symlink("runs/line", place.root().join("line")).unwrap();
+    let runs = place.root().join("runs");
+    let off_limits = OffLimits::new([&*runs, &*runs.join("this"), &*place.root().join("not there")]);
+    // Known by what it is: another name of it is the same directory.
+    fs::rename(&runs, place.root().join("renamed")).unwrap();
+    symlink("renamed", &runs).unwrap();
+    let (write, edit) = (WriteFile::new(place.workspace.clone()), ReplaceLines::new(place.workspace.clone()));
+    let absolute = place.root().join("renamed/this/steps.jsonl").display().to_string();
+    let ways = ["runs/this/steps.jsonl", "renamed/other/steps.jsonl", "alias/steps.jsonl", "line", &absolute];
+    for way in ways.into_iter().chain(["runs/new/deep/steps.jsonl", "alias/../other/x", "renamed/../runs/x"]) {
+        let wrong = call_beside(&write, json!({"path": way, "text": "forged"}), &off_limits).await.unwrap_err();
+        assert_eq!(wrong.message, format!("{way}: runs are recorded there, and no tool writes into records"));
+    }
+    let args = json!({"path": "alias/steps.jsonl", "start_line": 1, "end_line": 1, "text": "forged"});
+    assert!(call_beside(&edit, args, &off_limits).await.is_err());
+    assert_eq!(place.text("renamed/this/steps.jsonl"), "{}\n");
+    assert!(!place.root().join("renamed/new").exists());
+    call_beside(&write, json!({"path": "own.txt", "text": "{}\n"}), &off_limits).await.unwrap();
+
+    let search = Search::new(place.workspace.clone());
+    let found = call_beside(&search, json!({"pattern": "[{]"}), &off_limits).await.unwrap();
+    assert_eq!(found.hits.iter().map(|hit| &*hit.path).collect::<Vec<_>>(), ["own.txt"]);
+    let named = call_beside(&search, json!({"pattern": "[{]", "path": "renamed"}), &off_limits).await.unwrap();
+    assert_eq!(named.hits.len(), 1, "`other` alone; who names a record may look at it: {named:?}");
+    let listed = call_beside(&ListDir::new(place.workspace.clone()), json!({}), &off_limits).await.unwrap();
+    let names: Vec<_> = listed.entries.iter().map(|entry| &*entry.name).collect();
+    assert_eq!(names, ["alias", "line", "own.txt", "runs"], "the links are there, the directory is passed over");
+}
+
+#[tokio::test]
+async fn a_workspace_below_the_records_is_a_workspace() {
+    let place = Place::new();
+    let off_limits = OffLimits::new([place.root().parent().unwrap(), place.root()]);
+    let write = WriteFile::new(place.workspace.clone());
+    call_beside(&write, json!({"path": "dir/own.txt", "text": "mine"}), &off_limits).await.unwrap();
+    assert_eq!(place.text("dir/own.txt"), "mine");
 }
 
 #[tokio::test]

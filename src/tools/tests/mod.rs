@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use super::Workspace;
-use crate::engine::{Tool, ToolCx, ToolError};
+use crate::engine::{OffLimits, Tool, ToolCx, ToolError};
 
 /// A workspace beside a file that nobody may reach.
 struct Place {
@@ -47,6 +47,16 @@ impl Place {
 
 /// Calls a tool with arguments as a model writes them.
 async fn call<T: Tool>(tool: &T, args: serde_json::Value) -> Result<T::Output, ToolError> {
-    let cx = ToolCx { step: 0, workspace: None, attempt: 0 };
+    let off_limits = OffLimits::default();
+    call_beside(tool, args, &off_limits).await
+}
+
+/// The same while a run is recorded somewhere.
+async fn call_beside<T: Tool>(
+    tool: &T,
+    args: serde_json::Value,
+    off_limits: &OffLimits,
+) -> Result<T::Output, ToolError> {
+    let cx = ToolCx { step: 0, workspace: None, attempt: 0, off_limits };
     tool.call(serde_json::from_value(args).unwrap(), cx).await
 }

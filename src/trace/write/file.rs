@@ -2,8 +2,11 @@
 //! some room for the end on a full disk.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::hash::BuildHasher as _;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+
+use foldhash::quality::RandomState;
 
 use super::WriteError;
 use crate::model::TraceFile;
@@ -28,6 +31,9 @@ pub(super) struct LineFile {
     len: u64,
     /// Whether part of a line may lie behind `len`.
     torn: bool,
+    /// A sum over all lines, keyed by chance, so that nobody finds other lines with the same.
+    sum: u64,
+    keys: RandomState,
 }
 
 impl LineFile {
@@ -35,7 +41,11 @@ impl LineFile {
     pub(super) fn create(dir: &Path, file: TraceFile) -> Result<Self, WriteError> {
         let path = dir.join(file.name());
         let file = OpenOptions::new().append(true).create_new(true).open(&path).map_err(at(&path))?;
-        Ok(Self { path, file, len: 0, torn: false })
+        Ok(Self::over(path, file))
+    }
+
+    fn over(path: PathBuf, file: File) -> Self {
+        Self { path, file, len: 0, torn: false, sum: 0, keys: RandomState::default() }
     }
 
     /// Appends `line`, its line end included, in one write; nothing is kept back.
@@ -50,7 +60,41 @@ impl LineFile {
             WriteError::Io { path: self.path.clone(), source }
         })?;
         self.len += line.len() as u64;
+        self.sum = self.keys.hash_one((self.sum, line));
         Ok(())
+    }
+
+    /// In what the file at this path is not the one that was written; `None` where it is.
+    pub(super) fn altered(&self) -> Option<String> {
+        let name = self.path.file_name().unwrap_or_default().display();
+        let there = match fs::symlink_metadata(&self.path) {
+            Ok(there) => there,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(format!("{name} was removed")),
+            Err(error) => return Some(format!("{name} cannot be looked at: {error}")),
+        };
+        match self.file.metadata() {
+            Ok(ours) if Identity::of(&ours) == Identity::of(&there) => {}
+            _ => return Some(format!("{name} is not the file that was written")),
+        }
+        if there.len() != self.len {
+            return Some(format!("{name} has {} bytes, and {} were written", there.len(), self.len));
+        }
+        match self.sum_there() {
+            Ok(sum) if sum == self.sum => None,
+            Ok(_) => Some(format!("{name} holds other lines than were written")),
+            Err(error) => Some(format!("{name} cannot be read again: {error}")),
+        }
+    }
+
+    /// The sum over the lines that are there.
+    fn sum_there(&self) -> io::Result<u64> {
+        let mut lines = BufReader::with_capacity(256 << 10, File::open(&self.path)?).take(self.len);
+        let (mut sum, mut line) = (0, Vec::new());
+        while lines.read_until(b'\n', &mut line)? > 0 {
+            sum = self.keys.hash_one((sum, &*line));
+            line.clear();
+        }
+        Ok(sum)
     }
 
     fn mend(&mut self) -> io::Result<()> {
@@ -63,12 +107,38 @@ impl LineFile {
     }
 }
 
+/// What a file is, whatever it is called.
+#[derive(PartialEq)]
+struct Identity(u64, u64);
+
+impl Identity {
+    #[cfg(unix)]
+    fn of(found: &fs::Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt as _;
+        Self(found.dev(), found.ino())
+    }
+
+    /// Elsewhere nothing tells two files apart; a file that is open cannot be removed there.
+    #[cfg(not(unix))]
+    fn of(_: &fs::Metadata) -> Self {
+        Self(0, 0)
+    }
+}
+
 /// Replaces the manifest by `text` in one step: readers see the old one or this one.
 ///
 /// It is not forced to the disk: a killed process loses nothing, and a power cut may cost the last seconds.
 pub(super) fn replace_manifest(dir: &Path, text: &[u8]) -> Result<(), WriteError> {
     let (temp, path) = (dir.join(MANIFEST_TEMP), dir.join(TraceFile::Manifest.name()));
-    fs::write(&temp, text).and_then(|()| fs::rename(&temp, &path)).map_err(|source| {
+    // What is put in the place of the file for a moment, a link for instance, is not written through.
+    let fresh = || {
+        match fs::remove_file(&temp) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        OpenOptions::new().write(true).create_new(true).open(&temp)?.write_all(text)
+    };
+    fresh().and_then(|()| fs::rename(&temp, &path)).map_err(|source| {
         // Half a file would keep the space that the next try needs.
         let _ = fs::remove_file(&temp);
         WriteError::Io { path, source }
@@ -110,7 +180,7 @@ mod tests {
 
     fn append_only(path: &Path) -> LineFile {
         let file = OpenOptions::new().append(true).open(path).unwrap();
-        LineFile { path: path.to_owned(), file, len: 0, torn: false }
+        LineFile::over(path.to_owned(), file)
     }
 
     #[cfg(target_os = "linux")]

@@ -119,6 +119,9 @@ pub(super) struct ManifestText<'a> {
     resumed_from: &'a Value,
     /// With its keys in the order of the alphabet, as in all manifests written so far.
     stop: Option<Value>,
+    /// In what the files are not what was written.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    altered: &'a [String],
 }
 
 #[derive(Debug, Serialize)]
@@ -151,6 +154,7 @@ pub(super) struct Now<'a> {
     pub(super) updated_at: &'a str,
     pub(super) steps: u64,
     pub(super) events: u64,
+    pub(super) altered: &'a [String],
 }
 
 impl<'a> ManifestText<'a> {
@@ -217,6 +221,7 @@ impl<'a> ManifestText<'a> {
             stop_rules: &info.stop_rules,
             resumed_from: &info.resumed_from,
             stop: stop.and_then(|stop| serde_json::to_value(stop).ok()),
+            altered: now.altered,
         }
     }
 }

@@ -49,6 +49,53 @@ fn told(error: &WriteError) -> String {
 }
 
 #[test]
+fn what_somebody_else_did_to_the_files_is_told_at_the_end() {
+    let found = |harm: &dyn Fn(&Path)| {
+        let root = tempfile::tempdir().unwrap();
+        let mut writer = begun(root.path());
+        for step in 0..3 {
+            writer.event(&event(step, START, ())).unwrap();
+            writer.step(step, START, &json!({"step_id": step})).unwrap();
+        }
+        harm(writer.dir());
+        writer.finish(RunEnd::default()).unwrap();
+        assert_eq!(manifest(&writer).get("altered").is_some(), !writer.altered().is_empty());
+        writer.altered().join("; ")
+    };
+    let steps = |dir: &Path| dir.join("steps.jsonl");
+    assert_eq!(found(&|_| ()), "");
+    assert_eq!(found(&|dir| fs::remove_file(steps(dir)).unwrap()), "steps.jsonl was removed");
+    let longer = |dir: &Path| fs::write(steps(dir), fs::read_to_string(steps(dir)).unwrap() + "{}\n").unwrap();
+    assert_eq!(found(&longer), "steps.jsonl has 45 bytes, and 42 were written");
+    let other = |dir: &Path| fs::write(steps(dir), fs::read_to_string(steps(dir)).unwrap().replace('1', "2")).unwrap();
+    assert_eq!(found(&other), "steps.jsonl holds other lines than were written");
+    #[cfg(unix)]
+    {
+        let copied = |dir: &Path| {
+            fs::copy(dir.join("events.jsonl"), dir.join("x")).unwrap();
+            fs::rename(dir.join("x"), dir.join("events.jsonl")).unwrap();
+        };
+        assert_eq!(found(&copied), "events.jsonl is not the file that was written");
+        let linked = |dir: &Path| {
+            fs::rename(steps(dir), dir.join("x")).unwrap();
+            std::os::unix::fs::symlink("x", steps(dir)).unwrap();
+        };
+        assert_eq!(found(&linked), "steps.jsonl is not the file that was written");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_manifest_is_not_written_through_a_link() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("precious"), "kept").unwrap();
+    let mut writer = begun(root.path());
+    std::os::unix::fs::symlink(root.path().join("precious"), writer.dir().join(".manifest.json.tmp")).unwrap();
+    writer.finish(RunEnd::default()).unwrap();
+    assert_eq!(fs::read_to_string(root.path().join("precious")).unwrap(), "kept");
+}
+
+#[test]
 fn an_event_is_one_compact_line() {
     let root = tempfile::tempdir().unwrap();
     let mut writer = begun(root.path());
