@@ -14,12 +14,15 @@ use super::{Done, Failure, write_json};
 use crate::analysis::format::visible;
 use crate::engine::{Builder, Cancel, RunResult};
 use crate::error::{Error, Kind, Result};
-use crate::llm::{AgentFile, EXAMPLE, FileAgent, Secret, Surroundings, Work};
+use crate::llm::{AgentFile, EXAMPLE, FileAgent, Secret, Surroundings, Work, close_process};
 use crate::serve::asked_to_stop;
 use crate::stop::Outcome;
 use crate::trace::RunWriter;
 
 mod progress;
+
+/// More is no key.
+const MAX_KEY_BYTES: u64 = 64 << 10;
 
 /// Run an agent that a file describes, and record it; exit code 1 where it did not complete
 ///
@@ -65,6 +68,8 @@ struct Report<'a> {
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let file = AgentFile::load(&args.file)?;
     let task = task(args, &file)?;
+    // Before anything else is started, so that all of it inherits this.
+    let closed = close_process();
     let around = Surroundings {
         key: key(&file)?,
         environment: std::env::vars_os().collect(),
@@ -72,9 +77,13 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         seed: u64::from(std::process::id()) ^ u64::try_from(look.now).unwrap_or_default(),
     };
     let engine = file.engine(&around)?;
+    apart(&args.runs, &file)?;
     let writer = create(&args.runs, file.name(), look)?;
     let (run, dir) = (writer.run_id().to_owned(), writer.dir().to_owned());
     let progress = Arc::new(Progress::new(io::stderr(), colours(&io::stderr())));
+    if let (Err(error), true) = (closed, around.key.is_some() && file.runs_commands()) {
+        progress.say(&format!("commands can read the key from this process: {error}"));
+    }
     progress.say(&format!("recording {}", dir.display()));
     let result = drive(engine.record(writer), task, &progress).inspect_err(|_| {
         // Nothing was recorded, and an empty directory would look like a run. One with files in it stays.
@@ -130,8 +139,29 @@ fn task(args: &Args, file: &AgentFile) -> std::result::Result<String, Failure> {
     Ok(task.ok_or_else(missing)?)
 }
 
-/// The key that the file asks for, from the environment.
+/// Runs lie beside what an agent works on, not in the middle of it: its tools could write runs that never were.
+fn apart(runs: &Path, file: &AgentFile) -> Result<()> {
+    match (runs.canonicalize(), file.workspace().canonicalize()) {
+        (Ok(runs), Ok(workspace)) if runs == workspace => {
+            let error = Error::new(Kind::Usage, format!("{} is the agent's workspace itself", runs.display()));
+            Err(error.hint("name a directory in it, or elsewhere, with --runs"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The key that the file asks for, from another file or the environment.
 fn key(file: &AgentFile) -> Result<Secret> {
+    if let Some(path) = file.key_file() {
+        let mut text = String::new();
+        let read = std::fs::File::open(&path).and_then(|file| file.take(MAX_KEY_BYTES).read_to_string(&mut text));
+        read.map_err(|error| {
+            Error::new(Kind::Unreadable, format!("cannot read the key from {}", path.display())).because(error)
+        })?;
+        let key = Secret::new(Some(&text));
+        let empty = || Error::new(Kind::Usage, format!("{} is empty, and the key shall be in it", path.display()));
+        return if key.is_some() { Ok(key) } else { Err(empty()) };
+    }
     let Some(name) = file.key_variable() else { return Ok(Secret::default()) };
     let key = Secret::new(std::env::var(name).ok().as_deref());
     if !key.is_some() && file.needs_key() {

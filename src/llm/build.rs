@@ -30,7 +30,7 @@ impl AgentFile {
     /// # Errors
     /// The workspace is not there; the address or the key cannot be used.
     pub fn engine(&self, around: &Surroundings) -> Result<Builder<FileAgent>> {
-        let dir = self.beside(&self.workspace.dir);
+        let dir = self.workspace();
         let workspace = Workspace::open(&dir)
             .map_err(|error| error.hint(format!("`dir` under [workspace] in {} names it", self.path.display())))?;
         let endpoint = self.endpoint(around);

@@ -39,6 +39,7 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 /// | `history` | `"all"`, `{ messages = 24 }` or `{ tokens = 8000 }` of the conversation go into a request | 24 messages |
 /// | `[model] base_url`, `model` | the endpoint that `/chat/completions` stands below, and the model there | |
 /// | `api_key_env` | the variable that holds the key; `""` for none | `OPENAI_API_KEY` |
+/// | `api_key_file` | instead, the file or pipe that holds it, such as `/dev/fd/3` | none |
 /// | `stream` | whether answers come in pieces | `false` |
 /// | `timeout_s`, `first_byte_timeout_s`, `connect_timeout_s` | timeouts with one attempt: for all of it, until the answer begins, until there is a connection | 600, the whole, 10 |
 /// | `retries` | how often a failure that may pass is tried again | 4 |
@@ -129,6 +130,7 @@ pub(super) struct ModelPart {
     pub(super) base_url: String,
     pub(super) model: String,
     pub(super) api_key_env: Option<String>,
+    api_key_file: Option<Spanned<PathBuf>>,
     #[serde(default)]
     pub(super) stream: bool,
     #[serde(default = "Seconds::ten_minutes")]
@@ -357,6 +359,9 @@ impl AgentFile {
         let whole: Whole = toml::from_str(text)
             .map_err(|wrong| place.error(wrong.span().unwrap_or_default(), wrong.message()).hint(HELP))?;
         let Whole { agent, model, workspace, budget, stop, critics, task } = whole;
+        if let Some(file) = model.api_key_file.as_ref().filter(|_| model.api_key_env.is_some()) {
+            return Err(place.error(file.span(), "there is `api_key_env` already; keep one of the two"));
+        }
         let mut settings = model.extra.clone();
         if let Some(temperature) = agent.temperature {
             settings.insert("temperature".to_owned(), temperature.into());
@@ -414,12 +419,28 @@ impl AgentFile {
         }
     }
 
+    /// The file or pipe that holds the key, where it is not an environment variable.
+    pub fn key_file(&self) -> Option<PathBuf> {
+        self.model.api_key_file.as_ref().map(|file| self.beside(file.get_ref()))
+    }
+
+    /// The directory that the agent works in.
+    pub fn workspace(&self) -> PathBuf {
+        self.beside(&self.workspace.dir)
+    }
+
+    /// Whether commands run: the agent's, or those of critics.
+    pub fn runs_commands(&self) -> bool {
+        self.workspace.tools.contains(&ToolName::RunCommand)
+            || self.critics.iter().any(|critic| matches!(critic, CriticPart::Command { .. }))
+    }
+
     /// Whether the run makes no sense without a key. A server on the same machine seldom wants one, unless the file
     /// names its variable.
     pub fn needs_key(&self) -> bool {
         let host = self.model.base_url.parse::<http::Uri>().ok().and_then(|uri| Some(uri.host()?.to_owned()));
         let local = host.is_some_and(|host| matches!(host.as_str(), "localhost" | "[::1]") || host.starts_with("127."));
-        self.model.api_key_env.is_some() || !local
+        self.model.api_key_env.is_some() || self.model.api_key_file.is_some() || !local
     }
 
     /// A path of the file, which is relative to where the file is.

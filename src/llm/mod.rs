@@ -21,4 +21,4 @@ pub use build::Surroundings;
 pub use client::{Client, Endpoint, Timeouts};
 pub use config::{AgentFile, EXAMPLE};
 pub use retry::Retry;
-pub use secret::{Scrubbed, Secret};
+pub use secret::{Scrubbed, Secret, close_process};

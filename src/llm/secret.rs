@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use http::HeaderValue;
@@ -16,6 +17,31 @@ use crate::engine::{Tool, ToolCx, ToolError, ToolLimits};
 const SCRUBBED: &str = "[key]";
 /// A shorter key is a placeholder such as `none`, which may well be a word of the text.
 const MIN_KEY_BYTES: usize = 8;
+
+/// Keeps the environment and the memory of this process, which hold the key, from the commands that it starts: they
+/// get them neither from `/proc`, nor by tracing the process. Called before the first thread is started; threads and
+/// commands inherit it.
+///
+/// # Errors
+/// The system has no such means, or refuses it.
+pub fn close_process() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        use rustix::thread::{CapabilitySet, capability_is_in_bounding_set, remove_capability_from_bounding_set};
+
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+        // What cannot be dumped is open to whoever may trace all processes: to commands of the root user, unless they
+        // begin without that right. Nobody else has it to give away.
+        let tracing = CapabilitySet::SYS_PTRACE;
+        if rustix::process::geteuid().is_root() && capability_is_in_bounding_set(tracing)? {
+            remove_capability_from_bounding_set(tracing)?;
+        }
+        Ok(())
+    }
+    #[cfg(not(target_os = "linux"))]
+    Err(io::ErrorKind::Unsupported.into())
+}
 
 /// A key, or none; never shown.
 #[derive(Clone, Default)]

@@ -54,7 +54,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("hyper_util", &["llm", "serve"]),
     ("notify", &["live"]),
     ("sha2", &["serve"]),
-    ("rustix", &["trace", "tools", "serve"]),
+    ("rustix", &["trace", "tools", "llm", "serve"]),
     ("std::fs", &["trace", "engine", "demo", "llm", "live", "cli"]),
     ("toml", &["llm", "cli"]),
     ("SystemTime::now", &["engine", "live", "cli", "page", "serve"]),

@@ -125,6 +125,79 @@ fn an_agent_finds_and_fixes_a_bug() {
     assert_eq!((&manifest["status"], &manifest["stop"]["outcome"]), (&json!("completed"), &json!("completed")));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_does_not_find_the_key() {
+    let look = "for f in environ mem maps auxv; do head -c 99999 /proc/$PPID/$f | base64; done 2>&1; echo looked";
+    let endpoint = Endpoint::playing([calls("c1", "run_command", &json!({"command": look})), says("no key")]);
+    let place = Place::new(&endpoint, "");
+    let done = place.run(&["look for the key"]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let results = endpoint.seen()[1].body["messages"].to_string();
+    assert_eq!(results.matches("Permission denied").count(), 4, "{results}");
+    assert!(results.contains("looked") && !text(&done.stderr).contains("commands can read"), "{results}");
+    place.holds_no_key();
+}
+
+#[test]
+fn the_key_may_come_from_a_file() {
+    let endpoint = Endpoint::playing([says("ok")]);
+    let place = Place::new(&endpoint, "");
+    let agent = fs::read_to_string(place.path("agent.toml")).unwrap();
+    let with =
+        |line: &str| fs::write(place.path("agent.toml"), agent.replace("api_key_env = \"E2E_KEY\"", line)).unwrap();
+    with("api_key_file = \"key\"");
+    let missing = place.run(&["x"]);
+    assert_eq!(missing.status.code(), Some(3), "{}", text(&missing.stderr));
+    fs::write(place.path("key"), " \n").unwrap();
+    let empty = place.run(&["x"]);
+    assert!(text(&empty.stderr).contains("is empty, and the key shall be in it"), "{}", text(&empty.stderr));
+    assert!(!place.path("runs").exists());
+    fs::write(place.path("key"), format!("{KEY}\n")).unwrap();
+    let done = place.command(&["x"]).env_remove("E2E_KEY").output().unwrap();
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    assert!(endpoint.seen()[0].head.contains(&format!("Bearer {KEY}")));
+    with("api_key_env = \"E2E_KEY\"\napi_key_file = \"key\"");
+    let both = place.run(&["x"]);
+    assert!(text(&both.stderr).contains("agent.toml:5: there is `api_key_env` already"), "{}", text(&both.stderr));
+}
+
+#[test]
+fn an_agent_does_not_write_its_own_record() {
+    let forge = |id, run: &str| calls(id, "write_file", &json!({"path": format!("{run}/steps.jsonl"), "text": "{}\n"}));
+    let shell =
+        json!({"command": "for run in runs/*; do cd $run; done; cp steps.jsonl x; rm steps.jsonl; mv x steps.jsonl"});
+    let endpoint = Endpoint::playing([forge("c1", "runs/forged"), calls("c2", "run_command", &shell), says("done")]);
+    let place = Place::new(&endpoint, "");
+    let agent = fs::read_to_string(place.path("agent.toml")).unwrap();
+    let agent = agent.replace("dir = \"work\"", "dir = \".\"").replace("\"read_file\"", "\"write_file\"");
+    fs::write(place.path("agent.toml"), agent).unwrap();
+    let done = place.run(&["forge a run"]);
+    let refused = endpoint.seen()[1].body["messages"].to_string();
+    assert!(refused.contains("runs are recorded there, and no tool writes into records"), "{refused}");
+    assert!(!place.path("runs/forged").exists());
+    // A command can do it, and the run says so.
+    let altered = "steps.jsonl is not the file that was written";
+    assert!(text(&done.stderr).contains(&format!("somebody else wrote into it: {altered}")), "{}", text(&done.stderr));
+    assert!(text(&done.stdout).contains("but the files contradict each other"), "{}", text(&done.stdout));
+    assert_eq!(place.manifest()["altered"], json!([altered]));
+    let why = Command::new(BINARY).arg("why").arg(place.recorded()).output().unwrap();
+    assert!(text(&why.stdout).contains(&format!("somebody else had written: {altered}")), "{}", text(&why.stdout));
+}
+
+#[test]
+fn runs_do_not_lie_in_the_workspace_itself() {
+    let endpoint = Endpoint::playing([]);
+    let place = Place::new(&endpoint, "");
+    fs::create_dir(place.path("runs")).unwrap();
+    let agent = fs::read_to_string(place.path("agent.toml")).unwrap();
+    fs::write(place.path("agent.toml"), agent.replace("dir = \"work\"", "dir = \"runs\"")).unwrap();
+    let done = place.run(&["x"]);
+    assert_eq!(done.status.code(), Some(2));
+    assert!(text(&done.stderr).contains("is the agent's workspace itself"), "{}", text(&done.stderr));
+    assert_eq!(fs::read_dir(place.path("runs")).unwrap().count(), 0);
+}
+
 #[test]
 fn a_run_is_told_in_json() {
     let piece = |text: &str, end| piece(&json!({"content": text}), end);
