@@ -13,12 +13,40 @@ use super::result::{ModelTurn, StepRecord};
 use super::run::Session;
 use super::step::cx;
 use super::talk::with_ids;
-use crate::stop::{Text, Usage};
+use super::toolbox::clip;
+use crate::stop::{Text, Usage, text_hash};
 
 /// How often a request that does not fit is made shorter.
 const MAX_SHRINKS: u32 = 3;
 /// How often an empty reply is asked for again.
 const MAX_EMPTY: u32 = 1;
+
+/// No model writes so much; a reply with a larger text, or larger arguments, is not taken, and only its start recorded.
+const MAX_REPLY_BYTES: usize = 1 << 20;
+/// So much of it.
+const MAX_START_BYTES: usize = 16 << 10;
+
+/// Cuts a reply that is larger than any may be, and says so.
+fn shorten(reply: &mut Reply) -> Option<String> {
+    let arguments: usize = reply.tool_calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
+    let bytes = reply.text.len().saturating_add(arguments);
+    if bytes <= MAX_REPLY_BYTES {
+        return None;
+    }
+    clip(&mut reply.text, MAX_START_BYTES);
+    reply.tool_calls.clear();
+    Some(format!("the reply has {bytes} bytes, and at most {MAX_REPLY_BYTES} are taken"))
+}
+
+/// What the model did where it said nothing, so that doing the same again can be told.
+fn calls_hash(reply: &Reply) -> Option<u64> {
+    if reply.tool_calls.is_empty() || !reply.text.trim().is_empty() {
+        return None;
+    }
+    let calls: Vec<_> = reply.tool_calls.iter().map(|call| (&*call.name, call.arguments.trim())).collect();
+    // 53 bits, so that readers whose numbers are doubles keep it whole.
+    Some(text_hash(&serde_json::to_string(&calls).unwrap_or_default()) >> 11)
+}
 
 #[derive(Serialize)]
 struct Input<'a> {
@@ -73,6 +101,10 @@ impl<A: Agent> Session<A> {
             let cut = Fault::new("parse_error", "the reply was cut at the model's limit of tokens");
             return Err(cut.into());
         }
+        if reply.finish_reason.as_deref() == Some("content_filter") {
+            let filtered = Fault::new("model_error", "the service withheld the reply, or a part of it: content_filter");
+            return Err(filtered.into());
+        }
         record.diagnostics = parsed.diagnostics;
         match (parsed.decision, &record.diagnostics) {
             (Some(decision), _) => Ok(decision),
@@ -98,7 +130,8 @@ impl<A: Agent> Session<A> {
     async fn request(&mut self, record: &mut StepRecord, new: &[Message]) -> Result<Reply, NoDecision> {
         let (mut shrinks, mut empty) = (0, 0);
         loop {
-            let (request, estimated) = self.talk.request(new);
+            let (mut request, estimated) = self.talk.request(new);
+            request.time_left = self.parts.cancel.left();
             let older = request.messages.len().saturating_sub(new.len());
             let input =
                 Input { history_message_count: older, messages: new.iter().collect(), estimated_tokens: estimated };
@@ -118,11 +151,16 @@ impl<A: Agent> Session<A> {
             let error = match answered {
                 Ok(reply) if reply.text.trim().is_empty() && reply.tool_calls.is_empty() => {
                     self.count(record, &reply, estimated);
-                    ModelError::new(ModelErrorKind::Empty, "the reply is empty: neither text nor calls")
+                    let why = reply.finish_reason.map(|why| format!(" (finish reason: {why})")).unwrap_or_default();
+                    ModelError::new(ModelErrorKind::Empty, format!("the reply is empty: neither text nor calls{why}"))
                 }
-                Ok(reply) => {
+                Ok(mut reply) => {
+                    let too_large = shorten(&mut reply);
                     self.count(record, &reply, estimated);
-                    return Ok(reply);
+                    match too_large {
+                        Some(wrong) => return Err(Fault::new("model_error", wrong).into()),
+                        None => return Ok(reply),
+                    }
                 }
                 Err(error) => error,
             };
@@ -142,7 +180,9 @@ impl<A: Agent> Session<A> {
                 ModelErrorKind::Empty | ModelErrorKind::Transient => {
                     return Err(Fault::new("model_error", error.message).into());
                 }
-                ModelErrorKind::Fatal => return Err(Fault::new("model_error", error.message).fatal().into()),
+                ModelErrorKind::GivenUp | ModelErrorKind::Fatal => {
+                    return Err(Fault::new("model_error", error.message).fatal().into());
+                }
             }
         }
     }
@@ -165,6 +205,7 @@ impl<A: Agent> Session<A> {
         };
         record.facts.usage = Some(used);
         record.facts.text = Text::Known(reply.text.clone());
+        record.facts.calls = calls_hash(reply);
         if !reply.text.trim().is_empty() {
             self.run.last_text = Some(reply.text.clone());
         }

@@ -270,8 +270,9 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Ends the run after this time although something is under way, which is dropped: a model that does not answer, a
-    /// tool that hangs. Off by default; the time limits of the budget and the rules wait for a gate.
+    /// Ends the run after this time whatever is under way, which is dropped, the judging of an answer included. Off by
+    /// default. The time of the budget ends what decides and acts as well, but lets critics judge an answer that is
+    /// there; rules of time wait for a gate.
     #[must_use]
     pub fn hard_timeout(mut self, limit: Duration) -> Self {
         self.parts.hard_timeout = Some(limit);

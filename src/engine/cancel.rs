@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -15,6 +17,10 @@ pub struct Cancel {
     wish: watch::Sender<Wish>,
     /// When this run is to be ended whatever is under way; the engine's own clone alone has one.
     deadline: Option<Instant>,
+    /// When its time is used up: what decides or acts is dropped then, and an answer that is there is still judged.
+    limit: Option<Instant>,
+    /// Whether something was dropped then.
+    dropped: Arc<AtomicBool>,
 }
 
 /// How soon.
@@ -28,7 +34,7 @@ pub(super) enum Wish {
 
 impl Default for Cancel {
     fn default() -> Self {
-        Self { wish: watch::Sender::new(Wish::None), deadline: None }
+        Self { wish: watch::Sender::new(Wish::None), deadline: None, limit: None, dropped: Arc::default() }
     }
 }
 
@@ -54,17 +60,47 @@ impl Cancel {
         self.deadline = Instant::now().checked_add(limit);
     }
 
+    /// Sets the time that the run has left.
+    pub(super) fn limit(&mut self, left: Duration) {
+        // The wish is shared with other runs that hold a clone, what became of this one is not.
+        self.dropped = Arc::default();
+        self.limit = Instant::now().checked_add(left);
+    }
+
+    /// How long something that begins now may take, where that is limited.
+    pub(super) fn left(&self) -> Option<Duration> {
+        let until = self.limit.into_iter().chain(self.deadline).min()?;
+        Some(until.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether something was dropped because the run's time was used up.
+    pub(super) fn dropped(&self) -> bool {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
     /// Whether that time is over.
     pub(super) fn is_late(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     pub(super) fn wish(&self) -> Wish {
-        if self.is_late() { Wish::Now } else { *self.wish.borrow() }
+        if self.is_late() || self.dropped() { Wish::Now } else { *self.wish.borrow() }
     }
 
     /// What the work gives, or how it ended otherwise.
     pub(super) async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
+        tokio::select! {
+            biased;
+            done = self.guard_judging(work) => done,
+            () = over(self.limit) => {
+                self.dropped.store(true, Ordering::Relaxed);
+                Err(Lost::Cancelled)
+            }
+        }
+    }
+
+    /// The same for work that may take longer than the run's time: judging an answer that is there.
+    pub(super) async fn guard_judging<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
         let mut signal = self.wish.subscribe();
         if *signal.borrow_and_update() == Wish::Now {
             return Err(Lost::Cancelled);

@@ -19,7 +19,8 @@ pub trait ChatModel: Send + Sync {
     /// The model's name, for the manifest.
     fn name(&self) -> &str;
 
-    /// Asks once. Retries over the network are the implementer's; `on_text` is called with pieces of text as they come,
+    /// Asks once. Retries over the network are the implementer's, who says [`ModelErrorKind::GivenUp`] where there are no
+    /// more, so that the recovery policy does not begin them anew. `on_text` is called with pieces of text as they come,
     /// by those who stream.
     fn complete(
         &self,
@@ -70,12 +71,14 @@ pub struct Request {
     pub messages: Vec<Message>,
     /// The tools it may call; empty where calls are written as text.
     pub tools: Vec<ToolSpec>,
+    /// How long the run may still take, where that is limited: nobody waits longer before asking again.
+    pub time_left: Option<Duration>,
 }
 
 impl Request {
     /// A request without tools.
     pub fn new(messages: Vec<Message>) -> Self {
-        Self { messages, tools: Vec::new() }
+        Self { messages, tools: Vec::new(), time_left: None }
     }
 }
 
@@ -255,6 +258,8 @@ pub enum ModelErrorKind {
     Overflow,
     /// The answer holds neither text nor calls.
     Empty,
+    /// It was asked as often, or for as long, as it may be; nobody asks it again.
+    GivenUp,
     /// It will not go better: no access, no such model, a refused request.
     Fatal,
 }

@@ -17,6 +17,11 @@ pub trait Clock: Send + Sync {
 
     /// Waits.
     fn sleep(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// Whether it goes as the machine's does, so that what is under way can be dropped when a time is up.
+    fn is_real(&self) -> bool {
+        false
+    }
 }
 
 /// A clock that an engine shares with the tools and critics of its run, so that their waits are in its time.
@@ -31,6 +36,10 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 
     fn sleep(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         (**self).sleep(time)
+    }
+
+    fn is_real(&self) -> bool {
+        (**self).is_real()
     }
 }
 
@@ -59,6 +68,10 @@ impl Clock for SystemClock {
 
     fn sleep(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(tokio::time::sleep(time))
+    }
+
+    fn is_real(&self) -> bool {
+        true
     }
 }
 

@@ -23,7 +23,7 @@ impl<A: Agent> Session<A> {
         let mut opinions = Vec::with_capacity(self.parts.critics.len());
         for critic in &self.parts.critics {
             let cx = CriticCx { step, state: &self.state, decision, results: &record.results };
-            let judged = match self.parts.cancel.guard(async { critic.judge(cx).await }).await {
+            let judged = match self.parts.cancel.guard_judging(async { critic.judge(cx).await }).await {
                 Ok(judged) => judged,
                 Err(Lost::Panicked(text)) => Err(CriticError(text)),
                 // Nobody judged the answer to the end, so it is not accepted; what was said before stays.

@@ -85,6 +85,10 @@ impl<A: Agent> Engine<A> {
             issues: Vec::new(),
             task,
         };
+        if let Some(limit) = rules.budget().time_ms.filter(|_| run.clock.is_real()) {
+            let spent = run.stats.elapsed_ms.unwrap_or_default();
+            parts.cancel.limit(Duration::from_millis(limit.limit.saturating_sub(spent)));
+        }
         let made = caught_now(|| agent.init_state(&run.task));
         let made = made.map_err(|panic| (Code::AgentFailed, panic)).and_then(|made| {
             let state = made.map_err(|error| (Code::AgentFailed, error.message))?;
@@ -258,6 +262,10 @@ impl<A: Agent> Session<A> {
         if let Some(limit) = self.parts.hard_timeout.filter(|_| may_end && self.parts.cancel.is_late()) {
             let detail =
                 format!("the run was to end within {} ms, and what was under way was dropped", limit.as_millis());
+            facts.force(gate, Source::Budget, Code::BudgetTime, detail);
+        }
+        if let Some(limit) = self.rules.budget().time_ms.filter(|_| may_end && self.parts.cancel.dropped()) {
+            let detail = format!("the run was to end within {} ms, and what was under way was dropped", limit.limit);
             facts.force(gate, Source::Budget, Code::BudgetTime, detail);
         }
         match (self.parts.cancel.wish(), gate) {

@@ -122,7 +122,7 @@ impl Conversation {
         let new = new.iter().filter(|message| message.role != Role::System).cloned();
         let messages: Vec<_> = system.chain(self.history.select(self.policy)).chain(new).collect();
         let tokens = messages.iter().map(Message::estimated_tokens).sum::<u64>() + self.tools_tokens;
-        (Request { messages, tools: self.tools.clone() }, tokens)
+        (Request { messages, tools: self.tools.clone(), time_left: None }, tokens)
     }
 
     /// Makes requests shorter; false where they cannot be.

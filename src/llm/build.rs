@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use super::agent::FileAgent;
 use super::client::{Client, Endpoint, Timeouts};
-use super::config::{AgentFile, CriticPart, Protocol, ToolName};
+use super::config::{AgentFile, CriticPart, Protocol, Seconds, ToolName};
 use super::critics::{CommandCritic, Common, JudgeCritic, RegexCritic};
 use super::retry::Retry;
 use super::secret::{Scrubbed, Secret};
@@ -39,6 +39,8 @@ impl AgentFile {
             .workspace(workspace.root())
             .history(self.history)
             .budget(self.limits());
+        let hard = self.budget.hard_seconds.or(self.budget.seconds.map(|limit| Seconds(limit.0.saturating_mul(2))));
+        let engine = hard.into_iter().fold(engine, |engine, limit| engine.hard_timeout(limit.0));
         let engine = match self.protocol {
             Protocol::Native => engine,
             Protocol::React => engine.parser(ReAct),

@@ -4,16 +4,17 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use super::http::{Enough, Http, Response};
+use super::http::{Enough, Http, Response, TOO_LONG};
 use super::retry::{Retry, retry_after};
 use super::secret::{Pieces, Secret};
+use super::surrogate::mended;
 use super::wire::{self, Answer, Complaint};
 use crate::engine::{ChatModel, ModelError, ModelErrorKind, Reply, Request};
 use crate::error::{Error, Kind, Result};
@@ -152,7 +153,7 @@ impl Client {
                 done = true;
                 return Enough::Yes;
             }
-            match serde_json::from_str::<Value>(data) {
+            match json(data.as_bytes()) {
                 Ok(piece) => match Complaint::find(&piece) {
                     Some(complaint) => wrong = Some(complained(&complaint, StatusCode::OK)),
                     None => scrubber.push(&answer.take(&piece), on_text),
@@ -168,8 +169,7 @@ impl Client {
         }
         // Some servers leave out the last word and some the reason; an answer that lacks both is a torn one.
         if !done && answer.finish_reason.is_none() {
-            let how = ended.err().map_or_else(String::new, |error| format!(": {error}"));
-            return Err(Failure::transient(format!("the answer was cut off{how}")));
+            return Err(ended.err().map_or_else(|| Failure::transient("the answer was cut off"), |error| torn(&error)));
         }
         Ok(answer)
     }
@@ -221,23 +221,37 @@ impl ChatModel for Client {
     async fn complete(&self, request: &Request, on_text: &(dyn Fn(&str) + Send + Sync)) -> Result<Reply, ModelError> {
         let Endpoint { model, stream, settings, retry, .. } = &self.endpoint;
         let body = Bytes::from(wire::request(model, *stream, settings, request));
-        let mut waited = Duration::ZERO;
+        // Of all attempts and waits together; what is waited is added and not measured.
+        let mut spent = Duration::ZERO;
         let mut attempts = 1;
         loop {
+            let begun = Instant::now();
             let failure = match self.attempt(&body, on_text).await {
                 Ok(answer) => return Ok(self.cleaned(answer.reply(attempts))),
                 Err(failure) => failure,
             };
             let message = self.readable(&format!("{}: {}", self.http.server(), failure.message));
-            let error = ModelError { kind: failure.kind, message, attempts, retry_after: failure.retry_after };
+            let mut error = ModelError { kind: failure.kind, message, attempts, retry_after: failure.retry_after };
             // An empty answer is the engine's to judge; all else that is not transient will not go better.
-            if failure.kind != ModelErrorKind::Transient || attempts > retry.retries {
+            if failure.kind != ModelErrorKind::Transient {
+                return Err(error);
+            }
+            error.kind = ModelErrorKind::GivenUp;
+            if attempts > retry.retries {
+                error.message.push_str(&times(attempts));
                 return Err(error);
             }
             let draw = self.waits.fetch_add(1, Ordering::Relaxed);
             let wait = failure.retry_after.unwrap_or_else(|| retry.wait(attempts, draw));
-            waited = waited.saturating_add(wait);
-            if waited > retry.total {
+            spent = spent.saturating_add(begun.elapsed()).saturating_add(wait);
+            let (limit, whose) = match request.time_left.filter(|left| *left < retry.total) {
+                Some(left) => (left, "what is left of the run's time".to_owned()),
+                None => (retry.total, format!("the {} s for one answer", retry.total.as_secs_f64())),
+            };
+            if spent > limit {
+                let asked = failure.retry_after.map(|wait| format!("; it asks to wait {} s", wait.as_secs_f64()));
+                let (asked, times) = (asked.unwrap_or_default(), times(attempts));
+                error.message.push_str(&format!("{asked}{times}, and another attempt does not fit into {whose}"));
                 return Err(error);
             }
             tracing::debug!("asked {attempts} times, waiting {} ms: {error}", wait.as_millis());
@@ -247,12 +261,23 @@ impl ChatModel for Client {
     }
 }
 
+/// How often a server was asked, where that was more than once.
+fn times(attempts: u32) -> String {
+    if attempts > 1 { format!(" (asked {attempts} times)") } else { String::new() }
+}
+
+/// What JSON says, with U+FFFD for halves of characters that some servers send: no text can hold them.
+fn json(bytes: &[u8]) -> serde_json::Result<Value> {
+    serde_json::from_slice(bytes).or_else(|wrong| match mended(&String::from_utf8_lossy(bytes)) {
+        Some(mended) => serde_json::from_str(&mended),
+        None => Err(wrong),
+    })
+}
+
 /// An answer that comes as a whole.
 async fn whole(response: Response, key: &Secret, on_text: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {
-    let bytes =
-        response.bytes().await.map_err(|error| Failure::transient(format!("the answer was cut off: {error}")))?;
-    let body: Value = serde_json::from_slice(&bytes)
-        .map_err(|error| Failure::transient(format!("the answer is no JSON: {error}")))?;
+    let bytes = response.bytes().await.map_err(|error| torn(&error))?;
+    let body = json(&bytes).map_err(|error| Failure::transient(format!("the answer is no JSON: {error}")))?;
     if let Some(complaint) = Complaint::find(&body) {
         return Err(complained(&complaint, StatusCode::OK));
     }
@@ -262,6 +287,14 @@ async fn whole(response: Response, key: &Secret, on_text: &(dyn Fn(&str) + Send 
         on_text(&key.scrub(&text));
     }
     Ok(answer)
+}
+
+/// Why an answer did not come to its end; one that is too long would be so again.
+fn torn(error: &str) -> Failure {
+    match error.contains(TOO_LONG) {
+        true => Failure::new(ModelErrorKind::Fatal, format!("the answer {TOO_LONG}")),
+        false => Failure::transient(format!("the answer was cut off: {error}")),
+    }
 }
 
 /// Why a server refused, and whether it may do better.

@@ -42,13 +42,15 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 /// | `api_key_file` | instead, the file or pipe that holds it, such as `/dev/fd/3` | none |
 /// | `stream` | whether answers come in pieces | `false` |
 /// | `timeout_s`, `first_byte_timeout_s`, `connect_timeout_s` | timeouts with one attempt: for all of it, until the answer begins, until there is a connection | 600, the whole, 10 |
-/// | `retries` | how often a failure that may pass is tried again | 4 |
+/// | `retries` | how often a failure that may pass is tried again, as long as two minutes and the run's time allow; then the run ends | 4 |
 /// | `context_window` | tokens that fit; longer requests are made shorter before they are sent | unknown |
 /// | `extra` | a table of further fields for each request | none |
 /// | `[workspace] dir` | the directory that the agent works in | `.` |
 /// | `tools` | a list of `read_file`, `write_file`, `replace_lines`, `list_dir`, `search`, `run_command` | all but `run_command` |
 /// | `command_timeout_s`, `max_output_bytes` | limits of commands and of what is read at once | 60, 32768 |
-/// | `[budget] steps`, `seconds`, `tokens` | limits asked before each step | 10 steps |
+/// | `[budget] steps`, `tokens` | limits asked before each step | 10 steps |
+/// | `seconds` | asked before each step, and what decides or acts is dropped after it; an answer that is there is still judged | none |
+/// | `hard_seconds` | whatever is under way is dropped after it | twice `seconds` |
 /// | `[stop] completion`, `policies` | stop rules, short (`"max_steps=8"`) or as tables (`{ type = "max_steps", steps = 8 }`) | none |
 /// | `[[critic]] kind` | `command`, `regex` or `judge` | |
 /// | `name` | its name in the trace | the kind |
@@ -186,6 +188,7 @@ pub(super) enum ToolName {
 pub(super) struct BudgetPart {
     pub(super) steps: Option<u64>,
     pub(super) seconds: Option<Seconds>,
+    pub(super) hard_seconds: Option<Seconds>,
     pub(super) tokens: Option<u64>,
 }
 

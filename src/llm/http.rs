@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, USER_AGENT};
 use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, Error as ClientError};
@@ -20,7 +20,9 @@ use tokio_stream::StreamExt as _;
 use crate::error::{Error, Kind, Result};
 
 /// A longer answer is given up: no model writes so much.
-const MAX_ANSWER_BYTES: usize = 64 << 20;
+const MAX_ANSWER_BYTES: usize = 16 << 20;
+/// What is said of it.
+pub(super) const TOO_LONG: &str = "is longer than 16 MiB";
 /// A connection that was idle for longer is not used again; servers close theirs about then.
 const IDLE: Duration = Duration::from_secs(30);
 
@@ -102,7 +104,7 @@ impl Http {
             Wire::Tls(client) => client.request(request).await,
         };
         let (head, body) = answered.map_err(|error| why(&error))?.into_parts();
-        let body = Limited::new(body, MAX_ANSWER_BYTES).map_err(io::Error::other).boxed_unsync();
+        let body = Limited::new(body, MAX_ANSWER_BYTES).map_err(cut).boxed_unsync();
         Ok(Response { status: head.status, headers: head.headers, body })
     }
 }
@@ -136,6 +138,11 @@ impl Response {
         }
         Ok(())
     }
+}
+
+/// Why a body ended early.
+fn cut(error: Box<dyn std::error::Error + Send + Sync>) -> io::Error {
+    if error.is::<LengthLimitError>() { io::Error::other(TOO_LONG) } else { io::Error::other(error) }
 }
 
 /// Whether the rest of a stream matters.

@@ -11,6 +11,7 @@ mod critics;
 mod http;
 mod retry;
 mod secret;
+mod surrogate;
 mod wire;
 
 #[cfg(test)]

@@ -82,6 +82,9 @@ pub struct StepFacts {
     /// The model's text.
     #[serde(default)]
     pub text: Text,
+    /// A hash of the model's calls with their arguments, where it called and said nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
     /// The names of the requested actions in order, before any filter.
     pub actions: Option<Vec<String>>,
     /// Whether the decision is a candidate answer: a final decision, or a reply without actions.
@@ -126,6 +129,7 @@ impl StepFacts {
             cost_usd: None,
             cost_estimated: false,
             text: Text::Unknown,
+            calls: None,
             actions: None,
             candidate: false,
             final_answer: None,

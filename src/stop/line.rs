@@ -30,6 +30,8 @@ pub struct LineFacts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cost_usd: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    calls: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     signature: Option<u64>,
     /// The final result that the agent put into its state, where it is not the decision's answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,6 +80,7 @@ impl From<&StepFacts> for LineFacts {
             usage: facts.usage,
             late_usage: facts.late_usage,
             cost_usd: facts.cost_usd,
+            calls: facts.calls,
             signature: facts.signature,
             final_answer: facts.final_answer.clone().filter(|_| !facts.candidate),
             agent_stop: facts.agent_stop,
@@ -99,6 +102,7 @@ impl LineFacts {
             usage: self.usage,
             late_usage: self.late_usage,
             cost_usd: self.cost_usd,
+            calls: self.calls,
             signature: self.signature,
             final_answer: self.final_answer,
             agent_stop: self.agent_stop,

@@ -49,7 +49,7 @@ pub struct Stats {
     pub consecutive_errors: u64,
     /// The newest of them.
     pub failures: Vec<Evidence>,
-    /// Equal texts in a row, empty ones left out.
+    /// Equal texts in a row, or equal calls without a text; steps with neither are left out.
     pub text: Streak,
     /// Equal state signatures in a row.
     pub signature: Streak,
@@ -159,7 +159,12 @@ impl Stats {
             None => self.usage_missing = self.usage_missing.saturating_add(1),
         }
         match &facts.text {
-            Text::Known(text) if text.is_empty() => {}
+            Text::Known(text) if text.trim().is_empty() => {
+                // No text has a length of 0.
+                if let Some(calls) = facts.calls {
+                    self.text.push(facts.step, Some((calls, 0)));
+                }
+            }
             Text::Known(text) => self.text.push(facts.step, Some((text_hash(text), text.len() as u64))),
             Text::Redacted { len: 0, .. } => {}
             Text::Redacted { len, hash } => self.text.push(facts.step, Some((*hash, *len))),

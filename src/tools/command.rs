@@ -208,6 +208,12 @@ impl Tool for RunCommand {
         if args.command.trim().is_empty() {
             return Err(invalid("the command is empty"));
         }
+        if args.timeout_s == Some(0) {
+            let most = self.timeout.as_secs_f64();
+            return Err(invalid(format!(
+                "a timeout_s of 0 lets nothing run; leave it out for {most} s, the most there is"
+            )));
+        }
         let limit = args.timeout_s.map_or(self.timeout, |seconds| Duration::from_secs(seconds).min(self.timeout));
         self.run(&args.command, limit).await
     }

@@ -105,7 +105,11 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         Code::MaxSteps | Code::MaxRounds | Code::TokenBudget | Code::MaxRuntime | Code::Timeout => {
             limit("Limit reached", stop)
         }
-        Code::LoopDetection => format!("The model repeated itself: {} in a row", many("equal texts")),
+        Code::LoopDetection => {
+            // Where it says nothing beside its calls, they are compared.
+            let what = if detail.starts_with("the same calls") { "equal calls" } else { "equal texts" };
+            format!("The model repeated itself: {} in a row", many(what))
+        }
         Code::Stagnation => match measured {
             Some(idle) if changed_meanwhile(facts, stop) => {
                 format!("What the agent compares of its state did not change for {} in a row", steps(idle as usize))

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::stop::Usage;
+use crate::stop::{Budget, Origin, Usage};
 
 /// Leaves everything to the model.
 struct Asks;
@@ -101,4 +101,66 @@ async fn a_model_that_fails_for_good_ends_the_run_and_one_that_may_recover_does_
     let (result, _) = recorded(asks([Err(ModelError::new(ModelErrorKind::Fatal, "no such model"))]), "?").await;
     assert_eq!(ending(&result.verdict), ("recovery_exhausted", "recovery", Some(0)));
     assert_eq!(result.verdict.reading.detail, "decide failed and was not recovered: no such model");
+}
+
+#[tokio::test]
+async fn a_model_that_was_asked_often_enough_is_not_asked_again() {
+    let (result, _) =
+        recorded(asks([Err(ModelError::new(ModelErrorKind::GivenUp, "busy")), Ok(Reply::text("42"))]), "?").await;
+    assert_eq!(ending(&result.verdict), ("recovery_exhausted", "recovery", Some(0)));
+}
+
+#[tokio::test]
+async fn what_a_filter_left_is_no_answer() {
+    let filtered = || Ok(Reply::text("I will").finished("content_filter"));
+    let (result, _) = recorded(asks([filtered(), Ok(Reply::text("42"))]), "?").await;
+    assert_eq!((result.answer(), result.step_count), (Some("42"), 2));
+    let (result, _) = recorded(asks((0..4).map(|_| filtered())), "?").await;
+    assert_eq!(ending(&result.verdict).0, "recovery_exhausted");
+    assert!(
+        result.verdict.reading.detail.ends_with("withheld the reply, or a part of it: content_filter"),
+        "{:?}",
+        result.verdict
+    );
+}
+
+#[tokio::test]
+async fn the_same_call_again_and_again_is_a_loop() {
+    let same = || Ok(Reply::calls([call("c", r#"{"text": "x"}"#)]));
+    let other = || Ok(Reply::calls([call("c", r#"{"text": "y"}"#)]));
+    let rule = crate::stop::LoopDetection { window: 3 };
+    let replies = [same(), same(), other(), same(), same(), same(), Ok(Reply::text("never"))];
+    let (result, _) = recorded(asks(replies).stop(rule).max_steps(9), "?").await;
+    assert_eq!(ending(&result.verdict), ("loop_detection", "loop_detection", Some(5)));
+    assert!(result.verdict.reading.detail.starts_with("the same calls 3 times in a row"), "{:?}", result.verdict);
+}
+
+#[tokio::test]
+async fn a_reply_that_is_larger_than_any_is_not_taken() {
+    let huge = || Ok(Reply::text("x".repeat(20 << 20)));
+    let (result, disk) = recorded(asks([huge(), Ok(Reply::text("42"))]), "?").await;
+    assert_eq!(result.answer(), Some("42"));
+    assert_eq!(disk.steps[0]["error"]["message"], "the reply has 20971520 bytes, and at most 1048576 are taken");
+    assert!(disk.steps[0]["model_response"]["text"].as_str().unwrap().ends_with("[... cut from 20971520 bytes]"));
+}
+
+#[tokio::test]
+async fn a_request_under_way_ends_with_the_time_of_the_run() {
+    struct Hangs;
+    impl ChatModel for Hangs {
+        fn name(&self) -> &str {
+            "hangs"
+        }
+        async fn complete(&self, request: &Request, _: &(dyn Fn(&str) + Send + Sync)) -> Result<Reply, ModelError> {
+            assert!(request.time_left.is_some_and(|left| left <= Duration::from_millis(30)));
+            std::future::pending().await
+        }
+    }
+    let budget = Budget::default().time(Duration::from_millis(30), Origin::Engine);
+    let builder = asks([]).model(Hangs).budget(budget).clock(SystemClock::start());
+    let (result, disk) = recorded(builder, "?").await;
+    assert_eq!(ending(&result.verdict), ("budget_time", "budget_time", Some(0)));
+    let told = "the run was to end within 30 ms, and what was under way was dropped";
+    assert_eq!(result.verdict.reading.detail, told);
+    assert_eq!(disk.manifest["status"], "completed");
 }

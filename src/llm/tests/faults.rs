@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::endpoint::{Endpoint, Play, message, piece, says};
 use super::{KEY, address, client};
-use crate::engine::{ModelError, ModelErrorKind};
+use crate::engine::{ChatModel, ModelError, ModelErrorKind, Request};
 use crate::llm::{Client, Endpoint as Address, Retry, Secret, Timeouts};
 
 fn fails(status: u16, message: &str) -> Play {
@@ -38,8 +38,8 @@ async fn a_server_is_not_asked_for_ever() {
     let endpoint = Endpoint::playing([fails(500, "1"), fails(500, "2"), fails(500, "3"), says("too late")]);
     let asked = client(address(&endpoint));
     let error = asked.ask().await.unwrap_err();
-    assert_eq!((error.kind, error.attempts, endpoint.seen().len()), (ModelErrorKind::Transient, 3, 3));
-    assert!(error.message.ends_with(": HTTP 500 Internal Server Error: 3"), "{error}");
+    assert_eq!((error.kind, error.attempts, endpoint.seen().len()), (ModelErrorKind::GivenUp, 3, 3));
+    assert!(error.message.ends_with(": HTTP 500 Internal Server Error: 3 (asked 3 times)"), "{error}");
 }
 
 #[tokio::test]
@@ -65,6 +65,41 @@ async fn nobody_waits_longer_than_all_waits_may_take() {
     let error = asked.ask().await.unwrap_err();
     assert_eq!((error.attempts, error.retry_after), (2, Some(Duration::from_secs(100))));
     assert_eq!(asked.waits(), [Duration::from_secs(100)], "the second wait would be beyond two minutes");
+    let told = "come back tomorrow; it asks to wait 100 s (asked 2 times), and another attempt does not fit into the 120 s for one answer";
+    assert!(error.message.ends_with(told), "{error}");
+}
+
+#[tokio::test]
+async fn nobody_waits_longer_than_the_run_may_take() {
+    let endpoint = Endpoint::playing([Play::Whole(429, "retry-after: 30\r\n", "busy".to_owned()), says("too late")]);
+    let asked = client(address(&endpoint));
+    let request = Request { time_left: Some(Duration::from_secs(20)), ..Request::default() };
+    let error = asked.client.complete(&request, &|_| ()).await.unwrap_err();
+    assert_eq!((error.kind, asked.waits().len()), (ModelErrorKind::GivenUp, 0));
+    assert!(
+        error.message.ends_with(
+            ": busy; it asks to wait 30 s, and another attempt does not fit into what is left of the run's time"
+        ),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn half_a_character_is_no_reason_to_lose_an_answer() {
+    let body = r#"{"choices": [{"message": {"content": "a\ud83d b"}, "finish_reason": "stop"}]}"#;
+    let endpoint = Endpoint::playing([Play::Whole(200, "", body.to_owned())]);
+    assert_eq!(client(address(&endpoint)).ask().await.unwrap().text, "a\u{fffd} b");
+    let piece = r#"{"choices": [{"delta": {"content": "a\ude00 b"}, "finish_reason": "stop"}]}"#;
+    let endpoint = Endpoint::playing([Play::Events(vec![piece.to_owned()])]);
+    assert_eq!(client(address(&endpoint)).ask().await.unwrap().text, "a\u{fffd} b");
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_not_asked_for_again() {
+    let endpoint = Endpoint::playing([says(&"x".repeat(17 << 20)), says("short")]);
+    let error = client(address(&endpoint)).ask().await.unwrap_err();
+    assert_eq!((error.kind, error.attempts), (ModelErrorKind::Fatal, 1));
+    assert!(error.message.ends_with(": the answer is longer than 16 MiB"), "{error}");
 }
 
 #[tokio::test]
@@ -141,7 +176,7 @@ async fn a_server_that_hangs_is_given_up() {
     let endpoint = Endpoint::playing([Play::HangInside]);
     let retry = Retry { retries: 0, ..Retry::default() };
     let error = client(Address { timeouts, retry, ..address(&endpoint) }).ask().await.unwrap_err();
-    assert_eq!(error.kind, ModelErrorKind::Transient);
+    assert_eq!(error.kind, ModelErrorKind::GivenUp);
     assert!(error.message.ends_with("the answer was not complete within 100 ms"), "{error}");
 }
 
@@ -154,7 +189,7 @@ async fn a_server_that_is_not_there_is_named() {
     let base_url = format!("http://{place}/v1");
     let asked = client(Address { base_url, ..address(&endpoint) });
     let error = asked.ask().await.unwrap_err();
-    assert_eq!((error.kind, error.attempts), (ModelErrorKind::Transient, 3));
+    assert_eq!((error.kind, error.attempts), (ModelErrorKind::GivenUp, 3));
     assert!(error.message.starts_with(&format!("{place}: cannot connect: ")), "{error}");
 }
 

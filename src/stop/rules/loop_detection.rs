@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Ends when the model says the same again and again; steps without text are skipped.
+/// Ends when the model says the same again and again, or calls the same with the same arguments and says nothing. Steps
+/// with neither are skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoopDetection {
@@ -58,7 +59,8 @@ impl Condition for LoopDetection {
         let reading = Self::ROW.compare(row.len, Op::AtLeast, window);
         if row.len >= window {
             let evidence = [Evidence::Steps { from_step: row.from, to_step: facts.step }];
-            let detail = format!("the same text {} times in a row >= {window}", row.len);
+            let what = if row.value.is_some_and(|(_, len)| len == 0) { "calls" } else { "text" };
+            let detail = format!("the same {what} {} times in a row >= {window}", row.len);
             return Check::Stop { code: Self::ROW.code(), reading: reading.detail(detail).evidence(evidence) };
         }
         if row.gap { Check::Unknown("the model's text of every step".into()) } else { Check::Pass(reading) }
