@@ -380,6 +380,7 @@ impl<'a> Facts<'a> {
             "DECIDE" | "OBSERVE" => "thinking".to_owned(),
             "ACT" | "REDUCE" => "updating state".to_owned(),
             "CRITIC" => "asking critics".to_owned(),
+            "GATE" => "asking whether it may act".to_owned(),
             "CHECK_STOP" => "checking rules".to_owned(),
             "COMPACT" => "shortening the conversation".to_owned(),
             "RECOVER" | "DECIDE_ERROR" | "ACT_ERROR" | "REDUCE_ERROR" => "recovering from an error".to_owned(),

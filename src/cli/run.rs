@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use self::ask::Terminal;
 use self::progress::Progress;
 use super::look::{Look, colours};
 use super::open::Opened;
@@ -19,6 +20,7 @@ use crate::serve::asked_to_stop;
 use crate::stop::Outcome;
 use crate::trace::RunWriter;
 
+mod ask;
 mod progress;
 
 /// More is no key.
@@ -186,7 +188,8 @@ fn create(root: &Path, agent: &str, look: &Look) -> Result<RunWriter> {
 /// Runs the engine until it ends or somebody ends it.
 fn drive(engine: Builder<FileAgent>, task: String, progress: &Arc<Progress>) -> Result<RunResult<Work>> {
     let cancel = Cancel::new();
-    let mut engine = engine.cancel(cancel.clone()).hook(progress.clone());
+    let person = Terminal { progress: progress.clone() };
+    let mut engine = engine.cancel(cancel.clone()).hook(progress.clone()).person(person);
     if progress.is_terminal() {
         let heard = progress.clone();
         engine = engine.on_text(move |text| heard.hear(text));

@@ -12,6 +12,7 @@ use super::clock::Clock;
 use super::critic::{Critic, DynCritic};
 use super::decision::{First, Selector};
 use super::env::{DynEnv, Env};
+use super::guard::{DynGuard, DynPerson, Guard, Person};
 use super::history::HistoryPolicy;
 use super::hook::Hook;
 use super::parse::Parser;
@@ -38,6 +39,8 @@ pub struct Engine<A: Agent> {
 pub(super) struct Parts<D> {
     pub(super) critics: Vec<Box<dyn DynCritic<D>>>,
     pub(super) env: Option<Box<dyn DynEnv>>,
+    pub(super) guards: Vec<Box<dyn DynGuard<D>>>,
+    pub(super) person: Option<Box<dyn DynPerson>>,
     pub(super) hooks: Vec<Box<dyn Hook<D>>>,
     pub(super) model: Option<Box<dyn DynModel>>,
     pub(super) parser: Option<Box<dyn Parser>>,
@@ -94,6 +97,8 @@ impl<A: Agent> Engine<A> {
             parts: Parts {
                 critics: Vec::new(),
                 env: None,
+                guards: Vec::new(),
+                person: None,
                 hooks: Vec::new(),
                 model: None,
                 parser: None,
@@ -146,6 +151,20 @@ impl<A: Agent> Builder<A> {
     #[must_use]
     pub fn critic(mut self, critic: impl Critic<A::Data> + 'static) -> Self {
         self.parts.critics.push(Box::new(critic));
+        self
+    }
+
+    /// Adds a guard; guards are asked in order before each call.
+    #[must_use]
+    pub fn guard(mut self, guard: impl Guard<A::Data> + 'static) -> Self {
+        self.parts.guards.push(Box::new(guard));
+        self
+    }
+
+    /// Sets who is asked where a guard wants a person to decide; without one the answer is no.
+    #[must_use]
+    pub fn person(mut self, person: impl Person + 'static) -> Self {
+        self.parts.person = Some(Box::new(person));
         self
     }
 

@@ -10,7 +10,7 @@
 //! | gate `before_step` | cancellation, budget | |
 //! | DECIDE | the environment is observed; the agent decides, or the model through a parser | agent, model, parser: the step fails and the recovery policy is asked |
 //! | gate `after_decide` | cancellation, policies that look at the decision | |
-//! | ACT | the tools run in order; the environment takes the step in | tools: their errors are results; the environment: the run ends |
+//! | ACT | the guards let each call pass, refuse or change it; the tools run in order; the environment takes the step in | tools: their errors are results; the environment: the run ends |
 //! | REDUCE | the agent takes the step into its state | agent: the step fails, the state is put back |
 //! | CRITIC | the critics judge in order; the first that does not say continue decides | a critic: the run ends |
 //! | gate `after_step` | critics, completion, agent, environment, policies | |
@@ -33,6 +33,7 @@ mod decision;
 mod env;
 mod erased;
 mod fault;
+mod guard;
 mod history;
 mod hook;
 mod judge;
@@ -64,6 +65,7 @@ pub(crate) use clock::{SPLITMIX_STEP, splitmix64};
 pub use critic::{Critic, CriticCx, CriticError, Opinion};
 pub use decision::{Action, Candidate, Choice, Decision, First, HighestScore, Mode, Selector};
 pub use env::{Env, EnvError, EnvStep};
+pub use guard::{Consent, Guard, GuardCx, Pass, Person, Question};
 pub use history::HistoryPolicy;
 pub use hook::{Hook, Moment};
 pub use off_limits::OffLimits;

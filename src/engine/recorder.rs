@@ -173,6 +173,8 @@ pub(super) struct Opening<'a> {
     pub(super) resumed: Option<&'a Stats>,
     pub(super) process: Option<Process>,
     pub(super) env: Option<&'a str>,
+    /// Who was asked before each call, in order.
+    pub(super) guards: Vec<&'a str>,
     pub(super) started_at: i64,
 }
 
@@ -214,13 +216,17 @@ impl Opening<'_> {
     }
 
     pub(super) fn run_meta(&self) -> Value {
-        json!({
+        let mut meta = json!({
             "model_name": self.model,
             "parser": self.parser.map(|(name, _)| name),
             "tool_count": self.tools.len(),
             "tools": self.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
             "env": {"enabled": self.env.is_some(), "name": self.env},
-        })
+        });
+        if let (false, Some(meta)) = (self.guards.is_empty(), meta.as_object_mut()) {
+            meta.insert("guards".to_owned(), json!(self.guards));
+        }
+        meta
     }
 }
 

@@ -106,6 +106,7 @@ impl<A: Agent> Engine<A> {
             resumed: parts.resumed.as_ref(),
             process: parts.process.clone(),
             env: parts.env.as_deref().map(|env| env.name()),
+            guards: parts.guards.iter().map(|guard| guard.name()).collect(),
             started_at: run.clock.now_us(),
         };
         run.log.begin(|| opening.info());

@@ -9,6 +9,7 @@ use super::clock::step_seed;
 use super::decision::{Action, Decision, Mode};
 use super::env::{EnvError, EnvStep};
 use super::fault::{Fault, NoDecision};
+use super::guard::Admitted;
 use super::hook::Moment;
 use super::result::StepRecord;
 use super::run::Session;
@@ -153,11 +154,30 @@ impl<A: Agent> Session<A> {
             self.emit(step, "ACT", "start", ());
             let mut results = Vec::with_capacity(decision.actions.len());
             let mut room = MAX_STEP_BYTES;
-            for action in &decision.actions {
-                if self.parts.cancel.wish() == Wish::Now {
+            let mut ended = false;
+            for (place, action) in decision.actions.iter().enumerate() {
+                if ended || self.parts.cancel.wish() == Wish::Now {
                     results.push(ToolResult::skipped(action));
                     continue;
                 }
+                let changed;
+                let action = match self.admit(step, place, action).await {
+                    Admitted::AsIs => action,
+                    Admitted::Changed(other) => {
+                        changed = other;
+                        &changed
+                    }
+                    Admitted::Refused(result) => {
+                        results.push(result);
+                        continue;
+                    }
+                    Admitted::Ended(why) => {
+                        results.push(ToolResult::refused(action, &why));
+                        record.facts.force(Gate::AfterStep, Source::Policy, Code::from("guard_stop"), why);
+                        ended = true;
+                        continue;
+                    }
+                };
                 let cx = ToolCx {
                     step,
                     workspace: self.parts.workspace.as_deref(),

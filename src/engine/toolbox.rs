@@ -174,6 +174,12 @@ impl ToolResult {
         }
     }
 
+    /// An action that a guard refused.
+    pub(super) fn refused(action: &Action, reason: &str) -> Self {
+        let error = ToolError::new(format!("not allowed: {reason}")).category("denied");
+        Self { status: Status::Error, error: Some(error), ..Self::skipped(action) }
+    }
+
     /// Cuts the output to `room` bytes, or a little more, and tells how much of the room it takes.
     pub(super) fn fit(&mut self, room: usize) -> usize {
         let (output, cut) = bounded(std::mem::take(&mut self.output), room.max(MIN_RESULT_BYTES));

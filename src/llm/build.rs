@@ -47,6 +47,7 @@ impl AgentFile {
             Protocol::Json => engine.parser(JsonText),
             Protocol::Xml => engine.parser(XmlText),
         };
+        let engine = if self.gate.is_empty() { engine } else { engine.guard(self.gate.clone()) };
         let rules = self.completion.iter().chain(&self.policies).cloned();
         let engine = rules.fold(engine, Builder::stop);
         let shell = RunCommand::new(workspace.clone())

@@ -12,6 +12,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor, value::MapAccessDeserial
 use serde_json::{Map, Value};
 use toml::Spanned;
 
+use super::gate::{GateRules, Glob};
 use crate::engine::HistoryPolicy;
 use crate::error::{Error, Kind, Result};
 use crate::stop::StopSpec;
@@ -52,6 +53,7 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 /// | `seconds` | asked before each step, and what decides or acts is dropped after it; an answer that is there is still judged | none |
 /// | `hard_seconds` | whatever is under way is dropped after it | twice `seconds` |
 /// | `[stop] completion`, `policies` | stop rules, short (`"max_steps=8"`) or as tables (`{ type = "max_steps", steps = 8 }`) | none |
+/// | `[gate] allow`, `deny`, `ask` | tools that may be called, may not, or may where a person says so at the terminal; names or patterns as `run_*`. `deny` goes before `ask`, and `ask` before `allow`; where there is `allow`, all else is denied | all may |
 /// | `[[critic]] kind` | `command`, `regex` or `judge` | |
 /// | `name` | its name in the trace | the kind |
 /// | `when` | which steps are judged: those with an `answer`, or `every_step` | `answer` |
@@ -74,6 +76,7 @@ pub struct AgentFile {
     pub(super) budget: BudgetPart,
     pub(super) completion: Vec<StopSpec>,
     pub(super) policies: Vec<StopSpec>,
+    pub(super) gate: GateRules,
     pub(super) critics: Vec<CriticPart>,
     pub(super) objective: Option<String>,
 }
@@ -90,6 +93,8 @@ struct Whole {
     budget: BudgetPart,
     #[serde(default)]
     stop: StopPart,
+    #[serde(default)]
+    gate: GatePart,
     #[serde(default, rename = "critic")]
     critics: Vec<CriticPart>,
     #[serde(default)]
@@ -183,6 +188,11 @@ pub(super) enum ToolName {
     RunCommand,
 }
 
+impl ToolName {
+    /// The tools' names, as models and files write them.
+    const NAMES: [&str; 6] = ["read_file", "write_file", "replace_lines", "list_dir", "search", "run_command"];
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct BudgetPart {
@@ -204,6 +214,14 @@ struct StopPart {
 enum Rule {
     Short(String),
     Long(StopSpec),
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct GatePart {
+    allow: Option<Vec<Spanned<String>>>,
+    deny: Vec<Spanned<String>>,
+    ask: Vec<Spanned<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -361,7 +379,7 @@ impl AgentFile {
         let place = Place { text, path };
         let whole: Whole = toml::from_str(text)
             .map_err(|wrong| place.error(wrong.span().unwrap_or_default(), wrong.message()).hint(HELP))?;
-        let Whole { agent, model, workspace, budget, stop, critics, task } = whole;
+        let Whole { agent, model, workspace, budget, stop, gate, critics, task } = whole;
         if let Some(file) = model.api_key_file.as_ref().filter(|_| model.api_key_env.is_some()) {
             return Err(place.error(file.span(), "there is `api_key_env` already; keep one of the two"));
         }
@@ -399,6 +417,11 @@ impl AgentFile {
             budget,
             completion: place.rules(stop.completion, true)?,
             policies: place.rules(stop.policies, false)?,
+            gate: GateRules {
+                allow: gate.allow.map(|allow| place.globs(allow)).transpose()?,
+                deny: place.globs(gate.deny)?,
+                ask: place.globs(gate.ask)?,
+            },
             critics,
             objective: task.objective.filter(|objective| !objective.trim().is_empty()),
         })
@@ -476,6 +499,17 @@ impl Place<'_> {
         let path = beside(self.path, file);
         let wrong = |error| self.error(span, &format!("cannot read {}", path.display())).because(error);
         std::fs::read_to_string(&path).map_err(wrong)
+    }
+
+    /// The patterns of one list of the gate; one that matches no tool would guard nothing.
+    fn globs(&self, written: Vec<Spanned<String>>) -> Result<Vec<Glob>> {
+        let glob = |text: Spanned<String>| {
+            let glob = Glob::new(text.get_ref()).filter(|glob| ToolName::NAMES.iter().any(|name| glob.matches(name)));
+            let known = ToolName::NAMES.join(", ");
+            let wrong = || self.error(text.span(), &format!("no tool is called {:?}", text.get_ref()));
+            glob.ok_or_else(|| wrong().hint(format!("the tools are {known}; `*` is any text")))
+        };
+        written.into_iter().map(glob).collect()
     }
 
     /// The rules of one list; a rule in the wrong one would never do what its author means.

@@ -8,6 +8,7 @@ mod build;
 mod client;
 mod config;
 mod critics;
+mod gate;
 mod http;
 mod retry;
 mod secret;

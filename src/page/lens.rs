@@ -106,6 +106,7 @@ pub(crate) fn phase(name: &str) -> (PhaseClass, String) {
         "REDUCE" => ("reduce", "Reduce"),
         "CRITIC" => ("critic", "Critics"),
         "CHECK_STOP" => ("check", "Check stop"),
+        "GATE" => ("check", "Gate"),
         "RECOVER" | "DECIDE_ERROR" | "ACT_ERROR" => ("recover", name),
         "" => ("plain", "(no phase)"),
         other => ("plain", other),

@@ -186,6 +186,60 @@ fn an_agent_does_not_write_its_own_record() {
 }
 
 #[test]
+fn a_gate_says_which_tools_may_be_called() {
+    let run = || calls("c2", "run_command", &json!({"command": "touch made"}));
+    let endpoint = Endpoint::playing([calls("c1", "search", &json!({"pattern": "x"})), run(), says("could not")]);
+    let place = Place::new(&endpoint, "[gate]\nallow = [\"*\"]\ndeny = [\"sea*\"]\nask = [\"run_command\"]\n");
+    let done = place.run(&["try"]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let told = endpoint.seen()[2].body["messages"].to_string();
+    assert!(told.contains("not allowed: the agent file denies sea*"), "{told}");
+    assert!(told.contains("not allowed: somebody is to be asked, and there is no terminal to ask on"), "{told}");
+    assert!(!place.path("work/made").exists());
+    let events = fs::read_to_string(place.recorded().join("events.jsonl")).unwrap();
+    assert_eq!(events.matches("\"phase\":\"GATE\"").count(), 3, "denied, asked, denied");
+    place.is_sound();
+
+    fs::write(place.path("agent.toml"), "[model]\nbase_url = \"x\"\nmodel = \"x\"\n[gate]\ndeny = [\"run_comand\"]\n")
+        .unwrap();
+    let wrong = text(&place.run(&["x"]).stderr);
+    assert!(wrong.contains("agent.toml:5: no tool is called \"run_comand\""), "{wrong}");
+}
+
+#[test]
+fn the_time_of_the_run_bounds_its_requests() {
+    let endpoint = Endpoint::playing([Play::Hang]);
+    let place = Place::new(&endpoint, "[budget]\nseconds = 0.3\n");
+    let done = place.run(&["wait"]);
+    assert_eq!(done.status.code(), Some(1), "{}", text(&done.stderr));
+    assert_eq!(place.manifest()["stop"]["code"], "budget_time");
+    assert_eq!(endpoint.seen().len(), 1);
+    place.is_sound();
+}
+
+#[test]
+fn a_server_that_fails_is_asked_as_often_as_the_file_says() {
+    let busy = || Play::Whole(503, "retry-after: 0\r\n", "busy".to_owned());
+    let endpoint = Endpoint::playing((0..12).map(|_| busy()));
+    let place = Place::new(&endpoint, "");
+    let done = place.run(&["try"]);
+    assert_eq!((done.status.code(), endpoint.seen().len()), (Some(1), 2), "once, and `retries = 1` more");
+    assert!(text(&done.stdout).contains("busy (asked 2 times)"), "{}", text(&done.stdout));
+    place.is_sound();
+}
+
+#[test]
+fn a_judge_that_fails_is_named() {
+    let endpoint = Endpoint::playing([says("done"), Play::Whole(401, "", "no access for judges".to_owned())]);
+    let place = Place::new(&endpoint, "[[critic]]\nkind = \"judge\"\ncriteria = \"good\"\n");
+    let done = place.run(&["try"]);
+    assert_eq!(done.status.code(), Some(1), "{}", text(&done.stderr));
+    assert!(text(&done.stdout).contains("no access for judges"), "{}", text(&done.stdout));
+    assert_eq!(place.manifest()["stop"]["code"], "criterion_error");
+    place.is_sound();
+}
+
+#[test]
 fn runs_do_not_lie_in_the_workspace_itself() {
     let endpoint = Endpoint::playing([]);
     let place = Place::new(&endpoint, "");

@@ -4,6 +4,7 @@ mod critics;
 mod edges;
 mod ends;
 mod failures;
+mod guards;
 mod models;
 #[cfg(feature = "analysis")]
 mod replay;

@@ -131,7 +131,7 @@ async fn the_same_call_again_and_again_is_a_loop() {
     let rule = crate::stop::LoopDetection { window: 3 };
     let replies = [same(), same(), other(), same(), same(), same(), Ok(Reply::text("never"))];
     let (result, _) = recorded(asks(replies).stop(rule).max_steps(9), "?").await;
-    assert_eq!(ending(&result.verdict), ("loop_detection", "loop_detection", Some(5)));
+    assert_eq!(ending(&result.verdict), ("loop_detection", "stop[0]", Some(5)));
     assert!(result.verdict.reading.detail.starts_with("the same calls 3 times in a row"), "{:?}", result.verdict);
 }
 

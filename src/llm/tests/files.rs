@@ -55,7 +55,7 @@ fn an_address_and_a_model_are_enough() {
 fn a_mistake_is_told_with_its_line() {
     assert_eq!(
         wrong("[budget]\nstpes = 3"),
-        "dir/agent.toml:5: unknown field `stpes`, expected one of `steps`, `seconds`, `tokens`"
+        "dir/agent.toml:5: unknown field `stpes`, expected one of `steps`, `seconds`, `hard_seconds`, `tokens`"
     );
     assert!(
         wrong("[workspace]\ntools = [\"read_file\", \"rm\"]").starts_with("dir/agent.toml:5: unknown variant `rm`")

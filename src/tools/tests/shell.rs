@@ -41,6 +41,8 @@ async fn a_command_runs_in_the_workspace_without_input() {
     assert_eq!((killed.exit_code, killed.signal), (None, Some(15)));
     let empty = call(&shell(&place), json!({"command": " "})).await.unwrap_err();
     assert_eq!(empty.category, "invalid_arguments");
+    let no_time = call(&shell(&place), json!({"command": "true", "timeout_s": 0})).await.unwrap_err();
+    assert!(no_time.message.starts_with("a timeout_s of 0 lets nothing run"), "{}", no_time.message);
 }
 
 #[tokio::test]

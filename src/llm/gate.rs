@@ -1,0 +1,93 @@
+//! Which tools may an agent use, and which only with somebody's consent? Three lists of an agent file.
+//!
+//! What is denied is denied, what is to be asked for is asked for, and where there is a list of what is allowed, all
+//! else is denied. So a tool that is in two lists has the stricter answer.
+
+use regex::Regex;
+
+use super::agent::Work;
+use crate::engine::{Guard, GuardCx, Pass};
+
+/// The lists, as patterns of tools' names.
+#[derive(Debug, Clone, Default)]
+pub(super) struct GateRules {
+    /// `None` where all is allowed that is not denied.
+    pub(super) allow: Option<Vec<Glob>>,
+    pub(super) deny: Vec<Glob>,
+    pub(super) ask: Vec<Glob>,
+}
+
+/// A pattern of names, in which `*` is any text and `?` any letter.
+#[derive(Debug, Clone)]
+pub(super) struct Glob {
+    text: String,
+    pattern: Regex,
+}
+
+impl Glob {
+    /// `None` where the text is too long to be a pattern.
+    pub(super) fn new(text: &str) -> Option<Self> {
+        let pattern = regex::escape(text).replace(r"\*", ".*").replace(r"\?", ".");
+        let pattern = Regex::new(&format!("^(?s:{pattern})$")).ok()?;
+        Some(Self { text: text.to_owned(), pattern })
+    }
+
+    pub(super) fn matches(&self, name: &str) -> bool {
+        self.pattern.is_match(name)
+    }
+}
+
+impl GateRules {
+    /// Whether there is anything to decide.
+    pub(super) fn is_empty(&self) -> bool {
+        self.allow.is_none() && self.deny.is_empty() && self.ask.is_empty()
+    }
+
+    fn pass(&self, tool: &str) -> Pass {
+        let first = |list: &[Glob]| list.iter().find(|glob| glob.matches(tool)).map(|glob| glob.text.clone());
+        if let Some(glob) = first(&self.deny) {
+            return Pass::Deny(format!("the agent file denies {glob}"));
+        }
+        if let Some(glob) = first(&self.ask) {
+            return Pass::Ask(format!("the agent file wants somebody to be asked for {glob}"));
+        }
+        match self.allow.as_deref().map(first) {
+            Some(None) => Pass::Deny(format!("the agent file does not allow {tool}")),
+            _ => Pass::Allow,
+        }
+    }
+}
+
+impl Guard<Work> for GateRules {
+    fn name(&self) -> &str {
+        "gate"
+    }
+
+    async fn judge(&self, call: GuardCx<'_, Work>) -> Result<Pass, String> {
+        Ok(self.pass(call.tool))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(allow: Option<&[&str]>, deny: &[&str], ask: &[&str]) -> GateRules {
+        let globs = |list: &[&str]| list.iter().map(|text| Glob::new(text).unwrap()).collect();
+        GateRules { allow: allow.map(globs), deny: globs(deny), ask: globs(ask) }
+    }
+
+    #[test]
+    fn the_stricter_list_decides() {
+        let denied = |rules: &GateRules, tool: &str| matches!(rules.pass(tool), Pass::Deny(_));
+        let asked = |rules: &GateRules, tool: &str| matches!(rules.pass(tool), Pass::Ask(_));
+        let some = rules(Some(&["read_*", "run_command"]), &["write_?ile"], &["run_*"]);
+        assert_eq!(some.pass("read_file"), Pass::Allow);
+        assert!(denied(&some, "write_file") && denied(&some, "search") && asked(&some, "run_command"));
+        let open = rules(None, &["*"], &["*"]);
+        assert!(denied(&open, "read_file"));
+        assert_eq!(rules(None, &["a.c"], &[]).pass("abc"), Pass::Allow, "a dot is a dot");
+        assert_eq!(rules(None, &["read"], &[]).pass("read_file"), Pass::Allow, "the whole name counts");
+        assert!(denied(&rules(Some(&[]), &[], &[]), "read_file"), "an empty list allows nothing");
+    }
+}
