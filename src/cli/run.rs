@@ -23,6 +23,8 @@ use crate::trace::RunWriter;
 mod ask;
 mod progress;
 
+/// The variable that names the pipe with the key, in a program that began anew.
+const KEY_FD: &str = "BOARD_KEY_FD";
 /// More is no key.
 const MAX_KEY_BYTES: u64 = 64 << 10;
 
@@ -69,11 +71,12 @@ struct Report<'a> {
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let file = AgentFile::load(&args.file)?;
-    let task = task(args, &file)?;
-    // Before anything else is started, so that all of it inherits this.
+    // Before stdin is read, and before anything else is started, so that all of it inherits this.
+    let key = if args.task.is_some() || file.objective().is_some() { key(&file)? } else { Secret::default() };
     let closed = close_process();
+    let task = task(args, &file)?;
     let around = Surroundings {
-        key: key(&file)?,
+        key,
         environment: std::env::vars_os().collect(),
         // Clients that failed together come back apart.
         seed: u64::from(std::process::id()) ^ u64::try_from(look.now).unwrap_or_default(),
@@ -83,6 +86,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let writer = create(&args.runs, file.name(), look)?;
     let (run, dir) = (writer.run_id().to_owned(), writer.dir().to_owned());
     let progress = Arc::new(Progress::new(io::stderr(), colours(&io::stderr())));
+    let in_environment = file.key_variable().is_some_and(|name| std::env::var_os(name).is_some());
+    let closed = closed.and_then(|()| match in_environment && around.key.is_some() {
+        true => Err(io::Error::other("it stays in the environment")),
+        false => Ok(()),
+    });
     if let (Err(error), true) = (closed, around.key.is_some() && file.runs_commands()) {
         progress.say(&format!("commands can read the key from this process: {error}"));
     }
@@ -154,12 +162,12 @@ fn apart(runs: &Path, file: &AgentFile) -> Result<()> {
 
 /// The key that the file asks for, from another file or the environment.
 fn key(file: &AgentFile) -> Result<Secret> {
-    if let Some(path) = file.key_file() {
+    let handed = std::env::var(KEY_FD).ok().map(|fd| Path::new("/dev/fd").join(fd));
+    if let Some(path) = handed.or_else(|| file.key_file()) {
         let mut text = String::new();
         let read = std::fs::File::open(&path).and_then(|file| file.take(MAX_KEY_BYTES).read_to_string(&mut text));
-        read.map_err(|error| {
-            Error::new(Kind::Unreadable, format!("cannot read the key from {}", path.display())).because(error)
-        })?;
+        let cannot = || format!("cannot read the key from {}", path.display());
+        read.map_err(|error| Error::new(Kind::Unreadable, cannot()).because(error))?;
         let key = Secret::new(Some(&text));
         let empty = || Error::new(Kind::Usage, format!("{} is empty, and the key shall be in it", path.display()));
         return if key.is_some() { Ok(key) } else { Err(empty()) };
@@ -170,8 +178,32 @@ fn key(file: &AgentFile) -> Result<Secret> {
         let error = Error::new(Kind::Usage, format!("{name} is not set, and the key shall be in it"));
         return Err(error.hint("write `api_key_env = \"\"` under [model] for an endpoint that wants no key"));
     }
+    if key.is_some() {
+        begin_anew(name, &key);
+    }
     Ok(key)
 }
+
+/// Becomes the same program without the key in its environment, which commands could read and nothing can wipe. The key
+/// comes through a pipe. Where that is not possible, this returns and the run goes on.
+#[cfg(unix)]
+fn begin_anew(name: &str, key: &Secret) {
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::process::CommandExt as _;
+
+    let (Ok(program), Ok(pipe)) = (std::env::current_exe(), key.pipe()) else { return };
+    let fd = pipe.as_raw_fd().to_string();
+    if !Path::new("/dev/fd").join(&fd).exists() {
+        return;
+    }
+    let mut command = std::process::Command::new(program);
+    command.args(std::env::args_os().skip(1)).env_remove(name).env(KEY_FD, fd);
+    let error = command.exec();
+    tracing::debug!("the key stays in the environment: {error}");
+}
+
+#[cfg(not(unix))]
+fn begin_anew(_: &str, _: &Secret) {}
 
 /// A directory for the run, named after the agent and the time.
 fn create(root: &Path, agent: &str, look: &Look) -> Result<RunWriter> {

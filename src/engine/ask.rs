@@ -26,13 +26,15 @@ const MAX_REPLY_BYTES: usize = 1 << 20;
 /// So much of it.
 const MAX_START_BYTES: usize = 16 << 10;
 
-/// Cuts a reply that is larger than any may be, and says so.
-fn shorten(reply: &mut Reply) -> Option<String> {
+/// Cuts a reply that is larger than any may be, and says so. Its tokens are those of all of it.
+fn shorten(reply: &mut Reply, estimated_input: u64) -> Option<String> {
     let arguments: usize = reply.tool_calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
     let bytes = reply.text.len().saturating_add(arguments);
     if bytes <= MAX_REPLY_BYTES {
         return None;
     }
+    let output = (bytes as u64).div_ceil(4);
+    reply.usage.get_or_insert(Usage { input: estimated_input, output, estimated: true });
     clip(&mut reply.text, MAX_START_BYTES);
     reply.tool_calls.clear();
     Some(format!("the reply has {bytes} bytes, and at most {MAX_REPLY_BYTES} are taken"))
@@ -155,7 +157,7 @@ impl<A: Agent> Session<A> {
                     ModelError::new(ModelErrorKind::Empty, format!("the reply is empty: neither text nor calls{why}"))
                 }
                 Ok(mut reply) => {
-                    let too_large = shorten(&mut reply);
+                    let too_large = shorten(&mut reply, estimated);
                     self.count(record, &reply, estimated);
                     match too_large {
                         Some(wrong) => return Err(Fault::new("model_error", wrong).into()),

@@ -2,23 +2,22 @@
 //!
 //! Knows no engine; what the words come to is `build`'s. The keys are listed at [`AgentFile`].
 
+mod critic;
+
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer};
 use serde_json::{Map, Value};
 use toml::Spanned;
 
+pub(super) use self::critic::{CriticPart, OnFail, When};
 use super::gate::{GateRules, Glob};
 use crate::engine::HistoryPolicy;
 use crate::error::{Error, Kind, Result};
 use crate::stop::StopSpec;
-
-/// A compiled pattern may take this many bytes; matching is linear, compiling need not be.
-const MAX_REGEX_BYTES: usize = 1 << 20;
 
 /// What the agent is told where the file says nothing.
 const SYSTEM: &str = "You work on the task that you are given, step by step, with the tools that you have. Look before you \
@@ -228,86 +227,6 @@ struct GatePart {
 #[serde(deny_unknown_fields, default)]
 struct TaskPart {
     objective: Option<String>,
-}
-
-/// A critic as the file describes it.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum CriticPart {
-    Command {
-        name: Option<String>,
-        command: String,
-        timeout_s: Option<Seconds>,
-        #[serde(default)]
-        when: When,
-        #[serde(default)]
-        on_fail: OnFail,
-    },
-    Regex {
-        name: Option<String>,
-        pattern: Pattern,
-        #[serde(default = "yes")]
-        want: bool,
-        #[serde(default)]
-        when: When,
-        #[serde(default)]
-        on_fail: OnFail,
-    },
-    Judge {
-        name: Option<String>,
-        criteria: String,
-        #[serde(default = "half")]
-        threshold: f64,
-        model: Option<String>,
-        #[serde(default)]
-        when: When,
-        #[serde(default)]
-        on_fail: OnFail,
-    },
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn half() -> f64 {
-    0.5
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum When {
-    #[default]
-    Answer,
-    EveryStep,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum OnFail {
-    #[default]
-    Retry,
-    Stop,
-    Continue,
-}
-
-/// A pattern that compiles.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "String")]
-pub(super) struct Pattern(pub(super) Regex);
-
-impl TryFrom<String> for Pattern {
-    type Error = String;
-
-    fn try_from(pattern: String) -> std::result::Result<Self, String> {
-        let built = RegexBuilder::new(&pattern).size_limit(MAX_REGEX_BYTES).build();
-        built.map(Self).map_err(|wrong| {
-            // The crate's own words show the place over several lines; the last one says what is wrong there.
-            let wrong = wrong.to_string();
-            let last = wrong.lines().last().unwrap_or_default().trim();
-            format!("the pattern {pattern:?} does not compile: {}", last.trim_start_matches("error: "))
-        })
-    }
 }
 
 /// A time above 0.

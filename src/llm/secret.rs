@@ -18,8 +18,8 @@ const SCRUBBED: &str = "[key]";
 /// A shorter key is a placeholder such as `none`, which may well be a word of the text.
 const MIN_KEY_BYTES: usize = 8;
 
-/// Keeps the environment and the memory of this process, which hold the key, from the commands that it starts: they
-/// get them neither from `/proc`, nor by tracing the process. Called before the first thread is started; threads and
+/// Keeps the memory of this process, which holds the key, from the commands that it starts: they get it neither from
+/// `/proc`, nor by tracing the process. Its environment may still be read by commands of the root user. Called before the first thread is started; threads and
 /// commands inherit it.
 ///
 /// # Errors
@@ -31,8 +31,8 @@ pub fn close_process() -> io::Result<()> {
         use rustix::thread::{CapabilitySet, capability_is_in_bounding_set, remove_capability_from_bounding_set};
 
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-        // What cannot be dumped is open to whoever may trace all processes: to commands of the root user, unless they
-        // begin without that right. Nobody else has it to give away.
+        // The memory of what cannot be dumped is open to whoever may trace all processes: to commands of the root user,
+        // unless they begin without that right. Nobody else has it to give away.
         let tracing = CapabilitySet::SYS_PTRACE;
         if rustix::process::geteuid().is_root() && capability_is_in_bounding_set(tracing)? {
             remove_capability_from_bounding_set(tracing)?;
@@ -42,6 +42,10 @@ pub fn close_process() -> io::Result<()> {
     #[cfg(not(target_os = "linux"))]
     Err(io::ErrorKind::Unsupported.into())
 }
+
+/// What every system's pipe takes without anybody who reads it.
+#[cfg(unix)]
+const MAX_PIPED_BYTES: usize = 4096;
 
 /// A key, or none; never shown.
 #[derive(Clone, Default)]
@@ -57,6 +61,24 @@ impl Secret {
     /// Takes a key; blanks around it come from files and are dropped, and an empty one is none.
     pub fn new(key: Option<&str>) -> Self {
         Self(key.map(str::trim).filter(|key| !key.is_empty()).map(Arc::from))
+    }
+
+    /// A pipe that holds the key and nothing more, and that stays open in a program that this process becomes.
+    ///
+    /// # Errors
+    /// What the system says; a key that is longer than any pipe holds at once.
+    #[cfg(unix)]
+    pub fn pipe(&self) -> io::Result<io::PipeReader> {
+        use std::io::Write as _;
+
+        let key = self.0.as_deref().unwrap_or_default();
+        if key.len() > MAX_PIPED_BYTES {
+            return Err(io::Error::other("the key is too long to be handed over"));
+        }
+        let (reader, mut writer) = io::pipe()?;
+        writer.write_all(key.as_bytes())?;
+        rustix::io::fcntl_setfd(&reader, rustix::io::FdFlags::empty())?;
+        Ok(reader)
     }
 
     /// Whether there is a key.

@@ -128,14 +128,18 @@ fn an_agent_finds_and_fixes_a_bug() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_command_does_not_find_the_key() {
-    let look = "for f in environ mem maps auxv; do head -c 99999 /proc/$PPID/$f | base64; done 2>&1; echo looked";
+    let look = "tr '\\0' '\\n' < /proc/$PPID/environ; head -c 1 /proc/$PPID/mem 2>&1; for fd in /dev/fd/*; do \
+                case $fd in */[012]) ;; *) timeout 5 cat $fd;; esac; done 2>&1; echo looked";
     let endpoint = Endpoint::playing([calls("c1", "run_command", &json!({"command": look})), says("no key")]);
     let place = Place::new(&endpoint, "");
     let done = place.run(&["look for the key"]);
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
-    let results = endpoint.seen()[1].body["messages"].to_string();
-    assert_eq!(results.matches("Permission denied").count(), 4, "{results}");
-    assert!(results.contains("looked") && !text(&done.stderr).contains("commands can read"), "{results}");
+    assert!(endpoint.seen()[0].head.contains(&format!("Bearer {KEY}")), "it was there to be found");
+    let result = endpoint.seen()[1].body["messages"][3]["content"].as_str().unwrap().to_owned();
+    assert!(result.contains("looked") && result.contains("Permission denied"), "{result}");
+    // What comes back is scrubbed; a command that finds the key may write it in other letters.
+    assert!(!result.contains("[key]") && !result.contains("E2E_KEY"), "{result}");
+    assert!(!text(&done.stderr).contains("commands can read"), "{}", text(&done.stderr));
     place.holds_no_key();
 }
 

@@ -140,6 +140,7 @@ async fn a_reply_that_is_larger_than_any_is_not_taken() {
     let huge = || Ok(Reply::text("x".repeat(20 << 20)));
     let (result, disk) = recorded(asks([huge(), Ok(Reply::text("42"))]), "?").await;
     assert_eq!(result.answer(), Some("42"));
+    assert_eq!(result.steps[0].facts.usage.unwrap().output, 5 << 20, "a quarter of its bytes");
     assert_eq!(disk.steps[0]["error"]["message"], "the reply has 20971520 bytes, and at most 1048576 are taken");
     assert!(disk.steps[0]["model_response"]["text"].as_str().unwrap().ends_with("[... cut from 20971520 bytes]"));
 }
