@@ -50,7 +50,7 @@ document.addEventListener(
 
 // What a form sends: the marks as they are now, also of runs that are not in the table at the moment.
 document.addEventListener("formdata", ({ target, formData }) => {
-  const name = target.id === "cmp" ? "run" : target.matches("#runs [role=search]") ? "mark" : "";
+  const name = target.id === "cmp" ? "run" : target.matches("#runs :is([role=search], .cols form)") ? "mark" : "";
   if (!name) return;
   formData.delete(name);
   for (const key of marks) formData.append(name, key);

@@ -3,23 +3,21 @@
 const links = (box) => [...box.querySelectorAll("svg a")];
 let pointer; // where the pointer last was over a chart: { box, x, y }
 
-/** The middle of a point, in the units of its picture. */
+/** The middle of a point in the window. */
 function middle(link) {
-  const { x, y, width, height } = link.getBBox();
+  const { x, y, width, height } = (link.querySelector("circle, path") ?? link).getBoundingClientRect();
   return [x + width / 2, y + height / 2];
 }
 
 /** The point under or nearest to a place of the window; how far it is along the axis counts most. */
 function nearest({ box, x, y }) {
-  const svg = box.querySelector("svg");
-  const { left, top, width } = svg.getBoundingClientRect();
-  const scale = svg.viewBox.baseVal.width / width;
-  const [atX, atY] = [(x - left) * scale, (y - top) * scale];
-  const far = (link) => {
+  let best, least = Infinity;
+  for (const link of links(box)) {
     const [linkX, linkY] = middle(link);
-    return Math.abs(linkX - atX) * 4 + Math.abs(linkY - atY);
-  };
-  return links(box).reduce((best, link) => (best && far(best) <= far(link) ? best : link), undefined);
+    const far = Math.abs(linkX - x) * 4 + Math.abs(linkY - y);
+    if (far < least) [best, least] = [link, far];
+  }
+  return best;
 }
 
 function show(box, link) {
@@ -40,6 +38,7 @@ function step(box, key) {
 }
 
 const chart = (target) => target.closest?.("[data-points]");
+const handle = (target) => target.closest?.("[data-hand]");
 
 document.addEventListener("pointermove", ({ target, clientX, clientY }) => {
   const box = chart(target);
@@ -56,12 +55,13 @@ document.addEventListener("click", ({ target, clientX, clientY }) => {
 
 document.addEventListener("focusin", ({ target }) => {
   const box = chart(target);
-  if (box && target !== box) show(box, target.closest("a"));
+  if (box && target !== box && !handle(target)) show(box, target.closest("a"));
 });
 
 document.addEventListener("keydown", (event) => {
   const box = chart(event.target);
   if (!box || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (handle(event.target)) return;
   if (!["ArrowLeft", "ArrowRight", "Home", "End"].includes(event.key)) return;
   event.preventDefault(); // or the chart would scroll away below the point
   step(box, event.key)?.focus();

@@ -20,6 +20,8 @@ mod tests;
 pub use step::StepSubject;
 pub use table::{COLUMNS, INDEXING, NO_MODEL, NO_STOP};
 
+/// The run's name on the board.
+pub const RUN: &Column = named("run");
 /// The board's word for how a run stands.
 pub const STATUS: &Column = named("status");
 /// The recorded stop reason.
@@ -238,6 +240,17 @@ impl Column {
         COLUMNS.iter().filter(|column| column.groups)
     }
 
+    /// Its place in a table for which a reader chose it: shown also where it is empty.
+    fn cell_if_chosen(&self) -> Cell {
+        let width = match self.kind {
+            Kind::Word(_) | Kind::Text(_) | Kind::List(_) => Width::Text,
+            Kind::Time(_) => Width::Age,
+            Kind::Count(_) | Kind::Score(_) | Kind::Millis(_) | Kind::Usd(_) | Kind::Flag(_) => Width::Number,
+        };
+        let own = Cell { place: UNPLACED, head: self.label, width, optional: false, in_list: false };
+        self.cell.map_or(own, |cell| Cell { optional: false, ..cell })
+    }
+
     /// Whether one can sort by it.
     pub fn is_sortable(&self) -> bool {
         !self.long && !matches!(self.kind, Kind::List(_) | Kind::Flag(_))
@@ -306,15 +319,42 @@ impl Column {
 /// A column of the run table and its place there.
 pub type Shown = (&'static Column, Cell);
 
+/// Where a column stands that has no place of its own: before the newest change.
+const UNPLACED: u8 = 85;
+
+/// Brings columns into the order of the table.
+pub fn in_order(columns: &mut [Shown]) {
+    columns.sort_by_key(|(_, cell)| cell.place);
+}
+
+/// The columns of these names as a reader chose them, in their order. The run's own name is always among them.
+///
+/// # Errors
+/// The first name that no column has.
+pub fn chosen<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<Shown>, &'a str> {
+    let mut columns: Vec<Shown> = Vec::new();
+    for name in names {
+        let column = Column::find(name).ok_or(name)?;
+        if !columns.iter().any(|(known, _)| *known == column) {
+            columns.push((column, column.cell_if_chosen()));
+        }
+    }
+    if !columns.is_empty() && !columns.iter().any(|(column, _)| *column == RUN) {
+        columns.insert(0, (RUN, RUN.cell_if_chosen()));
+    }
+    Ok(columns)
+}
+
 /// The columns of the run table with their cells, from left to right, without optional ones that none of `runs` fills.
 pub fn shown<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
-    let fills = |column: &Column| runs.iter().any(|run| column.value((*run).as_ref()).is_some());
+    let is_said = |value: Value<'_>| !matches!(value, Value::Text(""));
+    let fills = |column: &Column| runs.iter().any(|run| column.value((*run).as_ref()).is_some_and(is_said));
     let mut cells: Vec<_> = COLUMNS
         .iter()
         .filter_map(|column| Some((column, column.cell?)))
         .filter(|(column, cell)| !cell.optional || fills(column))
         .collect();
-    cells.sort_by_key(|(_, cell)| cell.place);
+    in_order(&mut cells);
     cells
 }
 

@@ -85,7 +85,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         None => select(&all, &query, args.sort, all.len(), None),
     };
     if args.csv {
-        json::write_csv(out, found.rows.into_iter().map(AsRef::as_ref))?;
+        json::write_csv(out, &json::fields(), found.rows.into_iter().map(AsRef::as_ref))?;
         return Ok(0);
     }
     let list = json::Runs {

@@ -127,6 +127,16 @@ impl Page {
         self.call("Input.dispatchMouseEvent", &json!({"type": "mouseMoved", "x": at[0], "y": at[1]}));
     }
 
+    /// Drags from one place of the window to another, by way of the middle.
+    pub(crate) fn drag(&self, from: (f64, f64), to: (f64, f64)) {
+        let middle = ((from.0 + to.0) / 2.0, (from.1 + to.1) / 2.0);
+        let steps = [("mousePressed", from), ("mouseMoved", middle), ("mouseMoved", to), ("mouseReleased", to)];
+        for (kind, (x, y)) in steps {
+            let event = json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1});
+            self.call("Input.dispatchMouseEvent", &event);
+        }
+    }
+
     /// Presses one key: a letter, or a name such as `Enter`.
     pub(crate) fn press(&self, key: &str) {
         let (code, text) = match key {

@@ -73,6 +73,30 @@ fn a_threshold_becomes_a_stop_rule() {
 }
 
 #[test]
+fn dragging_shows_a_part_and_moves_a_threshold_and_opens_no_step() {
+    let (_site, page) = open(CHART);
+    let edge = |share: f64| {
+        let place = "(s => { const r = document.querySelector('#lane-0 svg.chart').getBoundingClientRect();
+            return [r.left + s * r.width, r.top + 50] })";
+        let at = page.eval(&format!("{place}({share})"));
+        (at[0].as_f64().unwrap(), at[1].as_f64().unwrap())
+    };
+    page.drag(edge(0.3), edge(0.7));
+    page.wait("/from=\\d+&to=\\d+/.test(location.search) && document.readyState === 'complete'");
+    assert!(page.location().contains("/scores?"), "{}", page.location());
+    let hand = page.eval(
+        "(r => [r.left + r.width / 2, r.top + r.height / 2])(document.querySelector('#lane-0 .hand path').getBoundingClientRect())",
+    );
+    let (x, y) = (hand[0].as_f64().unwrap(), hand[1].as_f64().unwrap());
+    page.drag((x, y), (x, y - 40.0));
+    page.wait("location.search.includes('threshold=0.5') && document.querySelector('#lane-0 .below')");
+    page.eval("document.querySelector('#lane-0 .hand').focus()");
+    page.press("ArrowUp");
+    page.wait("document.querySelector('[name=threshold]').value === '0.51'");
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
 fn a_new_score_appears_and_the_focus_stays() {
     let (site, mut writer, _page) = Site::live(3);
     let page = site.open("/runs/live/scores");

@@ -119,7 +119,10 @@ fn odd_pairs_have_a_page() {
     assert!(says("run=loop&run=fix_bug&run=a%20b%2Fq060_sigkill").starts_with("3 runs side by side."));
     let choice = Html::parse_document(board.get("/compare?a=loop").text());
     assert_eq!(texts(&choice, "h1"), ["Compare"]);
-    assert_eq!(hrefs(&choice, ".likely a"), Vec::<String>::new(), "no other run has its task");
+    assert_eq!(texts(&choice, ".likely h2"), ["Its neighbours in time"], "no other run has its task");
+    assert!(hrefs(&choice, ".likely a").iter().all(|href| href.starts_with("/compare?a=loop&b=")));
+    let pairs = hrefs(&Html::parse_document(board.get("/compare").text()), ".likely a");
+    assert!(!pairs.is_empty() && pairs.iter().all(|href| board.get(href).status == 200), "{pairs:?}");
 }
 
 #[test]

@@ -63,6 +63,7 @@ pub static COLUMNS: &[Column] = &[
     row("tokens", "tokens", "tokens", Count(|run| whole(run.tokens?)))
         .sums()
         .cell(70, "tokens", Width::Number)
+        .optional()
         .of_step(OfStep::Numbers(step::tokens)),
     row("input", "tokens_in", "tokens read", Count(|run| whole(run.usage.input?))).sums(),
     row("cached", "tokens_cached", "cached tokens", Count(|run| whole(run.usage.cached?))).sums(),
@@ -80,14 +81,19 @@ pub static COLUMNS: &[Column] = &[
         .sums()
         .alias("dur")
         .cell(60, "duration", Width::Number)
+        .optional()
         .of_step(OfStep::Numbers(step::seconds)),
     row("score", "last_score", "last score", Score(|run| run.last_score))
         .cell(50, "last score", Width::Spark)
+        .optional()
         .in_list()
         .of_step(OfStep::Numbers(step::scores))
         .phase("CRITIC"),
     row("critic", "critics", "critics", List(|run| &run.critics)).of_step(OfStep::Words(step::critics)).phase("CRITIC"),
-    row("model", "model", "model", Text(|run| run.model.as_deref())).absent(NO_MODEL).cell(80, "model", Width::Text),
+    row("model", "model", "model", Text(|run| run.model.as_deref()))
+        .absent(NO_MODEL)
+        .cell(80, "model", Width::Text)
+        .optional(),
     row("task", "task", "task", Text(|run| run.task.as_deref())).absent(NOT_RECORDED).long().groups(),
     row("parent", "parent", "parent", Text(|run| run.parent.as_deref())).groups(),
     row("format", "format", "format", Text(|run| not_empty(&run.format))).absent(NO_FORMAT),

@@ -68,13 +68,16 @@ pub struct Band {
 }
 
 /// The bands of `columns` columns. `place` says which columns a step of a run stands in, as a share of the picture
-/// from its left edge to its right; a run's value in a column is its lowest score there.
+/// from its left edge to its right, and one that lies outside stands nowhere; a run's value in a column is its lowest score there.
 pub fn bands(runs: &[Series], columns: usize, place: impl Fn(&Series, usize) -> (f64, f64)) -> Vec<Option<Band>> {
     let mut values: Vec<Vec<f64>> = vec![Vec::new(); columns];
     for run in runs {
         let mut own: Vec<Option<f64>> = vec![None; columns];
         for (n, score) in &run.points {
             let (from, to) = place(run, *n);
+            if to <= 0.0 || from >= 1.0 {
+                continue;
+            }
             let column = |share: f64| (share.clamp(0.0, 1.0) * columns as f64) as usize;
             let (first, last) = (column(from), column(to).saturating_sub(1));
             for slot in own.iter_mut().take(last.max(first) + 1).skip(first.min(columns.saturating_sub(1))) {

@@ -7,6 +7,7 @@ pub(crate) mod json;
 mod moment;
 mod overlay;
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use crate::page::part::href;
 use crate::page::part::sign::{Link, Sign};
 use crate::page::part::text::{self, one_line};
 use crate::page::scores::overlay::{Overlay, letter};
-use crate::page::shell::{Pulse, Shell};
+use crate::page::shell::{Pulse, Shell, Status};
 
 /// So many rows are shown at once.
 const WINDOW: usize = 200;
@@ -74,17 +75,76 @@ impl Choice {
         chosen.map_or(&self.a, |run| run.key.as_str())
     }
 
-    /// Runs of the same task as the chosen one, with the address of the comparison.
-    fn likely(&self) -> Vec<(&Summary, String)> {
-        let Some(chosen) = &self.chosen else { return Vec::new() };
-        let others =
-            self.runs.iter().filter(|run| run.task.is_some() && run.task == chosen.task && run.key != chosen.key);
+    /// Runs that are worth comparing, by what makes them so. With a run that is chosen: others of its task, and its
+    /// neighbours in time. Without one: each run beside the one before it that had the same task.
+    fn likely(&self) -> Vec<Likely<'_>> {
+        let Some(chosen) = &self.chosen else { return self.pairs() };
         let address = |other: &str| match self.a() {
             "" => href::compare(other, chosen.key.as_str()),
             _ => href::compare(chosen.key.as_str(), other),
         };
-        others.take(MAX_LIKELY).map(|run| (&**run, address(run.key.as_str()))).collect()
+        let offer = |run: &'_ Arc<Summary>| address(run.key.as_str());
+        let is_same = |run: &&Arc<Summary>| run.task.is_some() && run.task == chosen.task && run.key != chosen.key;
+        let same = self.runs.iter().filter(is_same).take(MAX_LIKELY);
+        let at = self.runs.iter().position(|run| run.key == chosen.key);
+        let next = at.and_then(|at| self.runs.get(at.checked_sub(1)?)).map(|run| (run, "after it"));
+        let before = at.and_then(|at| self.runs.get(at + 1)).map(|run| (run, "before it"));
+        let beside = next.into_iter().chain(before);
+        [
+            Likely {
+                why: "Runs of the same task, newest first",
+                offers: same.map(|run| Offer { runs: vec![&**run], note: "", href: offer(run) }).collect(),
+            },
+            Likely {
+                why: "Its neighbours in time",
+                offers: beside.map(|(run, note)| Offer { runs: vec![&**run], note, href: offer(run) }).collect(),
+            },
+        ]
+        .into_iter()
+        .filter(|likely| !likely.offers.is_empty())
+        .collect()
     }
+
+    /// Pairs of runs, the newest first; the older one is A.
+    fn pairs(&self) -> Vec<Likely<'_>> {
+        let pair =
+            |older: &'_ Arc<Summary>, newer: &'_ Arc<Summary>| href::compare(older.key.as_str(), newer.key.as_str());
+        let mut waiting: HashMap<&str, &Arc<Summary>> = HashMap::new();
+        let mut same = Vec::new();
+        for run in &self.runs {
+            let Some(task) = run.task.as_deref().filter(|task| !task.is_empty()) else { continue };
+            if let Some(newer) = waiting.insert(task, run) {
+                same.push(Offer { runs: vec![&**run, &**newer], note: "", href: pair(run, newer) });
+                if same.len() == MAX_LIKELY {
+                    break;
+                }
+            }
+        }
+        if !same.is_empty() {
+            return vec![Likely { why: "Two runs of the same task, newest first", offers: same }];
+        }
+        let beside = self.runs.iter().zip(self.runs.iter().skip(1)).take(MAX_LIKELY);
+        let offers: Vec<_> = beside
+            .map(|(newer, older)| Offer { runs: vec![&**older, &**newer], note: "", href: pair(older, newer) })
+            .collect();
+        Some(Likely { why: "Runs that follow each other, newest first", offers })
+            .into_iter()
+            .filter(|likely| !likely.offers.is_empty())
+            .collect()
+    }
+}
+
+/// Comparisons that are offered for one reason.
+struct Likely<'a> {
+    why: &'static str,
+    offers: Vec<Offer<'a>>,
+}
+
+/// A comparison that is offered: the run that is missing, or both.
+struct Offer<'a> {
+    runs: Vec<&'a Summary>,
+    note: &'static str,
+    href: String,
 }
 
 /// The answer to the pulse of a comparison.

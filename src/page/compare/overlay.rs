@@ -6,6 +6,7 @@ use crate::analysis::scores::{Series, series};
 use crate::page::compare::label;
 use crate::page::lens::Lens;
 use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source};
+use crate::page::scores::plot::View;
 
 /// So many labels fit under a picture.
 const MAX_TICKS: usize = 10;
@@ -29,7 +30,7 @@ pub(crate) fn of_two(comparison: &Comparison, a: &Lens<'_>, b: &Lens<'_>) -> Opt
     let ticks = ticks(rows.len(), |at| Some(label(rows.get(at)?, a, b)));
     let title = "Lowest critic score of each step, A and B".to_owned();
     let some = all.iter().any(|series| !series.points.is_empty());
-    some.then(|| Overlay::lines(title, Axis { name: "step, as aligned", ticks }, &sources, None))
+    some.then(|| Overlay::lines(title, Axis { name: "step, as aligned", ticks, ends: None }, &sources, None))
 }
 
 /// The scores of several runs by step; `None` where no critic gave one.
@@ -37,14 +38,14 @@ pub(crate) fn of_many(lenses: &[Lens<'_>]) -> Option<Overlay> {
     let all: Vec<Series> = lenses.iter().map(|lens| series(lens.index, None)).collect();
     all.iter().find(|series| !series.points.is_empty())?;
     let longest = all.iter().map(|series| series.steps).max()?;
-    let axis = Axis { name: "step", ticks: ticks(longest, |at| Some(at.to_string())) };
+    let axis = Axis { name: "step", ticks: ticks(longest, |at| Some(at.to_string())), ends: None };
     let title = "Lowest critic score of each step";
     let mut sources = lenses.iter().zip(&all).map(|(lens, series)| Source::new(lens, series, |n| share(n, longest)));
     if lenses.len() <= MAX_LINES {
         return Some(Overlay::lines(title.to_owned(), axis, &sources.collect::<Vec<_>>(), None));
     }
     let title = format!("{title}, {} runs", all.len());
-    let band = Overlay::band(title, axis, sources.next().as_ref(), &all, false, None);
+    let band = Overlay::band(title, axis, sources.next().as_ref(), &all, false, (View::WHOLE, None));
     Some(Overlay { caption: BAND.to_owned(), ..band })
 }
 

@@ -15,6 +15,14 @@ pub(crate) struct Spark {
     pub y: String,
 }
 
+/// So many series have a colour of their own.
+const SERIES: usize = 6;
+
+/// The number of the colour that a critic of a run has everywhere, from 1 on: in lists, bars and lanes.
+pub(crate) fn series_of(critics: &[String], name: &str) -> usize {
+    critics.iter().position(|critic| critic == name).unwrap_or(SERIES - 1) % SERIES + 1
+}
+
 /// Columns of the sparkline: more scores than this are thinned to the extremes of each column.
 const COLUMNS: usize = 56;
 

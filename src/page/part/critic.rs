@@ -5,6 +5,7 @@ use askama::filters::HtmlSafe;
 
 use crate::model::json::Json;
 use crate::model::step::{CriticOutput, Value};
+use crate::page::part::chart::series_of;
 use crate::page::part::fold::{Fold, Folded};
 use crate::page::part::json_tree::{JsonView, token};
 use crate::page::part::sign::Sign;
@@ -48,6 +49,13 @@ pub(crate) struct Patch {
 }
 
 impl Critic {
+    /// Gives it the colour that it has everywhere in its run, whose critics are `critics`.
+    pub(crate) fn colour(&mut self, critics: &[String]) {
+        if let Some(axis) = &mut self.axis {
+            axis.series = series_of(critics, self.name.as_str());
+        }
+    }
+
     /// Shows the outputs of a step, as many as the page takes. `previous` answers the last score a critic of that name gave before.
     pub(crate) fn read_all(
         outputs: &[CriticOutput<'_>],

@@ -16,6 +16,8 @@ pub(crate) type PhaseClass = &'static str;
 pub(crate) struct Axis {
     /// Length of the bar of 128.
     pub width: String,
+    /// The colour of the critic; 0 where it is nobody's.
+    pub series: usize,
     /// The path of the tick for the previous score; empty where there is none.
     pub tick: String,
 }
@@ -27,7 +29,7 @@ impl Axis {
     pub(crate) fn new(score: f64, previous: Option<f64>) -> Option<Self> {
         let on_scale = |score: &f64| (0.0..=1.0).contains(score);
         let tick = previous.filter(on_scale).map(|at| format!("M{:.1} 0v14", at * 128.0)).unwrap_or_default();
-        on_scale(&score).then(|| Self { width: format!("{:.1}", score * 128.0), tick })
+        on_scale(&score).then(|| Self { width: format!("{:.1}", score * 128.0), series: 0, tick })
     }
 }
 

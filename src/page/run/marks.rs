@@ -16,6 +16,8 @@ const BAR: f64 = 36.0;
 /// Top and height of a score's bar, and of a time's bar, in its line.
 const SCORE: (f64, f64) = (8.0, 12.0);
 const TIME: (f64, f64) = (11.0, 6.0);
+/// The classes that fill the bars of critics.
+const CLASSES: [&str; 6] = ["d1", "d2", "d3", "d4", "d5", "d6"];
 /// At most so many critics have a bar.
 const CRITICS: usize = 4;
 
@@ -34,16 +36,16 @@ pub(crate) struct Marks {
 impl HtmlSafe for Marks {}
 
 impl Marks {
-    /// Adds the scores of the step on the next line, as long as [`Marks::next`] is not called. A score outside 0 to 1,
+    /// Adds the scores of the step on the next line, each with the colour of its critic, as long as [`Marks::next`] is not called. A score outside 0 to 1,
     /// or a missing one, leaves its track empty.
-    pub(crate) fn scores(&mut self, scores: impl Iterator<Item = Option<f64>>) {
+    pub(crate) fn scores(&mut self, scores: impl Iterator<Item = (usize, Option<f64>)>) {
         let (top, height) = SCORE;
-        for (at, score) in scores.take(CRITICS).enumerate() {
+        for (at, (series, score)) in scores.take(CRITICS).enumerate() {
             let x = 1 + 9 * at;
             let y = top + self.top();
             rect(&mut self.scores, "f-track", x as f64, y, 6.0, height);
             if let Some(score) = score.filter(|score| (0.0..=1.0).contains(score)) {
-                let class = if at % 2 == 0 { "f-critic" } else { "f-ink" };
+                let class = CLASSES.get(series.wrapping_sub(1)).copied().unwrap_or("f-ink");
                 rect(&mut self.scores, class, x as f64, y + height * (1.0 - score), 6.0, height * score);
             }
         }
@@ -114,12 +116,17 @@ mod tests {
     fn a_path_holds_what_has_one_colour() {
         let mut marks = Marks::default();
         for _ in 0..2 {
-            marks.scores([Some(0.25), None, Some(7.0), Some(1.0), Some(0.5)].into_iter());
+            marks.scores(
+                [Some(0.25), None, Some(7.0), Some(1.0), Some(0.5)]
+                    .into_iter()
+                    .enumerate()
+                    .map(|(n, score)| (n + 1, score)),
+            );
             marks.times([("decide", 0.5), ("act", 0.0), ("odd", 0.8)].into_iter());
             marks.next();
         }
         let classes = |paths: &[(&'static str, String)]| paths.iter().map(|(class, _)| *class).collect::<Vec<_>>();
-        assert_eq!(classes(&marks.scores), ["f-track", "f-critic", "f-ink"]);
+        assert_eq!(classes(&marks.scores), ["f-track", "d1", "d4"]);
         assert_eq!(classes(&marks.times), ["f-track", "f-decide", "f-plain"]);
         assert_eq!(marks.scores[1].1, "M1 17h6v3h-6zM1 45h6v3h-6z");
         assert_eq!(marks.times[2].1, "M18 11h18v6h-18zM18 39h18v6h-18z", "a bar does not overflow");

@@ -12,6 +12,7 @@ use crate::analysis::verdict::Mark;
 use crate::model::index::Group;
 use crate::model::{CriticAction, Fate, StepHead};
 use crate::page::lens::{Lens, micros, phase};
+use crate::page::part::chart::series_of;
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::{href, text};
 use crate::page::run::marks::Marks;
@@ -189,7 +190,8 @@ impl<'a> StepRows<'a> {
             }
             let group = index.round_of(n);
             if step.fate != Fate::Provisional {
-                marks.scores(step.critics.iter().map(|mark| mark.score));
+                let series = |name| series_of(&lens.summary.critics, index.name(name));
+                marks.scores(step.critics.iter().map(|mark| (series(mark.name), mark.score)));
             }
             if let Some(group) = group.filter(|group| longest > 0 && took(group).is_some()) {
                 let phases = stretches(index, group);

@@ -29,6 +29,8 @@ mod tests;
 
 /// Rows in a window where the address does not say.
 pub(crate) const WINDOW: usize = 200;
+/// A page shows at most this many rows; more would be slow to draw and to read.
+pub(crate) const MAX_ROWS: usize = 1_000;
 
 /// The address of the revision stream.
 const STREAM: &str = "/events";
@@ -70,6 +72,8 @@ pub(crate) struct ListContext {
     pub rows: Option<String>,
     /// `columns`: the names of the optional columns that the page shows, likewise.
     pub columns: String,
+    /// `cols`: the columns that the reader chose; none where the table has its usual ones.
+    pub chosen: Vec<ShownColumn>,
 }
 
 /// A watched root.
@@ -177,13 +181,19 @@ impl ListContext {
         href::with_query(PULSE, &pairs)
     }
 
-    fn pairs(&self, query: &str, sort: Sort, after: &str) -> [(&'static str, String); 4] {
+    /// The names of the chosen columns, as the address has them.
+    pub(crate) fn cols(&self) -> String {
+        self.chosen.iter().map(|(column, _)| column.name).collect::<Vec<_>>().join(",")
+    }
+
+    fn pairs(&self, query: &str, sort: Sort, after: &str) -> [(&'static str, String); 5] {
         let unless = |usual: bool, text: String| if usual { String::new() } else { text };
         [
             ("q", query.to_owned()),
             ("sort", unless(sort == Sort::default(), sort.to_string())),
             ("limit", unless(self.limit == WINDOW, self.limit.to_string())),
             ("after", after.to_owned()),
+            ("cols", self.cols()),
         ]
     }
 }
@@ -201,8 +211,8 @@ pub(crate) struct List<'a> {
 }
 
 /// The columns of a table of `rows`.
-fn columns_of(rows: &[&Listed]) -> Arc<[ShownColumn]> {
-    shown_columns(rows).into()
+fn columns_of(ctx: &ListContext, rows: &[&Listed]) -> Arc<[ShownColumn]> {
+    if ctx.chosen.is_empty() { shown_columns(rows).into() } else { ctx.chosen.as_slice().into() }
 }
 
 /// The names of the optional ones.
@@ -222,7 +232,7 @@ impl<'a> List<'a> {
             None => select(runs, &query, ctx.sort, ctx.limit, after),
         };
         let survey = survey(runs, &query);
-        let columns = columns_of(&selection.rows);
+        let columns = columns_of(ctx, &selection.rows);
         Self { ctx, runs, query, selection, groups, survey, columns }
     }
 
@@ -264,7 +274,8 @@ impl<'a> List<'a> {
     fn row(&self, listed: &'a Listed, columns: &Arc<[ShownColumn]>, is_new: bool) -> Row<'a> {
         let (run, ctx) = (&*listed.summary, self.ctx);
         let marked = ctx.marks.iter().any(|mark| mark == run.key.as_str());
-        Row { run, columns: Arc::clone(columns), now: ctx.now, zone: &ctx.zone, marked, is_new, depth: 0 }
+        let heads = !ctx.chosen.is_empty();
+        Row { run, columns: Arc::clone(columns), now: ctx.now, zone: &ctx.zone, marked, is_new, heads, depth: 0 }
     }
 
     fn whole(self: &Rc<Self>, since: u64) -> (Pulse, RunsNews<'a>) {
@@ -293,7 +304,7 @@ impl<'a> List<'a> {
             return None;
         }
         let all = [rows.as_slice(), &fresh].concat();
-        let columns = columns_of(&all);
+        let columns = columns_of(self.ctx, &all);
         if optional(&columns) != self.ctx.columns {
             return None;
         }

@@ -7,7 +7,7 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
 
 use crate::analysis::closest::closest;
-use crate::analysis::columns::Column;
+use crate::analysis::columns::{COLUMNS, Column, Shown, chosen, in_order};
 use crate::analysis::format::visible_line;
 use crate::analysis::query::{Query, Sort};
 use crate::analysis::select::{is_cursor, select};
@@ -19,7 +19,7 @@ use crate::page::extract::Params;
 use crate::page::run::handler::html;
 use crate::page::runs::fill as list;
 use crate::page::runs::fill::{ListContext, Listed, Root, Watch};
-use crate::page::runs::json::write_csv;
+use crate::page::runs::json::{fields, write_csv};
 use crate::page::shell::{Place, Shell, Skipped};
 
 /// `GET /`
@@ -39,14 +39,15 @@ pub(crate) async fn runs_pulse(State(state): State<AppState>, params: Params) ->
     show(state, params, |context, runs| html(&list::pulse(context, runs))).await
 }
 
-/// `GET /runs.csv`: every run that matches.
+/// `GET /runs.csv`: every run that matches, with the columns chosen.
 pub(crate) async fn runs_csv(State(state): State<AppState>, params: Params) -> Answer {
-    let sort = sort(&params)?;
+    let (sort, cols) = (sort(&params)?, cols(&params)?);
     let of = state.clone();
     let body = crate::page::download::body(&state, move |out| {
         let runs = listed(&of);
         let found = select(&runs, &Query::parse(params.text("q")), sort, usize::MAX, None);
-        write_csv(out, found.rows.iter().map(|listed| &*listed.summary))
+        let columns = if cols.is_empty() { fields() } else { cols.iter().map(|(column, _)| *column).collect() };
+        write_csv(out, &columns, found.rows.iter().map(|listed| &*listed.summary))
     });
     let headers =
         [(CONTENT_TYPE, "text/csv; charset=utf-8"), (CONTENT_DISPOSITION, "attachment; filename=\"runs.csv\"")];
@@ -93,7 +94,7 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
         query: params.text("q").to_owned(),
         sort: sort(params)?,
         group: group(params)?,
-        limit: params.number("limit")?.unwrap_or(list::WINDOW).clamp(1, MAX_ROWS),
+        limit: params.number("limit")?.unwrap_or(list::WINDOW).clamp(1, list::MAX_ROWS),
         after: Some(params.text("after").to_owned()).filter(|after| !after.is_empty()),
         revision,
         boot: state.boot.to_string(),
@@ -102,13 +103,12 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
         marks: ["mark", "run"].iter().filter_map(|name| params.all(name)).flatten().take(MAX_MARKS).collect(),
         rows: Some(params.text("rows").to_owned()).filter(|rows| !rows.is_empty()),
         columns: params.text("columns").to_owned(),
+        chosen: cols(params)?,
     })
 }
 
 /// At most this many runs are marked.
 const MAX_MARKS: usize = 50;
-/// A page shows at most this many rows; more would be slow to draw and to read.
-const MAX_ROWS: usize = 1_000;
 
 /// The order asked for.
 ///
@@ -133,6 +133,27 @@ pub(crate) fn group(params: &Params) -> Result<Option<&'static Column>, WebError
     found.map(Some).ok_or_else(|| {
         let names: Vec<&str> = Column::grouping().map(|column| column.name).collect();
         WebError::bad_request("Nothing is grouped by", &format!("group takes one of {}.", names.join(", "))).named(text)
+    })
+}
+
+/// The columns that were chosen, in one parameter or in several, as the form sends them.
+///
+/// # Errors
+/// A name that no column has.
+fn cols(params: &Params) -> Result<Vec<Shown>, WebError> {
+    let all = params.all("cols").unwrap_or_default();
+    let names = all.iter().flat_map(|names| names.split(',')).map(str::trim).filter(|name| !name.is_empty());
+    let found = chosen(names).map(|mut columns| {
+        // Boxes come in the order of the boxes; who writes the address says the order too.
+        if all.len() > 1 {
+            in_order(&mut columns);
+        }
+        columns
+    });
+    found.map_err(|name| {
+        let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
+        let detail = format!("cols takes some of {}, with commas between them.", names.join(", "));
+        WebError::bad_request("There is no column", &detail).named(name)
     })
 }
 

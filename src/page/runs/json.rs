@@ -137,16 +137,24 @@ impl Serialize for Json<'_> {
     }
 }
 
-/// Writes runs as CSV: the same fields as in JSON with the same spelling, an unknown one empty, several texts in one field
+/// The columns that programs get.
+pub(crate) fn fields() -> Vec<&'static Column> {
+    COLUMNS.iter().filter(|column| column.key.is_some()).collect()
+}
+
+/// Writes `columns` of runs as CSV: the same fields as in JSON with the same spelling, an unknown one empty, several texts in one field
 /// with `; ` between them. What would be hidden in a text is shown, as in every CSV.
 ///
 /// # Errors
 /// What `out` says.
-pub(crate) fn write_csv<'a>(out: &mut dyn Write, runs: impl Iterator<Item = &'a Summary>) -> io::Result<()> {
-    csv::write_row(out, COLUMNS.iter().filter_map(|column| column.key))?;
+pub(crate) fn write_csv<'a>(
+    out: &mut dyn Write,
+    columns: &[&'static Column],
+    runs: impl Iterator<Item = &'a Summary>,
+) -> io::Result<()> {
+    csv::write_row(out, columns.iter().map(|column| column.key.unwrap_or(column.name)))?;
     for run in runs {
-        let columns = COLUMNS.iter().filter(|column| column.key.is_some());
-        csv::write_row(out, columns.map(|column| column.value(run).map_or(Cow::Borrowed(""), field)))?;
+        csv::write_row(out, columns.iter().map(|column| column.value(run).map_or(Cow::Borrowed(""), field)))?;
     }
     Ok(())
 }

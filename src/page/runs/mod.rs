@@ -79,6 +79,15 @@ pub(crate) struct Facet {
     pub more: Vec<Chip>,
 }
 
+impl Facet {
+    /// What of it is on, for a place that shows no more.
+    fn chosen(&self) -> String {
+        let on: Vec<&str> =
+            self.chips.iter().chain(&self.more).filter(|chip| chip.active).map(|chip| &*chip.label).collect();
+        if on.is_empty() { "any".to_owned() } else { on.join(", ") }
+    }
+}
+
 /// One filter: a link that adds its term to the query, or takes it away.
 #[derive(Debug, Template)]
 #[template(path = "runs/chip.html")]

@@ -29,7 +29,8 @@ const TITLE: &str = "Scores";
 
 fn query(params: &Params) -> Result<Query, WebError> {
     let text = |name: &str| params.text(name).to_owned();
-    Ok(Query { threshold: text("threshold"), critic: text("critic"), before: params.number("before")? })
+    let [before, from, to] = ["before", "from", "to"].map(|name| params.number(name));
+    Ok(Query { threshold: text("threshold"), critic: text("critic"), before: before?, from: from?, to: to? })
 }
 
 /// `GET /runs/{key}/scores`
@@ -115,12 +116,8 @@ pub(crate) async fn several(State(state): State<AppState>, params: Params) -> An
     let status = if found.is_empty() && !missing.is_empty() { StatusCode::NOT_FOUND } else { StatusCode::OK };
     let shell = pages::shell(&state, Place::Scores);
     with_lenses(&state, found, move |lenses| {
-        let query = Query {
-            threshold: params.text("threshold").to_owned(),
-            critic: params.text("critic").to_owned(),
-            before: None,
-        };
-        let page = SeveralPage::new(shell, query, params.text("x"), lenses, missing, known);
+        let query = Query { before: None, ..query(&params)? };
+        let page = SeveralPage::new(shell, query, params.text("x"), lenses, missing, (params.text("find"), known));
         Ok((status, html(&page)?).into_response())
     })
     .await

@@ -5,11 +5,13 @@ use crate::analysis::scores::{Lane, Sums, course, in_words};
 use crate::model::CriticAction;
 use crate::page::lens::Lens;
 use crate::page::part::text::Line;
-use crate::page::scores::plot::{Dot, Frame, Level, Px, Request, Spot, bare, ticks, with_requests};
+use crate::page::scores::Query;
+use crate::page::scores::hand::Hand;
+use crate::page::scores::plot::{
+    Along, Dot, Frame, Level, Request, Spot, Trace, View, WIDTH, bare, ticks_between, with_requests,
+};
 
-const FRAME: Frame = Frame { left: 44.0, right: 1036.0, top: 10.0, bottom: 90.0, range: (0.0, 1.0) };
-/// A line has two points for each of so many columns, one a pixel.
-const LINE_COLUMNS: usize = 992;
+pub(crate) const FRAME: Frame = Frame { left: 0.0, right: WIDTH, top: 10.0, bottom: 90.0, range: (0.0, 1.0) };
 /// Points of all lanes of a page that lead to their step; each is three nodes of the document.
 const LINKS: usize = 600;
 /// At most so many places where ids start over are marked.
@@ -21,27 +23,35 @@ pub(crate) struct LaneView<'a> {
     pub sums: Sums,
     pub frame: Frame,
     pub threshold: Option<f64>,
-    /// The path, and how many points it has.
-    pub line: (String, usize),
+    /// The steps that are shown.
+    pub view: View,
+    /// How many scores they have.
+    points: usize,
+    pub line: Trace,
     pub dots: Vec<Dot>,
 }
 
 impl<'a> LaneView<'a> {
     /// One of `lanes` lanes of a page.
-    pub(crate) fn new(lens: &'a Lens<'a>, lane: &'a Lane, threshold: Option<f64>, lanes: usize) -> Self {
-        let frame = Frame { range: lane.range(), ..FRAME };
-        let spots: Vec<Spot> = spots(lens, lane, true).collect();
+    pub(crate) fn new(lens: &'a Lens<'a>, lane: &'a Lane, query: &Query, lanes: usize) -> Self {
+        let (frame, threshold) = (Frame { range: lane.range(), ..FRAME }, query.threshold_of(&lane.name));
+        let view = query.view((lens.index.steps().len().saturating_sub(1)) as f64);
+        let spots: Vec<Spot> = spots(lens, lane, view, true).collect();
+        let line = frame.trace(&spots);
         let columns = (LINKS / 2 / lanes.max(1)).clamp(20, 100);
         let kept = with_requests(&spots, columns).into_iter().filter_map(|kept| spots.get(kept));
-        let scored = kept.map(|spot| frame.dot(spot, title(lens, lane, &format::score(spot.score), spot)));
+        let scored = kept.map(|spot| Dot {
+            is_quiet: line.is_dense,
+            ..frame.dot(spot, title(lens, lane, &format::score(spot.score), spot))
+        });
         let mut dots: Vec<Dot> = scored.collect();
         // What was asked for without a score has no height; it stands on the lower edge.
-        let unscored = spots_without_score(lens, lane).take(columns);
+        let unscored = spots_without_score(lens, lane, view).take(columns);
         dots.extend(
             unscored.map(|spot| Dot { y: frame.bottom, ..frame.dot(&spot, title(lens, lane, "no score", &spot)) }),
         );
         dots.sort_by_key(|dot| dot.n);
-        Self { lens, lane, sums: lane.sums(), line: frame.line(&spots, LINE_COLUMNS), frame, threshold, dots }
+        Self { lens, lane, sums: lane.sums(), points: spots.len(), line, frame, threshold, view, dots }
     }
 
     /// How it runs, in a sentence.
@@ -57,14 +67,25 @@ impl<'a> LaneView<'a> {
         self.sums.last.map(|(_, score)| score)
     }
 
+    pub(crate) fn hand(&self) -> Hand<'_> {
+        Hand::new(self.frame, &self.lane.name, self.threshold)
+    }
+
     pub(crate) fn level(&self) -> Option<Level> {
         self.frame.level(self.threshold)
     }
 
+    /// The first and the last step that are shown.
+    pub(crate) fn ends(&self) -> (usize, usize) {
+        let last = self.lens.index.steps().len().saturating_sub(1);
+        let at = |share: f64| share * last as f64;
+        (at(self.view.from).round() as usize, at(self.view.to).round() as usize)
+    }
+
     /// What the picture shows.
     pub(crate) fn label(&self) -> Line {
-        let last = self.lens.index.steps().len().saturating_sub(1);
-        format!("{}, steps {} to {}", self.lane.name, self.lens.label(0), self.lens.label(last)).into()
+        let (first, last) = self.ends();
+        format!("{}, steps {} to {}", self.lane.name, self.lens.label(first), self.lens.label(last)).into()
     }
 
     /// The picture in words.
@@ -76,22 +97,21 @@ impl<'a> LaneView<'a> {
         format!("{scores}; the last is {}, the lowest {lowest} at step {}.", in_words(last), self.lens.label(n))
     }
 
-    pub(crate) fn ticks(&self) -> impl Iterator<Item = (Px, String)> {
-        ticks(self.lens.index.steps().len(), 20).map(|n| (self.x(n), self.lens.label(n)))
+    pub(crate) fn ticks(&self) -> impl Iterator<Item = (Along, String)> {
+        let (first, last) = self.ends();
+        let some = ticks_between(first, last, 20).take(self.lens.index.steps().len());
+        some.map(|n| (self.x(n), self.lens.label(n)))
     }
 
     /// Where another run begins in the same directory.
-    pub(crate) fn starts(&self) -> impl Iterator<Item = Px> {
-        self.lens.index.lap_starts().iter().skip(1).take(MAX_STARTS).map(|n| self.x(*n))
+    pub(crate) fn starts(&self) -> impl Iterator<Item = Along> {
+        let (first, last) = self.ends();
+        let inside = self.lens.index.lap_starts().iter().skip(1).filter(move |n| (first..=last).contains(*n));
+        inside.take(MAX_STARTS).map(|n| self.x(*n))
     }
 
-    fn x(&self, n: usize) -> Px {
-        Px(self.frame.x(along(self.lens, n)))
-    }
-
-    /// Whether not all points lead to their step; those that do then take less room.
-    pub(crate) fn is_thinned(&self) -> bool {
-        self.dots.len() < self.sums.scored
+    fn x(&self, n: usize) -> Along {
+        Along(self.frame.x(self.view.of(along(self.lens, n))))
     }
 
     /// What the picture does not show as it is: an axis of its own, points left out, a threshold outside.
@@ -101,11 +121,17 @@ impl<'a> LaneView<'a> {
         if !self.lane.fits() {
             caption.push(format!("scores do not fit 0 to 1; this axis is from {} to {}", bare(low), bare(high)));
         }
-        let [drawn, points, links] =
-            [self.line.1, self.sums.scored, self.dots.len()].map(|number| format::count(number as u64));
-        if drawn != points {
-            let kept = "the lowest and highest of each pixel";
-            caption.push(format!("{drawn} of {points} points drawn, {kept}; {links} lead to their step"));
+        if !self.view.is_whole() {
+            let ((first, last), total) = (self.ends(), format::count(self.lens.index.steps().len() as u64));
+            let (first, last) = (self.lens.label(first), self.lens.label(last));
+            caption.push(format!("steps {first} to {last} of {total}; the numbers beside it are of all"));
+        }
+        let [points, links] = [self.points, self.dots.len()].map(|number| format::count(number as u64));
+        if self.line.is_band {
+            let what = "the band lies between the lowest and the highest of each pixel";
+            caption.push(format!("{points} points; {what}; {links} lead to their step"));
+        } else if self.dots.len() < self.points {
+            caption.push(format!("{links} of {points} points lead to their step, the lowest and highest of each part"));
         }
         if let Some(threshold) = self.threshold.filter(|_| self.level().is_none()) {
             caption.push(format!("the threshold {} lies outside this axis", in_words(threshold)));
@@ -121,18 +147,19 @@ fn along(lens: &Lens<'_>, n: usize) -> f64 {
 }
 
 /// What was scored, or what was asked for without a score.
-fn spots<'a>(lens: &'a Lens<'_>, lane: &'a Lane, scored: bool) -> impl Iterator<Item = Spot> + 'a {
+fn spots<'a>(lens: &'a Lens<'_>, lane: &'a Lane, view: View, scored: bool) -> impl Iterator<Item = Spot> + 'a {
     let points = lane.points.iter().filter(move |point| point.score.is_some() == scored);
-    points.map(|point| Spot {
+    let spots = points.map(move |point| Spot {
         n: point.n,
-        x: along(lens, point.n),
+        x: view.of(along(lens, point.n)),
         score: point.score.unwrap_or_default(),
         request: Request::of(point),
-    })
+    });
+    spots.filter(|spot| (0.0..=1.0).contains(&spot.x))
 }
 
-fn spots_without_score<'a>(lens: &'a Lens<'_>, lane: &'a Lane) -> impl Iterator<Item = Spot> + 'a {
-    spots(lens, lane, false).filter(|spot| spot.request != Request::None)
+fn spots_without_score<'a>(lens: &'a Lens<'_>, lane: &'a Lane, view: View) -> impl Iterator<Item = Spot> + 'a {
+    spots(lens, lane, view, false).filter(|spot| spot.request != Request::None)
 }
 
 /// `step 9 · SafetyCritic 0.31 · retry · not yet`.

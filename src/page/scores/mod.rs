@@ -4,6 +4,7 @@
 //! read for what only they hold.
 
 pub(crate) mod csv;
+mod hand;
 pub(crate) mod handler;
 mod heat;
 pub(crate) mod json;
@@ -23,13 +24,14 @@ use crate::analysis::format;
 use crate::analysis::scores::{Asked, MAX_CRITICS, Pair, Rank, Scores, agreement, in_words};
 use crate::model::{CriticAction, TraceFile};
 use crate::page::lens::Lens;
+use crate::page::part::chart::series_of;
 use crate::page::part::href;
 use crate::page::part::sign::Sign;
 use crate::page::part::text::{self, one_line};
 use crate::page::run::head::{RunHead, Tabs};
 use crate::page::scores::heat::Heat;
 use crate::page::scores::lane::LaneView;
-use crate::page::scores::plot::{Px, Request};
+use crate::page::scores::plot::{Along, Px, Request, View};
 use crate::page::scores::said::{Said, said};
 use crate::page::scores::table::Table;
 use crate::page::shell::{Pulse, Shell};
@@ -53,6 +55,9 @@ pub(crate) struct Query {
     pub critic: String,
     /// The table shows steps before this one; the last steps without it.
     pub before: Option<usize>,
+    /// Where the axis begins and ends, in steps or in hundredths of the run.
+    pub from: Option<usize>,
+    pub to: Option<usize>,
 }
 
 impl Query {
@@ -71,10 +76,22 @@ impl Query {
         self.threshold().filter(|_| self.critic.is_empty() || self.critic == critic)
     }
 
+    /// The part of an axis from 0 to `end` that is shown.
+    pub(crate) fn view(&self, end: f64) -> View {
+        View::new(self.from, self.to, end)
+    }
+
     /// `path` with these fields and others behind them.
     pub(crate) fn address(&self, path: &str, others: &[(&str, &str)]) -> String {
-        let before = self.before.map(|before| before.to_string()).unwrap_or_default();
-        let fields = [("threshold", self.threshold.as_str()), ("critic", &self.critic), ("before", &before)];
+        let [before, from, to] =
+            [self.before, self.from, self.to].map(|at| at.map(|at| at.to_string()).unwrap_or_default());
+        let fields = [
+            ("threshold", self.threshold.as_str()),
+            ("critic", &self.critic),
+            ("before", &before),
+            ("from", &from),
+            ("to", &to),
+        ];
         href::with_query(path, &[&fields[..], others].concat())
     }
 }
@@ -90,6 +107,14 @@ pub(crate) struct ScoresPage<'a> {
 }
 
 impl ScoresPage<'_> {
+    /// The page with all steps, where some are shown.
+    fn whole(&self) -> Option<String> {
+        let query = &self.body.query;
+        let all = Query { from: None, to: None, ..query.clone() };
+        let part = query.from.is_some() || query.to.is_some();
+        part.then(|| all.address(&href::scores(self.body.lens.key()), &[]))
+    }
+
     /// The threshold as stop rules to ask about.
     fn rule(&self) -> Option<String> {
         let (lens, query) = (self.body.lens, &self.body.query);
@@ -149,7 +174,7 @@ impl<'a> ScoresBody<'a> {
     fn lanes(&self) -> impl Iterator<Item = LaneView<'_>> {
         let lanes = self.scores.lanes.iter().take(MAX_LANES);
         let count = lanes.len();
-        lanes.map(move |lane| LaneView::new(self.lens, lane, self.query.threshold_of(&lane.name), count))
+        lanes.map(move |lane| LaneView::new(self.lens, lane, &self.query, count))
     }
 
     /// What is said of critics that have no lane; empty for nothing.

@@ -13,11 +13,10 @@ use crate::analysis::format;
 use crate::analysis::scores::{Series, bands, range};
 use crate::page::lens::Lens;
 use crate::page::part::{href, text};
-use crate::page::scores::plot::{Dot, Frame, Px, Request, Spot, with_requests};
+use crate::page::scores::hand::Hand;
+use crate::page::scores::plot::{Along, Dot, Frame, Px, Request, Spot, Trace, View, WIDTH, with_requests};
 
-const FRAME: Frame = Frame { left: 34.0, right: 1348.0, top: 12.0, bottom: 236.0, range: (0.0, 1.0) };
-/// A line has two points for each of so many columns, one a pixel.
-const LINE_COLUMNS: usize = 1314;
+const FRAME: Frame = Frame { left: 0.0, right: WIDTH, top: 12.0, bottom: 236.0, range: (0.0, 1.0) };
 /// Points of all lines that lead to their step.
 const MAX_LINKS: usize = 600;
 /// More runs than this are drawn as a band.
@@ -33,6 +32,8 @@ pub(crate) const BAND: &str = "The band is where the middle half of the runs lie
 pub(crate) struct Axis {
     pub name: &'static str,
     pub ticks: Vec<(f64, String)>,
+    /// What stands at its ends, in the units of the address, where a part of it can be asked for.
+    pub ends: Option<(f64, f64)>,
 }
 
 /// A picture of the scores of several runs.
@@ -57,7 +58,7 @@ impl HtmlSafe for Overlay {}
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     key: String,
-    path: String,
+    trace: Trace,
     pub dots: Vec<Dot>,
     /// Where it ends, and has its letter.
     end: (f64, f64),
@@ -70,7 +71,7 @@ pub(crate) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// `place` says where a step stands, from 0 at the left edge to 1 at the right.
+    /// `place` says where a step stands, from 0 at the left edge to 1 at the right; what lies outside is not drawn.
     pub(crate) fn new(lens: &'a Lens<'a>, series: &Series, place: impl Fn(usize) -> f64) -> Self {
         let request = |n: &usize| match n {
             n if series.stops.binary_search(n).is_ok() => Request::Stop,
@@ -78,25 +79,26 @@ impl<'a> Source<'a> {
             _ => Request::None,
         };
         let spot = |(n, score): &(usize, f64)| Spot { n: *n, x: place(*n), score: *score, request: request(n) };
-        Self { lens, spots: series.points.iter().map(spot).collect() }
+        let inside = |spot: &Spot| (0.0..=1.0).contains(&spot.x);
+        Self { lens, spots: series.points.iter().map(spot).filter(inside).collect() }
     }
 
     fn scores(&self) -> impl Iterator<Item = f64> + Clone {
         self.spots.iter().map(|spot| spot.score)
     }
 
-    /// The line of the run at `place`, and how many points it has.
-    fn line(&self, frame: Frame, place: usize, columns: usize) -> (Line, usize) {
-        let (path, drawn) = frame.line(&self.spots, LINE_COLUMNS);
+    /// The line of the run at `place`.
+    fn line(&self, frame: Frame, place: usize, columns: usize) -> Line {
+        let trace = frame.trace(&self.spots);
         let title = |spot: &Spot| {
             let (letter, label, score) = (letter(place), self.lens.label(spot.n), format::score(spot.score));
             let asked = if spot.request == Request::None { "" } else { " · " };
             format!("{letter} {} · step {label} · {score}{asked}{}", self.lens.key(), spot.request.word())
         };
         let kept = with_requests(&self.spots, columns).into_iter().filter_map(|kept| self.spots.get(kept));
-        let dots = kept.map(|spot| frame.dot(spot, title(spot))).collect();
+        let dots = kept.map(|spot| Dot { is_quiet: trace.is_dense, ..frame.dot(spot, title(spot)) }).collect();
         let end = self.spots.last().map_or((0.0, 0.0), |spot| (frame.x(spot.x), frame.y(spot.score)));
-        (Line { key: self.lens.key().to_owned(), path, dots, end }, drawn)
+        Line { key: self.lens.key().to_owned(), trace, dots, end }
     }
 }
 
@@ -107,6 +109,10 @@ pub(crate) fn letter(place: usize) -> String {
 }
 
 impl Overlay {
+    fn hand(&self) -> Hand<'_> {
+        Hand::new(self.frame, "", self.threshold)
+    }
+
     fn empty(title: String, axis: Axis, range: (f64, f64), threshold: Option<f64>) -> Self {
         let frame = Frame { range, ..FRAME };
         Self { title, axis, frame, threshold, band: Default::default(), lines: Vec::new(), caption: String::new() }
@@ -122,17 +128,11 @@ impl Overlay {
         let off = scores.filter(|score| !(range.0..=range.1).contains(score)).count();
         let columns = (MAX_LINKS / 2 / runs.len().clamp(1, MAX_LINES)).max(1);
         let mut overlay = Self::empty(title, axis, range, threshold);
-        let (mut points, mut drawn) = (0, 0);
-        for (place, run) in runs.iter().take(MAX_LINES).enumerate() {
-            let (line, kept) = run.line(overlay.frame, place, columns);
-            points += run.spots.len();
-            drawn += kept;
-            overlay.lines.push(line);
-        }
+        let drawn = runs.iter().take(MAX_LINES).enumerate();
+        overlay.lines = drawn.map(|(place, run)| run.line(overlay.frame, place, columns)).collect();
         let mut captions = Vec::new();
-        if drawn < points {
-            let (drawn, points) = (format::count(drawn as u64), format::count(points as u64));
-            captions.push(format!("{drawn} of {points} points drawn; the lowest and highest of each pixel are kept"));
+        if overlay.lines.iter().any(|line| line.trace.is_band) {
+            captions.push("a long run is a band between the lowest and the highest of each pixel".to_owned());
         }
         if off > 0 {
             let points = format::counted(off, "score");
@@ -143,26 +143,32 @@ impl Overlay {
     }
 
     /// Draws what many runs have: the median and the band between the quartiles, and the first run as a line. Steps
-    /// stand by their share of the run, or by their ordinal.
+    /// stand by their share of the run, or by their ordinal, where their scores would stand in lines.
     pub(crate) fn band(
         title: String,
         axis: Axis,
         first: Option<&Source<'_>>,
         runs: &[Series],
         by_share: bool,
-        threshold: Option<f64>,
+        (view, threshold): (View, Option<f64>),
     ) -> Self {
         let longest = runs.iter().map(|run| run.steps).max().unwrap_or_default();
-        let steps = |run: &Series| if by_share { run.steps } else { longest }.max(1) as f64;
-        // In shares a step is as wide as its part of the run, so that a short run is in every column.
         let columns = if by_share { BAND_COLUMNS } else { longest.clamp(1, BAND_COLUMNS) };
-        let bands = bands(runs, columns, |run, n| (n as f64 / steps(run), (n + 1) as f64 / steps(run)));
+        // The first column stands at the left edge and the last at the right, as the first and the last step do.
+        let gaps = columns.saturating_sub(1).max(1) as f64;
+        let column_of = |share: f64| (view.of(share) * gaps + 0.5 + 1e-9) / columns as f64;
+        let bands = bands(runs, columns, |run, n| {
+            let last = if by_share { run.steps } else { longest }.saturating_sub(1) as f64;
+            // Each step reaches half the way to its neighbours; a step that is alone is the whole run.
+            let share = |at: f64| if last > 0.0 { at / last } else { at + 0.5 };
+            (column_of(share(n as f64 - 0.5)), column_of(share(n as f64 + 0.5)))
+        });
         let scores = bands.iter().flatten().flat_map(|band| [band.low, band.high]);
         let range = range(scores.chain(first.iter().flat_map(|run| run.scores())));
         let mut overlay = Self::empty(title, axis, range, threshold);
         let frame = overlay.frame;
         let (area, median) = &mut overlay.band;
-        let x = |column: usize| Px(frame.x((column as f64 + 0.5) / columns as f64));
+        let x = |column: usize| Px(frame.x(if columns > 1 { column as f64 / gaps } else { 0.5 }));
         let known: Vec<_> = bands.iter().enumerate().filter_map(|(column, band)| Some((column, (*band)?))).collect();
         for stretch in known.chunk_by(|a, b| a.0 + 1 == b.0) {
             for (start, (column, band)) in stretch.iter().enumerate() {
@@ -176,7 +182,7 @@ impl Overlay {
             }
             area.push('z');
         }
-        overlay.lines.extend(first.map(|run| run.line(frame, 0, MAX_LINKS / 6).0));
+        overlay.lines.extend(first.map(|run| run.line(frame, 0, MAX_LINKS / 6)));
         overlay
     }
 }

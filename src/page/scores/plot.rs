@@ -55,6 +55,75 @@ impl fmt::Display for Px {
     }
 }
 
+/// A place along the axis of a picture that is as wide as there is room, in parts of its width. `Px` of it is a place in the
+/// lines, which are stretched; what is not to be stretched stands by this.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Along(pub(crate) f64);
+
+impl fmt::Display for Along {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2}%", self.0 / WIDTH * 100.0)
+    }
+}
+
+/// The width of the lines of a picture, in units of their own.
+pub(crate) const WIDTH: f64 = 1000.0;
+/// A line with more points is a band: about as many as a picture has pixels.
+pub(crate) const BAND_FROM: usize = 1_000;
+/// Above so many points a dot is seen only where one points at it.
+const DOTS: usize = 60;
+
+/// The line through the scores, or the band in which they lie where there are more of them than pixels.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Trace {
+    pub path: String,
+    pub is_band: bool,
+    /// Whether there are too many points for a dot each.
+    pub is_dense: bool,
+}
+
+impl Trace {
+    /// The class of the path by the number of its series.
+    pub(crate) fn class(&self, series: usize) -> String {
+        format!("{}{series}", if self.is_band { "b" } else { "s" })
+    }
+}
+
+/// The part of an axis that is shown, from one place to another as shares of all of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct View {
+    pub from: f64,
+    pub to: f64,
+}
+
+impl View {
+    pub(crate) const WHOLE: Self = Self { from: 0.0, to: 1.0 };
+
+    /// From `from` to `to` of an axis from 0 to `end`; all of it where that is nothing to see.
+    pub(crate) fn new(from: Option<usize>, to: Option<usize>, end: f64) -> Self {
+        let share = |at: Option<usize>, usual: f64| at.map_or(usual, |at| (at as f64 / end.max(1.0)).clamp(0.0, 1.0));
+        let view = Self { from: share(from, 0.0), to: share(to, 1.0) };
+        if view.from < view.to { view } else { Self::WHOLE }
+    }
+
+    pub(crate) fn is_whole(self) -> bool {
+        self == Self::WHOLE
+    }
+
+    /// Where a place of the whole axis stands in the view; outside of 0 to 1 it is not seen.
+    pub(crate) fn of(self, share: f64) -> f64 {
+        let at = (share - self.from) / (self.to - self.from);
+        // The ends of the view are in it, however they were rounded.
+        if (-1e-9..0.0).contains(&at) {
+            0.0
+        } else if (1.0..1.0 + 1e-9).contains(&at) {
+            1.0
+        } else {
+            at
+        }
+    }
+}
+
 /// A score and its place along the axis, from 0 at the left edge to 1 at the right.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spot {
@@ -72,6 +141,8 @@ pub(crate) struct Dot {
     pub x: f64,
     pub y: f64,
     pub request: Request,
+    /// Whether it is seen only where one points at it.
+    pub is_quiet: bool,
 }
 
 /// The part of a picture in which scores stand; `range` are the scores at its lower and upper edge.
@@ -103,7 +174,7 @@ impl Frame {
     }
 
     pub(crate) fn dot(&self, spot: &Spot, title: String) -> Dot {
-        Dot { n: spot.n, title, x: self.x(spot.x), y: self.y(spot.score), request: spot.request }
+        Dot { n: spot.n, title, x: self.x(spot.x), y: self.y(spot.score), request: spot.request, is_quiet: false }
     }
 
     /// The lower edge, the middle and the upper edge; quarters between them where there is room.
@@ -125,6 +196,37 @@ impl Frame {
             let y = self.y(threshold);
             Level { y: Px(y), height: Px(self.bottom - y), text_y: Px(y + 4.0), text: in_words(threshold) }
         })
+    }
+
+    /// What is drawn for `spots`.
+    pub(crate) fn trace(&self, spots: &[Spot]) -> Trace {
+        let is_dense = spots.len() > DOTS;
+        if spots.len() > BAND_FROM {
+            return Trace { path: self.band(spots, WIDTH as usize), is_band: true, is_dense };
+        }
+        Trace { path: self.line(spots, WIDTH as usize).0, is_band: false, is_dense }
+    }
+
+    /// The area between the lowest and the highest score of each of `columns`. A column without a score is a gap.
+    fn band(&self, spots: &[Spot], columns: usize) -> String {
+        let ends = spots.chunk_by(|a, b| column(a, columns) == column(b, columns)).filter_map(|group| {
+            let scores = || group.iter().map(|spot| spot.score);
+            let (low, high) = (scores().min_by(f64::total_cmp)?, scores().max_by(f64::total_cmp)?);
+            Some((column(group.first()?, columns), low, high))
+        });
+        let ends: Vec<_> = ends.collect();
+        let mut path = String::with_capacity(ends.len() * 22);
+        let x = |at: usize| Px(self.x((at as f64 / columns as f64).min(1.0)));
+        for stretch in ends.chunk_by(|a, b| a.0 + 1 == b.0) {
+            for (start, (at, _, high)) in stretch.iter().enumerate() {
+                let _ = write!(path, "{}{} {}", if start == 0 { 'M' } else { 'L' }, x(*at), Px(self.y(*high)));
+            }
+            for (at, low, _) in stretch.iter().rev() {
+                let _ = write!(path, "L{} {}", x(*at), Px(self.y(*low)));
+            }
+            path.push('z');
+        }
+        path
     }
 
     /// The path through `spots`, thinned to two points for each of `columns`, and how many points that leaves. A step
@@ -198,15 +300,20 @@ fn column(spot: &Spot, columns: usize) -> usize {
     (spot.x * columns as f64) as usize
 }
 
-/// Ordinals for labels along the axis of `steps` steps: round distances, at most `most` of them.
-pub(crate) fn ticks(steps: usize, most: usize) -> impl Iterator<Item = usize> {
+/// Ordinals for labels along the axis from step `first` to `last`: round distances, at most `most` of them.
+pub(crate) fn ticks_between(first: usize, last: usize, most: usize) -> impl Iterator<Item = usize> {
     let mut distance = 1;
     for factor in [2, 5, 10].into_iter().cycle() {
-        if steps.div_ceil(distance) <= most {
+        if (last + 1).saturating_sub(first).div_ceil(distance) <= most {
             break;
         }
         let tens = 10_usize.pow(distance.ilog10());
         distance = tens * factor;
     }
-    (0..steps).step_by(distance)
+    (first.div_ceil(distance) * distance..=last).step_by(distance)
+}
+
+/// The same of all of `steps`.
+pub(crate) fn ticks(steps: usize, most: usize) -> impl Iterator<Item = usize> {
+    ticks_between(0, steps.saturating_sub(1), most).take(steps)
 }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use askama::Template;
 
 use crate::analysis::format;
+use crate::analysis::query::Query as Filter;
 use crate::analysis::scores::{At, Series, aligned, in_words, series};
 use crate::analysis::summary::Summary;
 use crate::page::lens::Lens;
 use crate::page::part::{href, text};
 use crate::page::scores::Query;
 use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source, letter};
-use crate::page::scores::plot::ticks;
+use crate::page::scores::plot::ticks_between;
 use crate::page::shell::Shell;
 
 /// At most so many runs at once.
@@ -35,6 +36,8 @@ pub(crate) struct SeveralPage<'a> {
     pub runs: Vec<(&'a Lens<'a>, Series)>,
     /// Keys that are asked for and that no run has.
     pub missing: Vec<String>,
+    /// What narrows the runs to choose from.
+    pub find: String,
     /// All runs, newest first.
     pub known: Vec<Arc<Summary>>,
     /// All critics of the runs.
@@ -52,12 +55,13 @@ impl<'a> SeveralPage<'a> {
         axis: &str,
         asked: &'a [Lens<'a>],
         missing: Vec<String>,
-        known: Vec<Arc<Summary>>,
+        (find, known): (&str, Vec<Arc<Summary>>),
     ) -> Self {
-        let mut along = Along::of(axis);
         let critic = Some(query.critic.as_str()).filter(|critic| !critic.is_empty());
         let shown = asked.get(..MAX_RUNS).unwrap_or(asked);
         let runs: Vec<_> = shown.iter().map(|lens| (lens, series(lens.index, critic))).collect();
+        let lengths = || runs.iter().map(|(_, series)| series.steps);
+        let mut along = Along::of(axis).unwrap_or_else(|| Along::usual(lengths().min(), lengths().max()));
         let what = critic.map_or_else(|| "Lowest score of each step".to_owned(), |name| format!("Score of {name}"));
         let title = format!("{what}, {}", format::counted(runs.len(), "run"));
         let mut notes = Vec::new();
@@ -79,13 +83,14 @@ impl<'a> SeveralPage<'a> {
         if runs.len() > MAX_LINES {
             notes.push(BAND.to_owned());
         }
-        let overlay = (silent < runs.len()).then(|| draw(title.clone(), &runs, along, query.threshold()));
+        let overlay = (silent < runs.len()).then(|| draw(title.clone(), &runs, along, &query));
         let mut critics: Vec<&str> = asked.iter().flat_map(|lens| &lens.summary.critics).map(String::as_str).collect();
         critics.sort_unstable();
         critics.dedup();
         critics.truncate(MAX_CRITICS);
         let shell = Shell { title: format!("Scores: {title}"), ..shell };
-        Self { shell, title, query, along, runs, missing, known, critics, overlay, notes }
+        let find = find.to_owned();
+        Self { shell, title, query, along, runs, missing, find, known, critics, overlay, notes }
     }
 
     /// How many runs have a line of their own.
@@ -93,12 +98,25 @@ impl<'a> SeveralPage<'a> {
         if self.runs.len() > MAX_LINES { 1 } else { self.runs.len() }
     }
 
-    /// Runs to choose from, and whether each is shown: those first, then the newest that have scores.
+    /// Runs to choose from, and whether each is shown: those first that have a line, then the newest that have scores and
+    /// that the filter finds.
     fn offer(&self) -> Vec<(&Summary, bool)> {
         let is_shown = |run: &Summary| self.runs.iter().any(|(lens, _)| lens.summary.key == run.key);
-        let rest = self.known.iter().filter(|run| run.last_score.is_some() && !is_shown(run)).take(OFFERED);
-        let shown = self.runs.iter().map(|(lens, _)| (lens.summary, true));
-        shown.chain(rest.map(|run| (&**run, false))).collect()
+        let query = Filter::parse(&self.find);
+        let has_scores = |run: &&Arc<Summary>| run.last_score.is_some() && !is_shown(run) && query.matches(&***run);
+        let rest = self.known.iter().filter(has_scores).take(OFFERED);
+        let shown = self.runs.iter().filter(|(_, series)| !series.points.is_empty());
+        shown.map(|(lens, _)| (lens.summary, true)).chain(rest.map(|run| (&**run, false))).collect()
+    }
+
+    /// The whole axis, where a part of it is shown.
+    fn whole(&self) -> Option<String> {
+        (self.query.from.is_some() || self.query.to.is_some()).then(|| {
+            let query = Query { from: None, to: None, ..self.query.clone() };
+            let mut pairs = vec![("x", self.along.word())];
+            pairs.extend(self.runs.iter().map(|(lens, _)| ("run", lens.key())));
+            query.address("/scores", &pairs)
+        })
     }
 }
 
@@ -117,8 +135,14 @@ pub(crate) enum Along {
 impl Along {
     const ALL: [Self; 3] = [Along::Step, Along::Progress, Along::Aligned];
 
-    fn of(word: &str) -> Self {
-        Self::ALL.into_iter().find(|one| one.word() == word).unwrap_or(Along::Step)
+    fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.word() == word)
+    }
+
+    /// The one for runs of these lengths: by steps a long run would press the others into a corner.
+    fn usual(shortest: Option<usize>, longest: Option<usize>) -> Self {
+        let (shortest, longest) = (shortest.unwrap_or_default(), longest.unwrap_or_default());
+        if 2 * longest > 3 * shortest { Along::Progress } else { Along::Step }
     }
 
     /// Its word in the address.
@@ -135,43 +159,55 @@ impl Along {
     }
 }
 
-fn draw(title: String, runs: &[(&Lens<'_>, Series)], along: Along, threshold: Option<f64>) -> Overlay {
+fn draw(title: String, runs: &[(&Lens<'_>, Series)], along: Along, query: &Query) -> Overlay {
     let longest = runs.iter().map(|(_, series)| series.steps).max().unwrap_or_default();
     let share = |n: usize, steps: usize| if steps > 1 { n as f64 / (steps - 1) as f64 } else { 0.5 };
-    let by_share = along == Along::Progress;
+    let (by_share, threshold) = (along == Along::Progress, query.threshold());
+    let end = if by_share { 100 } else { longest.saturating_sub(1) };
+    let view = query.view(end as f64);
+    let at = |share: f64| (share * end as f64).round() as usize;
+    let ends = Some((view.from * end as f64, view.to * end as f64));
     let axis = match along {
-        Along::Aligned => return draw_aligned(title, runs, threshold),
+        Along::Aligned => return draw_aligned(title, runs, query),
         Along::Progress => {
-            let tick = |part: u32| (f64::from(part) / 4.0, format!("{} %", part * 25));
-            Axis { name: "share of the run", ticks: (0..=4).map(tick).collect() }
+            let tick = |part: u32| {
+                let here = f64::from(part) / 4.0;
+                (here, format!("{:.0} %", (view.from + here * (view.to - view.from)) * 100.0))
+            };
+            Axis { name: "share of the run", ticks: (0..=4).map(tick).collect(), ends }
         }
         Along::Step => {
-            let tick = |n: usize| (share(n, longest), n.to_string());
-            Axis { name: "step, counted from 0", ticks: ticks(longest, 20).map(tick).collect() }
+            let tick = |n: usize| (view.of(share(n, longest)), n.to_string());
+            let ticks = ticks_between(at(view.from), at(view.to), 20).take(longest);
+            Axis { name: "step, counted from 0", ticks: ticks.map(tick).collect(), ends }
         }
     };
     let steps = |series: &Series| if by_share { series.steps } else { longest };
-    let mut sources = runs.iter().map(|(lens, series)| Source::new(lens, series, |n| share(n, steps(series))));
+    let mut sources = runs.iter().map(|(lens, series)| Source::new(lens, series, |n| view.of(share(n, steps(series)))));
     if runs.len() > MAX_LINES {
         let all: Vec<Series> = runs.iter().map(|(_, series)| series.clone()).collect();
-        return Overlay::band(title, axis, sources.next().as_ref(), &all, by_share, threshold);
+        return Overlay::band(title, axis, sources.next().as_ref(), &all, by_share, (view, threshold));
     }
     Overlay::lines(title, axis, &sources.collect::<Vec<_>>(), threshold)
 }
 
 /// Steps that ask for the same stand over each other, along the steps of the first run.
-fn draw_aligned(title: String, runs: &[(&Lens<'_>, Series)], threshold: Option<f64>) -> Overlay {
+fn draw_aligned(title: String, runs: &[(&Lens<'_>, Series)], query: &Query) -> Overlay {
     let first = runs.first().map(|(lens, _)| *lens);
     let places: Vec<Vec<f64>> =
         runs.iter().map(|(lens, _)| first.map_or_else(Vec::new, |first| aligned(first.index, lens.index))).collect();
     let last = places.iter().flatten().copied().fold(0.0_f64, f64::max);
-    let share = |place: f64| if last > 0.0 { place / last } else { 0.5 };
+    let view = query.view(last);
+    let share = |place: f64| view.of(if last > 0.0 { place / last } else { 0.5 });
     let sources = runs.iter().zip(&places).map(|((lens, series), places)| {
         Source::new(lens, series, |n| share(places.get(n).copied().unwrap_or_default()))
     });
     let sources: Vec<Source<'_>> = sources.collect();
     let tick = |lens: &Lens<'_>, n: usize| (share(n as f64), lens.label(n));
-    let ticks = first.map(|lens| ticks(lens.index.steps().len(), 20).map(|n| tick(lens, n)).collect());
+    let (from, to) = (view.from * last, view.to * last);
+    let seen = |lens: &Lens<'_>| (to.floor() as usize).min(lens.index.steps().len().saturating_sub(1));
+    let ticks = first.map(|lens| ticks_between(from.ceil() as usize, seen(lens), 20).map(|n| tick(lens, n)).collect());
     let name = "step of A; steps of the others stand over the one that asks for the same";
-    Overlay::lines(title, Axis { name, ticks: ticks.unwrap_or_default() }, &sources, threshold)
+    let axis = Axis { name, ticks: ticks.unwrap_or_default(), ends: Some((from, to)) };
+    Overlay::lines(title, axis, &sources, query.threshold())
 }

@@ -83,7 +83,10 @@ async fn show(
             let status = job.status(&job.task.over, &library);
             Standing { status, tally: job.task.tally() }
         });
-        make(Body { context: &context, standing: standing.as_ref() })
+        let keys = standing.iter().flat_map(|standing| standing.tally.found_in.iter().take(context.limit));
+        let known =
+            keys.filter_map(|found| Some((found.key.to_string(), library.run(&found.key)?.summary()))).collect();
+        make(Body { context: &context, standing: standing.as_ref(), known: &known })
     })
     .await?
 }

@@ -2,12 +2,16 @@
 //!
 //! The answer comes first, in a sentence; then how far it is, then the hits, run by run.
 
+mod grouped;
 pub(crate) mod handler;
 pub(crate) mod json;
 mod task;
 #[cfg(test)]
 mod tests;
 pub(crate) mod words;
+
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -18,9 +22,11 @@ pub(crate) use task::Search;
 use crate::analysis::format::{bytes, count, counted};
 use crate::analysis::query::Ignored;
 use crate::analysis::search::{Found, Hit, MAX_HITS, Tally};
+use crate::analysis::summary::Summary;
 use crate::model::TraceFile;
 use crate::page::part::job::{AsOf, Progress, Status};
 use crate::page::part::{href, text};
+use crate::page::search::grouped::RunHits;
 use crate::page::shell::Shell;
 
 /// So many hits are shown unless more are asked for.
@@ -71,6 +77,8 @@ pub(crate) struct SearchPart<'a> {
 pub(crate) struct Body<'a> {
     pub(crate) context: &'a Context,
     pub(crate) standing: Option<&'a Standing>,
+    /// The runs with hits, by their keys, as far as they are still there.
+    pub(crate) known: &'a HashMap<String, Arc<Summary>>,
 }
 
 impl HtmlSafe for Body<'_> {}
@@ -124,7 +132,7 @@ impl<'a> Body<'a> {
     }
 
     /// The hits that are shown, run by run.
-    fn runs<'t>(&self, tally: &'t Tally) -> Vec<(&'t str, Vec<(&'t Found, &'t Hit)>)> {
+    fn runs<'t>(&'t self, tally: &'t Tally) -> Vec<RunHits<'t>> {
         let mut runs: Vec<(&str, Vec<_>)> = Vec::new();
         for (key, found, hit) in tally.hits().take(self.context.limit) {
             match runs.last_mut().filter(|(last, _)| *last == key) {
@@ -132,7 +140,7 @@ impl<'a> Body<'a> {
                 None => runs.push((key, vec![(found, hit)])),
             }
         }
-        runs
+        runs.into_iter().map(|(key, hits)| RunHits::new(key, self.known.get(key).map(|run| &**run), hits)).collect()
     }
 
     /// Shows all hits that are kept: words and address.

@@ -8,15 +8,19 @@ use crate::page::search::*;
 const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[31m\u{202e}";
 
 fn found(hits: usize) -> Found {
-    let hit = Hit {
+    let hit = |n: usize| Hit {
         path: HOSTILE.to_owned(),
         in_key: false,
-        before: HOSTILE.to_owned(),
+        before: format!("{n}{HOSTILE}"),
         text: "needle".to_owned(),
         after: HOSTILE.to_owned(),
     };
     let place = At { offset: 7, event: None, step: Some(3) };
-    Found { file: TraceFile::Steps, place, line: InLine { hits: vec![hit; hits], found: hits, as_text: false } }
+    Found {
+        file: TraceFile::Steps,
+        place,
+        line: InLine { hits: (0..hits).map(hit).collect(), found: hits, as_text: false },
+    }
 }
 
 fn standing(state: State, found_in: Vec<InRun>, hits: usize, all: usize) -> Standing {
@@ -57,7 +61,7 @@ fn in_runs(runs: usize, hits: usize) -> Vec<InRun> {
 fn the_answer_says_how_much_of_how_much() {
     let answer = |state, kept, all, limit| {
         let standing = standing(state, in_runs(2, kept / 2), kept, all);
-        Body { context: &context(limit), standing: Some(&standing) }.answer()
+        Body { context: &context(limit), standing: Some(&standing), known: &HashMap::new() }.answer()
     };
     assert_eq!(answer(State::Running, 0, 0, 200), "0 of at least 0 fields, after 40 of 110 runs.");
     assert_eq!(answer(State::Running, 6, 6, 200), "6 of at least 6 fields, after 40 of 110 runs.");
@@ -71,10 +75,10 @@ fn the_answer_says_how_much_of_how_much() {
 #[test]
 fn hits_are_shown_up_to_the_limit_and_lead_to_their_steps() {
     let standing = standing(State::Running, in_runs(3, 4), 12, 12);
-    let html = Body { context: &context(6), standing: Some(&standing) }.render().unwrap();
+    let html = Body { context: &context(6), standing: Some(&standing), known: &HashMap::new() }.render().unwrap();
     assert_eq!(html.matches("<a class=\"mono\"").count(), 2, "two runs: {html}");
-    assert_eq!(html.matches("<a href=\"/runs/a%2F0?step=3\">").count(), 4, "{html}");
-    assert_eq!(html.matches("<a href=\"/runs/a%2F1?step=3\">").count(), 2, "{html}");
+    assert_eq!(html.matches("<a href=\"/runs/a%2F0?step=3\">").count(), 5, "its four texts and their step: {html}");
+    assert_eq!(html.matches("<a href=\"/runs/a%2F1?step=3\">").count(), 3, "{html}");
     assert!(html.contains(">Show 12</a>") && html.contains("href=\"/search?q=needle&#38;in="), "{html}");
     assert!(html.contains("&#38;limit=1000\"") && html.contains("&#38;cancel=5\""), "{html}");
     assert!(html.contains("value=\"1000000\" max=\"3000000\""), "{html}");
@@ -82,9 +86,36 @@ fn hits_are_shown_up_to_the_limit_and_lead_to_their_steps() {
 }
 
 #[test]
+fn a_text_that_stands_in_several_files_is_shown_once_below_its_step() {
+    let hit = |path: &str, text: &str| Hit {
+        path: path.to_owned(),
+        in_key: false,
+        before: "a ".to_owned(),
+        text: text.to_owned(),
+        after: String::new(),
+    };
+    let found = |file, step, event, hits: Vec<Hit>| {
+        let place = At { offset: 0, event, step };
+        Found { file, place, line: InLine { found: hits.len(), hits, as_text: false } }
+    };
+    let lines = [
+        found(TraceFile::Manifest, None, None, vec![hit("summary", "same"), hit("task", "other")]),
+        found(TraceFile::Events, Some(3), Some(12), vec![hit("payload", "same")]),
+        found(TraceFile::Steps, Some(3), None, vec![hit("thought", "same")]),
+    ];
+    let hits = lines.iter().flat_map(|found| found.line.hits.iter().map(move |hit| (found, hit))).collect();
+    let run = grouped::RunHits::new("r", None, hits);
+    let groups: Vec<_> = run.groups.iter().map(|group| (group.name(), group.texts.len())).collect();
+    assert_eq!(groups, [("Step 3".to_owned(), 1), ("Of no step".to_owned(), 1)]);
+    let text = &run.groups[0].texts[0];
+    assert_eq!((text.hit.path.as_str(), text.also.len()), ("thought", 2));
+}
+
+#[test]
 fn hostile_text_stays_text() {
     let (context, standing) = (context(200), standing(State::Running, in_runs(1, 1), 1, 1));
-    let body = Body { context: &context, standing: Some(&standing) };
+    let known = HashMap::new();
+    let body = Body { context: &context, standing: Some(&standing), known: &known };
     let page = SearchPage { shell: Shell::default(), body }.render().unwrap();
     for html in [page, SearchPart { body }.render().unwrap()] {
         assert!(html.contains("<mark>needle</mark>") && html.contains("/live/search?q=needle"), "{html}");

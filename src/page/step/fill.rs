@@ -137,6 +137,7 @@ fn read_line(lens: &Lens<'_>, n: usize, group: Option<&Group>, step: &Step<'_>, 
     let state = state.as_ref();
     view.said = said(lens, step, fold);
     view.read(step, &Around { previous_score: &before, picture: &picture, state }, fold);
+    view.critics.iter_mut().for_each(|critic| critic.colour(&lens.summary.critics));
     if view.error.is_none() {
         view.error = step.error.and_then(|error| own_error(&error.json(), fold));
     }

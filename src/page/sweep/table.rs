@@ -98,6 +98,12 @@ impl<'a> Row<'a> {
         (shown, more)
     }
 
+    /// How many are behind those that are shown: `281 more`.
+    pub(crate) fn folded(&self, more: &[LostIn<'_>]) -> String {
+        let unnamed = self.effect.lost.saturating_sub(MAX_LOST as u64);
+        format!("{} more", format::count(more.len() as u64 + unnamed))
+    }
+
     /// How many are not named at all.
     pub(crate) fn unnamed(&self) -> Option<String> {
         let unnamed = self.effect.lost.saturating_sub(MAX_LOST as u64);

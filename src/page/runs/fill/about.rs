@@ -7,9 +7,8 @@ use crate::analysis::select::End;
 use crate::analysis::verdict::Mark;
 use crate::page::part::chart::{Segment, Share, stack};
 use crate::page::part::href;
-use crate::page::runs::Chip;
 use crate::page::runs::fill::row::{duration, line};
-use crate::page::runs::fill::{List, ListContext, Watch};
+use crate::page::runs::fill::{List, ListContext, MAX_ROWS, WINDOW, Watch, group};
 use crate::page::shell::{Skipped, Status, When};
 
 /// The order of marks in the bar: from what went well to what broke.
@@ -21,6 +20,17 @@ const MAX_REASONS: usize = 12;
 const CONTRADICTED: &str = "contradictions>0";
 /// At most this many skipped directories are named.
 const MAX_SKIPPED: usize = 100;
+
+/// What shows more rows.
+#[derive(Debug)]
+pub(crate) struct More {
+    /// `Show 200 more`.
+    pub(crate) text: String,
+    /// The page with them.
+    pub(crate) href: String,
+    /// Where a page that is open gets them, to go on below what it shows.
+    pub(crate) part: Option<String>,
+}
 
 impl List<'_> {
     /// `130`, and with a filter `12 of 130`.
@@ -92,16 +102,6 @@ impl List<'_> {
         shares
     }
 
-    /// The classes below the bar.
-    pub(crate) fn legend(&self) -> Vec<Chip> {
-        let chip = |mark: Mark| {
-            let ends = self.survey.strip.ends.iter().filter(|end| end.mark == mark);
-            let count: usize = ends.map(|end| end.count).sum();
-            (count > 0).then(|| self.chip(STATUS, mark.word(), count, Some(Status::Of(mark))))
-        };
-        ENDS.into_iter().filter_map(chip).collect()
-    }
-
     pub(crate) fn medians(&self) -> [(&'static str, String); 4] {
         let medians = self.survey.strip.medians;
         // A median of whole numbers may lie between two of them.
@@ -139,20 +139,36 @@ impl List<'_> {
         href::with_query("/runs.csv", &pairs.each_ref().map(|(name, value)| (*name, value.as_str())))
     }
 
-    /// The first window, on later ones.
+    /// The first rows alone, where the page shows others or more of them.
     pub(crate) fn first(&self) -> Option<String> {
-        (!self.is_first()).then(|| self.ctx.url(&self.ctx.query, self.ctx.sort, ""))
+        let usual = ListContext { limit: self.ctx.limit.min(WINDOW), ..self.ctx.clone() };
+        let is_more = !self.is_first() || self.ctx.limit > WINDOW;
+        is_more.then(|| usual.url(&self.ctx.query, self.ctx.sort, ""))
     }
 
-    /// `Show 200 more` and its address.
-    pub(crate) fn more(&self) -> Option<(String, String)> {
+    /// What shows more rows: the same page with more of them, up to as many as a page holds; from there the next page.
+    pub(crate) fn more(&self) -> Option<More> {
+        let (ctx, next) = (self.ctx, self.selection.next.as_deref()?);
         let (all, shown) = match &self.groups {
             Some(groups) => (groups.count, groups.groups.len()),
             None => (self.survey.matched, self.selection.rows.len()),
         };
         let behind = all.saturating_sub(self.selection.before + shown);
-        let text = format!("Show {} more", count(behind.min(shown.max(1)) as u64));
-        Some((text, self.ctx.url(&self.ctx.query, self.ctx.sort, self.selection.next.as_deref()?)))
+        if ctx.limit >= MAX_ROWS {
+            let text = format!("Next {}", count(behind.min(shown.max(1)) as u64));
+            let usual = ListContext { limit: WINDOW, ..ctx.clone() };
+            return Some(More { text, href: usual.url(&ctx.query, ctx.sort, next), part: None });
+        }
+        let window = WINDOW.min(ctx.limit);
+        let limit = (ctx.limit + window).min(MAX_ROWS);
+        let rows = if self.groups.is_some() { (limit - ctx.limit) / group::ROWS } else { limit - ctx.limit };
+        let longer = ListContext { limit, ..ctx.clone() };
+        let after = ctx.after.as_deref().unwrap_or_default();
+        Some(More {
+            text: format!("Show {} more", count(behind.min(rows.max(1)) as u64)),
+            href: longer.url(&ctx.query, ctx.sort, after),
+            part: Some(longer.pulse_url("", "")),
+        })
     }
 
     /// The marked runs that have no row in this table.

@@ -1,11 +1,11 @@
 //! How does the reader ask for other runs? The search box, the chips, the head cells, and the way out of no match.
 
-use crate::analysis::columns::{Column, INDEXING, MODEL, STATUS, STOP};
+use crate::analysis::columns::{COLUMNS, Column, INDEXING, MODEL, RUN, STATUS, STOP};
 use crate::analysis::format;
 use crate::analysis::query::{Query, Sort, Term};
 use crate::analysis::verdict::Mark;
-use crate::page::runs::fill::List;
 use crate::page::runs::fill::row::line;
+use crate::page::runs::fill::{List, ListContext};
 use crate::page::runs::{Chip, Facet};
 use crate::page::shell::Status;
 
@@ -40,6 +40,18 @@ impl List<'_> {
     /// The list without a query.
     pub(crate) fn cleared(&self) -> String {
         self.ctx.url("", self.ctx.sort, "")
+    }
+
+    /// The columns that can be chosen, and whether the table has them. The name of a run is always there.
+    pub(crate) fn offered_columns(&self) -> impl Iterator<Item = (&'static Column, bool)> {
+        let is_shown = |column: &&'static Column| self.columns.iter().any(|(shown, _)| shown == column);
+        COLUMNS.iter().filter(|column| **column != *RUN).map(move |column| (column, is_shown(&column)))
+    }
+
+    /// The same rows with the columns that the table has by itself.
+    pub(crate) fn usual_columns(&self) -> String {
+        let ctx = ListContext { chosen: Vec::new(), ..self.ctx.clone() };
+        ctx.url(&ctx.query, ctx.sort, ctx.after.as_deref().unwrap_or_default())
     }
 
     /// The groups of filters.

@@ -47,6 +47,8 @@ pub(crate) struct Row<'a> {
     pub(crate) marked: bool,
     /// Whether it changed since the page was opened.
     pub(crate) is_new: bool,
+    /// Whether each cell has the words of its head, for a screen on which a row is a block.
+    pub(crate) heads: bool,
     /// How far it stands below a run that started it.
     pub(crate) depth: usize,
 }
@@ -155,6 +157,12 @@ impl Row<'_> {
             (None, 0) => "none".to_owned(),
             (None, steps) => format::count(steps as u64),
         }
+    }
+
+    /// The same in words, for a cell that is too narrow.
+    fn steps_words(&self) -> String {
+        let done = format::counted(self.run.steps_now, "step");
+        self.limit().map_or_else(|| done.clone(), |limit| format!("{done} of {}", format::count(limit as u64)))
     }
 
     pub(crate) fn spark(&self) -> Option<Spark> {

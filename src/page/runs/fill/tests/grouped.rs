@@ -89,14 +89,17 @@ fn children_are_indented_below_the_run_that_started_them() {
 fn windows_of_groups_hold_all_and_keep_the_grouping() {
     let runs: Vec<_> = (0..23).map(|n| session(&format!("s/{n:02}"), &format!("/p/{n}"), "x")).collect();
     let mut context = ListContext { limit: 50, ..grouped("project", "") };
-    let mut seen = Vec::new();
+    let mut seen: Vec<String> = Vec::new();
     for _ in 0..3 {
         let body = table(&context, runs.clone());
-        seen.extend(body.groups.iter().flat_map(|group| &group.rows).map(|row| row.run.key.to_string()));
-        let Some((text, next)) = body.list.more() else { break };
-        assert!(next.contains("group=project"), "{text} {next}");
-        let after = next.split(['?', '&']).find_map(|pair| pair.strip_prefix("after=")).unwrap();
-        context.after = Some(percent_encoding::percent_decode_str(after).decode_utf8().unwrap().into_owned());
+        let keys = body.groups.iter().flat_map(|group| &group.rows).map(|row| row.run.key.to_string());
+        let keys: Vec<String> = keys.collect();
+        assert!(keys.starts_with(&seen), "what was shown stays above what comes");
+        seen = keys;
+        let Some(more) = body.list.more() else { break };
+        assert!(more.href.contains("group=project"), "{more:?}");
+        let limit = more.href.split(['?', '&']).find_map(|pair| pair.strip_prefix("limit="));
+        context.limit = limit.map_or(WINDOW, |limit| limit.parse().unwrap());
     }
     seen.sort();
     assert_eq!(seen, runs.iter().map(|run| run.key.to_string()).collect::<Vec<_>>());
