@@ -28,8 +28,6 @@ function move(hand, score) {
   hand.setAttribute("aria-valuenow", value);
   hand.removeAttribute("aria-valuetext");
   form().elements.threshold.value = value;
-  // A threshold for one critic becomes that of the critic whose handle is moved.
-  if (hand.dataset.critic && form().elements.critic.value) form().elements.critic.value = hand.dataset.critic;
 }
 
 /** The score at a height of the window. */

@@ -23,6 +23,8 @@ pub(crate) struct LaneView<'a> {
     pub sums: Sums,
     pub frame: Frame,
     pub threshold: Option<f64>,
+    /// Whether a threshold would be for this critic.
+    is_asked: bool,
     /// The steps that are shown.
     pub view: View,
     /// How many scores they have.
@@ -51,7 +53,8 @@ impl<'a> LaneView<'a> {
             unscored.map(|spot| Dot { y: frame.bottom, ..frame.dot(&spot, title(lens, lane, "no score", &spot)) }),
         );
         dots.sort_by_key(|dot| dot.n);
-        Self { lens, lane, sums: lane.sums(), points: spots.len(), line, frame, threshold, view, dots }
+        let is_asked = query.critic.is_empty() || query.critic == lane.name;
+        Self { lens, lane, sums: lane.sums(), points: spots.len(), line, frame, threshold, is_asked, view, dots }
     }
 
     /// How it runs, in a sentence.
@@ -67,8 +70,9 @@ impl<'a> LaneView<'a> {
         self.sums.last.map(|(_, score)| score)
     }
 
-    pub(crate) fn hand(&self) -> Hand<'_> {
-        Hand::new(self.frame, &self.lane.name, self.threshold)
+    /// What the threshold is taken hold of by; `None` where it is for another critic.
+    pub(crate) fn hand(&self) -> Option<Hand<'_>> {
+        self.is_asked.then(|| Hand::new(self.frame, &self.lane.name, self.threshold))
     }
 
     pub(crate) fn level(&self) -> Option<Level> {
