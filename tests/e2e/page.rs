@@ -142,6 +142,7 @@ impl Page {
         let (code, text) = match key {
             "Enter" => (13, "\r"),
             "Escape" => (27, ""),
+            "ArrowUp" => (38, ""),
             "Tab" => (9, ""),
             "End" => (35, ""),
             "Home" => (36, ""),

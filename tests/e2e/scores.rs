@@ -119,7 +119,7 @@ fn a_new_score_appears_and_the_focus_stays() {
 fn runs_are_chosen_and_lie_over_each_other() {
     let (_site, page) = open("/scores");
     page.eval("document.querySelectorAll('.choose input').forEach(box => box.click())");
-    page.click("#choose button");
+    page.click("#choose .btn.main");
     page.wait(
         "location.search.includes('run=q060_visual_desktop') && document.querySelectorAll('svg .strong').length === 2",
     );
