@@ -11,9 +11,8 @@ use flate2::bufread::DeflateDecoder;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 use super::dir::read_exact_at;
+use super::several::ARCHIVE_MAGIC;
 
-/// What an archive begins with: the header of its first member.
-pub(super) const MAGIC: &[u8] = b"PK\x03\x04";
 /// No larger member is unpacked.
 const MAX_MEMBER_BYTES: u64 = 2 << 30;
 /// A Zstandard frame that looks further back is refused: so much of it is held in memory.
@@ -139,7 +138,7 @@ fn header(file: &File, at: u64) -> io::Result<Option<([u8; HEADER_BYTES as usize
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         read => read?,
     }
-    Ok(fixed.starts_with(MAGIC).then(|| (fixed, short(&fixed, 26))))
+    Ok(fixed.starts_with(ARCHIVE_MAGIC).then(|| (fixed, short(&fixed, 26))))
 }
 
 fn short(bytes: &[u8], at: usize) -> u16 {

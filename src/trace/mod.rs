@@ -5,6 +5,7 @@
 //! [`crate::model::Issue`]s. The writing half, [`RunWriter`], never reads, and refuses what a reader would stumble over.
 //! [`mod@format`] says what both agree on.
 
+#[cfg(feature = "archives")]
 mod archive;
 mod asset;
 mod beneath;
@@ -25,6 +26,7 @@ mod stamp;
 mod sums;
 mod tail;
 mod tool;
+#[cfg(feature = "archives")]
 mod unpacked;
 mod write;
 

@@ -10,12 +10,14 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+#[cfg(feature = "archives")]
 use super::archive::{self, Entry};
 use super::beneath::{Dir, refused};
 use super::dir::read_exact_at;
 use super::manifest::MAX_MANIFEST_BYTES;
 use super::pieces::{self, Pieces};
 use super::stamp::Stamp;
+#[cfg(feature = "archives")]
 use super::unpacked::Unpacked;
 use crate::format::{Several, Values};
 use crate::model::{Span, TraceFile};
@@ -24,6 +26,9 @@ use crate::model::{Span, TraceFile};
 const PIECE_BYTES: usize = 256 << 10;
 /// No longer value is taken for a part of a run's name.
 const MAX_NAME_BYTES: usize = 200;
+
+/// What an archive begins with: the header of its first member.
+pub(super) const ARCHIVE_MAGIC: &[u8] = b"PK\x03\x04";
 
 /// A file that holds several runs.
 #[derive(Debug)]
@@ -56,6 +61,7 @@ enum At {
     /// What stands before the runs of a JSON document; so many bytes.
     Before(u64),
     /// A member of an archive, and its name there.
+    #[cfg(feature = "archives")]
     Packed(Entry, Arc<str>),
     /// Values of the file that lie apart.
     Apart(Pieces),
@@ -181,6 +187,12 @@ impl Member {
         self.member_of(TraceFile::Events)
     }
 
+    #[cfg(not(feature = "archives"))]
+    fn member_of(&self, _: TraceFile) -> Option<PathBuf> {
+        None
+    }
+
+    #[cfg(feature = "archives")]
     fn member_of(&self, file: TraceFile) -> Option<PathBuf> {
         let listing = self.holder.listing().ok()?;
         let At::Packed(_, name) = self.at(&listing, file).ok()? else { return None };
@@ -235,6 +247,7 @@ impl Member {
         let (input, start): (Box<dyn Read + Send>, _) = match at {
             At::Bytes(span, line) => (Box::new(bytes_of(opened, span)?), (span.offset, line.saturating_sub(1))),
             At::Before(len) => (Box::new(io::Cursor::new(before(&opened, len)?)), (0, 0)),
+            #[cfg(feature = "archives")]
             At::Packed(entry, _) => (Box::new(archive::unpack(opened, entry)?), (0, 0)),
             At::Apart(pieces) => (Box::new(pieces.read(opened, Span { offset: 0, len: pieces.len() })), (0, 0)),
         };
@@ -248,6 +261,7 @@ impl Member {
         let whole = match &at {
             At::Bytes(whole, _) => *whole,
             At::Before(len) => Span { offset: 0, len: len + CLOSING.len() as u64 },
+            #[cfg(feature = "archives")]
             At::Packed(entry, _) => Span { offset: 0, len: entry.size },
             At::Apart(pieces) => Span { offset: 0, len: pieces.len() },
         };
@@ -263,6 +277,7 @@ impl Member {
                 bytes.set_position(span.offset);
                 Box::new(bytes.take(span.len))
             }
+            #[cfg(feature = "archives")]
             At::Packed(entry, _) => Box::new(Unpacked::of(opened, listing.stamp.id, entry)?.part(span)),
             At::Apart(pieces) => Box::new(pieces.read(opened, span)),
         };
@@ -277,6 +292,7 @@ fn stamp_of(holder: Stamp, at: &At) -> Stamp {
     match at {
         At::Bytes(span, _) => holder.with_size(span.offset.saturating_add(span.len)),
         At::Before(len) => holder.with_size(*len),
+        #[cfg(feature = "archives")]
         At::Packed(entry, _) => Stamp::of_bytes(entry.crc, entry.packed, entry.size),
         At::Apart(pieces) => pieces.stamp(),
     }
@@ -308,7 +324,7 @@ fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
     }
     let mut start = [0; 4];
     let read = super::dir::read_at(file, &mut start, 0)?;
-    let is_archive = start.get(..read).is_some_and(|start| start.starts_with(archive::MAGIC));
+    let is_archive = start.get(..read).is_some_and(|start| start.starts_with(ARCHIVE_MAGIC));
     let (runs, beside, fault) =
         if is_archive { in_archive(file, stamp.size, several)? } else { in_document(file, several)? };
     Ok(Listing { stamp, settled: stamp.is_settled(), runs, beside, fault })
@@ -316,6 +332,13 @@ fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
 
 type Found = (BTreeMap<Arc<str>, At>, Option<At>, Option<String>);
 
+#[cfg(not(feature = "archives"))]
+fn in_archive(_: &File, _: u64, _: &Several) -> io::Result<Found> {
+    let what = "an archive, which this program was built to leave alone: without the feature `archives`";
+    Err(io::Error::new(io::ErrorKind::Unsupported, what))
+}
+
+#[cfg(feature = "archives")]
 fn in_archive(file: &File, size: u64, several: &Several) -> io::Result<Found> {
     let (entries, mut fault) = archive::entries(file, size)?;
     let (mut runs, mut beside) = (BTreeMap::new(), None);

@@ -236,6 +236,16 @@ fn templates_escape_everything_and_carry_no_inline_code() {
 }
 
 #[test]
+fn a_library_without_features_needs_few_others() {
+    let text = fs::read_to_string(project().join("Cargo.toml")).expect("it is there");
+    let table = text.split("\n[").find_map(|table| table.strip_prefix("dependencies]\n")).expect("it has dependencies");
+    let always = table.lines().filter(|line| !line.contains("optional = true"));
+    let always: Vec<&str> = always.filter_map(|line| Some(line.split_once(" =")?.0)).collect();
+    let few = "foldhash jiff memchr percent-encoding regex rustix serde serde_json schemars tokio tracing";
+    assert_eq!(always.join(" "), few);
+}
+
+#[test]
 fn nobody_lifts_what_is_forbidden() {
     // A crate without the table, or an attribute that the compiler takes before it, would.
     for (manifest, table) in [("Cargo.toml", "unsafe_code = \"forbid\""), ("fuzz/Cargo.toml", "unsafe_code = \"deny\"")]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::stop::{ConsecutiveErrors, StopSpec, StructuredOutput};
+use crate::stop::{ConsecutiveErrors, StopSpec};
 
 /// Fails or panics in the part it is named after.
 struct Breaks {
@@ -231,7 +231,7 @@ async fn a_step_all_of_whose_calls_failed_counts_as_failed() {
 #[cfg(feature = "schema")]
 #[tokio::test]
 async fn case_10_a_schema_asks_for_another_answer_and_a_bad_one_is_a_build_error() {
-    let wants = |schema: Value| StopSpec::from(StructuredOutput { schema: Some(schema), fenced: false });
+    let wants = |schema: Value| StopSpec::from(crate::stop::StructuredOutput { schema: Some(schema), fenced: false });
     let answers = || ["42", "{\"a\": 1}"].map(Decision::final_answer);
     let schema = json!({"type": "object", "required": ["a"]});
     let (result, disk) = recorded(engine(answers()).stop(wants(schema.clone())), "?").await;
