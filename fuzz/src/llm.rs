@@ -97,6 +97,7 @@ fn surroundings() -> &'static Surroundings {
             stream: true,
             settings: Map::new(),
             context_window: None,
+            send_fields: None,
             retry,
             timeouts,
         };

@@ -9,7 +9,7 @@ pub fn model_text(data: &[u8]) {
     for parser in parsers {
         check(text, &parser.parse(text));
     }
-    let call = ToolCall { id: String::new(), name: "read".into(), arguments: text.into() };
+    let call = ToolCall::new("", "read", text);
     check(text, &native(&[call], text));
 }
 

@@ -159,7 +159,7 @@ pub(super) fn answer(why: impl Into<String>, text: impl Into<String>) -> Decided
 
 /// What a model says with a call beside it, and what it cost.
 pub(super) fn calls(text: &str, id: &str, name: &str, arguments: &Value, usage: (u64, u64)) -> Reply {
-    let call = ToolCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_string() };
+    let call = ToolCall::new(id, name, arguments.to_string());
     let finish_reason = Some("tool_calls".to_owned());
     Reply { text: text.to_owned(), finish_reason, ..Reply::calls([call]) }.usage(usage.0, usage.1)
 }
@@ -201,7 +201,7 @@ impl<D: DeserializeOwned + Sync> Critic<Loose> for Reviewer<D> {
     }
 
     async fn judge(&self, step: CriticCx<'_, Loose>) -> Result<Opinion, CriticError> {
-        let state = typed(step.state).map_err(|wrong| CriticError(wrong.message))?;
+        let state = typed(step.state).map_err(|wrong| CriticError::new(wrong.message))?;
         Ok((self.judge)(&step.with(&state)))
     }
 }

@@ -165,7 +165,7 @@ fn rhyme(_: &State<()>, cx: &StepCx<'_>) -> Decided {
 fn judged(step: &CriticCx<'_, ()>) -> Opinion {
     let line = step.decision.final_answer.as_deref().unwrap_or_default();
     let input = 380 + line.len() as u64;
-    let usage = Usage { input, output: 60, estimated: false };
+    let usage = Usage::reported(input, 60);
     let score = [0.35, 0.5, 0.2].into_iter().nth(usize::try_from(step.step % 3).unwrap_or_default()).unwrap_or(0.2);
     Opinion::retry("it does not sing")
         .score(score)

@@ -19,10 +19,12 @@ pub(super) fn model_native(stage: &Stage) -> Result<Run> {
     let both = Reply {
         text: "Both recipes, side by side.".to_owned(),
         finish_reason: Some("tool_calls".to_owned()),
-        ..Reply::calls(["bread", "cake"].map(|name| ToolCall {
-            id: format!("call_{name}"),
-            name: "read_file".to_owned(),
-            arguments: json!({"path": format!("recipes/{name}.txt")}).to_string(),
+        ..Reply::calls(["bread", "cake"].map(|name| {
+            ToolCall::new(
+                format!("call_{name}"),
+                "read_file",
+                json!({"path": format!("recipes/{name}.txt")}).to_string(),
+            )
         }))
     };
     let replies = [

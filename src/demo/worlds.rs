@@ -77,7 +77,7 @@ impl Env for Maze {
         let (x, y) = self.at;
         let next = WAYS.iter().find(|way| way.0 == to).map(|(_, dx, dy)| (x + dx, y + dy));
         let next =
-            next.filter(|next| self.is_open(*next)).ok_or_else(|| EnvError(format!("there is no way {to:?}")))?;
+            next.filter(|next| self.is_open(*next)).ok_or_else(|| EnvError::new(format!("there is no way {to:?}")))?;
         self.at = next;
         self.steps += 1;
         let done = next == (WIDE - 1, HIGH - 1);

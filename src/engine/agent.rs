@@ -144,16 +144,9 @@ impl fmt::Display for AgentError {
     }
 }
 
-impl std::error::Error for AgentError {}
-
-impl From<std::io::Error> for AgentError {
-    fn from(error: std::io::Error) -> Self {
-        AgentError::new(error.to_string())
-    }
-}
-
-impl From<String> for AgentError {
-    fn from(message: String) -> Self {
-        AgentError::new(message)
+/// So that `?` works with any error. The type is itself none, as that would be two conversions for one.
+impl<E: std::error::Error> From<E> for AgentError {
+    fn from(error: E) -> Self {
+        AgentError::new(super::value::told(&error))
     }
 }

@@ -2,6 +2,7 @@
 //! again within bounds.
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::agent::{Agent, Prompt};
 use super::cancel::caught_now;
@@ -63,6 +64,8 @@ struct Output<'a> {
     raw_output: &'a str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     tool_calls: &'a [super::chat::ToolCall],
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    fields: &'a Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     finish_reason: Option<&'a str>,
     attempts: u32,
@@ -93,7 +96,7 @@ impl<A: Agent> Session<A> {
         let mut reply = self.request(record, &new).await?;
         with_ids(record.step, &mut reply.tool_calls);
         let parsed = caught_now(|| self.read(&reply)).map_err(|text| Fault::new("panic", text).fatal());
-        self.talk.push(new, &reply.text, &reply.tool_calls);
+        self.talk.push(new, &reply);
         // It was told; what comes next is about what comes next.
         self.feedback.clear();
         let parsed = parsed?;
@@ -154,7 +157,9 @@ impl<A: Agent> Session<A> {
                 Ok(reply) if reply.text.trim().is_empty() && reply.tool_calls.is_empty() => {
                     self.count(record, &reply, estimated);
                     let why = reply.finish_reason.map(|why| format!(" (finish reason: {why})")).unwrap_or_default();
-                    ModelError::new(ModelErrorKind::Empty, format!("the reply is empty: neither text nor calls{why}"))
+                    let thought = if reply.fields.is_empty() { "" } else { ", only thought" };
+                    let wrong = format!("the reply is empty: neither text nor calls{thought}{why}");
+                    ModelError::new(ModelErrorKind::Empty, wrong)
                 }
                 Ok(mut reply) => {
                     let too_large = shorten(&mut reply, estimated);
@@ -164,7 +169,11 @@ impl<A: Agent> Session<A> {
                         None => return Ok(reply),
                     }
                 }
-                Err(error) => error,
+                Err(error) => {
+                    let used = record.facts.usage.unwrap_or_default().plus(error.usage);
+                    record.facts.usage = Some(used);
+                    error
+                }
             };
             match error.kind {
                 ModelErrorKind::Overflow => {
@@ -191,13 +200,8 @@ impl<A: Agent> Session<A> {
 
     /// Takes a reply's cost and text into the record.
     fn count(&mut self, record: &mut StepRecord, reply: &Reply, estimated_input: u64) {
-        let estimate = || Usage {
-            input: estimated_input,
-            output: Message { tool_calls: reply.tool_calls.clone(), ..Message::assistant(&*reply.text) }
-                .estimated_tokens(),
-            estimated: true,
-        };
-        let before = record.facts.usage.unwrap_or_default();
+        let estimate = || Usage::estimated(estimated_input, reply.message().estimated_tokens());
+        let before = record.facts.usage.unwrap_or_default().plus(reply.wasted);
         let used = before.plus(reply.usage.unwrap_or_else(estimate));
         let cost = reply.cost_usd.filter(|cost| cost.is_finite() && *cost >= 0.0);
         record.facts.cost_usd = match record.facts.cost_usd {
@@ -215,14 +219,15 @@ impl<A: Agent> Session<A> {
         record.model = Some(ModelTurn {
             text: reply.text.clone(),
             tool_calls: reply.tool_calls.clone(),
+            fields: reply.fields.clone(),
             finish_reason: reply.finish_reason.clone(),
             model: reply.model.clone().or(asked).unwrap_or_default(),
             usage: used,
-            tokens_total: self.run.stats.tokens.plus(used).total(),
         });
         let output = Output {
             raw_output: &reply.text,
             tool_calls: &reply.tool_calls,
+            fields: &reply.fields,
             finish_reason: reply.finish_reason.as_deref(),
             attempts: reply.attempts,
         };

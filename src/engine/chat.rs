@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::erased::Boxed;
 use crate::stop::Usage;
@@ -96,12 +96,15 @@ pub struct Message {
     /// The call that a tool message answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
+    /// What an assistant's message had besides, such as `reasoning_content`; see [`Reply::fields`].
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub fields: Map<String, Value>,
 }
 
 impl Message {
     /// A message without calls.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
-        Self { role, content: content.into(), tool_calls: Vec::new(), tool_call_id: None }
+        Self { role, content: content.into(), tool_calls: Vec::new(), tool_call_id: None, fields: Map::new() }
     }
 
     /// The instructions.
@@ -126,9 +129,22 @@ impl Message {
 
     /// Its tokens, estimated as a quarter of its bytes: the usual rule of thumb for English text.
     pub fn estimated_tokens(&self) -> u64 {
-        let calls: usize = self.tool_calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
-        ((self.content.len() + calls) as u64).div_ceil(4)
+        let calls = self.tool_calls.iter();
+        let calls: usize =
+            calls.map(|call| call.name.len() + call.arguments.len() + bytes_of(call.fields.values())).sum();
+        ((self.content.len() + calls + bytes_of(self.fields.values())) as u64).div_ceil(4)
     }
+}
+
+/// The bytes of the texts in values, which is what is long in them.
+fn bytes_of<'a>(values: impl Iterator<Item = &'a Value>) -> usize {
+    let bytes = |value: &Value| match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => bytes_of(items.iter()),
+        Value::Object(members) => bytes_of(members.values()),
+        _ => 0,
+    };
+    values.map(bytes).sum()
 }
 
 /// Who speaks.
@@ -173,6 +189,17 @@ pub struct ToolCall {
     pub name: String,
     /// The arguments as the model wrote them: JSON, it is hoped.
     pub arguments: String,
+    /// What the call had besides, such as a signature of the thought behind it; sent back as it came. What stood beside
+    /// name and arguments is in an object under `function`.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub fields: Map<String, Value>,
+}
+
+impl ToolCall {
+    /// A call with nothing besides.
+    pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
+        Self { id: id.into(), name: name.into(), arguments: arguments.into(), fields: Map::new() }
+    }
 }
 
 /// What a model said.
@@ -183,6 +210,9 @@ pub struct Reply {
     pub text: String,
     /// Its calls.
     pub tool_calls: Vec<ToolCall>,
+    /// What its message had besides, under the service's names: `reasoning_content`, `reasoning`, `thinking_blocks`.
+    /// It is recorded and goes with the message into later requests, which some services refuse without it.
+    pub fields: Map<String, Value>,
     /// The tokens it reports; `None` where it does not, and the engine then estimates.
     pub usage: Option<Usage>,
     /// What it cost in US dollars, where it says so.
@@ -193,6 +223,8 @@ pub struct Reply {
     pub model: Option<String>,
     /// How many times it was asked until it answered.
     pub attempts: u32,
+    /// The tokens of attempts before that gave no reply, where the provider says so; not a part of `usage`.
+    pub wasted: Usage,
 }
 
 impl Reply {
@@ -206,10 +238,23 @@ impl Reply {
         Self { tool_calls: calls.into_iter().collect(), attempts: 1, ..Self::default() }
     }
 
+    /// The reply as a message of the conversation.
+    pub(super) fn message(&self) -> Message {
+        let (tool_calls, fields) = (self.tool_calls.clone(), self.fields.clone());
+        Message { tool_calls, fields, ..Message::assistant(&*self.text) }
+    }
+
     /// Adds text beside calls.
     #[must_use]
     pub fn saying(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
+        self
+    }
+
+    /// Adds a field that its message has besides.
+    #[must_use]
+    pub fn field(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.fields.insert(name.into(), value.into());
         self
     }
 
@@ -230,7 +275,7 @@ impl Reply {
     /// Says how many tokens it took.
     #[must_use]
     pub fn usage(mut self, input: u64, output: u64) -> Self {
-        self.usage = Some(Usage { input, output, estimated: false });
+        self.usage = Some(Usage::reported(input, output));
         self
     }
 }
@@ -246,6 +291,8 @@ pub struct ModelError {
     pub attempts: u32,
     /// How long the provider asks to wait, where it says so.
     pub retry_after: Option<Duration>,
+    /// The tokens that were taken all the same, where the provider says so.
+    pub usage: Usage,
 }
 
 /// Kinds of failure of a model.
@@ -267,7 +314,7 @@ pub enum ModelErrorKind {
 impl ModelError {
     /// A failure of one call.
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), attempts: 1, retry_after: None }
+        Self { kind, message: message.into(), attempts: 1, retry_after: None, usage: Usage::default() }
     }
 }
 

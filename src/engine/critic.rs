@@ -87,6 +87,8 @@ pub struct Opinion {
     pub state_patch: Map<String, Value>,
     /// The tokens its own model calls took.
     pub usage: Usage,
+    /// What they cost in US dollars, where that is known.
+    pub cost_usd: Option<f64>,
 }
 
 impl Opinion {
@@ -100,6 +102,7 @@ impl Opinion {
             instruction: None,
             state_patch: Map::new(),
             usage: Usage::default(),
+            cost_usd: None,
         }
     }
 
@@ -159,28 +162,57 @@ impl Opinion {
         self.usage = usage;
         self
     }
+
+    /// Says what they cost in US dollars.
+    #[must_use]
+    pub fn cost(mut self, usd: f64) -> Self {
+        self.cost_usd = Some(usd);
+        self
+    }
 }
 
 /// Why a critic could not judge; it ends the run under `criterion_error`, as a panic does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CriticError(pub String);
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct CriticError {
+    /// What happened.
+    pub message: String,
+    /// The tokens its own model calls took until then.
+    pub usage: Usage,
+    /// What they cost in US dollars, where that is known.
+    pub cost_usd: Option<f64>,
+}
+
+impl CriticError {
+    /// A failure without model calls.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), usage: Usage::default(), cost_usd: None }
+    }
+
+    /// Counts the tokens of its own model calls.
+    #[must_use]
+    pub fn usage(mut self, usage: Usage) -> Self {
+        self.usage = usage;
+        self
+    }
+
+    /// Says what they cost in US dollars.
+    #[must_use]
+    pub fn cost(mut self, usd: f64) -> Self {
+        self.cost_usd = Some(usd);
+        self
+    }
+}
 
 impl fmt::Display for CriticError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for CriticError {}
-
-impl From<std::io::Error> for CriticError {
-    fn from(error: std::io::Error) -> Self {
-        CriticError(error.to_string())
-    }
-}
-
-impl From<String> for CriticError {
-    fn from(message: String) -> Self {
-        CriticError(message)
+/// So that `?` works with any error. The type is itself none, as that would be two conversions for one.
+impl<E: std::error::Error> From<E> for CriticError {
+    fn from(error: E) -> Self {
+        CriticError::new(super::value::told(&error))
     }
 }

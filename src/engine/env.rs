@@ -71,23 +71,23 @@ fn finite_or_text<S: serde::Serializer>(reward: &Option<f64>, serializer: S) -> 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvError(pub String);
 
+impl EnvError {
+    /// A failure.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
 impl fmt::Display for EnvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for EnvError {}
-
-impl From<std::io::Error> for EnvError {
-    fn from(error: std::io::Error) -> Self {
-        EnvError(error.to_string())
-    }
-}
-
-impl From<String> for EnvError {
-    fn from(message: String) -> Self {
-        EnvError(message)
+/// So that `?` works with any error. The type is itself none, as that would be two conversions for one.
+impl<E: std::error::Error> From<E> for EnvError {
+    fn from(error: E) -> Self {
+        EnvError::new(super::value::told(&error))
     }
 }
 

@@ -25,7 +25,7 @@ impl<A: Agent> Session<A> {
             let cx = CriticCx { step, state: &self.state, decision, results: &record.results };
             let judged = match self.parts.cancel.guard_judging(async { critic.judge(cx).await }).await {
                 Ok(judged) => judged,
-                Err(Lost::Panicked(text)) => Err(CriticError(text)),
+                Err(Lost::Panicked(text)) => Err(CriticError::new(text)),
                 // Nobody judged the answer to the end, so it is not accepted; what was said before stays.
                 Err(Lost::Cancelled) => {
                     let (source, code) = (Source::Cancel, Code::CancelledImmediate);
@@ -35,8 +35,12 @@ impl<A: Agent> Session<A> {
             };
             opinions.push((critic.name().to_owned(), judged));
         }
-        for opinion in opinions.iter().filter_map(|(_, judged)| judged.as_ref().ok()) {
-            record.facts.late_usage = record.facts.late_usage.plus(opinion.usage);
+        for (_, judged) in &opinions {
+            let (usage, cost) = match judged {
+                Ok(opinion) => (opinion.usage, opinion.cost_usd),
+                Err(error) => (error.usage, error.cost_usd),
+            };
+            record.facts.late(usage, cost);
         }
         let decisive =
             opinions.iter().position(|(_, judged)| !matches!(judged, Ok(o) if o.wish == CriticWish::Continue));
@@ -47,7 +51,7 @@ impl<A: Agent> Session<A> {
             match patched(&self.state, &opinion.state_patch) {
                 Ok(Some(state)) => self.state = state,
                 Ok(None) => {}
-                Err(wrong) => *judged = Err(CriticError(wrong)),
+                Err(wrong) => *judged = Err(CriticError::new(wrong)),
             }
         }
         for (name, judged) in opinions {
@@ -107,18 +111,16 @@ fn patched<D: Serialize + DeserializeOwned>(
     if patch.is_empty() {
         return Ok(None);
     }
-    let mut object = Snapshot::of(state).map_err(|wrong| wrong.to_string())?.object();
+    let mut snapshot = Snapshot::of(state).map_err(|wrong| wrong.to_string())?;
     for (field, value) in patch {
-        match object.get_mut(field) {
-            Some(_) if field == "current_step" => {
-                return Err("the patch sets current_step, which the engine counts".to_owned());
-            }
-            Some(slot) => slot.clone_from(value),
-            None => return Err(format!("the patch sets {field:?}, which the state does not have")),
+        if field == "current_step" {
+            return Err("the patch sets current_step, which the engine counts".to_owned());
+        }
+        if !snapshot.set(field, value) {
+            return Err(format!("the patch sets {field:?}, which the state does not have"));
         }
     }
-    let state: State<D> = serde_json::from_value(Value::Object(object))
-        .map_err(|wrong| format!("the patch does not fit the state: {wrong}"))?;
+    let state: State<D> = snapshot.state().map_err(|wrong| format!("the patch does not fit the state: {wrong}"))?;
     state.validate().map_err(|wrong| format!("the patch does not fit the state: {wrong}"))?;
     Ok(Some(state))
 }

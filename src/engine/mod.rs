@@ -24,6 +24,7 @@
 
 mod agent;
 mod ask;
+mod back;
 mod builder;
 mod cancel;
 mod chat;

@@ -9,11 +9,11 @@ use super::builder::Process;
 use super::chat::{ToolCall, ToolSpec};
 use super::decision::{Action, Decision};
 use super::parse::Diagnostics;
-use super::result::{CriticOutput, ModelTurn, StepRecord, TaskResult};
+use super::result::{CriticOutput, StepRecord, TaskResult};
 use super::state::StateDiff;
 use super::task::Task;
 use super::toolbox::{Status, ToolResult};
-use crate::stop::{LineFacts, Stats, StepError, StopRules, StopVerdict, text_hash};
+use crate::stop::{LineFacts, Stats, StepError, StopRules, StopVerdict, Usage, text_hash};
 use crate::trace::{RunEnd, RunInfo};
 
 /// One line of `steps.jsonl`.
@@ -76,6 +76,9 @@ struct Response<'a> {
     finish_reason: Option<&'a str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     tool_calls: &'a [ToolCall],
+    /// What the message had besides, as the service wrote it.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    fields: &'a Map<String, Value>,
 }
 
 /// The names are those of QitOS; all but `tokens_total` are this step's.
@@ -83,6 +86,10 @@ struct Response<'a> {
 struct Context {
     input_tokens_total: u64,
     output_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cached_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_tokens: Option<u64>,
     tokens_total: u64,
     counting_mode: &'static str,
 }
@@ -104,8 +111,9 @@ impl<'a> StepLine<'a> {
                 model_name: &turn.model,
                 finish_reason: turn.finish_reason.as_deref(),
                 tool_calls: &turn.tool_calls,
+                fields: &turn.fields,
             }),
-            context: record.model.as_ref().map(context),
+            context: context(record),
             parser_diagnostics: record.diagnostics.as_ref(),
             error: record.facts.error.as_ref(),
             cut_from_bytes: None,
@@ -152,13 +160,17 @@ pub(super) fn invocations(results: &[ToolResult]) -> impl Iterator<Item = Invoca
     })
 }
 
-fn context(turn: &ModelTurn) -> Context {
-    Context {
-        input_tokens_total: turn.usage.input,
-        output_tokens: turn.usage.output,
-        tokens_total: turn.tokens_total,
-        counting_mode: if turn.usage.estimated { "engine_estimate" } else { "provider_usage" },
-    }
+/// The tokens of every model that was asked in the step, judges and those without a usable reply too.
+fn context(record: &StepRecord) -> Option<Context> {
+    let usage = record.facts.usage.unwrap_or_default().plus(record.facts.late_usage);
+    (record.model.is_some() || usage != Usage::default()).then(|| Context {
+        input_tokens_total: usage.input,
+        output_tokens: usage.output,
+        cached_tokens: usage.cached,
+        reasoning_tokens: usage.reasoning,
+        tokens_total: record.tokens_total,
+        counting_mode: if usage.estimated { "engine_estimate" } else { "provider_usage" },
+    })
 }
 
 /// What is known of a run before its first step.

@@ -98,6 +98,8 @@ pub struct StepRecord {
     pub diagnostics: Option<Diagnostics>,
     /// What the stop rules looked at.
     pub facts: StepFacts,
+    /// The tokens of the run up to and with this step, those of judges too.
+    pub tokens_total: u64,
 }
 
 /// What one critic said about a step.
@@ -136,14 +138,14 @@ pub struct ModelTurn {
     pub text: String,
     /// The calls.
     pub tool_calls: Vec<ToolCall>,
+    /// What its message had besides, such as its thought; see [`Reply::fields`](super::Reply::fields).
+    pub fields: Map<String, Value>,
     /// Why it ended, in the provider's word.
     pub finish_reason: Option<String>,
     /// The model that answered.
     pub model: String,
     /// The tokens of every request of the step.
     pub usage: Usage,
-    /// The tokens of the run so far.
-    pub tokens_total: u64,
 }
 
 /// One phase event.

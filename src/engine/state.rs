@@ -3,13 +3,16 @@
 //! The state goes out in full once and then as differences of its top-level fields, so each is kept as JSON text: equal
 //! text is no change.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::back;
 use crate::model::StopReason;
 use crate::model::strict::{NonFinite, NotJson, fields};
 use crate::stop::text_hash;
@@ -20,7 +23,7 @@ const SCHEMA_VERSION: u32 = 1;
 /// The state of a run: the built-in fields, and an agent's own `D` beside them.
 ///
 /// `D` is a struct or a map with field names other than the built-in ones; `()` where an agent needs nothing of its own.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct State<D> {
     /// The layout of the built-in fields: 1.
@@ -30,23 +33,67 @@ pub struct State<D> {
     /// Completed steps.
     pub current_step: u64,
     /// The step limit the agent works by; the budget's where the agent names none.
-    #[serde(default)]
     pub max_steps: Option<u64>,
     /// The answer, once there is one.
-    #[serde(default)]
     pub final_result: Option<String>,
     /// Why the run stopped, once it did; an agent that sets it asks for the end.
-    #[serde(default)]
     pub stop_reason: Option<String>,
     /// Anything worth keeping.
-    #[serde(default)]
     pub metadata: Map<String, Value>,
     /// Numbers worth watching. They do not count as a change of state to the stagnation rule.
-    #[serde(default)]
     pub metrics: Map<String, Value>,
     /// The agent's own data.
     #[serde(flatten)]
     pub data: D,
+}
+
+// By hand: the built-in fields are read one by one, and the agent's data from its own text, since serde's way of reading
+// flattened fields loses map keys that are numbers, and numbers above 64 bits.
+impl<'de, D: DeserializeOwned> Deserialize<'de> for State<D> {
+    fn deserialize<T: Deserializer<'de>>(deserializer: T) -> Result<Self, T::Error> {
+        let fields = BTreeMap::<String, Box<RawValue>>::deserialize(deserializer)?;
+        Self::read(fields.iter().map(|(key, text)| (key.as_str(), text.get()))).map_err(serde::de::Error::custom)
+    }
+}
+
+impl<D: DeserializeOwned> State<D> {
+    /// Reads a state out of its fields, each with its JSON text.
+    fn read<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Self, StateError> {
+        let (mut built_in, mut data) = (BTreeMap::new(), String::from("{"));
+        for (key, text) in fields {
+            if BUILT_IN.contains(&key) {
+                built_in.insert(key, text);
+                continue;
+            }
+            if data.len() > 1 {
+                data.push(',');
+            }
+            data.push_str(&format!("{}:{text}", Value::from(key)));
+        }
+        data.push('}');
+        fn of<T: DeserializeOwned>(built_in: &BTreeMap<&str, &str>, key: &str) -> Result<T, StateError> {
+            // A field that may be left out is one that may be null.
+            let text = built_in.get(key).copied().unwrap_or("null");
+            serde_json::from_str(text).map_err(|wrong| StateError(format!("state.{key}: {wrong}")))
+        }
+        let of_data = |wrong: serde_json::Error| StateError(format!("the agent's data: {wrong}"));
+        let read = match (back::from_text(&data), &*data) {
+            // An agent without data has `()`, which is JSON's null.
+            (Err(wrong), "{}") => back::from_text("null").map_err(|_| wrong),
+            (read, _) => read,
+        };
+        Ok(Self {
+            schema_version: of(&built_in, "schema_version")?,
+            task: of(&built_in, "task")?,
+            current_step: of(&built_in, "current_step")?,
+            max_steps: of(&built_in, "max_steps")?,
+            final_result: of(&built_in, "final_result")?,
+            stop_reason: of(&built_in, "stop_reason")?,
+            metadata: of::<Option<_>>(&built_in, "metadata")?.unwrap_or_default(),
+            metrics: of::<Option<_>>(&built_in, "metrics")?.unwrap_or_default(),
+            data: read.map_err(of_data)?,
+        })
+    }
 }
 
 /// Names of the built-in fields.
@@ -202,10 +249,16 @@ impl Snapshot {
         StateDiff(changes)
     }
 
-    /// The state as a JSON object, to patch it or to make it again.
-    pub(super) fn object(&self) -> Map<String, Value> {
-        let value = |text: &RawValue| serde_json::from_str(text.get()).unwrap_or_default();
-        self.0.iter().map(|(key, text)| (key.clone(), value(text))).collect()
+    /// Sets a field; false where there is none of this name.
+    pub(super) fn set(&mut self, field: &str, value: &Value) -> bool {
+        let slot = self.0.iter_mut().find(|(key, _)| key == field);
+        let text = serde_json::value::to_raw_value(value).ok();
+        slot.zip(text).map(|((_, slot), text)| *slot = text).is_some()
+    }
+
+    /// Makes the state again that this was taken of, as far as it can be written.
+    pub(super) fn state<D: DeserializeOwned>(&self) -> Result<State<D>, StateError> {
+        State::read(self.0.iter().map(|(key, text)| (key.as_str(), text.get())))
     }
 }
 

@@ -245,8 +245,7 @@ impl<A: Agent> Session<A> {
 
     /// Makes the state what it was before the step.
     fn put_back(&mut self) -> Result<(), String> {
-        let object = Value::Object(self.snapshot.object());
-        self.state = serde_json::from_value(object).map_err(|wrong| wrong.to_string())?;
+        self.state = self.snapshot.state().map_err(|wrong| wrong.to_string())?;
         Ok(())
     }
 
@@ -343,6 +342,7 @@ impl<A: Agent> Session<A> {
             }
         }
         let run = &mut self.run;
+        record.tokens_total = run.stats.tokens.total();
         run.log.step(self.agent.name(), record, || run.clock.now_us());
         self.hear(|run, state| Some(Moment::AfterStep { record: run.log.steps.last()?, state }));
         ruling.verdict
@@ -401,6 +401,7 @@ impl StepRecord {
             model: None,
             diagnostics: None,
             facts,
+            tokens_total: 0,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What was said between an agent and its model? The conversation, in a form that strict servers take: every call has
 //! an id, and every id an answer.
 
-use super::chat::{Message, Request, Role, ToolCall, ToolSpec};
+use super::chat::{Message, Reply, Request, Role, ToolCall, ToolSpec};
 use super::decision::Action;
 use super::history::{History, HistoryPolicy};
 use super::parse::Parser;
@@ -131,11 +131,11 @@ impl Conversation {
     }
 
     /// Takes in a turn: what was new, and what the model said to it.
-    pub(super) fn push(&mut self, new: Vec<Message>, text: &str, calls: &[ToolCall]) {
+    pub(super) fn push(&mut self, new: Vec<Message>, reply: &Reply) {
         let mut turn: Vec<_> = new.into_iter().filter(|message| message.role != Role::System).collect();
-        turn.push(Message { tool_calls: calls.to_vec(), ..Message::assistant(text) });
+        turn.push(reply.message());
         self.history.push(turn);
-        self.open = calls.iter().map(|call| call.id.clone()).collect();
+        self.open = reply.tool_calls.iter().map(|call| call.id.clone()).collect();
         self.early.clear();
         self.replacement = None;
     }

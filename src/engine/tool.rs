@@ -142,16 +142,9 @@ impl fmt::Display for ToolError {
     }
 }
 
-impl std::error::Error for ToolError {}
-
-impl From<std::io::Error> for ToolError {
-    fn from(error: std::io::Error) -> Self {
-        ToolError::new(error.to_string())
-    }
-}
-
-impl From<String> for ToolError {
-    fn from(message: String) -> Self {
-        ToolError::new(message)
+/// So that `?` works with any error. The type is itself none, as that would be two conversions for one.
+impl<E: std::error::Error> From<E> for ToolError {
+    fn from(error: E) -> Self {
+        ToolError::new(super::value::told(&error))
     }
 }

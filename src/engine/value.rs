@@ -12,3 +12,18 @@ pub(super) fn to_value_lossy<T: Serialize + ?Sized>(value: &T) -> Value {
     let read = written.and_then(|()| serde_json::from_slice(&text).map_err(|wrong| wrong.to_string()));
     read.unwrap_or_else(|wrong| Value::String(format!("[not JSON: {wrong}]")))
 }
+
+/// An error in words, with what caused it.
+pub(super) fn told(error: &dyn std::error::Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        // Some errors say in their own words what their cause says.
+        if !message.contains(&said) {
+            message = format!("{message}: {said}");
+        }
+        cause = error.source();
+    }
+    message
+}

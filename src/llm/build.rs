@@ -68,6 +68,7 @@ impl AgentFile {
             stream: model.stream,
             settings: self.settings.clone(),
             context_window: model.context_window,
+            send_fields: model.send_reasoning,
             retry: Retry { retries: model.retries, seed: around.seed, ..Retry::default() },
             timeouts: Timeouts {
                 connect: model.connect_timeout_s.0,

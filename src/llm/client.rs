@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use super::surrogate::mended;
 use super::wire::{self, Answer, Complaint};
 use crate::engine::{ChatModel, ModelError, ModelErrorKind, Reply, Request};
 use crate::error::{Error, Kind, Result};
+use crate::stop::Usage;
 
 /// What a server says about an error is cut to so many bytes.
 const MAX_MESSAGE_BYTES: usize = 500;
@@ -37,6 +38,9 @@ pub struct Endpoint {
     pub settings: Map<String, Value>,
     /// How many tokens fit into a request and its reply, where that is known.
     pub context_window: Option<u64>,
+    /// Whether what earlier replies had besides their text, such as the model's thought, goes back with them; `None`
+    /// sends it until it is refused.
+    pub send_fields: Option<bool>,
     /// How often it is asked again.
     pub retry: Retry,
     /// How long it may take.
@@ -74,6 +78,8 @@ pub struct Client {
     waits: AtomicU64,
     /// How many calls came without an id.
     nameless: AtomicU64,
+    /// Whether the service refused what earlier replies had besides their text.
+    refuses_fields: AtomicBool,
 }
 
 impl fmt::Debug for Client {
@@ -88,11 +94,13 @@ struct Failure {
     kind: ModelErrorKind,
     message: String,
     retry_after: Option<Duration>,
+    /// What the answer had taken when it broke off, where it says so.
+    usage: Usage,
 }
 
 impl Failure {
     fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), retry_after: None }
+        Self { kind, message: message.into(), retry_after: None, usage: Usage::default() }
     }
 
     fn transient(message: impl Into<String>) -> Self {
@@ -114,7 +122,14 @@ impl Client {
             Error::new(Kind::Usage, "the key holds characters that a header cannot carry").because(error)
         })?;
         let http = Http::new(&endpoint.base_url, "/chat/completions", authorization, endpoint.timeouts.connect)?;
-        Ok(Self { endpoint, http, sleep, waits: AtomicU64::new(0), nameless: AtomicU64::new(0) })
+        Ok(Self {
+            endpoint,
+            http,
+            sleep,
+            waits: AtomicU64::new(0),
+            nameless: AtomicU64::new(0),
+            refuses_fields: AtomicBool::new(false),
+        })
     }
 
     async fn attempt(&self, body: &Bytes, on_text: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {
@@ -132,11 +147,7 @@ impl Client {
             } else {
                 whole(response, &self.endpoint.key, on_text).await?
             };
-            if answer.is_empty() {
-                let reason = answer.finish_reason.as_deref().unwrap_or("none given");
-                let message = format!("the answer holds neither text nor calls (finish reason: {reason})");
-                return Err(Failure::new(ModelErrorKind::Empty, message));
-            }
+            // One without text and calls too: whoever asked judges it, and its tokens count.
             Ok(answer)
         };
         let asked = timeout(timeouts.whole, asking).await;
@@ -164,14 +175,26 @@ impl Client {
         };
         let ended = response.events(take).await;
         scrubber.end(on_text);
+        let usage = answer.usage.unwrap_or_default();
         if let Some(failure) = wrong {
-            return Err(failure);
+            return Err(Failure { usage, ..failure });
         }
         // Some servers leave out the last word and some the reason; an answer that lacks both is a torn one.
         if !done && answer.finish_reason.is_none() {
-            return Err(ended.err().map_or_else(|| Failure::transient("the answer was cut off"), |error| torn(&error)));
+            let torn = ended.err().map_or_else(|| Failure::transient("the answer was cut off"), |error| torn(&error));
+            return Err(Failure { usage, ..torn });
         }
         Ok(answer)
+    }
+
+    /// Whether what earlier replies had besides their text goes back: as the user says, else unless it was refused.
+    fn sends_fields(&self) -> bool {
+        self.endpoint.send_fields.unwrap_or_else(|| !self.refuses_fields.load(Ordering::Relaxed))
+    }
+
+    fn body(&self, request: &Request, with_fields: bool) -> Bytes {
+        let Endpoint { model, stream, settings, .. } = &self.endpoint;
+        Bytes::from(wire::request(model, *stream, settings, request, with_fields))
     }
 
     /// The message as a person may read it: on one line, bounded, and without the key.
@@ -202,6 +225,11 @@ impl Client {
                 *text = key.scrub(text).into_owned();
             }
         }
+        for fields in reply.tool_calls.iter_mut().map(|call| &mut call.fields).chain([&mut reply.fields]) {
+            if let Value::Object(scrubbed) = key.scrub_value(Value::Object(std::mem::take(fields))) {
+                *fields = scrubbed;
+            }
+        }
         for text in [&mut reply.finish_reason, &mut reply.model].into_iter().flatten() {
             *text = key.scrub(text).into_owned();
         }
@@ -219,19 +247,37 @@ impl ChatModel for Client {
     }
 
     async fn complete(&self, request: &Request, on_text: &(dyn Fn(&str) + Send + Sync)) -> Result<Reply, ModelError> {
-        let Endpoint { model, stream, settings, retry, .. } = &self.endpoint;
-        let body = Bytes::from(wire::request(model, *stream, settings, request));
+        let retry = &self.endpoint.retry;
+        let mut with_fields = self.sends_fields();
+        let mut body = self.body(request, with_fields);
+        let mut wasted = Usage::default();
         // Of all attempts and waits together; what is waited is added and not measured.
         let mut spent = Duration::ZERO;
         let mut attempts = 1;
         loop {
             let begun = Instant::now();
             let failure = match self.attempt(&body, on_text).await {
-                Ok(answer) => return Ok(self.cleaned(answer.reply(attempts))),
+                Ok(answer) => {
+                    if !with_fields && self.endpoint.send_fields.is_none() {
+                        self.refuses_fields.store(true, Ordering::Relaxed);
+                    }
+                    return Ok(Reply { wasted, ..self.cleaned(answer.reply(attempts)) });
+                }
                 Err(failure) => failure,
             };
+            wasted = wasted.plus(failure.usage);
+            // Some services refuse a request without its thought, some one with it; which this is, its words tell.
+            if with_fields && self.endpoint.send_fields.is_none() && names_a_field(&failure, request) {
+                tracing::debug!("asked without the fields of earlier replies, which the service refuses");
+                with_fields = false;
+                body = self.body(request, with_fields);
+                attempts += 1;
+                spent = spent.saturating_add(begun.elapsed());
+                continue;
+            }
             let message = self.readable(&format!("{}: {}", self.http.server(), failure.message));
-            let mut error = ModelError { kind: failure.kind, message, attempts, retry_after: failure.retry_after };
+            let mut error =
+                ModelError { kind: failure.kind, message, attempts, retry_after: failure.retry_after, usage: wasted };
             // An empty answer is the engine's to judge; all else that is not transient will not go better.
             if failure.kind != ModelErrorKind::Transient {
                 return Err(error);
@@ -272,6 +318,14 @@ fn json(bytes: &[u8]) -> serde_json::Result<Value> {
         Some(mended) => serde_json::from_str(&mended),
         None => Err(wrong),
     })
+}
+
+/// Whether a request was refused with a word on what its messages have besides their text.
+fn names_a_field(failure: &Failure, request: &Request) -> bool {
+    let calls = request.messages.iter().flat_map(|message| &message.tool_calls).map(|call| &call.fields);
+    let mut names =
+        request.messages.iter().map(|message| &message.fields).chain(calls).flat_map(|fields| fields.keys());
+    failure.kind == ModelErrorKind::Fatal && names.any(|name| failure.message.contains(name.as_str()))
 }
 
 /// An answer that comes as a whole.

@@ -44,6 +44,7 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 /// | `timeout_s`, `first_byte_timeout_s`, `connect_timeout_s` | timeouts with one attempt: for all of it, until the answer begins, until there is a connection | 600, the whole, 10 |
 /// | `retries` | how often a failure that may pass is tried again, as long as two minutes and the run's time allow; then the run ends | 4 |
 /// | `context_window` | tokens that fit; longer requests are made shorter before they are sent | unknown |
+/// | `send_reasoning` | whether what a reply has besides its text, such as `reasoning_content`, goes back in later requests | sent until the service refuses it |
 /// | `extra` | a table of further fields for each request | none |
 /// | `[workspace] dir` | the directory that the agent works in | `.` |
 /// | `tools` | a list of `read_file`, `write_file`, `replace_lines`, `list_dir`, `search`, `run_command` | all but `run_command` |
@@ -147,6 +148,7 @@ pub(super) struct ModelPart {
     #[serde(default = "four")]
     pub(super) retries: u32,
     pub(super) context_window: Option<u64>,
+    pub(super) send_reasoning: Option<bool>,
     #[serde(default)]
     extra: Map<String, Value>,
 }

@@ -63,7 +63,7 @@ impl Critic<Work> for CommandCritic {
         if let Some(opinion) = self.common.passes_over(&step) {
             return Ok(opinion);
         }
-        let ran = self.shell.run(&self.command, self.limit).await.map_err(|error| CriticError(error.message))?;
+        let ran = self.shell.run(&self.command, self.limit).await.map_err(|error| CriticError::new(error.message))?;
         let how = match (ran.exit_code, ran.signal) {
             _ if ran.timed_out => format!("did not end within {} ms", self.limit.as_millis()),
             (Some(status), _) => format!("ended with status {status}"),
@@ -144,14 +144,17 @@ impl Critic<Work> for JudgeCritic {
         let mut usage = Usage::default();
         for _ in 0..MAX_ASKED {
             let asked = self.model.complete(&request, &|_| ()).await;
-            let reply = asked.map_err(|error| CriticError(format!("the judge did not answer: {error}")))?;
-            usage = usage.plus(reply.usage.unwrap_or_else(|| estimate(&request, &reply.text)));
+            let reply = asked.map_err(|error| {
+                CriticError::new(format!("the judge did not answer: {error}")).usage(usage.plus(error.usage))
+            })?;
+            usage = usage.plus(reply.wasted).plus(reply.usage.unwrap_or_else(|| estimate(&request, &reply.text)));
             let Some((score, reason)) = verdict(&reply.text) else { continue };
             let passed = score >= self.threshold;
             let instruction = format!("A reviewer is not content (score {score}): {reason}");
             return Ok(self.common.opinion(passed, score, reason, instruction).usage(usage));
         }
-        Err(CriticError(format!("the judge was asked {MAX_ASKED} times and gave no score from 0 to 1 in JSON")))
+        let wrong = format!("the judge was asked {MAX_ASKED} times and gave no score from 0 to 1 in JSON");
+        Err(CriticError::new(wrong).usage(usage))
     }
 }
 
@@ -185,7 +188,7 @@ fn verdict(text: &str) -> Option<(f64, String)> {
 
 fn estimate(request: &Request, reply: &str) -> Usage {
     let input = request.messages.iter().map(Message::estimated_tokens).sum();
-    Usage { input, output: Message::assistant(reply).estimated_tokens(), estimated: true }
+    Usage::estimated(input, Message::assistant(reply).estimated_tokens())
 }
 
 /// The end of a text, where a command says what went wrong.

@@ -8,11 +8,18 @@ use serde_json::{Map, Value, json};
 use crate::engine::{Message, Reply, Request, Role, ToolCall, ToolSpec};
 use crate::stop::Usage;
 
-/// The body of a request; `settings` are further fields as the user wrote them.
-pub(super) fn request(model: &str, stream: bool, settings: &Map<String, Value>, request: &Request) -> Vec<u8> {
+/// The body of a request; `settings` are further fields as the user wrote them, `with_fields` says whether what
+/// messages and calls had besides goes back with them.
+pub(super) fn request(
+    model: &str,
+    stream: bool,
+    settings: &Map<String, Value>,
+    request: &Request,
+    with_fields: bool,
+) -> Vec<u8> {
     let mut body = Map::new();
     body.insert("model".to_owned(), model.into());
-    body.insert("messages".to_owned(), request.messages.iter().map(message).collect());
+    body.insert("messages".to_owned(), request.messages.iter().map(|it| message(it, with_fields)).collect());
     if !request.tools.is_empty() {
         body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
     }
@@ -25,18 +32,21 @@ pub(super) fn request(model: &str, stream: bool, settings: &Map<String, Value>, 
     Value::Object(body).to_string().into_bytes()
 }
 
-fn message(message: &Message) -> Value {
+fn message(message: &Message, with_fields: bool) -> Value {
     let role = match message.role {
         Role::System => "system",
         Role::User => "user",
         Role::Assistant => "assistant",
         Role::Tool => "tool",
     };
-    let calls: Vec<Value> = message.tool_calls.iter().map(call).collect();
+    let calls: Vec<Value> = message.tool_calls.iter().map(|it| call(it, with_fields)).collect();
     // Beside calls, some servers refuse an empty text and want none.
     let content = (!message.content.is_empty() || calls.is_empty()).then_some(&message.content);
     let mut written = json!({"role": role, "content": content});
     if let Some(fields) = written.as_object_mut() {
+        if with_fields {
+            fields.extend(message.fields.clone());
+        }
         if !calls.is_empty() {
             fields.insert("tool_calls".to_owned(), calls.into());
         }
@@ -47,8 +57,24 @@ fn message(message: &Message) -> Value {
     written
 }
 
-fn call(call: &ToolCall) -> Value {
-    json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
+fn call(call: &ToolCall, with_fields: bool) -> Value {
+    let mut written = if with_fields { Value::Object(call.fields.clone()) } else { json!({}) };
+    let known =
+        json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}});
+    merge(&mut written, &known);
+    written
+}
+
+/// Sets what `more` has, level by level.
+fn merge(value: &mut Value, more: &Value) {
+    match (value, more) {
+        (Value::Object(members), Value::Object(more)) => {
+            for (key, more) in more {
+                merge(members.entry(key).or_insert(Value::Null), more);
+            }
+        }
+        (value, more) => value.clone_from(more),
+    }
 }
 
 fn tool(spec: &ToolSpec) -> Value {
@@ -104,7 +130,9 @@ impl Complaint {
 pub(super) struct Answer {
     text: String,
     calls: Vec<Begun>,
-    usage: Option<Usage>,
+    /// What the message has besides, such as the model's thought, by name.
+    fields: Map<String, Value>,
+    pub(super) usage: Option<Usage>,
     cost_usd: Option<f64>,
     /// Why it ended; without one it has not ended.
     pub(super) finish_reason: Option<String>,
@@ -139,6 +167,8 @@ impl Answer {
         let Some(said) = whole.or_else(|| choice.get("delta")) else { return String::new() };
         let calls = said.get("tool_calls").and_then(Value::as_array);
         calls.into_iter().flatten().for_each(|call| self.call(call, whole.is_some()));
+        keep(&mut self.fields, said, &["role", "content", "tool_calls", "refusal"]);
+        self.keep_parts(said.get("content"));
         let mut text = said.get("content").map(text).unwrap_or_default();
         if text.is_empty() {
             // A model that declines says so in a field of its own.
@@ -146,6 +176,23 @@ impl Answer {
         }
         self.text.push_str(&text);
         text
+    }
+
+    /// Keeps a content whose parts are more than text, such as the thought before it, as it stands.
+    fn keep_parts(&mut self, content: Option<&Value>) {
+        let is_text = |part: &Value| part.get("type").is_none_or(|kind| kind == "text");
+        let begun = self.fields.get_mut("content").and_then(Value::as_array_mut);
+        match (content, begun) {
+            (Some(Value::Array(parts)), Some(begun)) => begun.extend(parts.iter().cloned()),
+            (Some(Value::Array(parts)), None) if !parts.iter().all(is_text) => {
+                let before = (!self.text.is_empty()).then(|| json!({"type": "text", "text": self.text}));
+                self.fields.insert("content".to_owned(), before.into_iter().chain(parts.iter().cloned()).collect());
+            }
+            (Some(Value::String(text)), Some(begun)) if !text.is_empty() => {
+                begun.push(json!({"type": "text", "text": text}));
+            }
+            _ => {}
+        }
     }
 
     /// Takes a call or a piece of one. Pieces go together by index; where a server gives none, a piece with a new id
@@ -170,8 +217,20 @@ impl Answer {
             Some(_) => self.calls.iter().position(same),
             None => self.calls.len().checked_sub(1).filter(|last| self.calls.get(*last).is_some_and(same)),
         };
+        let mut fields = Map::new();
+        if piece.get("function").is_some() {
+            let mut beside = Map::new();
+            keep(&mut beside, function, &["name", "arguments"]);
+            if !beside.is_empty() {
+                fields.insert("function".to_owned(), beside.into());
+            }
+            keep(&mut fields, piece, &["index", "id", "type", "function"]);
+        } else {
+            keep(&mut fields, piece, &["index", "id", "type", "name", "arguments"]);
+        }
         match place.and_then(|place| self.calls.get_mut(place)) {
             Some(begun) => {
+                keep(&mut begun.call.fields, &fields.into(), &[]);
                 if begun.call.id.is_empty() {
                     begun.call.id = id.to_owned();
                 }
@@ -182,21 +241,17 @@ impl Answer {
                 begun.call.arguments.push_str(&arguments);
             }
             None => {
-                let call = ToolCall { id: id.to_owned(), name: name.to_owned(), arguments };
+                let call = ToolCall { fields, ..ToolCall::new(id, name, arguments) };
                 self.calls.push(Begun { index, call });
             }
         }
-    }
-
-    /// Whether there is neither text nor a call.
-    pub(super) fn is_empty(&self) -> bool {
-        self.text.trim().is_empty() && self.calls.is_empty()
     }
 
     /// The answer as the engine takes it.
     pub(super) fn reply(self, attempts: u32) -> Reply {
         let mut reply = Reply::text(self.text);
         reply.tool_calls = self.calls.into_iter().map(|begun| begun.call).collect();
+        reply.fields = self.fields;
         reply.usage = self.usage;
         reply.cost_usd = self.cost_usd;
         reply.finish_reason = self.finish_reason;
@@ -215,9 +270,59 @@ fn text(content: &Value) -> String {
     }
 }
 
+/// Takes in all members of `from` but the named ones and those that say nothing.
+fn keep(fields: &mut Map<String, Value>, from: &Value, but: &[&str]) {
+    let says_nothing = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    let members = from.as_object().into_iter().flatten();
+    for (key, value) in members.filter(|(key, value)| !but.contains(&key.as_str()) && !says_nothing(value)) {
+        match fields.get_mut(key) {
+            Some(begun) => go_on(begun, value, true),
+            None => drop(fields.insert(key.clone(), value.clone())),
+        }
+    }
+}
+
+/// Adds the next piece of a value. A field's text goes on with each piece; inside of lists and objects only what is
+/// known to be long does, since kinds and ids come again in full.
+fn go_on(begun: &mut Value, piece: &Value, is_text: bool) {
+    const LONG: [&str; 7] = ["text", "thinking", "summary", "content", "reasoning", "data", "signature"];
+    match (begun, piece) {
+        (Value::String(begun), Value::String(piece)) if is_text => begun.push_str(piece),
+        (Value::Array(begun), Value::Array(pieces)) => {
+            for piece in pieces {
+                let index = piece.get("index").filter(|index| index.is_u64());
+                match index.and_then(|index| begun.iter_mut().find(|item| item.get("index") == Some(index))) {
+                    Some(item) => go_on(item, piece, false),
+                    None => begun.push(piece.clone()),
+                }
+            }
+        }
+        (Value::Object(begun), Value::Object(pieces)) => {
+            for (key, piece) in pieces.iter().filter(|(_, piece)| !piece.is_null()) {
+                match begun.get_mut(key) {
+                    Some(begun) => go_on(begun, piece, LONG.contains(&key.as_str())),
+                    None => drop(begun.insert(key.clone(), piece.clone())),
+                }
+            }
+        }
+        (begun, piece) => begun.clone_from(piece),
+    }
+}
+
 /// What an answer cost; `None` unless both numbers are there.
 fn usage(usage: &Value) -> Option<Usage> {
-    let tokens = |key: &str| usage.get(key).and_then(Value::as_u64);
-    let (input, output) = (tokens("prompt_tokens")?, tokens("completion_tokens")?);
-    Some(Usage { input, output, estimated: false })
+    let tokens = |key: &str| usage.pointer(key).and_then(Value::as_u64);
+    let (input, output) = (tokens("/prompt_tokens")?, tokens("/completion_tokens")?);
+    let cached = ["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens", "/cache_read_input_tokens"];
+    let reasoning = ["/completion_tokens_details/reasoning_tokens", "/reasoning_tokens"].into_iter().find_map(tokens);
+    // Some count the thought beside what was written, as the total then shows.
+    let beside = reasoning.filter(|thought| {
+        let told = tokens("/total_tokens");
+        *thought > 0 && told == input.checked_add(output).and_then(|both| both.checked_add(*thought))
+    });
+    Some(Usage {
+        cached: cached.into_iter().find_map(tokens),
+        reasoning,
+        ..Usage::reported(input, output.saturating_add(beside.unwrap_or(0)))
+    })
 }

@@ -73,6 +73,9 @@ pub struct StepFacts {
     /// Tokens of model calls after the decision, such as a judging critic's.
     #[serde(default)]
     pub late_usage: Usage,
+    /// US dollars that those cost; `None` where one does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_cost_usd: Option<f64>,
     /// US dollars that all model calls up to the decision cost; `None` where one does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
@@ -126,6 +129,7 @@ impl StepFacts {
             t_end_ms: None,
             usage: None,
             late_usage: Usage::default(),
+            late_cost_usd: None,
             cost_usd: None,
             cost_estimated: false,
             text: Text::Unknown,
@@ -162,8 +166,23 @@ impl StepFacts {
 
     /// What the step cost in US dollars; `None` where a model was asked and does not say.
     pub fn cost(&self) -> Option<f64> {
-        let unasked = self.usage == Some(Usage::default());
-        self.cost_usd.or(unasked.then_some(0.0)).filter(|_| self.late_usage == Usage::default())
+        let unasked = |usage: Option<Usage>| (usage == Some(Usage::default())).then_some(0.0);
+        let late = self.late_cost_usd.or(unasked(Some(self.late_usage)))?;
+        self.cost_usd.or(unasked(self.usage)).map(|cost| cost + late)
+    }
+
+    /// Adds the tokens of a model call after the decision, and what it cost where that is known.
+    pub fn late(&mut self, usage: Usage, cost_usd: Option<f64>) {
+        if usage == Usage::default() {
+            return;
+        }
+        let cost = cost_usd.filter(|cost| cost.is_finite() && *cost >= 0.0);
+        self.late_cost_usd = match self.late_usage == Usage::default() {
+            true => cost,
+            // A call that does not say leaves the cost unknown.
+            false => self.late_cost_usd.zip(cost).map(|(spent, cost)| spent + cost),
+        };
+        self.late_usage = self.late_usage.plus(usage);
     }
 
     /// The gates the step came to, in order. A step whose decision failed has none after it.
@@ -212,12 +231,28 @@ pub struct Usage {
     pub input: u64,
     /// Tokens received.
     pub output: u64,
+    /// Of those sent, the ones that the provider's cache held, where it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached: Option<u64>,
+    /// Of those received, the ones of the model's thought, where the provider says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<u64>,
     /// Whether they were estimated here, the provider having said nothing.
     #[serde(default)]
     pub estimated: bool,
 }
 
 impl Usage {
+    /// Tokens that a provider reported.
+    pub fn reported(input: u64, output: u64) -> Self {
+        Self { input, output, ..Self::default() }
+    }
+
+    /// Tokens that were estimated here.
+    pub fn estimated(input: u64, output: u64) -> Self {
+        Self { input, output, estimated: true, ..Self::default() }
+    }
+
     /// Both together.
     pub fn total(self) -> u64 {
         self.input.saturating_add(self.output)
@@ -226,9 +261,16 @@ impl Usage {
     /// These and those.
     #[must_use]
     pub fn plus(self, other: Usage) -> Self {
+        // What one does not tell is what the other tells.
+        let add = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.saturating_add(other)),
+            (one, other) => one.or(other),
+        };
         Self {
             input: self.input.saturating_add(other.input),
             output: self.output.saturating_add(other.output),
+            cached: add(self.cached, other.cached),
+            reasoning: add(self.reasoning, other.reasoning),
             estimated: self.estimated || other.estimated,
         }
     }

@@ -28,7 +28,11 @@ pub struct LineFacts {
     #[serde(default, skip_serializing_if = "is_zero")]
     late_usage: Usage,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    late_cost_usd: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     cost_usd: Option<f64>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    cost_estimated: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     calls: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,8 +83,10 @@ impl From<&StepFacts> for LineFacts {
             t_end_ms: facts.t_end_ms,
             usage: facts.usage,
             late_usage: facts.late_usage,
+            late_cost_usd: facts.late_cost_usd,
             cost_usd: facts.cost_usd,
             calls: facts.calls,
+            cost_estimated: facts.cost_estimated,
             signature: facts.signature,
             final_answer: facts.final_answer.clone().filter(|_| !facts.candidate),
             agent_stop: facts.agent_stop,
@@ -101,8 +107,10 @@ impl LineFacts {
             t_end_ms: self.t_end_ms,
             usage: self.usage,
             late_usage: self.late_usage,
+            late_cost_usd: self.late_cost_usd,
             cost_usd: self.cost_usd,
             calls: self.calls,
+            cost_estimated: self.cost_estimated,
             signature: self.signature,
             final_answer: self.final_answer,
             agent_stop: self.agent_stop,

@@ -175,7 +175,8 @@ impl Stats {
     fn completed(&mut self, facts: &StepFacts) {
         self.steps = self.steps.saturating_add(1);
         self.tokens = self.tokens.plus(facts.late_usage);
-        self.cost_usd += facts.cost_usd.filter(|cost| cost.is_finite()).unwrap_or_default();
+        let costs = [facts.cost_usd, facts.late_cost_usd].into_iter().flatten();
+        self.cost_usd += costs.filter(|cost| cost.is_finite()).sum::<f64>();
         self.cost_estimated |= facts.cost_estimated;
         self.cost_missing = self.cost_missing.saturating_add(u64::from(facts.cost().is_none()));
         if let Some((step, usage)) = &mut self.last_usage

@@ -122,7 +122,7 @@ const ODD: &str = "\u{2028}\u{85}\u{b}\u{1c} </script><!-- \" \\ \u{7f} \u{1f980
 /// A run of each ending: its name is the stop reason that it leaves, up to the dot.
 fn runs() -> Vec<(&'static str, Builder<Play>, Task)> {
     let rule = |text: &str| text.parse::<StopSpec>().expect("a rule");
-    let call = |id: &str| ToolCall { id: id.into(), name: "echo".into(), arguments: r#"{"text": "a"}"#.into() };
+    let call = |id: &str| ToolCall::new(id, "echo", r#"{"text": "a"}"#);
     let overflow = || Err(ModelError::new(ModelErrorKind::Overflow, "too long by 7 tokens"));
     let cancelled = Cancel::new();
     cancelled.now();

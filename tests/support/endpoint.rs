@@ -38,6 +38,24 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     pub(crate) fn playing(plays: impl IntoIterator<Item = Play>) -> Self {
+        Self::checking(|_| None, plays)
+    }
+
+    /// A server that refuses requests in which a message of the assistant lacks `field`.
+    pub(crate) fn demanding(field: &'static str, plays: impl IntoIterator<Item = Play>) -> Self {
+        let lacks = move |body: &Value| {
+            let mut messages = body["messages"].as_array().into_iter().flatten();
+            let lacks = messages.any(|message| message["role"] == "assistant" && message.get(field).is_none());
+            let message = format!("The {field} in the thinking mode must be passed back to the API.");
+            lacks.then(|| Play::Whole(400, "", json!({"error": {"message": message}}).to_string()))
+        };
+        Self::checking(lacks, plays)
+    }
+
+    fn checking(
+        refuse: impl Fn(&Value) -> Option<Play> + Clone + Send + 'static,
+        plays: impl IntoIterator<Item = Play>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         let plays: Arc<Mutex<VecDeque<Play>>> = Arc::new(Mutex::new(plays.into_iter().collect()));
@@ -45,9 +63,9 @@ impl Endpoint {
         let requests = seen.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (plays, requests) = (plays.clone(), requests.clone());
+                let (plays, requests, refuse) = (plays.clone(), requests.clone(), refuse.clone());
                 // A client that goes away in the middle is part of the game.
-                std::thread::spawn(move || stream.and_then(|stream| answer(&stream, &plays, &requests)));
+                std::thread::spawn(move || stream.and_then(|stream| answer(&stream, &refuse, &plays, &requests)));
             }
         });
         Self { base_url, seen }
@@ -58,7 +76,12 @@ impl Endpoint {
     }
 }
 
-fn answer(stream: &TcpStream, plays: &Mutex<VecDeque<Play>>, requests: &Mutex<Vec<Seen>>) -> std::io::Result<()> {
+fn answer(
+    stream: &TcpStream,
+    refuse: &dyn Fn(&Value) -> Option<Play>,
+    plays: &Mutex<VecDeque<Play>>,
+    requests: &Mutex<Vec<Seen>>,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -69,9 +92,12 @@ fn answer(stream: &TcpStream, plays: &Mutex<VecDeque<Play>>, requests: &Mutex<Ve
     let length = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
     let mut body = vec![0; length.unwrap_or(0)];
     reader.read_exact(&mut body)?;
-    requests.lock().unwrap().push(Seen { head, body: serde_json::from_slice(&body).unwrap_or_default() });
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let refused = refuse(&body);
+    requests.lock().unwrap().push(Seen { head, body });
 
-    let play = plays.lock().unwrap().pop_front().unwrap_or(Play::Whole(404, "", "the script is over".to_owned()));
+    let next = || plays.lock().unwrap().pop_front();
+    let play = refused.or_else(next).unwrap_or(Play::Whole(404, "", "the script is over".to_owned()));
     let mut out = stream;
     match play {
         Play::Whole(status, headers, body) => {

@@ -181,7 +181,7 @@ pub(crate) fn make(root: &Path, gone: u32) {
     run("budget_both", play([echo("one")]).budget(tokens), Task::new("Say it.").max_steps(0));
     let low = Says("Strict", Ok(Opinion::stop("this leads nowhere").score(0.1)));
     run("critic_stop", play([echo("one"), echo("two")]).critic(fine()).critic(low), "Say it.".into());
-    let broken = Says("Broken", Err(CriticError("the tests could not be run".to_owned())));
+    let broken = Says("Broken", Err(CriticError::new("the tests could not be run".to_owned())));
     run("critic_failed", play([echo("one")]).critic(fine()).critic(broken), "Say it.".into());
     let missing = Resource::at(ResourceKind::File, "words.txt").required();
     run("preflight", play([echo("one")]).workspace(root), Task::new("Say it.").resource(missing));

@@ -113,7 +113,7 @@ impl<'a> Teller<'a> {
             None => head.tokens.inspect(|tokens| self.tokens = self.tokens.saturating_add(*tokens)),
         };
         // No rule tells input from output.
-        let usage = spent.map(|tokens| Usage { input: tokens, output: 0, estimated: false });
+        let usage = spent.map(|tokens| Usage::reported(tokens, 0));
         usage.or_else(|| scripted.then(Usage::default))
     }
 

@@ -29,7 +29,7 @@ fn run(name: &str, steps: u64, answered: bool, tokens: bool) -> (Summary, Record
         t_start_ms: Some(n * 1000),
         t_decided_ms: Some(n * 1000 + 600),
         t_end_ms: Some(n * 1000 + 1000),
-        usage: tokens.then_some(Usage { input: 8, output: 2, estimated: false }),
+        usage: tokens.then_some(Usage::reported(8, 2)),
         candidate: answered && n + 1 == steps,
         final_answer: (answered && n + 1 == steps).then(|| "forty two".to_owned()),
         ..StepFacts::begin(n, n * 1000)

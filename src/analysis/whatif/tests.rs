@@ -16,7 +16,7 @@ fn answered_run() -> Record {
         t_start_ms: Some(n * 1000),
         t_decided_ms: Some(n * 1000 + 600),
         t_end_ms: Some(n * 1000 + 1000),
-        usage: Some(Usage { input: 8, output: 2, estimated: false }),
+        usage: Some(Usage::reported(8, 2)),
         candidate: n == 9,
         final_answer: (n == 9).then(|| "forty two".to_owned()),
         ..StepFacts::begin(n, n * 1000)

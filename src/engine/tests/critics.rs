@@ -81,7 +81,11 @@ async fn a_patch_that_does_not_fit_fails_the_critic() {
     for (field, value, why) in [
         ("sene", json!([]), "the patch sets \"sene\", which the state does not have"),
         ("current_step", json!(7), "the patch sets current_step, which the engine counts"),
-        ("seen", json!(7), "the patch does not fit the state: invalid type: integer `7`, expected a sequence"),
+        (
+            "seen",
+            json!(7),
+            "the patch does not fit the state: the agent's data: invalid type: integer `7`, expected a sequence at line 1 column 9",
+        ),
     ] {
         let play = engine([echo("1")]).critic(says("patches", [Opinion::retry("again").set(field, value)]));
         let (result, disk) = recorded(play, "?").await;

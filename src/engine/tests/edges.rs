@@ -43,7 +43,7 @@ async fn a_native_call_is_answered_under_its_id_also_beside_a_text_parser() {
         async fn complete(&self, request: &Request, _: &(dyn Fn(&str) + Send + Sync)) -> Result<Reply, ModelError> {
             let mut heard = self.0.lock().unwrap();
             heard.push(request.clone());
-            let call = ToolCall { id: String::new(), name: "echo".into(), arguments: r#"{"text": "a"}"#.into() };
+            let call = ToolCall::new("", "echo", r#"{"text": "a"}"#);
             let missing = ToolCall { name: "echo".into(), arguments: "{".into(), ..ToolCall::default() };
             Ok(match heard.len() {
                 1 => Reply::calls([call]),

@@ -54,7 +54,7 @@ impl Critic<Notes> for Breaks {
     }
 
     async fn judge(&self, _: CriticCx<'_, Notes>) -> Result<Opinion, CriticError> {
-        self.at("critic").map_err(CriticError)?;
+        self.at("critic").map_err(CriticError::new)?;
         Ok(Opinion::proceed("fine"))
     }
 }
@@ -97,16 +97,16 @@ impl Env for Breaks {
     }
 
     async fn reset(&mut self, _: &Task) -> Result<(), EnvError> {
-        self.at("reset").map_err(EnvError)
+        self.at("reset").map_err(EnvError::new)
     }
 
     async fn observe(&mut self) -> Result<Value, EnvError> {
-        self.at("observe").map_err(EnvError)?;
+        self.at("observe").map_err(EnvError::new)?;
         Ok(json!("all is well"))
     }
 
     async fn step(&mut self, _: &Decision, _: &[ToolResult]) -> Result<EnvStep, EnvError> {
-        self.at("env step").map_err(EnvError)?;
+        self.at("env step").map_err(EnvError::new)?;
         Ok(EnvStep::default())
     }
 }

@@ -8,6 +8,7 @@ mod guards;
 mod models;
 #[cfg(feature = "analysis")]
 mod replay;
+mod shapes;
 
 use std::collections::VecDeque;
 use std::path::Path;

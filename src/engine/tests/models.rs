@@ -29,7 +29,7 @@ fn asks(replies: impl IntoIterator<Item = Result<Reply, ModelError>>) -> Builder
 }
 
 fn call(id: &str, arguments: &str) -> ToolCall {
-    ToolCall { id: id.to_owned(), name: "echo".to_owned(), arguments: arguments.to_owned() }
+    ToolCall::new(id, "echo", arguments)
 }
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn native_calls_run_and_are_answered_under_their_ids() {
     let (result, disk) = recorded(asks(replies), "Say both.").await;
     assert_eq!(ending(&result.verdict), ("final", "decision", Some(1)));
     assert_eq!(result.answer(), Some("Both said."));
-    assert_eq!(result.stats.tokens, Usage { input: 40, output: 9, estimated: false });
+    assert_eq!(result.stats.tokens, Usage::reported(40, 9));
     let inputs: Vec<_> = disk.events.iter().filter(|event| event["payload"]["stage"] == "model_input").collect();
     assert_eq!(inputs[0]["payload"]["messages"], json!([{"role": "user", "content": "Say both."}]));
     // The results of the calls are told once, by the step that has them; what is new in the second request is nothing.
@@ -71,10 +71,10 @@ async fn a_reply_that_cannot_be_read_fails_the_step_and_says_how_to_write_it() {
 
 #[tokio::test]
 async fn case_6_every_call_of_a_step_counts() {
-    let empty = Reply { usage: Some(Usage { input: 7, output: 0, estimated: false }), ..Reply::text("") };
+    let empty = Reply { usage: Some(Usage::reported(7, 0)), ..Reply::text("") };
     let (result, disk) = recorded(asks([Ok(empty), Ok(Reply::text("42").usage(7, 1))]), "?").await;
     assert_eq!(result.answer(), Some("42"));
-    assert_eq!(result.steps[0].facts.usage, Some(Usage { input: 14, output: 1, estimated: false }));
+    assert_eq!(result.steps[0].facts.usage, Some(Usage::reported(14, 1)));
     assert_eq!(disk.steps[0]["context"]["input_tokens_total"], 14);
 }
 

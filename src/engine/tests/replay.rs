@@ -86,7 +86,7 @@ impl Critic<Notes> for Temper {
         let opinion = match wish {
             0 => Opinion::stop("no"),
             1 | 2 => Opinion::retry("again").set("seen", serde_json::json!([score.to_string()])),
-            3 => return Err(CriticError("out of temper".to_owned())),
+            3 => return Err(CriticError::new("out of temper".to_owned())),
             _ => Opinion::proceed(""),
         };
         Ok(opinion.score(score))

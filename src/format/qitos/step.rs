@@ -33,7 +33,7 @@ fields! {
     }
     struct Output { error, message, returncode, return_code, exit_code, exitcode }
     struct Context { input_tokens_total, output_tokens, cached_tokens, reasoning_tokens, tokens_total }
-    struct Response { text, usage }
+    struct Response { text, usage, fields }
     struct Critic { critic_name, name, critic, action, score, reason, details }
     struct Ran {
         tool_name, status, error, error_category, latency_ms, attempts, timeout_s, toolset_name, toolset_version,
@@ -145,6 +145,9 @@ impl<'a> Line<'a> {
         let response = self.model_response.map(Response::of).unwrap_or_default();
         step.text = some(response.text, Pointer::new("/model_response/text"));
         step.is_text_untold = response.text == Some("null");
+        if let Some(decision) = &mut step.decision {
+            decision.rationale = decision.rationale.or_else(|| thought(response.fields));
+        }
         let context = self.context.map(Context::of).unwrap_or_default();
         step.tokens_total = count(context.tokens_total);
         step.cost_usd = number(self.cost_usd);
@@ -270,6 +273,19 @@ fn decision(value: Value<'_>) -> Decision<'_> {
         candidates: some(decided.candidates, Pointer::new("/decision/candidates")),
         meta: some(decided.meta, Pointer::new("/decision/meta")),
     }
+}
+
+/// The thought that a model's message carries beside its text, under the name of its service.
+fn thought(fields: Option<&str>) -> Option<Value<'_>> {
+    fields! { struct Thought { reasoning_content, reasoning, thinking, thinking_blocks, reasoning_details, content } }
+    let said = Thought::of(fields?);
+    let of = |name: &'static str, text| filled(text, Pointer::new("/model_response/fields").member(name));
+    of("/reasoning_content", said.reasoning_content)
+        .or_else(|| of("/reasoning", said.reasoning))
+        .or_else(|| of("/thinking", said.thinking))
+        .or_else(|| of("/thinking_blocks", said.thinking_blocks))
+        .or_else(|| of("/reasoning_details", said.reasoning_details))
+        .or_else(|| of("/content", said.content))
 }
 
 /// Reads one action, of a decision or of a candidate for one.

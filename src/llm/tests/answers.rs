@@ -9,7 +9,7 @@ use crate::llm::{Endpoint as Address, Secret};
 use crate::stop::Usage;
 
 fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
-    ToolCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
+    ToolCall::new(id, name, arguments)
 }
 
 #[tokio::test]
@@ -23,7 +23,7 @@ async fn a_request_is_what_a_server_expects() {
     request.tools = vec![ToolSpec::new("sum", "Adds.", json!({"type": "object"}))];
     let reply = asked.client.complete(&request, &|_| ()).await.unwrap();
     assert_eq!((reply.text.as_str(), reply.attempts, reply.model.as_deref()), ("hi", 1, Some("tiny-1")));
-    assert_eq!(reply.usage, Some(Usage { input: 11, output: 3, estimated: false }));
+    assert_eq!(reply.usage, Some(Usage::reported(11, 3)));
 
     let seen = endpoint.seen().remove(0);
     assert!(seen.head.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{}", seen.head);
@@ -73,7 +73,7 @@ async fn a_streamed_answer_is_heard_and_put_together() {
     let reply = reply.unwrap();
     assert_eq!((reply.text.as_str(), reply.finish_reason.as_deref()), ("Hello", Some("stop")));
     assert_eq!((heard.concat(), heard.len()), ("Hello".to_owned(), 2));
-    assert_eq!(reply.usage, Some(Usage { input: 5, output: 2, estimated: false }));
+    assert_eq!(reply.usage, Some(Usage::reported(5, 2)));
     let body = &endpoint.seen()[0].body;
     assert_eq!((&body["stream"], &body["stream_options"]), (&json!(true), &json!({"include_usage": true})));
 }
@@ -133,7 +133,9 @@ async fn odd_shapes_are_understood() {
     ]);
     let asked = client(address(&endpoint));
     assert_eq!(asked.ask().await.unwrap().text, "ab");
-    assert_eq!(asked.ask().await.unwrap().tool_calls, [call("call_0", "f", r#"{"x":1}"#)], "each gets an id");
+    let mut calls = asked.ask().await.unwrap().tool_calls;
+    assert_eq!(std::mem::take(&mut calls[0].fields).get("new"), Some(&json!(true)), "what nobody knows stays");
+    assert_eq!(calls, [call("call_0", "f", r#"{"x":1}"#)], "each gets an id");
     let bare = asked.ask().await.unwrap();
     assert_eq!((bare.text.as_str(), bare.usage, bare.model, bare.finish_reason), ("ok", None, None, None));
     assert_eq!(asked.ask().await.unwrap().text, "I will not.");
@@ -158,4 +160,107 @@ async fn a_key_that_comes_back_is_dropped() {
     let (reply, heard) = asked.listen().await;
     assert_eq!((reply.unwrap().text.as_str(), heard.concat()), ("key [key] there", "key [key] there".to_owned()));
     assert!(!format!("{:?}", asked.client).contains(KEY));
+}
+
+#[tokio::test]
+async fn what_a_message_has_besides_its_text_is_kept_and_goes_back() {
+    let call = json!({"id": "c1", "type": "function", "extra_content": {"signature": "s"},
+        "function": {"name": "f", "arguments": "{}", "strict": true}});
+    let said = json!({"role": "assistant", "content": null, "refusal": null, "annotations": [], "tool_calls": [call],
+        "reasoning_content": format!("I should look with {KEY}")});
+    let endpoint = Endpoint::playing([message(&said), says("done")]);
+    let asked = client(address(&endpoint));
+    let reply = asked.ask().await.unwrap();
+    assert_eq!(serde_json::to_value(&reply.fields).unwrap(), json!({"reasoning_content": "I should look with [key]"}));
+    let mut assistant = Message::assistant("");
+    (assistant.tool_calls, assistant.fields) = (reply.tool_calls, reply.fields);
+    let request = Request::new(vec![Message::user("hello"), assistant, Message::tool("c1", "4")]);
+    asked.client.complete(&request, &|_| ()).await.unwrap();
+    let back = endpoint.seen().remove(1).body["messages"][1].clone();
+    let expected = json!({"role": "assistant", "content": null, "tool_calls": [call],
+        "reasoning_content": "I should look with [key]"});
+    assert_eq!(back, expected);
+}
+
+#[tokio::test]
+async fn a_streamed_thought_is_put_together() {
+    let details = |more: Value| piece(&json!({"reasoning_details": [more]}), None);
+    let endpoint = Endpoint::playing([Play::Events(vec![
+        piece(&json!({"role": "assistant", "content": "", "reasoning_content": "first "}), None),
+        piece(&json!({"reasoning_content": "then"}), None),
+        details(json!({"index": 0, "type": "reasoning.text", "text": "a"})),
+        details(json!({"index": 0, "type": "reasoning.text", "text": "b", "signature": "s"})),
+        piece(&json!({"content": "so"}), Some("stop")),
+    ])]);
+    let (reply, heard) = client(Address { stream: true, ..address(&endpoint) }).listen().await;
+    let reply = reply.unwrap();
+    assert_eq!((reply.text.as_str(), heard.concat()), ("so", "so".to_owned()), "a thought is no answer");
+    let whole = json!([{"index": 0, "type": "reasoning.text", "text": "ab", "signature": "s"}]);
+    assert_eq!(
+        serde_json::to_value(reply.fields).unwrap(),
+        json!({"reasoning_content": "first then", "reasoning_details": whole})
+    );
+}
+
+#[tokio::test]
+async fn a_content_with_a_thought_in_it_stays_whole() {
+    let content =
+        json!([{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "42"}]);
+    let parts = content.as_array().unwrap();
+    let endpoint = Endpoint::playing([
+        message(&json!({"content": content})),
+        Play::Events(vec![
+            piece(&json!({"content": [parts[0]]}), None),
+            piece(&json!({"content": "42"}), Some("stop")),
+        ]),
+    ]);
+    let asked = client(address(&endpoint));
+    for _ in 0..2 {
+        let reply = asked.ask().await.unwrap();
+        assert_eq!((reply.text.as_str(), &reply.fields["content"]), ("42", &content));
+    }
+}
+
+#[tokio::test]
+async fn tokens_of_the_cache_and_of_the_thought_are_told_apart() {
+    let usage = |usage: Value| {
+        let body = json!({"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}], "usage": usage});
+        Play::Whole(200, "", body.to_string())
+    };
+    let endpoint = Endpoint::playing([
+        usage(json!({"prompt_tokens": 100, "completion_tokens": 50, "prompt_tokens_details": {"cached_tokens": 80},
+            "completion_tokens_details": {"reasoning_tokens": 40}, "total_tokens": 150})),
+        usage(json!({"prompt_tokens": 100, "completion_tokens": 10, "prompt_cache_hit_tokens": 60,
+            "completion_tokens_details": {"reasoning_tokens": 40}, "total_tokens": 150})),
+    ]);
+    let asked = client(address(&endpoint));
+    let expected = Usage { cached: Some(80), reasoning: Some(40), ..Usage::reported(100, 50) };
+    assert_eq!(asked.ask().await.unwrap().usage, Some(expected));
+    let beside = Usage { cached: Some(60), ..expected };
+    assert_eq!(asked.ask().await.unwrap().usage, Some(beside), "a thought that is counted beside the rest is added");
+}
+
+#[tokio::test]
+async fn a_service_that_refuses_thoughts_is_asked_without_them() {
+    let refused = || {
+        let message = "messages.1: property 'reasoning_content' is unsupported";
+        Play::Whole(400, "", json!({"error": {"message": message}}).to_string())
+    };
+    let request = || {
+        let mut assistant = Message::assistant("yes");
+        assistant.fields.insert("reasoning_content".to_owned(), "hm".into());
+        Request::new(vec![Message::user("hello"), assistant, Message::user("why?")])
+    };
+    let endpoint = Endpoint::playing([refused(), says("one"), says("two"), refused(), refused()]);
+    let asked = client(address(&endpoint));
+    let first = asked.client.complete(&request(), &|_| ()).await.unwrap();
+    assert_eq!((first.text.as_str(), first.attempts), ("one", 2));
+    asked.client.complete(&request(), &|_| ()).await.unwrap();
+    let sent: Vec<_> =
+        endpoint.seen().iter().map(|seen| seen.body["messages"][1].get("reasoning_content").is_some()).collect();
+    assert_eq!(sent, [true, false, false], "it is refused once");
+    let insisting = client(Address { send_fields: Some(true), ..address(&endpoint) });
+    let error = insisting.client.complete(&request(), &|_| ()).await.unwrap_err();
+    assert_eq!(error.attempts, 1, "{error}");
+    assert!(asked.waits().is_empty());
 }

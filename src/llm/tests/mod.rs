@@ -32,6 +32,7 @@ fn address(endpoint: &Endpoint) -> Address {
         stream: false,
         settings: serde_json::Map::new(),
         context_window: None,
+        send_fields: None,
         retry: Retry { retries: 2, seed: 1, ..Retry::default() },
         timeouts: Timeouts::default(),
     }

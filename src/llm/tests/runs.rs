@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::KEY;
-use super::endpoint::{Endpoint, Play, calls, says};
+use super::endpoint::{Endpoint, Play, calls, message, says};
 use crate::engine::RunResult;
 use crate::llm::{AgentFile, Secret, Surroundings, Work};
 use crate::stop::{CriticWish, Outcome};
@@ -211,4 +211,70 @@ fn a_workspace_that_is_not_there_is_named() {
     let error = file.engine(&Surroundings::default()).unwrap_err();
     assert_eq!(error.to_string(), "cannot use nowhere/gone as a workspace");
     assert_eq!(error.hints(), ["`dir` under [workspace] in nowhere/agent.toml names it"]);
+}
+
+/// A service that wants each thought back, as its clients in the wild have met it.
+#[tokio::test]
+async fn a_service_that_wants_its_thoughts_back_gets_them() {
+    let place = Place::new();
+    fs::write(place.work("a.txt"), "a").unwrap();
+    let thinks = |id: &str| {
+        let function = json!({"name": "read_file", "arguments": r#"{"path":"a.txt"}"#});
+        let call = json!({"id": id, "type": "function", "function": function});
+        message(
+            &json!({"role": "assistant", "content": "", "reasoning_content": format!("thought {id}"), "tool_calls": [call]}),
+        )
+    };
+    let endpoint = Endpoint::demanding("reasoning_content", [thinks("c1"), thinks("c2"), says("fine")]);
+    let result = place.run(&endpoint, "").await;
+    assert_eq!(result.answer(), Some("fine"), "{:?}", result.verdict);
+    let turn = result.steps[1].model.as_ref().unwrap();
+    assert_eq!(turn.fields["reasoning_content"], "thought c2");
+    let assistants = |body: &serde_json::Value| -> Vec<String> {
+        let messages = body["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "assistant");
+        messages.map(|message| message["reasoning_content"].as_str().unwrap_or("none").to_owned()).collect()
+    };
+    assert_eq!(assistants(&endpoint.seen()[2].body), ["thought c1", "thought c2"]);
+
+    // The same service, and a person who said not to send them.
+    let endpoint = Endpoint::demanding("reasoning_content", [thinks("c1"), says("fine")]);
+    let model = format!(
+        "[model]\nbase_url = \"{}\"\nmodel = \"tiny\"\nretries = 0\nsend_reasoning = false\n",
+        endpoint.base_url
+    );
+    let rest = "[workspace]\ndir = \"work\"\n";
+    let file = AgentFile::parse(&format!("{model}{rest}"), &place.dir.path().join("agent.toml")).unwrap();
+    let engine = file.engine(&Surroundings { key: Secret::new(Some(KEY)), ..Surroundings::default() });
+    let result = engine.unwrap().build().unwrap().run("look").await;
+    assert_eq!(result.verdict.code.as_str(), "recovery_exhausted");
+    assert!(result.verdict.reading.detail.contains("reasoning_content"), "{}", result.verdict.reading.detail);
+}
+
+#[tokio::test]
+async fn tokens_of_replies_without_an_answer_count_too() {
+    let place = Place::new();
+    let thinks = || {
+        let message = json!({"role": "assistant", "content": "", "reasoning_content": "all my tokens went here"});
+        let usage = json!({"prompt_tokens": 1000, "completion_tokens": 9000});
+        let choice = json!({"message": message, "finish_reason": "stop"});
+        Play::Whole(200, "", json!({"choices": [choice], "usage": usage}).to_string())
+    };
+    let endpoint = Endpoint::playing((0..8).map(|_| thinks()));
+    let result = place.run(&endpoint, "[budget]\ntokens = 5000\n").await;
+    assert_eq!(result.verdict.code.as_str(), "budget_tokens", "{:?}", result.verdict);
+    // An empty reply is asked for once more before the step is given up.
+    assert_eq!((endpoint.seen().len(), result.stats.tokens.total()), (2, 20_000));
+    assert_eq!(result.steps[0].tokens_total, 20_000);
+    assert!(result.steps[0].facts.error.as_ref().unwrap().message.contains("only thought"));
+}
+
+#[tokio::test]
+async fn tokens_of_a_judge_that_cannot_judge_count_too() {
+    let place = Place::new();
+    let endpoint = Endpoint::playing([says("It is done."), says("no idea"), says("none")]);
+    let judge = "[[critic]]\nkind = \"judge\"\ncriteria = \"good\"\n";
+    let result = place.run(&endpoint, judge).await;
+    assert_eq!(result.verdict.code.as_str(), "criterion_error");
+    assert_eq!(result.stats.tokens.total(), 3 * 14);
+    assert_eq!(result.steps[0].facts.late_usage.total(), 2 * 14);
 }

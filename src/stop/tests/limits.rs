@@ -9,7 +9,7 @@ use super::*;
 fn max_cost_counts_what_completed_steps_cost_and_is_unknown_where_one_does_not_say() {
     let paid = |step: u64, cost_usd: Option<f64>| StepFacts {
         cost_usd,
-        usage: Some(Usage { input: 9, output: 1, estimated: false }),
+        usage: Some(Usage::reported(9, 1)),
         ..StepFacts::unknown(step)
     };
     let steps: Vec<_> = (0..4).map(|step| paid(step, Some(0.1))).collect();
@@ -112,7 +112,7 @@ fn case_3_huge_limits_neither_overflow_nor_narrow() {
             assert_eq!(run(&[&format!("{rule}={limit}")], &errors).code(), "none", "{rule}={limit}");
         }
     }
-    let hungry = |n| StepFacts { usage: Some(Usage { input: max, output: max, estimated: false }), ..step(n) };
+    let hungry = |n| StepFacts { usage: Some(Usage::reported(max, max)), ..step(n) };
     let run = run(&["token_budget=18446744073709551614"], &[hungry(0), hungry(1)]);
     assert_eq!(run.verdict().reading.measured, Some(max.into()), "the sum saturates");
     assert_eq!(run.place().0, Some(0));
@@ -149,10 +149,9 @@ fn case_6_missing_usage_is_unknown_and_all_calls_of_a_step_count() {
         "enough is known to stop"
     );
 
-    let repaired = Usage::default().plus(Usage { input: 10, output: 5, estimated: false });
-    let repaired = repaired.plus(Usage { input: 20, output: 10, estimated: true });
-    let judged =
-        StepFacts { usage: Some(repaired), late_usage: Usage { input: 7, output: 0, estimated: false }, ..step(0) };
+    let repaired = Usage::default().plus(Usage::reported(10, 5));
+    let repaired = repaired.plus(Usage::estimated(20, 10));
+    let judged = StepFacts { usage: Some(repaired), late_usage: Usage::reported(7, 0), ..step(0) };
     let run = run(&["token_budget=51"], &[judged, step(1)]);
     assert_eq!(run.verdict().reading.measured, Some(67_u64.into()), "45 before the decision, 7 after it, 15 in step 1");
     assert!(run.verdict().reading.detail.contains("estimated"));

@@ -18,7 +18,7 @@ fn step(n: u64) -> StepFacts {
         reached: Gate::AfterStep,
         t_decided_ms: Some(n * 10 + 5),
         t_end_ms: Some(n * 10 + 10),
-        usage: Some(Usage { input: 10, output: 5, estimated: false }),
+        usage: Some(Usage::reported(10, 5)),
         actions: Some(vec!["look".to_owned()]),
         signature: Some(n),
         ..StepFacts::begin(n, n * 10)

@@ -78,7 +78,7 @@ prop_compose! {
         env_terminal in prop::bool::weighted(0.03),
         forced in forced(),
     ) -> StepFacts {
-        let tokens = |input, output| Usage { input, output, estimated: false };
+        let tokens = |input, output| Usage::reported(input, output);
         StepFacts {
             t_start_ms: times.map(|(start, _, _)| start),
             t_decided_ms: times.map(|(start, decide, _)| start + decide),

@@ -3,7 +3,7 @@ use crate::engine::ToolCall;
 use crate::engine::parse::native;
 
 fn call(name: &str, arguments: &str) -> ToolCall {
-    ToolCall { id: "c1".into(), name: name.into(), arguments: arguments.into() }
+    ToolCall::new("c1", name, arguments)
 }
 
 #[test]

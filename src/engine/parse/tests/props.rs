@@ -11,7 +11,7 @@ const PARSERS: [&dyn Parser; 3] = [&ReAct, &JsonText, &XmlText];
 
 /// All that can be made of `text`.
 fn all(text: &str) -> Vec<Parsed> {
-    let call = ToolCall { id: String::new(), name: "read".into(), arguments: text.into() };
+    let call = ToolCall::new("", "read", text);
     let native = native(&[call], text);
     PARSERS.iter().map(|parser| parser.parse(text)).chain([native]).collect()
 }
@@ -136,7 +136,7 @@ proptest! {
         prop_assert_eq!(direct(JsonText.parse(&text)), json!({"mode": "act", "do": [["read", &args]]}));
         let input = format!("Action: read\nAction Input: {}", Value::Object(args.clone()));
         prop_assert_eq!(direct(ReAct.parse(&input)), json!({"mode": "act", "do": [["read", &args]]}));
-        let calls = [ToolCall { id: String::new(), name: "read".into(), arguments: Value::Object(args.clone()).to_string() }];
+        let calls = [ToolCall::new("", "read", Value::Object(args.clone()).to_string())];
         prop_assert_eq!(direct(native(&calls, "")), json!({"mode": "act", "do": [["read", &args]]}));
     }
 
