@@ -101,7 +101,7 @@ pub async fn run(runs: &Path) -> Result<RunResult<Repair>, Box<dyn Error>> {
 }
 
 fn call(id: &str, tool: &str, arguments: &serde_json::Value) -> Reply {
-    Reply::calls([ToolCall { id: id.to_owned(), name: tool.to_owned(), arguments: arguments.to_string() }])
+    Reply::calls([ToolCall::new(id, tool, arguments.to_string())])
 }
 
 #[tokio::main(flavor = "current_thread")]

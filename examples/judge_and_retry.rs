@@ -48,10 +48,11 @@ impl<M: ChatModel> Critic<()> for Judge<M> {
         let Some(answer) = &step.decision.final_answer else { return Ok(Opinion::proceed("no answer yet")) };
         let question = format!("Score from 0 to 1 how clear this is, then say what it lacks:\n{answer}");
         let request = Request::new(vec![Message::user(question)]);
-        let reply = self.model.complete(&request, &|_| ()).await.map_err(|error| CriticError(error.to_string()))?;
+        let reply = self.model.complete(&request, &|_| ()).await?;
         let (score, lacks) = reply.text.split_once(' ').unwrap_or((&reply.text, ""));
         // A critic that fails ends the run, with this as the reason. To go on, return an opinion instead.
-        let score: f64 = score.parse().map_err(|_| CriticError(format!("the judge gave no score: {}", reply.text)))?;
+        let score: f64 =
+            score.parse().map_err(|_| CriticError::new(format!("the judge gave no score: {}", reply.text)))?;
         let opinion = if score < ENOUGH { Opinion::retry(lacks).instruction(lacks) } else { Opinion::proceed(lacks) };
         Ok(opinion.score(score).usage(reply.usage.unwrap_or_default()))
     }

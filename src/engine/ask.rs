@@ -170,8 +170,7 @@ impl<A: Agent> Session<A> {
                     }
                 }
                 Err(error) => {
-                    let used = record.facts.usage.unwrap_or_default().plus(error.usage);
-                    record.facts.usage = Some(used);
+                    self.spend(record, error.usage, None, None);
                     error
                 }
             };
@@ -201,15 +200,9 @@ impl<A: Agent> Session<A> {
     /// Takes a reply's cost and text into the record.
     fn count(&mut self, record: &mut StepRecord, reply: &Reply, estimated_input: u64) {
         let estimate = || Usage::estimated(estimated_input, reply.message().estimated_tokens());
-        let before = record.facts.usage.unwrap_or_default().plus(reply.wasted);
-        let used = before.plus(reply.usage.unwrap_or_else(estimate));
-        let cost = reply.cost_usd.filter(|cost| cost.is_finite() && *cost >= 0.0);
-        record.facts.cost_usd = match record.facts.cost_usd {
-            None if before == Usage::default() => cost,
-            // A call that does not say leaves the step's cost unknown.
-            spent => spent.zip(cost).map(|(spent, cost)| spent + cost),
-        };
-        record.facts.usage = Some(used);
+        self.spend(record, reply.wasted, None, reply.model.as_deref());
+        self.spend(record, reply.usage.unwrap_or_else(estimate), reply.cost_usd, reply.model.as_deref());
+        let used = record.facts.usage.unwrap_or_default();
         record.facts.text = Text::Known(reply.text.clone());
         record.facts.calls = calls_hash(reply);
         if !reply.text.trim().is_empty() {
@@ -232,6 +225,27 @@ impl<A: Agent> Session<A> {
             attempts: reply.attempts,
         };
         self.emit(record.step, "DECIDE", "model_output", output);
+    }
+
+    /// Counts the tokens of a request, and what they cost: as the service says, else by the prices.
+    fn spend(&self, record: &mut StepRecord, usage: Usage, told: Option<f64>, model: Option<&str>) {
+        if usage == Usage::default() && told.is_none() {
+            return;
+        }
+        let told = told.filter(|cost| cost.is_finite() && *cost >= 0.0);
+        let asked = self.parts.model.as_deref().map(|model| model.name());
+        let mut names = [model, asked].into_iter().flatten();
+        let estimated = || names.find_map(|name| self.parts.prices.cost(name, usage.into()));
+        let facts = &mut record.facts;
+        let cost = told.or_else(estimated);
+        facts.cost_estimated |= told.is_none() && cost.is_some();
+        let before = facts.usage.unwrap_or_default();
+        facts.cost_usd = match facts.cost_usd {
+            None if before == Usage::default() => cost,
+            // A call that does not say leaves the step's cost unknown.
+            spent => spent.zip(cost).map(|(spent, cost)| spent + cost),
+        };
+        facts.usage = Some(before.plus(usage));
     }
 
     /// Reads a decision out of a reply.

@@ -21,6 +21,7 @@ use super::state::State;
 use super::tool::Tool;
 use super::toolbox::Toolbox;
 use crate::error::{Error, Kind, Result};
+use crate::model::price::Prices;
 use crate::stop::{Budget, Origin, Pause, SpecError, Stats, StopSet, StopSetBuilder, StopSpec};
 use crate::trace::RunWriter;
 
@@ -56,6 +57,7 @@ pub(super) struct Parts<D> {
     pub(super) workspace: Option<PathBuf>,
     pub(super) writer: Option<RunWriter>,
     pub(super) process: Option<Process>,
+    pub(super) prices: Prices,
     pub(super) on_text: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -114,6 +116,7 @@ impl<A: Agent> Engine<A> {
                 workspace: None,
                 writer: None,
                 process: Some(Process::this()),
+                prices: Prices::default(),
                 on_text: Box::new(|_| ()),
             },
             agent,
@@ -309,6 +312,13 @@ impl<A: Agent> Builder<A> {
     #[must_use]
     pub fn workspace(mut self, dir: impl Into<PathBuf>) -> Self {
         self.parts.workspace = Some(dir.into());
+        self
+    }
+
+    /// Sets what models take for their tokens: the cost of a reply that does not say it is then estimated.
+    #[must_use]
+    pub fn prices(mut self, prices: Prices) -> Self {
+        self.parts.prices = prices;
         self
     }
 

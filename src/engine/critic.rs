@@ -89,6 +89,8 @@ pub struct Opinion {
     pub usage: Usage,
     /// What they cost in US dollars, where that is known.
     pub cost_usd: Option<f64>,
+    /// What it says of success criteria of the task: the criterion, whether it holds, and what shows it.
+    pub criteria: Vec<(String, bool, String)>,
 }
 
 impl Opinion {
@@ -103,6 +105,7 @@ impl Opinion {
             state_patch: Map::new(),
             usage: Usage::default(),
             cost_usd: None,
+            criteria: Vec::new(),
         }
     }
 
@@ -146,6 +149,13 @@ impl Opinion {
     #[must_use]
     pub fn instruction(mut self, instruction: impl Into<String>) -> Self {
         self.instruction = Some(instruction.into());
+        self
+    }
+
+    /// Says whether a success criterion of the task holds, and what shows it.
+    #[must_use]
+    pub fn criterion(mut self, criterion: impl Into<String>, passed: bool, evidence: impl Into<String>) -> Self {
+        self.criteria.push((criterion.into(), passed, evidence.into()));
         self
     }
 

@@ -54,6 +54,11 @@ impl<A: Agent> Session<A> {
                 Err(wrong) => *judged = Err(CriticError::new(wrong)),
             }
         }
+        for (criterion, passed, evidence) in
+            opinions.iter().flat_map(|(_, judged)| judged.iter()).flat_map(|o| &o.criteria)
+        {
+            self.state.set_criterion(criterion, *passed, evidence);
+        }
         for (name, judged) in opinions {
             let (fact, output) = recorded(name, judged.as_ref());
             record.facts.critics.push(fact);

@@ -20,6 +20,8 @@
 //! errors, so the recovery policy is not asked. Every end, also a panic in code of the user's, or a future that is
 //! dropped, is a verdict in a closed manifest.
 //!
+//! Who comes from QitOS, awaken or potato_agent finds their names in [`sources`].
+//!
 //! A run needs a tokio runtime with its timer enabled: the timeouts of tools wait for it.
 
 mod agent;
@@ -55,6 +57,9 @@ mod value;
 
 #[cfg(test)]
 mod tests;
+
+#[doc = include_str!("SOURCES.md")]
+pub mod sources {}
 
 pub use agent::{Agent, AgentError, Done, Prompt, StepCx};
 pub use builder::{Builder, DEFAULT_STEPS, Engine, Process};

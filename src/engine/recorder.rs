@@ -32,6 +32,9 @@ pub(super) struct StepLine<'a> {
     model_response: Option<Response<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     context: Option<Context>,
+    /// What its models cost in US dollars; absent where none was asked or one does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost_usd: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parser_diagnostics: Option<&'a Diagnostics>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,6 +117,7 @@ impl<'a> StepLine<'a> {
                 fields: &turn.fields,
             }),
             context: context(record),
+            cost_usd: record.facts.cost().filter(|_| asked_a_model(record)),
             parser_diagnostics: record.diagnostics.as_ref(),
             error: record.facts.error.as_ref(),
             cut_from_bytes: None,
@@ -163,7 +167,7 @@ pub(super) fn invocations(results: &[ToolResult]) -> impl Iterator<Item = Invoca
 /// The tokens of every model that was asked in the step, judges and those without a usable reply too.
 fn context(record: &StepRecord) -> Option<Context> {
     let usage = record.facts.usage.unwrap_or_default().plus(record.facts.late_usage);
-    (record.model.is_some() || usage != Usage::default()).then(|| Context {
+    asked_a_model(record).then(|| Context {
         input_tokens_total: usage.input,
         output_tokens: usage.output,
         cached_tokens: usage.cached,
@@ -171,6 +175,11 @@ fn context(record: &StepRecord) -> Option<Context> {
         tokens_total: record.tokens_total,
         counting_mode: if usage.estimated { "engine_estimate" } else { "provider_usage" },
     })
+}
+
+fn asked_a_model(record: &StepRecord) -> bool {
+    let facts = &record.facts;
+    record.model.is_some() || facts.usage.unwrap_or_default().plus(facts.late_usage) != Usage::default()
 }
 
 /// What is known of a run before its first step.
@@ -221,7 +230,7 @@ impl Opening<'_> {
         let task = serde_json::to_value(self.task).unwrap_or_default();
         let mut meta = Map::new();
         meta.insert("task_id".to_owned(), self.task.id.clone().into());
-        for key in ["budget", "success_criteria", "resources", "env", "constraints", "inputs", "metadata"] {
+        for key in ["budget", "success_criteria", "resources", "env_spec", "constraints", "inputs", "metadata"] {
             meta.extend(task.get(key).map(|value| (key.to_owned(), value.clone())));
         }
         Value::Object(meta)
@@ -268,6 +277,7 @@ pub(super) fn ending(
         failures: failures.iter().filter_map(|failure| serde_json::to_value(failure).ok()).collect(),
         token_usage: Some(task.metrics.token_usage),
         latency_seconds: Some(took.as_secs_f64()),
+        cost: task.metrics.cost_usd,
         task_result: serde_json::to_value(task).unwrap_or_default(),
         ..RunEnd::default()
     }

@@ -174,7 +174,7 @@ pub struct TaskResult {
     pub stop_reason: String,
     /// The answer.
     pub final_result: Option<String>,
-    /// The task's success criteria; nobody checked them, so none is said to have passed.
+    /// The task's success criteria, with what the agent or a critic said of them; see [`State::set_criterion`].
     pub criteria: Vec<Criterion>,
     /// What the run took.
     pub metrics: Metrics,
@@ -185,8 +185,11 @@ pub struct TaskResult {
 pub struct Criterion {
     /// In words.
     pub criterion: String,
-    /// Whether it holds; `None` is unknown.
+    /// Whether it holds; `None` where nobody said.
     pub passed: Option<bool>,
+    /// What shows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<String>,
 }
 
 /// What a run took.
@@ -199,11 +202,24 @@ pub struct Metrics {
     pub elapsed_seconds: f64,
     /// Tokens sent and received.
     pub token_usage: u64,
+    /// US dollars; `None` where no model was asked, or one does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
 }
 
 impl TaskResult {
-    pub(super) fn new(task: &Task, verdict: &StopVerdict, answer: Option<&str>, took: Duration, stats: &Stats) -> Self {
-        let criterion = |words: &String| Criterion { criterion: words.clone(), passed: None };
+    pub(super) fn new(
+        task: &Task,
+        verdict: &StopVerdict,
+        answer: Option<&str>,
+        told: impl Fn(&str) -> (Option<bool>, Option<String>),
+        took: Duration,
+        stats: &Stats,
+    ) -> Self {
+        let criterion = |words: &String| {
+            let (passed, evidence) = told(words);
+            Criterion { criterion: words.clone(), passed, evidence }
+        };
         Self {
             task_id: task.id.clone().unwrap_or_default(),
             success: verdict.outcome == Outcome::Completed,
@@ -214,6 +230,7 @@ impl TaskResult {
                 steps: stats.steps,
                 elapsed_seconds: took.as_secs_f64(),
                 token_usage: stats.tokens.total(),
+                cost_usd: stats.cost().filter(|_| stats.tokens != Usage::default()),
             },
         }
     }

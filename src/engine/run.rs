@@ -219,14 +219,14 @@ impl<A: Agent> Session<A> {
     fn env_issues(&self) -> Vec<TaskIssue> {
         let env = self.parts.env.as_deref();
         let offered = env.map(|env| env.capabilities()).unwrap_or_default();
-        let wanted = self.run.task.env.as_ref();
+        let wanted = self.run.task.env_spec.as_ref();
         let mut issues = Vec::new();
-        if let Some(name) = wanted.and_then(|wanted| wanted.name.as_deref())
+        if let Some(name) = wanted.and_then(|wanted| wanted.kind.as_deref())
             && env.is_none_or(|env| env.name() != name)
         {
             let there = env.map_or_else(|| "there is none".to_owned(), |env| format!("there is {}", env.name()));
             let message = format!("the task needs the environment {name}; {there}");
-            issues.push(TaskIssue::new("ENV_MISMATCH", "env.name", message));
+            issues.push(TaskIssue::new("ENV_MISMATCH", "env_spec.type", message));
         }
         let task_needs = wanted.into_iter().flat_map(|wanted| &wanted.capabilities);
         let task_needs = task_needs.map(|need| ("the task".to_owned(), need.clone()));
@@ -238,7 +238,7 @@ impl<A: Agent> Session<A> {
                 None => ("ENV_REQUIRED_OPS_MISSING", "there is no environment".to_owned()),
                 Some(env) => ("ENV_OPS_GROUP_MISSING", format!("the environment {} does not offer it", env.name())),
             };
-            issues.push(TaskIssue::new(code, "env.capabilities", format!("{who} needs {need:?}; {what}")));
+            issues.push(TaskIssue::new(code, "env_spec.capabilities", format!("{who} needs {need:?}; {what}")));
         }
         issues
     }
@@ -329,6 +329,7 @@ impl<A: Agent> Session<A> {
         }
         self.state.stop_reason = Some(verdict.stop_reason.clone());
         if verdict.outcome != Outcome::Completed
+            && verdict.source != Source::Agent
             && let Some(answer) = self.state.final_result.take()
         {
             self.run.last_text = Some(answer);
@@ -351,7 +352,8 @@ impl Run {
     fn close<D>(mut self, state: Option<State<D>>, verdict: StopVerdict) -> RunResult<D> {
         let took = Duration::from_millis(self.stats.elapsed_ms.unwrap_or_else(|| self.ms()));
         let answer = state.as_ref().and_then(|state| state.final_result.as_deref());
-        let task = TaskResult::new(&self.task, &verdict, answer, took, &self.stats);
+        let told = |words: &str| state.as_ref().map(|state| state.criterion(words)).unwrap_or_default();
+        let task = TaskResult::new(&self.task, &verdict, answer, told, took, &self.stats);
         #[derive(Serialize)]
         struct End<'a> {
             stop_reason: &'a str,

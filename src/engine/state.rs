@@ -13,10 +13,12 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::back;
-use crate::model::StopReason;
 use crate::model::strict::{NonFinite, NotJson, fields};
+use crate::model::{Code, Source, StopReason};
 use crate::stop::text_hash;
 
+/// Where the metadata holds what was said of success criteria.
+const CRITERIA: &str = "criteria";
 /// The layout of the built-in fields.
 const SCHEMA_VERSION: u32 = 1;
 
@@ -143,11 +145,18 @@ impl<D> State<D> {
         State { schema_version, task, current_step, max_steps, final_result, stop_reason, metadata, metrics, data }
     }
 
-    /// Asks for the end of the run: the reason in the format's words, with the answer where there is one.
+    /// Asks for the end of the run: a [`Code`], or its name, or a stop reason in the format's words, with the answer where
+    /// there is one. The answer stays, whatever the reason; with `final` and `success` it is judged as any answer is.
     ///
     /// # Errors
-    /// A word that is no stop reason; `final` or `success` without an answer.
-    pub fn set_stop(&mut self, reason: &str, final_result: Option<String>) -> Result<(), StateError> {
+    /// A word that is none of these; `final` or `success` without an answer.
+    pub fn set_stop(&mut self, reason: impl Into<Code>, final_result: Option<String>) -> Result<(), StateError> {
+        let code = reason.into();
+        let reason = match StopReason::parse(code.as_str()) {
+            // A code of a rule stands for the reason that it ends under.
+            StopReason::Other if !matches!(code, Code::Custom(_)) => code.stop_reason(&Source::Agent),
+            _ => code.as_str(),
+        };
         let answer = final_result.as_deref().or(self.final_result.as_deref());
         check_stop(reason, answer)?;
         self.stop_reason = Some(reason.to_owned());
@@ -155,6 +164,27 @@ impl<D> State<D> {
             self.final_result = final_result;
         }
         Ok(())
+    }
+
+    /// Says whether a success criterion of the task holds, and what shows it. It stands in the state's metadata under
+    /// `criteria`, and at the end in the task's result.
+    pub fn set_criterion(&mut self, criterion: impl Into<String>, passed: bool, evidence: impl Into<String>) {
+        let criteria = self.metadata.entry(CRITERIA).or_insert_with(|| Map::new().into());
+        if !criteria.is_object() {
+            *criteria = Map::new().into();
+        }
+        if let Some(criteria) = criteria.as_object_mut() {
+            let told = serde_json::json!({"passed": passed, "evidence": evidence.into()});
+            criteria.insert(criterion.into(), told);
+        }
+    }
+
+    /// What was said of a success criterion: whether it holds, and what shows it.
+    pub(super) fn criterion(&self, criterion: &str) -> (Option<bool>, Option<String>) {
+        let told = self.metadata.get(CRITERIA).and_then(|criteria| criteria.get(criterion));
+        let passed = told.and_then(|told| told.get("passed")).and_then(Value::as_bool);
+        let evidence = told.and_then(|told| told.get("evidence")).and_then(Value::as_str);
+        (passed, evidence.filter(|words| !words.is_empty()).map(str::to_owned))
     }
 
     /// Whether the built-in fields agree with each other.

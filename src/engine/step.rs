@@ -1,5 +1,7 @@
 //! What happens in a step? Gate, decision, gate, actions, state, critics, gate, and the line that tells it.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -155,38 +157,46 @@ impl<A: Agent> Session<A> {
             let mut results = Vec::with_capacity(decision.actions.len());
             let mut room = MAX_STEP_BYTES;
             let mut ended = false;
-            for (place, action) in decision.actions.iter().enumerate() {
-                if ended || self.parts.cancel.wish() == Wish::Now {
-                    results.push(ToolResult::skipped(action));
-                    continue;
+            let mut place = 0;
+            while let Some((part, _)) = self.tools.first_part(decision.actions.get(place..).unwrap_or_default()) {
+                // The result of a call that is not made; one that may be made waits until all of its part were asked for.
+                let mut refused = Vec::with_capacity(part.len());
+                let mut admitted = Vec::with_capacity(part.len());
+                for action in part {
+                    let at = place;
+                    place += 1;
+                    if ended || self.parts.cancel.wish() == Wish::Now {
+                        refused.push(Some(ToolResult::skipped(action)));
+                        continue;
+                    }
+                    match self.admit(step, at, action).await {
+                        Admitted::AsIs => admitted.push(Cow::Borrowed(action)),
+                        Admitted::Changed(other) => admitted.push(Cow::Owned(other)),
+                        Admitted::Refused(result) => {
+                            refused.push(Some(result));
+                            continue;
+                        }
+                        Admitted::Ended(why) => {
+                            refused.push(Some(ToolResult::refused(action, &why)));
+                            record.facts.force(Gate::AfterStep, Source::Policy, Code::from("guard_stop"), why);
+                            ended = true;
+                            continue;
+                        }
+                    }
+                    refused.push(None);
                 }
-                let changed;
-                let action = match self.admit(step, place, action).await {
-                    Admitted::AsIs => action,
-                    Admitted::Changed(other) => {
-                        changed = other;
-                        &changed
-                    }
-                    Admitted::Refused(result) => {
-                        results.push(result);
-                        continue;
-                    }
-                    Admitted::Ended(why) => {
-                        results.push(ToolResult::refused(action, &why));
-                        record.facts.force(Gate::AfterStep, Source::Policy, Code::from("guard_stop"), why);
-                        ended = true;
-                        continue;
-                    }
-                };
                 let cx = ToolCx {
                     step,
                     workspace: self.parts.workspace.as_deref(),
                     attempt: 0,
                     off_limits: &self.off_limits,
                 };
-                let mut result = self.tools.call(action, cx, &*self.run.clock, &self.parts.cancel).await;
-                room -= result.fit(room).min(room);
-                results.push(result);
+                let made = self.tools.call_all(&admitted, cx, &*self.run.clock, &self.parts.cancel).await;
+                let mut made = made.into_iter();
+                for mut result in refused.into_iter().filter_map(|refused| refused.or_else(|| made.next())) {
+                    room -= result.fit(room).min(room);
+                    results.push(result);
+                }
             }
             self.talk.results(&decision.actions, &results);
             #[derive(Serialize)]
@@ -274,7 +284,9 @@ impl<A: Agent> Session<A> {
             }
         }
         if !record.facts.candidate {
-            let set = self.state.final_result.clone().filter(|answer| !answer.trim().is_empty());
+            // What ends under another reason is kept, and is no answer to be judged.
+            let is_answer = matches!(self.state.stop_reason.as_deref(), None | Some("final" | "success"));
+            let set = self.state.final_result.clone().filter(|answer| is_answer && !answer.trim().is_empty());
             record.facts.final_answer = set;
         }
         let all_failed = !record.results.is_empty() && record.results.iter().all(|result| !result.is_ok());
@@ -354,7 +366,8 @@ impl<A: Agent> Session<A> {
         let refused = !ruling.refused.is_empty();
         let ended = ruling.verdict.is_some();
         let mut changed = ended;
-        if let Some(answer) = self.state.final_result.take_if(|_| refused || (ended && !completed)) {
+        let is_agents = ruling.verdict.as_ref().is_some_and(|verdict| verdict.source == Source::Agent);
+        if let Some(answer) = self.state.final_result.take_if(|_| refused || (ended && !completed && !is_agents)) {
             self.run.last_text = Some(answer);
             changed = true;
         }

@@ -20,11 +20,12 @@ pub struct Task {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<Resource>,
     /// The environment it needs.
-    pub env: Option<EnvSpec>,
-    /// What must not happen, in words.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub constraints: Vec<String>,
-    /// When it counts as done, in words. Recorded; whether they hold is for critics and completion rules to say.
+    pub env_spec: Option<EnvSpec>,
+    /// What must be kept to, by name.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub constraints: Map<String, Value>,
+    /// When it counts as done, in words. Whether they hold is for the agent and its critics to say; see
+    /// [`State::set_criterion`](super::State::set_criterion).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub success_criteria: Vec<String>,
     /// Limits that go before the engine's, field by field.
@@ -107,8 +108,12 @@ impl Resource {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct EnvSpec {
-    /// Its name, where it must be a certain one.
-    pub name: Option<String>,
+    /// The name of the environment, where it must be a certain one.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// How it is set up; the environment reads it when it is reset.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub config: Map<String, Value>,
     /// What it must offer.
     pub capabilities: Vec<String>,
 }
@@ -191,7 +196,22 @@ impl Task {
     /// Names the environment it needs.
     #[must_use]
     pub fn needs(mut self, capability: impl Into<String>) -> Self {
-        self.env.get_or_insert_default().capabilities.push(capability.into());
+        self.env_spec.get_or_insert_default().capabilities.push(capability.into());
+        self
+    }
+
+    /// Names the environment that it must run in, and how that is set up.
+    #[must_use]
+    pub fn env(mut self, kind: impl Into<String>, config: Map<String, Value>) -> Self {
+        let spec = self.env_spec.get_or_insert_default();
+        (spec.kind, spec.config) = (Some(kind.into()), config);
+        self
+    }
+
+    /// Adds something that must be kept to.
+    #[must_use]
+    pub fn constraint(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.constraints.insert(name.into(), value.into());
         self
     }
 

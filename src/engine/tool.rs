@@ -66,6 +66,12 @@ pub trait Tool: Send + Sync {
         ToolLimits::default()
     }
 
+    /// Whether calls of it that stand next to each other in one decision may be under way at the same time, with each
+    /// other and with those of other tools that may. Their results keep the order of the calls.
+    fn is_parallel(&self) -> bool {
+        false
+    }
+
     /// What it needs of the environment, such as `files` or `shell`; checked before the first step.
     fn needs(&self) -> &[&str] {
         &[]

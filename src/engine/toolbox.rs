@@ -1,7 +1,11 @@
 //! What may an agent call? Named tools; a call is checked, timed, tried again, and always gives a result.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
@@ -59,6 +63,40 @@ impl Toolbox {
     /// What each tool needs of the environment.
     pub(super) fn needs(&self) -> impl Iterator<Item = (&str, Vec<String>)> {
         self.0.iter().map(|(name, tool)| (name.as_str(), tool.needs()))
+    }
+
+    /// The first actions, which are done before the others are asked for, and the others: one action, or several that may
+    /// run together. `None` where there are none.
+    pub(super) fn first_part<'a>(&self, actions: &'a [Action]) -> Option<(&'a [Action], &'a [Action])> {
+        let parallel = |action: &&Action| self.is_parallel(action);
+        let together = actions.iter().take_while(parallel).count().max(1);
+        actions.split_at_checked(together)
+    }
+
+    fn is_parallel(&self, action: &Action) -> bool {
+        self.0.get(&action.name).is_some_and(|tool| tool.is_parallel())
+    }
+
+    /// Does the actions of a part, at the same time; a failure of one is its own result. One that was changed into the
+    /// call of a tool that may not is done alone.
+    pub(super) async fn call_all(
+        &self,
+        actions: &[Cow<'_, Action>],
+        cx: ToolCx<'_>,
+        clock: &dyn Clock,
+        cancel: &Cancel,
+    ) -> Vec<ToolResult> {
+        let mut results = Vec::with_capacity(actions.len());
+        for part in actions.chunk_by(|one, next| self.is_parallel(one) && self.is_parallel(next)) {
+            match part {
+                [action] => results.push(self.call(action, cx, clock, cancel).await),
+                together => {
+                    let calls = together.iter().map(|action| Box::pin(self.call(action, cx, clock, cancel)));
+                    results.extend(all(calls.collect()).await);
+                }
+            }
+        }
+        results
     }
 
     /// Does one action.
@@ -129,6 +167,21 @@ impl Toolbox {
             wait = wait.saturating_mul(2);
         }
     }
+}
+
+/// What the futures give, in their order; they are under way at the same time.
+async fn all<F: Future + Unpin>(mut futures: Vec<F>) -> Vec<F::Output> {
+    let mut done: Vec<_> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(|waker| {
+        for (future, done) in futures.iter_mut().zip(&mut done).filter(|(_, done)| done.is_none()) {
+            if let Poll::Ready(output) = Pin::new(future).poll(waker) {
+                *done = Some(output);
+            }
+        }
+        if done.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    done.into_iter().flatten().collect()
 }
 
 fn timed_out(limit: Duration) -> ToolError {
@@ -256,6 +309,7 @@ pub(super) fn clip(message: &mut String, max: usize) {
 trait DynTool: Send + Sync {
     fn spec(&self) -> ToolSpec;
     fn needs(&self) -> Vec<String>;
+    fn is_parallel(&self) -> bool;
     fn limits(&self) -> ToolLimits;
     fn call<'a>(&'a self, args: Map<String, Value>, cx: ToolCx<'a>) -> Boxed<'a, Result<Value, ToolError>>;
 }
@@ -267,6 +321,10 @@ impl<T: Tool> DynTool for T {
 
     fn needs(&self) -> Vec<String> {
         Tool::needs(self).iter().map(|&need| need.to_owned()).collect()
+    }
+
+    fn is_parallel(&self) -> bool {
+        Tool::is_parallel(self)
     }
 
     fn limits(&self) -> ToolLimits {

@@ -14,7 +14,7 @@ pub(super) static BOARD: Row = Row {
             scores: Can::Yes,
             times: Can::Yes,
             tokens: Can::Yes,
-            cost: Can::No,
+            cost: Can::Partly,
             limits: Can::Yes,
             success: Can::Yes,
             facts: Can::Yes,

@@ -38,6 +38,7 @@ impl AgentFile {
             .model(Client::new(endpoint.clone())?)
             .workspace(workspace.root())
             .history(self.history)
+            .prices(self.prices.clone())
             .budget(self.limits());
         let hard = self.budget.hard_seconds.or(self.budget.seconds.map(|limit| Seconds(limit.0.saturating_mul(2))));
         let engine = hard.into_iter().fold(engine, |engine, limit| engine.hard_timeout(limit.0));
@@ -141,6 +142,7 @@ impl AgentFile {
                 common: common(name, "judge", *when, *on_fail),
                 criteria: criteria.clone(),
                 threshold: *threshold,
+                prices: self.prices.clone(),
                 model: Client::new(Endpoint {
                     model: model.clone().unwrap_or_else(|| endpoint.model.clone()),
                     stream: false,

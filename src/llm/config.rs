@@ -4,6 +4,7 @@
 
 mod critic;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,8 +16,10 @@ use toml::Spanned;
 
 pub(super) use self::critic::{CriticPart, OnFail, When};
 use super::gate::{GateRules, Glob};
+use super::price::{self, PricePart};
 use crate::engine::HistoryPolicy;
 use crate::error::{Error, Kind, Result};
+use crate::model::price::Prices;
 use crate::stop::StopSpec;
 
 /// What the agent is told where the file says nothing.
@@ -61,6 +64,7 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 /// | `command`, `timeout_s` | (command) passes where the exit status is 0 | , `command_timeout_s` |
 /// | `pattern`, `want` | (regex) passes where the text matches, or with `want = false` where it does not | , `true` |
 /// | `criteria`, `threshold`, `model` | (judge) what to look at; passes from this score on; another model at the same endpoint | , 0.5, the agent's |
+/// | `[prices."NAME"] input`, `cached`, `output` | what a model takes for a million tokens in US dollars, where the service does not say; one `*` may end the name | none |
 /// | `[task] objective` | the task, where the command line names none | |
 #[derive(Debug)]
 pub struct AgentFile {
@@ -79,6 +83,7 @@ pub struct AgentFile {
     pub(super) gate: GateRules,
     pub(super) critics: Vec<CriticPart>,
     pub(super) objective: Option<String>,
+    pub(super) prices: Prices,
 }
 
 #[derive(Debug, Deserialize)]
@@ -99,6 +104,8 @@ struct Whole {
     critics: Vec<CriticPart>,
     #[serde(default)]
     task: TaskPart,
+    #[serde(default)]
+    prices: BTreeMap<String, PricePart>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -300,7 +307,7 @@ impl AgentFile {
         let place = Place { text, path };
         let whole: Whole = toml::from_str(text)
             .map_err(|wrong| place.error(wrong.span().unwrap_or_default(), wrong.message()).hint(HELP))?;
-        let Whole { agent, model, workspace, budget, stop, gate, critics, task } = whole;
+        let Whole { agent, model, workspace, budget, stop, gate, critics, task, prices } = whole;
         if let Some(file) = model.api_key_file.as_ref().filter(|_| model.api_key_env.is_some()) {
             return Err(place.error(file.span(), "there is `api_key_env` already; keep one of the two"));
         }
@@ -345,6 +352,7 @@ impl AgentFile {
             },
             critics,
             objective: task.objective.filter(|objective| !objective.trim().is_empty()),
+            prices: price::prices(&prices, path),
         })
     }
 

@@ -10,6 +10,7 @@ use super::client::Client;
 use super::config::{OnFail, When};
 use super::secret::Secret;
 use crate::engine::{ChatModel, Critic, CriticCx, CriticError, Message, Mode, Opinion, Request};
+use crate::model::price::Prices;
 use crate::stop::Usage;
 use crate::tools::RunCommand;
 
@@ -122,6 +123,7 @@ pub(super) struct JudgeCritic {
     pub(super) common: Common,
     pub(super) criteria: String,
     pub(super) threshold: f64,
+    pub(super) prices: Prices,
     pub(super) model: Client,
 }
 
@@ -141,20 +143,45 @@ impl Critic<Work> for JudgeCritic {
             self.criteria
         );
         let request = Request::new(vec![Message::system(system), Message::user(shown(&step))]);
-        let mut usage = Usage::default();
+        let (mut usage, mut cost) = (Usage::default(), Some(0.0));
         for _ in 0..MAX_ASKED {
             let asked = self.model.complete(&request, &|_| ()).await;
-            let reply = asked.map_err(|error| {
-                CriticError::new(format!("the judge did not answer: {error}")).usage(usage.plus(error.usage))
-            })?;
-            usage = usage.plus(reply.wasted).plus(reply.usage.unwrap_or_else(|| estimate(&request, &reply.text)));
+            let reply = match asked {
+                Ok(reply) => reply,
+                Err(error) => {
+                    let wrong = CriticError::new(format!("the judge did not answer: {error}"));
+                    let cost = cost.zip(self.cost(None, error.usage)).map(|(spent, more)| spent + more);
+                    let mut wrong = wrong.usage(usage.plus(error.usage));
+                    wrong.cost_usd = cost;
+                    return Err(wrong);
+                }
+            };
+            let used = reply.wasted.plus(reply.usage.unwrap_or_else(|| estimate(&request, &reply.text)));
+            usage = usage.plus(used);
+            let told = reply.cost_usd.or_else(|| self.cost(reply.model.as_deref(), used));
+            cost = cost.zip(told).map(|(spent, more)| spent + more);
             let Some((score, reason)) = verdict(&reply.text) else { continue };
             let passed = score >= self.threshold;
             let instruction = format!("A reviewer is not content (score {score}): {reason}");
-            return Ok(self.common.opinion(passed, score, reason, instruction).usage(usage));
+            let mut opinion = self.common.opinion(passed, score, reason, instruction).usage(usage);
+            opinion.cost_usd = cost;
+            return Ok(opinion);
         }
         let wrong = format!("the judge was asked {MAX_ASKED} times and gave no score from 0 to 1 in JSON");
-        Err(CriticError::new(wrong).usage(usage))
+        let mut wrong = CriticError::new(wrong).usage(usage);
+        wrong.cost_usd = cost;
+        Err(wrong)
+    }
+}
+
+impl JudgeCritic {
+    /// What tokens cost by the file's prices.
+    fn cost(&self, model: Option<&str>, usage: Usage) -> Option<f64> {
+        if usage == Usage::default() {
+            return Some(0.0);
+        }
+        let mut names = [model, Some(self.model.name())].into_iter().flatten();
+        names.find_map(|name| self.prices.cost(name, usage.into()))
     }
 }
 

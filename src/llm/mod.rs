@@ -10,6 +10,7 @@ mod config;
 mod critics;
 mod gate;
 mod http;
+mod price;
 mod retry;
 mod secret;
 mod surrogate;

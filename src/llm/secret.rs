@@ -210,6 +210,10 @@ impl<T: Tool> Tool for Scrubbed<T> {
         self.tool.limits()
     }
 
+    fn is_parallel(&self) -> bool {
+        self.tool.is_parallel()
+    }
+
     fn needs(&self) -> &[&str] {
         self.tool.needs()
     }

@@ -276,6 +276,13 @@ impl Usage {
     }
 }
 
+impl From<Usage> for crate::model::step::Usage {
+    fn from(usage: Usage) -> Self {
+        let Usage { input, output, cached, reasoning, .. } = usage;
+        Self { input: Some(input), cached, output: Some(output), reasoning }
+    }
+}
+
 /// A model's text, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -307,7 +307,7 @@ impl<S> Evaluation<'_, S> {
                 self.hit("decision", Source::Decision, Code::Final, Reading::text("the final decision was accepted"));
             } else {
                 let reading = Reading::text("the agent set its final result");
-                self.hit("agent", Source::Agent, Code::FinalResult, reading);
+                self.hit("agent", Source::Agent, Code::Final, reading);
             }
         }
         if self.facts.agent_stop {

@@ -114,6 +114,11 @@ pub enum Pause {
 }
 
 impl Stats {
+    /// What the run cost in US dollars; `None` where a step does not say.
+    pub fn cost(&self) -> Option<f64> {
+        (self.cost_missing == 0).then_some(self.cost_usd)
+    }
+
     /// Carries a finished session's counters into a new one, whose clock begins at zero again.
     #[must_use]
     pub fn resumed(self, pause: Pause) -> Self {

@@ -24,7 +24,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     // What a recorded code means is known where codes are made; a what-if asks the rules themselves.
     // What a record says is read at one door, whoever wrote it.
     ("analysis", &["error", "model", "format", "stop"]),
-    ("llm", &["error", "stop", "engine", "tools"]),
+    // Prices of models are one table, whoever is asked for a cost.
+    ("llm", &["error", "model", "stop", "engine", "tools"]),
     // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
     ("live", &["error", "model", "trace", "analysis"]),
     // Rules are named and explained in the words of the page; what they do is asked of `analysis`.

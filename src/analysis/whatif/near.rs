@@ -20,7 +20,7 @@ pub fn near(summary: &Summary, index: &Index) -> Vec<StopSpec> {
     let rules = [
         Some(StopSpec::from(MaxSteps { steps: (summary.steps_now as u64 * 3 / 4).max(1) })),
         tokens.map(|max_total| StopSpec::from(TokenBudget { max_total })),
-        seconds.map(|seconds| StopSpec::from(MaxRuntime { seconds })),
+        seconds.map(|seconds| StopSpec::from(MaxRuntime { seconds: seconds as f64 })),
         Some(StopSpec::from(ConsecutiveErrors { max: 2 })),
         small.then_some(StopSpec::from(LoopDetection { window: 3 })),
         Some(StopSpec::from(Stagnation { steps: 3 })),

@@ -9,6 +9,7 @@ mod models;
 #[cfg(feature = "analysis")]
 mod replay;
 mod shapes;
+mod sources;
 
 use std::collections::VecDeque;
 use std::path::Path;

@@ -97,7 +97,7 @@ fn spec() -> impl Strategy<Value = StopSpec> {
     prop_oneof![
         (0..6_u64).prop_map(|rounds| StopSpec::from(MaxRounds { rounds })),
         (0..6_u64).prop_map(|steps| StopSpec::from(MaxSteps { steps })),
-        (0..2_u64).prop_map(|seconds| StopSpec::from(MaxRuntime { seconds })),
+        (0..2_u64).prop_map(|seconds| StopSpec::from(MaxRuntime { seconds: seconds as f64 })),
         (0..4_u64).prop_map(|max| StopSpec::from(ConsecutiveErrors { max })),
         (0..4_u64).prop_map(|steps| StopSpec::from(Stagnation { steps })),
         Just(StopSpec::from(StopOnTool { tool_name: "missing".to_owned() })),

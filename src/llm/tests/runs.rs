@@ -278,3 +278,18 @@ async fn tokens_of_a_judge_that_cannot_judge_count_too() {
     assert_eq!(result.stats.tokens.total(), 3 * 14);
     assert_eq!(result.steps[0].facts.late_usage.total(), 2 * 14);
 }
+
+#[tokio::test]
+async fn prices_of_the_file_count_the_judge_too() {
+    let place = Place::new();
+    let score = json!({"score": 0.1, "reason": "no"}).to_string();
+    let endpoint =
+        Endpoint::playing([says("one"), says(&score), says("two"), says(&score), says("three"), says(&score)]);
+    // Each reply reads 11 tokens and writes 3.
+    let rest = "[prices.\"tiny*\"]\ninput = 1000\noutput = 3000\n[stop]\npolicies = [\"max_cost=0.07\"]\n\
+        [[critic]]\nkind = \"judge\"\ncriteria = \"good\"\n";
+    let result = place.run(&endpoint, rest).await;
+    assert_eq!((result.verdict.code.as_str(), result.verdict.step), ("max_cost", Some(1)), "{:?}", result.verdict);
+    assert_eq!(result.steps[0].facts.cost(), Some(0.04));
+    assert_eq!(endpoint.seen().len(), 4);
+}

@@ -3,11 +3,12 @@
 use super::*;
 
 /// Ends when a step is over at this time or later.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaxRuntime {
-    /// Seconds since the run began; 0 is off.
-    pub seconds: u64,
+    /// Seconds since the run began, to the millisecond; 0 is off.
+    #[serde(serialize_with = "whole_where_it_is")]
+    pub seconds: f64,
 }
 
 impl MaxRuntime {
@@ -22,10 +23,27 @@ impl MaxRuntime {
         counts: Counts::Time,
         headline: Some("Time limit reached"),
         field: Some(Field { unit: "s", ..Field::new(FieldGroup::Limits, Input::Number) }),
-        scale: Some(Scale::whole("seconds at a step's end", |value, _| MaxRuntime { seconds: value as u64 }.into())),
-        parse: |args| Ok(MaxRuntime { seconds: args.number()? }.into()),
+        scale: Some(Scale::whole("seconds at a step's end", |value, _| MaxRuntime { seconds: value }.into())),
+        parse: |args| MaxRuntime::parse(&args.text()?).map(StopSpec::from),
         ..Row::BASE
     };
+
+    fn parse(text: &str) -> Result<Self, SpecError> {
+        let seconds = text.trim().parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
+        let wrong = || SpecError::new(format!("max_runtime needs seconds, as in max_runtime=60, not {text:?}"));
+        seconds.map(|seconds| Self { seconds }).ok_or_else(wrong)
+    }
+
+    /// Saturates where it is too large for a number of milliseconds.
+    fn ms(&self) -> u64 {
+        (self.seconds * 1000.0).round() as u64
+    }
+}
+
+/// 60 seconds are written as `60`, as other writers of the rule do.
+fn whole_where_it_is<S: serde::Serializer>(seconds: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    let whole = *seconds as u64;
+    if whole as f64 == *seconds { serializer.serialize_u64(whole) } else { serializer.serialize_f64(*seconds) }
 }
 
 impl Rule for MaxRuntime {
@@ -34,10 +52,16 @@ impl Rule for MaxRuntime {
     }
 
     fn limit(&self) -> Amount<'_> {
-        Amount::Seconds(self.seconds)
+        match self.seconds.fract() == 0.0 {
+            true => Amount::Seconds(self.seconds as u64),
+            false => Amount::Text(format!("{} s", self.seconds).into()),
+        }
     }
 
     fn compile(&self, _: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
+        if !self.seconds.is_finite() || self.seconds < 0.0 {
+            return Err(SpecError::new(format!("max_runtime needs seconds from 0 on, not {}", self.seconds)));
+        }
         Ok(Box::new(self.clone()))
     }
 }
@@ -48,10 +72,10 @@ impl Condition for MaxRuntime {
     }
 
     fn check(&self, _: GateSet, stats: &Stats, _: &StepFacts) -> Check {
-        if self.seconds == 0 {
+        if self.ms() == 0 {
             return off_at_zero();
         }
-        measure::time(Self::ROW.name, stats, Op::AtLeast, self.seconds.saturating_mul(1000))
+        measure::time(Self::ROW.name, stats, Op::AtLeast, self.ms())
     }
 
     /// Time only grows.

@@ -53,7 +53,7 @@ fn case_9_the_completion_list_decides_in_its_order() {
 fn case_9_a_result_in_the_state_counts_without_a_final_decision() {
     let set_by_agent = StepFacts { candidate: false, ..answer(0, "42") };
     let run_without = run(&[], std::slice::from_ref(&set_by_agent));
-    assert_eq!((run_without.code(), run_without.verdict().stop_reason.as_str()), ("final_result", "success"));
+    assert_eq!((run_without.code(), run_without.verdict().stop_reason.as_str()), ("final", "final"));
     assert_eq!(run(&["keyword=4"], &[set_by_agent]).code(), "keyword");
 }
 

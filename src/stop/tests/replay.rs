@@ -10,7 +10,7 @@ fn rule() -> impl Strategy<Value = StopSpec> {
         n.clone().prop_map(|rounds| StopSpec::from(MaxRounds { rounds })),
         n.clone().prop_map(|steps| StopSpec::from(MaxSteps { steps })),
         n.clone().prop_map(|seconds| StopSpec::from(Timeout { seconds })),
-        n.clone().prop_map(|seconds| StopSpec::from(MaxRuntime { seconds })),
+        n.clone().prop_map(|seconds| StopSpec::from(MaxRuntime { seconds: seconds as f64 / 2.0 })),
         (0_u64..60).prop_map(|max_total| StopSpec::from(TokenBudget { max_total })),
         n.clone().prop_map(|max| StopSpec::from(ConsecutiveErrors { max })),
         n.clone().prop_map(|window| StopSpec::from(LoopDetection { window })),

@@ -1,0 +1,210 @@
+//! What the systems say that this engine takes after: answers in the state, reasons to stop, criteria, specs, costs, and
+//! calls at the same time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Map, json};
+use tokio::sync::Barrier;
+
+use super::*;
+use crate::model::price::{Price, Prices};
+use crate::stop::{Code, MaxRuntime, Outcome, StopSpec, Usage};
+
+/// Does one thing to its state in its first step.
+struct Sets<F>(F);
+
+impl<F: FnMut(&mut State<()>) + Send> Agent for Sets<F> {
+    type Data = ();
+
+    fn name(&self) -> &str {
+        "sets"
+    }
+
+    fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
+        Ok(State::new(&*task.objective, ()))
+    }
+
+    async fn decide(&mut self, _: &State<()>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+        Ok(Some(Decision::wait("the state says it")))
+    }
+
+    fn reduce(&mut self, state: &mut State<()>, _: &Done<'_>) -> Result<(), AgentError> {
+        (self.0)(state);
+        Ok(())
+    }
+}
+
+async fn ends(set: impl FnMut(&mut State<()>) + Send) -> (String, Outcome, Option<String>) {
+    let result = Engine::builder(Sets(set)).process(None).build().unwrap().run("t").await;
+    let answer = result.answer().map(str::to_owned);
+    assert_eq!(result.task.final_result, answer);
+    (result.verdict.code.as_str().to_owned(), result.verdict.outcome, answer)
+}
+
+#[tokio::test]
+async fn an_answer_in_the_state_ends_the_run_and_stays() {
+    let answer = || Some("42".to_owned());
+    let done = |code: &str, outcome| (code.to_owned(), outcome, answer());
+    assert_eq!(ends(|state| state.final_result = answer()).await, done("final", Outcome::Completed));
+    let stop = |reason: &'static str| ends(move |state: &mut State<()>| state.set_stop(reason, answer()).unwrap());
+    assert_eq!(stop("final").await, done("final", Outcome::Completed));
+    assert_eq!(stop("success").await, done("final", Outcome::Completed));
+    assert_eq!(stop("agent_condition").await, done("agent_condition", Outcome::Completed));
+    assert_eq!(stop("budget_steps").await, done("budget_steps", Outcome::Truncated));
+    assert_eq!(stop("critic_stop").await, done("critic_stop", Outcome::Halted));
+    let by_code = ends(|state| state.set_stop(Code::MaxRounds, answer()).unwrap()).await;
+    assert_eq!(by_code, done("budget_steps", Outcome::Truncated));
+}
+
+#[test]
+fn a_word_that_is_no_reason_is_refused() {
+    let mut state = State::new("t", ());
+    assert!(state.set_stop("tired", None).is_err());
+    assert!(state.set_stop(Code::Final, None).is_err(), "there is no answer");
+    assert_eq!(state.stop_reason, None);
+}
+
+#[tokio::test]
+async fn criteria_get_results_that_the_trace_holds() {
+    struct Checks;
+    impl Critic<()> for Checks {
+        fn name(&self) -> &str {
+            "checks"
+        }
+
+        async fn judge(&self, _: CriticCx<'_, ()>) -> Result<Opinion, CriticError> {
+            Ok(Opinion::proceed("").criterion("the tests pass", false, "2 of 9 fail"))
+        }
+    }
+    let runs = tempfile::tempdir().unwrap();
+    let set = |state: &mut State<()>| {
+        state.set_criterion("the file is there", true, "a.txt");
+        state.final_result = Some("done".to_owned());
+    };
+    let writer = RunWriter::create(runs.path(), "run").unwrap();
+    let engine = Engine::builder(Sets(set)).critic(Checks).record(writer).process(None).build().unwrap();
+    let task = ["the file is there", "the tests pass", "nobody looked"].into_iter().fold(Task::new("t"), Task::success);
+    let task = task.constraint("network", false).env("host", Map::new());
+    let task = Task { env_spec: None, ..task };
+    engine.run(task).await;
+    let manifest: Value =
+        serde_json::from_slice(&std::fs::read(runs.path().join("run/manifest.json")).unwrap()).unwrap();
+    let summary = &manifest["summary"];
+    let expected = json!([
+        {"criterion": "the file is there", "passed": true, "evidence": "a.txt"},
+        {"criterion": "the tests pass", "passed": false, "evidence": "2 of 9 fail"},
+        {"criterion": "nobody looked", "passed": null},
+    ]);
+    assert_eq!(summary["task_result"]["criteria"], expected);
+    assert_eq!(summary["task_meta"]["constraints"], json!({"network": false}));
+}
+
+#[test]
+fn an_environment_is_asked_for_by_type_and_config() {
+    let config = json!({"workspace_root": "playground"}).as_object().unwrap().clone();
+    let task = Task::new("t").env("host", config);
+    let spec = serde_json::to_value(task.env_spec).unwrap();
+    assert_eq!(spec, json!({"type": "host", "config": {"workspace_root": "playground"}, "capabilities": []}));
+}
+
+#[test]
+fn max_runtime_takes_fractions() {
+    let half: StopSpec = "max_runtime=0.5".parse().unwrap();
+    assert_eq!(serde_json::to_value(&half).unwrap(), json!({"type": "max_runtime", "seconds": 0.5}));
+    let whole: StopSpec = serde_json::from_value(json!({"type": "max_runtime", "seconds": 60})).unwrap();
+    assert_eq!(serde_json::to_string(&whole).unwrap(), r#"{"type":"max_runtime","seconds":60}"#);
+    assert!(Engine::builder(Play::new([])).stop(MaxRuntime { seconds: f64::NAN }).build().is_err());
+}
+
+/// Waits until so many calls are under way; fails where it is told.
+struct Meets {
+    all: Arc<Barrier>,
+    begun: Arc<AtomicUsize>,
+}
+
+impl Tool for Meets {
+    type Args = EchoArgs;
+    type Output = String;
+
+    fn name(&self) -> &str {
+        "meets"
+    }
+
+    fn description(&self) -> &str {
+        "Meets the others."
+    }
+
+    fn is_parallel(&self) -> bool {
+        true
+    }
+
+    async fn call(&self, args: EchoArgs, _: ToolCx<'_>) -> Result<String, ToolError> {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.all.wait().await;
+        match args.text.as_str() {
+            "bad" => Err(ToolError::new("this one fails")),
+            "worse" => panic!("this one panics"),
+            _ => Ok(args.text),
+        }
+    }
+}
+
+#[tokio::test]
+async fn calls_that_may_are_made_at_the_same_time_and_keep_their_order() {
+    let (all, begun) = (Arc::new(Barrier::new(4)), Arc::new(AtomicUsize::new(0)));
+    let call = |tool: &str, text: &str| Action::new(tool).arg("text", text);
+    let calls = Decision::act([
+        call("echo", "first"),
+        call("meets", "a"),
+        call("meets", "bad"),
+        call("meets", "worse"),
+        call("meets", "b"),
+        call("echo", "last"),
+    ]);
+    let engine = engine([calls, Decision::final_answer("done")]).tool(Meets { all, begun: begun.clone() });
+    let result = engine.build().unwrap().run("t").await;
+    let texts: Vec<_> = result.steps[0].results.iter().map(ToolResult::text).collect();
+    assert_eq!(texts[..3], ["first", "a", "error: this one fails"]);
+    assert!(texts[3].contains("this one panics"), "{}", texts[3]);
+    assert_eq!((&texts[4..], begun.load(Ordering::Relaxed)), (&["b".to_owned(), "last".to_owned()][..], 4));
+    assert_eq!(result.answer(), Some("done"));
+}
+
+#[tokio::test]
+async fn what_replies_cost_is_told_or_estimated_and_ends_a_run() {
+    let calls = |id: &str| Reply::calls([ToolCall::new(id, "echo", r#"{"text": "x"}"#)]);
+    let mut told = calls("a").cost(0.25);
+    told.usage = Some(Usage::reported(1_000_000, 0));
+    let mut cached = calls("b");
+    cached.usage = Some(Usage { cached: Some(500_000), ..Usage::reported(1_000_000, 100_000) });
+    let price = Price { input: 1.0, cached: Some(0.1), output: 2.0 };
+    let prices = Prices::new([("scripted".to_owned(), price)].into(), "prices".to_owned());
+    let runs = tempfile::tempdir().unwrap();
+    let writer = RunWriter::create(runs.path(), "run").unwrap();
+    struct Asks;
+    impl Agent for Asks {
+        type Data = ();
+        fn name(&self) -> &str {
+            "asks"
+        }
+        fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
+            Ok(State::new(&*task.objective, ()))
+        }
+    }
+    let engine = Engine::builder(Asks).tool(Echo).process(None).prices(prices).record(writer);
+    let engine = engine.model(Scripted::new([told, cached, calls("c")]));
+    let engine = engine.stop("max_cost=1".parse::<StopSpec>().unwrap());
+    let result = engine.build().unwrap().run("t").await;
+    assert_eq!((result.verdict.code.as_str(), result.verdict.step), ("max_cost", Some(1)));
+    let steps = std::fs::read_to_string(runs.path().join("run/steps.jsonl")).unwrap();
+    let steps: Vec<Value> = steps.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    // 0.5 read, 0.05 from the cache, 0.2 written.
+    assert_eq!((&steps[0]["cost_usd"], &steps[1]["cost_usd"]), (&json!(0.25), &json!(0.75)));
+    assert_eq!(steps[1]["facts"]["cost_estimated"], true);
+    assert_eq!(steps[1]["context"]["cached_tokens"], 500_000);
+    assert_eq!(result.task.metrics.cost_usd, Some(1.0));
+    let manifest: Value =
+        serde_json::from_slice(&std::fs::read(runs.path().join("run/manifest.json")).unwrap()).unwrap();
+    assert_eq!(manifest["summary"]["cost"], 1.0);
+}
