@@ -30,14 +30,16 @@ const MAX_START_BYTES: usize = 16 << 10;
 /// Cuts a reply that is larger than any may be, and says so. Its tokens are those of all of it.
 fn shorten(reply: &mut Reply, estimated_input: u64) -> Option<String> {
     let arguments: usize = reply.tool_calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
-    let bytes = reply.text.len().saturating_add(arguments);
+    let beside: usize = reply.fields.values().map(|value| value.to_string().len()).sum();
+    let bytes = reply.text.len().saturating_add(arguments).saturating_add(beside);
     if bytes <= MAX_REPLY_BYTES {
         return None;
     }
     let output = (bytes as u64).div_ceil(4);
-    reply.usage.get_or_insert(Usage { input: estimated_input, output, estimated: true });
+    reply.usage.get_or_insert(Usage::estimated(estimated_input, output));
     clip(&mut reply.text, MAX_START_BYTES);
     reply.tool_calls.clear();
+    reply.fields.clear();
     Some(format!("the reply has {bytes} bytes, and at most {MAX_REPLY_BYTES} are taken"))
 }
 
