@@ -1,10 +1,11 @@
 //! Which files does a call want to change, and how? Reads the arguments of editing tools as lines that go and come.
 //!
 //! Tools are known by their arguments, not by their names: a path with an old and a new text, a list of those, a path with
-//! a whole text, a patch in a text. What is told is what the call asks for; whether it was done, its result says. Must not
+//! a whole text, numbers of lines with a text, a patch in a text. What is told is what the call asks for; whether it was done, its result says. Must not
 //! know pages, and never reads the files themselves.
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 use similar::DiffTag;
 
@@ -39,7 +40,7 @@ pub struct Edit<'a> {
 pub enum EditKind<'a> {
     /// A part of it changes.
     Changed,
-    /// The text is put in after a line that the call names.
+    /// The text is put in at a place that the call names, or at the end.
     Inserted,
     /// It is new, as a patch says.
     Added,
@@ -58,6 +59,8 @@ pub enum Row<'a> {
     Place(&'a str),
     /// So many lines stay, which are not shown.
     Unchanged(usize),
+    /// The call names the lines that go by their numbers, and holds the texts of so many of them.
+    Numbered(RangeInclusive<u32>, usize),
     /// A line, in parts that stay or are what changed in it.
     Line(Sign, Vec<(bool, &'a str)>),
 }
@@ -97,6 +100,9 @@ const PAIRS: [(&str, &str); 9] = [
     ("find", "replace"),
     ("from_text", "to_text"),
 ];
+const NUMBERED: [&str; 4] = ["text", "new_text", "new_str", "replacement_text"];
+/// What a file is called that only the state of the tool tells: the one that it has open.
+const OPEN_FILE: &str = "(the open file, which the call does not name)";
 const WHOLE: [&str; 5] = ["content", "contents", "file_text", "new_content", "text"];
 
 /// The edits that a call of the tool `name` asks for; nothing where it is no edit, or one too large to show line by line.
@@ -105,6 +111,7 @@ pub fn asked<'a>(name: &str, args: &'a Json<'a>) -> Asked<'a> {
         Json::String(text) => Asked { edits: patch(text), too_large: large_patch(text), ..Asked::default() },
         Json::Object(members) => {
             let path = PATHS.iter().find_map(|key| text(args, key)).filter(|path| !path.is_empty());
+            let path = path.or_else(|| edits_open_file(name, args).then_some(OPEN_FILE));
             let found = path.map_or_else(Asked::default, |path| at_path(name, path, args));
             if !found.edits.is_empty() {
                 return found;
@@ -155,6 +162,9 @@ fn at_path<'a>(name: &str, path: &'a str, args: &'a Json<'a>) -> Asked<'a> {
         let arguments = if edits.is_empty() { Vec::new() } else { vec!["edits"] };
         return Asked { edits, arguments, too_large: None };
     }
+    if let Some((edit, arguments)) = renumbered(path, args).filter(|_| replaces(name)) {
+        return Asked { edits: vec![edit], arguments, too_large: None };
+    }
     let command = text(args, "command").unwrap_or_default();
     if command == "insert" || args.get("insert_line").is_some() {
         let key = ["new_str", "insert_text", "text"].into_iter().find(|key| text(args, key).is_some());
@@ -162,14 +172,31 @@ fn at_path<'a>(name: &str, path: &'a str, args: &'a Json<'a>) -> Asked<'a> {
         return Asked { edits: edit.into_iter().collect(), arguments: key.into_iter().collect(), too_large: None };
     }
     let key = WHOLE.into_iter().find(|key| text(args, key).is_some()).filter(|_| writes(name, args));
-    let edit = key.and_then(|key| Some(Edit::new(path, EditKind::Written, all(Sign::Ins, text(args, key)?))));
+    let kind = if appends(name) { EditKind::Inserted } else { EditKind::Written };
+    let edit = key.and_then(|key| Some(Edit::new(path, kind, all(Sign::Ins, text(args, key)?))));
     Asked { edits: edit.into_iter().collect(), arguments: key.into_iter().collect(), too_large: None }
 }
 
-/// Whether a call writes a whole file, by the name of its tool or its command.
+/// Whether a call writes a whole text, by the name of its tool or its command.
 fn writes(name: &str, args: &Json<'_>) -> bool {
     let lower = name.to_ascii_lowercase();
-    text(args, "command") == Some("create") || lower.contains("write") || lower.contains("create")
+    text(args, "command") == Some("create") || lower.contains("write") || lower.contains("create") || appends(name)
+}
+
+/// Whether what a tool writes comes after what is there, by its name.
+fn appends(name: &str) -> bool {
+    name.to_ascii_lowercase().contains("append")
+}
+
+/// Whether a tool changes parts of a file, by its name.
+fn replaces(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    lower.contains("edit") || lower.contains("replace")
+}
+
+/// Whether a call without a path changes the file that its tool has open.
+fn edits_open_file(name: &str, args: &Json<'_>) -> bool {
+    replaces(name) && (replaced(OPEN_FILE, args).is_some() || renumbered(OPEN_FILE, args).is_some())
 }
 
 /// Whether the arguments are those of an edit, however long their texts are.
@@ -197,6 +224,25 @@ fn replaced<'a>(path: &'a str, args: &'a Json<'a>) -> Option<(Edit<'a>, Vec<&'a 
         PAIRS.into_iter().find(|(old, new)| text(args, old).is_some() && text(args, new).is_some())?;
     let (old, new) = (text(args, old_key)?, text(args, new_key)?);
     Some((Edit::new(path, EditKind::Changed, compared(old, new)?), vec![old_key, new_key]))
+}
+
+/// Lines that are named by their numbers, and the text that comes in their place. Of those that go, a call may hold the
+/// first, so that the tool finds out whether they are still the same.
+fn renumbered<'a>(path: &'a str, args: &'a Json<'a>) -> Option<(Edit<'a>, Vec<&'a str>)> {
+    let number = |key| match args.get(key)? {
+        Json::Number(digits) => digits.parse::<u32>().ok(),
+        _ => None,
+    };
+    let (first, last) = (number("start_line")?, number("end_line")?);
+    let key = NUMBERED.into_iter().find(|key| text(args, key).is_some())?;
+    let gone = last.checked_add(1)?.checked_sub(first)? as usize;
+    let old = text(args, "expect").filter(|old| gone > 0 && !old.contains('\n'));
+    let lines = old.map(|old| (Sign::Del, old)).into_iter().chain(all(Sign::Ins, text(args, key)?));
+    let kind = if gone == 0 { EditKind::Inserted } else { EditKind::Changed };
+    let mut edit = Edit::new(path, kind, lines.collect());
+    edit.lines.insert(0, Row::Numbered(first..=last, usize::from(old.is_some())));
+    edit.removed = gone;
+    Some((edit, old.map(|_| "expect").into_iter().chain([key]).collect()))
 }
 
 /// Lines that stand together, and where, as the patch words it.

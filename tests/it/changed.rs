@@ -54,6 +54,25 @@ fn other_tools_edits_are_found_in_calls_and_in_records() {
 }
 
 #[test]
+fn lines_that_a_call_names_by_number_are_counted() {
+    let board = samples();
+    let told = files(&board, "fix_bug");
+    let file = &told["files"][0];
+    assert_eq!((&file["path"], &file["added"], &file["removed"]), (&"cart.sh".into(), &1.into(), &2.into()));
+    let page = board.get("/runs/fix_bug?tab=files&file=cart.sh");
+    assert!(page.text().contains("line 14") && page.text().contains("/ 100))"), "{}", page.text());
+}
+
+#[test]
+fn a_change_without_lines_is_no_change_of_no_lines() {
+    let board = samples();
+    let page = board.get("/runs/tools%2Fcodex-exec%2Fanswered.jsonl?tab=files");
+    assert!(page.text().contains("not counted") && !page.text().contains("+0"), "{}", page.text());
+    let page = board.get("/runs/tools%2Fcodex-exec%2Fanswered.jsonl?tab=files&file=%2Fhome%2Fme%2Fledger%2Fsplit.py");
+    assert!(page.text().contains("Which lines changed is not recorded"), "{}", page.text());
+}
+
+#[test]
 fn a_failed_edit_is_told_and_not_added_up() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("failed");

@@ -6,6 +6,7 @@ fn shown(edit: &Edit<'_>) -> Vec<String> {
     let row = |row: &Row<'_>| match row {
         Row::Place(place) => (*place).to_owned(),
         Row::Unchanged(count) => format!("... {count}"),
+        Row::Numbered(lines, told) => format!("{} to {}, {told}", lines.start(), lines.end()),
         Row::Line(sign, parts) => {
             let sign = match sign {
                 Sign::Same => " ",
@@ -64,6 +65,42 @@ fn a_list_of_edits_and_a_whole_file() {
     let (edits, _) =
         of("str_replace_editor", r#"{"command": "insert", "path": "a", "insert_line": 4, "new_str": "x"}"#);
     assert_eq!(edits[0].3, ["+x"]);
+}
+
+#[test]
+fn lines_by_their_numbers() {
+    let (edits, arguments) =
+        of("replace_lines", r#"{"path": "a.sh", "start_line": 6, "end_line": 6, "expect": "    shift", "text": ""}"#);
+    assert_eq!(edits, [("a.sh".to_owned(), 0, 1, vec!["6 to 6, 1".into(), "-    shift".into()])]);
+    assert_eq!(arguments, ["expect", "text"]);
+    let (edits, _) = of("replace_lines", r#"{"path": "a", "start_line": 4, "end_line": 6, "text": "one\ntwo"}"#);
+    assert_eq!((edits[0].1, edits[0].2, edits[0].3.len()), (2, 3, 3), "{edits:?}");
+    let (edits, _) = of("replace_lines", r#"{"path": "a", "start_line": 4, "end_line": 3, "text": "one"}"#);
+    assert_eq!((edits[0].1, edits[0].2, &*edits[0].3[1]), (1, 0, "+one"), "it is put in before line 4");
+    for odd in [
+        r#"{"path": "a", "start_line": 9, "end_line": 3, "text": "one"}"#,
+        r#"{"path": "a", "start_line": 1, "end_line": 4294967295, "text": "one"}"#,
+        r#"{"path": "a", "start_line": -1, "end_line": 1.5, "text": "one"}"#,
+    ] {
+        assert!(of("replace_lines", odd).0.is_empty(), "{odd}");
+    }
+    assert!(of("read_file", r#"{"path": "a", "start_line": 1, "end_line": 3, "text": "one"}"#).0.is_empty());
+}
+
+#[test]
+fn texts_that_are_put_at_the_end() {
+    let (edits, arguments) = of("append_file", r#"{"path": "n.txt", "content": "line 0"}"#);
+    assert_eq!((edits[0].1, edits[0].2, arguments), (1, 0, vec!["content".to_owned()]));
+}
+
+#[test]
+fn edits_of_the_file_that_a_tool_has_open() {
+    let (edits, arguments) = of("edit", r#"{"search": "a:", "replace": "b:"}"#);
+    assert_eq!((&*edits[0].0, edits[0].1, edits[0].2), ("(the open file, which the call does not name)", 1, 1));
+    assert_eq!(arguments, ["search", "replace"]);
+    let (edits, _) = of("edit", r#"{"start_line": 2, "end_line": 3, "replacement_text": "x"}"#);
+    assert_eq!((edits[0].1, edits[0].2), (1, 2));
+    assert!(of("look", r#"{"search": "a:", "replace": "b:"}"#).0.is_empty(), "a tool that does not say that it edits");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //!
 //! What a call asks for is read by [`crate::analysis::patch`]; this only sets it.
 
+use std::ops::RangeInclusive;
+
 use askama::Template;
 use askama::filters::HtmlSafe;
 
@@ -58,7 +60,7 @@ impl FileEdit {
         let came = match done {
             Some(true) => None,
             Some(false) => Some("asked for, and the call failed".to_owned()),
-            None => Some("asked for; no result is recorded".to_owned()),
+            None => Some("asked for; whether it was done is not recorded".to_owned()),
         };
         let note = [came, Some(kind).filter(|kind| !kind.is_empty())];
         let note: Vec<String> = note.into_iter().flatten().collect();
@@ -85,11 +87,25 @@ impl FileEdit {
     }
 }
 
+/// Which lines go, and of how many of them the text follows.
+fn numbered(lines: &RangeInclusive<u32>, told: usize) -> String {
+    let (first, last) = (lines.start(), lines.end());
+    let gone = lines.clone().count();
+    match (gone, told) {
+        (0, _) => format!("before line {first}"),
+        (1, 0) => format!("line {first} goes, whose text the call does not hold"),
+        (1, _) => format!("line {first}"),
+        (_, 0) => format!("lines {first} to {last} go, whose texts the call does not hold"),
+        _ => format!("lines {first} to {last} go; the call holds only the first"),
+    }
+}
+
 impl EditRow {
     fn new(row: &Row<'_>, fold: &mut Fold) -> Self {
         match row {
             Row::Place(place) => Self::Between((*place).into()),
             Row::Unchanged(count) => Self::Between(format!("{} unchanged", format::counted(*count, "line")).into()),
+            Row::Numbered(lines, told) => Self::Between(numbered(lines, *told).into()),
             Row::Line(sign, parts) => {
                 let mut left = MAX_LINE;
                 let mut out = Vec::new();

@@ -43,8 +43,8 @@ impl HtmlSafe for ChangedTab<'_> {}
 struct Shown {
     /// The step, the call and how it went.
     head: Phrase,
-    /// `None` where the edit is too large, or its step cannot be read any more.
-    edit: Option<FileEdit>,
+    /// The lines of the edit, or why they are not shown.
+    edit: Result<FileEdit, &'static str>,
 }
 
 /// A file and how much changed in it.
@@ -75,7 +75,7 @@ impl<'a> ChangedTab<'a> {
     fn summary(&self) -> String {
         let Files { files, edits, unread, left_out } = &self.all;
         let mut words = match edits {
-            0 => "No call asks to change a file.".to_owned(),
+            0 => "No call is known to ask for a change of a file.".to_owned(),
             _ => format!("{} in {}.", counted(*edits, "edit"), counted(files.len(), "file")),
         };
         if *left_out > 0 {
@@ -84,7 +84,10 @@ impl<'a> ChangedTab<'a> {
         if *unread > 0 {
             words.push_str(&format!(" {} cannot be read; what they changed is not known.", counted(*unread, "step")));
         }
-        words.push_str(" What commands do to files is not seen here, and lines of failed edits are not added up.");
+        words.push_str(match edits {
+            0 => " What commands do to files is not seen here.",
+            _ => " What commands do to files is not seen here, and lines of failed edits are not added up.",
+        });
         if self.lens.is_alive() {
             words.push_str(" The list does not grow by itself: load the page again for later steps.");
         }
@@ -159,7 +162,7 @@ impl<'a> ChangedTab<'a> {
 fn told(edit: &Edited) -> Option<&'static str> {
     match edit.ok {
         Some(false) => Some("failed"),
-        None => Some("no result"),
+        None => Some("not known whether done"),
         Some(true) if edit.is_left => Some(LEFT),
         Some(true) => None,
     }
@@ -167,6 +170,9 @@ fn told(edit: &Edited) -> Option<&'static str> {
 
 /// `+3 −1`, of the edits that did not fail.
 fn lines(file: &File) -> Phrase {
+    if file.uncounted > 0 && file.uncounted + file.failed == file.edits.len() {
+        return Phrase::new().dim("not counted");
+    }
     let lines = Phrase::new().classed("plus", format!("+{}", count(file.added as u64))).text(" ");
     let lines = lines.classed("minus", format!("−{}", count(file.removed as u64)));
     match file.uncounted {
@@ -187,9 +193,19 @@ fn shown(lens: &Lens<'_>, file: &File, first: usize, fold: &mut Fold) -> Vec<Sho
         let head = Phrase::new().link(format!("step {}", lens.label(edit.step)), lens.at_step(edit.step));
         let head = if edit.is_left { head.dim(format!(" {LEFT}")) } else { head };
         let told = |told: FileEdit| FileEdit { name: format!("Edit {} of the file", at + 1).into(), ..told };
-        shown.push(Shown { head, edit: file_edit(lens, edit, fold).map(told) });
+        shown.push(Shown { head, edit: file_edit(lens, edit, fold).map(told).ok_or_else(|| not_shown(edit)) });
     }
     shown
+}
+
+/// Why the lines of an edit are not shown.
+fn not_shown(edit: &Edited) -> &'static str {
+    match (edit.lines, edit.call) {
+        (Some(_), _) => "The step of this edit cannot be read any more.",
+        (None, Some(_)) => "This edit is too large to be shown line by line; its step has it.",
+        // What is recorded beside the calls may tell no more than that a file changed.
+        (None, None) => "Which lines changed is not recorded, or they are too many; the step has what is recorded.",
+    }
 }
 
 fn file_edit(lens: &Lens<'_>, edit: &Edited, fold: &mut Fold) -> Option<FileEdit> {
