@@ -6,13 +6,16 @@
 
 use std::collections::HashMap;
 
-use crate::analysis::patch::{Edit, EditKind, asked, recorded};
+use crate::analysis::patch::{Edit, EditKind, asked, recorded, to_align};
 use crate::model::json::{Json, walk};
 use crate::model::step::{Call, Step};
 use crate::model::{Index, Lines, StepHead, TraceFile};
 
 /// More edits of one run are counted and not listed.
 pub const MAX_EDITS: usize = 50_000;
+
+/// So many pairs of lines are looked at in all to align texts; edits beyond are listed and not counted in lines.
+const MAX_PAIRS: usize = 50_000_000;
 
 /// The files of a run, in the order in which they were first asked to change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,7 +41,7 @@ pub struct File {
     pub removed: usize,
     /// How many edits failed.
     pub failed: usize,
-    /// How many did not, and are too large to be counted in lines.
+    /// How many did not, and are not counted in lines: too large, too many, or their lines are not recorded.
     pub uncounted: usize,
     /// In the order of the run.
     pub edits: Vec<Edited>,
@@ -57,7 +60,7 @@ pub struct Edited {
     pub kind: &'static str,
     /// The name it gets.
     pub to: Option<String>,
-    /// How many lines come and go; `None` where the edit is too large to be counted.
+    /// How many lines come and go; `None` where they are not counted.
     pub lines: Option<(usize, usize)>,
     /// Whether the call went well; `None` where that is not known.
     pub ok: Option<bool>,
@@ -70,6 +73,7 @@ pub fn files(index: &Index, lines: &dyn Lines) -> Files {
     let mut out = Files::default();
     let mut places: HashMap<String, usize> = HashMap::new();
     let of_tool = index.format().is_one_file();
+    let mut pairs = MAX_PAIRS;
     for (n, head) in index.steps().iter().enumerate() {
         if !head.fate.is_readable() {
             out.unread += 1;
@@ -83,7 +87,7 @@ pub fn files(index: &Index, lines: &dyn Lines) -> Files {
             out.unread += 1;
             continue;
         };
-        for (path, edit) in of_step(n, head, &step, of_tool) {
+        for (path, edit) in of_step(n, head, &step, of_tool, &mut pairs) {
             if out.edits >= MAX_EDITS {
                 out.left_out += 1;
                 continue;
@@ -118,8 +122,9 @@ impl File {
 /// What the records of other tools tell of a file is the value of a key that begins so.
 const FILE: &str = "files.";
 
-/// The edits of a step, each with the path of its file.
-fn of_step(n: usize, head: &StepHead, step: &Step<'_>, of_tool: bool) -> Vec<(String, Edited)> {
+/// The edits of a step, each with the path of its file; of those that need more than the `pairs` of lines that are left,
+/// one that is not counted.
+fn of_step(n: usize, head: &StepHead, step: &Step<'_>, of_tool: bool, pairs: &mut usize) -> Vec<(String, Edited)> {
     let mut found = Vec::new();
     let edited = |call: Option<usize>, at, edit: Option<&Edit<'_>>, ok| {
         let (kind, to) = edit.map_or(("changed", None), |edit| words(edit.kind));
@@ -129,6 +134,13 @@ fn of_step(n: usize, head: &StepHead, step: &Step<'_>, of_tool: bool) -> Vec<(St
     for (call, wanted) in step.calls.iter().enumerate() {
         let ok = head.calls.get(call).and_then(|mark| mark.is_ok());
         let args = args(wanted);
+        if let Some((path, needed)) = to_align(&args) {
+            if needed > *pairs {
+                found.push((path.to_owned(), edited(Some(call), 0, None, ok)));
+                continue;
+            }
+            *pairs -= needed;
+        }
         let asked = asked(wanted.name.as_deref().unwrap_or_default(), &args);
         found.extend(asked.too_large.map(|path| (path.to_owned(), edited(Some(call), 0, None, ok))));
         let edits = asked.edits.iter().enumerate();

@@ -27,12 +27,13 @@ pub struct Edit<'a> {
     pub path: Cow<'a, str>,
     /// What becomes of it.
     pub kind: EditKind<'a>,
-    /// Lines in reading order.
-    pub lines: Vec<Row<'a>>,
     /// How many lines come.
     pub added: usize,
     /// How many lines go.
     pub removed: usize,
+    /// Where the call names lines by their numbers, which.
+    place: Option<Row<'a>>,
+    hunks: Vec<Hunk<'a>>,
 }
 
 /// What becomes of a file.
@@ -132,6 +133,18 @@ pub fn asked<'a>(name: &str, args: &'a Json<'a>) -> Asked<'a> {
         }
         _ => Asked::default(),
     }
+}
+
+/// The file of a call whose old and new texts have to be aligned, and how many pairs of lines there are to look at.
+pub fn to_align<'a>(args: &'a Json<'a>) -> Option<(&'a str, usize)> {
+    let lines = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1;
+    let pairs = |args: &'a Json<'a>| {
+        PAIRS.iter().find_map(|(old, new)| Some(lines(text(args, old)?).saturating_mul(lines(text(args, new)?))))
+    };
+    let path = PATHS.iter().find_map(|key| text(args, key)).filter(|path| !path.is_empty())?;
+    let list = args.get("edits").and_then(Json::as_array).unwrap_or_default();
+    let all = pairs(args).into_iter().chain(list.iter().filter_map(pairs)).fold(0, usize::saturating_add);
+    (all > 0).then_some((path, all))
 }
 
 /// What a record tells of a file besides its calls, by its texts before and after, as far as they are recorded; nothing
@@ -240,7 +253,7 @@ fn renumbered<'a>(path: &'a str, args: &'a Json<'a>) -> Option<(Edit<'a>, Vec<&'
     let lines = old.map(|old| (Sign::Del, old)).into_iter().chain(all(Sign::Ins, text(args, key)?));
     let kind = if gone == 0 { EditKind::Inserted } else { EditKind::Changed };
     let mut edit = Edit::new(path, kind, lines.collect());
-    edit.lines.insert(0, Row::Numbered(first..=last, usize::from(old.is_some())));
+    edit.place = Some(Row::Numbered(first..=last, usize::from(old.is_some())));
     edit.removed = gone;
     Some((edit, old.map(|_| "expect").into_iter().chain([key]).collect()))
 }
@@ -256,12 +269,17 @@ impl<'a> Edit<'a> {
     fn of(path: &'a str, kind: EditKind<'a>, hunks: Vec<Hunk<'a>>) -> Self {
         let count = |wanted| hunks.iter().flat_map(|(_, lines)| lines).filter(|(sign, _)| *sign == wanted).count();
         let (added, removed) = (count(Sign::Ins), count(Sign::Del));
-        let mut rows = Vec::new();
-        for (place, lines) in hunks {
+        Self { path: Cow::Borrowed(path), kind, added, removed, place: None, hunks }
+    }
+
+    /// Its lines in reading order. Which words changed in them takes long to find: who only counts does not ask.
+    pub fn rows(&self) -> Vec<Row<'a>> {
+        let mut rows: Vec<_> = self.place.iter().cloned().collect();
+        for (place, lines) in &self.hunks {
             rows.extend(place.map(Row::Place));
-            shortened(&lines, &mut rows);
+            shortened(lines, &mut rows);
         }
-        Self { path: Cow::Borrowed(path), kind, lines: rows, added, removed }
+        rows
     }
 }
 

@@ -64,6 +64,29 @@ fn lines_that_a_call_names_by_number_are_counted() {
 }
 
 #[test]
+fn what_takes_too_long_to_align_is_listed_and_not_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("large");
+    fs::create_dir(&run).unwrap();
+    let old = "same\n".repeat(3_900);
+    let step = |n: usize| {
+        let args = serde_json::json!({"path": "a.txt", "old": old, "new": format!("{old}more")});
+        let step = serde_json::json!({"step_id": n, "decision": {"mode": "act"}, "actions": [{"name": "replace", "args": args}],
+            "action_results": [{"status": "success", "output": "ok"}]});
+        format!("{step}\n")
+    };
+    fs::write(run.join("steps.jsonl"), (0..5).map(step).collect::<String>()).unwrap();
+    fs::write(run.join("events.jsonl"), "").unwrap();
+    fs::write(run.join("manifest.json"), r#"{"run_id": "large", "schema_version": "v1", "status": "completed"}"#)
+        .unwrap();
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let told = files(&board, "large");
+    let file = &told["files"][0];
+    assert_eq!((&told["edits"], &file["added"], &file["edits_uncounted"]), (&5.into(), &3.into(), &2.into()));
+}
+
+#[test]
 fn a_change_without_lines_is_no_change_of_no_lines() {
     let board = samples();
     let page = board.get("/runs/tools%2Fcodex-exec%2Fanswered.jsonl?tab=files");

@@ -18,7 +18,7 @@ fn shown(edit: &Edit<'_>) -> Vec<String> {
             format!("{sign}{}", parts.iter().map(part).collect::<String>())
         }
     };
-    edit.lines.iter().map(row).collect()
+    edit.rows().iter().map(row).collect()
 }
 
 /// Path, lines that come and go, rows.
@@ -164,7 +164,7 @@ proptest! {
     #[test]
     fn no_text_panics(text in "(\\*\\*\\* (Begin Patch|Update File: a|Move to: é|End Patch)\n|--- a\n|\\+\\+\\+ b\n|@@ -1,2 \\+1 @@\n|[-+ é\\\\]?[a-é]*\n){0,12}") {
         for edit in patch(&text) {
-            let count = |wanted: Sign| edit.lines.iter().filter(|row| matches!(row, Row::Line(sign, _) if *sign == wanted)).count();
+            let count = |wanted: Sign| edit.rows().iter().filter(|row| matches!(row, Row::Line(sign, _) if *sign == wanted)).count();
             prop_assert_eq!((count(Sign::Ins), count(Sign::Del)), (edit.added, edit.removed));
         }
     }
@@ -187,4 +187,13 @@ fn an_edit_too_large_to_compare_still_names_its_file() {
     assert_eq!(asked("exec", &Json::parse(&text).unwrap()).too_large, Some("(files of a patch)"));
     let text = serde_json::json!({"path": "a", "content": long}).to_string();
     assert_eq!(asked("read_file", &Json::parse(&text).unwrap()).too_large, None);
+}
+
+#[test]
+fn the_lines_to_align_are_known_before() {
+    let pairs = |args: &str| to_align(&Json::parse(args).unwrap()).map(|(path, pairs)| (path.to_owned(), pairs));
+    assert_eq!(pairs(r#"{"path": "a", "old": "1\n2", "new": "1\n2\n3"}"#), Some(("a".to_owned(), 6)));
+    let list = r#"{"file_path": "a", "edits": [{"old": "1", "new": "2"}, {"old": "1\n2", "new": "2"}]}"#;
+    assert_eq!(pairs(list), Some(("a".to_owned(), 3)));
+    assert_eq!(pairs(r#"{"path": "a", "content": "1\n2"}"#), None);
 }

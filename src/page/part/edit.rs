@@ -65,13 +65,14 @@ impl FileEdit {
         let note = [came, Some(kind).filter(|kind| !kind.is_empty())];
         let note: Vec<String> = note.into_iter().flatten().collect();
         let mut rows = Vec::new();
-        for row in &edit.lines {
+        let all = edit.rows();
+        for row in &all {
             if rows.len() >= MAX_ROWS || fold.is_full() && rows.len() >= 20 {
                 break;
             }
             rows.push(EditRow::new(row, fold));
         }
-        let more = match edit.lines.len() - rows.len() {
+        let more = match all.len() - rows.len() {
             0 => Line::default(),
             left => format!("and {}, which the raw line has", format::counted(left, "more line")).into(),
         };

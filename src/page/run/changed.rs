@@ -88,7 +88,9 @@ impl<'a> ChangedTab<'a> {
             0 => " What commands do to files is not seen here.",
             _ => " What commands do to files is not seen here, and lines of failed edits are not added up.",
         });
-        if self.lens.is_alive() {
+        if self.lens.summary.partial {
+            words.push_str(" The run is still being read: load the page again for all of it.");
+        } else if self.lens.is_alive() {
             words.push_str(" The list does not grow by itself: load the page again for later steps.");
         }
         words
