@@ -13,6 +13,8 @@ use crate::model::json::Json;
 use crate::model::redact::{Blanked, MAX_SOUGHT};
 use crate::page::export::{ExportHead, ExportStep, picture_type, write_end, write_head, write_part};
 use crate::page::lens::{Lens, phase};
+use crate::page::part::json_tree::find;
+use crate::page::part::{attachment, href};
 use crate::page::run::head::RunHead;
 use crate::page::run::verdict::Verdict;
 use crate::page::scores::{Query, ScoresBody};
@@ -70,7 +72,9 @@ pub(crate) fn write_export(lens: &Lens<'_>, export: &Export<'_>, out: &mut dyn W
         let left_out =
             if full { format!("{call} (the file is full; the rest of this step is left out)") } else { String::new() };
         let step = ExportStep { view, phases: phases(lens, n), left_out: left_out.into() };
-        written += write_part(out, &step, lens.key())?;
+        let redacted = export.redacted.is_some();
+        let mut picture = |address: &str| in_value(lens, address, redacted, &mut pictures);
+        written += write_part(out, &step, lens.key(), &mut picture)?;
     }
     write_end(out, &states(lens), &nonce)
 }
@@ -141,6 +145,33 @@ fn put_pictures_in(lens: &Lens<'_>, view: &mut StepView, export: &Export<'_>, sp
             None => asset.note = "the picture cannot be read, or is too large".into(),
         }
     }
+}
+
+/// The picture that stands in a value whose address on the board is `address`, as data, as long as there is room.
+fn in_value(lens: &Lens<'_>, address: &str, redacted: bool, spent: &mut usize) -> Result<String, String> {
+    if redacted {
+        return Err("picture left out:".to_owned());
+    }
+    let read = || {
+        let rest = address.strip_prefix(&href::run(lens.key()))?;
+        let (line, query) = rest.strip_prefix('/')?.split_once("/value?at=")?;
+        let (file, n) = line.split_once('/')?;
+        let n: usize = n.parse().ok()?;
+        let (file, span) = match file {
+            "steps" => (TraceFile::Steps, lens.index.steps().get(n)?.span),
+            _ => (TraceFile::Events, lens.index.events().get(n)?.span),
+        };
+        let at = percent_encoding::percent_decode_str(query.split('&').next()?).decode_utf8().ok()?;
+        let record = lens.lines.record(file, span).ok()?;
+        let json = Json::parse(&record.text)?;
+        attachment::of(find(&json, &at)?)?.picture()
+    };
+    let (kind, bytes) = read().ok_or_else(|| "picture that cannot be read:".to_owned())?;
+    if *spent + bytes.len() > MAX_PICTURES {
+        return Err(format!("picture left out beyond {} in all:", format::bytes(MAX_PICTURES as u64)));
+    }
+    *spent += bytes.len();
+    Ok(format!("data:{kind};base64,{}", base64::engine::general_purpose::STANDARD.encode(&bytes)))
 }
 
 /// The phases of the events of step `n`, by their colour classes.

@@ -51,8 +51,13 @@ pub(crate) struct ExportStep {
 ///
 /// # Errors
 /// What the writer says; a template that cannot be rendered.
-pub(crate) fn write_part(out: &mut dyn Write, part: &impl Template, key: &str) -> io::Result<usize> {
-    let html = prepared(part, key)?;
+pub(crate) fn write_part(
+    out: &mut dyn Write,
+    part: &impl Template,
+    key: &str,
+    picture: &mut PictureAt<'_>,
+) -> io::Result<usize> {
+    let html = in_place(&prepared(part, key)?, key, picture);
     out.write_all(html.as_bytes())?;
     Ok(html.len())
 }
@@ -88,6 +93,36 @@ pub(crate) fn write_end(out: &mut dyn Write, states: &str, nonce: &str) -> io::R
         "{BAR}</main>\n<script type=\"application/json\" id=\"states\">{states}</script>\n\
          <script type=\"module\" nonce=\"{nonce}\">{SCRIPT}</script>\n</body>\n</html>\n"
     )
+}
+
+/// The data of the picture at an address of the board, or why it is not in the file.
+pub(crate) type PictureAt<'r> = dyn FnMut(&str) -> Result<String, String> + 'r;
+
+/// Puts the pictures that stand in values of this run into the file itself; the board is not there to ask.
+fn in_place(html: &str, key: &str, picture: &mut PictureAt<'_>) -> String {
+    const IMAGE: &str = "<img src=\"";
+    let run = href::run(key);
+    let mut out = String::with_capacity(html.len());
+    let mut rest = html;
+    while let Some((before, found)) = rest.split_once(IMAGE) {
+        out.push_str(before);
+        let (address, after) = found.split_once('"').unwrap_or((found, ""));
+        if address.starts_with(&run) {
+            match picture(&address.replace("&#38;", "&")) {
+                Ok(data) => out.push_str(&format!("{IMAGE}{data}\"")),
+                Err(why) => {
+                    out.push_str(&format!("<span class=\"odd\">{why}</span> "));
+                    rest = after.split_once('>').map_or("", |(_, after)| after);
+                    continue;
+                }
+            }
+        } else {
+            out.push_str(&format!("{IMAGE}{address}\""));
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
 }
 
 /// Turns links to steps of this run into links inside the file, and takes all others away.
@@ -137,6 +172,27 @@ mod tests {
             r##"<a href="#step-4">x</a> <a class="b" href="#step-12">y</a> <a>w</a> <a rel="next">z</a> <use href="#i-ok"></use>"##
         );
         assert_eq!(offline("<a href=\"/runs/other?step=4\">x</a>", "a/b"), "<a>x</a>");
+    }
+
+    #[test]
+    fn pictures_in_values_stand_in_the_file_or_are_named() {
+        let html = r#"<a href="/x"><img src="/runs/a%2Fb/steps/4/value?at=%2Fx&#38;as=picture" alt="A" loading="lazy"></a> <img src="data:image/png;base64,AA" alt="B">"#;
+        let mut asked = Vec::new();
+        let mut picture = |address: &str| {
+            asked.push(address.to_owned());
+            Ok("data:image/png;base64,BB".to_owned())
+        };
+        let placed = in_place(html, "a/b", &mut picture);
+        assert_eq!(
+            placed,
+            r#"<a href="/x"><img src="data:image/png;base64,BB" alt="A" loading="lazy"></a> <img src="data:image/png;base64,AA" alt="B">"#
+        );
+        assert_eq!(asked, ["/runs/a%2Fb/steps/4/value?at=%2Fx&as=picture"]);
+        let named = in_place(html, "a/b", &mut |_| Err("left out".to_owned()));
+        assert_eq!(
+            named,
+            r#"<a href="/x"><span class="odd">left out</span> </a> <img src="data:image/png;base64,AA" alt="B">"#
+        );
     }
 
     #[test]
