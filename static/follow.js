@@ -1,7 +1,7 @@
 // Does the list follow the run? On, it stays at its end; off, nothing moves and a pill counts the new steps.
 
 const NEAR = 30; // px from the end that still count as the end
-const HEAD = 28; // px of the list that its head covers
+const HEAD = 60; // px of the list that its head covers
 const steps = () => document.getElementById("steps");
 const pill = () => document.getElementById("pill");
 const count = () => Number(document.getElementById("steprows")?.dataset.steps ?? 0);
@@ -39,6 +39,10 @@ function toEnd() {
 function toSelected() {
   const row = document.querySelector("#steps a[aria-current]")?.getBoundingClientRect();
   if (!row) return;
+  if (!document.querySelector("#steps li:has(> a[aria-current]) ~ li") && document.getElementById("steprows").dataset.below === "0") {
+    steps().scrollTop = steps().scrollHeight; // how the run ended stands below the last step
+    return;
+  }
   const { top, bottom } = steps().getBoundingClientRect();
   const inWindow = Math.min(bottom, innerHeight); // where the list begins below the window, nothing of it is seen
   const end = inWindow - top > 3 * HEAD ? inWindow : bottom;

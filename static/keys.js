@@ -41,7 +41,8 @@ function press(key) {
   else if (key === "t") find("[data-theme-button]")?.click();
   else if (key === "f") find("[data-follow]")?.click();
   else if (key === "v") verdict();
-  else if (key === "e") document.dispatchEvent(new CustomEvent("steps:mark"));
+  else if (key === "e") document.dispatchEvent(new CustomEvent("steps:mark", { detail: "mark" }));
+  else if (key === "E") document.dispatchEvent(new CustomEvent("steps:mark", { detail: "mark-back" }));
   else if (key === "[") find("a[data-change=prev]")?.click();
   else if (key === "]") find("a[data-change=next]")?.click();
   else if (key === "x") document.activeElement?.closest("#rows tr")?.querySelector("input[name=run]")?.click();
@@ -49,7 +50,7 @@ function press(key) {
   else if (key === "j" && find("#stepview, #statetab, #lockstep")) find("a[rel=next]")?.click();
   else if (key === "k" && find("#stepview, #statetab, #lockstep")) find("a[rel=prev]")?.click();
   else if (["j", "k", "G"].includes(key)) inList(key);
-  else if (key >= "1" && key <= "7") all("nav.tabs a")[key - 1]?.click();
+  else if (key >= "1" && key <= "8") all("nav.tabs a")[key - 1]?.click();
 }
 
 function inField(event) {

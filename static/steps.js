@@ -40,7 +40,7 @@ async function mark(fetched) {
   const row = document.querySelector(`#step-${shown()} > a`);
   for (const other of list().querySelectorAll("a[aria-current]")) if (other !== row) other.removeAttribute("aria-current");
   row?.setAttribute("aria-current", "true");
-  if (row || fetched || busy || shown() === undefined) return;
+  if (row || fetched || busy || shown() === undefined || "picked" in list().dataset) return;
   await fetchRows(`step=${shown()}`);
   mark(true);
 }
@@ -71,13 +71,19 @@ if (box) {
     event.preventDefault();
     show(`${part}${link.parentElement.id.slice("step-".length)}/part`, link.href);
   });
-  document.addEventListener("steps:mark", () => shown() !== undefined && show(`${part}${shown()}/part?to=mark`));
+  document.addEventListener("steps:show", ({ detail }) => show(`${part}${detail}`));
+  document.addEventListener("steps:mark", ({ detail }) => shown() !== undefined && show(`${part}${shown()}/part?to=${detail}`));
   document.addEventListener("htmx:after:swap", async ({ detail: { ctx } }) => {
     if (ctx.sourceElement?.id === "pulse") asked = undefined; // the list may have grown at the place
     const chosen = ctx.target?.id === "stepview";
     await mark(!chosen);
     if (chosen) lead();
     if (chosen) document.dispatchEvent(new CustomEvent("steps:shown"));
+  });
+  document.addEventListener("steps:picked", () => {
+    asked = undefined;
+    box.scrollTop = 0;
+    place();
   });
   addEventListener("scroll", place, { passive: true });
   addEventListener("resize", place);

@@ -17,6 +17,7 @@ pub mod life;
 mod mark;
 pub mod newest;
 pub mod number;
+pub mod overview;
 pub mod patch;
 pub mod query;
 pub mod replay;

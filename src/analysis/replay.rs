@@ -314,17 +314,20 @@ pub enum Mark {
     Code,
 }
 
+/// Whether step `n` has a mark.
+pub fn has(index: &Index, n: usize, mark: Mark) -> bool {
+    let Some(step) = index.steps().get(n) else { return false };
+    match mark {
+        Mark::Error => step.error.is_some() || !step.fate.is_readable() || index.error_of(n).is_some(),
+        Mark::Stop => step.asked(CriticAction::Stop),
+        Mark::Retry => step.asked(CriticAction::Retry),
+        Mark::Code => step.returncode.is_some(),
+    }
+}
+
 /// What stands out most in step `n`.
 pub fn mark(index: &Index, n: usize) -> Option<Mark> {
-    let step = index.steps().get(n)?;
-    let event = index.error_of(n).is_some();
-    match () {
-        () if event || step.error.is_some() || !step.fate.is_readable() => Some(Mark::Error),
-        () if step.asked(CriticAction::Stop) => Some(Mark::Stop),
-        () if step.asked(CriticAction::Retry) => Some(Mark::Retry),
-        () if step.returncode.is_some() => Some(Mark::Code),
-        () => None,
-    }
+    [Mark::Error, Mark::Stop, Mark::Retry, Mark::Code].into_iter().find(|mark| has(index, n, *mark))
 }
 
 /// The next step after `n` with a mark, from the top again after the last.
@@ -332,4 +335,11 @@ pub fn next_mark(index: &Index, n: Option<usize>) -> Option<usize> {
     let total = index.steps().len();
     let first = n.map_or(0, |n| n + 1).min(total);
     (first..total).chain(0..first).find(|n| mark(index, *n).is_some())
+}
+
+/// The step with a mark before `n`, from the bottom again before the first.
+pub fn previous_mark(index: &Index, n: Option<usize>) -> Option<usize> {
+    let total = index.steps().len();
+    let end = n.unwrap_or(0).min(total);
+    (0..end).rev().chain((end..total).rev()).find(|n| mark(index, *n).is_some())
 }

@@ -52,6 +52,33 @@ pub fn began(index: &Index, group: &Group) -> Option<i64> {
     group.started.filter(|started| *started >= run)
 }
 
+/// When the steps of a run began, to find the one that was under way at some time.
+#[derive(Debug, Clone, Default)]
+pub struct Begins {
+    /// Times and ordinals, in the order of time.
+    steps: Vec<(i64, usize)>,
+    /// Time of the newest event.
+    last: Option<i64>,
+}
+
+impl Begins {
+    /// Of the steps of a run whose times are known.
+    pub fn of(index: &Index) -> Self {
+        let time = |n: usize| Some((began(index, index.round_of(n)?)?, n));
+        let mut steps: Vec<(i64, usize)> = (0..index.steps().len()).filter_map(time).collect();
+        steps.sort_unstable();
+        Self { steps, last: index.last_ts() }
+    }
+
+    /// The step that was under way at this time, where it called something: what began then may be its doing.
+    pub fn calling_at(&self, index: &Index, at: i64) -> Option<usize> {
+        let place = self.steps.partition_point(|(began, _)| *began <= at).checked_sub(1)?;
+        let (_, n) = self.steps.get(place)?;
+        let called = index.steps().get(*n).is_some_and(|step| step.actions > 0);
+        (called && self.last.is_some_and(|last| at <= last)).then_some(*n)
+    }
+}
+
 /// The longest step of the run; microseconds.
 pub fn longest(index: &Index) -> i64 {
     index.groups().iter().filter_map(took).max().unwrap_or_default()

@@ -378,6 +378,18 @@ impl Index {
         let last = self.groups.len().checked_sub(1)?;
         (self.group_open && self.step_of(last).is_none()).then_some(last)
     }
+
+    /// The newest group, if its step has no line yet or never got one: a run that an exception ended was torn down in the
+    /// middle of it.
+    pub fn unfinished_group(&self) -> Option<usize> {
+        let cut = || {
+            let last = self.groups.len().checked_sub(1)?;
+            let segment = self.segments.last().filter(|segment| segment.first_group <= last)?;
+            let is_cut = segment.end.is_none() && segment.teardown.is_some() && self.step_of(last).is_none();
+            is_cut.then_some(last)
+        };
+        self.pending_group().or_else(cut)
+    }
 }
 
 #[cfg(test)]

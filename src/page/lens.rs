@@ -2,12 +2,14 @@
 //!
 //! No markup, no HTTP; lines are read only through [`Lines`].
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
 use crate::analysis::format;
 use crate::analysis::summary::Summary;
+use crate::analysis::timing::Begins;
 use crate::model::time::Stamp;
 use crate::model::{Index, Lines, RunKey};
 use crate::page::part::href;
@@ -32,12 +34,12 @@ pub(crate) struct Lens<'a> {
 }
 
 /// A run that started this one, or that it started.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Kin {
     /// The one that started it.
     Parent(RunKey),
     /// One that it started.
-    Child(RunKey),
+    Child(Arc<Summary>),
 }
 
 impl std::fmt::Debug for Lens<'_> {
@@ -60,6 +62,22 @@ impl Lens<'_> {
         self.summary.life.liveness.may_grow()
     }
 
+    /// The runs that this one started, each with the step that was under way when it began, where the times tell.
+    pub(crate) fn children(&self) -> Vec<(Arc<Summary>, Option<usize>)> {
+        let children = (self.kin)().into_iter().filter_map(|kin| match kin {
+            Kin::Child(summary) => Some(summary),
+            Kin::Parent(_) => None,
+        });
+        let mut children: Vec<Arc<Summary>> = children.collect();
+        if children.is_empty() {
+            return Vec::new();
+        }
+        children.sort_by_key(|child| child.started);
+        let begins = Begins::of(self.index);
+        let step = |child: &Summary| begins.calling_at(self.index, child.started?);
+        children.into_iter().map(|child| (Arc::clone(&child), step(&child))).collect()
+    }
+
     /// The title of a page: the run, what of it is shown where that was chosen, and the verdict.
     pub(crate) fn title(&self, part: &str) -> String {
         let part = if part.is_empty() { String::new() } else { format!("{part} · ") };
@@ -69,6 +87,11 @@ impl Lens<'_> {
     /// The address of the run page with step `n` selected.
     pub(crate) fn at_step(&self, n: usize) -> String {
         href::run_at(self.key(), n)
+    }
+
+    /// The address of the panel of the step that is not finished, or never was.
+    pub(crate) fn at_pending(&self) -> String {
+        format!("{}#pending", href::run(self.key()))
     }
 
     /// The label of step `n`: its recorded id, or its place where there is none.

@@ -14,6 +14,7 @@ use crate::model::redact::{Blanked, MAX_SOUGHT};
 use crate::page::export::{ExportHead, ExportStep, picture_type, write_end, write_head, write_part};
 use crate::page::lens::{Lens, phase};
 use crate::page::part::json_tree::find;
+use crate::page::part::strip::Strip;
 use crate::page::part::{attachment, href};
 use crate::page::run::head::RunHead;
 use crate::page::run::verdict::Verdict;
@@ -60,6 +61,7 @@ pub(crate) fn write_export(lens: &Lens<'_>, export: &Export<'_>, out: &mut dyn W
         notes: notes(lens, export),
         head: RunHead { acts: false, ..RunHead::new(lens) },
         verdict: Verdict::new(lens),
+        strip: Strip::new(lens, "", None),
         scores: scored.then(|| ScoresBody::new(lens, Query::default())),
     };
     let mut written = write_head(out, &page, lens.key())?;

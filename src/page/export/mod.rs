@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use askama::Template;
 
 use crate::page::part::href;
+use crate::page::part::strip::Strip;
 use crate::page::part::text::{self, Line};
 use crate::page::run::head::RunHead;
 use crate::page::run::verdict::Verdict;
@@ -33,6 +34,7 @@ pub(crate) struct ExportHead<'a> {
     pub notes: Vec<String>,
     pub head: RunHead<'a>,
     pub verdict: Verdict<'a>,
+    pub strip: Strip,
     pub scores: Option<ScoresBody<'a>>,
 }
 

@@ -79,6 +79,11 @@ pub(crate) fn run_at(key: &str, n: usize) -> String {
     format!("/runs/{}?step={n}", encode(key))
 }
 
+/// The run page with the step selected that started the run `child`.
+pub(crate) fn run_started(key: &str, child: &str) -> String {
+    with_query(&run(key), &[("started", child)])
+}
+
 /// One step on a page of its own.
 pub(crate) fn step(key: &str, n: usize) -> String {
     format!("/runs/{}/steps/{n}", encode(key))

@@ -17,6 +17,7 @@ pub(crate) mod markdown;
 pub(crate) mod prompt;
 pub(crate) mod sign;
 pub(crate) mod state_diff;
+pub(crate) mod strip;
 pub(crate) mod svg;
 pub(crate) mod terminal;
 pub(crate) mod text;

@@ -18,7 +18,7 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
 use crate::analysis::replay::{
-    Breakpoint, Clock, Cursor, GAP_MICROS, Part, Scene, Track, first_hit, next_hit, next_mark,
+    Breakpoint, Clock, Cursor, GAP_MICROS, Part, Scene, Track, first_hit, next_hit, next_mark, previous_mark,
 };
 use crate::page::lens::{Lens, micros};
 use crate::page::part::{href, text};
@@ -32,7 +32,8 @@ use crate::page::shell::{Pulse, Shell};
 const FRAME: i64 = 60_000;
 
 /// The speeds there are: tenths, and the name in an address.
-const SPEEDS: [(i64, &str); 4] = [(5, "0.5"), (10, "1"), (20, "2"), (50, "5")];
+const SPEEDS: [(i64, &str); 7] =
+    [(5, "0.5"), (10, "1"), (20, "2"), (50, "5"), (200, "20"), (1_000, "100"), (5_000, "500")];
 
 /// The clocks there are, with the name in an address and on the page.
 const CLOCKS: [(Clock, &str, &str); 3] =
@@ -83,7 +84,8 @@ impl<'a> Replay<'a> {
         let or = |text: &str, default: &'static str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
         let speed = or(&query.speed, "1");
         let speed = SPEEDS.iter().position(|(_, name)| *name == speed);
-        let speed = speed.ok_or_else(|| no("There is no speed", &query.speed, "Speeds are 0.5, 1, 2 and 5."))?;
+        let speed =
+            speed.ok_or_else(|| no("There is no speed", &query.speed, "Speeds are 0.5, 1, 2, 5, 20, 100 and 500."))?;
         let clock = or(&query.clock, "step");
         let clock = CLOCKS.iter().position(|(_, name, _)| *name == clock);
         let clock = clock.ok_or_else(|| no("There is no clock", &query.clock, "Clocks are step, time and gaps."))?;
@@ -246,7 +248,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Places that matter, each with its key: `None` where there is none.
-    fn jumps(&self) -> [(&'static str, &'static str, Option<String>); 3] {
+    fn jumps(&self) -> [(&'static str, &'static str, Option<String>); 4] {
         let index = self.lens.index;
         let hit = |back| next_hit(&self.breaks, index, &self.track, self.at, back).map(|at| self.to(at));
         // Marks are counted from before the first step, or from past the last one.
@@ -255,9 +257,21 @@ impl<'a> Replay<'a> {
             Some(Scene::Step(n)) => Some(n.min(index.steps().len())),
             Some(Scene::End) => Some(index.steps().len()),
         };
-        let mark = next_mark(index, from).map(|n| Cursor { scene: Scene::Step(n), event: 0 });
-        let mark = mark.and_then(|cursor| self.track.position(cursor)).map(|at| self.to(at));
-        [("b", "next breakpoint", hit(false)), ("B", "previous breakpoint", hit(true)), ("e", "next mark", mark)]
+        let place = |n: Option<usize>| {
+            let cursor = n.map(|n| Cursor { scene: Scene::Step(n), event: 0 })?;
+            self.track.position(cursor).map(|at| self.to(at))
+        };
+        let (next, previous) = (next_mark(index, from), previous_mark(index, from));
+        // Where the marks start over that is said.
+        let next_words = if next.is_some() && next <= from { "first mark (none follows)" } else { "next mark" };
+        let is_last = previous.is_some() && previous >= from;
+        let previous_words = if is_last { "last mark (none comes before)" } else { "previous mark" };
+        [
+            ("b", "next breakpoint", hit(false)),
+            ("B", "previous breakpoint", hit(true)),
+            ("e", next_words, place(next)),
+            ("E", previous_words, place(previous)),
+        ]
     }
 
     /// The speeds: name, address, whether it is the one chosen, and the key that chooses it from here.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::format;
-use crate::analysis::replay::{Part, mark};
+use crate::analysis::replay::{Part, has, mark};
 use crate::analysis::timing::stretches;
 use crate::page::lens::phase;
 use crate::page::replay::phases::group_of;
@@ -42,8 +42,10 @@ pub(crate) struct Scrub {
     pub dots: Vec<(Px, Px)>,
     /// The phases, where there is room: class, left edge and width.
     pub bars: Vec<(&'static str, Px, Px)>,
-    /// Errors, retries, stops.
+    /// Errors, retries, stops, where there is room for their signs.
     pub marks: Vec<(Px, Mark)>,
+    /// The same where there is not: a lane for each kind, with its class.
+    pub lanes: Vec<(&'static str, String)>,
     /// Where breakpoints are.
     pub hits: Vec<Px>,
     /// The steps' names, and whether it is the step at the cursor.
@@ -98,8 +100,9 @@ impl Scrub {
             marked,
             lines: lines(&scores, &gaps),
             dots: if few { scores.values().map(dot).collect() } else { Vec::new() },
-            bars: if few { bars(replay, scale) } else { Vec::new() },
-            marks: marks.values().map(|(mark, x)| (Px(*x), *mark)).collect(),
+            bars: if few { bars(replay, scale) } else { blocks(replay, scale) },
+            marks: if few { marks.values().map(|(mark, x)| (Px(*x), *mark)).collect() } else { Vec::new() },
+            lanes: if few { Vec::new() } else { lanes(replay, &steps) },
             hits: hits.values().map(|x| Px(*x)).collect(),
             labels: labels(replay, &steps),
             cursor: Px(cursor),
@@ -164,6 +167,50 @@ fn bars(replay: &Replay<'_>, scale: f64) -> Vec<(&'static str, Px, Px)> {
         }
     }
     if bars.len() > BARS { Vec::new() } else { bars }
+}
+
+/// The phases of a run of many steps: in each column the one that most of its events are of.
+fn blocks(replay: &Replay<'_>, scale: f64) -> Vec<(&'static str, Px, Px)> {
+    let index = replay.lens.index;
+    let mut counts: BTreeMap<usize, BTreeMap<&'static str, usize>> = BTreeMap::new();
+    let mut classes = BTreeMap::new();
+    for part in replay.track.parts() {
+        for (offset, event) in index.events().range(part.range()).enumerate() {
+            let column = ((PAD + scale * (part.at + offset) as f64) / WIDTH * BARS as f64) as usize;
+            let class = *classes.entry(event.phase).or_insert_with(|| phase(index.name(event.phase)).0);
+            *counts.entry(column).or_default().entry(class).or_default() += 1;
+        }
+    }
+    let width = WIDTH / BARS as f64;
+    let mut blocks: Vec<(&'static str, usize, usize)> = Vec::new();
+    for (column, counts) in counts {
+        let Some((class, _)) = counts.into_iter().max_by_key(|(_, count)| *count) else { continue };
+        match blocks.last_mut() {
+            Some((known, _, end)) if *known == class && *end == column => *end += 1,
+            _ => blocks.push((class, column, column + 1)),
+        }
+    }
+    let block = |(class, first, end)| (class, Px(width * first as f64), Px(width * (end - first) as f64));
+    blocks.into_iter().map(block).collect()
+}
+
+/// The marks of a run of many steps: a lane for each kind, so that none hides another.
+fn lanes(replay: &Replay<'_>, steps: &[(&Part, usize, f64)]) -> Vec<(&'static str, String)> {
+    let index = replay.lens.index;
+    let kinds = [(Mark::Error, "error"), (Mark::Stop, "stop"), (Mark::Retry, "retry"), (Mark::Code, "code")];
+    let lane = |(at, (kind, class)): (usize, (Mark, &'static str))| {
+        let mut path = String::new();
+        let mut last = None;
+        for (_, n, x) in steps {
+            let column = *x as usize;
+            if last != Some(column) && has(index, *n, kind) {
+                path.push_str(&format!("M{column} {}h2", 80 + 5 * at));
+                last = Some(column);
+            }
+        }
+        (class, path)
+    };
+    kinds.into_iter().enumerate().map(lane).filter(|(_, path)| !path.is_empty()).collect()
 }
 
 /// The names of some steps, and of the one at the cursor.

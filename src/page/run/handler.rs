@@ -1,13 +1,16 @@
 //! The pages and parts of one run. Each handler: name the thing, take the index, fill a struct, render.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Redirect, Response};
 
+use crate::analysis::overview::Overview;
 use crate::analysis::summary::Summary;
+use crate::analysis::timing::Begins;
 use crate::live::{Library, Run};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
@@ -15,14 +18,17 @@ use crate::page::error::{Answer, WebError};
 use crate::page::extract::{Params, RunParam, StepParam, no_such_step};
 use crate::page::lens::{Kin, Lens};
 use crate::page::part::href;
+use crate::page::part::strip::Strip;
 use crate::page::part::text::one_line;
 use crate::page::run::changed::ChangedTab;
 use crate::page::run::events::EventsTab;
 use crate::page::run::files::{IssuesTab, ManifestTab};
 use crate::page::run::head::{RunHead, Tabs};
 use crate::page::run::pending::PendingSlot;
+use crate::page::run::pick::{Pick, Picker};
 use crate::page::run::setup::SetupTab;
 use crate::page::run::steps::{EndSlot, StepRows, StepsTab, Window, next_mark};
+use crate::page::run::timeline::Timeline;
 use crate::page::run::verdict::Verdict;
 use crate::page::run::{Content, Fresh, RunPage, RunPulse};
 use crate::page::runs::handler::{now, shown_roots};
@@ -43,16 +49,17 @@ pub(crate) async fn with_lens<T: Send + 'static>(
         let summary = run.summary();
         let index = run.index();
         let stale = stale.as_deref();
-        let kin = || kin(&library, &summary);
+        let found = OnceCell::new();
+        let kin = || found.get_or_init(|| kin(&library, &summary)).clone();
         show(&Lens { summary: &summary, index: &index, lines: &*run, now: now(), stale, kin: &kin, zone: &zone })
     });
     shown.await.flatten()
 }
 
-/// The runs on the board that name this one as the one that started them, and the one that it names itself. Only asked
-/// where its own trace tells that there are some.
+/// The runs on the board that name this one as the one that started them, and the one that it names itself. Not asked
+/// where its own trace tells that there are none.
 fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
-    let started_some = summary.children.is_some_and(|children| children > 0);
+    let started_some = summary.children != Some(0) && summary.run_id.is_some();
     if summary.parent.is_none() && !started_some {
         return Vec::new();
     }
@@ -68,7 +75,7 @@ fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
         if is_parent && !kin.iter().any(|known| matches!(known, Kin::Parent(_))) {
             kin.push(Kin::Parent(other.key.clone()));
         } else if started_some && other.parent.is_some() && other.parent == summary.run_id {
-            kin.push(Kin::Child(other.key.clone()));
+            kin.push(Kin::Child(other));
         }
     }
     kin
@@ -137,6 +144,7 @@ impl Shown {
             ("files", _) if !self.file.is_empty() => format!("Edits of {}", one_line(&self.file, 80).0),
             ("prompt", _) => "System prompt and tools".to_owned(),
             ("files", _) => "Files changed".to_owned(),
+            ("timeline", _) => "Timeline".to_owned(),
             ("state", Some(n)) => format!("State after step {}", lens.label(n)),
             ("state", None) => "State".to_owned(),
             (_, Some(n)) => format!("Step {}", lens.label(n)),
@@ -150,6 +158,12 @@ impl Shown {
         let is_state = self.tab == "state";
         let verdict = (!is_state).then(|| Verdict::new(lens));
         (RunHead { verdict: is_state, ..RunHead::new(lens) }, verdict)
+    }
+
+    /// All steps in one picture, whose links open what is shown of the step that is `read`.
+    fn strip(&self, lens: &Lens<'_>, read: Option<usize>) -> Strip {
+        let tab = if Tabs::has_step(&self.tab) { &*self.tab } else { "" };
+        Strip::new(lens, tab, read)
     }
 
     /// The pulse of a page that knows of the steps before `steps`, and holds the rows of a window of them. Without
@@ -180,23 +194,32 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
     if let Some(n) = step.filter(|n| *n >= total.max(1)) {
         return Err(no_such_step(&run, total, n));
     }
-    let shown = Shown::of(&params);
-    if !matches!(shown.tab.as_str(), "" | "state" | "events" | "files" | "prompt" | "manifest" | "issues") {
+    let (shown, pick) = (Shown::of(&params), Pick::of(&params));
+    if !matches!(shown.tab.as_str(), "" | "timeline" | "state" | "events" | "files" | "prompt" | "manifest" | "issues")
+    {
         let error = WebError::not_found(
             "A run page has no tab",
-            "It has steps, state, events, files, prompt, manifest and issues.",
+            "It has steps, timeline, state, events, files, prompt, manifest and issues.",
         );
         return Err(error.named(&shown.tab).link("The run", href::run(run.key().as_str())));
+    }
+    if let Some(child) = state.library.run(params.text("started")) {
+        return started(&state, &run, child.summary().started).await;
     }
     let shell = shell(&state, &run);
     with_lens(&state, &run, move |lens| {
         let total = lens.index.steps().len();
-        let (mut at_end, mut held) = (after.is_none(), None);
+        let (mut at_end, mut held, mut reads) = (after.is_none(), None, step);
         let content = match shown.tab.as_str() {
             "state" => {
                 at_end = step.is_none();
                 let n = step.or(total.checked_sub(1));
+                reads = n;
                 Content::State(n.and_then(|n| state_tab(lens, n, &shown.key)).map(Box::new))
+            }
+            "timeline" => {
+                at_end = step.is_none();
+                Content::Timeline(Timeline::new(lens, step))
             }
             "events" => Content::Events(EventsTab::new(lens, shown.phase.clone(), after, shown.open)),
             "manifest" => Content::Manifest(ManifestTab::new(lens)),
@@ -204,10 +227,18 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
             "prompt" => Content::Setup(SetupTab::new(lens)),
             "files" => Content::Files(ChangedTab::new(lens, &shown.file, after.unwrap_or_default())),
             _ => {
-                let window = Window::new(total, step, before);
-                held = Some(window);
-                let follow = lens.is_alive().then_some(step.is_none() && before.is_none());
-                Content::Steps(Box::new(StepsTab::new(lens, window, step.or(window.end.checked_sub(1)), follow)))
+                let is_all = pick.is_all();
+                let follow = lens.is_alive().then_some(step.is_none() && before.is_none() && is_all);
+                Content::Steps(Box::new(if is_all {
+                    let window = Window::new(total, step, before);
+                    held = Some(window);
+                    reads = step.or(window.end.checked_sub(1));
+                    StepsTab::new(lens, window, reads, follow)
+                } else {
+                    let picker = Picker::new(lens, pick.clone());
+                    reads = step.or(picker.shown.first().copied());
+                    StepsTab::picked(lens, picker, step, follow)
+                }))
             }
         };
         let (head, verdict) = shown.head(lens);
@@ -216,9 +247,20 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
             shell: Shell { title: shown.title(lens, step), ..shell },
             head: RunHead { step, ..head },
             verdict,
+            strip: Some(shown.strip(lens, reads)),
             tabs: Tabs { lens, current: &shown.tab, step },
             content,
         })
+    })
+    .await
+}
+
+/// Leads to the step that was under way at a time; to the run, where its times do not tell.
+async fn started(state: &AppState, run: &Arc<Run>, at: Option<i64>) -> Answer {
+    with_lens(state, run, move |lens| {
+        let n = at.and_then(|at| Begins::of(lens.index).calling_at(lens.index, at));
+        let to = n.map_or_else(|| href::run(lens.key()), |n| lens.at_step(n));
+        Ok(Redirect::to(&to).into_response())
     })
     .await
 }
@@ -246,6 +288,7 @@ pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, W
         pulse.say = run_ended(lens, params.text("ended"));
         let fresh = known.and_then(|known| match shown.tab.as_str() {
             "events" => Some(Fresh::Events(EventsTab::new(lens, shown.phase.clone(), None, shown.open))),
+            "timeline" => Some(Fresh::Timeline(Timeline::new(lens, None))),
             "state" if known < total => Some(Fresh::State(Box::new(state_tab(lens, total - 1, &shown.key)?))),
             "" => {
                 pulse.count = total.saturating_sub(known);
@@ -268,6 +311,7 @@ pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, W
             title,
             head,
             verdict,
+            strip: Some(shown.strip(lens, if follow { total.checked_sub(1) } else { read })),
             tabs: Tabs { lens, current: &shown.tab, step: read.filter(|_| !follow) },
             fresh,
         })
@@ -287,14 +331,24 @@ pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepP
     .await
 }
 
-/// `GET /runs/{key}/steps/{n}/part`; with `to=mark` it is the next step after `n` that has a mark.
+/// `GET /runs/{key}/steps/{n}/part`; with `to=mark` it is the next step after `n` that has a mark, with
+/// `to=mark-back` the one before it, with `to=first` the one that one looks at first among those from `n` to before `until`.
 pub(crate) async fn step_part(State(state): State<AppState>, StepParam(run, n): StepParam, params: Params) -> Answer {
-    let to_mark = params.text("to") == "mark";
+    let to = params.text("to").to_owned();
+    let until = params.number("until")?.unwrap_or_default();
     with_lens(&state, &run, move |lens| {
-        let n = if to_mark { next_mark(lens, n).unwrap_or(n) } else { n };
-        let view = step_view(lens, n, StepPlace::List).ok_or_else(gone)?;
+        let from = n;
+        let (n, wrapped) = match &*to {
+            "mark" | "mark-back" => next_mark(lens, n, to != "mark").unwrap_or((n, true)),
+            "first" => (Overview::among(lens.index, n, until).first().unwrap_or(n), false),
+            _ => (n, false),
+        };
+        let mut view = step_view(lens, n, StepPlace::List).ok_or_else(gone)?;
+        if wrapped {
+            view.note = past_the_end(&to, &lens.label(from), from == n).into();
+        }
         let part = html(&StepFragment { title: lens.title(view.title.as_str()).into(), view })?;
-        Ok(if to_mark { ([("hx-push-url", lens.at_step(n))], part).into_response() } else { part })
+        Ok(if to.is_empty() { part } else { ([("hx-push-url", lens.at_step(n))], part).into_response() })
     })
     .await
 }
@@ -309,6 +363,15 @@ pub(crate) async fn rows_part(State(state): State<AppState>, RunParam(run): RunP
         })
     })
     .await
+}
+
+/// What is said where no mark follows, or none comes before.
+fn past_the_end(to: &str, from: &str, is_only: bool) -> String {
+    let (where_, end) = if to == "mark" { ("after", "first") } else { ("before", "last") };
+    match is_only {
+        true => format!("No other step than {from} has a mark, if it has one."),
+        false => format!("No mark comes {where_} step {from}; this is the {end} of the run."),
+    }
 }
 
 fn gone() -> WebError {

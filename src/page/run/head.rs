@@ -89,20 +89,26 @@ impl<'a> RunHead<'a> {
         let link = |key: &RunKey| Phrase::new().link(key.as_str(), href::run(key.as_str()));
         let kin = (lens.kin)();
         let parent = kin.iter().find_map(|kin| match kin {
-            Kin::Parent(key) => Some(link(key)),
+            Kin::Parent(key) => {
+                Some(link(key).text(" · ").link("its step", href::run_started(key.as_str(), lens.key())))
+            }
             Kin::Child(_) => None,
         });
         // One that is not on the board has its id alone.
         add("part of", parent.or_else(|| summary.parent.as_deref().map(Phrase::from)));
+        let known: Vec<_> = kin
+            .iter()
+            .filter_map(|kin| match kin {
+                Kin::Child(child) => Some(&child.key),
+                Kin::Parent(_) => None,
+            })
+            .collect();
+        // Not every trace counts them.
+        let children = summary.children.unwrap_or_default().max(known.len() as u64);
         add(
             "child runs",
-            summary.children.filter(|children| *children > 0).map(|children| {
-                let words = Phrase::from(count(children));
-                let known = kin.iter().filter_map(|kin| match kin {
-                    Kin::Child(key) => Some(key),
-                    Kin::Parent(_) => None,
-                });
-                known.take(MAX_CHILDREN).fold(words, |words, key| {
+            (children > 0).then(|| {
+                known.iter().take(MAX_CHILDREN).fold(Phrase::from(count(children)), |words, key| {
                     let name = key.as_str().rsplit('/').next().unwrap_or_default();
                     words.text(" · ").link(name, href::run(key.as_str()))
                 })
@@ -143,8 +149,8 @@ impl Tabs<'_> {
     }
 
     /// Whether a tab is about one step.
-    fn has_step(name: &str) -> bool {
-        matches!(name, "" | "state" | "events" | "files")
+    pub(crate) fn has_step(name: &str) -> bool {
+        matches!(name, "" | "timeline" | "state" | "events" | "files")
     }
 
     /// Each tab by its name in addresses, with its address, its words, and how much is in it.
@@ -164,6 +170,7 @@ impl Tabs<'_> {
         let manifest = if index.manifest().get().is_some() { "" } else { "none" };
         let tabs = [
             tab("", "Steps", of_all(summary.steps_now, index.steps().len())),
+            tab("timeline", "Timeline", String::new()),
             ("scores", href::scores(key), "Scores", count(summary.critics.len())),
             ("whatif", href::whatif(key), "What-if", String::new()),
             tab("state", "State", String::new()),

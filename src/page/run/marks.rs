@@ -82,7 +82,7 @@ impl Marks {
 }
 
 /// The class that fills a phase's part of a bar.
-fn class_of(phase: PhaseClass) -> &'static str {
+pub(crate) fn class_of(phase: PhaseClass) -> &'static str {
     match phase {
         "decide" => "f-decide",
         "act" => "f-act",
@@ -95,7 +95,14 @@ fn class_of(phase: PhaseClass) -> &'static str {
 }
 
 /// Adds a rectangle to the path of a class.
-fn rect(paths: &mut Vec<(&'static str, String)>, class: &'static str, x: f64, y: f64, width: f64, height: f64) {
+pub(crate) fn rect(
+    paths: &mut Vec<(&'static str, String)>,
+    class: &'static str,
+    x: f64,
+    y: f64,
+    width: f64,
+    height: f64,
+) {
     let at = paths.iter().position(|(known, _)| *known == class).unwrap_or_else(|| {
         paths.push((class, String::new()));
         paths.len() - 1

@@ -14,16 +14,19 @@ pub(crate) mod json_raw;
 pub(crate) mod json_why;
 pub(crate) mod marks;
 pub(crate) mod pending;
+pub(crate) mod pick;
 pub(crate) mod recorded;
 pub(crate) mod setup;
 pub(crate) mod source;
 pub(crate) mod steps;
 #[cfg(test)]
 mod tests;
+pub(crate) mod timeline;
 pub(crate) mod verdict;
 
 use askama::Template;
 
+use crate::page::part::strip::Strip;
 use crate::page::part::text;
 use crate::page::run::changed::ChangedTab;
 use crate::page::run::events::EventsTab;
@@ -32,6 +35,7 @@ use crate::page::run::head::{RunHead, Tabs};
 use crate::page::run::pending::PendingSlot;
 use crate::page::run::setup::SetupTab;
 use crate::page::run::steps::{EndSlot, StepRows, StepsTab};
+use crate::page::run::timeline::Timeline;
 use crate::page::run::verdict::Verdict;
 use crate::page::shell::{Pulse, Shell};
 use crate::page::state::StateTab;
@@ -45,6 +49,7 @@ pub(crate) struct RunPage<'a> {
     pub pulse: Pulse,
     pub head: RunHead<'a>,
     pub verdict: Option<Verdict<'a>>,
+    pub strip: Option<Strip>,
     pub tabs: Tabs<'a>,
     pub content: Content<'a>,
 }
@@ -54,6 +59,7 @@ pub(crate) enum Content<'a> {
     Steps(Box<StepsTab<'a>>),
     /// The state after a step; `None` where there is no step.
     State(Option<Box<StateTab>>),
+    Timeline(Timeline<'a>),
     Events(EventsTab<'a>),
     Manifest(ManifestTab<'a>),
     Issues(IssuesTab<'a>),
@@ -69,6 +75,7 @@ pub(crate) struct RunPulse<'a> {
     pub title: String,
     pub head: RunHead<'a>,
     pub verdict: Option<Verdict<'a>>,
+    pub strip: Option<Strip>,
     pub tabs: Tabs<'a>,
     /// What changed below the tabs.
     pub fresh: Option<Fresh<'a>>,
@@ -85,6 +92,7 @@ pub(crate) enum Fresh<'a> {
         selected: Option<Box<StepView>>,
     },
     State(Box<StateTab>),
+    Timeline(Timeline<'a>),
     Events(EventsTab<'a>),
     WhatIf(crate::page::whatif::answer::RulesAnswer<'a>),
 }

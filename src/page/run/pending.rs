@@ -4,12 +4,12 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
-use crate::analysis::timing::{Stretch, stretches, took};
+use crate::analysis::timing::{Stretch, began, stretches, took};
 use crate::analysis::verdict::capitalised;
 use crate::model::index::Group;
 use crate::page::lens::{Lens, micros, phase};
-use crate::page::part::sign::{Phrase, Sign};
-use crate::page::part::text;
+use crate::page::part::sign::{Link, Phrase, Sign};
+use crate::page::part::text::{self, Line};
 
 /// The phases of a step in the order of the engine.
 const PHASES: [&str; 5] = ["DECIDE", "ACT", "REDUCE", "CRITIC", "CHECK_STOP"];
@@ -35,7 +35,7 @@ pub(crate) enum PhaseState {
 
 impl<'a> PendingSlot<'a> {
     fn group(&self) -> Option<&'a Group> {
-        self.lens.index.groups().get(self.lens.index.pending_group()?)
+        self.lens.index.groups().get(self.lens.index.unfinished_group()?)
     }
 
     fn status(&self) -> Sign {
@@ -46,8 +46,13 @@ impl<'a> PendingSlot<'a> {
         }
     }
 
-    fn events(&self, group: &Group) -> String {
-        format::counted(group.end - group.first, "event")
+    fn events(&self, group: &Group) -> Link {
+        Link::new(format::counted(group.end - group.first, "event"), self.lens.at_event(group.first))
+    }
+
+    /// When it began; empty where that is not known.
+    fn began(&self, group: &Group) -> Line {
+        self.lens.offset(began(self.lens.index, group))
     }
 
     /// How long so far; the words run on in the browser while the page is live.

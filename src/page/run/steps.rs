@@ -17,6 +17,7 @@ use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::{href, text};
 use crate::page::run::marks::Marks;
 use crate::page::run::pending::{PendingSlot, name};
+use crate::page::run::pick::{Pick, Picker};
 use crate::page::shell::Status;
 use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_view};
@@ -109,6 +110,7 @@ impl ListLines {
 #[template(path = "run/steps.html")]
 pub(crate) struct StepsTab<'a> {
     lens: &'a Lens<'a>,
+    picker: Picker<'a>,
     rows: StepRows<'a>,
     selected: Option<StepView>,
     /// Whether new steps may come; `Some(true)` where the list follows them from the start.
@@ -121,7 +123,16 @@ impl<'a> StepsTab<'a> {
     /// The rows of a window beside step `n`.
     pub(crate) fn new(lens: &'a Lens<'a>, window: Window, n: Option<usize>, follow: Option<bool>) -> Self {
         let selected = n.and_then(|n| step_view(lens, n, StepPlace::List));
-        Self { lens, rows: StepRows::new(lens, window, n.filter(|_| selected.is_some())), selected, follow }
+        let rows = StepRows::new(lens, window, n.filter(|_| selected.is_some()));
+        Self { lens, picker: Picker::new(lens, Pick::default()), rows, selected, follow }
+    }
+
+    /// The picked rows beside step `n`, else the first of them.
+    pub(crate) fn picked(lens: &'a Lens<'a>, picker: Picker<'a>, n: Option<usize>, follow: Option<bool>) -> Self {
+        let n = n.or(picker.shown.first().copied());
+        let selected = n.and_then(|n| step_view(lens, n, StepPlace::List));
+        let rows = StepRows::of(lens, &picker.shown, Some(&picker.pick), n);
+        Self { lens, picker, rows, selected, follow }
     }
 
     fn end(&self) -> EndSlot<'a> {
@@ -139,13 +150,13 @@ impl<'a> StepsTab<'a> {
 
     fn earlier(&self) -> Option<Link> {
         let first = self.rows.window.first;
-        (first > 0).then(|| self.link(format!("earlier {}", WINDOW.min(first)), first))
+        (first > 0 && !self.rows.is_picked).then(|| self.link(format!("earlier {}", WINDOW.min(first)), first))
     }
 
     fn later(&self) -> Option<Link> {
         let (end, total) = (self.rows.window.end, self.rows.lines.steps);
         let next = (end + WINDOW).min(total);
-        (end < total).then(|| match next == total {
+        (end < total && !self.rows.is_picked).then(|| match next == total {
             true => Link::new("to the last steps", href::run(self.lens.key())),
             false => self.link(format!("later {WINDOW}"), next),
         })
@@ -172,6 +183,8 @@ pub(crate) struct StepRows<'a> {
     rows: Vec<StepRow<'a>>,
     /// Their drawings.
     marks: Marks,
+    /// Whether only some steps are shown, or in another order.
+    is_picked: bool,
 }
 
 impl HtmlSafe for StepRows<'_> {}
@@ -179,30 +192,49 @@ impl HtmlSafe for StepRows<'_> {}
 impl<'a> StepRows<'a> {
     /// The rows of a window; `current` is the step that is read.
     pub(crate) fn new(lens: &'a Lens<'a>, window: Window, current: Option<usize>) -> Self {
-        let index = lens.index;
-        let lines = ListLines::of(lens);
+        let steps: Vec<usize> = (window.first..window.end.min(lens.index.steps().len())).collect();
+        Self { window, lines: ListLines::of(lens), ..Self::of(lens, &steps, None, current) }.with_drawings()
+    }
+
+    /// The rows of these steps, in their order; those that a `pick` left.
+    fn of(lens: &'a Lens<'a>, steps: &[usize], pick: Option<&Pick>, current: Option<usize>) -> Self {
+        let row = |n: &usize| {
+            let href = pick.map_or_else(|| lens.at_step(*n), |pick| pick.address(lens.key(), pick.from, Some(*n)));
+            let step = lens.index.steps().get(*n)?;
+            Some(StepRow { lens, n: *n, step, group: lens.index.round_of(*n), href, is_current: current == Some(*n) })
+        };
+        let rows = steps.iter().filter_map(row).collect();
+        let lines = ListLines { laps: Vec::new(), steps: steps.len() };
+        let window = Window { first: 0, end: steps.len() };
+        let rows = Self { lens, window, lines, rows, marks: Marks::default(), is_picked: pick.is_some() };
+        if pick.is_some() { rows.with_drawings() } else { rows }
+    }
+
+    fn with_drawings(mut self) -> Self {
+        let index = self.lens.index;
         let longest = longest(index);
-        let (mut rows, mut marks) = (Vec::new(), Marks::default());
-        let steps = index.steps().iter().enumerate().take(window.end).skip(window.first);
-        for (n, step) in steps {
-            if lines.laps.contains(&n) {
-                marks.next();
+        for row in &self.rows {
+            if self.lines.laps.contains(&row.n) {
+                self.marks.next();
             }
-            let group = index.round_of(n);
-            if step.fate != Fate::Provisional {
-                let series = |name| series_of(&lens.summary.critics, index.name(name));
-                marks.scores(step.critics.iter().map(|mark| (series(mark.name), mark.score)));
+            if row.step.fate != Fate::Provisional {
+                let series = |name| series_of(&self.lens.summary.critics, index.name(name));
+                self.marks.scores(row.step.critics.iter().map(|mark| (series(mark.name), mark.score)));
             }
-            if let Some(group) = group.filter(|group| longest > 0 && took(group).is_some()) {
+            if let Some(group) = row.group.filter(|group| longest > 0 && took(group).is_some()) {
                 let phases = stretches(index, group);
-                marks.times(phases.iter().filter_map(|stretch| {
+                self.marks.times(phases.iter().filter_map(|stretch| {
                     Some((phase(index.name(stretch.phase)).0, stretch.micros? as f64 / longest as f64))
                 }));
             }
-            marks.next();
-            rows.push(StepRow { lens, n, step, group, is_current: current == Some(n) });
+            self.marks.next();
         }
-        Self { lens, window, lines, rows, marks }
+        self
+    }
+
+    /// The window as the page tells it back; picked rows stay as they are.
+    fn held(&self) -> String {
+        if self.is_picked { String::new() } else { format!("{}-{}", self.window.first, self.window.end) }
     }
 
     /// The rows around line `line` of the list.
@@ -236,6 +268,7 @@ pub(crate) struct StepRow<'a> {
     n: usize,
     step: &'a StepHead,
     group: Option<&'a Group>,
+    href: String,
     /// Whether it is the step that is read.
     is_current: bool,
 }
@@ -317,13 +350,20 @@ enum Did<'a> {
     Nothing(&'static str, &'a str),
 }
 
-/// The next step after `n` with an error, a retry or a stop, from the start again after the last.
-pub(crate) fn next_mark(lens: &Lens<'_>, n: usize) -> Option<usize> {
+/// The next step after `n`, or the one before it, with an error, a retry or a stop; past the end from the other end again.
+/// Whether it went past the end.
+pub(crate) fn next_mark(lens: &Lens<'_>, n: usize, back: bool) -> Option<(usize, bool)> {
     let marked = |n: &usize| {
         let step = lens.index.steps().get(*n);
         step.is_some_and(|step| asked(step).is_some() || sign(step, lens.index.round_of(*n)).is_some())
     };
-    (n + 1..lens.index.steps().len()).chain(0..n).find(marked)
+    let total = lens.index.steps().len();
+    let found = if back {
+        (0..n.min(total)).rev().chain((n + 1..total).rev()).find(marked)
+    } else {
+        (n + 1..total).chain(0..n.min(total)).find(marked)
+    };
+    found.map(|found| (found, if back { found > n } else { found < n }))
 }
 
 /// What went wrong, as a sign before the call.
@@ -369,7 +409,7 @@ impl EndSlot<'_> {
         let (lens, index) = (self.lens, self.lens.index);
         let mut lines = Vec::new();
         let Some(segment) = index.segment() else { return lines };
-        let pending = index.pending_group();
+        let pending = index.unfinished_group();
         let lost = |at: &usize| *at >= segment.first_group && Some(*at) != pending;
         let line = |status, strong: String, rest: String, href| (status, Phrase::new().strong(strong).text(rest), href);
         for at in index.groups_without_line().into_iter().filter(lost).take(20) {
@@ -382,7 +422,7 @@ impl EndSlot<'_> {
             let (mark, words) =
                 if lens.is_alive() { (Mark::Running, "in progress") } else { (Mark::Died, "never finished") };
             let call = group.decision.as_deref().map_or_else(String::new, |call| format!(" · {call}"));
-            lines.push(line(Status::Of(mark), one(group, "A"), format!(" {words}{call}"), "#pending".to_owned()));
+            lines.push(line(Status::Of(mark), one(group, "A"), format!(" {words}{call}"), lens.at_pending()));
         }
         if let Some((event, end, _)) = &segment.end {
             let rest = format!(" · {} · event {event}", end.reason.as_deref().unwrap_or("no reason"));

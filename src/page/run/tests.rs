@@ -13,6 +13,7 @@ fn page(lens: &Lens<'_>, content: Content<'_>) -> String {
         pulse: Pulse { url: "/pulse".into(), ..Pulse::default() },
         head: RunHead::new(lens),
         verdict: Some(Verdict::new(lens)),
+        strip: None,
         tabs: Tabs { lens, current: "", step: None },
         content,
     };
@@ -80,6 +81,7 @@ fn a_pulse_brings_what_changed_and_no_blanks() {
             title: "Running: a".into(),
             head: RunHead::new(&lens),
             verdict: verdict.then(|| Verdict::new(&lens)),
+            strip: None,
             tabs: Tabs { lens: &lens, current: "", step: None },
             fresh,
         };
@@ -194,4 +196,51 @@ fn a_window_at_the_end_grows_with_the_run() {
     assert_eq!(window(0, 120).grown(120, 130, true), window(10, 130), "who follows sees the end");
     assert_eq!(window(0, 30).grown(200, 201, false), window(0, 30), "who reads elsewhere stays");
     assert_eq!(window(0, 30).grown(30, 3, false), window(0, 3), "a file was cut");
+}
+
+#[test]
+fn a_step_that_an_exception_ended_has_a_panel() {
+    let run = Recorded::run("tests/corpus/q060/q060_handoff_loop");
+    let lens = run.lens();
+    let html = page(&lens, steps(&lens, None, None));
+    let at = html.find("id=\"pending\"").unwrap();
+    let panel = &html[at..at + 600];
+    assert!(panel.contains("never finished") && panel.contains("tab=events"), "{panel}");
+    assert_eq!(
+        html.matches("href=\"/runs/a%2Fb#pending\"").count(),
+        2,
+        "the verdict leads there, and the end of the list"
+    );
+    let ended = Recorded::run("tests/corpus/q060/q060_handoff");
+    assert!(!page(&ended.lens(), steps(&ended.lens(), None, None)).contains("#pending"));
+}
+
+#[test]
+fn all_steps_stand_in_one_small_picture() {
+    let score = |n: usize| format!(r#""critic_outputs": [{{"critic_name": "V", "score": 0.{}}}]"#, n * 7919 % 1000);
+    let run = Recorded::steps((0..3_000).map(|n| format!(r#"{{"step_id": {n}, {}}}"#, score(n))));
+    let html = Strip::new(&run.lens(), "", Some(2_999)).render().unwrap();
+    let tags = tags(&html);
+    assert!(tags.len() < 80 && html.len() < 30_000, "{} elements, {} bytes", tags.len(), html.len());
+    let links: Vec<_> = tags.iter().filter_map(|tag| tag.get("href")).collect();
+    assert!(links.iter().all(|href| href.starts_with("/runs/a%2Fb?step=")), "{links:?}");
+    assert!(html.contains("lowest score 0.0"), "{html}");
+    let one = Recorded::steps([r#"{"step_id": 0}"#.to_owned()]);
+    assert_eq!(Strip::new(&one.lens(), "", None).render().unwrap().trim(), "<div id=\"strip\" hidden></div>");
+}
+
+#[test]
+fn a_timeline_draws_what_is_timed_and_says_what_is_not() {
+    let run = Recorded::run("tests/corpus/q060/q060_handoff_loop");
+    let lens = run.lens();
+    let html = page(&lens, Content::Timeline(Timeline::new(&lens, None)));
+    let tags = check_page(&html);
+    let rows = lens.index.steps().len() + 1;
+    assert_eq!(html.matches("<tr><th scope=\"row\"><a").count(), rows, "the step that never finished is one, too");
+    assert!(html.contains("never finished") && html.contains("f-decide"), "{html}");
+    assert!(tags.iter().any(|tag| tag.get("id") == Some("timeline")));
+    let untimed = Recorded::steps((0..90).map(|n| format!(r#"{{"step_id": {n}}}"#)));
+    let html = page(&untimed.lens(), Content::Timeline(Timeline::new(&untimed.lens(), Some(50))));
+    assert!(html.contains("No time is recorded"), "{html}");
+    assert!(!html.contains("tl-pic") && html.contains("Steps 25 to 74 of 90"), "{html}");
 }

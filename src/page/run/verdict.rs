@@ -45,6 +45,12 @@ impl<'a> Verdict<'a> {
         Self { lens, why, leading, others, tally }
     }
 
+    /// The panel of the step in which the run ended, where that one never finished.
+    fn never_finished(&self) -> Option<String> {
+        let ended = !self.lens.is_alive() && self.lens.index.unfinished_group().is_some();
+        ended.then(|| self.lens.at_pending())
+    }
+
     /// How certain the sentence is, where it is not simply recorded.
     fn certainty(&self) -> &'static str {
         match self.lens.summary.verdict.certainty {

@@ -47,8 +47,25 @@ pub(crate) fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<S
         }
         .into();
     }
+    view.started = started(lens, n);
     view.raw = raw(lens, n, bytes.as_deref(), &mut fold);
     Some(view)
+}
+
+/// At most this many runs that a step started are named; the header links more.
+const MAX_STARTED: usize = 20;
+
+/// The runs that began while the step was under way.
+fn started(lens: &Lens<'_>, n: usize) -> Vec<Phrase> {
+    let own = lens.children().into_iter().filter(|(_, step)| *step == Some(n));
+    own.take(MAX_STARTED)
+        .map(|(child, _)| {
+            let name = child.key.as_str().rsplit('/').next().unwrap_or_default();
+            let mut facts = vec![child.verdict.sentence.clone(), format::counted(child.steps_now, "step")];
+            facts.extend(child.duration_ms.map(|ms| micros((ms * 1e3) as i64)));
+            Phrase::new().link(name, href::run(child.key.as_str())).text(format!(" · {}", facts.join(" · ")))
+        })
+        .collect()
 }
 
 /// The same without what is only there to be looked up: prompt, events, raw lines.

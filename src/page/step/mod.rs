@@ -88,6 +88,8 @@ pub(crate) struct StepView {
     pub link: String,
     /// The replay at this step; empty for none.
     pub replay: String,
+    /// What is said of the way here; empty for nothing.
+    pub note: Line,
     /// Why the line could not be read as a step.
     pub unreadable: Option<Phrase>,
     pub error: Option<StepError>,
@@ -101,6 +103,8 @@ pub(crate) struct StepView {
     /// The decision; `None` only where the line is unreadable.
     pub decision: Option<Decision>,
     pub actions: Actions,
+    /// The runs that it started: the run and how it ended.
+    pub started: Vec<Phrase>,
     pub diff: Option<StateDiff>,
     pub critics: Vec<Critic>,
     /// What is said of critics that are not shown.

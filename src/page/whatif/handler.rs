@@ -64,6 +64,7 @@ pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, W
             title: lens.title(TITLE),
             head: RunHead::new(lens),
             verdict: None,
+            strip: None,
             tabs: Tabs { lens, current: TAB, step: None },
             fresh: Some(Fresh::WhatIf(body(lens, from_form(&params.pairs()))?.answer)),
         })

@@ -1,0 +1,207 @@
+//! Which steps does the list show, and in what order? Those of a tool, those that failed; the longest, the dearest first.
+//!
+//! What is picked stands in the address, so that it can be linked to and works without scripts.
+
+use std::cmp::Reverse;
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+use crate::analysis::format;
+use crate::analysis::replay::{Mark, has};
+use crate::analysis::timing::took;
+use crate::page::extract::Params;
+use crate::page::lens::Lens;
+use crate::page::part::sign::Link;
+use crate::page::part::{href, text};
+use crate::page::run::steps::WINDOW;
+
+/// The orders there are, by their names in an address and on the page.
+const SORTS: [(&str, &str); 5] = [
+    ("", "in order"),
+    ("time", "longest first"),
+    ("tokens", "most tokens first"),
+    ("cost", "dearest first"),
+    ("score", "lowest score first"),
+];
+/// At most so many tools are offered; any can be asked for in the address.
+const TOOLS: usize = 20;
+
+/// What is picked of the steps, as the address says it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Pick {
+    sort: String,
+    tool: String,
+    errors: bool,
+    /// The place of the first row among the picked.
+    pub from: usize,
+}
+
+impl Pick {
+    pub(crate) fn of(params: &Params) -> Self {
+        let text = |name| params.text(name).to_owned();
+        let sort = text("sort");
+        Self {
+            sort: if SORTS.iter().any(|(name, _)| *name == sort) { sort } else { String::new() },
+            tool: text("tool"),
+            errors: params.text("err") == "1",
+            from: params.text("from").parse().unwrap_or_default(),
+        }
+    }
+
+    /// Whether it is every step, in order.
+    pub(crate) fn is_all(&self) -> bool {
+        self.sort.is_empty() && self.tool.is_empty() && !self.errors
+    }
+
+    /// The address of the run with these steps, from the one at `from`, and step `n` selected.
+    pub(crate) fn address(&self, key: &str, from: usize, n: Option<usize>) -> String {
+        let number = |number: usize| number.to_string();
+        let step = n.map(number).unwrap_or_default();
+        let from = if from > 0 { number(from) } else { String::new() };
+        let errors = if self.errors { "1" } else { "" };
+        let pairs = [("step", &*step), ("sort", &self.sort), ("tool", &self.tool), ("err", errors), ("from", &from)];
+        href::with_query(&href::run(key), &pairs)
+    }
+
+    /// The ordinals of the picked steps. Of what is sorted by, a step without it comes last.
+    fn steps(&self, lens: &Lens<'_>) -> Vec<usize> {
+        let index = lens.index;
+        let tool = index.names().find(&self.tool);
+        let is_picked = |n: &usize| {
+            let uses = || index.steps().get(*n).is_some_and(|step| step.tools().any(|name| Some(name) == tool));
+            (self.tool.is_empty() || uses())
+                && (!self.errors || has(index, *n, Mark::Error) || has(index, *n, Mark::Code))
+        };
+        let mut picked: Vec<usize> = (0..index.steps().len()).filter(is_picked).collect();
+        let step = |n: &usize| index.steps().get(*n);
+        let most = |value: Option<f64>| value.unwrap_or(f64::NEG_INFINITY);
+        match &*self.sort {
+            "time" => picked.sort_by_cached_key(|n| Reverse(index.round_of(*n).and_then(took))),
+            "tokens" => picked.sort_by_cached_key(|n| Reverse(step(n).and_then(|step| step.tokens))),
+            "cost" => picked.sort_by(|a, b| {
+                let cost = |n| most(step(n).and_then(|step| step.cost_usd));
+                cost(b).total_cmp(&cost(a))
+            }),
+            "score" => picked.sort_by(|a, b| {
+                let score = |n| step(n).and_then(|step| step.lowest_score()).unwrap_or(f64::INFINITY);
+                score(a).total_cmp(&score(b))
+            }),
+            _ => {}
+        }
+        picked
+    }
+}
+
+/// How the list of steps is picked, `#pick`, and what is.
+#[derive(Template)]
+#[template(path = "run/pick.html")]
+pub(crate) struct Picker<'a> {
+    lens: &'a Lens<'a>,
+    pub pick: Pick,
+    /// The picked steps of this page; empty where it is every step.
+    pub shown: Vec<usize>,
+    /// How many are picked.
+    count: usize,
+}
+
+impl HtmlSafe for Picker<'_> {}
+
+impl<'a> Picker<'a> {
+    pub(crate) fn new(lens: &'a Lens<'a>, pick: Pick) -> Self {
+        let steps = if pick.is_all() { Vec::new() } else { pick.steps(lens) };
+        let shown = steps.iter().skip(pick.from).take(WINDOW).copied().collect();
+        Self { lens, pick, shown, count: steps.len() }
+    }
+
+    /// Name, words and whether it is chosen.
+    fn sorts(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+        SORTS
+            .iter()
+            .filter(|(name, _)| self.has(name) || *name == self.pick.sort)
+            .map(|(name, words)| (*name, *words, *name == self.pick.sort))
+    }
+
+    /// Whether the run tells what an order needs.
+    fn has(&self, name: &str) -> bool {
+        let summary = self.lens.summary;
+        match name {
+            "tokens" => summary.tokens.is_some(),
+            "cost" => self.lens.index.steps().iter().any(|step| step.cost_usd.is_some()),
+            "score" => !summary.critics.is_empty(),
+            _ => true,
+        }
+    }
+
+    /// The tools that can be chosen, and whether each is.
+    fn tools(&self) -> Vec<(&str, bool)> {
+        let tools = &self.lens.summary.tools;
+        let chosen = tools.iter().skip(TOOLS).filter(|tool| **tool == self.pick.tool);
+        tools.iter().take(TOOLS).chain(chosen).map(|tool| (tool.as_str(), *tool == self.pick.tool)).collect()
+    }
+
+    /// What is picked, in words.
+    fn words(&self) -> String {
+        let total = format::count(self.lens.index.steps().len() as u64);
+        format!("{} of {total} steps", format::count(self.count as u64))
+    }
+
+    /// The pages before and after this one, and all steps in order.
+    fn links(&self) -> Vec<Link> {
+        let to = |label: &str, from| Link::new(label, self.pick.address(self.lens.key(), from, None));
+        let before = (self.pick.from > 0).then(|| to("those before", self.pick.from.saturating_sub(WINDOW)));
+        let after = self.pick.from + self.shown.len();
+        let after = (after < self.count).then(|| to("those after", after));
+        let all = Link::new("all steps", href::run(self.lens.key()));
+        [before, after, Some(all)].into_iter().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::tests::{Recorded, tags};
+
+    fn run() -> Recorded {
+        let step = |(n, (tool, tokens, fails)): (usize, (&str, &str, bool))| {
+            let result = if fails { r#"{"status": "error", "error": "no"}"# } else { r#"{"status": "success"}"# };
+            let decision = format!(r#"{{"mode": "act", "actions": [{{"name": "{tool}", "args": {{}}}}]}}"#);
+            format!(r#"{{"step_id": {n}, "decision": {decision}, "action_results": [{result}]{tokens}}}"#)
+        };
+        let tokens = |number: u64| format!(r#", "context": {{"step_tokens": {number}}}"#);
+        let (few, many) = (tokens(5), tokens(900));
+        let steps = [("read", &*few, true), ("write", &*many, false), ("read", "", false)];
+        Recorded::steps(steps.into_iter().enumerate().map(step))
+    }
+
+    #[test]
+    fn steps_are_picked_and_put_in_order() {
+        let run = run();
+        let lens = run.lens();
+        let picked = |pick: Pick| pick.steps(&lens);
+        let tool = |tool: &str| Pick { tool: tool.to_owned(), ..Pick::default() };
+        assert_eq!(picked(tool("read")), [0, 2]);
+        assert_eq!(picked(tool("nobody has it")), [0_usize; 0]);
+        assert_eq!(picked(Pick { errors: true, ..Pick::default() }), [0]);
+        assert_eq!(picked(Pick { errors: true, ..tool("write") }), [0_usize; 0]);
+        let by = |sort: &str| picked(Pick { sort: sort.to_owned(), ..Pick::default() });
+        assert_eq!(by("time"), [0, 1, 2], "what has no time stays in order");
+        let tokens: Vec<_> = by("tokens").iter().map(|n| lens.index.steps().get(*n).unwrap().tokens).collect();
+        assert!(tokens.is_sorted_by(|a, b| a >= b), "{tokens:?}");
+    }
+
+    #[test]
+    fn what_is_picked_stands_in_the_address_and_in_the_form() {
+        let run = run();
+        let lens = run.lens();
+        let pick = Pick { sort: "time".to_owned(), tool: "a&b".to_owned(), errors: true, from: 60 };
+        assert_eq!(pick.address("k", 60, Some(2)), "/runs/k?step=2&sort=time&tool=a%26b&err=1&from=60");
+        assert_eq!(Pick::default().address("k", 0, None), "/runs/k");
+        let html = Picker::new(&lens, Pick { tool: "read".to_owned(), ..Pick::default() }).render().unwrap();
+        let tags = tags(&html);
+        let chosen: Vec<_> =
+            tags.iter().filter(|tag| tag.get("selected").is_some()).filter_map(|tag| tag.get("value")).collect();
+        assert_eq!(chosen, ["", "read"]);
+        assert!(html.contains("2 of 3 steps"), "{html}");
+    }
+}
