@@ -104,7 +104,7 @@ fn what_is_no_place_is_not_found_and_what_there_is_is_said() {
         ("step=7", "It has 7 steps, 0 to 6"),
         ("step=x", "It has 7 steps, 0 to 6"),
         ("step=0&event=11", "It has 10 events, 1 to 10."),
-        ("step=0&speed=9", "Speeds are 0.5, 1, 2 and 5."),
+        ("step=0&speed=9", "Speeds are 0.5, 1, 2, 5, 20, 100 and 500."),
         ("step=0&clock=sun", "Clocks are step, time and gaps."),
     ] {
         for page in ["replay", "replay/part"] {
