@@ -50,7 +50,7 @@ function press(key) {
   else if (key === "j" && find("#stepview, #statetab, #lockstep")) find("a[rel=next]")?.click();
   else if (key === "k" && find("#stepview, #statetab, #lockstep")) find("a[rel=prev]")?.click();
   else if (["j", "k", "G"].includes(key)) inList(key);
-  else if (key >= "1" && key <= "8") all("nav.tabs a")[key - 1]?.click();
+  else if (key >= "1" && key <= "9") all("nav.tabs a")[key - 1]?.click();
 }
 
 function inField(event) {

@@ -65,7 +65,7 @@ pub(crate) static RUN: Section = Section {
         key(&["[", "]"], "previous, next change of the state key"),
         command(&["v"], "back to the verdict"),
         command(&["r"], "replay from this step"),
-        key(&["1", "…", "8"], "tabs"),
+        key(&["1", "…", "9"], "tabs"),
         key(&["←", "→"], "in a chart: previous, next point"),
     ],
 };

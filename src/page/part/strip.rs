@@ -21,7 +21,7 @@ use crate::page::part::text;
 /// At most so many columns: about as many as a wide page has pixels.
 pub(crate) const COLUMNS: usize = 1_200;
 /// At most so many links lie over the picture.
-const LINKS: usize = 48;
+const LINKS: usize = 36;
 /// Heights of the lanes of scores, of times, and of one kind of mark; and what is between two.
 const SCORE: usize = 16;
 const TIME: usize = 10;
