@@ -56,7 +56,9 @@ function lead() {
 
 /** Where the list begins in the window, so that it can end inside of it. */
 function place() {
-  box.style.setProperty("--list-top", `${Math.max(box.getBoundingClientRect().top, 0)}px`);
+  // At the end of the page it is pushed above where it sticks; following that it would grow and be pushed again.
+  const least = parseFloat(getComputedStyle(box).top) || 0;
+  box.style.setProperty("--list-top", `${Math.max(box.getBoundingClientRect().top, least)}px`);
 }
 
 function show(url, push) {
