@@ -113,6 +113,10 @@ impl<'a> Verdict<'a> {
             Basis::Process => return Some("The recorded process does not exist any more".into()),
             Basis::Nothing => return Some("Nothing carries a time".into()),
             Basis::Event => "The newest event is from",
+            Basis::ManifestTime if lens.index.format().is_one_file() => "The newest record is from",
+            Basis::ManifestTime if lens.index.last_ts().is_some() => {
+                "Newer than the newest event is the manifest, which is from"
+            }
             Basis::ManifestTime => "No event has a time; the manifest is from",
             Basis::FileTime if lens.index.last_ts().is_some() => {
                 "Newer than the newest event are the files, the newest from"

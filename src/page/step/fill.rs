@@ -5,7 +5,7 @@ use crate::analysis::timing::{began, stretches, took};
 use crate::model::index::Group;
 use crate::model::json::Json;
 use crate::model::names::capped;
-use crate::model::step::Value as TraceValue;
+use crate::model::step::{Call, Value as TraceValue};
 use crate::model::{
     CriticAction, EventHead, EventKind, Fate, Lines, MAX_LINE_BYTES, Record, Span, StateRecord, Step, StepHead,
     TraceFile,
@@ -166,7 +166,20 @@ fn said(lens: &Lens<'_>, step: &Step<'_>, fold: &mut Fold) -> Option<Folded> {
     let text = step.text.filter(|_| lens.index.format().is_one_file())?;
     let words =
         text.string().filter(|words| decision.rationale.and_then(TraceValue::string).as_ref() != Some(words))?;
+    let thought = decision.rationale.and_then(TraceValue::string);
+    if says_again(&words, thought.as_deref().unwrap_or_default(), &step.calls) {
+        return None;
+    }
     Some(fold.prose(&words, &text.at.to_string()))
+}
+
+/// Whether a text is the thought and the command of the only call, and no more: both are shown anyway.
+fn says_again(words: &str, thought: &str, calls: &[Call<'_>]) -> bool {
+    let (Some(rest), [call]) = (words.trim().strip_prefix(thought.trim()), calls) else { return false };
+    let command = rest.trim().trim_matches('`').trim();
+    let args = call.args.map(TraceValue::json);
+    let told = args.as_ref().and_then(|args| args.get("command")).and_then(Json::as_str).unwrap_or_default();
+    !told.is_empty() && command == told.trim()
 }
 
 /// The event that begins the run, where it holds the whole state, and so the names of its fields.
