@@ -22,7 +22,7 @@
 //! The rooms above `tools` are always there; each of the others is behind a feature: its own name, or `serve` for
 //! `live` and `page`. `cli`, `serve` and `llm` are on by default. The feature `schema` brings the JSON Schema validator of
 //! `structured_output`; `archives`, which `serve` has, unpacks what is packed. Without features the crate makes traces and reads
-//! those that lie in plain files, its own and every tool's of [`mod@format`]; of a packed one (Inspect's `.eval`) it says
+//! those that lie in plain files, its own and every tool's of [`mod@format`]; of a packed one (Inspect's `.eval`, Codex's `.jsonl.zst`) it says
 //! that it cannot. It neither explains nor shows them.
 //!
 //! Running an agent takes an agent, tools, and rules that say when to stop; it leaves a trace and a verdict:

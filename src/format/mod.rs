@@ -277,7 +277,7 @@ static TOOLS: &[&Tool] = &[
 
 /// Whether a file of this name may be a trace of a tool, so that it is worth a look.
 pub fn may_be_trace(name: &str) -> bool {
-    [".jsonl", ".json", ".traj", ".eval"].iter().any(|end| name.ends_with(end))
+    [".jsonl", ".jsonl.zst", ".json", ".traj", ".eval"].iter().any(|end| name.ends_with(end))
 }
 
 /// The tool that wrote a file with this name and beginning.

@@ -14,9 +14,9 @@ use super::dir::read_exact_at;
 use super::several::ARCHIVE_MAGIC;
 
 /// No larger member is unpacked.
-const MAX_MEMBER_BYTES: u64 = 2 << 30;
+pub(super) const MAX_MEMBER_BYTES: u64 = 2 << 30;
 /// A Zstandard frame that looks further back is refused: so much of it is held in memory.
-const MAX_WINDOW_BYTES: u64 = 64 << 20;
+pub(super) const MAX_WINDOW_BYTES: u64 = 64 << 20;
 /// The fixed part of a member's header, which its name and its extra fields follow.
 const HEADER_BYTES: u64 = 30;
 /// A record of the directory has to fit.

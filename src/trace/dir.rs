@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::beneath::{Dir, Kind, refused};
+use super::frames;
 use super::numbered::{self, Names};
 use super::recognise::recognise;
 use super::root::is_trace_file;
@@ -95,7 +96,8 @@ impl RunDir {
     pub(super) fn at(&self, dir: &Path) -> Self {
         let root = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
         match &self.single {
-            Some((tool, name)) => Self::of_tool(root, PathBuf::new(), name.clone(), tool),
+            // What is written there is not compressed.
+            Some((tool, name)) => Self::of_tool(root, PathBuf::new(), frames::plain(name).into(), tool),
             None => Self::new(root, PathBuf::new()),
         }
     }
@@ -251,14 +253,25 @@ impl RunDir {
             None => self.handle()?,
         };
         let name = self.name(file)?;
-        match handle.look(name)? {
+        let (opened, stamp) = match handle.look(name)? {
             (Kind::Link, _) => {
                 let (dir, name) = self.target(file)?;
                 dir.file(&name)
             }
             (Kind::File, _) => handle.file(name),
             _ => Err(refused("not a regular file")),
-        }
+        }?;
+        if self.is_packed() { frames::open(opened, stamp) } else { Ok((opened, stamp)) }
+    }
+
+    fn is_packed(&self) -> bool {
+        self.single.as_ref().is_some_and(|(_, name)| frames::is_packed(name))
+    }
+
+    /// What is wrong with its file, where that is compressed as a whole.
+    pub(super) fn packed_fault(&self) -> Option<String> {
+        let name = self.single.as_ref().map(|(_, name)| name).filter(|_| self.is_packed())?;
+        frames::fault(self.handle().ok()?.look(name).ok()?.1)
     }
 
     /// Opens one of the documents of a run at its start.
@@ -305,6 +318,7 @@ impl RunDir {
         let deeper = self.deeper(file).map(|dir| Dir::open(&self.root, &dir)).transpose()?;
         let handle = deeper.as_ref().unwrap_or(handle);
         match handle.look(self.name(file)?)? {
+            (Kind::File, stamp) if self.is_packed() => frames::stat(stamp, || Ok(handle.file(self.name(file)?)?.0)),
             (Kind::File, stamp) => Ok(stamp),
             (Kind::Dir, stamp) if file != TraceFile::Manifest && self.numbering().is_some() => Ok(stamp),
             (Kind::Link, _) => {
@@ -381,6 +395,10 @@ impl RunDir {
     pub fn open_span(&self, file: TraceFile, span: Option<Span>) -> io::Result<(Box<dyn Read + Send>, u64)> {
         if let Some(member) = &self.member {
             return member.span(file, span);
+        }
+        if let Some(span) = span.filter(|_| self.is_packed()) {
+            let (opened, stamp) = self.handle()?.file(self.name(file)?)?;
+            return Ok((frames::part(opened, stamp, span)?, span.len));
         }
         let numbering = self.numbering().filter(|_| file != TraceFile::Manifest);
         let (mut opened, stamp, span) = match (numbering, span) {

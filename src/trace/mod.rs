@@ -12,6 +12,11 @@ mod beneath;
 mod blocks;
 mod dir;
 mod document;
+#[cfg(feature = "archives")]
+mod frames;
+#[cfg(not(feature = "archives"))]
+#[path = "no_frames.rs"]
+mod frames;
 mod manifest;
 mod numbered;
 mod pieces;

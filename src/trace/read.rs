@@ -145,6 +145,9 @@ impl RunReader {
             (self.unsettled, self.failed) = (tool.is_unsettled(&look), look.is_err());
             self.busy = look.as_ref().is_ok_and(|look| look.busy);
             let look = settle_look(TraceFile::Events, look, delta);
+            let torn =
+                |reason| Issue { kind: IssueKind::Torn, file: TraceFile::Events, line: None, offset: None, reason };
+            delta.passing.extend(self.dir.packed_fault().map(torn));
             delta.event_confirmed = look.confirmed;
             (delta.steps_file, delta.events_file, delta.more) = (look.state, look.state, look.more);
             // A document that was read anew has names of its own.

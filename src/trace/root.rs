@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use super::beneath::{Dir, Kind};
 use super::dir::RunDir;
+use super::frames;
 use super::recognise::recognise;
 use super::several::{Holder, Member};
 use super::stamp::FileId;
@@ -245,7 +246,8 @@ impl Visit {
 
     /// The directory `name` in this one, which holds what `listing` says.
     fn below(&self, name: &OsString, listing: &Listing) -> Self {
-        let shown = name.to_string_lossy();
+        // A session is the same run when its file is compressed.
+        let shown = frames::plain(name).to_string_lossy();
         let key = if self.key.is_empty() { shown.into_owned() } else { format!("{}/{shown}", self.key) };
         let whole = listing.whole();
         let inside_run = self.inside_run || listing.owns(name) || self.way == Some(&[]);

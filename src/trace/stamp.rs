@@ -9,7 +9,7 @@ use super::dir::RunDir;
 use crate::model::TraceFile;
 
 /// The identity of a file on disk: another one under the same name is another file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct FileId(u64, u64);
 
 /// What the system says of a file without opening it. Equal stamps mean equal bytes, once the file was quiet for

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::archive::{self, Entry};
 use super::dir::read_at;
-use super::stamp::FileId;
+use super::stamp::{FileId, Stamp};
 use crate::model::Span;
 
 /// A larger member is unpacked to the disk.
@@ -30,8 +30,14 @@ enum Bytes {
     OnDisk(Mutex<File>),
 }
 
-/// Which member of which archive.
-type Key = (FileId, Entry);
+/// Which bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    /// A member of an archive.
+    Member(FileId, Entry),
+    /// A file that is compressed as a whole.
+    File(Stamp),
+}
 
 /// The newest are last. One list for the program: it has one memory.
 static KEPT: Mutex<VecDeque<(Key, Arc<Unpacked>)>> = Mutex::new(VecDeque::new());
@@ -42,7 +48,18 @@ impl Unpacked {
     /// # Errors
     /// It is damaged, or more than is unpacked; there is no place for it.
     pub(super) fn of(file: File, id: FileId, entry: Entry) -> io::Result<Arc<Self>> {
-        let key = (id, entry);
+        Self::kept(Key::Member(id, entry), || Ok((archive::unpack(file, entry)?, entry.size)))
+    }
+
+    /// The text of a compressed file that looks like this, which `input` reads; it has so many bytes.
+    ///
+    /// # Errors
+    /// There is no place for it.
+    pub(super) fn of_frames<R: Read>(stamp: Stamp, input: impl FnOnce() -> R, size: u64) -> io::Result<Arc<Self>> {
+        Self::kept(Key::File(stamp), || Ok((input(), size)))
+    }
+
+    fn kept<R: Read>(key: Key, input: impl FnOnce() -> io::Result<(R, u64)>) -> io::Result<Arc<Self>> {
         let kept = || KEPT.lock().unwrap_or_else(PoisonError::into_inner);
         {
             let mut kept = kept();
@@ -54,7 +71,8 @@ impl Unpacked {
                 return Ok(unpacked);
             }
         }
-        let unpacked = Arc::new(Self::read(archive::unpack(file, entry)?, entry.size)?);
+        let input = input()?;
+        let unpacked = Arc::new(Self::read(input.0, input.1)?);
         let mut kept = kept();
         kept.push_back((key, Arc::clone(&unpacked)));
         for (on_disk, most) in [(false, MAX_KEPT_BYTES[0]), (true, MAX_KEPT_BYTES[1])] {

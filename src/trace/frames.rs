@@ -1,0 +1,213 @@
+//! What does a file hold that was compressed as a whole? Zstandard frames, one behind the other, of lines.
+//!
+//! Everything behind this file takes such a one as if it were not compressed: places and lengths are those of its text.
+//! Who reads all of it gets it in a file without a name; who reads a line of it shares one copy with all others.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::sync::{Mutex, PoisonError};
+
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
+
+use super::archive::{MAX_MEMBER_BYTES, MAX_WINDOW_BYTES};
+use super::stamp::{FileId, Stamp};
+use super::unpacked::Unpacked;
+use crate::model::Span;
+
+/// The lengths of so many files are kept.
+const MAX_KNOWN: usize = 100_000;
+
+/// How long the text of a file is, and what is wrong with it.
+type Known = HashMap<FileId, (Stamp, u64, Option<String>)>;
+
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+
+/// Whether a file of this name is one.
+pub(super) fn is_packed(name: &OsStr) -> bool {
+    name.as_encoded_bytes().ends_with(b".jsonl.zst")
+}
+
+/// The name that it had before.
+pub(super) fn plain(name: &OsStr) -> &OsStr {
+    match name.to_str().and_then(|name| name.strip_suffix(".zst")) {
+        Some(plain) if is_packed(name) => OsStr::new(plain),
+        _ => name,
+    }
+}
+
+/// The beginning of its text.
+pub(super) fn head(file: File, bytes: u64) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    match Frames::new(file).take(bytes).read_to_end(&mut head) {
+        Err(error) if error.kind() != io::ErrorKind::InvalidData => Err(error),
+        _ => Ok(head),
+    }
+}
+
+/// The file as it would look without compression, by what it looks like.
+pub(super) fn stat(stamp: Stamp, open: impl FnOnce() -> io::Result<File>) -> io::Result<Stamp> {
+    match known(stamp) {
+        Some((size, _)) => Ok(stamp.with_size(size)),
+        None => unpack(open()?, stamp, &mut io::sink()),
+    }
+}
+
+/// What is wrong with the file that looks like this, where it was read.
+pub(super) fn fault(stamp: Stamp) -> Option<String> {
+    known(stamp)?.1
+}
+
+/// All its text, in a file.
+pub(super) fn open(file: File, stamp: Stamp) -> io::Result<(File, Stamp)> {
+    let mut text = tempfile::tempfile()?;
+    let stamp = unpack(file, stamp, &mut text)?;
+    io::Seek::rewind(&mut text)?;
+    Ok((text, stamp))
+}
+
+/// Some of its text.
+pub(super) fn part(file: File, stamp: Stamp, span: Span) -> io::Result<Box<dyn Read + Send>> {
+    let size = known(stamp).map_or(u64::MAX, |(size, _)| size);
+    Ok(Box::new(Unpacked::of_frames(stamp, || Frames::new(file), size)?.part(span)))
+}
+
+fn known(stamp: Stamp) -> Option<(u64, Option<String>)> {
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (seen, size, fault) = known.as_ref()?.get(&stamp.id)?;
+    (*seen == stamp).then(|| (*size, fault.clone()))
+}
+
+/// What comes before a damage is good.
+fn unpack(file: File, stamp: Stamp, out: &mut dyn io::Write) -> io::Result<Stamp> {
+    let mut out = Counting { out, bytes: 0 };
+    let fault = match io::copy(&mut Frames::new(file), &mut out) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Some(format!("{error}; what came before is read")),
+        copied => copied.map(|_| None)?,
+    };
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    if known.len() >= MAX_KNOWN {
+        known.clear();
+    }
+    known.insert(stamp.id, (stamp, out.bytes, fault));
+    Ok(stamp.with_size(out.bytes))
+}
+
+struct Counting<'a> {
+    out: &'a mut dyn io::Write,
+    bytes: u64,
+}
+
+impl io::Write for Counting<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// The text of the frames of a file.
+struct Frames {
+    /// Behind the last frame that was begun.
+    rest: Option<BufReader<File>>,
+    frame: Option<StreamingDecoder<BufReader<File>, FrameDecoder>>,
+    left: u64,
+}
+
+impl Frames {
+    fn new(file: File) -> Self {
+        Self { rest: Some(BufReader::with_capacity(64 << 10, file)), frame: None, left: MAX_MEMBER_BYTES }
+    }
+}
+
+impl Read for Frames {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            if let Some(frame) = &mut self.frame {
+                let read = frame.read(buffer).map_err(|error| damaged(&error.to_string()))?;
+                if read > 0 {
+                    let left = self.left.checked_sub(read as u64);
+                    self.left = left.ok_or_else(|| damaged(&format!("more than {MAX_MEMBER_BYTES} bytes")))?;
+                    return Ok(read);
+                }
+                self.rest = self.frame.take().map(StreamingDecoder::into_inner);
+            }
+            let Some(mut rest) = self.rest.take() else { return Ok(0) };
+            if io::BufRead::fill_buf(&mut rest)?.is_empty() {
+                return Ok(0);
+            }
+            let mut decoder = FrameDecoder::new();
+            decoder.set_max_window_size(MAX_WINDOW_BYTES);
+            let frame = StreamingDecoder::new_with_decoder(rest, decoder);
+            self.frame = Some(frame.map_err(|error| damaged(&error.to_string()))?);
+        }
+    }
+}
+
+fn damaged(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the compressed file is damaged: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+    use crate::model::{Index, TraceFile};
+    use crate::trace::{RootScanner, RunDir, RunReader};
+
+    fn read(dir: &RunDir) -> Index {
+        RunReader::settling(dir.clone(), Duration::ZERO).read_whole()
+    }
+
+    #[test]
+    fn a_session_is_the_same_run_when_its_file_is_compressed() {
+        let root = tempfile::tempdir().unwrap();
+        let samples = RootScanner::new("sample_runs/tools/codex/sessions".into()).scan().runs;
+        let text = fs::read(samples.values().next().unwrap().path()).unwrap();
+        let (plain, packed) = (root.path().join("rollout-1.jsonl"), root.path().join("rollout-1.jsonl.zst"));
+        fs::write(&plain, &text).unwrap();
+        let mut scanner = RootScanner::new(root.path().to_owned());
+        let before = scanner.scan().runs;
+        let (key, dir) = before.first_key_value().unwrap();
+        let as_it_was = read(dir);
+        let line = |dir: &RunDir, index: &Index| {
+            let step = index.steps().iter().next().unwrap().span;
+            dir.line(|| index, TraceFile::Steps, step).unwrap()
+        };
+        let first = line(dir, &as_it_was);
+
+        // Two frames, of which one ends in the middle of a line.
+        let (left, right) = text.split_at(text.len() / 2);
+        let mut frames = compress_to_vec(left, CompressionLevel::Fastest);
+        frames.extend(compress_to_vec(right, CompressionLevel::Fastest));
+        fs::write(&packed, &frames).unwrap();
+        fs::remove_file(&plain).unwrap();
+        let after = scanner.scan().runs;
+        assert_eq!(after.keys().collect::<Vec<_>>(), [key]);
+        let dir = &after[key];
+        let index = read(dir);
+        assert!(index.steps().iter().eq(as_it_was.steps().iter()));
+        assert_eq!(index.events().len(), as_it_was.events().len());
+        assert_eq!(line(dir, &index), first);
+        assert_eq!(dir.read_all(TraceFile::Events, 1 << 20).unwrap(), text);
+        assert_eq!(index.passing_issues(), as_it_was.passing_issues());
+
+        fs::write(&packed, &frames[..frames.len() - 20]).unwrap();
+        let index = read(dir);
+        assert!(index.steps().len() <= as_it_was.steps().len() && !index.events().is_empty());
+        let told = |index: &Index| index.passing_issues().iter().any(|issue| issue.reason.contains("damaged"));
+        assert!(told(&index) && !told(&as_it_was), "{:?}", index.passing_issues());
+    }
+}
