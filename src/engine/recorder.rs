@@ -167,7 +167,7 @@ pub(super) fn invocations(results: &[ToolResult]) -> impl Iterator<Item = Invoca
 /// The tokens of every model that was asked in the step, judges and those without a usable reply too.
 fn context(record: &StepRecord) -> Option<Context> {
     let usage = record.facts.usage.unwrap_or_default().plus(record.facts.late_usage);
-    asked_a_model(record).then(|| Context {
+    asked_a_model(record).then_some(Context {
         input_tokens_total: usage.input,
         output_tokens: usage.output,
         cached_tokens: usage.cached,
@@ -279,6 +279,5 @@ pub(super) fn ending(
         latency_seconds: Some(took.as_secs_f64()),
         cost: task.metrics.cost_usd,
         task_result: serde_json::to_value(task).unwrap_or_default(),
-        ..RunEnd::default()
     }
 }
