@@ -74,7 +74,7 @@ impl<'a> Group<'a> {
     pub(crate) fn name(&self) -> String {
         match self.first().and_then(|found| found.place.step) {
             Some(step) => format!("Step {step}"),
-            None => "Of no step".to_owned(),
+            None => "Outside of steps".to_owned(),
         }
     }
 }

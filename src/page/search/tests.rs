@@ -106,7 +106,7 @@ fn a_text_that_stands_in_several_files_is_shown_once_below_its_step() {
     let hits = lines.iter().flat_map(|found| found.line.hits.iter().map(move |hit| (found, hit))).collect();
     let run = grouped::RunHits::new("r", None, hits);
     let groups: Vec<_> = run.groups.iter().map(|group| (group.name(), group.texts.len())).collect();
-    assert_eq!(groups, [("Step 3".to_owned(), 1), ("Of no step".to_owned(), 1)]);
+    assert_eq!(groups, [("Step 3".to_owned(), 1), ("Outside of steps".to_owned(), 1)]);
     let text = &run.groups[0].texts[0];
     assert_eq!((text.hit.path.as_str(), text.also.len()), ("thought", 2));
 }
