@@ -19,8 +19,8 @@ const SCRUBBED: &str = "[key]";
 const MIN_KEY_BYTES: usize = 8;
 
 /// Keeps the memory of this process, which holds the key, from the commands that it starts: they get it neither from
-/// `/proc`, nor by tracing the process. Its environment may still be read by commands of the root user. Called before the first thread is started; threads and
-/// commands inherit it.
+/// `/proc`, nor by tracing the process. Its environment may still be read by commands of the root user. Called before the
+/// first thread is started; threads and commands inherit it.
 ///
 /// # Errors
 /// The system has no such means, or refuses it.

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::live::Library;
-use crate::page::{download, extract, jobs, search, sweep};
+use crate::page::error::WebError;
+use crate::page::{download, extract, jobs, run, search, sweep};
 
 /// What all handlers share.
 #[derive(Debug, Clone)]
@@ -25,6 +26,8 @@ pub struct AppState {
     pub(crate) downloads: Arc<Semaphore>,
     /// One for each run that may be read again now because somebody asks for it.
     pub(crate) wakes: Arc<Semaphore>,
+    /// One for each answer that may read all lines of a run now.
+    pub(crate) walks: Arc<Semaphore>,
     /// True once the server is to stop; streams end then.
     pub(crate) stopping: watch::Receiver<bool>,
 }
@@ -39,7 +42,13 @@ impl AppState {
         let searches = Arc::new(jobs::Jobs::new(stopping.clone()));
         let downloads = Arc::new(Semaphore::new(download::MAX_DOWNLOADS));
         let wakes = Arc::new(Semaphore::new(extract::MAX_WAKES));
+        let walks = Arc::new(Semaphore::new(run::changed::MAX_WALKS));
         let (boot, host, zone) = (boot.into(), host.into(), TimeZone::system());
-        Self { library, boot, host, zone, sweeps, searches, downloads, wakes, stopping }
+        Self { library, boot, host, zone, sweeps, searches, downloads, wakes, walks, stopping }
+    }
+
+    /// Waits until all lines of a run may be read for an answer; what is returned is kept until they are.
+    pub(crate) async fn walk(&self) -> Result<OwnedSemaphorePermit, WebError> {
+        Arc::clone(&self.walks).acquire_owned().await.map_err(|error| WebError::fault(&error))
     }
 }

@@ -113,6 +113,33 @@ fn write_old_run(root: &Path, key: &str) {
     }
 }
 
+#[tokio::test]
+async fn lists_of_changed_files_wait_for_each_other_and_no_other_page_does() {
+    let root = tempfile::tempdir().unwrap();
+    write_old_run(root.path(), "a");
+    let (_stop, stopping) = watch::channel(false);
+    let state = AppState::new(Arc::new(Library::load(vec![root.path().to_owned()])), "localhost", stopping);
+    let router = router(state.clone(), None);
+    let ask = |path: &'static str| {
+        let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+        let router = router.clone();
+        async move { router.oneshot(request).await.unwrap().status() }
+    };
+    let mut turns = Vec::new();
+    for _ in 0..crate::page::run::changed::MAX_WALKS {
+        turns.push(state.walk().await.unwrap());
+    }
+    let lists = ["/runs/a?tab=files", "/api/runs/a/files"].map(|path| tokio::spawn(ask(path)));
+    for page in ["/runs/a", "/runs/a?tab=events", "/"] {
+        assert_eq!(ask(page).await, StatusCode::OK, "{page}");
+    }
+    assert!(lists.iter().all(|list| !list.is_finished()));
+    drop(turns);
+    for list in lists {
+        assert_eq!(list.await.unwrap(), StatusCode::OK);
+    }
+}
+
 #[test]
 fn requests_that_wait_for_runs_to_be_read_hold_neither_threads_nor_places() {
     /// Whether files answer, and word of it.

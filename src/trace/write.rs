@@ -233,7 +233,8 @@ impl RunWriter {
         &self.altered
     }
 
-    /// Looks whether the files hold what was written, writes the last manifest and closes the files. After an error of the disk it may be called again.
+    /// Looks whether the files hold what was written, writes the last manifest and closes the files. After an error of the
+    /// disk it may be called again.
     ///
     /// # Errors
     /// A run that has not begun or is finished; what [`WriteError`] lists.

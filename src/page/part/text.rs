@@ -24,8 +24,8 @@ pub(crate) fn shown(text: impl AsRef<str>) -> Line {
 /// A longer line is cut after so many bytes: names and summaries are short, and what is long is folded.
 const MAX_LINE_BYTES: usize = 4_000;
 
-/// One line of text in which nothing is hidden, cut where it is no line any more. Pages hold this type wherever a trace may have written the words,
-/// so that no place can forget [`visible_line`].
+/// One line of text in which nothing is hidden, cut where it is no line any more. Pages hold this type wherever a trace may
+/// have written the words, so that no place can forget [`visible_line`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Line(String);
 

@@ -37,7 +37,9 @@ const DEFAULT_FILES: usize = 200;
 /// `GET /api/runs/{key}/files`
 pub(crate) async fn files(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
     let (limit, after) = (params.limit(DEFAULT_FILES)?, params.number("after")?);
+    let turn = state.walk().await?;
     with_lens(&state, &run, move |lens| {
+        let _turn = turn;
         json(&json_files::files(lens.index, &files::files(lens.index, lens.lines), after, limit))
     })
     .await

@@ -14,6 +14,9 @@ use crate::page::part::sign::{Link, Phrase};
 use crate::page::part::{href, text};
 use crate::page::run::steps::LEFT;
 
+/// So many lists of files are made at a time, each of which reads all lines of a run: the other threads are left to other
+/// pages.
+pub(crate) const MAX_WALKS: usize = 2;
 /// So many files are on one page.
 const FILES: usize = 100;
 /// So many edits of a file are on one page.

@@ -207,7 +207,9 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
         return started(&state, &run, child.summary().started).await;
     }
     let shell = shell(&state, &run);
+    let turn = if shown.tab == "files" { Some(state.walk().await?) } else { None };
     with_lens(&state, &run, move |lens| {
+        let _turn = turn;
         let total = lens.index.steps().len();
         let (mut at_end, mut held, mut reads) = (after.is_none(), None, step);
         let content = match shown.tab.as_str() {

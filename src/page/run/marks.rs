@@ -36,8 +36,8 @@ pub(crate) struct Marks {
 impl HtmlSafe for Marks {}
 
 impl Marks {
-    /// Adds the scores of the step on the next line, each with the colour of its critic, as long as [`Marks::next`] is not called. A score outside 0 to 1,
-    /// or a missing one, leaves its track empty.
+    /// Adds the scores of the step on the next line, each with the colour of its critic, as long as [`Marks::next`] is not
+    /// called. A score outside 0 to 1, or a missing one, leaves its track empty.
     pub(crate) fn scores(&mut self, scores: impl Iterator<Item = (usize, Option<f64>)>) {
         let (top, height) = SCORE;
         for (at, (series, score)) in scores.take(CRITICS).enumerate() {
