@@ -101,34 +101,14 @@ pub(super) fn home(var: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
 struct Written {
     roots: Vec<String>,
     sessions: bool,
-    prices: BTreeMap<String, Row>,
+    prices: BTreeMap<String, Price>,
 }
 
 /// A file of prices as written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    prices: BTreeMap<String, Row>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Row {
-    input: Usd,
-    cached: Option<Usd>,
-    output: Usd,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(try_from = "f64")]
-struct Usd(f64);
-
-impl TryFrom<f64> for Usd {
-    type Error = &'static str;
-
-    fn try_from(usd: f64) -> std::result::Result<Self, &'static str> {
-        if usd.is_finite() && usd >= 0.0 { Ok(Self(usd)) } else { Err("a price is a number from 0 on") }
-    }
+    prices: BTreeMap<String, Price>,
 }
 
 /// The file that is being read.
@@ -177,14 +157,12 @@ impl Place<'_> {
         })
     }
 
-    fn prices(&self, rows: BTreeMap<String, Row>) -> Result<Prices> {
+    fn prices(&self, rows: BTreeMap<String, Price>) -> Result<Prices> {
         if let Some(odd) = rows.keys().find(|name| name.trim_end_matches('*').contains('*') || name.ends_with("**")) {
             let line = self.text.lines().position(|line| line.contains(&**odd)).unwrap_or_default();
             return Err(self.wrong(line, "one * may stand at the end of a name, and nowhere else"));
         }
-        let price = |row: Row| Price { input: row.input.0, cached: row.cached.map(|usd| usd.0), output: row.output.0 };
-        let table = rows.into_iter().map(|(name, row)| (name, price(row))).collect();
-        Ok(Prices::new(table, self.file.to_string_lossy().into_owned()))
+        Ok(Prices::new(rows, self.file.to_string_lossy().into_owned()))
     }
 }
 

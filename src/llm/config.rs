@@ -16,10 +16,9 @@ use toml::Spanned;
 
 pub(super) use self::critic::{CriticPart, OnFail, When};
 use super::gate::{GateRules, Glob};
-use super::price::{self, PricePart};
 use crate::engine::HistoryPolicy;
 use crate::error::{Error, Kind, Result};
-use crate::model::price::Prices;
+use crate::model::price::{Price, Prices};
 use crate::stop::StopSpec;
 
 /// What the agent is told where the file says nothing.
@@ -105,7 +104,7 @@ struct Whole {
     #[serde(default)]
     task: TaskPart,
     #[serde(default)]
-    prices: BTreeMap<String, PricePart>,
+    prices: BTreeMap<String, Price>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -352,7 +351,7 @@ impl AgentFile {
             },
             critics,
             objective: task.objective.filter(|objective| !objective.trim().is_empty()),
-            prices: price::prices(&prices, path),
+            prices: Prices::new(prices, path.display().to_string()),
         })
     }
 

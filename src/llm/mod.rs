@@ -10,7 +10,6 @@ mod config;
 mod critics;
 mod gate;
 mod http;
-mod price;
 mod retry;
 mod secret;
 mod surrogate;

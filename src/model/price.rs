@@ -3,17 +3,43 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Deserializer};
+
 use super::step::Usage;
 
-/// What a model takes for a million tokens, in US dollars.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// What a model takes for a million tokens, in US dollars. Read from a file, each number is finite and not below 0.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Price {
     /// Of what it reads and its cache does not hold.
+    #[serde(deserialize_with = "usd")]
     pub input: f64,
     /// Of what its cache holds; `None` where the table does not say.
+    #[serde(default, deserialize_with = "usd_if_any")]
     pub cached: Option<f64>,
     /// Of what it writes.
+    #[serde(deserialize_with = "usd")]
     pub output: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(try_from = "f64")]
+struct Usd(f64);
+
+impl TryFrom<f64> for Usd {
+    type Error = &'static str;
+
+    fn try_from(usd: f64) -> Result<Self, &'static str> {
+        if usd.is_finite() && usd >= 0.0 { Ok(Self(usd)) } else { Err("a price is a number from 0 on") }
+    }
+}
+
+fn usd<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Usd::deserialize(deserializer)?.0)
+}
+
+fn usd_if_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    Ok(Option::<Usd>::deserialize(deserializer)?.map(|usd| usd.0))
 }
 
 /// Prices of models, and where they stand.

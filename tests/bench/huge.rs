@@ -33,11 +33,18 @@ pub(crate) fn run(options: &Options) {
     });
     report::duration("start to whole index", start.elapsed(), "3000 ms");
 
+    let page_size = looks(&board, "huge", steps);
+    report::bytes("largest page", page_size as u64, "400 KiB");
+    report::memory(board.pid(), "120 MiB");
+}
+
+/// Asks for steps of a run through the API and on pages; returns the size of the largest page in bytes.
+pub(crate) fn looks(board: &Board, key: &str, steps: u64) -> usize {
     let mut page_size = 0;
-    for (what, prefix, goal) in [
-        ("any step through the API", "/api/runs/huge/steps/", "30 ms"),
-        ("any step on the run page", "/runs/huge?step=", "30 ms"),
-        ("any step on a page of its own", "/runs/huge/steps/", "30 ms"),
+    for (what, prefix) in [
+        ("any step through the API", format!("/api/runs/{key}/steps/")),
+        ("any step on the run page", format!("/runs/{key}?step=")),
+        ("any step on a page of its own", format!("/runs/{key}/steps/")),
     ] {
         let mut took = Samples::default();
         for look in 0..LOOKS {
@@ -51,10 +58,9 @@ pub(crate) fn run(options: &Options) {
                 page_size = page_size.max(answer.body.len());
             }
         }
-        took.print(what, goal);
+        took.print(what, "30 ms");
     }
-    report::bytes("largest page", page_size as u64, "400 KiB");
-    report::memory(board.pid(), "120 MiB");
+    page_size
 }
 
 /// Writes a run of steps with so many bytes of output each; returns how many steps it has.

@@ -16,6 +16,7 @@ use crate::Options;
 use crate::board::Board;
 use crate::chance::Chance;
 use crate::disk::walk;
+use crate::huge::looks;
 use crate::report::{self, Samples};
 use crate::wait::until;
 
@@ -23,8 +24,6 @@ use crate::wait::until;
 const LONG_BYTES: u64 = 100_000_000;
 /// How large the archive is made, on disk.
 const ARCHIVE_BYTES: u64 = 400_000_000;
-/// How many steps are looked at.
-const LOOKS: u64 = 200;
 /// What ties the records of a session together. A session that is repeated under the same ids is a copy and counts once.
 const IDS: &str = r"\b(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?:msg|toolu|call|req|fc|rs)_[0-9A-Za-z]+)\b";
 
@@ -153,24 +152,6 @@ fn long(options: &Options, templates: &[String]) {
     report::duration(&format!("start to all its {steps} steps known"), start.elapsed(), "");
     looks(&board, "long.jsonl", steps);
     report::memory(board.pid(), "");
-}
-
-/// Any step of a run, through the API and on its page.
-fn looks(board: &Board, key: &str, steps: u64) {
-    for (what, prefix) in [
-        ("any step through the API", format!("/api/runs/{key}/steps/")),
-        ("any step on the run page", format!("/runs/{key}?step=")),
-    ] {
-        let mut took = Samples::default();
-        for look in 0..LOOKS {
-            // A stride that shares no factor with the number of steps visits them in no order.
-            let path = format!("{prefix}{}", look * 7_919 % steps);
-            let start = Instant::now();
-            assert_eq!(board.get(&path).status, 200, "{path}");
-            took.push(start.elapsed());
-        }
-        took.print(what, "30 ms");
-    }
 }
 
 /// A log of Inspect in an archive: until its first run is there and until all are known.

@@ -65,6 +65,21 @@ impl Agent for Play {
     }
 }
 
+/// Leaves everything to the model.
+struct Asks;
+
+impl Agent for Asks {
+    type Data = ();
+
+    fn name(&self) -> &str {
+        "asks"
+    }
+
+    fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
+        Ok(State::new(&*task.objective, ()))
+    }
+}
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EchoArgs {

@@ -5,21 +5,6 @@ use serde_json::json;
 use super::*;
 use crate::stop::{Budget, Origin, Usage};
 
-/// Leaves everything to the model.
-struct Asks;
-
-impl Agent for Asks {
-    type Data = ();
-
-    fn name(&self) -> &str {
-        "asks"
-    }
-
-    fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-        Ok(State::new(&*task.objective, ()))
-    }
-}
-
 fn asks(replies: impl IntoIterator<Item = Result<Reply, ModelError>>) -> Builder<Asks> {
     Engine::builder(Asks)
         .model(Scripted::with_failures(replies))

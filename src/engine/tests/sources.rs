@@ -182,16 +182,6 @@ async fn what_replies_cost_is_told_or_estimated_and_ends_a_run() {
     let prices = Prices::new([("scripted".to_owned(), price)].into(), "prices".to_owned());
     let runs = tempfile::tempdir().unwrap();
     let writer = RunWriter::create(runs.path(), "run").unwrap();
-    struct Asks;
-    impl Agent for Asks {
-        type Data = ();
-        fn name(&self) -> &str {
-            "asks"
-        }
-        fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-            Ok(State::new(&*task.objective, ()))
-        }
-    }
     let engine = Engine::builder(Asks).tool(Echo).process(None).prices(prices).record(writer);
     let engine = engine.model(Scripted::new([told, cached, calls("c")]));
     let engine = engine.stop("max_cost=1".parse::<StopSpec>().unwrap());
