@@ -8,6 +8,7 @@ use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
 
 use flate2::Crc;
 use flate2::bufread::DeflateDecoder;
+use ruzstd::decoding::errors::FrameDecoderError;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 use super::dir::read_exact_at;
@@ -16,7 +17,7 @@ use super::several::ARCHIVE_MAGIC;
 /// No larger member is unpacked.
 pub(super) const MAX_MEMBER_BYTES: u64 = 2 << 30;
 /// A Zstandard frame that looks further back is refused: so much of it is held in memory.
-pub(super) const MAX_WINDOW_BYTES: u64 = 64 << 20;
+const MAX_WINDOW_BYTES: u64 = 64 << 20;
 /// The fixed part of a member's header, which its name and its extra fields follow.
 const HEADER_BYTES: u64 = 30;
 /// A record of the directory has to fit.
@@ -149,6 +150,16 @@ fn long(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
 
+/// The text of the Zstandard frame that `input` begins with.
+///
+/// # Errors
+/// It begins with none, or the frame looks back further than [`MAX_WINDOW_BYTES`].
+pub(super) fn zstandard<R: Read>(input: R) -> Result<StreamingDecoder<R, FrameDecoder>, FrameDecoderError> {
+    let mut decoder = FrameDecoder::new();
+    decoder.set_max_window_size(MAX_WINDOW_BYTES);
+    StreamingDecoder::new_with_decoder(input, decoder)
+}
+
 /// The bytes of a member, from its start.
 ///
 /// # Errors
@@ -173,11 +184,7 @@ pub(super) fn unpack(mut file: File, entry: Entry) -> io::Result<impl Read + Sen
     let inner: Box<dyn Read + Send> = match method {
         0 => Box::new(bytes),
         8 => Box::new(DeflateDecoder::new(bytes)),
-        20 | 93 => {
-            let mut decoder = FrameDecoder::new();
-            decoder.set_max_window_size(MAX_WINDOW_BYTES);
-            Box::new(StreamingDecoder::new_with_decoder(bytes, decoder).map_err(damaged)?)
-        }
+        20 | 93 => Box::new(zstandard(bytes).map_err(damaged)?),
         _ => {
             let what = format!("the member of the archive is packed by method {method}, which is not read");
             return Err(io::Error::new(io::ErrorKind::Unsupported, what));

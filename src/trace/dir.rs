@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::beneath::{Dir, Kind, refused};
 use super::frames;
 use super::numbered::{self, Names};
-use super::recognise::recognise;
+use super::recognise::{is_packed, recognise};
 use super::root::is_trace_file;
 use super::several::{self, Holder, Member, Opened};
 use super::stamp::{Stamp, Stamps};
@@ -265,7 +265,7 @@ impl RunDir {
     }
 
     fn is_packed(&self) -> bool {
-        self.single.as_ref().is_some_and(|(_, name)| frames::is_packed(name))
+        self.single.as_ref().is_some_and(|(_, name)| is_packed(name))
     }
 
     /// What is wrong with its file, where that is compressed as a whole.

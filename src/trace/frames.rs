@@ -11,7 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
-use super::archive::{MAX_MEMBER_BYTES, MAX_WINDOW_BYTES};
+use super::archive::{MAX_MEMBER_BYTES, zstandard};
+use super::recognise::is_packed;
 use super::stamp::{FileId, Stamp};
 use super::unpacked::Unpacked;
 use crate::model::Span;
@@ -23,11 +24,6 @@ const MAX_KNOWN: usize = 100_000;
 type Known = HashMap<FileId, (Stamp, u64, Option<String>)>;
 
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
-
-/// Whether a file of this name is one.
-pub(super) fn is_packed(name: &OsStr) -> bool {
-    name.as_encoded_bytes().ends_with(b".jsonl.zst")
-}
 
 /// The name that it had before.
 pub(super) fn plain(name: &OsStr) -> &OsStr {
@@ -145,10 +141,7 @@ impl Read for Frames {
             if io::BufRead::fill_buf(&mut rest)?.is_empty() {
                 return Ok(0);
             }
-            let mut decoder = FrameDecoder::new();
-            decoder.set_max_window_size(MAX_WINDOW_BYTES);
-            let frame = StreamingDecoder::new_with_decoder(rest, decoder);
-            self.frame = Some(frame.map_err(|error| damaged(&error.to_string()))?);
+            self.frame = Some(zstandard(rest).map_err(|error| damaged(&error.to_string()))?);
         }
     }
 }

@@ -7,11 +7,6 @@ use std::io::{self, Read};
 use super::stamp::Stamp;
 use crate::model::Span;
 
-/// Whether a file of this name is one that is taken for its text.
-pub(super) fn is_packed(name: &OsStr) -> bool {
-    name.as_encoded_bytes().ends_with(b".jsonl.zst")
-}
-
 pub(super) fn plain(name: &OsStr) -> &OsStr {
     name
 }

@@ -14,11 +14,16 @@ use crate::format::{self, Tool};
 pub(super) fn recognise(dir: &Dir, name: &OsStr) -> io::Result<Option<&'static Tool>> {
     let Some(name_text) = name.to_str().filter(|name| format::may_be_trace(name)) else { return Ok(None) };
     let (file, _) = dir.file(name)?;
-    if frames::is_packed(name) {
+    if is_packed(name) {
         let head = frames::head(file, format::HEAD_BYTES as u64)?;
-        return Ok(format::tool(name_text.trim_end_matches(".zst"), &head));
+        return Ok(frames::plain(name).to_str().and_then(|name| format::tool(name, &head)));
     }
     let mut head = Vec::new();
     io::Read::read_to_end(&mut io::Read::take(file, format::HEAD_BYTES as u64), &mut head)?;
     Ok(format::tool(name_text, &head))
+}
+
+/// Whether a file of this name is compressed as a whole, and taken for its text.
+pub(super) fn is_packed(name: &OsStr) -> bool {
+    name.as_encoded_bytes().ends_with(b".jsonl.zst")
 }
