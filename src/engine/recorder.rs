@@ -166,7 +166,7 @@ pub(super) fn invocations(results: &[ToolResult]) -> impl Iterator<Item = Invoca
 
 /// The tokens of every model that was asked in the step, judges and those without a usable reply too.
 fn context(record: &StepRecord) -> Option<Context> {
-    let usage = record.facts.usage.unwrap_or_default().plus(record.facts.late_usage);
+    let usage = spent(record);
     asked_a_model(record).then_some(Context {
         input_tokens_total: usage.input,
         output_tokens: usage.output,
@@ -178,8 +178,11 @@ fn context(record: &StepRecord) -> Option<Context> {
 }
 
 fn asked_a_model(record: &StepRecord) -> bool {
-    let facts = &record.facts;
-    record.model.is_some() || facts.usage.unwrap_or_default().plus(facts.late_usage) != Usage::default()
+    record.model.is_some() || spent(record) != Usage::default()
+}
+
+fn spent(record: &StepRecord) -> Usage {
+    record.facts.usage.unwrap_or_default().plus(record.facts.late_usage)
 }
 
 /// What is known of a run before its first step.

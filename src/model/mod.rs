@@ -58,6 +58,11 @@ impl RunKey {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Its last part: the name of the directory or file.
+    pub fn name(&self) -> &str {
+        self.0.rsplit('/').next().unwrap_or_default()
+    }
 }
 
 impl fmt::Display for RunKey {

@@ -9,6 +9,7 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
 
 use crate::live::Run;
+use crate::model::RunKey;
 use crate::page::app::AppState;
 use crate::page::error::Answer;
 use crate::page::export::fill::{Export, write_export};
@@ -25,7 +26,7 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
     }
     let cursor = step.map(|step| (step, event));
     let redact = params.text("redact") == "1";
-    let name = file_name(run.key().as_str());
+    let name = file_name(run.key());
     let of = state.clone();
     let body = crate::page::download::body(&state, move |out| write(&run, &of, cursor, redact, out)).await?;
     let headers = [
@@ -64,8 +65,7 @@ fn write(
 }
 
 /// The last part of the key as a name that every system takes.
-fn file_name(key: &str) -> String {
-    let last = key.rsplit('/').next().unwrap_or(key);
+fn file_name(key: &RunKey) -> String {
     let safe = |letter: char| if letter.is_ascii_alphanumeric() || "-_".contains(letter) { letter } else { '_' };
-    format!("{}.html", last.chars().take(80).map(safe).collect::<String>())
+    format!("{}.html", key.name().chars().take(80).map(safe).collect::<String>())
 }

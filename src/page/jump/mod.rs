@@ -136,8 +136,7 @@ fn commands(section: &'static Section) -> impl Iterator<Item = Offer> {
 
 /// How well a run is meant by the words; the least is best. `None` where one of them is nowhere.
 fn rank(words: &[Needle], run: &Summary) -> Option<u8> {
-    let key = run.key.as_str();
-    let name = key.rsplit('/').next().unwrap_or(key);
+    let (key, name) = (run.key.as_str(), run.key.name());
     if let [word] = words {
         if name.eq_ignore_ascii_case(word.text()) || key.eq_ignore_ascii_case(word.text()) {
             return Some(0);

@@ -109,8 +109,7 @@ impl<'a> RunHead<'a> {
             "child runs",
             (children > 0).then(|| {
                 known.iter().take(MAX_CHILDREN).fold(Phrase::from(count(children)), |words, key| {
-                    let name = key.as_str().rsplit('/').next().unwrap_or_default();
-                    words.text(" · ").link(name, href::run(key.as_str()))
+                    words.text(" · ").link(key.name(), href::run(key.as_str()))
                 })
             }),
         );
@@ -121,7 +120,7 @@ impl<'a> RunHead<'a> {
         add("written by", manifest.map(writer));
         add("project", manifest.and_then(|manifest| manifest.project.as_deref()).map(Phrase::from));
         add("turns", manifest.and_then(|manifest| manifest.turns).map(|turns| Phrase::from(count(turns))));
-        let other = |id: &&str| Some(*id) != lens.key().rsplit('/').next();
+        let other = |id: &&str| *id != summary.key.name();
         add("run id", summary.run_id.as_deref().filter(other).map(Phrase::from));
         let place = if lens.index.format().is_one_file() { "file" } else { "directory" };
         add(place, Some(Phrase::new().dim(summary.path.as_str())));

@@ -84,7 +84,7 @@ impl<'a> Timeline<'a> {
                 let took = child.duration_ms.map(|ms| (ms * 1e3) as i64);
                 Row {
                     href: href::run(child.key.as_str()),
-                    name: child.key.as_str().rsplit('/').next().unwrap_or_default().to_owned(),
+                    name: child.key.name().to_owned(),
                     words: child.verdict.sentence.clone(),
                     is_child: true,
                     began: lens.offset(started).to_string(),

@@ -60,10 +60,11 @@ fn started(lens: &Lens<'_>, n: usize) -> Vec<Phrase> {
     let own = lens.children().into_iter().filter(|(_, step)| *step == Some(n));
     own.take(MAX_STARTED)
         .map(|(child, _)| {
-            let name = child.key.as_str().rsplit('/').next().unwrap_or_default();
             let mut facts = vec![child.verdict.sentence.clone(), format::counted(child.steps_now, "step")];
             facts.extend(child.duration_ms.map(|ms| micros((ms * 1e3) as i64)));
-            Phrase::new().link(name, href::run(child.key.as_str())).text(format!(" · {}", facts.join(" · ")))
+            Phrase::new()
+                .link(child.key.name(), href::run(child.key.as_str()))
+                .text(format!(" · {}", facts.join(" · ")))
         })
         .collect()
 }
