@@ -16,12 +16,13 @@ pub use align::{Pair, align};
 pub use config::{Config, MAX_DIFFERS, Setting, config};
 pub use metrics::{Measure, Unit, measures, measures_of_two};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::{CriticMark, Index, StepHead};
 
 /// How the two steps of a row relate. Later ones weigh less.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Relation {
     /// Only run A has this step.
@@ -85,7 +86,7 @@ impl Relation {
 }
 
 /// One row of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Row {
     /// The steps.
     #[serde(flatten)]

@@ -97,7 +97,7 @@ pub enum Test {
 }
 
 /// A term that could not be understood.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Ignored {
     /// The term as written.
     #[serde(rename = "term")]

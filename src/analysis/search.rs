@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::TraceFile;
@@ -40,7 +41,7 @@ pub struct Needle {
 }
 
 /// Where the text stands in a line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Hit {
     /// The field: `action_results[0].output`; empty where the line is no JSON.
     #[serde(skip)]
@@ -78,7 +79,7 @@ pub struct Found {
 }
 
 /// What a line of a run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 pub struct Place {
     /// Where it begins in its file, in bytes.
     pub offset: u64,

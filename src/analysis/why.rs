@@ -1,5 +1,6 @@
 //! Why did the run stop, and what shows it? The verdict with its evidence, each piece with the place it comes from.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::summary::Summary;
@@ -17,7 +18,7 @@ pub use rules::{Rule, Standing};
 pub use trouble::Trouble;
 
 /// A piece of evidence.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Evidence {
     /// Which sort it is.
     pub kind: Kind,

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use serde::Serialize;
 
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
@@ -14,7 +15,6 @@ use crate::analysis::verdict::{LimitFrom, reading};
 use crate::error::{Error, Kind, Result};
 use crate::model::time::Stamp;
 use crate::model::{Index, StepHead, TraceFile};
-use crate::page::json::object;
 use crate::page::run::json as run_json;
 use crate::page::run::steps::LEFT;
 use crate::page::step::json;
@@ -57,6 +57,14 @@ enum Format {
     Json,
 }
 
+/// A run with the heads of all its steps.
+#[derive(Debug, Serialize)]
+struct Whole<'a> {
+    #[serde(flatten)]
+    row: run_json::Run<'a>,
+    steps_list: Vec<json::StepHead>,
+}
+
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let run = Opened::open(&args.run, look.now)?.priced(&args.settings.read()?.prices);
     let json = args.json || args.format == Format::Json;
@@ -75,7 +83,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             let manifest = run.manifest();
             let row = run_json::run(&run.summary, &run.index, manifest.as_deref());
             let heads = json::step_heads(&run.index, None, usize::MAX).steps;
-            write_json(out, &object!({ ..row, steps_list: heads }))?;
+            write_json(out, &Whole { row, steps_list: heads })?;
         }
         None => {
             write_head(out, &run, look)?;

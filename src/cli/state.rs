@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use serde::Serialize;
+
 use super::look::{Ink, Look};
 use super::open::Opened;
 use super::{Done, write_json};
@@ -12,7 +14,6 @@ use crate::analysis::state::{
 };
 use crate::error::{Error, Kind, Result};
 use crate::model::names::first_chars;
-use crate::page::json::object;
 use crate::page::state::json::{self, Value};
 
 /// A value longer than this many characters is cut in a list; `--json` has all of it.
@@ -56,17 +57,37 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
                 .collect();
             let value = state.get(&path.key).and_then(|known| path.find(known.value.as_deref()?));
             if args.json {
-                let changes = changes.into_iter().map(|KeyChange { step, before, after, .. }| {
-                    object!({ n: step, before: Value(before), after: Value(after) })
+                let changes = changes.into_iter().map(|KeyChange { step, before, after, .. }| Change {
+                    n: step,
+                    before: Value(before),
+                    after: Value(after),
                 });
-                let changes = changes.collect::<Vec<_>>();
-                write_json(out, &object!({ key: path.key, path: path.below, changes: changes, value: Value(value) }))?;
+                let changes = changes.collect();
+                write_json(out, &History { key: &path.key, path: &path.below, changes, value: Value(value) })?;
             } else {
                 write_history(out, &run, n, (&path, &changes, value), look)?;
             }
         }
     }
     Ok(0)
+}
+
+/// The history of one value.
+#[derive(Debug, Serialize)]
+struct History<'a> {
+    key: &'a str,
+    /// The members that lead to the value below the key.
+    path: &'a [String],
+    changes: Vec<Change>,
+    value: Value,
+}
+
+/// What a step made of it.
+#[derive(Debug, Serialize)]
+struct Change {
+    n: usize,
+    before: Value,
+    after: Value,
 }
 
 /// The value that `text` names.

@@ -1,5 +1,6 @@
 //! `board whatif`: where would other rules have stopped these runs?
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write};
 use std::path::PathBuf;
@@ -14,7 +15,6 @@ use super::{Done, write_json};
 use crate::analysis::format::{MISSING, count, counted, millis, visible_line};
 use crate::analysis::whatif::{Answer, Answers, Found, Question, Wrong, answers, question, typed};
 use crate::error::{Error, Kind, Result};
-use crate::page::json::object;
 use crate::page::whatif::json;
 use crate::stop::{RULES, Row, SpecError};
 
@@ -87,7 +87,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         }
     }
     if args.json {
-        write_json(out, &object!({ runs: entries }))?;
+        write_json(out, &BTreeMap::from([("runs", entries)]))?;
     }
     match first_error {
         Some(error) => {

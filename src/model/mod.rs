@@ -124,7 +124,7 @@ pub trait Lines {
 }
 
 /// One of the three files of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, schemars::JsonSchema)]
 pub enum TraceFile {
     /// `manifest.json`
     #[serde(rename = "manifest.json")]

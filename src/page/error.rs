@@ -12,6 +12,7 @@ use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use axum::http::{Response as HttpResponse, StatusCode};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::format::visible_line;
@@ -52,8 +53,8 @@ struct Refusal {
 }
 
 /// An error document of RFC 9457, with the board's hints.
-#[derive(Debug, Serialize)]
-struct Problem<'a> {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Problem<'a> {
     r#type: &'static str,
     title: String,
     status: u16,

@@ -13,33 +13,6 @@ use crate::page::error::{Answer, WebError};
 #[cfg(test)]
 mod tests;
 
-/// A document from its fields, in their order; `..row` puts the fields of another one first.
-macro_rules! object {
-    ({ ..$row:expr, $($name:ident: $value:expr),* $(,)? }) => {{
-        #[allow(non_camel_case_types, reason = "the type of a field is called like the field")]
-        mod object {
-            #[derive(serde::Serialize)]
-            pub(super) struct Object<Row, $($name),*> {
-                #[serde(flatten)]
-                pub(super) row: Row,
-                $(pub(super) $name: $name,)*
-            }
-        }
-        object::Object { row: $row, $($name: $value),* }
-    }};
-    ({ $($name:ident: $value:expr),* $(,)? }) => {{
-        #[allow(non_camel_case_types, reason = "the type of a field is called like the field")]
-        mod object {
-            #[derive(serde::Serialize)]
-            pub(super) struct Object<$($name),*> {
-                $(pub(super) $name: $name,)*
-            }
-        }
-        object::Object { $($name: $value),* }
-    }};
-}
-pub(crate) use object;
-
 /// A document for programs.
 pub(crate) fn json(value: &impl Serialize) -> Answer {
     let body = serde_json::to_string(value).map_err(|error| WebError::fault(&error))?;

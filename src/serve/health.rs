@@ -3,6 +3,7 @@
 use axum::extract::{OriginalUri, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::live::Mode;
@@ -10,8 +11,9 @@ use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
 use crate::page::json::json;
 
-#[derive(Debug, Serialize)]
-struct Health {
+/// How the board does.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Health {
     status: &'static str,
     runs: usize,
     watch: &'static str,
@@ -51,5 +53,5 @@ pub(crate) async fn healthz(State(state): State<AppState>) -> Answer {
 
 /// Any address below `/api` that is none.
 pub(crate) async fn not_found(OriginalUri(uri): OriginalUri) -> WebError {
-    WebError::not_found("There is nothing at", "The README lists the addresses of the API.").named(uri.path())
+    WebError::not_found("There is nothing at", "/api/openapi.json lists the addresses of the API.").named(uri.path())
 }

@@ -7,6 +7,7 @@ mod guard;
 mod health;
 mod held;
 mod listen;
+mod openapi;
 mod statics;
 mod token;
 
@@ -67,6 +68,7 @@ pub fn router(state: AppState, token: Option<Token>) -> Router {
         .route("/runs/{key}/manifest/raw", get(run::source::manifest_raw))
         .fallback(runs::handler::not_found);
     let api = Router::new()
+        .route("/openapi.json", get(openapi::document))
         .route("/runs", get(runs::api::runs))
         .route("/compare", get(compare::handler::api))
         .route("/whatif", get(sweep::handler::json))

@@ -65,6 +65,7 @@ mod hostile_texts;
 mod killed;
 mod laps;
 mod live;
+mod openapi;
 mod pages;
 #[cfg(feature = "llm")]
 mod props;

@@ -313,7 +313,7 @@ fn static_files_may_be_kept_for_ever() {
 }
 
 #[test]
-fn every_address_stands_in_the_readme() {
+fn every_page_stands_in_the_readme_and_every_document_in_the_description_of_the_api() {
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
     let router = fs::read_to_string(home.join("src/serve/mod.rs")).unwrap();
     let readme = fs::read_to_string(home.join("README.md")).unwrap();
@@ -323,14 +323,17 @@ fn every_address_stands_in_the_readme() {
     };
     let (pages, rest) = router.split_once("let api = Router::new()").unwrap();
     let (api, rest) = rest.split_once(".fallback(").unwrap();
-    let mut addresses: Vec<_> = routes(api).into_iter().map(|route| format!("/api{route}")).collect();
+    let api = routes(api).into_iter().map(|route| format!("/api{route}"));
+    let openapi = fs::read_to_string(home.join("src/serve/openapi.rs")).unwrap();
+    let lacking: Vec<_> = api.filter(|route| !openapi.contains(&format!("path: \"{route}\""))).collect();
+    assert_eq!(lacking, Vec::<String>::new());
     // What a page fetches for itself is no address to know.
     let by_hand = |route: &String| {
         !route.split('/').any(|part| ["live", "part", "value", "raw", "assets", "static"].contains(&part))
             && (route == "/" || !route.ends_with('/'))
     };
-    addresses.extend(routes(pages).into_iter().chain(routes(rest)).filter(by_hand));
-    assert!(["/api/runs/{key}/why", "/healthz", "/compare"].iter().all(|known| addresses.iter().any(|a| a == known)));
+    let mut addresses: Vec<_> = routes(pages).into_iter().chain(routes(rest)).filter(by_hand).collect();
+    assert!(["/runs/{key}/scores", "/healthz", "/compare"].iter().all(|known| addresses.iter().any(|a| a == known)));
     addresses.retain(|route| !readme.contains(&format!("`{route}`")) && !readme.contains(&format!("`{route}?")));
     assert_eq!(addresses, Vec::<String>::new());
 }

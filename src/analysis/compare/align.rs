@@ -6,6 +6,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use similar::{DiffOp, DiffTag};
 
@@ -16,7 +17,7 @@ use crate::model::{Index, StepHead};
 pub(super) mod tests;
 
 /// Steps of two runs that stand side by side; never neither of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Pair {
     /// The step of run A, by ordinal.
     pub a: Option<usize>,

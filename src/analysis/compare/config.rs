@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -23,15 +24,17 @@ pub struct Config {
 }
 
 /// A setting that differs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Setting {
     /// Where it stands in the manifest, or what the trace calls it.
     pub path: String,
     /// Its value in run A as JSON text; `None` where it is not recorded.
     #[serde(serialize_with = "as_json")]
+    #[schemars(with = "serde_json::Value")]
     pub a: Option<String>,
     /// Its value in run B.
     #[serde(serialize_with = "as_json")]
+    #[schemars(with = "serde_json::Value")]
     pub b: Option<String>,
     /// What it bears on.
     pub affects: &'static str,

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::{Found, Hit};
@@ -14,7 +15,7 @@ use crate::model::TraceFile;
 pub const MAX_HITS: usize = 1_000;
 
 /// What was found so far.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct Tally {
     /// Runs to search.
     pub runs: usize,
@@ -29,6 +30,7 @@ pub struct Tally {
     pub bytes_done: u64,
     /// How long that took.
     #[serde(rename = "elapsed_ms", serialize_with = "milliseconds")]
+    #[schemars(with = "u64")]
     pub took: Duration,
     /// All hits.
     pub found: usize,
@@ -54,7 +56,7 @@ pub struct InRun {
 }
 
 /// Something that could not be searched.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeftOut {
     /// The run.
     #[serde(rename = "run")]

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::{Answer, SweepResult, anywhere, by_frequency, count};
@@ -38,7 +39,7 @@ impl Measure {
 }
 
 /// All rules over all runs that were added.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Sweep {
     /// How many were asked.
     #[serde(rename = "asked")]
@@ -60,6 +61,7 @@ pub struct Sweep {
     pub effects: Vec<Effect>,
     /// Missing facts, with the number of runs that lack each for at least one rule.
     #[serde(rename = "unknown", serialize_with = "reasons_with_runs")]
+    #[schemars(with = "Vec<Unknown<'static>>")]
     pub(super) needs: BTreeMap<String, u64>,
     /// How many of the effects are limits of the varied rule.
     #[serde(skip)]
@@ -67,7 +69,7 @@ pub struct Sweep {
 }
 
 /// One rule over all runs.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Effect {
     /// Runs it would have stopped before their recorded end.
     #[serde(rename = "runs_cut")]
@@ -89,34 +91,44 @@ pub struct Effect {
     pub unknown_answers: u64,
     /// The first [`MAX_LOST`] runs by name that would have lost their answer, with the step at which each is stopped.
     #[serde(rename = "lost", serialize_with = "keys_with_steps")]
+    #[schemars(with = "Vec<Lost<'static>>")]
     pub lost_in: BTreeMap<RunKey, Option<u64>>,
     /// Steps.
     #[serde(serialize_with = "known_sum")]
+    #[schemars(with = "Option<Sum>")]
     pub steps: Sum,
     /// Tokens.
     #[serde(serialize_with = "known_sum")]
+    #[schemars(with = "Option<Sum>")]
     pub tokens: Sum,
     /// Milliseconds.
     #[serde(serialize_with = "known_sum")]
+    #[schemars(with = "Option<Sum>")]
     pub ms: Sum,
+}
+
+/// A missing fact.
+#[derive(Serialize, JsonSchema)]
+struct Unknown<'a> {
+    needs: &'a str,
+    /// How many runs lack it.
+    runs: u64,
+}
+
+/// A run that would have lost its answer.
+#[derive(Serialize, JsonSchema)]
+struct Lost<'a> {
+    key: &'a str,
+    /// The step at which it is stopped.
+    step: Option<u64>,
 }
 
 /// The runs that lack each fact, most first.
 fn reasons_with_runs<S: Serializer>(needs: &BTreeMap<String, u64>, serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Unknown<'a> {
-        needs: &'a str,
-        runs: u64,
-    }
     serializer.collect_seq(by_frequency(needs).into_iter().map(|(needs, runs)| Unknown { needs, runs }))
 }
 
 fn keys_with_steps<S: Serializer>(runs: &BTreeMap<RunKey, Option<u64>>, serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Lost<'a> {
-        key: &'a str,
-        step: Option<u64>,
-    }
     serializer.collect_seq(runs.iter().map(|(key, step)| Lost { key: key.as_str(), step: *step }))
 }
 
@@ -127,7 +139,7 @@ fn known_sum<S: Serializer>(sum: &Sum, serializer: S) -> Result<S::Ok, S::Error>
 
 /// A sum over the runs that are known: of which the record says it in whole, and of which it can be told what the rule
 /// does. Of a varied rule the same runs at every limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Sum {
     /// How many runs these are.
     pub runs: u64,

@@ -1,5 +1,6 @@
 //! Where did something go wrong first? The earliest sign in the newest run, which may lie far before the end.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::chain::{Repeat, Repeats, WAIT, failure, is_fall, key, told};
@@ -11,7 +12,7 @@ use crate::model::{CriticAction, CriticMark, Index, StepHead, Symbol};
 const MAX_WISHES: usize = 4;
 
 /// The first sign of trouble.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Trouble {
     /// The step, as an ordinal; `None` for an error in a step that has no line.
     pub step: Option<usize>,

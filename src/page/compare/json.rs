@@ -1,12 +1,12 @@
 //! How do two runs compare, for programs?
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::analysis::compare::{Config, compare, config, measures_of_two};
+use crate::analysis::compare::{Config, Relation, Row, Setting, compare, config, measures_of_two};
 use crate::analysis::summary::Summary;
 use crate::model::json::Json;
 use crate::model::{Index, Lines};
-use crate::page::json::object;
 use crate::page::lens::Lens;
 use crate::page::runs::json::RunRow;
 use crate::page::step::fill::manifest_text;
@@ -34,36 +34,77 @@ pub(crate) fn settings(a: &Side<'_>, b: &Side<'_>) -> Config {
     config((a.summary, one.as_ref()), (b.summary, other.as_ref()))
 }
 
+/// Two runs beside each other.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Compared<'a> {
+    a: RunRow<'a>,
+    b: RunRow<'a>,
+    /// What differs, in a sentence.
+    summary: String,
+    /// Whether anything but ids, times and numbers differs: a step, or a setting.
+    differs: bool,
+    /// The settings that differ.
+    config: Vec<Setting>,
+    /// How many more of those there are.
+    config_more: usize,
+    /// How many settings are equal.
+    config_equal: usize,
+    metrics: Vec<Metric>,
+    /// Every step of both runs, side by side.
+    aligned: Vec<Row>,
+    /// How many rows both do the same from the beginning on.
+    common_prefix: usize,
+    /// Where they part.
+    first_divergence: Option<Place>,
+    /// The first row before that at which something differs although both do the same.
+    first_unlike: Option<Place>,
+}
+
+/// A number of both runs.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Metric {
+    name: &'static str,
+    a: Option<f64>,
+    b: Option<f64>,
+    /// `b` less `a`.
+    delta: Option<f64>,
+}
+
+/// A row of the comparison, by the ordinals of its steps.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Place {
+    a: Option<usize>,
+    b: Option<usize>,
+    what: Relation,
+}
+
 /// Two runs beside each other, and whether anything but ids, times and numbers differs: a step, or a setting.
-///
-/// `common_prefix` is how many rows both do the same from the beginning on, `first_divergence` where they part, and
-/// `first_unlike` the first row before that at which something differs although both do the same.
-pub(crate) fn compared(a: &Side<'_>, b: &Side<'_>) -> (bool, impl Serialize) {
+pub(crate) fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> (bool, Compared<'a>) {
     let comparison = compare(a.index, b.index);
     let config = settings(a, b);
     let at = |row: Option<usize>| {
         let row = comparison.rows.get(row?)?;
-        Some(object!({ a: row.pair.a, b: row.pair.b, what: row.relation }))
+        Some(Place { a: row.pair.a, b: row.pair.b, what: row.relation })
     };
     let metrics = measures_of_two((a.summary, a.index), (b.summary, b.index)).map(|(one, other)| {
         let delta = other.value.zip(one.value).map(|(other, one)| other - one);
-        object!({ name: one.id, a: one.value, b: other.value, delta: delta })
+        Metric { name: one.id, a: one.value, b: other.value, delta }
     });
     let differs = comparison.first.is_some() || !config.differs.is_empty();
     let (first, unlike) = (at(comparison.first), at(comparison.before));
-    let compared = object!({
+    let compared = Compared {
         a: RunRow(a.summary),
         b: RunRow(b.summary),
         summary: comparison.sentence(a.index, b.index),
-        differs: differs,
+        differs,
         config: config.differs,
         config_more: config.more,
         config_equal: config.equal.len(),
-        metrics: metrics.collect::<Vec<_>>(),
+        metrics: metrics.collect(),
         aligned: comparison.rows,
         common_prefix: comparison.common,
         first_divergence: first,
         first_unlike: unlike,
-    });
+    };
     (differs, compared)
 }

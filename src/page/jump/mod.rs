@@ -12,6 +12,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use axum::extract::State;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::columns::StepSubject;
@@ -40,16 +41,16 @@ const NEWEST: usize = 6;
 const MAX_TYPED: usize = 200;
 
 /// What is offered, the likeliest first.
-#[derive(Debug, Serialize)]
-struct Offers {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Offers {
     items: Vec<Offer>,
     /// How many runs have the words, of which the first are offered.
     runs: usize,
 }
 
 /// One row of the box. Either it leads to an address, or it presses a key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Offer {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct Offer {
     kind: &'static str,
     label: String,
     /// What is said beside it.

@@ -5,13 +5,14 @@
 use askama::Template;
 use askama::filters::HtmlSafe;
 use jiff::tz::TimeZone;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::format::{self, Clock, counted};
 use crate::model::time::Stamp;
 
 /// Whether a question over many runs is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
     Running,

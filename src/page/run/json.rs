@@ -2,18 +2,19 @@
 
 use std::collections::HashMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::health;
 use crate::analysis::summary::Summary;
 use crate::model::Index;
-use crate::page::json::{object, time};
+use crate::page::json::time;
 use crate::page::runs::json::RunRow;
 use crate::page::step::json::segment_of;
 use crate::page::step::json_line::Line;
 
 /// One oddity of the files.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Issue {
     pub file: &'static str,
     /// The line, counted from 1.
@@ -26,26 +27,54 @@ pub(crate) struct Issue {
     pub problem: bool,
 }
 
-/// What lists show of a run and what they leave out; `manifest` is the text of its manifest, which stands in `manifest` where
-/// it is JSON, perhaps after a repair, and else in `manifest_text`.
-pub(crate) fn run(summary: &Summary, index: &Index, manifest: Option<&[u8]>) -> impl Serialize {
+/// What lists show of a run, and what they leave out.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Run<'a> {
+    #[serde(flatten)]
+    row: RunRow<'a>,
+    /// The answer.
+    final_result: Option<&'a str>,
+    /// The manifest where it is JSON, perhaps after a repair.
+    manifest: Option<Line<'a>>,
+    manifest_repaired: bool,
+    /// Its text where it is no JSON.
+    manifest_text: Option<Line<'a>>,
+    /// The oddities of the files in the order of their places: the first thousand found while reading, and all others.
+    issues_list: Vec<Issue>,
+    /// The runs inside the directory, usually one.
+    segments: Vec<Segment>,
+}
+
+/// One of the runs that were written into the same directory.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Segment {
+    /// The ordinal of its first step.
+    first_step: Option<usize>,
+    /// The number of its first event.
+    first_event: usize,
+    steps: usize,
+    started_at: Option<String>,
+    stop_reason: Option<String>,
+}
+
+/// The run whose manifest has the text `manifest`.
+pub(crate) fn run<'a>(summary: &'a Summary, index: &Index, manifest: Option<&'a [u8]>) -> Run<'a> {
     let (manifest, manifest_text) = match manifest.map(Line::of) {
         Some(text @ Line::Text(_)) => (None, Some(text)),
         manifest => (manifest, None),
     };
     let repaired = manifest.as_ref().is_some_and(Line::is_changed);
-    object!({
-        ..RunRow(summary),
-        final_result: &summary.answer,
-        manifest: manifest,
+    Run {
+        row: RunRow(summary),
+        final_result: summary.answer.as_deref(),
+        manifest,
         manifest_repaired: repaired,
-        manifest_text: manifest_text,
+        manifest_text,
         issues_list: issues(index),
         segments: segments(summary, index),
-    })
+    }
 }
 
-/// The oddities of a run's files, in the order of their places: the first thousand found while reading, and all others.
 pub(crate) fn issues(index: &Index) -> Vec<Issue> {
     let issue = |issue: crate::model::Issue| Issue {
         file: index.format().file_name(issue.file),
@@ -58,8 +87,7 @@ pub(crate) fn issues(index: &Index) -> Vec<Issue> {
     health::issues(index).into_iter().map(issue).collect()
 }
 
-/// The runs inside the directory, usually one.
-fn segments(summary: &Summary, index: &Index) -> Vec<impl Serialize> {
+fn segments(summary: &Summary, index: &Index) -> Vec<Segment> {
     // Of each its first step, and how many there are.
     let mut steps: HashMap<usize, (usize, usize)> = HashMap::new();
     for n in 0..index.steps().len() {
@@ -72,13 +100,13 @@ fn segments(summary: &Summary, index: &Index) -> Vec<impl Serialize> {
         let next = index.segments().get(at + 1).map_or(index.events().len(), |next| next.first_event);
         let events = index.events().range(segment.first_event..next);
         let recorded = segment.end.as_ref().and_then(|(_, end, _)| end.reason.as_deref());
-        object!({
+        Segment {
             first_step: steps.get(&at).map(|(first, _)| *first),
             first_event: segment.first_event,
             steps: steps.get(&at).map_or(0, |(_, steps)| *steps),
             started_at: events.clone().find_map(|event| event.ts).and_then(time),
             stop_reason: recorded.or(summary.verdict.stop_reason.as_deref().filter(|_| at == last)).map(str::to_owned),
-        })
+        }
     });
     segments.collect()
 }

@@ -1,9 +1,38 @@
 //! How do the three files of a run fit into one JSON document? Line by line as strings, so that nothing is held twice.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+/// The shape of what [`write_raw`] writes.
+#[derive(Debug)]
+pub(crate) enum Raw {}
+
+impl JsonSchema for Raw {
+    fn schema_name() -> Cow<'static, str> {
+        "Raw".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let text = serde_json::json!({ "oneOf": [
+            { "type": "string", "description": "Byte for byte." },
+            { "type": "object", "required": ["base64"], "properties": { "base64": { "type": "string" } },
+              "description": "Bytes that are not UTF-8." },
+            { "type": "object", "required": ["too_long"], "properties": { "too_long": { "type": "integer" } },
+              "description": "The length in bytes of what is too long to be held." },
+        ] });
+        let lines = serde_json::json!({ "type": ["array", "null"], "items": text });
+        schemars::json_schema!({
+            "description": "The files of a run; null where one is not there or cannot be read.",
+            "type": "object",
+            "required": ["manifest", "steps", "events"],
+            "properties": { "manifest": { "anyOf": [text, { "type": "null" }] }, "steps": lines, "events": lines },
+        })
+    }
+}
 
 /// Writes `{"manifest": text, "steps": [line, ...], "events": [line, ...]}`; a file that is not there or
 /// cannot be read is `null`, and the issues of the run tell them apart.

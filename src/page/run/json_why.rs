@@ -1,18 +1,74 @@
 //! What do programs read of a run's end? The explanation, with its evidence and how every rule stood.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Number;
 
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::LimitFrom;
-use crate::analysis::why::{Rule, Standing, why as explain};
-use crate::model::{Index, Lines, Op, StopVerdict};
-use crate::page::json::object;
+use crate::analysis::why::{self, Evidence, Standing, Trouble, why as explain};
+use crate::model::{Gate, Index, Lines, Op, StopVerdict};
 
 /// Why a run stopped.
-pub(crate) fn why(summary: &Summary, index: &Index, lines: &dyn Lines) -> impl Serialize {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Why<'a> {
+    /// The answer in a sentence, without a full stop.
+    headline: &'a str,
+    /// What happened besides, one full sentence; empty where nothing did.
+    second: &'a str,
+    outcome: &'static str,
+    /// As recorded.
+    stop_reason: Option<&'a str>,
+    /// `recorded`, `inferred` from the last records, or `unknown`.
+    certainty: &'static str,
+    /// The last step that really ran, as an ordinal.
+    step: Option<usize>,
+    evidence: Vec<Evidence>,
+    /// Every rule that could have ended the run, and how it stood.
+    rules: Vec<Rule>,
+    /// How near the limits are, of a run that goes on.
+    pace: Option<String>,
+    /// Where the files contradict each other, a sentence each.
+    contradictions: Vec<String>,
+    first_trouble: Option<Trouble>,
+    liveness: &'static str,
+}
+
+/// A rule: how it stood, and what is recorded of its verdict. It is true where `measured op limit`.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Rule {
+    /// `budget.steps`, `stop[2]`, `critics`.
+    id: String,
+    /// `budget_steps`, `stagnation`, `critic_stop`.
+    kind: String,
+    result: Standing,
+    /// Whether it was true at the same moment without being what ended the run.
+    also: bool,
+    /// Whether the last records suggest that it ended the run, and no file says so.
+    inferred: bool,
+    measured: Option<Number>,
+    limit: Option<Number>,
+    op: Option<Op>,
+    unit: Option<String>,
+    /// Who set the limit, or how it is known.
+    limit_from: Option<&'static str>,
+    /// What was left until the limit.
+    headroom: Option<Number>,
+    note: Option<String>,
+    fired: bool,
+    /// The code of its verdict.
+    code: Option<String>,
+    /// Which part of the engine asked it.
+    source: Option<String>,
+    gate: Option<Gate>,
+    step_id: Option<i64>,
+    detail: Option<String>,
+}
+
+/// Why the run stopped.
+pub(crate) fn why<'a>(summary: &'a Summary, index: &Index, lines: &dyn Lines) -> Why<'a> {
     let (verdict, why) = (&summary.verdict, explain(summary, index, lines));
-    object!({
+    Why {
         headline: &verdict.sentence,
         second: &verdict.second,
         outcome: verdict.outcome.as_str(),
@@ -25,23 +81,21 @@ pub(crate) fn why(summary: &Summary, index: &Index, lines: &dyn Lines) -> impl S
         contradictions: why.contradictions,
         first_trouble: why.first_trouble,
         liveness: summary.life.liveness.word(),
-    })
+    }
 }
 
-/// A rule: how it stood, what it measured against what (it is true where `measured op limit`), and what is recorded of
-/// its verdict.
-fn rule(rule: Rule) -> impl Serialize {
+fn rule(rule: why::Rule) -> Rule {
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let stop = rule.stop.as_deref();
-    object!({
+    Rule {
         id: rule.id,
         kind: rule.kind,
-        result: rule.result.as_str(),
+        result: rule.result,
         also: rule.also,
         inferred: rule.is_inferred,
         measured: rule.reading.measured().and_then(number),
         limit: rule.reading.limit().and_then(number),
-        op: rule.reading.op.map(Op::as_str),
+        op: rule.reading.op,
         unit: text(&rule.reading.unit),
         limit_from: rule.limit_from.map(LimitFrom::as_str),
         headroom: rule.reading.headroom().and_then(number),
@@ -49,10 +103,10 @@ fn rule(rule: Rule) -> impl Serialize {
         fired: rule.result == Standing::Fired,
         code: stop.and_then(|stop| text(stop.code.as_str())),
         source: stop.and_then(|stop| text(stop.source.as_str())),
-        gate: stop.and_then(|stop| Some(stop.gate?.as_str())),
+        gate: stop.and_then(|stop| stop.gate),
         step_id: stop.and_then(StopVerdict::step_id),
         detail: stop.and_then(|stop| text(&stop.reading.detail)),
-    })
+    }
 }
 
 /// A whole number as it was written, without a fraction.

@@ -4,17 +4,19 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use serde_json::json;
 
-use crate::analysis::columns::{COLUMNS, Column, Value};
+use crate::analysis::columns::{COLUMNS, Column, Kind, Value};
 use crate::analysis::query::Ignored;
 use crate::analysis::select::{self, Group, Sum};
 use crate::analysis::summary::Summary;
 use crate::page::json::time;
 use crate::page::part::csv;
 
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub(crate) struct Runs<'a> {
     pub revision: u64,
     pub total: usize,
@@ -38,7 +40,7 @@ pub(crate) struct Runs<'a> {
 }
 
 /// Runs that belong together.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct GroupRow<'a> {
     /// What they have in common.
     pub name: Option<&'a str>,
@@ -58,14 +60,14 @@ pub(crate) struct GroupRow<'a> {
 }
 
 /// What is known of a sum, and of how many runs.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Total {
     pub sum: Option<serde_json::Number>,
     pub runs: usize,
 }
 
 /// A run in its group, below so many that started it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Member<'a> {
     pub depth: usize,
     #[serde(flatten)]
@@ -98,7 +100,7 @@ impl<'a> GroupRow<'a> {
 }
 
 /// A directory that is not shown as a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Skipped {
     /// The path below its root.
     pub path: String,
@@ -118,6 +120,39 @@ impl Serialize for RunRow<'_> {
         }
         map.end()
     }
+}
+
+impl JsonSchema for RunRow<'_> {
+    fn schema_name() -> Cow<'static, str> {
+        "RunRow".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let fields = COLUMNS.iter().filter_map(|column| Some((column.key?.to_owned(), schema_of(column).to_value())));
+        let properties: serde_json::Map<_, _> = fields.collect();
+        let required: Vec<_> = properties.keys().cloned().collect();
+        schemars::json_schema!({
+            "description": "What lists show of a run. What is not known is null.",
+            "type": "object",
+            "properties": properties,
+            "required": required,
+        })
+    }
+}
+
+/// What a column holds, as JSON; `null` where it is not known.
+fn schema_of(column: &Column) -> Schema {
+    let kind = match column.kind {
+        Kind::Word(_) | Kind::Text(_) => json!({ "type": ["string", "null"] }),
+        Kind::Time(_) => json!({ "type": ["string", "null"], "format": "date-time" }),
+        Kind::List(_) => json!({ "type": ["array", "null"], "items": { "type": "string" } }),
+        Kind::Count(_) => json!({ "type": ["integer", "null"] }),
+        Kind::Score(_) | Kind::Millis(_) | Kind::Usd(_) => json!({ "type": ["number", "null"] }),
+        Kind::Flag(_) => json!({ "type": ["boolean", "null"] }),
+    };
+    let mut schema = Schema::try_from(kind).unwrap_or_default();
+    schema.insert("description".to_owned(), column.label.into());
+    schema
 }
 
 struct Json<'a>(Option<Value<'a>>);

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::step::Value;
@@ -9,12 +10,12 @@ use crate::model::{Index, Record, Symbol};
 use crate::page::step::json::action_word;
 
 /// The critics of a run, in order of appearance.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Scores {
     pub critics: Vec<CriticScores>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct CriticScores {
     pub name: String,
     /// In the order of the steps.
@@ -22,7 +23,7 @@ pub(crate) struct CriticScores {
 }
 
 /// What a critic said about a step.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Point {
     pub n: usize,
     /// The score, where it is a finite number.

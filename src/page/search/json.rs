@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::query::Ignored;
@@ -11,7 +12,7 @@ use crate::page::json::time;
 use crate::page::part::job::State;
 use crate::page::search::{Context, Standing};
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Search<'a> {
     /// `null` where nothing is searched for.
     state: Option<State>,
@@ -30,7 +31,7 @@ pub(crate) struct Search<'a> {
 }
 
 /// The first place of the text in a field.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Hit<'a> {
     run: &'a str,
     file: TraceFile,

@@ -1,12 +1,13 @@
 //! What was the state after a step? Values as recorded, and what of them is not certain.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
 use crate::analysis::state::{Base, KeyAt, StateAt, outside, state_at};
 use crate::model::{Index, Lines};
-use crate::page::json::object;
 use crate::page::step::json_line::Line;
 
 /// The text of a JSON value as that value; `null` where there is none.
@@ -22,7 +23,22 @@ impl Serialize for Value {
     }
 }
 
+impl JsonSchema for Value {
+    fn schema_name() -> Cow<'static, str> {
+        Line::schema_name()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Line::json_schema(generator)
+    }
+}
+
 /// The recorded values by key, in the order of the files.
+#[derive(Debug)]
 struct Values(Vec<(String, Value)>);
 
 impl Serialize for Values {
@@ -31,13 +47,40 @@ impl Serialize for Values {
     }
 }
 
+/// The state after a step.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct State {
+    n: usize,
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    state: Values,
+    /// The keys that this step wrote.
+    changed: Vec<String>,
+    /// By which step each key was written last.
+    last_changed: BTreeMap<String, usize>,
+    /// Which step last observed a key with another value than the steps before it left, where none wrote it since.
+    last_outside: BTreeMap<String, usize>,
+    /// How often each key was written until then.
+    changes: BTreeMap<String, usize>,
+    /// The keys whose value is not certain.
+    unknown: Vec<String>,
+    /// Why not.
+    doubts: BTreeMap<String, &'static str>,
+    /// Where the whole state stands that this begins with: `none`, `init`, `observation` or `event`.
+    base: &'static str,
+    /// What changed before this step without a step having done it.
+    outside: Vec<Outside>,
+}
+
+/// A key that changed without a step having done it.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Outside {
+    key: String,
+    before: Value,
+    after: Value,
+}
+
 /// The state after step `n`; `None` where there is no such step.
-///
-/// `changed` are the keys that this step wrote, `last_changed` and `changes` by which step and how often each was written
-/// until then, `last_outside` which step last observed a key with another value than the steps before it left, where none
-/// wrote it since; `base` is where the whole state stands that this begins with, and `outside` what changed before this step
-/// without a step having done it.
-pub(crate) fn state(index: &Index, lines: &dyn Lines, n: usize) -> Option<impl Serialize> {
+pub(crate) fn state(index: &Index, lines: &dyn Lines, n: usize) -> Option<State> {
     let StateAt { keys, base, .. } = state_at(index, lines, n)?;
     fn by_key<V>(keys: &[KeyAt], value: impl Fn(&KeyAt) -> Option<V>) -> BTreeMap<String, V> {
         keys.iter().filter_map(|known| Some((known.key.clone(), value(known)?))).collect()
@@ -47,9 +90,11 @@ pub(crate) fn state(index: &Index, lines: &dyn Lines, n: usize) -> Option<impl S
         names.collect::<Vec<_>>()
     };
     let outside = outside(index, lines, n).into_iter();
-    Some(object!({
-        n: n,
-        state: Values(keys.iter().filter_map(|known| Some((known.key.clone(), Value(Some(known.value.clone()?))))).collect()),
+    Some(State {
+        n,
+        state: Values(
+            keys.iter().filter_map(|known| Some((known.key.clone(), Value(Some(known.value.clone()?))))).collect(),
+        ),
         changed: names(&|known| known.written == Some(n)),
         last_changed: by_key(&keys, |known| known.written),
         last_outside: by_key(&keys, |known| known.outside),
@@ -63,7 +108,7 @@ pub(crate) fn state(index: &Index, lines: &dyn Lines, n: usize) -> Option<impl S
             Base::Found { .. } => "event",
         },
         outside: outside
-            .map(|found| object!({ key: found.key, before: Value(found.before), after: Value(found.after) }))
-            .collect::<Vec<_>>(),
-    }))
+            .map(|found| Outside { key: found.key, before: Value(found.before), after: Value(found.after) })
+            .collect(),
+    })
 }

@@ -2,15 +2,16 @@
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::timing::{began, took};
 use crate::model::{self, CriticAction, EventHead, Fate, Index, Symbol};
-use crate::page::json::{object, time};
+use crate::page::json::time;
 use crate::page::step::json_line::Line;
 
 /// What lists show of a step.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct StepHead {
     pub n: usize,
     pub step_id: Option<i64>,
@@ -58,7 +59,7 @@ pub(crate) struct StepHead {
 }
 
 /// A call of a tool, in short.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Call {
     pub name: Option<String>,
     /// Whether it went well; `null` where nothing came back yet or what came back does not say.
@@ -68,7 +69,7 @@ pub(crate) struct Call {
 }
 
 /// What a critic said, in short.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Critic {
     pub name: String,
     /// `continue`, `retry`, `stop`, `failed`, or `other` for a word that is none of these.
@@ -77,7 +78,7 @@ pub(crate) struct Critic {
     pub score: Option<f64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Steps {
     /// How many lines there are; also those that cannot be read have an ordinal.
     pub total: usize,
@@ -144,42 +145,73 @@ pub(crate) fn events_of(index: &Index, n: usize) -> Range<usize> {
     group.map_or(0..0, |group| group.first..group.end)
 }
 
-/// Step `n`, with its line and the lines of [`events_of`]; `first_event` is the number of the first of them among all events
-/// of the run. What is repaired is not as written, because that is not JSON.
-pub(crate) fn step(index: &Index, n: usize, line: &[u8], events: &[Vec<u8>]) -> Option<impl Serialize> {
+/// A step with its line and the lines of its events. What is repaired is not as written, because that is not JSON.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Step<'a> {
+    head: StepHead,
+    step: Line<'a>,
+    events: Vec<Line<'a>>,
+    /// Whether the line or one of the events is repaired.
+    repaired: bool,
+    /// The places in `events` of those that are repaired.
+    repaired_events: Vec<usize>,
+    /// The number of the first of `events` among all events of the run.
+    first_event: Option<usize>,
+}
+
+/// An event with its line.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Event<'a> {
+    n: usize,
+    /// The ordinal of the step it belongs to.
+    step: Option<usize>,
+    phase: Option<String>,
+    stage: Option<String>,
+    ok: bool,
+    at: Option<String>,
+    /// The line's number in its file, counted from 1.
+    line: u64,
+    /// Bytes from the start of the file to the line.
+    offset: u64,
+    event: Line<'a>,
+    repaired: bool,
+}
+
+/// Step `n` with its line and the lines of [`events_of`].
+pub(crate) fn step<'a>(index: &Index, n: usize, line: &'a [u8], events: &'a [Vec<u8>]) -> Option<Step<'a>> {
     let head = step_head(index, n)?;
     let step = Line::of(line);
     let events: Vec<_> = events.iter().map(|line| Line::of(line)).collect();
     let repaired: Vec<_> =
         events.iter().enumerate().filter(|(_, event)| event.is_changed()).map(|(at, _)| at).collect();
     let (is_repaired, any) = (step.is_changed() || !repaired.is_empty(), !events.is_empty());
-    Some(object!({
-        head: head,
-        step: step,
-        events: events,
+    Some(Step {
+        head,
+        step,
+        events,
         repaired: is_repaired,
         repaired_events: repaired,
         first_event: Some(events_of(index, n).start).filter(|_| any),
-    }))
+    })
 }
 
-/// Event `n` with its line; `step` is the ordinal of the step it belongs to.
-pub(crate) fn event(index: &Index, n: usize, line: &[u8]) -> Option<impl Serialize> {
+/// Event `n` with its line.
+pub(crate) fn event<'a>(index: &Index, n: usize, line: &'a [u8]) -> Option<Event<'a>> {
     let EventHead { ok, phase, stage, ts, span, line: number, .. } = *index.events().get(n)?;
     let event = Line::of(line);
     let repaired = event.is_changed();
-    Some(object!({
-        n: n,
+    Some(Event {
+        n,
         step: index.group_at(n).and_then(|group| index.step_of(group)),
         phase: recorded(index.name(phase)),
         stage: recorded(index.name(stage)),
-        ok: ok,
+        ok,
         at: ts.and_then(time),
         line: number,
         offset: span.offset,
-        event: event,
-        repaired: repaired,
-    }))
+        event,
+        repaired,
+    })
 }
 
 /// Which of the runs inside the directory step `n` belongs to.

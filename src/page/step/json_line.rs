@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -35,6 +36,20 @@ impl<'a> Line<'a> {
     /// Whether it is not as written.
     pub(crate) fn is_changed(&self) -> bool {
         !matches!(self, Line::Written(_))
+    }
+}
+
+impl JsonSchema for Line<'_> {
+    fn schema_name() -> Cow<'static, str> {
+        "Any".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!(true)
     }
 }
 

@@ -1,13 +1,17 @@
 //! What do programs read of a question over many runs? The sums of every rule, and how far the question is.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::analysis::query::Ignored;
 use crate::analysis::sweep::{Effect, Sweep as Sums};
-use crate::page::json::{object, time};
+use crate::page::json::time;
+use crate::page::part::job::State;
 use crate::page::sweep::words::{answer, best};
 use crate::page::sweep::{Context, Standing};
 
-#[derive(Debug, Serialize)]
+/// What one rule would have done to all runs.
+#[derive(Debug, Serialize, JsonSchema)]
 struct Rule<'a> {
     rule: String,
     /// The limit, of a varied rule.
@@ -16,11 +20,39 @@ struct Rule<'a> {
     effect: &'a Effect,
 }
 
-/// The document of a question over many runs: `number` names this answer (`again=NUMBER` asks anew, `cancel=NUMBER` ends it),
-/// `as_of` is when the runs were looked at, `changed` those that changed, came or went since, `best` the limit that saves
-/// most without losing an answer. From `runs` on everything is `null` until the question is answered; `together` are the
-/// rules that are not varied, where there are several.
-pub(crate) fn document<'a>(context: &'a Context, standing: &Standing<'a>) -> impl Serialize + use<'a> {
+/// A question over many runs. From `answer` on everything is `null` until it is answered.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Sweep<'a> {
+    state: State,
+    /// Names this answer: `again=NUMBER` asks anew, `cancel=NUMBER` ends it.
+    number: i64,
+    done: usize,
+    total: usize,
+    /// When the runs were looked at.
+    as_of: Option<String>,
+    /// Runs that changed, came or went since.
+    changed: usize,
+    query: String,
+    /// Terms of the query that were not understood and do not filter.
+    ignored: &'a [Ignored],
+    /// The name of the varied rule.
+    sweep: Option<&'static str>,
+    /// Its limits.
+    values: &'a [f64],
+    /// The answer in a sentence.
+    answer: Option<String>,
+    /// The limit that saves most without losing an answer.
+    best: Option<String>,
+    runs: Option<&'a Sums>,
+    limits: Option<Vec<Rule<'a>>>,
+    /// The rules that are not varied.
+    rules: Option<Vec<Rule<'a>>>,
+    /// These together, where there are several.
+    together: Option<Rule<'a>>,
+}
+
+/// A question over many runs as it stands.
+pub(crate) fn document<'a>(context: &'a Context, standing: &Standing<'a>) -> Sweep<'a> {
     let (inquiry, sums) = (standing.inquiry, standing.sweep);
     let values = inquiry.values();
     let limits = |sums: &'a Sums| {
@@ -32,7 +64,7 @@ pub(crate) fn document<'a>(context: &'a Context, standing: &Standing<'a>) -> imp
         rules.map(|(rule, effect)| Rule { rule, value: None, effect }).collect::<Vec<_>>()
     };
     let together = sums.filter(|_| inquiry.asks_together()).and_then(|sums| sums.rules().last());
-    object!({
+    Sweep {
         state: standing.status.state,
         number: standing.status.number,
         done: standing.done,
@@ -42,12 +74,12 @@ pub(crate) fn document<'a>(context: &'a Context, standing: &Standing<'a>) -> imp
         query: context.query.to_string(),
         ignored: &context.query.ignored,
         sweep: inquiry.dial().map(|dial| dial.name()),
-        values: values,
+        values,
         answer: sums.map(|_| answer(standing)),
         best: best(standing).map(|(name, _)| name),
         runs: sums,
         limits: sums.map(limits),
         rules: sums.map(rules),
         together: together.map(|effect| Rule { rule: "all of them".to_owned(), value: None, effect }),
-    })
+    }
 }

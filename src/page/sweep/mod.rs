@@ -4,7 +4,7 @@
 
 mod curve;
 pub(crate) mod handler;
-mod json;
+pub(crate) mod json;
 mod table;
 mod task;
 #[cfg(test)]

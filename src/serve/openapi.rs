@@ -1,0 +1,260 @@
+//! Which addresses are for programs, and what does each give? `/api/openapi.json`, an OpenAPI 3.1 document.
+//!
+//! Shapes come from the types that are sent, their words from the comments on them: nothing is described twice.
+
+use std::sync::OnceLock;
+
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::page::{compare, error, jump, run, runs, scores, search, state, step, sweep, whatif};
+use crate::serve::health::Health;
+
+/// The document, made when it is first asked for.
+static DOCUMENT: OnceLock<String> = OnceLock::new();
+
+/// `GET /api/openapi.json`
+pub(crate) async fn document() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], DOCUMENT.get_or_init(|| made().to_string()).as_str())
+}
+
+/// An address.
+struct Address {
+    path: &'static str,
+    about: &'static str,
+    query: &'static [Param],
+    gives: Gives,
+}
+
+/// What stands under an address.
+enum Gives {
+    /// A document of this shape.
+    Json(fn(&mut SchemaGenerator) -> Value),
+    /// Something else, by its type.
+    Other(&'static str),
+}
+
+/// A parameter of a query: its name, whether it takes a number or may be repeated, and what it says.
+struct Param(&'static str, Takes, &'static str);
+
+enum Takes {
+    Text,
+    /// A text that has to be there.
+    Needed,
+    Texts,
+    /// A whole number from this one on.
+    Number(u64),
+    /// One of these words.
+    Words(&'static [&'static str]),
+}
+
+use Takes::{Needed, Number, Text, Texts, Words};
+
+const QUERY: Param = Param("q", Text, "A query over runs: words, `field:value`, `field>number`, `-term`.");
+const LIMIT: Param = Param("limit", Number(1), "At most so many; 10,000 at most.");
+const AFTER: Param = Param("after", Number(0), "What `next` held in the answer before.");
+const RULES: Param = Param("rule", Texts, "A stop rule as it is typed, `max_steps=8`, or as JSON.");
+const AGAIN: Param = Param("again", Text, "Asks anew instead of giving the answer of this number.");
+const CANCEL: Param = Param("cancel", Text, "Ends the work on the answer of this number.");
+const SORT: Param = Param("sort", Text, "A field, with `-` before it for the other direction.");
+
+/// The shape of `T`, for [`Gives::Json`].
+fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
+    generator.subschema_for::<T>().to_value()
+}
+
+const ADDRESSES: &[Address] = &[
+    Address {
+        path: "/api/runs",
+        about: "The run table",
+        query: &[
+            QUERY,
+            SORT,
+            LIMIT,
+            Param("after", Text, "What `next` held in the answer before."),
+            Param("group", Words(&["project", "task", "parent"]), "Puts runs together."),
+        ],
+        gives: Gives::Json(of::<runs::json::Runs<'static>>),
+    },
+    Address {
+        path: "/runs.csv",
+        about: "All of the run table as CSV",
+        query: &[QUERY, SORT],
+        gives: Gives::Other("text/csv"),
+    },
+    Address { path: "/api/runs/{key}", about: "A run", query: &[], gives: Gives::Json(of::<run::json::Run<'static>>) },
+    Address {
+        path: "/api/runs/{key}/steps",
+        about: "Heads of its steps",
+        query: &[AFTER, LIMIT],
+        gives: Gives::Json(of::<step::json::Steps>),
+    },
+    Address {
+        path: "/api/runs/{key}/steps/{n}",
+        about: "A step: its line and its events as written",
+        query: &[],
+        gives: Gives::Json(of::<step::json::Step<'static>>),
+    },
+    Address {
+        path: "/api/runs/{key}/scores",
+        about: "Critic scores by step",
+        query: &[],
+        gives: Gives::Json(of::<scores::json::Scores>),
+    },
+    Address { path: "/runs/{key}/scores.csv", about: "The same as CSV", query: &[], gives: Gives::Other("text/csv") },
+    Address {
+        path: "/api/runs/{key}/state/{n}",
+        about: "The state after a step",
+        query: &[],
+        gives: Gives::Json(of::<state::json::State>),
+    },
+    Address {
+        path: "/api/runs/{key}/why",
+        about: "Why it stopped, with evidence",
+        query: &[],
+        gives: Gives::Json(of::<run::json_why::Why<'static>>),
+    },
+    Address {
+        path: "/api/runs/{key}/files",
+        about: "The files that its calls ask to change",
+        query: &[AFTER, LIMIT],
+        gives: Gives::Json(of::<run::json_files::Files<'static>>),
+    },
+    Address {
+        path: "/api/runs/{key}/whatif",
+        about: "What other stop rules would have done",
+        query: &[RULES],
+        gives: Gives::Json(of::<whatif::json::WhatIf>),
+    },
+    Address {
+        path: "/api/runs/{key}/raw",
+        about: "Its files in one document, lines byte for byte",
+        query: &[],
+        gives: Gives::Json(of::<run::json_raw::Raw>),
+    },
+    Address {
+        path: "/runs/{key}/export.html",
+        about: "The run as one page that needs nothing else",
+        query: &[Param("step", Number(0), "The step that is open."), Param("redact", Words(&["1"]), "Blanks secrets.")],
+        gives: Gives::Other("text/html"),
+    },
+    Address {
+        path: "/api/compare",
+        about: "Two runs side by side",
+        query: &[Param("a", Needed, "The key of a run."), Param("b", Needed, "The key of the other one.")],
+        gives: Gives::Json(of::<compare::json::Compared<'static>>),
+    },
+    Address {
+        path: "/api/whatif",
+        about: "What stop rules would have done to many runs; null where no rule is asked",
+        query: &[
+            QUERY,
+            Param("sweep", Text, "The rule that is varied."),
+            Param("values", Text, "Its limits: `1..40`, `1,2,5`."),
+            Param("critic", Text, "The critic, where the varied rule asks one."),
+            Param("streak", Text, "How often it must say so in a row."),
+            RULES,
+            AGAIN,
+            CANCEL,
+        ],
+        gives: Gives::Json(of::<Option<sweep::json::Sweep<'static>>>),
+    },
+    Address {
+        path: "/api/search",
+        about: "Where a text stands in the files of runs",
+        query: &[
+            Param("q", Text, "The text."),
+            Param("in", Text, "A query over the runs that are searched."),
+            Param("limit", Number(0), "At most so many hits."),
+            AGAIN,
+            CANCEL,
+        ],
+        gives: Gives::Json(of::<search::json::Search<'static>>),
+    },
+    Address {
+        path: "/api/jump",
+        about: "Where words lead from a page: runs, steps, tabs, pages, keys",
+        query: &[Param("q", Text, "The words."), Param("at", Text, "The address of the page.")],
+        gives: Gives::Json(of::<jump::Offers>),
+    },
+    Address {
+        path: "/api/openapi.json",
+        about: "This document",
+        query: &[],
+        gives: Gives::Json(of::<Map<String, Value>>),
+    },
+    Address { path: "/events", about: "A stream of revisions of all runs", query: &[], gives: Gives::Other(STREAM) },
+    Address { path: "/runs/{key}/events", about: "The same of one run", query: &[], gives: Gives::Other(STREAM) },
+    Address {
+        path: "/healthz",
+        about: "Does it run, and how far has it looked?",
+        query: &[],
+        gives: Gives::Json(of::<Health>),
+    },
+];
+
+/// Each event is called `rev`, its data a JSON object with the revision's number: something changed, look again.
+const STREAM: &str = "text/event-stream";
+
+fn made() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+        settings.meta_schema = None;
+    });
+    let mut generator = settings.into_generator();
+    let problem = of::<error::Problem<'static>>(&mut generator);
+    let paths: Map<_, _> = ADDRESSES
+        .iter()
+        .map(|address| (address.path.to_owned(), json!({ "get": operation(address, &problem, &mut generator) })))
+        .collect();
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "board",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "A local, read-only board for the traces of agent runs. What is not known is null, never 0. \
+                            Shapes gain fields; none is renamed or dropped.",
+            "license": { "name": env!("CARGO_PKG_LICENSE") },
+        },
+        "paths": paths,
+        "components": { "schemas": generator.take_definitions(true) },
+    })
+}
+
+fn operation(address: &Address, problem: &Value, generator: &mut SchemaGenerator) -> Value {
+    let named = address.path.split(['{', '}']).skip(1).step_by(2).map(|name| match name {
+        "n" => json!({ "name": "n", "in": "path", "required": true, "schema": { "type": "integer", "minimum": 0 },
+                       "description": "The step's place in the file, from 0." }),
+        name => json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" },
+                        "description": "A run's path below its root, as one segment." }),
+    });
+    let parameters: Vec<_> = named.chain(address.query.iter().map(parameter)).collect();
+    let content = match address.gives {
+        Gives::Json(shape) => json!({ "application/json": { "schema": shape(generator) } }),
+        Gives::Other(kind) => json!({ kind: { "schema": { "type": "string" } } }),
+    };
+    json!({
+        "summary": address.about,
+        "parameters": parameters,
+        "responses": {
+            "200": { "description": address.about, "content": content },
+            "default": {
+                "description": "What is wrong, why, and what to do.",
+                "content": { "application/problem+json": { "schema": problem } },
+            },
+        },
+    })
+}
+
+fn parameter(Param(name, takes, about): &Param) -> Value {
+    let schema = match takes {
+        Text | Needed => json!({ "type": "string" }),
+        Texts => json!({ "type": "array", "items": { "type": "string" } }),
+        Number(least) => json!({ "type": "integer", "minimum": least }),
+        Words(words) => json!({ "enum": words }),
+    };
+    json!({ "name": name, "in": "query", "required": matches!(takes, Needed), "schema": schema, "description": about })
+}
