@@ -10,6 +10,8 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use crate::analysis::columns::COLUMNS;
+use crate::page::extract::is_api_path;
 use crate::page::{compare, error, jump, run, runs, scores, search, state, step, sweep, whatif};
 use crate::serve::health::Health;
 
@@ -49,6 +51,8 @@ enum Takes {
     Number(u64),
     /// One of these words.
     Words(&'static [&'static str]),
+    /// A column that is sorted by, or nothing for the newest first.
+    Column,
 }
 
 use Takes::{Needed, Number, Text, Texts, Words};
@@ -59,7 +63,7 @@ const AFTER: Param = Param("after", Number(0), "What `next` held in the answer b
 const RULES: Param = Param("rule", Texts, "A stop rule as it is typed, `max_steps=8`, or as JSON.");
 const AGAIN: Param = Param("again", Text, "Asks anew instead of giving the answer of this number.");
 const CANCEL: Param = Param("cancel", Text, "Ends the work on the answer of this number.");
-const SORT: Param = Param("sort", Text, "A field, with `-` before it for the other direction.");
+const SORT: Param = Param("sort", Takes::Column, "A field, with `-` before it for the other direction.");
 
 /// The shape of `T`, for [`Gives::Json`].
 fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
@@ -138,7 +142,10 @@ const ADDRESSES: &[Address] = &[
     Address {
         path: "/runs/{key}/export.html",
         about: "The run as one page that needs nothing else",
-        query: &[Param("step", Number(0), "The step that is open."), Param("redact", Words(&["1"]), "Blanks secrets.")],
+        query: &[
+            Param("step", Number(0), "The step that is open."),
+            Param("redact", Words(&["", "0", "1"]), "With 1, secrets are blanked."),
+        ],
         gives: Gives::Other("text/html"),
     },
     Address {
@@ -236,15 +243,20 @@ fn operation(address: &Address, problem: &Value, generator: &mut SchemaGenerator
         Gives::Json(shape) => json!({ "application/json": { "schema": shape(generator) } }),
         Gives::Other(kind) => json!({ kind: { "schema": { "type": "string" } } }),
     };
+    let wrong = match (is_api_path(address.path), &address.gives) {
+        (true, _) => json!({ "application/problem+json": { "schema": problem } }),
+        // A board that stands still says so in the same shape.
+        (false, Gives::Json(_)) => content.clone(),
+        (false, Gives::Other(_)) => json!({ "text/html": { "schema": { "type": "string" } } }),
+    };
+    let id = address.path.trim_start_matches("/api").trim_start_matches('/').replace(['/', '.'], "_");
     json!({
+        "operationId": id.replace(['{', '}'], ""),
         "summary": address.about,
         "parameters": parameters,
         "responses": {
             "200": { "description": address.about, "content": content },
-            "default": {
-                "description": "What is wrong, why, and what to do.",
-                "content": { "application/problem+json": { "schema": problem } },
-            },
+            "default": { "description": "What is wrong, why, and what to do.", "content": wrong },
         },
     })
 }
@@ -255,6 +267,11 @@ fn parameter(Param(name, takes, about): &Param) -> Value {
         Texts => json!({ "type": "array", "items": { "type": "string" } }),
         Number(least) => json!({ "type": "integer", "minimum": least }),
         Words(words) => json!({ "enum": words }),
+        Takes::Column => {
+            let names = COLUMNS.iter().filter(|column| column.is_sortable()).map(|column| column.name);
+            let both = names.flat_map(|name| [name.to_owned(), format!("-{name}")]);
+            json!({ "enum": both.chain([String::new()]).collect::<Vec<_>>() })
+        }
     };
     json!({ "name": name, "in": "query", "required": matches!(takes, Needed), "schema": schema, "description": about })
 }

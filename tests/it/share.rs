@@ -71,6 +71,8 @@ fn secrets_are_blanked_where_asked_for_and_the_run_is_only_read() {
     let board = Board::serve(dir.path());
     board.until_read();
     assert!(!board.get("/runs/leaky/export.html?redact=1").text().contains("sk-very-secret-1"));
+    // A word that is none of the two gives no export at all.
+    assert_eq!(board.get("/runs/leaky/export.html?redact=true").status, 400);
     let after: Vec<_> = walk(&run).into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect();
     assert!(before == after, "the run directory is as it was");
 }

@@ -11,7 +11,7 @@ use axum::response::IntoResponse;
 use crate::live::Run;
 use crate::model::RunKey;
 use crate::page::app::AppState;
-use crate::page::error::Answer;
+use crate::page::error::{Answer, WebError};
 use crate::page::export::fill::{Export, write_export};
 use crate::page::extract::{Params, RunParam, no_such_step};
 use crate::page::lens::Lens;
@@ -25,7 +25,12 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
         return Err(no_such_step(&run, total, n));
     }
     let cursor = step.map(|step| (step, event));
-    let redact = params.text("redact") == "1";
+    // Whoever asks for it in another word must not get the secrets.
+    let redact = match params.text("redact") {
+        "" | "0" => false,
+        "1" => true,
+        other => return Err(WebError::bad_request("Not an answer:", "redact takes 1, or 0.").named(other)),
+    };
     let name = file_name(run.key());
     let of = state.clone();
     let body = crate::page::download::body(&state, move |out| write(&run, &of, cursor, redact, out)).await?;
