@@ -10,7 +10,6 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::analysis::columns::COLUMNS;
 use crate::page::extract::is_api_path;
 use crate::page::{compare, error, jump, run, runs, scores, search, state, step, sweep, whatif};
 use crate::serve::health::Health;
@@ -267,11 +266,7 @@ fn parameter(Param(name, takes, about): &Param) -> Value {
         Texts => json!({ "type": "array", "items": { "type": "string" } }),
         Number(least) => json!({ "type": "integer", "minimum": least }),
         Words(words) => json!({ "enum": words }),
-        Takes::Column => {
-            let names = COLUMNS.iter().filter(|column| column.is_sortable()).map(|column| column.name);
-            let both = names.flat_map(|name| [name.to_owned(), format!("-{name}")]);
-            json!({ "enum": both.chain([String::new()]).collect::<Vec<_>>() })
-        }
+        Takes::Column => json!({ "enum": runs::json::sorts() }),
     };
     json!({ "name": name, "in": "query", "required": matches!(takes, Needed), "schema": schema, "description": about })
 }

@@ -177,6 +177,13 @@ pub(crate) fn fields() -> Vec<&'static Column> {
     COLUMNS.iter().filter(|column| column.key.is_some()).collect()
 }
 
+/// The words that say by what runs are sorted; the empty one for the newest first.
+pub(crate) fn sorts() -> Vec<String> {
+    let names = COLUMNS.iter().filter(|column| column.is_sortable()).map(|column| column.name);
+    let both = names.flat_map(|name| [name.to_owned(), format!("-{name}")]);
+    both.chain([String::new()]).collect()
+}
+
 /// Writes `columns` of runs as CSV: the same fields as in JSON with the same spelling, an unknown one empty, several texts in one field
 /// with `; ` between them. What would be hidden in a text is shown, as in every CSV.
 ///
