@@ -272,6 +272,7 @@ static TOOLS: &[&Tool] = &[
     &atif::TRAJECTORY,
     &openhands::CONVERSATION,
     &openhands::EVENTS,
+    &openhands::exported::TRAJECTORY,
     &otlp::TRACES,
 ];
 

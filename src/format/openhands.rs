@@ -5,6 +5,8 @@
 //! Read in versions 1.11 to 1.58. A reply of the model is an event for each of its calls, which share `llm_response_id`; a
 //! reply without calls is a message. Tokens and cost are told of the conversation as a whole.
 
+pub(super) mod exported;
+
 use std::collections::HashMap;
 
 use super::part::{self, quoted, text};

@@ -20,6 +20,7 @@ mod gemini;
 mod inspect;
 mod mini_swe_agent;
 mod openhands;
+mod openhands_exported;
 mod otlp;
 mod qwen;
 mod swe_agent;

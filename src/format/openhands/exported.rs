@@ -1,0 +1,335 @@
+//! How did OpenHands export a conversation before it had an SDK? One JSON document: the list of its events, or that list
+//! under `trajectory`, as its server gave it out.
+//!
+//! An event is an action, with its arguments, or an observation, with the number of the action that it came of as its
+//! `cause`. Calls of one reply share `model_response.id`; a message of the agent is a reply without calls. Exports leave the
+//! states of the agent out as a rule: then its last action is all that tells of the end.
+
+use std::collections::HashMap;
+
+use super::super::part::{self, quoted, text};
+use super::super::value::{
+    above_zero, count, cut, filled, int, is_text, is_true, leading, member, micros, spoken, unpacked,
+};
+use super::super::watch::begun;
+use super::super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
+use super::arguments;
+use crate::model::json::walk;
+use crate::model::step::{NO_WORDS, Usage};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
+
+/// An exported conversation.
+pub(in crate::format) static TRAJECTORY: Tool = Tool {
+    format: Format {
+        name: "OpenHands trajectory",
+        file: "trajectory",
+        can: Capabilities {
+            state: Can::Partly,
+            times: Can::Yes,
+            tokens: Can::Partly,
+            cost: Can::Partly,
+            ..Capabilities::NONE
+        },
+        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        ..Format::UNKNOWN
+    },
+    shape: Shape::Document(&[&["*"], &["trajectory", "*"]]),
+    is: |name, head| name.ends_with(".json") && is_trajectory(head),
+    reader: || Box::new(Trajectory::default()),
+};
+
+fields! {
+    struct Event {
+        id, timestamp, source, message, cause, action, observation, args, content, extras,
+        metadata = "tool_call_metadata", metrics = "llm_metrics",
+    }
+    struct Metadata { name = "function_name", call = "tool_call_id", response = "model_response" }
+    struct Response { id, model, choices, usage }
+    struct Choice { message, finish_reason }
+    struct Message { content, calls = "tool_calls", reasoning = "reasoning_content" }
+    struct Call { id, function }
+    struct Function { arguments }
+    struct Spent { prompt_tokens, completion_tokens, read = "prompt_tokens_details", wrote = "completion_tokens_details" }
+    struct Details { cached_tokens, reasoning_tokens }
+    struct Args { content, thought, final_thought, waits = "wait_for_response" }
+    struct Extras {
+        state = "agent_state", reason, metadata, exit_code, path, old = "old_content", new = "new_content",
+        tasks = "task_list",
+    }
+    struct Metrics { cost = "accumulated_cost", tokens = "accumulated_token_usage" }
+    struct Total { prompt_tokens, completion_tokens, cache_read_tokens }
+}
+
+/// By the first event of the list.
+fn is_trajectory(head: &[u8]) -> bool {
+    let list = begun(head).into_iter().find(|(key, _)| *key == "\"trajectory\"").map(|(_, list)| list.as_bytes());
+    let Some(first) = list.unwrap_or(head).trim_ascii_start().strip_prefix(b"[") else { return false };
+    let members = begun(first);
+    let of = |key: &str| members.iter().find(|(name, _)| name.trim_matches('"') == key).map(|(_, value)| *value);
+    let is_known = matches!(of("source"), Some("\"user\"" | "\"agent\"" | "\"environment\""));
+    is_known && is_text(of("timestamp")) && (is_text(of("action")) || is_text(of("observation")))
+}
+
+/// What the agent does that is no decision of its model.
+const BESIDE: [&str; 9] = [
+    "system",
+    "recall",
+    "change_agent_state",
+    "condensation",
+    "condensation_request",
+    "null",
+    "pause",
+    "resume",
+    "stop",
+];
+
+/// A trajectory under way.
+#[derive(Debug, Default)]
+struct Trajectory {
+    by_response: HashMap<String, usize>,
+    /// By the id of the call, and by that of the event that asks for it.
+    by_call: HashMap<String, usize>,
+    last: Option<usize>,
+    turns: u64,
+    /// A prompt came after the last reply.
+    due: bool,
+    /// The last reply asks the user.
+    waits: bool,
+    /// The answer that the agent handed over with its last action.
+    answer: Option<Box<str>>,
+    /// How the agent stands, as an event says it.
+    end: Option<Ended>,
+}
+
+impl Reader for Trajectory {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        let event = Event::of(record.text);
+        let kind = text(event.action).or_else(|| text(event.observation)).unwrap_or_default();
+        let mark = Mark { phase: &kind, ts: micros(event.timestamp), ..Mark::default() };
+        event.metrics.into_iter().for_each(|metrics| total(metrics, draft));
+        let source = text(event.source).unwrap_or_default();
+        match (event.action.is_some(), &*source, &*kind) {
+            (true, "user", "message") => {
+                let words = event.args.map(Args::of).and_then(|args| args.content);
+                draft.prompt(Some(&spoken(words)), &mark);
+                self.last.into_iter().for_each(|n| draft.close(n));
+                self.turns += 1;
+                (self.due, self.waits, self.end, self.answer) = (true, false, None, None);
+            }
+            (true, "agent", kind) if !BESIDE.contains(&kind) => self.reply(&event, record.text, &mark, draft),
+            (false, _, "agent_state_changed") => {
+                let extras = event.extras.map(Extras::of).unwrap_or_default();
+                let state = text(extras.state).unwrap_or_default();
+                let at = draft.event(Mark { stage: &state, failed: state == "error", ..mark });
+                if let Some(end) = standing(&state, &filled(extras.reason).unwrap_or_default()) {
+                    self.end = Some(end.told_by(at));
+                }
+            }
+            (false, ..) if event.cause.is_some() || event.metadata.is_some() => {
+                self.result(&event, record.text, mark, draft);
+            }
+            _ => {
+                draft.event(Mark { stage: &source, failed: kind == "error", ..mark });
+            }
+        }
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let replied = self.last.filter(|n| draft.step(*n).is_some_and(|part| part.calls.is_empty()));
+        let ended = self.end.clone().or_else(|| match (&self.answer, replied) {
+            (Some(_), _) => Some(Ended::new("finish", "The agent finished", Outcome::Completed, Certainty::Inferred)),
+            (None, Some(_)) if !self.due => Some(Ended::answered(Ended::NO_CALLS)),
+            _ => None,
+        });
+        let is_answer = ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
+        let answer = self.answer.clone().or_else(|| draft.said(replied?)).filter(|_| is_answer);
+        let at = draft.latest();
+        let run = draft.run();
+        run.tool = Some("OpenHands".into());
+        run.awaits_user = self.waits && self.end.is_none();
+        run.updated_at = at.filter(|_| ended.is_some());
+        run.ended = ended.map(Box::new);
+        run.final_result = answer;
+        run.turns = Some(self.turns);
+    }
+}
+
+impl Trajectory {
+    /// A call that the model asks for, or a reply without calls.
+    fn reply(&mut self, event: &Event<'_>, record: &str, mark: &Mark<'_>, draft: &mut Draft<'_>) {
+        let response = event.metadata.map(Metadata::of).and_then(|metadata| metadata.response).map(Response::of);
+        let id = response.and_then(|response| filled(response.id));
+        let known = id.as_ref().and_then(|id| self.by_response.get(id)).copied();
+        let before = draft.latest();
+        let n = draft.reply(known, before, Mark { kind: EventKind::Decided, note: None, ..*mark });
+        if known.is_none() {
+            self.by_response.extend(id.map(|id| (id, n)));
+            if let Some(last) = self.last.replace(n) {
+                draft.close(last);
+            }
+        }
+        let part = part_of(record);
+        self.by_call.extend(part.calls.iter().map(|call| (call.id.clone(), n)));
+        self.by_call.extend(event.id.map(|id| (id.to_owned(), n)));
+        if let Some(model) = &part.model {
+            draft.run().model.get_or_insert_with(|| cut(model));
+        }
+        let args = event.args.map(Args::of).unwrap_or_default();
+        let handed = || [args.final_thought, args.thought, event.message].into_iter().find_map(filled);
+        self.answer = (event.action == Some("\"finish\"")).then(|| cut(&handed().unwrap_or_default()));
+        (self.due, self.waits, self.end) = (false, is_true(args.waits), None);
+        draft.part(n, part);
+    }
+
+    /// What came of an action.
+    fn result(&mut self, event: &Event<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+        let call = event.metadata.map(Metadata::of).and_then(|metadata| text(metadata.call));
+        let step = call.as_deref().or(event.cause).and_then(|id| self.by_call.get(id)).copied();
+        let step = step.or_else(|| self.by_call.get(event.cause?).copied());
+        let part = part_of(record);
+        let Some(n) = step else {
+            // What a user or the program did has results as well.
+            draft.event(Mark { stage: "result", failed: part.has_failed(), ..mark });
+            return;
+        };
+        draft.event(Mark { kind: EventKind::Inside, stage: "result", step, failed: part.has_failed(), ..mark });
+        if !draft.part(n, part) {
+            draft.issue(IssueKind::Join, "a result of a step that takes no more");
+        }
+    }
+}
+
+/// What the conversation took so far.
+fn total(metrics: &str, draft: &mut Draft<'_>) {
+    let metrics = Metrics::of(metrics);
+    let run = draft.run();
+    // What no price is known of costs nothing there.
+    run.cost_usd = above_zero(metrics.cost).or(run.cost_usd);
+    let Some(total) = metrics.tokens.map(Total::of) else { return };
+    let (read, wrote) = (count(total.prompt_tokens), count(total.completion_tokens));
+    let sum = read.zip(wrote).map(|(read, wrote)| read.saturating_add(wrote)).filter(|tokens| *tokens > 0);
+    if sum.is_some() {
+        run.tokens = sum;
+        run.usage = Usage { input: read, cached: count(total.cache_read_tokens), output: wrote, reasoning: None };
+    }
+}
+
+/// How the agent stands by its own word; `None` where it goes on.
+fn standing(state: &str, reason: &str) -> Option<Ended> {
+    let of = |headline, outcome| Some(Ended::new(state, headline, outcome, Certainty::Recorded));
+    // "Agent reached maximum iteration in headless mode. Current iteration: 17, max iteration: 17"
+    let figures = |what: &str| {
+        let behind = |words: &str| reason.split_once(&format!("{words} {what}: ")).and_then(|(_, rest)| leading(rest));
+        (behind("Current"), behind("max"))
+    };
+    let end = match state {
+        "finished" => return of("The agent finished", Outcome::Completed),
+        "rejected" => of("The agent gave the task up", Outcome::Failed),
+        "stopped" => of("Stopped by the user", Outcome::Cancelled),
+        "paused" => of("Paused by the user", Outcome::Cancelled),
+        "error" if reason.contains("maximum iteration") => {
+            let (measured, limit) = figures("iteration");
+            return of("Step limit reached", Outcome::Truncated).map(|end| end.compare(measured, limit, "iterations"));
+        }
+        "error" if reason.contains("maximum budget") => {
+            let (measured, limit) = figures("budget");
+            return of("Cost budget used up", Outcome::Truncated).map(|end| end.compare(measured, limit, "usd"));
+        }
+        "error" if reason.contains("AgentStuckInLoopError") => of("Stopped by loop detection", Outcome::Halted),
+        "error" if reason.contains("ContextWindow") => of("Context window full", Outcome::Failed),
+        "error" => of("Ended by an error", Outcome::Failed),
+        "awaiting_user_confirmation" => of("Waits for the user to confirm", Outcome::Unknown),
+        _ => None,
+    };
+    end.map(|end| end.detail(cut(reason)))
+}
+
+/// What an event says of the step that it belongs to.
+fn part_of(record: &str) -> Part {
+    let event = Event::of(record);
+    let metadata = event.metadata.map(Metadata::of).unwrap_or_default();
+    let mut part = Part::default();
+    // Without one, results name the event.
+    let id = |of: Option<&str>| text(metadata.call).or_else(|| of.map(str::to_owned)).unwrap_or_default();
+    let Some(action) = text(event.action) else {
+        observed(&event, id(event.cause), &mut part);
+        return part;
+    };
+    let args = event.args.map(Args::of).unwrap_or_default();
+    let response = metadata.response.map(Response::of).unwrap_or_default();
+    let choice = response.choices.and_then(|choices| walk::items(choices).next()).map(Choice::of).unwrap_or_default();
+    let message = choice.message.map(Message::of).unwrap_or_default();
+    part.model = filled(response.model);
+    part.finish = filled(choice.finish_reason);
+    part.tokens = response.usage.map(tokens);
+    part.thought.extend(filled(message.reasoning));
+    if action == "message" {
+        part.text.extend(Some(spoken(args.content)).filter(|said| !said.trim().is_empty()));
+        return part;
+    }
+    let said = Some(spoken(message.content)).filter(|said| !said.trim().is_empty());
+    // Each call of a reply comes with the words that stand before them.
+    let words = if response.choices.is_some() { said } else { filled(args.thought) };
+    let calls = message.calls.into_iter().flat_map(walk::items).map(Call::of);
+    let mut asked = calls.enumerate().filter(|(_, call)| text(call.id) == text(metadata.call));
+    let (at, own) = asked.next().map_or((0, None), |(at, call)| (at, call.function.map(Function::of)));
+    part.text.extend(words.filter(|_| at == 0));
+    let args = own.and_then(|function| function.arguments).map(|given| arguments(Some(given)));
+    let args = args.or_else(|| event.args.map(without_thought)).unwrap_or_default();
+    let name = filled(metadata.name).unwrap_or_else(|| action.clone());
+    part.calls.push(Asked { id: id(event.id), name, args });
+    if matches!(&*action, "finish" | "reject") {
+        // Nothing comes back from these: they end the conversation.
+        part.answers.push(Answer { call: id(event.id), ..Answer::default() });
+    }
+    part
+}
+
+/// The arguments of an action as the program has them, without the words of the model beside them.
+fn without_thought(args: &str) -> String {
+    let own = walk::members(args).filter(|(key, _)| *key != "\"thought\"");
+    let own: Vec<String> = own.map(|(key, value)| format!("{key}:{value}")).collect();
+    if args.starts_with('{') { format!("{{{}}}", own.join(",")) } else { unpacked(args) }
+}
+
+/// What came back.
+fn observed(event: &Event<'_>, call: String, part: &mut Part) {
+    let extras = event.extras.map(Extras::of).unwrap_or_default();
+    let words = spoken(event.content);
+    let kind = text(event.observation).unwrap_or_default();
+    let status = match &*kind {
+        "error" => "error",
+        "user_rejected" => "cancelled",
+        _ => "success",
+    };
+    let failed = status != "success";
+    let exit = extras.metadata.and_then(|metadata| int(member(metadata, "exit_code"))).or(int(extras.exit_code));
+    let words_of_error =
+        || Some(words.clone()).filter(|words| !words.is_empty()).unwrap_or_else(|| NO_WORDS.to_owned());
+    part.answers.push(Answer {
+        call,
+        status: Some(status),
+        error: failed.then(words_of_error),
+        output: if failed { "null".to_owned() } else { quoted(&words) },
+        // A command that is still running has -1.
+        exit: exit.filter(|exit| *exit >= 0),
+        ms: None,
+    });
+    let whole = |side: Option<&str>| side.filter(|side| is_text(Some(side))).map(str::to_owned);
+    if let (false, Some(path), Some(new)) = (failed, text(extras.path), whole(extras.new)) {
+        part.changes.push((format!("files.{path}"), whole(extras.old), Some(new)));
+    }
+    if let Some(tasks) = extras.tasks.filter(|_| kind == "task_tracking") {
+        part.changes.push(("tasks".to_owned(), None, Some(tasks.to_owned())));
+    }
+}
+
+fn tokens(usage: &str) -> Tokens {
+    let usage = Spent::of(usage);
+    Tokens {
+        input: count(usage.prompt_tokens),
+        cached: count(usage.read.and_then(|read| Details::of(read).cached_tokens)),
+        output: count(usage.completion_tokens),
+        reasoning: count(usage.wrote.and_then(|wrote| Details::of(wrote).reasoning_tokens)),
+    }
+}
