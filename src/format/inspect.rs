@@ -58,6 +58,7 @@ pub(super) static LOG: Tool = Tool {
         },
         member: |name| name.strip_prefix("samples/")?.strip_suffix(".json"),
         beside: &["header.json", "_journal/start.json"],
+        is_run_alone: true,
         apart: None,
     }),
     is,

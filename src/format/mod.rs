@@ -64,6 +64,7 @@ mod part;
 mod qitos;
 mod qwen;
 mod swe_agent;
+mod tau2;
 mod value;
 mod watch;
 
@@ -184,6 +185,8 @@ pub struct Several {
     pub member: fn(&str) -> Option<&str>,
     /// The members of an archive that tell of all runs; the first one that is there is read.
     pub beside: &'static [&'static str],
+    /// Whether a JSON document that holds no run yet tells of something all the same.
+    pub is_run_alone: bool,
     /// How the records of the runs are told apart, where they stand among each other. A run's document is a list of its
     /// own then.
     pub apart: Option<&'static Apart>,
@@ -274,6 +277,8 @@ static TOOLS: &[&Tool] = &[
     &openhands::EVENTS,
     &openhands::exported::TRAJECTORY,
     &otlp::TRACES,
+    &tau2::RESULTS,
+    &tau2::SIMULATION,
 ];
 
 /// Whether a file of this name may be a trace of a tool, so that it is worth a look.

@@ -30,6 +30,7 @@ pub(super) static TRACES: Tool = Tool {
         name: |_| None,
         member: |_| None,
         beside: &[],
+        is_run_alone: false,
         apart: Some(&Apart {
             paths: &[&["resourceSpans", "*", "scopeSpans", "*", "spans", "*"]],
             begins: BEGINS,

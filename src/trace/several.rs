@@ -410,8 +410,8 @@ fn in_document(file: &File, several: &Several) -> io::Result<Found> {
         }
     }
     // A document without a run is all about the runs that it might hold.
-    let beside = first.map_or(At::Bytes(Span { offset: 0, len: size }, 1), At::Before);
-    Ok((runs, Some(beside), fault))
+    let alone = several.is_run_alone.then_some(At::Bytes(Span { offset: 0, len: size }, 1));
+    Ok((runs, first.map(At::Before).or(alone), fault))
 }
 
 /// A name as it is shown, and as a part of a run's key.

@@ -24,6 +24,7 @@ mod openhands_exported;
 mod otlp;
 mod qwen;
 mod swe_agent;
+mod tau2;
 mod truth;
 mod waiting;
 

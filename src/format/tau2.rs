@@ -1,0 +1,329 @@
+//! How does tau2-bench write its results? One JSON document: what holds of all simulations under `info`, the tasks, and the
+//! simulations, each a conversation of an agent with a simulated user. A simulation is a run. Where it writes each of them
+//! into a file of its own, that file says nothing of the models and limits.
+//!
+//! By its data model: what the agent says or asks for is a step, what the user says begins a turn, and tools that the user
+//! has are none of the agent's. Of conversations in speech, which are kept as ticks, only the end is read.
+
+use std::collections::HashMap;
+
+use super::part::{self, text};
+use super::value::{above_zero, count, cut, filled, is_text, is_true, limit, member, micros, number, spoken, unpacked};
+use super::watch::{begun, has_begun};
+use super::{Answer, Asked, Draft, Mark, Part, Paths, Reader, Several, Shape, Source, Tokens, Tool};
+use crate::model::json::walk;
+use crate::model::step::NO_WORDS;
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
+
+const FORMAT: Format = Format {
+    name: "tau2 simulation",
+    can: Capabilities {
+        scores: Can::Partly,
+        times: Can::Partly,
+        tokens: Can::Partly,
+        cost: Can::Partly,
+        limits: Can::Partly,
+        success: Can::Partly,
+        ..Capabilities::NONE
+    },
+    file: "simulation",
+    assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+    ..Format::UNKNOWN
+};
+
+/// A file of results.
+pub(super) static RESULTS: Tool = Tool {
+    format: FORMAT,
+    shape: Shape::Several(&Several {
+        paths: PATHS,
+        runs: &[&["simulations", "*"]],
+        named_by: &[&["simulations", "*", "task_id"], &["simulations", "*", "trial"]],
+        name: |values| match values {
+            [Some(task), trial] => {
+                let task = text(Some(task)).unwrap_or_else(|| task.clone());
+                Some(format!("{task}_trial_{}", trial.as_deref().unwrap_or("0")))
+            }
+            _ => None,
+        },
+        member: |_| None,
+        beside: &[],
+        is_run_alone: false,
+        apart: None,
+    }),
+    is: |name, head| {
+        let info = begun(head).into_iter().find(|(key, _)| *key == "\"info\"").map(|(_, info)| info.as_bytes());
+        name.ends_with(".json") && info.is_some_and(|info| has_begun(info, &["max_errors", "user_info", "agent_info"]))
+    },
+    reader: || Box::new(Simulation::default()),
+};
+
+/// A file of one simulation.
+pub(super) static SIMULATION: Tool = Tool {
+    format: FORMAT,
+    shape: Shape::Document(PATHS),
+    is: |name, head| name.ends_with(".json") && has_begun(head, &["task_id", "start_time", "termination_reason"]),
+    reader: || Box::new(Simulation::default()),
+};
+
+const PATHS: Paths = &[
+    &["messages", "*"],
+    &["id"],
+    &["start_time"],
+    &["end_time"],
+    &["duration"],
+    &["termination_reason"],
+    &["agent_cost"],
+    &["reward_info"],
+    &["info"],
+];
+
+/// At most so many scores of a simulation are kept.
+const MAX_SCORES: usize = 64;
+
+fields! {
+    struct Message {
+        role, content, calls = "tool_calls", timestamp, cost, usage, raw = "raw_data", id, requestor, error,
+        results = "tool_messages",
+    }
+    struct Call { id, name, arguments }
+    struct Raw { model }
+    struct Spent { prompt_tokens, completion_tokens }
+    struct Reward {
+        reward, breakdown = "reward_breakdown", db_check, env_assertions, action_checks, nl_assertions,
+        communicate_checks,
+    }
+    struct Check { reward = "db_reward", matches = "action_match", met }
+    struct Results { info }
+    struct Info { max_steps, max_errors, agent = "agent_info" }
+    struct Agent { implementation, llm }
+}
+
+/// A simulation under way.
+#[derive(Debug, Default)]
+struct Simulation {
+    /// What holds of all simulations.
+    info: String,
+    by_call: HashMap<String, usize>,
+    last: Option<usize>,
+    turns: u64,
+    /// Why it ended.
+    word: Option<String>,
+    seconds: Option<f64>,
+    reward: Option<(usize, String)>,
+    /// What the program notes of its end.
+    note: Option<String>,
+    started: Option<i64>,
+    ended: Option<i64>,
+    cost: Option<f64>,
+}
+
+impl Reader for Simulation {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        let value = Some(record.text);
+        match record.path {
+            0 => self.message(record.text, draft),
+            1 => draft.run().run_id = filled(value).map(|id| cut(&id)),
+            2 => self.started = micros(value),
+            3 => self.ended = micros(value),
+            4 => self.seconds = number(value),
+            5 => self.word = filled(value),
+            6 => self.cost = above_zero(value),
+            path if record.text.starts_with('{') => {
+                let phase = if path == 7 { "reward_info" } else { "info" };
+                let at = draft.event(Mark { phase, ..Mark::default() });
+                match path {
+                    7 => self.reward = Some((at, record.text.to_owned())),
+                    _ => self.note = filled(member(record.text, "error")),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn beside(&mut self, text: &str) {
+        self.info = Results::of(text).info.unwrap_or_default().to_owned();
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let info = Info::of(&self.info);
+        let agent = info.agent.map(Agent::of).unwrap_or_default();
+        let reward = self.reward.as_ref().map(|(_, reward)| Reward::of(reward)).unwrap_or_default();
+        let given = number(reward.reward);
+        let scores = scores(&reward);
+        let ended = self.word.as_deref().map(|word| self.ended(word, &info, given));
+        let is_over = ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
+        let answer = self.last.filter(|_| is_over).and_then(|n| draft.said(n));
+        let run = draft.run();
+        run.tool = Some("tau2".into());
+        run.agent = filled(agent.implementation).map(|agent| cut(&agent));
+        run.model = filled(agent.llm).map(|model| cut(&model)).or(run.model.take());
+        // What it counts is each message of either side.
+        run.limits = [
+            limit("max_steps", above_zero(info.max_steps), "simulator steps", None),
+            limit("max_errors", above_zero(info.max_errors), "errors", None),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        (run.started_at, run.updated_at) = (self.started, self.ended);
+        run.cost_usd = self.cost;
+        run.turns = Some(self.turns);
+        // As it counts itself: a task is done by the whole reward.
+        run.success = given.map(|given| given >= 1.0);
+        run.scores = scores;
+        run.ended = ended.map(Box::new);
+        run.final_result = answer;
+    }
+}
+
+impl Simulation {
+    fn message(&mut self, record: &str, draft: &mut Draft<'_>) {
+        let message = Message::of(record);
+        let role = text(message.role).unwrap_or_default();
+        let mark = Mark { phase: &role, ts: micros(message.timestamp), ..Mark::default() };
+        let is_users = |message: &Message<'_>| message.requestor == Some("\"user\"");
+        match &*role {
+            // The greeting comes with the program.
+            "assistant" if self.last.is_none() && self.turns == 0 && !is_reply(&message) => {
+                draft.event(Mark { stage: "greeting", ..mark });
+            }
+            "assistant" => {
+                let before = draft.latest();
+                let n = draft.reply(None, before, mark);
+                if let Some(last) = self.last.replace(n) {
+                    draft.close(last);
+                }
+                let part = part_of(record);
+                self.by_call.extend(part.calls.iter().map(|call| (call.id.clone(), n)));
+                if let Some(model) = &part.model {
+                    draft.run().model.get_or_insert_with(|| cut(model));
+                }
+                draft.part(n, part);
+            }
+            "user" if is_text(message.content) => {
+                draft.prompt(Some(&spoken(message.content)), &mark);
+                self.turns += 1;
+            }
+            "tool" if !is_users(&message) => {
+                let part = part_of(record);
+                let call = part.answers.first().map(|answer| answer.call.as_str()).unwrap_or_default();
+                let step = self.by_call.get(call).copied();
+                let failed = part.has_failed();
+                draft.event(Mark { kind: EventKind::Inside, stage: "result", step, failed, ..mark });
+                // Of several results in one message some may be the user's.
+                if !step.is_some_and(|n| draft.part(n, part)) && message.results.is_none() {
+                    draft.issue(IssueKind::Join, "a result without a call before it");
+                }
+            }
+            _ => {
+                let stage = if role == "tool" || message.calls.is_some() { "tool of the user" } else { "" };
+                draft.event(Mark { stage, failed: is_true(message.error), ..mark });
+            }
+        }
+    }
+
+    fn ended(&self, word: &str, info: &Info<'_>, given: Option<f64>) -> Ended {
+        let of = |headline, outcome| Ended::new(word, headline, outcome, Certainty::Recorded);
+        let end = match word {
+            "user_stop" => of("The user ended the conversation", Outcome::Completed),
+            "agent_stop" => of("The agent ended the conversation", Outcome::Completed),
+            "max_steps" => of("Step limit reached", Outcome::Truncated).compare(
+                None,
+                above_zero(info.max_steps),
+                "simulator steps",
+            ),
+            "timeout" => of("Time limit reached", Outcome::Truncated).compare(
+                self.seconds.map(|seconds| seconds * 1e3),
+                None,
+                "ms",
+            ),
+            "too_many_errors" => {
+                of("Too many failed calls", Outcome::Halted).compare(None, above_zero(info.max_errors), "errors")
+            }
+            "context_window_exceeded" => of("Context window full", Outcome::Failed),
+            "agent_error" => of("Ended by an error of the agent", Outcome::Failed),
+            "user_error" => of("Ended by an error of the simulated user", Outcome::Failed),
+            "infrastructure_error" => of("Ended by an error around the simulation", Outcome::Failed),
+            _ => of("Ended by an error", Outcome::Failed),
+        };
+        // Beside a limit they would read as one more figure of it.
+        let has_figures = end.measured.is_some() || end.limit.is_some();
+        let reward = given.filter(|_| !has_figures).map(|reward| format!("reward {reward}"));
+        let words: Vec<String> = [self.note.clone(), reward].into_iter().flatten().collect();
+        end.detail(cut(&words.join("; ")))
+    }
+}
+
+/// Whether a message came from a model.
+fn is_reply(message: &Message<'_>) -> bool {
+    [message.usage, message.raw, message.calls].into_iter().flatten().any(|value| value != "null")
+}
+
+/// What the simulation was given: the reward, the parts that it is the product of, and the share of checks that were met.
+fn scores(reward: &Reward<'_>) -> Vec<(Box<str>, f64)> {
+    let whole = number(reward.reward).map(|given| ("reward".into(), given));
+    let parts = reward.breakdown.into_iter().flat_map(walk::members);
+    let parts = parts.filter_map(|(key, given)| {
+        Some((cut(&format!("reward.{}", text(Some(key)).unwrap_or_default())), number(Some(given))?))
+    });
+    let database = reward.db_check.and_then(|check| number(Check::of(check).reward));
+    let lists = [
+        ("actions met", reward.action_checks),
+        ("assertions met", reward.env_assertions),
+        ("statements met", reward.nl_assertions),
+        ("told as asked", reward.communicate_checks),
+    ];
+    let shares = lists.into_iter().filter_map(|(name, list)| {
+        let checks: Vec<Check<'_>> = list.into_iter().flat_map(walk::items).map(Check::of).collect();
+        let met = checks.iter().filter(|check| is_true(check.met.or(check.matches))).count();
+        (!checks.is_empty()).then(|| (name.into(), met as f64 / checks.len() as f64))
+    });
+    let database = database.map(|given| ("database".into(), given));
+    whole.into_iter().chain(parts).chain(database).chain(shares).take(MAX_SCORES).collect()
+}
+
+/// What a message says of its step.
+fn part_of(record: &str) -> Part {
+    let message = Message::of(record);
+    let mut part = Part::default();
+    if message.role == Some("\"tool\"") {
+        let several = message.results.into_iter().flat_map(walk::items).map(Message::of);
+        let own = |result: &Message<'_>| result.requestor != Some("\"user\"");
+        part.answers = match message.results {
+            Some(_) => several.filter(own).map(|result| answer(&result)).collect(),
+            None => vec![answer(&message)],
+        };
+        return part;
+    }
+    part.text.extend(Some(spoken(message.content)).filter(|said| !said.is_empty()));
+    let calls = message.calls.into_iter().flat_map(walk::items).map(Call::of);
+    part.calls = calls
+        .map(|call| Asked {
+            id: text(call.id).unwrap_or_default(),
+            name: text(call.name).unwrap_or_default(),
+            args: call.arguments.unwrap_or_default().to_owned(),
+        })
+        .collect();
+    part.model = message.raw.and_then(|raw| filled(Raw::of(raw).model));
+    part.cost = number(message.cost);
+    let usage = message.usage.filter(|usage| usage.starts_with('{')).map(Spent::of);
+    part.tokens = usage.map(|usage| Tokens {
+        input: count(usage.prompt_tokens),
+        output: count(usage.completion_tokens),
+        ..Tokens::default()
+    });
+    part
+}
+
+fn answer(result: &Message<'_>) -> Answer {
+    let words = text(result.content).unwrap_or_default();
+    let failed = is_true(result.error);
+    let error = failed.then(|| if words.is_empty() { NO_WORDS.to_owned() } else { words.clone() });
+    Answer {
+        call: text(result.id).unwrap_or_default(),
+        status: Some(if failed { "error" } else { "success" }),
+        output: if failed { "null".to_owned() } else { unpacked(&words) },
+        error,
+        ..Answer::default()
+    }
+}

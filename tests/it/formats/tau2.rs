@@ -1,0 +1,79 @@
+//! Simulations of tau2: several in a file of results, or one in a file of its own.
+
+use trace_board::trace::RootScanner;
+
+use super::{damaged, read, sample};
+
+#[test]
+fn each_simulation_is_a_run() {
+    let found = RootScanner::new(sample("tools/tau2")).scan();
+    let keys: Vec<&str> = found.runs.keys().map(|key| key.as_str()).collect();
+    // What lists the simulations beside it is none.
+    let expected =
+        ["results.json/restart_trial_0", "results.json/restart_trial_1", "voice/simulations/sim-voice-0.json"];
+    assert_eq!((keys.as_slice(), found.skipped.len()), (&expected[..], 0));
+}
+
+#[test]
+fn a_conversation_that_its_user_ended() {
+    let run = read(&sample("tools/tau2/results.json/restart_trial_0"));
+    let row = &run.row;
+    // Eleven messages and the reward; neither the greeting nor what the user's own tool gave is a step.
+    assert_eq!((row.steps, row.errors, row.events, row.issues), (3, 1, 12, (0, 0)));
+    // 110, 172 and 208.
+    assert_eq!((row.tokens, row.cost_usd, row.turns), (Some(490), Some(0.003), Some(3)));
+    assert_eq!((row.model.as_deref(), row.task.as_deref()), (Some("example/small-1"), Some("My line is dead.")));
+    assert_eq!(row.tools, ["get_line"]);
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.certainty.as_str()),
+        ("The user ended the conversation at step 2: reward 1", "recorded")
+    );
+    let manifest = run.index.manifest().get().expect("what is said of it");
+    let scores: Vec<(&str, f64)> = manifest.scores.iter().map(|(name, score)| (&**name, *score)).collect();
+    let expected = [
+        ("reward", 1.0),
+        ("reward.DB", 1.0),
+        ("reward.COMMUNICATE", 1.0),
+        ("database", 1.0),
+        ("actions met", 0.5),
+        ("told as asked", 1.0),
+    ];
+    assert_eq!((scores.as_slice(), manifest.success), (&expected[..], Some(true)));
+    let first = run.step(0);
+    assert_eq!(first["action_results"][0]["output"]["status"], "suspended");
+    assert_eq!(first["action_results"][1]["error"], "Error: line L9 not found");
+}
+
+#[test]
+fn a_limit_is_told_with_its_figure() {
+    let run = read(&sample("tools/tau2/results.json/restart_trial_1"));
+    let verdict = &run.row.verdict;
+    assert_eq!(
+        (&*verdict.sentence, verdict.certainty.as_str(), run.row.steps),
+        ("Step limit reached after step 1: limit 6 simulator steps", "recorded", 2)
+    );
+    assert_eq!(run.index.manifest().get().and_then(|manifest| manifest.success), Some(false));
+}
+
+#[test]
+fn a_conversation_in_speech_is_shown_by_its_end() {
+    let run = read(&sample("tools/tau2/voice/simulations/sim-voice-0.json"));
+    assert_eq!((run.row.steps, run.row.tokens, run.row.cost_usd), (0, None, None));
+    assert_eq!(
+        &*run.row.verdict.sentence,
+        "Ended by an error around the simulation: the service closed the connection"
+    );
+}
+
+#[test]
+fn a_damaged_simulation_loses_only_what_is_damaged() {
+    let text = std::fs::read_to_string(sample("tools/tau2/results.json")).expect("the sample");
+    let results: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("one.json");
+    let mut one = results["simulations"][1].clone();
+    one["messages"].as_array_mut().expect("a list").truncate(3);
+    one["reward_info"] = serde_json::json!({"reward": 0.0});
+    std::fs::write(&path, one.to_string()).expect("written");
+    damaged(&path);
+}
