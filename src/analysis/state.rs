@@ -17,7 +17,7 @@ mod tests;
 mod walk;
 
 use super::diff::{REDACTED, same};
-pub use history::{KeyChange, KeyPath, change_of, changed_by, changes_of, equal, path_of};
+pub use history::{History, KeyChange, KeyPath, change_of, changed_by, changes_of, equal, history, path_of};
 use read::{afters, held, keys_of, observed};
 pub use walk::walk;
 

@@ -3,23 +3,17 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use serde::Serialize;
-
 use super::look::{Ink, Look};
 use super::open::Opened;
 use super::{Done, write_json};
 use crate::analysis::format::{counted, visible_line};
-use crate::analysis::state::{
-    Base, KeyChange, KeyPath, StateAt, change_of, changes_of, lap, outside, path_of, state_at,
-};
-use crate::error::{Error, Kind, Result};
+use crate::analysis::state::{Base, History, StateAt, history, outside, state_at};
+use crate::error::{Error, Kind};
 use crate::model::names::first_chars;
-use crate::page::state::json::{self, Value};
+use crate::page::state::json;
 
 /// A value longer than this many characters is cut in a list; `--json` has all of it.
 const MAX_VALUE: usize = 300;
-/// At most this many keys are named in a hint.
-const MAX_HINT: usize = 20;
 
 /// Show the state after a step, or how one value of it came to be
 #[derive(Debug, clap::Args)]
@@ -49,60 +43,20 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         None if args.json => write_json(out, &json::state(&run.index, &run, n))?,
         None => write_state(out, &run, n, &state_at(&run.index, &run, n).unwrap_or_default(), look)?,
         Some(path) => {
-            let state = state_at(&run.index, &run, n).unwrap_or_default();
-            let path = find(&run, &state, n, path)?;
-            let changes: Vec<KeyChange> = changes_of(&run.index, &run, &path.key, lap(&run.index, n).start..n + 1)
-                .into_iter()
-                .filter_map(|step| change_of(&run.index, &run, &path, step))
-                .collect();
-            let value = state.get(&path.key).and_then(|known| path.find(known.value.as_deref()?));
+            let history = history(&run.index, &run, n, path).map_err(|keys| no_such_key(n, path, &keys))?;
             if args.json {
-                let changes = changes.into_iter().map(|KeyChange { step, before, after, .. }| Change {
-                    n: step,
-                    before: Value(before),
-                    after: Value(after),
-                });
-                let changes = changes.collect();
-                write_json(out, &History { key: &path.key, path: &path.below, changes, value: Value(value) })?;
+                write_json(out, &json::history(history))?;
             } else {
-                write_history(out, &run, n, (&path, &changes, value), look)?;
+                write_history(out, &run, n, &history, look)?;
             }
         }
     }
     Ok(0)
 }
 
-/// The history of one value.
-#[derive(Debug, Serialize)]
-struct History<'a> {
-    key: &'a str,
-    /// The members that lead to the value below the key.
-    path: &'a [String],
-    changes: Vec<Change>,
-    value: Value,
-}
-
-/// What a step made of it.
-#[derive(Debug, Serialize)]
-struct Change {
-    n: usize,
-    before: Value,
-    after: Value,
-}
-
-/// The value that `text` names.
-fn find(run: &Opened, state: &StateAt, n: usize, text: &str) -> Result<KeyPath> {
-    let path = path_of(text, |key| state.get(key).is_some());
-    let ever = || !changes_of(&run.index, run, &path.key, lap(&run.index, n)).is_empty();
-    if state.get(&path.key).is_some() || ever() {
-        return Ok(path);
-    }
-    let mut names: Vec<&str> = state.keys.iter().map(|known| known.key.as_str()).collect();
-    let more = names.len().saturating_sub(MAX_HINT);
-    names.truncate(MAX_HINT);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let what = format!("the state after step {n} has no key {}", visible_line(&path.key));
-    Err(Error::new(Kind::NotFound, what).hint(format!("its keys are {}{more}", visible_line(&names.join(", ")))))
+fn no_such_key(n: usize, path: &str, keys: &[String]) -> Error {
+    let what = format!("the state after step {n} has no key {}", visible_line(path));
+    Error::new(Kind::NotFound, what).hint(visible_line(&json::its_keys(keys)).into_owned())
 }
 
 fn write_state(out: &mut dyn Write, run: &Opened, n: usize, state: &StateAt, look: &Look) -> io::Result<()> {
@@ -144,7 +98,7 @@ fn write_history(
     out: &mut dyn Write,
     run: &Opened,
     n: usize,
-    (path, changes, value): (&KeyPath, &[KeyChange], Option<String>),
+    History { path, changes, value }: &History,
     look: &Look,
 ) -> io::Result<()> {
     let name = std::iter::once(&path.key).chain(&path.below).map(String::as_str).collect::<Vec<_>>().join(".");

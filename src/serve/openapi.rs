@@ -115,6 +115,12 @@ const ADDRESSES: &[Address] = &[
         gives: Gives::Json(of::<state::json::State>),
     },
     Address {
+        path: "/api/runs/{key}/state/{n}/history",
+        about: "How one value of the state came to be, up to a step",
+        query: &[Param("key", Needed, "A key, `plan[0].status` or `/plan/0/status`.")],
+        gives: Gives::Json(of::<state::json::History>),
+    },
+    Address {
         path: "/api/runs/{key}/why",
         about: "Why it stopped, with evidence",
         query: &[],

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::read::{keys_of, sides};
-use super::same;
+use super::{lap, same, state_at};
 use crate::model::json::Json;
 use crate::model::{Index, Lines};
 
@@ -26,6 +26,35 @@ pub struct KeyChange {
     pub before: Option<String>,
     /// The value after it.
     pub after: Option<String>,
+}
+
+/// What is known of one value up to a step.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct History {
+    /// The value.
+    pub path: KeyPath,
+    /// What steps made of it, in order.
+    pub changes: Vec<KeyChange>,
+    /// The value after the step as JSON text; `None` where it is not known, or not there.
+    pub value: Option<String>,
+}
+
+/// How the value that `text` names came to be, from the first step of the same run up to step `n`.
+///
+/// # Errors
+/// The state never had such a key; what is returned are the keys that it has after the step.
+pub fn history(index: &Index, lines: &dyn Lines, n: usize, text: &str) -> Result<History, Vec<String>> {
+    let state = state_at(index, lines, n).unwrap_or_default();
+    let path = path_of(text, |key| state.get(key).is_some());
+    let lap = lap(index, n);
+    let steps = changes_of(index, lines, &path.key, lap.clone());
+    if state.get(&path.key).is_none() && steps.is_empty() {
+        return Err(state.keys.into_iter().map(|known| known.key).collect());
+    }
+    let until = steps.into_iter().filter(|step| *step <= n);
+    let changes = until.filter_map(|step| change_of(index, lines, &path, step)).collect();
+    let value = state.get(&path.key).and_then(|known| path.find(known.value.as_deref()?));
+    Ok(History { path, changes, value })
 }
 
 /// Reads the path of a value: a key of the state as it is (`known` tells which there are), a JSON pointer

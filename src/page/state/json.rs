@@ -6,13 +6,16 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
-use crate::analysis::state::{Base, KeyAt, StateAt, outside, state_at};
+use crate::analysis::state::{self, Base, KeyAt, KeyChange, StateAt, outside, state_at};
 use crate::model::{Index, Lines};
 use crate::page::step::json_line::Line;
 
+/// At most this many keys are named where one is asked for that the state does not have.
+const MAX_NAMED: usize = 20;
+
 /// The text of a JSON value as that value; `null` where there is none.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Value(pub(crate) Option<String>);
+pub(crate) struct Value(Option<String>);
 
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -111,4 +114,41 @@ pub(crate) fn state(index: &Index, lines: &dyn Lines, n: usize) -> Option<State>
             .map(|found| Outside { key: found.key, before: Value(found.before), after: Value(found.after) })
             .collect(),
     })
+}
+
+/// How one value came to be.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct History {
+    key: String,
+    /// The members that lead to the value below the key.
+    path: Vec<String>,
+    changes: Vec<Change>,
+    value: Value,
+}
+
+/// What a step made of it.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Change {
+    n: usize,
+    before: Value,
+    after: Value,
+}
+
+/// How one value came to be.
+pub(crate) fn history(history: state::History) -> History {
+    let state::History { path, changes, value } = history;
+    let changes = changes.into_iter();
+    let changes =
+        changes.map(|KeyChange { step, before, after }| Change { n: step, before: Value(before), after: Value(after) });
+    History { key: path.key, path: path.below, changes: changes.collect(), value: Value(value) }
+}
+
+/// The keys that a state has, in words.
+pub(crate) fn its_keys(keys: &[String]) -> String {
+    let named: Vec<&str> = keys.iter().take(MAX_NAMED).map(String::as_str).collect();
+    match keys.len() - named.len() {
+        _ if named.is_empty() => "it has no keys".to_owned(),
+        0 => format!("its keys are {}", named.join(", ")),
+        more => format!("its keys are {} and {more} more", named.join(", ")),
+    }
 }
