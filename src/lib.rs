@@ -16,6 +16,7 @@
 //! | `analysis` | what does it mean? |
 //! | `live` | what changed? |
 //! | `page` | what is asked, and what is shown? |
+//! | `rpc` | how do two programs talk? |
 //! | `serve` | how is it served? |
 //! | `cli` | how is it typed? |
 //!
@@ -117,6 +118,8 @@ pub mod cli;
 pub mod live;
 #[cfg(feature = "serve")]
 pub(crate) mod page;
+#[cfg(feature = "serve")]
+pub(crate) mod rpc;
 #[cfg(feature = "serve")]
 pub mod serve;
 

@@ -17,6 +17,7 @@ mod door;
 mod export;
 mod list;
 mod look;
+mod mcp;
 mod open;
 mod outline;
 #[cfg(feature = "llm")]
@@ -60,6 +61,7 @@ enum Command {
     Check(check::Args),
     Export(export::Args),
     Demo(demo::Args),
+    Mcp(mcp::Args),
     #[cfg(feature = "llm")]
     Run(run::Args),
 }
@@ -112,6 +114,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Check(args) => check::run(&args, look, out),
         Command::Export(args) => export::run(&args, look, out),
         Command::Demo(args) => demo::run(&args, look, out),
+        Command::Mcp(args) => mcp::run(&args, out),
         #[cfg(feature = "llm")]
         Command::Run(args) => run::run(&args, look, out),
     };

@@ -53,7 +53,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
     let token = token(args)?;
     let config = args.settings.read()?;
-    let (roots, elsewhere) = roots(args, &config, sessions::places())?;
+    let (roots, elsewhere) = roots(&args.roots, args.sessions, &config, sessions::places())?;
     for root in &roots {
         check(root)?;
     }
@@ -90,16 +90,21 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
 
 /// The roots that were asked for, and those that nobody asked for. Without `./runs`, which nobody has to name, it is said
 /// where else sessions lie.
-fn roots(args: &Args, config: &Config, found: Vec<Elsewhere>) -> Result<(Vec<PathBuf>, Vec<Elsewhere>)> {
-    let named = if args.roots.is_empty() { &config.roots } else { &args.roots };
+pub(super) fn roots(
+    typed: &[PathBuf],
+    sessions: bool,
+    config: &Config,
+    found: Vec<Elsewhere>,
+) -> Result<(Vec<PathBuf>, Vec<Elsewhere>)> {
+    let named = if typed.is_empty() { &config.roots } else { typed };
     let runs = Path::new("./runs");
     let missing = named.is_empty() && !runs.exists();
-    let mut roots = if named.is_empty() { vec![runs.to_owned()] } else { named.clone() };
-    if args.sessions && missing && found.is_empty() {
+    let mut roots = if named.is_empty() { vec![runs.to_owned()] } else { named.to_vec() };
+    if sessions && missing && found.is_empty() {
         let error = Error::new(Kind::NotFound, "there are no sessions in this user's home");
         return Err(error.hint("name the directory that holds them: board serve DIR"));
     }
-    if args.sessions || config.sessions {
+    if sessions || config.sessions {
         if missing && !found.is_empty() {
             roots.clear();
         }
@@ -142,7 +147,7 @@ fn token(args: &Args) -> Result<Option<Token>> {
 }
 
 /// A root that is not there yet is waited for; one that can never hold runs is a mistake.
-fn check(root: &Path) -> Result<()> {
+pub(super) fn check(root: &Path) -> Result<()> {
     match std::fs::metadata(root) {
         Ok(metadata) if !metadata.is_dir() => {
             let error = Error::new(Kind::Unreadable, format!("{} is a file", root.display()));
@@ -158,7 +163,7 @@ fn check(root: &Path) -> Result<()> {
 }
 
 /// Where the system keeps what programs may lose; `None` where it does not say.
-fn cache_dir() -> Option<PathBuf> {
+pub(super) fn cache_dir() -> Option<PathBuf> {
     let var = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = var("XDG_CACHE_HOME").or_else(|| {
         if cfg!(windows) {

@@ -1,4 +1,5 @@
-//! How is it served? Routes, admission, connections, streams and static files.
+//! How is it served? Routes, admission, connections, streams and static files; to a program that talks the Model Context
+//! Protocol, in `mcp`.
 //!
 //! Nothing here changes anything: there are GET routes only. What the answers hold is made in `page`.
 
@@ -6,7 +7,9 @@ mod events;
 mod guard;
 mod health;
 mod held;
+mod inside;
 mod listen;
+pub(crate) mod mcp;
 mod openapi;
 mod statics;
 mod token;
@@ -25,11 +28,20 @@ pub use crate::page::app::AppState;
 use crate::page::{
     compare, error, export, extract, jump, keys, replay, run, runs, scores, search, state, step, sweep, whatif,
 };
+use crate::serve::inside::Inside;
 
 /// The board as a router, to serve or to nest; every request must bring `token` where there is one.
 pub fn router(state: AppState, token: Option<Token>) -> Router {
     let gate = token.map(|token| Arc::new(guard::Gate::new(token)));
     let admission = guard::Admission { state: state.clone(), gate };
+    answers(state)
+        .layer(CompressionLayer::new())
+        .layer(from_fn(guard::headers))
+        .layer(from_fn_with_state(admission, guard::admit))
+}
+
+/// What the board answers, whoever asks.
+fn answers(state: AppState) -> Router {
     let pages = Router::new()
         .route("/", get(runs::handler::runs))
         .route("/live/runs", get(runs::handler::runs_pulse))
@@ -97,9 +109,6 @@ pub fn router(state: AppState, token: Option<Token>) -> Router {
         .layer(from_fn_with_state(state.clone(), error::show))
         // Innermost, so that the answer to a panic has the headers of every answer.
         .layer(tower_http::catch_panic::CatchPanicLayer::custom(error::panicked))
-        .layer(CompressionLayer::new())
-        .layer(from_fn(guard::headers))
-        .layer(from_fn_with_state(admission, guard::admit))
         .with_state(state)
 }
 

@@ -26,11 +26,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("analysis", &["error", "model", "format", "stop"]),
     // Prices of models are one table, whoever is asked for a cost.
     ("llm", &["error", "model", "stop", "engine", "tools"]),
+    // Messages, and no way for them to come or go.
+    ("rpc", &[]),
     // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
     ("live", &["error", "model", "trace", "analysis"]),
     // Rules are named and explained in the words of the page; what they do is asked of `analysis`.
     ("page", &["error", "model", "format", "stop", "analysis", "live"]),
-    ("serve", &["error", "model", "live", "page"]),
+    // The same answers over HTTP and, message by message, to a program that talks the Model Context Protocol.
+    ("serve", &["error", "model", "live", "page", "rpc"]),
     (
         "cli",
         &["error", "model", "format", "trace", "stop", "engine", "demo", "llm", "analysis", "live", "page", "serve"],
@@ -40,7 +43,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "lib",
         &[
             "error", "model", "format", "trace", "stop", "engine", "tools", "demo", "llm", "analysis", "live", "page",
-            "serve", "cli",
+            "rpc", "serve", "cli",
         ],
     ),
 ];

@@ -1,6 +1,7 @@
 //! Do the commands say what a person or a script expects? Streams and exit codes of the real binary.
 
 use std::fs;
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -76,6 +77,7 @@ fn help_of_every_command() {
       check   Say what is wrong with the files of runs; exit code 1 where anything is
       export  Write a run as one HTML page that needs nothing else: verdict, steps, scores and replay; or as an ATIF trajectory
       demo    Write demo runs: agents that play, with real tools and without a model
+      mcp     Answer a coding agent's questions about runs, as a Model Context Protocol server on stdin and stdout
       run     Run an agent that a file describes, and record it; exit code 1 where it did not complete
       help    Print this message or the help of the given subcommand(s)
 
@@ -454,4 +456,29 @@ fn plain_text_has_no_colour_where_it_is_not_wanted() {
     let said = board(&["list", &in_corpus("q060")]);
     assert!(!said.stdout.contains('\u{1b}'));
     assert!(Path::new(BINARY).is_file());
+}
+
+#[test]
+fn a_talk_with_a_program_has_nothing_on_stdout_but_answers_and_ends_with_its_input() {
+    let mut command = Command::new(BINARY);
+    command.args(["mcp", "--no-cache", &in_corpus("q060/q060_handoff"), "/there/is/none"]);
+    let mut talk =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let params = r#"{"name":"why","arguments":{"run":"q060_handoff"}}"#;
+    let lines = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}}\n{{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{params}}}\n"
+    );
+    talk.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let output = talk.wait_with_output().unwrap();
+    let (stdout, stderr) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("/there/is/none does not exist yet"), "{stderr}");
+    let mut ids: Vec<_> = stdout
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|answer| (answer["id"].as_u64(), answer["result"].is_object()))
+        .collect();
+    ids.sort();
+    assert_eq!(ids, [(Some(1), true), (Some(2), true)]);
+    fails(&board(&["mcp", &in_corpus("q060/q060_handoff/manifest.json")]), 3);
 }

@@ -37,11 +37,15 @@ fn every_answer_has_the_shape_that_is_described() {
     let list = board.json("/api/runs?limit=1000");
     let keys: Vec<_> = list["runs"].as_array().unwrap().iter().map(|run| run["key"].as_str().unwrap()).collect();
     assert!(keys.len() > 40, "{}", keys.len());
-    let of_run = ["", "/steps", "/steps/{n}", "/scores", "/state/{n}", "/why", "/files", "/whatif", "/raw"];
+    let of_run = ["", "/steps", "/steps/{n}", "/scores", "/state/{n}", "/state/{n}/history", "/why", "/files", "/whatif", "/raw"];
     for path in of_run.map(|rest| format!("/api/runs/{{key}}{rest}")) {
         let shape = Shape::of(&document, &path, "200");
         for key in &keys {
-            let query = if path.ends_with("whatif") { "?rule=max_steps%3D2&rule=loop_detection%3D3" } else { "" };
+            let query = match path.rsplit('/').next() {
+                Some("whatif") => "?rule=max_steps%3D2&rule=loop_detection%3D3",
+                Some("history") => "?key=current_step",
+                _ => "",
+            };
             let address = path.replace("{key}", &segment(key)).replace("{n}", "0") + query;
             let answer = board.get(&address);
             // A run without steps has no step 0.

@@ -6,6 +6,7 @@ pub(crate) mod api;
 pub(crate) mod fill;
 pub(crate) mod handler;
 pub(crate) mod json;
+pub(crate) mod named;
 
 use std::rc::Rc;
 

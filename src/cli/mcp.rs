@@ -1,0 +1,42 @@
+//! `board mcp`: the board as a Model Context Protocol server on stdin and stdout, for a coding agent that asks why a run
+//! stopped.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use super::config::Settings;
+use super::{Done, Failure, serve, sessions};
+use crate::live::{Library, Options};
+use crate::serve::mcp::{Ended, talk};
+
+/// Answer a coding agent's questions about runs, as a Model Context Protocol server on stdin and stdout
+#[derive(Debug, clap::Args)]
+#[command(after_help = "For Claude Code: claude mcp add board -- board mcp ~/.claude/projects
+Its tools are list_runs, why, step, state, search, diff and whatif; all only read. Ends where stdin ends.")]
+pub(super) struct Args {
+    /// Directories with runs in them, at any depth up to 8; one that is not there yet is waited for.
+    /// Without any, those of the settings, else ./runs
+    #[arg(value_name = "ROOT")]
+    roots: Vec<PathBuf>,
+    /// The sessions that Claude Code, Codex, Gemini CLI and Qwen Code keep in this user's home too
+    #[arg(long)]
+    sessions: bool,
+    /// Keep no notes between starts; every run is read at the start
+    #[arg(long)]
+    no_cache: bool,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Done {
+    let config = args.settings.read()?;
+    let (roots, _) = serve::roots(&args.roots, args.sessions, &config, sessions::places())?;
+    roots.iter().try_for_each(|root| serve::check(root))?;
+    let cache = if args.no_cache { None } else { serve::cache_dir() };
+    let library = Library::open(roots, Options { cache, prices: config.prices, ..Options::default() });
+    talk(library, io::stdin(), out).map_err(|ended| match ended {
+        Ended::Told(error) => Failure::Told(error),
+        Ended::Output(error) => Failure::Output(error),
+    })?;
+    Ok(0)
+}

@@ -1,0 +1,44 @@
+//! How does another part of this process ask the board? As a program would over HTTP, without the network between.
+
+use std::fmt;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, Response};
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+
+use crate::page::app::AppState;
+use crate::serve::answers;
+
+/// A longer answer is not taken.
+const MAX_ANSWER: usize = 16 << 20;
+
+/// The board, to be asked from within.
+#[derive(Clone)]
+pub(super) struct Inside(TowerToHyperService<Router>);
+
+impl fmt::Debug for Inside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Inside")
+    }
+}
+
+impl Inside {
+    pub(super) fn new(state: AppState) -> Self {
+        Self(TowerToHyperService::new(answers(state)))
+    }
+
+    /// What the board answers at an address, and whether that is what was asked for.
+    ///
+    /// # Errors
+    /// There is no answer that could be taken.
+    pub(super) async fn get(&self, address: &str) -> Result<(bool, String), String> {
+        let request = Request::get(address).body(Body::empty()).map_err(|error| error.to_string())?;
+        let Ok(response): Result<Response<Body>, _> = self.0.call(request).await;
+        let is_good = response.status().is_success();
+        let body = to_bytes(response.into_body(), MAX_ANSWER).await;
+        let body = body.map_err(|error| format!("it has more than {} MiB, or broke off: {error}", MAX_ANSWER >> 20))?;
+        Ok((is_good, String::from_utf8_lossy(&body).into_owned()))
+    }
+}

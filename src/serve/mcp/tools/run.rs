@@ -1,0 +1,252 @@
+//! What is asked of the table of runs, of one run, and of two?
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::super::session::Session;
+use super::{Document, Trouble, get};
+use crate::model::RunKey;
+use crate::model::json::Json;
+use crate::page::part::href;
+use crate::page::runs::named::named;
+
+/// So many runs are listed unless more are asked for.
+const RUNS: usize = 30;
+/// So many steps are listed unless more are asked for.
+const STEPS: usize = 50;
+/// So many rows before the parting of two runs are given, and after it.
+const AROUND: usize = 5;
+/// What a list says of each run; `why` and the others tell the rest.
+const FIELDS: [&str; 27] = [
+    "key",
+    "verdict",
+    "outcome",
+    "liveness",
+    "certainty",
+    "stop_reason",
+    "steps",
+    "errors",
+    "max_steps",
+    "tokens",
+    "cost_usd",
+    "cost_estimated",
+    "duration_ms",
+    "last_score",
+    "tool_errors",
+    "turns",
+    "children",
+    "parent",
+    "format",
+    "model",
+    "task",
+    "project",
+    "started_at",
+    "updated_at",
+    "issues",
+    "contradictions",
+    "partial",
+];
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListRuns {
+    /// Which runs: words, and terms such as outcome:failed stop:limit steps>10 tool:NAME err:true model:NAME task:WORD
+    /// score<0.5 started:2026-02-22 -term; all must hold
+    #[serde(default)]
+    query: String,
+    /// The column to sort by, such as updated, steps, tokens, cost, duration, score; with - before it the other way round
+    #[serde(default)]
+    sort: String,
+    /// How many runs; 30 without it
+    #[serde(default)]
+    limit: Option<usize>,
+    /// The place to go on from: `next` of the answer before
+    #[serde(default)]
+    after: String,
+    /// Give all columns of each run
+    #[serde(default)]
+    whole: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Why {
+    /// The run: its key from list_runs, its path, or its id
+    run: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Step {
+    /// The run: its key from list_runs, its path, or its id
+    run: String,
+    /// The step to show, counted from 0; without it the steps are listed in short
+    #[serde(default)]
+    n: Option<usize>,
+    /// With n: give the events of the step too, which mostly repeat it
+    #[serde(default)]
+    events: bool,
+    /// Without n: list the steps after this one
+    #[serde(default)]
+    after: Option<usize>,
+    /// Without n: how many steps; 50 without it
+    #[serde(default)]
+    limit: Option<usize>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct State {
+    /// The run: its key from list_runs, its path, or its id
+    run: String,
+    /// The step, counted from 0; without it the last one
+    #[serde(default)]
+    n: Option<usize>,
+    /// One value, whose history is given up to that step: a key, plan[0].status, or /plan/0/status
+    #[serde(default)]
+    key: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Diff {
+    /// A run: its key from list_runs, its path, or its id
+    a: String,
+    /// The other run
+    b: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WhatIf {
+    /// The run: its key from list_runs, its path, or its id
+    run: String,
+    /// The rules to ask: max_steps=8, token_budget=10000, timeout=60, max_cost=0.5, loop_detection=3, stagnation=4,
+    /// critic_below=NAME:SCORE:STEPS, stop_on_tool=NAME, keyword=TEXT, ..., or JSON
+    #[schemars(length(min = 1))]
+    rules: Vec<String>,
+}
+
+pub(super) async fn list(session: &Session, args: ListRuns) -> Document {
+    let limit = args.limit.unwrap_or(RUNS).to_string();
+    let query = [("q", &*args.query), ("sort", &args.sort), ("limit", &limit), ("after", &args.after)];
+    let runs = get(session, "/api/runs", &query).await?;
+    if args.whole {
+        return Ok(runs);
+    }
+    Ok(picked(&runs, |name, value| match (name, value) {
+        ("runs", Json::Array(rows)) => {
+            let row = |row: Json<'_>| match row {
+                Json::Object(mut fields) => {
+                    fields.retain(|(name, _)| FIELDS.contains(&&**name));
+                    Json::Object(fields).to_string()
+                }
+                other => other.to_string(),
+            };
+            Some(format!("[{}]", rows.into_iter().map(row).collect::<Vec<_>>().join(",")))
+        }
+        (_, value) => Some(value.to_string()),
+    }))
+}
+
+pub(super) async fn why(session: &Session, args: Why) -> Document {
+    let key = run(session, &args.run)?;
+    with_key(get(session, &below(&key, "why"), &[]).await?, &key)
+}
+
+pub(super) async fn step(session: &Session, args: Step) -> Document {
+    let key = run(session, &args.run)?;
+    let Some(n) = args.n else {
+        let number = |number: Option<usize>| number.map(|number| number.to_string()).unwrap_or_default();
+        let (after, limit) = (number(args.after), number(args.limit.or(Some(STEPS))));
+        return with_key(get(session, &below(&key, "steps"), &[("after", &after), ("limit", &limit)]).await?, &key);
+    };
+    let step = get(session, &below(&key, &format!("steps/{n}")), &[]).await?;
+    if args.events {
+        return with_key(step, &key);
+    }
+    let step = picked(&step, |name, value| match (name, value) {
+        // Their number in place of them.
+        ("events", Json::Array(events)) => Some(events.len().to_string()),
+        ("first_event" | "repaired_events", _) => None,
+        (_, value) => Some(value.to_string()),
+    });
+    with_key(step, &key)
+}
+
+pub(super) async fn state(session: &Session, args: State) -> Document {
+    let key = run(session, &args.run)?;
+    let steps = session.state.library.run(key.as_str()).map_or(0, |run| run.summary().steps);
+    let Some(n) = args.n.or_else(|| steps.checked_sub(1)) else {
+        return Err(Trouble::new(format!("{key} has no steps yet")));
+    };
+    let part = format!("state/{n}");
+    let asked = match args.key.as_str() {
+        "" => get(session, &below(&key, &part), &[]).await?,
+        value => get(session, &below(&key, &format!("{part}/history")), &[("key", value)]).await?,
+    };
+    with_key(asked, &key)
+}
+
+pub(super) async fn diff(session: &Session, args: Diff) -> Document {
+    let (a, b) = (run(session, &args.a)?, run(session, &args.b)?);
+    let compared = get(session, "/api/compare", &[("a", a.as_str()), ("b", b.as_str())]).await?;
+    let whole = Json::parse(&compared).unwrap_or(Json::Null);
+    let number = |name: &str| whole.get(name).and_then(Json::as_f64).map(|number| number as usize);
+    let parts = whole.get("first_divergence").is_some_and(|first| *first != Json::Null);
+    // The rows in common come first; where nothing differs the last ones tell as much as any.
+    let rows = whole.get("aligned").and_then(Json::as_array).map_or(0, <[_]>::len);
+    let at = if parts { number("common_prefix").unwrap_or_default() } else { rows };
+    let from = at.saturating_sub(AROUND);
+    let compared = picked(&compared, |name, value| match (name, value) {
+        ("aligned", Json::Array(rows)) => {
+            let shown: Vec<_> = rows.iter().skip(from).take(2 * AROUND + 1).map(ToString::to_string).collect();
+            Some(format!("{{\"from\":{from},\"of\":{},\"rows\":[{}]}}", rows.len(), shown.join(",")))
+        }
+        (_, value) => Some(value.to_string()),
+    });
+    Ok(compared)
+}
+
+pub(super) async fn whatif(session: &Session, args: WhatIf) -> Document {
+    let key = run(session, &args.run)?;
+    if args.rules.is_empty() {
+        return Err(Trouble::new("no rule is asked").hint("rules takes a list such as [\"max_steps=8\"]"));
+    }
+    let rules: Vec<_> = args.rules.iter().map(|rule| ("rule", rule.as_str())).collect();
+    get(session, &below(&key, "whatif"), &rules).await
+}
+
+/// The run that a client means.
+pub(super) fn run(session: &Session, text: &str) -> Result<RunKey, Trouble> {
+    named(&session.state.library, text).map_err(|close| {
+        let trouble = Trouble::new(format!("there is no run {text}"));
+        let trouble = close.iter().fold(trouble, |trouble, key| trouble.hint(format!("there is {key}")));
+        trouble.hint("list_runs lists the runs that are there")
+    })
+}
+
+fn below(key: &RunKey, part: &str) -> String {
+    format!("/api{}/{part}", href::run(key.as_str()))
+}
+
+/// The document with the key of its run before it, since a client may have named that by its path or id.
+fn with_key(document: String, key: &RunKey) -> Document {
+    let Some(Json::Object(mut fields)) = Json::parse(&document) else { return Ok(document) };
+    if !fields.iter().any(|(name, _)| name == "run") {
+        fields.insert(0, ("run".into(), Json::String(Cow::Borrowed(key.as_str()))));
+    }
+    Ok(Json::Object(fields).to_string())
+}
+
+/// The document with other values, as JSON text, in place of its own; one without any is left out.
+fn picked(document: &str, other: impl Fn(&str, Json<'_>) -> Option<String>) -> String {
+    let Some(Json::Object(fields)) = Json::parse(document) else { return document.to_owned() };
+    let fields = fields.into_iter().filter_map(|(name, value)| {
+        let value = other(&name, value)?;
+        Some(format!("{}:{value}", Json::String(name)))
+    });
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+}

@@ -1,0 +1,59 @@
+//! Where does a text stand? Asks until the search is done, or its time is up.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::super::session::Session;
+use super::{Document, Trouble, get};
+use crate::model::json::Json;
+
+/// So many places are given unless more are asked for.
+const HITS: usize = 40;
+/// A search goes on for so long; then what was found until then is given.
+const TIME: Duration = Duration::from_secs(30);
+/// How soon a search that goes on is asked again; asking waits by itself, too.
+const AGAIN: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Search {
+    /// The text, exactly; letters from a to z match in either case
+    text: String,
+    /// Only in runs that match, as for list_runs
+    #[serde(default)]
+    query: String,
+    /// How many places; 40 without it
+    #[serde(default)]
+    limit: Option<usize>,
+}
+
+pub(super) async fn search(session: &Session, args: Search) -> Document {
+    if args.text.is_empty() {
+        return Err(Trouble::new("there is no text to search for").hint("list_runs lists runs by what they are"));
+    }
+    let limit = args.limit.unwrap_or(HITS).to_string();
+    let ask = async |cancel: &str| {
+        let query = [("q", args.text.as_str()), ("in", &args.query), ("limit", &limit), ("cancel", cancel)];
+        get(session, "/api/search", &query).await
+    };
+    let end = Instant::now() + TIME;
+    loop {
+        let found = ask("").await?;
+        let (is_open, number) = {
+            let found = Json::parse(&found).unwrap_or(Json::Null);
+            let is_open = found.get("state").and_then(Json::as_str) == Some("running");
+            (is_open, found.get("number").map(ToString::to_string).unwrap_or_default())
+        };
+        if !is_open {
+            return Ok(found);
+        }
+        if Instant::now() >= end {
+            let _ = ask(&number).await;
+            return Ok(found);
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
