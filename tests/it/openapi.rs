@@ -37,7 +37,18 @@ fn every_answer_has_the_shape_that_is_described() {
     let list = board.json("/api/runs?limit=1000");
     let keys: Vec<_> = list["runs"].as_array().unwrap().iter().map(|run| run["key"].as_str().unwrap()).collect();
     assert!(keys.len() > 40, "{}", keys.len());
-    let of_run = ["", "/steps", "/steps/{n}", "/scores", "/state/{n}", "/state/{n}/history", "/why", "/files", "/whatif", "/raw"];
+    let of_run = [
+        "",
+        "/steps",
+        "/steps/{n}",
+        "/scores",
+        "/state/{n}",
+        "/state/{n}/history",
+        "/why",
+        "/files",
+        "/whatif",
+        "/raw",
+    ];
     for path in of_run.map(|rest| format!("/api/runs/{{key}}{rest}")) {
         let shape = Shape::of(&document, &path, "200");
         for key in &keys {
