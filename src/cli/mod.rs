@@ -26,6 +26,7 @@ mod scores;
 mod search;
 mod serve;
 mod sessions;
+mod shell;
 mod show;
 mod state;
 #[cfg(test)]
@@ -64,6 +65,8 @@ enum Command {
     Mcp(mcp::Args),
     #[cfg(feature = "llm")]
     Run(run::Args),
+    Completions(shell::Completions),
+    Man(shell::Man),
 }
 
 /// Why a command did not come to its end.
@@ -117,6 +120,8 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Mcp(args) => mcp::run(&args, out),
         #[cfg(feature = "llm")]
         Command::Run(args) => run::run(&args, look, out),
+        Command::Completions(args) => shell::completions(&args, out),
+        Command::Man(args) => shell::man(&args, out),
     };
     match done.and_then(|code| Ok(out.flush().map(|()| code)?)) {
         Ok(code) => Ok(code),

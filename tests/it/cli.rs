@@ -53,6 +53,20 @@ fn every_command_stands_in_the_readme() {
 }
 
 #[test]
+fn every_command_is_completed_and_has_a_manual_page() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = board(&["completions", shell]);
+        assert_eq!((script.code, script.stderr.as_str()), (0, ""));
+        assert!(["whatif", "sessions", "completions"].iter().all(|word| script.stdout.contains(word)), "{shell}");
+    }
+    let page = board(&["man"]).stdout;
+    assert!(page.contains(".TH board 1") && page.contains("board\\-why(1)"), "{page}");
+    let page = board(&["man", "why"]).stdout;
+    assert!(page.contains(".TH board-why 1") && page.contains("\\-\\-prices"), "{page}");
+    fails(&board(&["man", "nothing"]), 2);
+}
+
+#[test]
 fn help_of_every_command() {
     let help = |args: &[&str]| {
         let said = board(args);
@@ -65,21 +79,23 @@ fn help_of_every_command() {
     Usage: board <COMMAND>
 
     Commands:
-      serve   Serve the web board until Ctrl-C
-      list    List the runs below a directory, one line each
-      search  Search the text of all runs
-      show    Show a run, one of its steps, or its events
-      state   Show the state after a step, or how one value of it came to be
-      why     Say why a run stopped, what shows it, and how every rule stood
-      whatif  Say where other stop rules would have ended runs, from what is recorded
-      scores  Print critic scores by step, one column per critic
-      diff    Say where two runs part, and what differs in settings and numbers; exit code 1 where anything does
-      check   Say what is wrong with the files of runs; exit code 1 where anything is
-      export  Write a run as one HTML page that needs nothing else: verdict, steps, scores and replay; or as an ATIF trajectory
-      demo    Write demo runs: agents that play, with real tools and without a model
-      mcp     Answer a coding agent's questions about runs, as a Model Context Protocol server on stdin and stdout
-      run     Run an agent that a file describes, and record it; exit code 1 where it did not complete
-      help    Print this message or the help of the given subcommand(s)
+      serve        Serve the web board until Ctrl-C
+      list         List the runs below a directory, one line each
+      search       Search the text of all runs
+      show         Show a run, one of its steps, or its events
+      state        Show the state after a step, or how one value of it came to be
+      why          Say why a run stopped, what shows it, and how every rule stood
+      whatif       Say where other stop rules would have ended runs, from what is recorded
+      scores       Print critic scores by step, one column per critic
+      diff         Say where two runs part, and what differs in settings and numbers; exit code 1 where anything does
+      check        Say what is wrong with the files of runs; exit code 1 where anything is
+      export       Write a run as one HTML page that needs nothing else: verdict, steps, scores and replay; or as an ATIF trajectory
+      demo         Write demo runs: agents that play, with real tools and without a model
+      mcp          Answer a coding agent's questions about runs, as a Model Context Protocol server on stdin and stdout
+      run          Run an agent that a file describes, and record it; exit code 1 where it did not complete
+      completions  Print a script that completes commands and options in a shell
+      man          Print the manual page of board, or of one of its commands, for man
+      help         Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help

@@ -1,0 +1,59 @@
+//! `board completions` and `board man`: what does a shell, and what does `man`, know of these commands? Both from the
+//! definitions of the commands themselves.
+
+use std::io::Write;
+
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
+use super::Done;
+use crate::error::{Error, Kind};
+
+/// Print a script that completes commands and options in a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  board completions bash > ~/.local/share/bash-completion/completions/board
+  board completions zsh > ~/.zfunc/_board
+  board completions fish > ~/.config/fish/completions/board.fish")]
+pub(super) struct Completions {
+    /// The shell
+    #[arg(value_name = "SHELL", value_enum)]
+    shell: Shell,
+}
+
+/// Print the manual page of board, or of one of its commands, for man
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: board man why | man -l -")]
+pub(super) struct Man {
+    /// A command, for its own page
+    #[arg(value_name = "COMMAND")]
+    command: Option<String>,
+}
+
+pub(super) fn completions(args: &Completions, out: &mut dyn Write) -> Done {
+    // Made in memory first: the library panics where its output cannot be written.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut super::Args::command(), "board", &mut script);
+    out.write_all(&script)?;
+    Ok(0)
+}
+
+pub(super) fn man(args: &Man, out: &mut dyn Write) -> Done {
+    let mut board = super::Args::command();
+    // Tells the commands their whole names: board-why.
+    board.build();
+    let page = match &args.command {
+        None => board,
+        Some(name) => match board.find_subcommand(name) {
+            Some(command) => command.clone(),
+            None => {
+                let names: Vec<_> = board.get_subcommands().map(clap::Command::get_name).collect();
+                let error = Error::new(Kind::Usage, format!("there is no command called {name}"));
+                return Err(error.hint(format!("the commands are {}", names.join(", "))).into());
+            }
+        },
+    };
+    clap_mangen::Man::new(page).render(out)?;
+    Ok(0)
+}
