@@ -43,6 +43,8 @@ mod wait;
 #[path = "../support/writer.rs"]
 mod writer;
 
+#[cfg(unix)]
+mod action;
 mod architecture;
 #[cfg(target_os = "linux")]
 mod bombs;

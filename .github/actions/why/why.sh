@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# The work of action.yml: from RUNS, those that QUERY selects, at most LIMIT. Writes GITHUB_STEP_SUMMARY, GITHUB_OUTPUT and a
+# page a run into PAGES; with REDACT=true secrets are blanked on the pages.
+set -euo pipefail
+mkdir -p "$PAGES"
+list=$(board list "$RUNS" "$QUERY" --json)
+printf '%s' "$list" | python3 -c 'import json, sys; print("failed=%d" % json.load(sys.stdin)["matched"])' >>"$GITHUB_OUTPUT"
+# A path per line, with what would break a line left out: such a run is only counted.
+printf '%s' "$list" | python3 -c '
+import json, sys
+runs = json.load(sys.stdin)
+print("# Why runs stopped\n\n%d of %d runs\n" % (runs["matched"], runs["total"]), file=sys.stderr)
+for run in runs["runs"][: int(sys.argv[1])]:
+    if "\n" not in run["path"]:
+        print(run["path"])
+' "$LIMIT" 2>>"$GITHUB_STEP_SUMMARY" >"$PAGES/.list"
+number=0
+while IFS= read -r path; do
+    number=$((number + 1))
+    {
+        printf '<details><summary><code>%s</code></summary>\n\n' "$(printf '%s' "$path" | sed 's/&/\&amp;/g; s/</\&lt;/g')"
+        # Indented, so that nothing in a trace is read as markup.
+        board why -- "$path" | sed 's/^/    /'
+        printf '\n</details>\n\n'
+    } >>"$GITHUB_STEP_SUMMARY"
+    options=()
+    [ "$REDACT" != true ] || options+=(--redact)
+    board export "${options[@]}" --html "$PAGES/run-$number.html" -- "$path"
+done <"$PAGES/.list"
+rm "$PAGES/.list"
