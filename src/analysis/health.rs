@@ -55,7 +55,7 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
     if missing(events, TraceFile::Events) {
         add(IssueKind::Missing, TraceFile::Events, "there is no such file".to_owned());
     }
-    let runs = index.segments().len();
+    let runs = index.segments().iter().enumerate().filter(|(at, segment)| *at == 0 || !segment.goes_on()).count();
     if runs > 1 {
         add(IssueKind::Segments, TraceFile::Events, format!("{runs} runs wrote into this directory"));
     }
@@ -192,10 +192,21 @@ fn without_line(index: &Index) -> Vec<Issue> {
             file: TraceFile::Events,
             line: Some(first.line),
             offset: Some(first.span.offset),
-            reason: format!("{} events of {id} belong to no line of steps.jsonl", group.end - group.first),
+            reason: format!(
+                "{} events of {id} belong to no line of steps.jsonl{}",
+                group.end - group.first,
+                anew(index, at)
+            ),
         })
     })
     .collect()
+}
+
+/// Whether somebody went on with the run after the round was cut off.
+fn anew(index: &Index, round: usize) -> &'static str {
+    let next = index.segment_of(round).and_then(|at| index.segments().get(at + 1));
+    let goes_on = next.is_some_and(|next| next.goes_on() && next.first_group == round + 1);
+    if goes_on { ": it was cut off, and done anew when somebody went on" } else { "" }
 }
 
 #[cfg(test)]

@@ -307,8 +307,11 @@ fn whole(index: &Index, lines: &dyn Lines, first: usize, n: usize) -> Whole {
     }
     // The directory may hold several runs; the one of this lap has the INIT.
     let lap = index.lap_starts().iter().filter(|start| **start <= first).count().saturating_sub(1);
-    let segment =
-        if index.segments().len() == index.lap_starts().len().max(1) { index.segments().get(lap) } else { None };
+    let as_many = index.segments().len() == index.lap_starts().len().max(1);
+    // A run that somebody went on with has several, and the steps of the first part come before the others.
+    let of_first = || index.group_of(first).and_then(|group| index.segment_of(group));
+    let at = if as_many { Some(lap) } else { of_first() };
+    let segment = at.and_then(|at| index.segments().get(at));
     let event = segment.or(index.segment()).and_then(|segment| segment.init.as_ref()).map(|(event, _)| *event);
     let span = event.and_then(|event| index.events().get(event)).map(|event| event.span);
     match span.and_then(|span| held(lines, span)).zip(event) {

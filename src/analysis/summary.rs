@@ -33,8 +33,10 @@ pub struct Summary {
     pub life: Life,
     /// Why it stopped.
     pub verdict: Verdict,
-    /// How many runs wrote into the directory. All that follows is of the newest one.
+    /// How often somebody began to write into the directory.
     pub segments: usize,
+    /// How many of these, the last ones, make the newest run: somebody went on with it. All that follows is of that run.
+    pub parts: usize,
     /// Step lines that are JSON.
     pub steps: usize,
     /// Event lines that are JSON.
@@ -70,8 +72,10 @@ pub struct Summary {
     pub task: Option<String>,
     /// The answer.
     pub answer: Option<String>,
-    /// The run that started this one.
+    /// The run that started this one, or from which it branched.
     pub parent: Option<String>,
+    /// Where it branched: how many steps at its beginning are those of its parent.
+    pub branched_after: Option<u64>,
     /// What the trace is called that it was read from.
     pub format: String,
     /// Whether only its task says what it is about, and not its name.
@@ -146,6 +150,11 @@ fn unnamed() -> RunKey {
 }
 
 impl Summary {
+    /// How many runs the directory holds.
+    pub fn runs_here(&self) -> usize {
+        (self.segments + 1).saturating_sub(self.parts.max(1))
+    }
+
     /// Whether both say the same of a run, whatever it is called.
     pub fn is_like(&self, other: &Self) -> bool {
         let prices = self.prices.clone();
@@ -272,6 +281,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         status: text(manifest.and_then(|manifest| manifest.status.as_ref())),
         verdict: if index.is_partial() { Verdict::of_unread(steps) } else { verdict(index, &life) },
         segments: index.segments().len(),
+        parts: segments.len(),
         steps: run.readable,
         events: index.events().len().saturating_sub(first_event + unreadable),
         steps_now: steps,
@@ -294,6 +304,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         ),
         task: text(init.and_then(|init| init.task.as_ref())),
         answer: text(answer.or(stop_answer)),
+        branched_after: manifest.and_then(|manifest| manifest.branched_after),
         parent: text(manifest.and_then(|manifest| manifest.parent.as_ref())),
         format: index.format().name.to_owned(),
         is_session: index.format().is_session,

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use self::ask::Terminal;
+use self::begin::{Begin, begin};
 use self::progress::Progress;
 use super::look::{Look, colours};
 use super::open::Opened;
@@ -18,9 +19,9 @@ use crate::error::{Error, Kind, Result};
 use crate::llm::{AgentFile, EXAMPLE, FileAgent, Secret, Surroundings, Work, close_process};
 use crate::serve::asked_to_stop;
 use crate::stop::Outcome;
-use crate::trace::RunWriter;
 
 mod ask;
+mod begin;
 mod progress;
 
 /// The variable that names the pipe with the key, in a program that began anew.
@@ -39,11 +40,17 @@ pub(super) struct Args {
     #[arg(value_name = "AGENT.toml")]
     file: PathBuf,
     /// What the agent is to do; `-` reads it from stdin, and without it the file's [task] counts
-    #[arg(value_name = "TASK")]
+    #[arg(value_name = "TASK", conflicts_with = "resume")]
     task: Option<String>,
-    /// The directory to write the run's directory into
-    #[arg(long, value_name = "ROOT", default_value = "./runs")]
-    runs: PathBuf,
+    /// The directory to write the run's directory into [default: ./runs; of a branch, where its run lies]
+    #[arg(long, value_name = "ROOT")]
+    runs: Option<PathBuf>,
+    /// Go on with a recorded run in its own directory; files are as they are found
+    #[arg(long, value_name = "RUN")]
+    resume: Option<PathBuf>,
+    /// Instead, begin a new run with the steps before STEP
+    #[arg(long, value_name = "STEP", requires = "resume")]
+    from: Option<u64>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -72,9 +79,10 @@ struct Report<'a> {
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let file = AgentFile::load(&args.file)?;
     // Before stdin is read, and before anything else is started, so that all of it inherits this.
-    let key = if args.task.is_some() || file.objective().is_some() { key(&file)? } else { Secret::default() };
+    let is_known = args.task.is_some() || args.resume.is_some() || file.objective().is_some();
+    let key = if is_known { key(&file)? } else { Secret::default() };
     let closed = close_process();
-    let task = task(args, &file)?;
+    let task = if args.resume.is_some() { String::new() } else { task(args, &file)? };
     let around = Surroundings {
         key,
         environment: std::env::vars_os().collect(),
@@ -82,9 +90,8 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         seed: u64::from(std::process::id()) ^ u64::try_from(look.now).unwrap_or_default(),
     };
     let engine = file.engine(&around)?;
-    apart(&args.runs, &file)?;
-    let writer = create(&args.runs, file.name(), look)?;
-    let (run, dir) = (writer.run_id().to_owned(), writer.dir().to_owned());
+    let (begin, dir) = begin(args, task, &file, look)?;
+    let run = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let progress = Arc::new(Progress::new(io::stderr(), colours(&io::stderr())));
     let in_environment = file.key_variable().is_some_and(|name| std::env::var_os(name).is_some());
     let closed = closed.and_then(|()| match in_environment && around.key.is_some() {
@@ -94,8 +101,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     if let (Err(error), true) = (closed, around.key.is_some() && file.runs_commands()) {
         progress.say(&format!("commands can read the key from this process: {error}"));
     }
+    for line in begin.told() {
+        progress.say(&line);
+    }
     progress.say(&format!("recording {}", dir.display()));
-    let result = drive(engine.record(writer), task, &progress).inspect_err(|_| {
+    let result = drive(engine, begin, &progress).inspect_err(|_| {
         // Nothing was recorded, and an empty directory would look like a run. One with files in it stays.
         let _ = std::fs::remove_dir(&dir);
     })?;
@@ -149,17 +159,6 @@ fn task(args: &Args, file: &AgentFile) -> std::result::Result<String, Failure> {
     Ok(task.ok_or_else(missing)?)
 }
 
-/// Runs lie beside what an agent works on, not in the middle of it: its tools could write runs that never were.
-fn apart(runs: &Path, file: &AgentFile) -> Result<()> {
-    match (runs.canonicalize(), file.workspace().canonicalize()) {
-        (Ok(runs), Ok(workspace)) if runs == workspace => {
-            let error = Error::new(Kind::Usage, format!("{} is the agent's workspace itself", runs.display()));
-            Err(error.hint("name a directory in it, or elsewhere, with --runs"))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// The key that the file asks for, from another file or the environment.
 fn key(file: &AgentFile) -> Result<Secret> {
     let handed = std::env::var(KEY_FD).ok().map(|fd| Path::new("/dev/fd").join(fd));
@@ -205,20 +204,8 @@ fn begin_anew(name: &str, key: &Secret) {
 #[cfg(not(unix))]
 fn begin_anew(_: &str, _: &Secret) {}
 
-/// A directory for the run, named after the agent and the time.
-fn create(root: &Path, agent: &str, look: &Look) -> Result<RunWriter> {
-    let plain = |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' };
-    let agent: String = agent.trim_start_matches('.').chars().take(60).map(plain).collect();
-    let now = Timestamp::from_microsecond(look.now).unwrap_or_default().to_zoned(look.zone.clone());
-    let name = format!("{}-{}", if agent.is_empty() { "run" } else { &agent }, now.strftime("%Y%m%d-%H%M%S"));
-    // Two runs of one agent may begin in the same second.
-    let names = std::iter::once(name.clone()).chain((2..100).map(|n| format!("{name}-{n}")));
-    let free = names.into_iter().find(|name| !root.join(name).exists());
-    RunWriter::create(root, free.as_deref().unwrap_or(&name))
-}
-
 /// Runs the engine until it ends or somebody ends it.
-fn drive(engine: Builder<FileAgent>, task: String, progress: &Arc<Progress>) -> Result<RunResult<Work>> {
+fn drive(engine: Builder<FileAgent>, begin: Begin, progress: &Arc<Progress>) -> Result<RunResult<Work>> {
     let cancel = Cancel::new();
     let person = Terminal { progress: progress.clone() };
     let mut engine = engine.cancel(cancel.clone()).hook(progress.clone()).person(person);
@@ -226,6 +213,10 @@ fn drive(engine: Builder<FileAgent>, task: String, progress: &Arc<Progress>) -> 
         let heard = progress.clone();
         engine = engine.on_text(move |text| heard.hear(text));
     }
+    let (engine, begin) = match begin {
+        Begin::Anew { task, writer } => (engine.record(*writer), Ok(task)),
+        Begin::Again(earlier) => (engine, Err(earlier)),
+    };
     let engine = engine.build()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Error::new(Kind::Bug, "the runtime cannot start").because(error))?;
@@ -239,11 +230,14 @@ fn drive(engine: Builder<FileAgent>, task: String, progress: &Arc<Progress>) -> 
             // What the shells of Unix report for a program that Ctrl-C ended.
             std::process::exit(130);
         });
-        engine.run(task.as_str()).await
+        match begin {
+            Ok(task) => Ok(engine.run(task).await),
+            Err(earlier) => engine.go_on(*earlier).await,
+        }
     });
     // A tool that blocks, such as a search, is not waited for.
     runtime.shutdown_background();
-    Ok(result)
+    result
 }
 
 /// Why the run stopped: what `board list` will say of it, or what the engine said where the trace cannot be read.

@@ -133,8 +133,8 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     fact("parent", summary.parent.clone())?;
     fact("status", Some(status(run)))?;
     fact("rule", rule(&run.index))?;
-    let among = || format!("the newest of {} in this directory; all numbers are its own", summary.segments);
-    fact("run", (summary.segments > 1).then(among))?;
+    let among = || format!("the newest of {} in this directory; all numbers are its own", summary.runs_here());
+    fact("run", (summary.runs_here() > 1).then(among))?;
     fact("steps", Some(steps(run)))?;
     fact("events", Some(count(summary.events as u64)))?;
     fact("tokens", summary.tokens.map(count))?;

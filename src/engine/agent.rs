@@ -30,6 +30,16 @@ pub trait Agent: Send {
     /// Why the task cannot be begun; the run ends before its first step.
     fn init_state(&mut self, task: &Task) -> Result<State<Self::Data>, AgentError>;
 
+    /// Hears that the run goes on from an earlier time, with the state that it had; [`Agent::init_state`] is not asked then.
+    /// What an agent keeps outside its state is put together again here.
+    ///
+    /// # Errors
+    /// Why it cannot go on; nothing is recorded.
+    fn resume(&mut self, task: &Task, state: &State<Self::Data>) -> Result<(), AgentError> {
+        let _ = (task, state);
+        Ok(())
+    }
+
     /// What a model is to be asked with; asked only where [`Agent::decide`] decides nothing.
     ///
     /// By default the task's objective the first time, and whatever the environment shows. Results of tools, and what

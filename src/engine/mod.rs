@@ -1,7 +1,7 @@
 //! How is a trace made? A loop that asks an agent, runs its tools, hears its critics and obeys its stop rules.
 //!
-//! Knows the model, the stop rules and the writing half of `trace`. It reads no trace, serves no page and talks to no
-//! network: whoever has a client implements [`ChatModel`].
+//! Knows the model, the stop rules and the writing half of `trace`. It reads no trace but of a run that it goes on with,
+//! serves no page and talks to no network: whoever has a client implements [`ChatModel`].
 //!
 //! # One step
 //!
@@ -33,6 +33,7 @@ mod chat;
 mod clock;
 mod critic;
 mod decision;
+mod earlier;
 mod env;
 mod erased;
 mod fault;
@@ -70,6 +71,7 @@ pub use clock::{Clock, Stepping, SystemClock};
 pub(crate) use clock::{SPLITMIX_STEP, splitmix64};
 pub use critic::{Critic, CriticCx, CriticError, Opinion};
 pub use decision::{Action, Candidate, Choice, Decision, First, HighestScore, Mode, Selector};
+pub use earlier::{Earlier, Unfinished};
 pub use env::{Env, EnvError, EnvStep};
 pub use guard::{Consent, Guard, GuardCx, Pass, Person, Question};
 pub use history::HistoryPolicy;

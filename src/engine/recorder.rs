@@ -200,6 +200,8 @@ pub(super) struct Opening<'a> {
     /// Who was asked before each call, in order.
     pub(super) guards: Vec<&'a str>,
     pub(super) started_at: i64,
+    /// The run that it begins like.
+    pub(super) branched_from: Value,
 }
 
 impl Opening<'_> {
@@ -223,6 +225,8 @@ impl Opening<'_> {
             started_at: self.started_at,
             stop_rules: rules,
             resumed_from: self.resumed.and_then(|stats| serde_json::to_value(stats).ok()).unwrap_or_default(),
+            parent_run_id: self.branched_from.get("run_id").and_then(Value::as_str).map(str::to_owned),
+            branched_from: self.branched_from.clone(),
             task_meta: self.task_meta(),
             run_meta: self.run_meta(),
             ..RunInfo::default()
@@ -255,7 +259,7 @@ impl Opening<'_> {
 }
 
 /// One entry of the failure report.
-#[derive(Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct FailureLine {
     pub(super) step_id: u64,
     pub(super) phase: String,

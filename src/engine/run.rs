@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::agent::Agent;
+use super::agent::{Agent, AgentError};
 use super::builder::{Engine, Parts};
 use super::cancel::{Lost, Wish, caught, caught_now};
 use super::clock::{Clock, SystemClock};
+use super::earlier::Earlier;
 use super::hook::Moment;
 use super::log::{Event, Log};
 use super::off_limits::OffLimits;
@@ -17,7 +18,7 @@ use super::result::{RunResult, TaskResult};
 use super::state::{Snapshot, State};
 use super::talk::Conversation;
 use super::task::{Task, TaskIssue};
-use super::toolbox::{Toolbox, clip};
+use super::toolbox::{ToolResult, Toolbox, clip};
 use crate::stop::{Code, Gate, Outcome, Source, Stats, StepFacts, StopSet, StopVerdict};
 
 /// The last text is cut to this many bytes in the END event; its step has all of it.
@@ -53,11 +54,19 @@ pub(super) struct Run {
     pub(super) failures: Failures,
     /// The facts of a step that has no line.
     pub(super) unwritten: Option<StepFacts>,
+    /// What the last step before this engine's first gave.
+    pub(super) last: Vec<ToolResult>,
+    /// The first step of this engine's.
+    pub(super) first: u64,
+    /// Whether there is an earlier part, and so more in the trace than in this.
+    pub(super) goes_on: bool,
+    /// Time before the clock was started.
+    carried: Duration,
     issues: Vec<TaskIssue>,
 }
 
 /// Failed steps, as the recovery policy counts them.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Failures {
     pub(super) consecutive: u64,
     pub(super) total: u64,
@@ -68,12 +77,33 @@ impl<A: Agent> Engine<A> {
     /// Runs the task to its end, whatever that is: every failure, also of the agent, a critic or the disk, ends as the
     /// verdict of the result. An engine runs once, so that no counter of one run reaches another.
     pub async fn run(self, task: impl Into<Task>) -> RunResult<A::Data> {
+        self.play(task.into(), None).await
+    }
+
+    /// Goes on with a run from its trace: with its task, state, conversation, counters and time, under the rules and limits
+    /// of this engine, which count what was before. The environment is reset, and files are as they are found.
+    ///
+    /// # Errors
+    /// The state is not one of this agent, or the agent cannot go on. Nothing is written then.
+    pub async fn go_on(mut self, mut earlier: Earlier) -> crate::Result<RunResult<A::Data>> {
+        let state = earlier.state::<A::Data>()?;
+        let agent = &mut self.agent;
+        let heard = caught_now(|| agent.resume(&earlier.task, &state)).map_err(AgentError::fatal).flatten();
+        heard.map_err(|error| {
+            crate::Error::new(crate::Kind::Usage, "the agent cannot go on")
+                .because(std::io::Error::other(error.message))
+        })?;
+        let task = std::mem::take(&mut earlier.task);
+        Ok(self.play(task, Some((state, earlier))).await)
+    }
+
+    async fn play(self, task: Task, earlier: Option<(State<A::Data>, Earlier)>) -> RunResult<A::Data> {
         let Engine { mut agent, tools, mut rules, mut parts } = self;
-        let task = task.into();
         rules.limit(task.limits());
         if let Some(limit) = parts.hard_timeout {
             parts.cancel.at_most(limit);
         }
+        let (known, mut earlier) = earlier.unzip();
         let mut run = Run {
             clock: parts.clock.take().unwrap_or_else(|| Box::new(SystemClock::start())),
             log: Log::new(parts.writer.take()),
@@ -82,17 +112,32 @@ impl<A: Agent> Engine<A> {
             fault: None,
             failures: Failures::default(),
             unwritten: None,
+            last: Vec::new(),
+            first: 0,
+            goes_on: false,
+            carried: Duration::ZERO,
             issues: Vec::new(),
             task,
         };
+        let resumed = earlier.as_ref().map(Earlier::told);
+        let mut feedback = Vec::new();
+        let mut started_at = run.clock.now_us();
+        let mut branched_from = Value::Null;
+        if let Some(earlier) = &mut earlier {
+            run.take_up(earlier, rules.carried(&earlier.facts));
+            feedback = std::mem::take(&mut earlier.feedback);
+            started_at = earlier.started_at.unwrap_or(started_at);
+            parts.seed = parts.seed.or(earlier.seed);
+            branched_from = earlier.branched_from();
+        }
         if let Some(limit) = rules.budget().time_ms.filter(|_| run.clock.is_real()) {
             let spent = run.stats.elapsed_ms.unwrap_or_default();
             parts.cancel.limit(Duration::from_millis(limit.limit.saturating_sub(spent)));
         }
-        let made = caught_now(|| agent.init_state(&run.task));
+        let made = known.map_or_else(|| caught_now(|| agent.init_state(&run.task)), |known| Ok(Ok(known)));
         let made = made.map_err(|panic| (Code::AgentFailed, panic)).and_then(|made| {
             let state = made.map_err(|error| (Code::AgentFailed, error.message))?;
-            first_state(state, &rules).map_err(|wrong| (Code::TaskValidationFailed, wrong))
+            first_state(state, &rules, run.goes_on).map_err(|wrong| (Code::TaskValidationFailed, wrong))
         });
         let specs = tools.specs();
         let opening = Opening {
@@ -107,7 +152,8 @@ impl<A: Agent> Engine<A> {
             process: parts.process.clone(),
             env: parts.env.as_deref().map(|env| env.name()),
             guards: parts.guards.iter().map(|guard| guard.name()).collect(),
-            started_at: run.clock.now_us(),
+            started_at,
+            branched_from,
         };
         run.log.begin(|| opening.info());
         let init = json!({
@@ -121,12 +167,15 @@ impl<A: Agent> Engine<A> {
         struct Init<'a> {
             #[serde(flatten)]
             known: &'a Value,
+            /// The part that it goes on from.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            resumed: Option<Value>,
             /// The only place where the state stands in full.
             state: Option<&'a Snapshot>,
         }
-        let payload = Init { known: &init, state: made.as_ref().ok().map(|(_, snapshot)| snapshot) };
-        run.log.event(Event::new(0, "INIT", "", payload), || run.clock.now_us());
-        let (state, snapshot) = match made {
+        let payload = Init { known: &init, resumed, state: made.as_ref().ok().map(|(.., snapshot)| snapshot) };
+        run.log.event(Event::new(run.first, "INIT", "", payload), || run.clock.now_us());
+        let (state, snapshot, _) = match made {
             Ok(made) => made,
             Err((code, wrong)) => {
                 let verdict = StopVerdict::outside(Source::Preflight, code, None, wrong);
@@ -142,9 +191,11 @@ impl<A: Agent> Engine<A> {
         };
         let dir = run.log.dir();
         let off_limits = OffLimits::new(dir.iter().flat_map(|dir| [Some(&**dir), dir.parent()]).flatten());
-        let feedback = Vec::new();
         let mut session = Session { agent, tools, rules, parts, state, snapshot, talk, feedback, off_limits, run };
-        let verdict = caught(session.play()).await.unwrap_or_else(|text| {
+        if let Some(mut earlier) = earlier {
+            earlier.retell(&mut session.talk);
+        }
+        let verdict = caught(session.steps_after_preflight()).await.unwrap_or_else(|text| {
             // Whatever is not caught where it happens is caught here, so that no run is left open.
             let step = session.run.stats.last_step;
             StopVerdict::outside(Source::Error, Code::AgentFailed, step, text)
@@ -154,7 +205,14 @@ impl<A: Agent> Engine<A> {
 }
 
 /// The state as the agent makes it, checked against the limits.
-fn first_state<D: Serialize, S>(mut state: State<D>, rules: &StopSet<S>) -> Result<(State<D>, Snapshot), String> {
+///
+/// Beside it how it stood before this engine's first step, which the first change is told against, and how it stands now.
+fn first_state<D: Serialize, S>(
+    mut state: State<D>,
+    rules: &StopSet<S>,
+    goes_on: bool,
+) -> Result<(State<D>, Snapshot, Snapshot), String> {
+    let before = if goes_on { Some(Snapshot::of(&state).map_err(|wrong| wrong.to_string())?) } else { None };
     // What an earlier run came to is not this run's.
     state.stop_reason = None;
     state.final_result = None;
@@ -172,11 +230,11 @@ fn first_state<D: Serialize, S>(mut state: State<D>, rules: &StopSet<S>) -> Resu
     state.validate().map_err(|wrong| wrong.to_string())?;
     let snapshot = Snapshot::of(&state).map_err(|wrong| wrong.to_string())?;
     snapshot.check_names().map_err(|wrong| wrong.to_string())?;
-    Ok((state, snapshot))
+    Ok((state, before.unwrap_or_else(|| snapshot.clone()), snapshot))
 }
 
 impl<A: Agent> Session<A> {
-    async fn play(&mut self) -> StopVerdict {
+    async fn steps_after_preflight(&mut self) -> StopVerdict {
         match self.preflight().await {
             Some(refused) => refused,
             None => self.steps().await,
@@ -244,7 +302,7 @@ impl<A: Agent> Session<A> {
     }
 
     async fn steps(&mut self) -> StopVerdict {
-        let mut step = 0;
+        let mut step = self.run.first;
         loop {
             if let Some(verdict) = self.step(step).await {
                 return verdict;
@@ -345,7 +403,18 @@ impl<A: Agent> Session<A> {
 
 impl Run {
     pub(super) fn ms(&self) -> u64 {
-        u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.clock.elapsed().saturating_add(self.carried).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Takes up a run where its earlier part ended.
+    fn take_up(&mut self, earlier: &mut Earlier, stats: Stats) {
+        self.log = Log::new(earlier.writer());
+        self.carried = Duration::from_millis(earlier.elapsed_ms);
+        self.stats = Stats { elapsed_ms: Some(earlier.elapsed_ms), ..stats };
+        self.failures = std::mem::take(&mut earlier.failures);
+        self.last = std::mem::take(&mut earlier.last);
+        self.last_text = earlier.last_text.take();
+        (self.first, self.goes_on) = (earlier.steps(), true);
     }
 
     /// Writes the end and hands over what there is.

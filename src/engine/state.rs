@@ -60,7 +60,7 @@ impl<'de, D: DeserializeOwned> Deserialize<'de> for State<D> {
 
 impl<D: DeserializeOwned> State<D> {
     /// Reads a state out of its fields, each with its JSON text.
-    fn read<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Self, StateError> {
+    pub(super) fn read<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Self, StateError> {
         let (mut built_in, mut data) = (BTreeMap::new(), String::from("{"));
         for (key, text) in fields {
             if BUILT_IN.contains(&key) {

@@ -27,6 +27,7 @@ impl<A: Agent> Session<A> {
     /// One step; a verdict ends the run.
     pub(super) async fn step(&mut self, step: u64) -> Option<StopVerdict> {
         let mut facts = StepFacts::begin(step, self.run.ms());
+        facts.resumed = self.run.goes_on && step == self.run.first;
         let ruling = self.ask(Gate::BeforeStep, &mut facts);
         if ruling.verdict.is_some() {
             self.run.unwritten = Some(facts);
@@ -256,6 +257,8 @@ impl<A: Agent> Session<A> {
     /// Makes the state what it was before the step.
     fn put_back(&mut self) -> Result<(), String> {
         self.state = self.snapshot.state().map_err(|wrong| wrong.to_string())?;
+        // What an earlier part of the run came to is over.
+        (self.state.stop_reason, self.state.final_result) = (None, None);
         Ok(())
     }
 
@@ -332,7 +335,16 @@ impl<A: Agent> Session<A> {
             record.state_diff = self.snapshot.advance(next);
         }
         #[derive(Serialize)]
+        struct GoesOn {
+            /// What the next prompt says beside the agent's own words.
+            #[serde(skip_serializing_if = "Vec::is_empty")]
+            feedback: Vec<String>,
+        }
+        let minded = GoesOn { feedback: self.feedback.clone() };
+        #[derive(Serialize)]
         struct Stopped<'a> {
+            #[serde(flatten)]
+            minded: GoesOn,
             stop_reason: &'a str,
             stop_detail: &'a str,
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -341,10 +353,11 @@ impl<A: Agent> Session<A> {
             env_terminal: bool,
         }
         match &ruling.verdict {
-            None => self.emit(step, "CHECK_STOP", "continue", ()),
+            None => self.emit(step, "CHECK_STOP", "continue", minded),
             Some(verdict) => {
                 let answer = self.state.final_result.clone();
                 let stopped = Stopped {
+                    minded,
                     stop_reason: &verdict.stop_reason,
                     stop_detail: &verdict.reading.detail,
                     final_result: answer.as_deref(),
@@ -393,7 +406,7 @@ pub(super) fn cx<'a, D>(
         step: record.step,
         task: &run.task,
         observation: &record.observation,
-        last: run.log.steps.last().map_or(&[], |last| &last.results),
+        last: run.log.steps.last().map_or(&run.last, |last| &last.results),
         feedback,
         prompted: talk.has_begun(),
         seed: step_seed(parts.seed.unwrap_or_default(), record.step),

@@ -3,6 +3,7 @@
 
 use super::chat::{Message, Reply, Request, Role, ToolCall, ToolSpec};
 use super::decision::Action;
+use super::earlier::Said;
 use super::history::{History, HistoryPolicy};
 use super::parse::Parser;
 use super::toolbox::ToolResult;
@@ -123,6 +124,26 @@ impl Conversation {
         let messages: Vec<_> = system.chain(self.history.select(self.policy)).chain(new).collect();
         let tokens = messages.iter().map(Message::estimated_tokens).sum::<u64>() + self.tools_tokens;
         (Request { messages, tools: self.tools.clone(), time_left: None }, tokens)
+    }
+
+    /// Takes in what was said in a step of an earlier time.
+    pub(super) fn retell(&mut self, step: u64, said: Vec<Said>) {
+        let mut new = Vec::new();
+        for said in said {
+            match said {
+                Said::Asked(messages) => {
+                    self.close();
+                    let system = messages.iter().find(|message| message.role == Role::System);
+                    self.system = system.map(|system| system.content.clone()).or(self.system.take());
+                    new = messages;
+                }
+                Said::Shortened => drop(self.shrink()),
+                Said::Answered(mut reply) => {
+                    with_ids(step, &mut reply.tool_calls);
+                    self.push(std::mem::take(&mut new), &reply);
+                }
+            }
+        }
     }
 
     /// Makes requests shorter; false where they cannot be.

@@ -126,6 +126,8 @@ pub struct InitNote {
     pub max_tokens: Option<i64>,
     /// The time budget of the task in seconds, if it sets one.
     pub max_seconds: Option<f64>,
+    /// Whether somebody goes on with the run before it in the directory: its steps are steps of this one.
+    pub goes_on: bool,
 }
 
 /// What a stopping `CHECK_STOP` event says.

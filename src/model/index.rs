@@ -133,6 +133,13 @@ pub struct Segment {
     initialised: bool,
 }
 
+impl Segment {
+    /// Whether it goes on with the run before it, as its beginning says.
+    pub fn goes_on(&self) -> bool {
+        self.init.as_ref().is_some_and(|(_, init)| init.goes_on)
+    }
+}
+
 /// A run as the board remembers it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Index {
@@ -336,9 +343,16 @@ impl Index {
         self.segments.partition_point(|segment| segment.first_group <= group).checked_sub(1)
     }
 
+    /// The segment with which the run begins that a group belongs to.
+    pub fn run_of(&self, group: usize) -> Option<usize> {
+        let upto = self.segments.get(..=self.segment_of(group)?)?;
+        Some(upto.iter().rposition(|segment| !segment.goes_on()).unwrap_or_default())
+    }
+
     /// The segments of the newest run: the last one, and those before it whose step ids it goes on with.
     pub fn newest_segments(&self) -> &[Segment] {
-        let last = self.segments.len().saturating_sub(1);
+        let goes_on = |segment: &Segment| segment.goes_on();
+        let last = self.segments.iter().rposition(|segment| !goes_on(segment)).unwrap_or_default();
         let first = self.group_of(self.newest_start()).and_then(|group| self.segment_of(group));
         self.segments.get(first.unwrap_or(last)..).unwrap_or_default()
     }

@@ -63,6 +63,8 @@ pub struct Manifest {
     pub stop: Option<Box<StopVerdict>>,
     /// After how many steps of an earlier run this one went on.
     pub resumed_after: Option<i64>,
+    /// How many steps at its beginning are those of its parent, where somebody branched from that.
+    pub branched_after: Option<u64>,
     /// The criteria that could stop the run, by their classes, where they are recorded.
     pub criteria: Option<Vec<Box<str>>>,
     /// Failures that reached the recovery policy.

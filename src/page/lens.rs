@@ -40,6 +40,8 @@ pub(crate) enum Kin {
     Parent(RunKey),
     /// One that it started.
     Child(Arc<Summary>),
+    /// One that branched from it.
+    Branch(Arc<Summary>),
 }
 
 impl std::fmt::Debug for Lens<'_> {
@@ -66,7 +68,7 @@ impl Lens<'_> {
     pub(crate) fn children(&self) -> Vec<(Arc<Summary>, Option<usize>)> {
         let children = (self.kin)().into_iter().filter_map(|kin| match kin {
             Kin::Child(summary) => Some(summary),
-            Kin::Parent(_) => None,
+            Kin::Parent(_) | Kin::Branch(_) => None,
         });
         let mut children: Vec<Arc<Summary>> = children.collect();
         if children.is_empty() {

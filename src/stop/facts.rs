@@ -116,9 +116,17 @@ pub struct StepFacts {
     /// What ended the run from outside the rules.
     #[serde(default)]
     pub forced: Option<Forced>,
+    /// Whether somebody went on with the run here: what ended it before is no end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resumed: bool,
 }
 
 impl StepFacts {
+    /// The newest of its times.
+    pub fn latest_ms(&self) -> Option<u64> {
+        self.t_end_ms.or(self.t_decided_ms).or(self.t_start_ms)
+    }
+
     /// A step of which nothing is known but that it was completed.
     pub fn unknown(step: u64) -> Self {
         Self {
@@ -144,6 +152,7 @@ impl StepFacts {
             env_terminal: false,
             opaque: Vec::new(),
             forced: None,
+            resumed: false,
         }
     }
 

@@ -48,6 +48,8 @@ pub struct LineFacts {
     opaque: Vec<OpaqueAnswer>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     forced: Option<Forced>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    resumed: bool,
 }
 
 fn after_step() -> Gate {
@@ -93,6 +95,7 @@ impl From<&StepFacts> for LineFacts {
             env_terminal: facts.env_terminal,
             opaque: facts.opaque.clone(),
             forced: facts.forced.clone(),
+            resumed: facts.resumed,
         }
     }
 }
@@ -117,6 +120,7 @@ impl LineFacts {
             env_terminal: self.env_terminal,
             opaque: self.opaque,
             forced: self.forced,
+            resumed: self.resumed,
             ..StepFacts::unknown(step)
         }
     }

@@ -48,12 +48,17 @@ impl<S> StopSet<S> {
     }
 
     /// [`StopSet::replay`] of a run that was resumed with counters.
+    ///
+    /// What would have ended it before somebody went on with it, which a step says in [`StepFacts::resumed`], is no end:
+    /// it may have run under other rules then.
     pub fn replay_from<'a>(&self, mut stats: Stats, steps: impl IntoIterator<Item = &'a StepFacts>) -> WhatIf {
         let mut verdict = None;
         let mut unknown: Vec<Unknown> = Vec::new();
         let mut refused = None;
+        let steps: Vec<_> = steps.into_iter().collect();
+        let resumed = steps.iter().rposition(|facts| facts.resumed).unwrap_or_default();
         let mut last = None;
-        'steps: for facts in steps {
+        'steps: for (at, facts) in steps.into_iter().enumerate() {
             last = Some(facts);
             for gate in facts.gates() {
                 let (ruling, _) = self.evaluate(gate, &mut stats, facts, None);
@@ -63,7 +68,7 @@ impl<S> StopSet<S> {
                     }
                 }
                 refused = refused.or(Some(facts.step).filter(|_| !ruling.refused.is_empty()));
-                verdict = ruling.verdict;
+                verdict = ruling.verdict.filter(|_| at >= resumed);
                 if verdict.is_some() {
                     break 'steps;
                 }
@@ -71,6 +76,17 @@ impl<S> StopSet<S> {
         }
         let readings = last.map(|facts| self.survey(&stats, facts)).unwrap_or_default();
         WhatIf { verdict, stats, readings, unknown, refused }
+    }
+
+    /// The counters of a recorded run, to go on from; nothing ends it.
+    pub fn carried<'a>(&self, steps: impl IntoIterator<Item = &'a StepFacts>) -> Stats {
+        let mut stats = Stats::default();
+        for facts in steps {
+            for gate in facts.gates() {
+                self.fold(gate, &mut stats, facts);
+            }
+        }
+        stats
     }
 
     /// Every rule as it stands after `facts`, whether it is its turn or not: limit, measure, off, unknown.

@@ -2,7 +2,8 @@
 //!
 //! May not know what a trace means, who watches it or how it is shown. It has two halves that do not know each other.
 //! The reading half never writes, and never fails because of what is in a file: oddities come back as
-//! [`crate::model::Issue`]s. The writing half, [`RunWriter`], never reads, and refuses what a reader would stumble over.
+//! [`crate::model::Issue`]s. The writing half, [`RunWriter`], refuses what a reader would stumble over, and asks what stands
+//! there only of the run that it goes on with.
 //! [`mod@format`] says what both agree on.
 
 #[cfg(feature = "archives")]
@@ -33,6 +34,7 @@ mod tail;
 mod tool;
 #[cfg(feature = "archives")]
 mod unpacked;
+mod whole;
 mod write;
 
 pub use blocks::{Block, Blocks};
@@ -44,7 +46,8 @@ pub use read::{RunReader, SETTLE, read_index};
 pub use redact::RedactedRun;
 pub use root::{Found, MAX_DEPTH, Place, RootScanner, Skipped, is_trace_file, may_be_trace};
 pub use stamp::Stamps;
-pub use write::{EventLine, RESERVE_FILE, RunEnd, RunInfo, RunWriter, WriteError};
+pub use whole::{Beginning, WholeLines, step_of};
+pub use write::{EventLine, Kept, RESERVE_FILE, RunEnd, RunInfo, RunWriter, WriteError};
 
 #[doc = include_str!("FORMAT.md")]
 pub mod format {}

@@ -19,6 +19,7 @@ use self::file::{LineFile, Reserve};
 use self::manifest::{ManifestText, Now};
 pub use self::manifest::{RunEnd, RunInfo};
 use self::stamp::Stamper;
+use super::whole::Beginning;
 use crate::model::strict::{NonFinite, NotJson, indented, write_json};
 use crate::model::{MAX_LINE_BYTES, TraceFile};
 use crate::{Error, Kind};
@@ -38,6 +39,8 @@ pub struct RunWriter {
     run_id: String,
     info: RunInfo,
     stage: Stage,
+    /// What stands there before the first line, and in which directory, where it is another.
+    kept: Option<(Kept, Option<PathBuf>)>,
     /// Gone after the first failed write.
     reserve: Option<Reserve>,
     steps: u64,
@@ -64,6 +67,15 @@ enum Stage {
 struct Files {
     steps: LineFile,
     events: LineFile,
+}
+
+/// What is kept of a run that somebody goes on with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Of its steps, whose ids are their places.
+    pub steps: Beginning,
+    /// Of its events.
+    pub events: Beginning,
 }
 
 /// One line of `events.jsonl`.
@@ -140,12 +152,36 @@ impl RunWriter {
             let message = format!("{} already holds a trace", dir.display());
             return Err(Error::new(Kind::Unreadable, message).hint("give the run another name"));
         }
-        Ok(Self {
+        Ok(Self::new(dir, run_id.to_owned(), None))
+    }
+
+    /// Takes a run's directory to go on with it, and holds it from now on; nothing else is touched before
+    /// [`begin`](Self::begin). `is_alive` says whether the process that wrote it is still there, where the file system
+    /// cannot tell.
+    ///
+    /// # Errors
+    /// Somebody writes the run; what the system says.
+    pub fn reopen(dir: &Path, is_alive: impl FnOnce() -> bool) -> crate::Result<Self> {
+        let cannot = || format!("cannot go on with {}", dir.display());
+        let dir = dir.canonicalize().map_err(|error| Error::new(Kind::Unreadable, cannot()).because(error))?;
+        let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let reserve = Reserve::take_over(&dir, is_alive)
+            .map_err(|error| Error::new(Kind::Unreadable, cannot()).because(error))?;
+        let alive = || {
+            let error = Error::new(Kind::Unreadable, cannot()).because(io::Error::other("somebody is writing it"));
+            error.hint("wait until the run is over, or end it")
+        };
+        Ok(Self::new(dir, name, Some(reserve.ok_or_else(alive)?)))
+    }
+
+    fn new(dir: PathBuf, run_id: String, reserve: Option<Reserve>) -> Self {
+        Self {
             dir,
-            run_id: run_id.to_owned(),
+            run_id,
             info: RunInfo::default(),
             stage: Stage::Created,
-            reserve: None,
+            kept: None,
+            reserve,
             steps: 0,
             events: 0,
             next_step: None,
@@ -154,7 +190,15 @@ impl RunWriter {
             stamper: Stamper::default(),
             altered: Vec::new(),
             line: Vec::new(),
-        })
+        }
+    }
+
+    /// Says what stands before the first line: in the own directory the rest is cut off when the run begins, of another
+    /// one it is copied then.
+    #[must_use]
+    pub fn keeping(mut self, kept: Kept, of: Option<&Path>) -> Self {
+        self.kept = Some((kept, of.map(Path::to_owned)));
+        self
     }
 
     /// The run's name.
@@ -181,11 +225,27 @@ impl RunWriter {
             return Err(WriteError::OutOfTurn("the run has begun already"));
         }
         // The reserve comes first: it is created exclusively, so of two writers one stops here.
-        let reserve = Reserve::take(&self.dir)?;
-        let files = Files {
-            steps: LineFile::create(&self.dir, TraceFile::Steps)?,
-            events: LineFile::create(&self.dir, TraceFile::Events)?,
+        let reserve = match self.reserve.take() {
+            Some(reserve) => reserve,
+            None => Reserve::take(&self.dir)?,
         };
+        let files = match &self.kept {
+            None => Files {
+                steps: LineFile::create(&self.dir, TraceFile::Steps)?,
+                events: LineFile::create(&self.dir, TraceFile::Events)?,
+            },
+            Some((kept, None)) => Files {
+                steps: LineFile::go_on(&self.dir, TraceFile::Steps, kept.steps)?,
+                events: LineFile::go_on(&self.dir, TraceFile::Events, kept.events)?,
+            },
+            Some((kept, Some(of))) => Files {
+                steps: LineFile::copy(&self.dir, TraceFile::Steps, of, kept.steps)?,
+                events: LineFile::copy(&self.dir, TraceFile::Events, of, kept.events)?,
+            },
+        };
+        if let Some((kept, _)) = &self.kept {
+            (self.steps, self.events, self.next_step) = (kept.steps.lines, kept.events.lines, Some(kept.steps.lines));
+        }
         self.reserve = Some(reserve);
         self.last_ts = info.started_at;
         self.info = info;

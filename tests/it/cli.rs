@@ -302,9 +302,11 @@ fn help_of_every_command() {
       [TASK]        What the agent is to do; `-` reads it from stdin, and without it the file's [task] counts
 
     Options:
-          --runs <ROOT>  The directory to write the run's directory into [default: ./runs]
-          --json         Print one JSON document
-      -h, --help         Print help (see more with '--help')
+          --runs <ROOT>   The directory to write the run's directory into [default: ./runs; of a branch, where its run lies]
+          --resume <RUN>  Go on with a recorded run in its own directory; files are as they are found
+          --from <STEP>   Instead, begin a new run with the steps before STEP
+          --json          Print one JSON document
+      -h, --help          Print help (see more with '--help')
     "#);
 }
 

@@ -74,6 +74,7 @@ mod props;
 mod reader;
 mod replay;
 mod requests;
+mod resumed;
 #[cfg(feature = "llm")]
 mod run;
 mod scores;

@@ -8,6 +8,7 @@ mod guards;
 mod models;
 #[cfg(feature = "analysis")]
 mod replay;
+mod resumed;
 mod shapes;
 mod sources;
 

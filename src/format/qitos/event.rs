@@ -92,6 +92,7 @@ wire! {
         task: Scalar<'a>,
         task_meta: Maybe<'a, TaskMetaWire<'a>>,
         run_meta: Maybe<'a, RunMetaWire<'a>>,
+        resumed: Maybe<'a, ResumedWire<'a>>,
         observation: Maybe<'a, ObservationWire<'a>>,
         mode: Scalar<'a>,
         actions: Option<&'a RawValue>,
@@ -113,6 +114,10 @@ wire! {
         max_steps: Scalar<'a>,
         max_tokens: Scalar<'a>,
         max_runtime_seconds: Scalar<'a>,
+    }
+
+    struct ResumedWire<'a> {
+        steps: Scalar<'a>,
     }
 
     struct RunMetaWire<'a> {
@@ -235,6 +240,7 @@ impl PayloadWire<'_> {
             max_steps: budget.and_then(|budget| budget.max_steps.int()),
             max_tokens: budget.and_then(|budget| budget.max_tokens.int()),
             max_seconds: budget.and_then(|budget| budget.max_runtime_seconds.number()),
+            goes_on: self.resumed.value().is_some(),
         }
     }
 }

@@ -59,6 +59,7 @@ wire! {
         stop_rules: Option<&'a RawValue>,
         stop: Option<&'a RawValue>,
         resumed_from: Maybe<'a, ResumedWire<'a>>,
+        branched_from: Maybe<'a, ResumedWire<'a>>,
         run_spec: Maybe<'a, RunSpecWire<'a>>,
         altered: Many<'a, Scalar<'a>>,
     }
@@ -171,6 +172,9 @@ impl ManifestWire<'_> {
             budget: Budget::read(self.stop_rules),
             stop: StopVerdict::read(self.stop),
             resumed_after: self.resumed_from.value().and_then(|resumed| resumed.steps.int()),
+            branched_after: (self.branched_from.value())
+                .and_then(|branched| branched.steps.int())
+                .and_then(|steps| u64::try_from(steps).ok()),
             criteria: self.run_spec.value().map(|spec| {
                 let named = spec.stop_criteria.items.iter().take(MAX_CRITERIA);
                 named.filter_map(Scalar::str).map(|name| capped(name, MAX_TEXT_BYTES)).collect()

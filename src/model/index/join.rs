@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Group, Index, List, Tally};
+use super::{Group, Index, List, Segment, Tally};
 use crate::model::StepHead;
 
 /// Where the rising stretches of a sequence of ids begin.
@@ -150,7 +150,8 @@ impl Index {
 
     /// Whether ids repeat in a way that leaves open which events belong to which step.
     pub fn join_is_open(&self) -> bool {
-        !self.groups.is_empty() && !self.steps.is_empty() && self.step_laps.len() != self.group_ids().used
+        let goes_on = self.segments.last().is_some_and(Segment::goes_on);
+        !goes_on && !self.groups.is_empty() && !self.steps.is_empty() && self.step_laps.len() != self.group_ids().used
     }
 
     /// The ordinals at which step ids start over.
@@ -169,6 +170,9 @@ impl Index {
     pub fn newest_start(&self) -> usize {
         let lap = self.lap_starts().last().copied().unwrap_or_default();
         let Some(segment) = self.segments.last().filter(|_| self.segments.len() > 1) else { return lap };
+        if segment.goes_on() {
+            return lap;
+        }
         let unwritten = if segment.first_group < self.groups.len() {
             self.newest_lap_is_unwritten()
         } else {
@@ -183,7 +187,10 @@ impl Index {
     /// not come to its first line.
     fn newest_lap_is_unwritten(&self) -> bool {
         // Each line has a round, so that with as many laps the newest one has lines.
-        if self.segments.len() <= 1 || self.step_laps.len() >= self.group_laps.len() {
+        if self.segments.last().is_some_and(Segment::goes_on)
+            || self.segments.len() <= 1
+            || self.step_laps.len() >= self.group_laps.len()
+        {
             return false;
         }
         let newest = self.group_laps.len() - 1;

@@ -39,6 +39,8 @@ const MAX_VALUE: usize = 200;
 const MAX_TOOLS: usize = 4;
 /// So many keys are offered to choose from.
 const MAX_KEYS: usize = 500;
+/// Why they are offered first.
+const BRANCHES: &str = "A run and one that branched from it";
 /// So many runs of the same task are offered.
 const MAX_LIKELY: usize = 12;
 
@@ -91,6 +93,7 @@ impl Choice {
         let before = at.and_then(|at| self.runs.get(at + 1)).map(|run| (run, "before it"));
         let beside = next.into_iter().chain(before);
         [
+            Likely { why: BRANCHES, offers: self.branches(Some(chosen)) },
             Likely {
                 why: "Runs of the same task, newest first",
                 offers: same.map(|run| Offer { runs: vec![&**run], note: "", href: offer(run) }).collect(),
@@ -107,6 +110,38 @@ impl Choice {
 
     /// Pairs of runs, the newest first; the older one is A.
     fn pairs(&self) -> Vec<Likely<'_>> {
+        let branches = self.branches(None);
+        if !branches.is_empty() {
+            let rest = self.pairs_of_tasks();
+            return std::iter::once(Likely { why: BRANCHES, offers: branches }).chain(rest).collect();
+        }
+        self.pairs_of_tasks()
+    }
+
+    /// Runs that branched from others, newest first, each beside the one that it branched from, which is A.
+    fn branches(&self, of: Option<&Arc<Summary>>) -> Vec<Offer<'_>> {
+        let is_parent = |branch: &Summary, run: &Summary| {
+            branch.parent.is_some()
+                && (branch.parent == run.run_id || branch.parent.as_deref() == Some(run.key.as_str()))
+        };
+        let branched = self.runs.iter().filter(|run| run.branched_after.is_some());
+        let pairs = branched.filter_map(|branch| {
+            Some((self.runs.iter().find(|run| run.key != branch.key && is_parent(branch, run))?, branch))
+        });
+        let is_meant =
+            |one: &Arc<Summary>, other: &Arc<Summary>| of.is_none_or(|of| [&one.key, &other.key].contains(&&of.key));
+        let pairs = pairs.filter(|(parent, branch)| is_meant(parent, branch)).take(MAX_LIKELY);
+        pairs
+            .map(|(parent, branch)| Offer {
+                runs: vec![&**parent, &**branch],
+                note: "",
+                href: href::compare(parent.key.as_str(), branch.key.as_str()),
+            })
+            .collect()
+    }
+
+    /// Pairs of runs that had the same task, else of those that follow each other.
+    fn pairs_of_tasks(&self) -> Vec<Likely<'_>> {
         let pair =
             |older: &'_ Arc<Summary>, newer: &'_ Arc<Summary>| href::compare(older.key.as_str(), newer.key.as_str());
         let mut waiting: HashMap<&str, &Arc<Summary>> = HashMap::new();

@@ -75,7 +75,7 @@ fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
         if is_parent && !kin.iter().any(|known| matches!(known, Kin::Parent(_))) {
             kin.push(Kin::Parent(other.key.clone()));
         } else if started_some && other.parent.is_some() && other.parent == summary.run_id {
-            kin.push(Kin::Child(other));
+            kin.push(if other.branched_after.is_some() { Kin::Branch(other) } else { Kin::Child(other) });
         }
     }
     kin

@@ -83,26 +83,44 @@ impl<'a> RunHead<'a> {
         };
         add("goes on", manifest.and_then(|manifest| manifest.resumed_after).map(resumed));
         let among = || {
-            Phrase::new().dim(format!("the newest of {} in this directory; all numbers are its own", summary.segments))
+            Phrase::new()
+                .dim(format!("the newest of {} in this directory; all numbers are its own", summary.runs_here()))
         };
-        add("run", (summary.segments > 1).then(among));
+        add("run", (summary.runs_here() > 1).then(among));
+        let in_parts = || Phrase::from(format!("in {} parts; the numbers are those of all", summary.parts));
+        add("made", (summary.parts > 1).then(in_parts));
         let link = |key: &RunKey| Phrase::new().link(key.as_str(), href::run(key.as_str()));
         let kin = (lens.kin)();
         let parent = kin.iter().find_map(|kin| match kin {
-            Kin::Parent(key) => {
-                Some(link(key).text(" · ").link("its step", href::run_started(key.as_str(), lens.key())))
-            }
-            Kin::Child(_) => None,
+            Kin::Parent(key) => Some(match summary.branched_after {
+                Some(steps) => (link(key).text(format!(" after {} · ", format::counted(steps as usize, "step"))))
+                    .link("compare", href::compare(key.as_str(), lens.key())),
+                None => link(key).text(" · ").link("its step", href::run_started(key.as_str(), lens.key())),
+            }),
+            Kin::Child(_) | Kin::Branch(_) => None,
         });
         // One that is not on the board has its id alone.
-        add("part of", parent.or_else(|| summary.parent.as_deref().map(Phrase::from)));
+        let relation = if summary.branched_after.is_some() { "branched from" } else { "part of" };
+        add(relation, parent.or_else(|| summary.parent.as_deref().map(Phrase::from)));
         let known: Vec<_> = kin
             .iter()
             .filter_map(|kin| match kin {
                 Kin::Child(child) => Some(&child.key),
-                Kin::Parent(_) => None,
+                Kin::Parent(_) | Kin::Branch(_) => None,
             })
             .collect();
+        let branches = kin.iter().filter_map(|kin| match kin {
+            Kin::Branch(branch) => Some(&branch.key),
+            Kin::Parent(_) | Kin::Child(_) => None,
+        });
+        let mut branches = branches.take(MAX_CHILDREN).peekable();
+        let is_branched = branches.peek().is_some();
+        let listed = branches.enumerate().fold(Phrase::new(), |words, (at, key)| {
+            let words = if at > 0 { words.text(" · ") } else { words };
+            let compare = href::compare(lens.key(), key.as_str());
+            words.link(key.name(), href::run(key.as_str())).text(" (").link("compare", compare).text(")")
+        });
+        add("branches", is_branched.then_some(listed));
         // Not every trace counts them.
         let children = summary.children.unwrap_or_default().max(known.len() as u64);
         add(
@@ -162,7 +180,7 @@ impl Tabs<'_> {
         };
         let count = |number: usize| count(number as u64);
         // The tabs show the lines of every run in the directory.
-        let of_all = |newest: usize, all: usize| match summary.segments {
+        let of_all = |newest: usize, all: usize| match summary.runs_here() {
             0 | 1 => count(all),
             _ => format!("{} of {}", count(newest), count(all)),
         };

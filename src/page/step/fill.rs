@@ -186,7 +186,7 @@ fn says_again(words: &str, thought: &str, calls: &[Call<'_>]) -> bool {
 /// The event that begins the run, where it holds the whole state, and so the names of its fields.
 fn first_state(lens: &Lens<'_>) -> Option<Record<'static>> {
     let whole = lens.index.format().state == StateRecord::Initial;
-    let (at, _) = lens.index.segment().filter(|_| whole)?.init.as_ref()?;
+    let (at, _) = lens.index.newest_segments().first().filter(|_| whole)?.init.as_ref()?;
     lens.lines.record(TraceFile::Events, lens.index.events().get(*at)?.span).ok()
 }
 

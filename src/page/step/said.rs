@@ -49,8 +49,8 @@ pub(crate) fn prompt(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) 
 /// The newest prompt in the rounds before this one, and its step.
 fn before(lens: &Lens<'_>, group: &Group) -> Option<(Record<'static>, String)> {
     let own = lens.index.groups().partition_point(|other| other.first < group.first);
-    let segment = lens.index.segment_of(own);
-    for at in (0..own).rev().take(MAX_ROUNDS).take_while(|at| lens.index.segment_of(*at) == segment) {
+    let run = lens.index.run_of(own);
+    for at in (0..own).rev().take(MAX_ROUNDS).take_while(|at| lens.index.run_of(*at) == run) {
         let Some(group) = lens.index.groups().get(at) else { continue };
         if let Some((_, record)) = event_of(lens, group, EventKind::Prompt) {
             let label = match (lens.index.step_of(at), group.step_id) {
@@ -67,7 +67,7 @@ fn before(lens: &Lens<'_>, group: &Group) -> Option<(Record<'static>, String)> {
 /// The first prompt of the run in the directory that the round belongs to.
 fn first_prompt(lens: &Lens<'_>, group: &Group) -> Option<(usize, Record<'static>)> {
     let own = lens.index.groups().partition_point(|other| other.first < group.first);
-    let segment = lens.index.segments().get(lens.index.segment_of(own)?)?;
+    let segment = lens.index.segments().get(lens.index.run_of(own)?)?;
     let events = lens.index.events().range(segment.first_event..group.end);
     let (offset, event) = events.enumerate().find(|(_, event)| event.kind == EventKind::Prompt)?;
     Some((segment.first_event + offset, lens.lines.record(TraceFile::Events, event.span).ok()?))

@@ -1,13 +1,14 @@
 //! How does a file stay readable whatever happens? Whole lines or none, a whole manifest or the one before it, and
 //! some room for the end on a full disk.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::BuildHasher as _;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use foldhash::quality::RandomState;
 
+use super::super::whole::Beginning;
 use super::WriteError;
 use crate::model::TraceFile;
 
@@ -42,6 +43,37 @@ impl LineFile {
         let path = dir.join(file.name());
         let file = OpenOptions::new().append(true).create_new(true).open(&path).map_err(at(&path))?;
         Ok(Self::over(path, file))
+    }
+
+    /// Goes on with a file: what stands after its beginning is cut off, and an open line gets its end.
+    pub(super) fn go_on(dir: &Path, file: TraceFile, from: Beginning) -> Result<Self, WriteError> {
+        let path = dir.join(file.name());
+        let open = || {
+            // Windows cuts no file through a handle that only appends.
+            OpenOptions::new().write(true).open(&path)?.set_len(from.bytes)?;
+            OpenOptions::new().append(true).open(&path)
+        };
+        let file = open().map_err(at(&path))?;
+        Self::over(path, file).after(from)
+    }
+
+    /// Begins a file with the beginning of another.
+    pub(super) fn copy(dir: &Path, file: TraceFile, of: &Path, from: Beginning) -> Result<Self, WriteError> {
+        let source = of.join(file.name());
+        let mut lines = Self::create(dir, file)?;
+        let copied = File::open(&source).and_then(|source| io::copy(&mut source.take(from.bytes), &mut lines.file));
+        copied.map_err(at(&source))?;
+        lines.after(from)
+    }
+
+    fn after(mut self, from: Beginning) -> Result<Self, WriteError> {
+        self.len = from.bytes;
+        if from.is_open {
+            self.file.write_all(b"\n").map_err(at(&self.path))?;
+            self.len += 1;
+        }
+        self.sum = self.sum_there().map_err(at(&self.path))?;
+        Ok(self)
     }
 
     fn over(path: PathBuf, file: File) -> Self {
@@ -145,25 +177,56 @@ pub(super) fn replace_manifest(dir: &Path, text: &[u8]) -> Result<(), WriteError
     })
 }
 
-/// Space on the disk that is given back when it is dropped.
+/// Space on the disk that is given back when it is dropped. While it is held its file is locked: whoever wants to go on
+/// with a run sees by that whether somebody writes it.
 #[derive(Debug)]
-pub(super) struct Reserve(PathBuf);
+pub(super) struct Reserve {
+    path: PathBuf,
+    /// Holds the lock.
+    file: File,
+}
 
 impl Reserve {
     /// Takes the space in `dir`; of two takers one fails.
     pub(super) fn take(dir: &Path) -> Result<Self, WriteError> {
         let path = dir.join(RESERVE_FILE);
-        let mut file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(at(&path))?;
-        let reserve = Self(path);
-        file.write_all(&noise(RESERVE_BYTES)).map_err(at(&reserve.0))?;
-        Ok(reserve)
+        let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(at(&path))?;
+        // A file system without locks has runs that nobody can go on with while they may be alive.
+        let _ = file.try_lock();
+        Self { path, file }.filled()
+    }
+
+    /// Takes the space in the directory of a run that was begun; `None` where somebody holds it.
+    pub(super) fn take_over(dir: &Path, is_alive: impl FnOnce() -> bool) -> Result<Option<Self>, WriteError> {
+        let path = dir.join(RESERVE_FILE);
+        let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let file = open.map_err(at(&path))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(_)) if is_alive() => return Ok(None),
+            Err(TryLockError::Error(_)) => {}
+        }
+        // Its holder may have removed it between the two.
+        let ours =
+            file.metadata().and_then(|ours| Ok(Identity::of(&ours) == Identity::of(&fs::symlink_metadata(&path)?)));
+        if !ours.unwrap_or(false) {
+            return Ok(None);
+        }
+        file.set_len(0).map_err(at(&path))?;
+        Self { path, file }.filled().map(Some)
+    }
+
+    fn filled(mut self) -> Result<Self, WriteError> {
+        self.file.write_all(&noise(RESERVE_BYTES)).map_err(at(&self.path))?;
+        Ok(self)
     }
 }
 
 impl Drop for Reserve {
     fn drop(&mut self) {
         // A file that cannot be removed is 64 KiB that readers pass over.
-        let _ = fs::remove_file(&self.0);
+        let _ = fs::remove_file(&self.path);
     }
 }
 

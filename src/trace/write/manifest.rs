@@ -44,6 +44,8 @@ pub struct RunInfo {
     pub stop_rules: Value,
     /// The run that this one continues, and where.
     pub resumed_from: Value,
+    /// The run whose first steps this one begins with, and how many they are; null for none.
+    pub branched_from: Value,
 }
 
 /// What is known when a run ends.
@@ -117,6 +119,8 @@ pub(super) struct ManifestText<'a> {
     host: Option<&'a str>,
     stop_rules: &'a Value,
     resumed_from: &'a Value,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    branched_from: &'a Value,
     /// With its keys in the order of the alphabet, as in all manifests written so far.
     stop: Option<Value>,
     /// In what the files are not what was written.
@@ -220,6 +224,7 @@ impl<'a> ManifestText<'a> {
             host: info.host.as_deref(),
             stop_rules: &info.stop_rules,
             resumed_from: &info.resumed_from,
+            branched_from: &info.branched_from,
             stop: stop.and_then(|stop| serde_json::to_value(stop).ok()),
             altered: now.altered,
         }

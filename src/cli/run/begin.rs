@@ -1,0 +1,105 @@
+//! What does a run begin with? A task, or the steps of a run that is recorded.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::Args;
+use crate::analysis::format::counted;
+use crate::cli::look::Look;
+use crate::engine::Earlier;
+use crate::error::{Error, Kind, Result};
+use crate::llm::AgentFile;
+use crate::trace::RunWriter;
+
+/// What a run begins with.
+#[derive(Debug)]
+pub(super) enum Begin {
+    /// A task.
+    Anew {
+        /// In words.
+        task: String,
+        /// Where it is recorded.
+        writer: Box<RunWriter>,
+    },
+    /// What was before.
+    Again(Box<Earlier>),
+}
+
+impl Begin {
+    /// What is to be said of it.
+    pub(super) fn told(&self) -> Vec<String> {
+        let Begin::Again(earlier) = self else { return Vec::new() };
+        let steps = counted(usize::try_from(earlier.steps()).unwrap_or(usize::MAX), "step");
+        let mut told = vec![match earlier.parent() {
+            Some(parent) => format!("a new run that begins with {steps} of {parent}; files are as they are found"),
+            None => format!("going on after {steps}; files are as they are found"),
+        }];
+        if let Some(unfinished) = earlier.unfinished() {
+            let step = unfinished.step;
+            told.push(format!(
+                "step {step} was begun and has no end on record: it is done anew, and what it spent is not known"
+            ));
+        }
+        if earlier.torn_bytes() > 0 {
+            told.push(format!("a record of {} bytes was torn and is cut off", earlier.torn_bytes()));
+        }
+        told
+    }
+}
+
+/// What the run begins with, and its directory.
+pub(super) fn begin(args: &Args, task: String, file: &AgentFile, look: &Look) -> Result<(Begin, PathBuf)> {
+    let beside = |run: &Path| run.canonicalize().ok().and_then(|run| Some(run.parent()?.to_owned()));
+    let runs = args.runs.clone().or_else(|| beside(args.resume.as_deref()?)).unwrap_or_else(|| "./runs".into());
+    apart(&runs, file)?;
+    let new = || create(&runs, file.name(), look);
+    let earlier = match (&args.resume, args.from) {
+        (None, _) => {
+            let writer = Box::new(new()?);
+            let dir = writer.dir().to_owned();
+            return Ok((Begin::Anew { task, writer }, dir));
+        }
+        (Some(_), None) if args.runs.is_some() => {
+            let error = Error::new(Kind::Usage, "a run goes on in its own directory");
+            return Err(error.hint("leave --runs out, or make a new run of it with --from STEP"));
+        }
+        (Some(run), None) => Earlier::open(run).map_err(|error| match error.hints().is_empty() {
+            true => error.hint("--from STEP makes a new run that begins with the steps before it"),
+            false => error,
+        })?,
+        (Some(run), Some(step)) => {
+            let writer = new()?;
+            let dir = writer.dir().to_owned();
+            Earlier::branch(run, step, writer).inspect_err(|_| {
+                // Nothing was recorded, and an empty directory would look like a run.
+                let _ = std::fs::remove_dir(&dir);
+            })?
+        }
+    };
+    let dir = earlier.dir().to_owned();
+    Ok((Begin::Again(Box::new(earlier)), dir))
+}
+
+/// Runs lie beside what an agent works on, not in the middle of it: its tools could write runs that never were.
+fn apart(runs: &Path, file: &AgentFile) -> Result<()> {
+    match (runs.canonicalize(), file.workspace().canonicalize()) {
+        (Ok(runs), Ok(workspace)) if runs == workspace => {
+            let error = Error::new(Kind::Usage, format!("{} is the agent's workspace itself", runs.display()));
+            Err(error.hint("name a directory in it, or elsewhere, with --runs"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A directory for the run, named after the agent and the time.
+fn create(root: &Path, agent: &str, look: &Look) -> Result<RunWriter> {
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' };
+    let agent: String = agent.trim_start_matches('.').chars().take(60).map(plain).collect();
+    let now = Timestamp::from_microsecond(look.now).unwrap_or_default().to_zoned(look.zone.clone());
+    let name = format!("{}-{}", if agent.is_empty() { "run" } else { &agent }, now.strftime("%Y%m%d-%H%M%S"));
+    // Two runs of one agent may begin in the same second.
+    let names = std::iter::once(name.clone()).chain((2..100).map(|n| format!("{name}-{n}")));
+    let free = names.into_iter().find(|name| !root.join(name).exists());
+    RunWriter::create(root, free.as_deref().unwrap_or(&name))
+}

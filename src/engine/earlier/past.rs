@@ -1,0 +1,204 @@
+//! What do the events say of a run so far? How it began, and of each step what was said and what is to be minded.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::super::chat::{Message, Reply, ToolCall};
+use super::super::recorder::FailureLine;
+use super::super::run::Failures;
+use super::super::task::Task;
+use super::Unfinished;
+use super::lines::StepBack;
+use crate::model::time::parse_ts;
+use crate::trace::Beginning;
+
+/// An event, as far as it is needed.
+#[derive(Deserialize)]
+pub(super) struct Event {
+    step_id: u64,
+    phase: String,
+    #[serde(default)]
+    payload: Payload,
+    error: Option<String>,
+    ts: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Payload {
+    stage: String,
+    task: Option<String>,
+    task_meta: Map<String, Value>,
+    state: Option<BTreeMap<String, Box<RawValue>>>,
+    messages: Vec<Message>,
+    raw_output: String,
+    tool_calls: Vec<ToolCall>,
+    fields: Map<String, Value>,
+    feedback: Vec<String>,
+    category: String,
+    recoverable: bool,
+    recovered: bool,
+    consecutive: u64,
+    total: u64,
+}
+
+impl Event {
+    pub(super) fn read(line: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(line).map_err(|wrong| wrong.to_string())
+    }
+}
+
+/// One thing in a conversation.
+#[derive(Debug)]
+pub(in super::super) enum Said {
+    /// What was new in a request.
+    Asked(Vec<Message>),
+    /// Older turns were given up.
+    Shortened,
+    /// The reply that was taken.
+    Answered(Box<Reply>),
+}
+
+/// What happened in a step, beside its line.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    pub(super) said: Vec<Said>,
+    pub(super) feedback: Vec<String>,
+    reply: Option<Box<Reply>>,
+    failure: Option<FailureLine>,
+    recovery: Option<(u64, u64)>,
+    events: u64,
+    /// The events up to its end.
+    end: Option<Beginning>,
+}
+
+/// What the events say.
+#[derive(Default)]
+pub(super) struct Past {
+    pub(super) task: Task,
+    pub(super) state: BTreeMap<String, Box<RawValue>>,
+    pub(super) rounds: Vec<Round>,
+    /// Microseconds after the last step that is over, without pauses.
+    since_us: i64,
+    has_begun: bool,
+    last_ts: i64,
+}
+
+impl Past {
+    /// Takes in an event, which ends at `so_far`.
+    pub(super) fn take(&mut self, event: Event, so_far: Beginning) -> Result<(), String> {
+        let ts = parse_ts(&event.ts).map(|stamp| stamp.micros).ok_or_else(|| format!("{:?} is no time", event.ts))?;
+        let payload = event.payload;
+        if event.phase == "INIT" {
+            if !self.has_begun {
+                self.begin(payload.task, payload.task_meta, payload.state)?;
+            }
+            // The pause before it is nobody's.
+            self.last_ts = ts;
+            return Ok(());
+        }
+        self.since_us += ts.saturating_sub(self.last_ts).max(0);
+        self.last_ts = ts;
+        if event.phase == "END" {
+            return Ok(());
+        }
+        if (event.phase.as_str(), payload.stage.as_str()) == ("DECIDE", "start") {
+            // One that was not finished is done anew under its number.
+            self.rounds.truncate(usize::try_from(event.step_id).unwrap_or(usize::MAX));
+            self.rounds.push(Round::default());
+        }
+        let known = self.rounds.len() as u64;
+        let Some(round) = self.rounds.last_mut().filter(|_| known == event.step_id.saturating_add(1)) else {
+            return Err(format!("an event of step {} stands among those of another", event.step_id));
+        };
+        round.events += 1;
+        match (event.phase.as_str(), payload.stage.as_str()) {
+            ("DECIDE", "model_input") => round.said.push(Said::Asked(payload.messages)),
+            ("DECIDE", "model_output") => {
+                let Payload { raw_output: text, tool_calls, fields, .. } = payload;
+                round.reply = Some(Box::new(Reply { text, tool_calls, fields, ..Reply::default() }));
+            }
+            ("DECIDE", "parser_result") => round.said.extend(round.reply.take().map(Said::Answered)),
+            ("COMPACT", _) => round.said.push(Said::Shortened),
+            ("DECIDE_ERROR" | "ACT_ERROR" | "REDUCE_ERROR", _) => {
+                round.failure = Some(FailureLine {
+                    step_id: event.step_id,
+                    phase: event.phase.trim_end_matches("_ERROR").to_owned(),
+                    category: payload.category,
+                    message: event.error.unwrap_or_default(),
+                    recoverable: payload.recoverable,
+                    decision: "stop",
+                });
+            }
+            ("RECOVER", _) => {
+                round.recovery = Some((payload.consecutive, payload.total));
+                if let Some(failure) = round.failure.as_mut().filter(|_| payload.recovered) {
+                    failure.decision = "continue";
+                }
+            }
+            ("CHECK_STOP", _) => {
+                round.feedback = payload.feedback;
+                round.end = Some(so_far);
+                self.since_us = 0;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        objective: Option<String>,
+        mut meta: Map<String, Value>,
+        state: Option<BTreeMap<String, Box<RawValue>>>,
+    ) -> Result<(), String> {
+        self.has_begun = true;
+        self.state = state.ok_or("it ended before its agent had a state")?;
+        let id = meta.remove("task_id").unwrap_or_default();
+        meta.insert("id".to_owned(), id);
+        meta.insert("objective".to_owned(), objective.unwrap_or_default().into());
+        self.task = serde_json::from_value(Value::Object(meta)).map_err(|wrong| format!("its task: {wrong}"))?;
+        Ok(())
+    }
+
+    /// Keeps what is told of the first `steps` steps; the step after them, if it was begun.
+    pub(super) fn settle(&mut self, steps: usize) -> Result<Option<Unfinished>, String> {
+        if !self.has_begun {
+            return Err("its events do not tell how it began".to_owned());
+        }
+        if self.rounds.len() < steps || self.rounds.iter().take(steps).any(|round| round.end.is_none()) {
+            return Err("its events do not tell of every step".to_owned());
+        }
+        let unfinished = self.rounds.get(steps).map(|round| Unfinished { step: steps as u64, events: round.events });
+        self.rounds.truncate(steps);
+        Ok(unfinished)
+    }
+
+    /// The events up to the end of the last step.
+    pub(super) fn end_of_steps(&self) -> Beginning {
+        self.rounds.last().and_then(|round| round.end).unwrap_or_default()
+    }
+
+    /// The time after the last step that is over.
+    pub(super) fn lost_ms(&self) -> u64 {
+        u64::try_from(self.since_us / 1000).unwrap_or_default()
+    }
+}
+
+/// The failures as the recovery policy counted them.
+pub(super) fn failures(rounds: &[Round], steps: &[StepBack]) -> Failures {
+    let mut failures = Failures::default();
+    for (round, step) in rounds.iter().zip(steps) {
+        if let Some((consecutive, total)) = round.recovery {
+            (failures.consecutive, failures.total) = (consecutive, total);
+        }
+        if step.facts.error.is_none() {
+            failures.consecutive = 0;
+        }
+        failures.report.extend(round.failure.clone());
+    }
+    failures
+}
