@@ -56,16 +56,21 @@ fields! {
         kind = "type", subtype, session = "session_id", parent = "parent_tool_use_id", agent = "agent_id", timestamp,
         message, result = "tool_use_result", said = "result", model, cwd, claude = "claude_code_version",
         qwen = "qwen_code_version", is_synthetic = "isSynthetic", is_error, terminal = "terminal_reason", stop_reason,
-        errors, error, cost = "total_cost_usd", usage, models = "modelUsage", duration_ms, event,
+        errors, error, cost = "total_cost_usd", usage, models = "modelUsage",
+        since = "model_usage_since_last_result", duration_ms, event,
     }
     struct Usage {
         input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens,
         input = "inputTokens", created = "cacheCreationInputTokens", read = "cacheReadInputTokens", output = "outputTokens",
+        cost = "costUSD",
     }
     struct Event { kind = "type", usage, delta }
     struct Delta { stop_reason }
     struct Fault { message }
 }
+
+/// What differs by less is the same sum of money.
+const LEAST_USD: f64 = 1e-6;
 
 /// Whether the first lines are those of a stream, and whether of Qwen Code's.
 fn init(head: &[u8]) -> Option<bool> {
@@ -89,6 +94,8 @@ struct Stream {
     answer: Option<Box<str>>,
     /// What the model read in each step, as far as that is told.
     inputs: HashMap<usize, u64>,
+    /// What the run took by its results, where they tell it apart from what its session took before, and the cost.
+    own: Option<(Whole, f64)>,
 }
 
 impl Reader for Stream {
@@ -210,14 +217,35 @@ impl Stream {
     }
 
     /// What the run took as a whole, with its sub-agents where that is told.
-    fn totals(&self, line: &Line<'_>, draft: &mut Draft<'_>) {
+    fn totals(&mut self, line: &Line<'_>, draft: &mut Draft<'_>) {
         let whole = |usage: Usage<'_>| {
             let input = [usage.input, usage.created, usage.read];
             let input = input.map(count).into_iter().flatten().reduce(u64::saturating_add);
             Whole { input, cached: count(usage.read), output: count(usage.output), reasoning: None }
         };
-        let sum = line.models.into_iter().flat_map(walk::members).map(|(_, usage)| whole(Usage::of(usage)));
-        let sum = sum.reduce(Whole::plus);
+        let each = |models: Option<&'_ str>| {
+            let models = models.into_iter().flat_map(walk::members).map(|(_, usage)| Usage::of(usage));
+            models.map(|usage| (whole(usage), number(usage.cost).unwrap_or_default())).collect::<Vec<_>>()
+        };
+        let plus = |(usage, cost): (Whole, f64), (more, and): (Whole, f64)| (usage.plus(more), cost + and);
+        if let Some(since) = line.since {
+            // Of each result, what was taken since the one before, by sub-agents too.
+            let all = self.own.into_iter().chain(each(Some(since)));
+            let (usage, cost) = *self.own.insert(all.reduce(plus).unwrap_or_default());
+            let total = number(line.cost).unwrap_or_default();
+            if total - cost > LEAST_USD {
+                let reason =
+                    format!("the result's cost ({total} USD) is of the whole session, of which this run took {cost}");
+                draft.issue(IssueKind::Copied, reason);
+            }
+            let run = draft.run();
+            let tokens = usage.input.unwrap_or_default().saturating_add(usage.output.unwrap_or_default());
+            (run.tokens, run.usage) = (Some(tokens).filter(|tokens| *tokens > 0), usage);
+            run.cost_usd = Some(cost);
+            run.latency_s = number(line.duration_ms).map(|ms| ms / 1e3).or(run.latency_s);
+            return;
+        }
+        let sum = each(line.models).into_iter().reduce(plus).map(|(usage, _)| usage);
         let own = self.exceeded(line, draft.run().model.as_deref());
         if own.is_some() {
             let said = text(line.cost).or(line.cost.map(str::to_owned)).unwrap_or_default();

@@ -43,6 +43,40 @@ fn what_a_session_took_before_it_went_on_is_not_what_the_run_took() {
 }
 
 #[test]
+fn a_result_that_tells_what_came_since_the_last_one_tells_what_the_run_took() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stream.jsonl");
+    let text = std::fs::read_to_string(sample("tools/claude-code-stream/answered.jsonl")).unwrap();
+    let usage = |input: u64, cost: f64| serde_json::json!({"inputTokens": input, "outputTokens": 50, "costUSD": cost});
+    let since = serde_json::json!({"big-1": usage(1_000, 0.003_906_25), "small-1": usage(400, 0.001_953_125)});
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| {
+            let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+            if line["type"] == "result" {
+                line["model_usage_since_last_result"] = since.clone();
+            }
+            line.to_string() + "\n"
+        })
+        .collect();
+    let result = lines.last().unwrap();
+    std::fs::write(&path, lines.concat()).unwrap();
+    let row = read(&path).row;
+    // Its sub-agents are in it, and what the session took before is not.
+    assert_eq!(
+        (row.tokens, row.cost_usd, row.children, row.issues),
+        (Some(1_500), Some(0.005_859_375), Some(1), (1, 0))
+    );
+    std::fs::write(&path, lines.concat() + result).unwrap();
+    let row = read(&path).row;
+    assert_eq!(
+        (row.tokens, row.cost_usd),
+        (Some(3_000), Some(0.011_718_75)),
+        "a second result is of what came after the first"
+    );
+}
+
+#[test]
 fn a_limit_is_told_with_its_number() {
     let run = read(&sample("tools/claude-code-stream/turn-limit.jsonl"));
     let verdict = &run.row.verdict;
