@@ -93,6 +93,7 @@ const PATHS: &[&[&str]] = &[
     &["working_limit"],
     &["cost_limit"],
     &["turn_limit"],
+    &["messages", "*", "role"],
 ];
 
 fields! {
@@ -164,6 +165,7 @@ impl Reader for Sample {
                 let words = text(Some(record.text)).unwrap_or_else(|| last_said(record.text));
                 draft.prompt(Some(&words), &Mark { phase: "input", ..Mark::default() });
             }
+            ["messages", ..] => self.facts.take("messages", record.text, None),
             [key] | [key, _] => {
                 let is_object = record.text.starts_with('{');
                 let at =

@@ -46,6 +46,8 @@ pub(super) struct Facts {
     total_seconds: Option<f64>,
     working_seconds: Option<f64>,
     turns: Option<f64>,
+    /// Messages of the conversation as it was at the end.
+    messages: u64,
     /// The limits that the sample itself names.
     limits: Vec<(&'static str, f64)>,
     is_whole: bool,
@@ -114,6 +116,7 @@ impl Facts {
             "completed_at" => self.completed = micros(Some(value)),
             "total_time" => self.total_seconds = number(Some(value)),
             "working_time" => self.working_seconds = number(Some(value)),
+            "messages" => self.messages += 1,
             "turn_count" => self.turns = number(Some(value)),
             _ => {
                 let limit = LIMITS.iter().find(|(name, ..)| *name == key).zip(above_zero(Some(value)));
@@ -208,12 +211,18 @@ impl Facts {
                 "working_limit" => self.working_seconds,
                 "cost_limit" => cost,
                 "turn_limit" => self.turns,
+                "message_limit" => self.counted_messages(),
                 _ => None,
             };
             let limit = own.or_else(|| of_log(name))? * scale;
             Some(ToolLimit { name, limit, unit, used: used.map(|used| used * scale) })
         };
         LIMITS.iter().filter_map(named).collect()
+    }
+
+    /// The messages, where the log holds those of a sample that is over.
+    fn counted_messages(&self) -> Option<f64> {
+        Some(self.messages as f64).filter(|count| self.is_whole && *count > 0.0)
     }
 
     fn ended(&self, last: &Last, is_success: bool) -> Option<Ended> {
@@ -279,7 +288,8 @@ impl Facts {
         match LIMITS.iter().find(|(known, ..)| *known == name) {
             Some((_, unit, scale)) => {
                 let measured = ["value:", "count:"].into_iter().find_map(|word| leading(reason.split_once(word)?.1));
-                end.compare(measured.map(|n| n * scale), number(of.limit).map(|n| n * scale), unit)
+                let counted = || self.counted_messages().filter(|_| kind == "message");
+                end.compare(measured.map(|n| n * scale).or_else(counted), number(of.limit).map(|n| n * scale), unit)
             }
             None => end,
         }

@@ -7,7 +7,8 @@ use serde_json::json;
 
 use super::{Read, read, sample};
 use crate::archives::{Packed, archive};
-use trace_board::model::{Index, IssueKind, RunKey, TraceFile};
+use trace_board::format::step_head;
+use trace_board::model::{Index, IssueKind, RunKey, StepHead, TraceFile};
 use trace_board::trace::{Found, RootScanner, RunDir, RunReader, read_index};
 
 fn run(name: &str) -> Read {
@@ -389,5 +390,86 @@ fn real_logs_have_what_their_events_count() {
             assert!(!line.to_string().contains("\"attachment://"), "{key}: a text was not found");
         }
         assert_eq!([index.steps().len(), calls, failed], counted(&sample), "{key}");
+    }
+}
+
+#[test]
+fn messages_are_counted_where_a_limit_is_on_them() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("log.json");
+    let text = fs::read_to_string(sample("tools/inspect/ledger.json")).expect("the sample");
+    let mut log: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    log["samples"].as_array_mut().expect("a list").truncate(1);
+    let mut told = |messages: usize, limit: serde_json::Value| {
+        log["samples"][0]["messages"] = (0..messages).map(|_| json!({"role": "user", "content": "x"})).collect();
+        log["samples"][0]["limit"] = limit;
+        fs::write(&path, log.to_string()).expect("written");
+        let run = read(&path);
+        let manifest = run.index.manifest().get().cloned().expect("what is said of the run");
+        let used = manifest.limits.iter().find(|limit| limit.name == "message_limit").and_then(|limit| limit.used);
+        (used, manifest.ended.map(|end| (end.measured, end.limit)))
+    };
+    assert_eq!(told(0, json!(null)).0, None, "a log may leave them out");
+    assert_eq!(told(7, json!(null)).0, Some(7.0));
+    let ended = told(6, json!({"type": "message", "limit": 6}));
+    assert_eq!(ended, (Some(6.0), Some((Some(6.0), Some(6.0)))));
+}
+
+/// Numbers that are the same in each run of the test.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % (end as u64).max(1)).expect("it is below")
+    }
+}
+
+/// Logs with bytes that are replaced, left out or doubled; `BOARD_SPOILT=N` tries more of them.
+#[test]
+fn the_row_of_a_step_of_a_spoilt_log_says_what_its_page_says() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("log.json");
+    let many = std::env::var("BOARD_SPOILT").ok().and_then(|many| many.parse().ok()).unwrap_or(12);
+    let mut files = vec![sample("tools/inspect/ledger.json")];
+    if many > 100 {
+        let logs = super::foreign("inspect").map(|dir| crate::disk::walk(&dir)).unwrap_or_default();
+        files.extend(logs.into_iter().filter(|path| path.extension().is_some_and(|end| end == "json")));
+    }
+    for seed in 0..many {
+        let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15 ^ (seed + 1));
+        let from = &files[numbers.below(files.len())];
+        let mut bytes = fs::read(from).expect("a log");
+        for _ in 0..1 + numbers.below(6) {
+            let at = numbers.below(bytes.len());
+            let end = (at + 1 + numbers.below(200)).min(bytes.len());
+            match numbers.below(5) {
+                0 => drop(bytes.drain(at..end)),
+                1 => {
+                    let again = bytes[at..end].to_vec();
+                    bytes.splice(at..at, again);
+                }
+                2 => {
+                    let elsewhere = bytes[at..end].to_vec();
+                    let to = numbers.below(bytes.len());
+                    bytes.splice(to..to, elsewhere);
+                }
+                _ => bytes[at] = b"\"{}[],:0n\\\0\n\xff"[numbers.below(13)],
+            }
+        }
+        fs::write(&path, &bytes).expect("written");
+        for dir in RootScanner::new(temp.path().to_owned()).scan().runs.values() {
+            let index = read_index(dir);
+            for (n, head) in index.steps().iter().enumerate() {
+                let line = dir.line(|| &index, TraceFile::Steps, head.span).expect("a listed step can be read");
+                let (page, _) = step_head(&line, &mut index.names().clone());
+                let StepHead { span, line, parts, fate, unanswered, is_left, outside, .. } = head.clone();
+                let links = Box::default();
+                let page = StepHead { span, line, parts, fate, unanswered, is_left, outside, links, ..page };
+                assert_eq!(*head, page, "seed {seed}, step {n} of {}", dir.path().display());
+            }
+        }
     }
 }
