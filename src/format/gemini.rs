@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::part::{self, text};
 use super::value::{below, count, cut, is_text, member, micros, objects, short, spoken, status};
+use super::watch::begun;
 use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
@@ -31,6 +32,20 @@ pub(super) static SESSION: Tool = Tool {
     is: |name, head| {
         let first = || objects(head).next().map(Line::of);
         name.ends_with(".jsonl") && first().is_some_and(|line| is_text(line.session) && is_text(line.project))
+    },
+    reader: || Box::new(Session::default()),
+};
+
+/// A session of a version that wrote it as one document, anew each time.
+pub(super) static DOCUMENT: Tool = Tool {
+    format: Format { name: "Gemini CLI session document", ..SESSION.format },
+    shape: Shape::Document(&[&["messages", "*"], &["sessionId"], &["directories"], &["kind"]]),
+    is: |name, head| {
+        let keys = begun(head);
+        let begins =
+            |wanted: &str, with: &str| keys.iter().any(|(key, value)| *key == wanted && value.starts_with(with));
+        let is_session = begins("\"sessionId\"", "\"") && begins("\"projectHash\"", "\"");
+        name.ends_with(".json") && is_session && begins("\"messages\"", "[")
     },
     reader: || Box::new(Session::default()),
 };
@@ -70,7 +85,18 @@ struct Session {
 
 impl Reader for Session {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
-        let line = Line::of(record.text);
+        let value = Some(record.text);
+        // In a document these stand by themselves.
+        let line = match record.path {
+            0 => Line::of(record.text),
+            1 => Line { session: value, ..Line::default() },
+            2 => Line { directories: value, ..Line::default() },
+            _ => Line { agent: value, ..Line::default() },
+        };
+        if record.path > 0 {
+            self.is_child |= line.agent == Some("\"subagent\"");
+            return about(&line, record.folder(), draft);
+        }
         let ts = micros(line.timestamp).or_else(|| micros(line.start));
         let before = draft.latest();
         let kind = text(line.kind).unwrap_or_default();
@@ -201,12 +227,14 @@ impl Session {
 /// What the header says of the session; a resumed one has another.
 fn about(line: &Line<'_>, folder: &str, draft: &mut Draft<'_>) {
     let run = draft.run();
-    if run.run_id.is_some() || !is_text(line.session) {
+    let is_whole = line.members > 0;
+    if is_whole && (run.run_id.is_some() || !is_text(line.session)) {
         return;
     }
-    run.run_id = short(line.session);
+    run.run_id = run.run_id.take().or_else(|| short(line.session));
     run.tool = Some("Gemini CLI".into());
-    run.project = line.directories.and_then(|list| walk::items(list).next()).and_then(|first| short(Some(first)));
+    let first = line.directories.and_then(|list| walk::items(list).next());
+    run.project = first.and_then(|first| short(Some(first))).or(run.project.take());
     if line.agent == Some("\"subagent\"") {
         run.parent = Some(folder).filter(|folder| !folder.is_empty() && *folder != "chats").map(cut);
     }

@@ -267,6 +267,7 @@ static TOOLS: &[&Tool] = &[
     &codex::ROLLOUT,
     &codex::exec::STREAM,
     &gemini::SESSION,
+    &gemini::DOCUMENT,
     &gemini::stream::STREAM,
     &swe_agent::TRAJECTORY,
     &mini_swe_agent::TRAJECTORY,

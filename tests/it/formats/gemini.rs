@@ -40,6 +40,34 @@ fn a_child_is_known_by_its_directory() {
 }
 
 #[test]
+fn a_session_of_a_version_that_wrote_one_document_is_the_same() {
+    let lines = std::fs::read_to_string(sample("tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl")).unwrap();
+    let lines = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let mut document = serde_json::json!({"sessionId": PARENT, "projectHash": "00ff", "messages": []});
+    for line in lines.filter(|line| line["id"].is_string()) {
+        let messages = document["messages"].as_array_mut().unwrap();
+        // There a reply stands once.
+        messages.retain(|known| known["id"] != line["id"]);
+        messages.push(line);
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("session-2026-05-04T09-00-3b0c1d2e.json");
+    // As it is written: what is said of the session first.
+    let messages = document["messages"].to_string();
+    let text = format!("{{\n\"sessionId\": \"{PARENT}\",\n\"projectHash\": \"00ff\",\n\"messages\": {messages}\n}}");
+    std::fs::write(&path, text).unwrap();
+    let run = read(&path);
+    let of_lines = read(&sample("tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl"));
+    assert_eq!(run.index.manifest().get().and_then(|manifest| manifest.run_id.clone()).as_deref(), Some(PARENT));
+    assert_eq!(
+        (run.row.steps, run.row.tokens, run.row.errors),
+        (of_lines.row.steps, of_lines.row.tokens, of_lines.row.errors)
+    );
+    assert_eq!((&run.row.verdict.sentence, &run.row.task), (&of_lines.row.verdict.sentence, &of_lines.row.task));
+    (0..3).for_each(|n| assert_eq!(run.step(n), of_lines.step(n)));
+}
+
+#[test]
 fn pieces_of_a_text_are_one_text() {
     let run = read(&sample("tools/gemini-stream/answered.jsonl"));
     let row = &run.row;
