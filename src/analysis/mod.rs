@@ -13,6 +13,7 @@ pub mod facts;
 pub mod files;
 pub mod format;
 pub mod health;
+pub mod kin;
 pub mod life;
 mod mark;
 pub mod newest;

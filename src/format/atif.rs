@@ -60,8 +60,12 @@ fields! {
     struct Outcomes { call = "source_call_id", content, refs = "subagent_trajectory_ref", extra }
     struct Extra { is_error, exit_code }
     struct Metrics { prompt_tokens, completion_tokens, cached_tokens, cost_usd, extra }
-    struct Totals { prompt = "total_prompt_tokens", completion = "total_completion_tokens", cost = "total_cost_usd" }
-    struct Agent { name, version, model = "model_name" }
+    struct Totals {
+        prompt = "total_prompt_tokens", completion = "total_completion_tokens", cached = "total_cached_tokens",
+        cost = "total_cost_usd",
+    }
+    struct Agent { name, version, model = "model_name", extra }
+    struct Place { index = "continuation_index", parent = "parent_session_id" }
     struct Board { verdict, outcome, reason = "stop_reason", certainty }
     struct Ref { id = "trajectory_id", session = "session_id", path = "trajectory_path" }
 }
@@ -81,6 +85,13 @@ pub(super) struct Trajectory {
     pub(super) wrote: Option<u64>,
     pub(super) cost: Option<f64>,
     totals: (Option<u64>, Option<u64>, Option<f64>),
+    cached: Option<u64>,
+    /// Which continuation of its session this is, and the session that started it.
+    index: u64,
+    parent: Option<String>,
+    session: Option<String>,
+    /// The name that is of this trajectory alone.
+    own_id: Option<String>,
     /// Trajectories of others that this one names or holds, and how many of those it holds have no name.
     children: BTreeSet<String>,
     held: usize,
@@ -96,17 +107,20 @@ impl Reader for Trajectory {
         let value = Some(record.text);
         match record.path {
             0 => self.step(record.text, draft),
-            1 => agent(record.text, trial_of(record.file), draft),
+            1 => {
+                let place = agent(record.text, trial_of(record.file), draft);
+                self.index = count(place.index).unwrap_or_default();
+                self.parent = filled(place.parent);
+            }
             2 => {
                 draft.event(Mark { phase: "final_metrics", ..Mark::default() });
                 let totals = Totals::of(record.text);
                 self.totals = (count(totals.prompt), count(totals.completion), number(totals.cost));
+                self.cached = count(totals.cached);
             }
             3 => version(&text(value).unwrap_or_default(), draft),
-            4 => {
-                draft.run().run_id.get_or_insert_with(|| cut(&text(value).unwrap_or_default()));
-            }
-            5 => draft.run().run_id = filled(value).map(|id| cut(&id)),
+            4 => self.session = filled(value),
+            5 => self.own_id = filled(value),
             6 => self.goes_on = filled(value),
             7 => {
                 draft.event(Mark { phase: "subagent_trajectories", ..Mark::default() });
@@ -124,7 +138,9 @@ impl Reader for Trajectory {
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        let children = self.children.len() + self.held.saturating_sub(self.held_by_name);
+        // It goes on in a run of its own.
+        let children =
+            self.children.len() + self.held.saturating_sub(self.held_by_name) + usize::from(self.goes_on.is_some());
         self.compare(children, draft);
         let (prompt, completion, cost) = self.totals;
         let sum = prompt.zip(completion).map(|(prompt, completion)| prompt.saturating_add(completion));
@@ -134,11 +150,15 @@ impl Reader for Trajectory {
                 .detail(cut(path))
         });
         let end = self.end.clone();
+        let (id, before) = self.names();
         let run = draft.run();
+        run.run_id = id.map(|id| cut(&id));
+        // A step of a trial belongs to that.
+        run.parent = run.parent.take().or_else(|| before.map(|before| cut(&before)));
         run.children = Some(children as u64);
         run.tokens = sum.filter(|tokens| unsaid && *tokens > 0);
         if run.tokens.is_some() {
-            (run.usage.input, run.usage.output) = (prompt, completion);
+            (run.usage.input, run.usage.cached, run.usage.output) = (prompt, self.cached, completion);
         }
         run.cost_usd = self.cost.or(cost).filter(|cost| *cost > 0.0);
         run.ended = goes_on.or(end).map(Box::new);
@@ -166,6 +186,17 @@ fn end(board: &Board<'_>) -> Option<Ended> {
 }
 
 impl Trajectory {
+    /// What the run is called, and the run that it belongs to. Those that go on from one another share the id of their
+    /// session, or have their number at its end.
+    fn names(&self) -> (Option<String>, Option<String>) {
+        let Some(session) = self.session.as_deref().filter(|_| self.index > 0) else {
+            return (self.own_id.clone().or_else(|| self.session.clone()), self.parent.clone());
+        };
+        let first = session.strip_suffix(&format!("-cont-{}", self.index)).unwrap_or(session);
+        let before = if self.index == 1 { first.to_owned() } else { format!("{first}-cont-{}", self.index - 1) };
+        (self.own_id.clone().or_else(|| Some(format!("{first}-cont-{}", self.index))), Some(before))
+    }
+
     fn step(&mut self, record: &str, draft: &mut Draft<'_>) {
         let step = Step::of(record);
         let source = text(step.source).unwrap_or_default();
@@ -241,7 +272,7 @@ fn trial_of(file: &Path) -> Option<&str> {
     names.next().flatten().filter(|_| is_step)
 }
 
-fn agent(record: &str, trial: Option<&str>, draft: &mut Draft<'_>) {
+fn agent<'a>(record: &'a str, trial: Option<&str>, draft: &mut Draft<'_>) -> Place<'a> {
     draft.event(Mark { phase: "agent", ..Mark::default() });
     let agent = Agent::of(record);
     let name = filled(agent.name);
@@ -250,8 +281,8 @@ fn agent(record: &str, trial: Option<&str>, draft: &mut Draft<'_>) {
     run.tool = name.as_ref().map(|name| cut(&format!("{name}{version}")));
     run.agent = name.map(|name| cut(&name));
     run.model = filled(agent.model).map(|model| cut(&model));
-    // A `parent_session_id` in `extra` names no file: those that go on from one another share their session's id.
     run.parent = trial.map(cut);
+    agent.extra.map(Place::of).unwrap_or_default()
 }
 
 fn version(word: &str, draft: &mut Draft<'_>) {

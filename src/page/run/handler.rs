@@ -8,10 +8,12 @@ use axum::extract::State;
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 
+use crate::analysis::kin::nearest;
 use crate::analysis::overview::Overview;
 use crate::analysis::summary::Summary;
 use crate::analysis::timing::Begins;
 use crate::live::{Library, Run};
+use crate::model::RunKey;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
@@ -63,22 +65,35 @@ fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
     if summary.parent.is_none() && !started_some {
         return Vec::new();
     }
-    let mut kin = Vec::new();
+    let (mut parents, mut children, mut twins) = (Vec::new(), Vec::new(), vec![summary.key.clone()]);
     for other in library.runs() {
         let other = other.summary();
         if other.key == summary.key {
             continue;
         }
-        // A session and what was captured of it have one id; the one nearer by is meant.
         let is_parent = summary.parent.is_some()
             && (summary.parent == other.run_id || summary.parent.as_deref() == Some(other.key.as_str()));
-        if is_parent && !kin.iter().any(|known| matches!(known, Kin::Parent(_))) {
-            kin.push(Kin::Parent(other.key.clone()));
+        if started_some && other.run_id == summary.run_id && other.format == summary.format {
+            twins.push(other.key.clone());
+        }
+        if is_parent {
+            parents.push(other.key.clone());
         } else if started_some && other.parent.is_some() && other.parent == summary.run_id {
-            kin.push(if other.branched_after.is_some() { Kin::Branch(other) } else { Kin::Child(other) });
+            children.push(other);
         }
     }
-    kin
+    twins.sort_unstable();
+    let parent =
+        nearest(summary.key.as_str(), parents.iter().map(RunKey::as_str)).and_then(|at| parents.get(at).cloned());
+    // Of runs with one id, what one of them started is the child of the nearest.
+    let is_own = |child: &Arc<Summary>| {
+        let found = nearest(child.key.as_str(), twins.iter().map(RunKey::as_str)).and_then(|at| twins.get(at));
+        found == Some(&summary.key)
+    };
+    let child =
+        |other: Arc<Summary>| if other.branched_after.is_some() { Kin::Branch(other) } else { Kin::Child(other) };
+    let children = children.into_iter().filter(is_own).map(child);
+    parent.map(Kin::Parent).into_iter().chain(children).collect()
 }
 
 pub(crate) fn html(page: &impl Template) -> Answer {

@@ -41,6 +41,33 @@ fn only_what_the_agent_did_itself_is_a_step() {
 }
 
 #[test]
+fn trajectories_that_go_on_or_are_started_name_each_other() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let named = |session: &str, extra: Value, goes_on: Option<&str>| {
+        let path = temp.path().join("trajectory.json");
+        let step = json!({"step_id": 1, "source": "agent", "message": "Done."});
+        let totals = json!({
+            "total_prompt_tokens": 100, "total_completion_tokens": 20, "total_cached_tokens": 60, "total_cost_usd": 0.5,
+        });
+        let document = json!({
+            "schema_version": "ATIF-v1.5", "session_id": session, "agent": {"name": "a", "version": "1", "extra": extra},
+            "steps": [step], "final_metrics": totals, "continued_trajectory_ref": goes_on,
+        });
+        fs::write(&path, document.to_string()).expect("written");
+        let run = read(&path);
+        let manifest = run.index.manifest().get().cloned().expect("what is said of the run");
+        assert_eq!((manifest.tokens, manifest.usage.cached, manifest.cost_usd), (Some(120), Some(60), Some(0.5)));
+        (manifest.run_id.map(String::from), manifest.parent.map(String::from), manifest.children)
+    };
+    let some = |text: &str| Some(text.to_owned());
+    let (none, index) = (json!({}), |n: u64| json!({"continuation_index": n}));
+    assert_eq!(named("s", none.clone(), Some("trajectory.cont-1.json")), (some("s"), None, Some(1)));
+    assert_eq!(named("s", index(1), None), (some("s-cont-1"), some("s"), Some(0)), "the session's id is shared");
+    assert_eq!(named("s-cont-2", index(2), None), (some("s-cont-2"), some("s-cont-1"), Some(0)));
+    assert_eq!(named("s-summary", json!({"parent_session_id": "s"}), None), (some("s-summary"), some("s"), Some(0)));
+}
+
+#[test]
 fn gaps_and_totals_that_differ_are_issues() {
     let run = trajectory("odd");
     let issues: Vec<(IssueKind, &str)> =
@@ -161,14 +188,38 @@ fn a_trial_of_several_steps_has_a_run_for_each() {
 }
 
 #[test]
-fn a_session_that_several_files_share_is_no_parent() {
+fn of_files_that_share_a_session_the_nearest_is_the_parent() {
     let temp = tempfile::tempdir().expect("a directory");
-    let whole = fs::read(sample("tools/atif/odd.trajectory.json")).expect("read");
-    let mut child: Value = serde_json::from_slice(&whole).expect("JSON");
-    child["agent"]["extra"] = json!({"parent_session_id": "shared"});
-    let path = temp.path().join("child.trajectory.json");
-    fs::write(&path, child.to_string()).expect("written");
-    assert_eq!(read(&path).row.parent, None);
+    let write = |name: &str, extra: Value, goes_on: Option<&str>, refs: &[&str]| {
+        let refs: Vec<Value> = refs.iter().map(|path| json!({"session_id": path, "trajectory_path": path})).collect();
+        let step = json!({
+            "step_id": 1, "source": "agent", "message": "Done.",
+            "observation": {"results": [{"content": "x", "subagent_trajectory_ref": refs}]},
+        });
+        let document = json!({
+            "schema_version": "ATIF-v1.5", "session_id": if extra["parent_session_id"].is_string() { name } else { "one" },
+            "agent": {"name": "a", "version": "1", "extra": extra}, "steps": [step], "continued_trajectory_ref": goes_on,
+        });
+        fs::write(temp.path().join(name), document.to_string()).expect("written");
+    };
+    write("a.json", json!({}), None, &["a.helper.json"]);
+    write("b.json", json!({}), Some("b.cont-1.json"), &["b.helper.json"]);
+    write("b.cont-1.json", json!({"continuation_index": 1}), None, &[]);
+    write("b.helper.json", json!({"parent_session_id": "one"}), None, &[]);
+    let board = crate::board::Board::serve(temp.path());
+    board.until_read();
+    let linked = |key: &str| {
+        let page = board.get(&format!("/runs/{key}"));
+        let others = ["a.json", "b.json", "b.cont-1.json", "b.helper.json"];
+        others
+            .into_iter()
+            .filter(|other| *other != key && page.text().contains(&format!("href=\"/runs/{other}\"")))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(linked("b.json"), ["b.cont-1.json", "b.helper.json"]);
+    assert_eq!(linked("b.cont-1.json"), ["b.json"]);
+    assert_eq!(linked("b.helper.json"), ["b.json"]);
+    assert_eq!(linked("a.json"), [""; 0], "the child of the other one is none of its own");
 }
 
 #[test]

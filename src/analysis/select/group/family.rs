@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Member, in_order, ranked};
+use crate::analysis::kin::nearest;
 use crate::analysis::query::Sort;
 use crate::analysis::summary::Summary;
 
@@ -12,7 +13,7 @@ const MAX_DEPTH: usize = 32;
 /// Which run started which.
 pub(super) struct Family<'a> {
     /// Runs that started others, by their ids and keys.
-    known: HashMap<&'a str, usize>,
+    known: HashMap<&'a str, Vec<usize>>,
     /// By run the one that started it, if that is on the board.
     parents: Vec<Option<usize>>,
     /// Where the run of a key stands, for those that all of a group descend from.
@@ -23,19 +24,20 @@ impl<'a> Family<'a> {
     pub(super) fn of<T: AsRef<Summary>>(all: &'a [T]) -> Self {
         let summaries = || all.iter().map(AsRef::as_ref).enumerate();
         let wanted: HashSet<&str> = summaries().filter_map(|(_, run)| run.parent.as_deref()).collect();
-        let mut known: HashMap<&'a str, usize> = HashMap::new();
+        let mut known: HashMap<&'a str, Vec<usize>> = HashMap::new();
         for (at, run) in summaries() {
             let names = [run.run_id.as_deref(), Some(run.key.as_str())].into_iter().flatten();
             for name in names.filter(|name| wanted.contains(name)) {
-                known.entry(name).or_insert(at);
+                known.entry(name).or_default().push(at);
             }
         }
         let parent = |(at, run): (usize, &Summary)| {
-            let parent = known.get(run.parent.as_deref()?).copied();
-            parent.filter(|parent| *parent != at)
+            let mut others = known.get(run.parent.as_deref()?)?.iter().copied().filter(|parent| *parent != at);
+            let keys = others.clone().filter_map(|parent| Some(all.get(parent)?.as_ref().key.as_str()));
+            others.nth(nearest(run.key.as_str(), keys)?)
         };
         let parents = summaries().map(parent).collect();
-        let tops = known.values().filter_map(|at| Some((all.get(*at)?.as_ref().key.as_str(), *at))).collect();
+        let tops = known.values().flatten().filter_map(|at| Some((all.get(*at)?.as_ref().key.as_str(), *at))).collect();
         Self { known, parents, tops }
     }
 
