@@ -5,6 +5,8 @@
 //! Must not know pages.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 
 use crate::analysis::patch::{Edit, EditKind, asked, recorded, to_align};
 use crate::model::json::{Json, walk};
@@ -68,44 +70,126 @@ pub struct Edited {
     pub is_left: bool,
 }
 
-/// The edits that the calls of a run ask for.
-pub fn files(index: &Index, lines: &dyn Lines) -> Files {
-    let mut out = Files::default();
-    let mut places: HashMap<String, usize> = HashMap::new();
-    let of_tool = index.format().is_one_file();
-    let mut pairs = MAX_PAIRS;
-    for (n, head) in index.steps().iter().enumerate() {
-        if !head.fate.is_readable() {
-            out.unread += 1;
-            continue;
+/// The list of a run as far as it was read, and what it was read from. Brought up to date, it reads the steps that are
+/// new or other than they were, and those behind them.
+#[derive(Debug, Clone, Default)]
+pub struct Followed {
+    list: Arc<Files>,
+    /// Where in the list each file stands.
+    places: HashMap<String, usize>,
+    steps: Vec<Seen>,
+}
+
+/// What is left of a step that was read.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    /// What the step asked for, what came of it and where it stands; 0 where it has to be read again.
+    print: u64,
+    /// How many pairs of lines were left for the steps behind it.
+    pairs: usize,
+    /// How many edits were not listed, up to and with it.
+    left_out: usize,
+    /// How many steps could not be read, likewise.
+    unread: usize,
+}
+
+impl Followed {
+    /// The edits that the calls of a run ask for, as it is now.
+    pub fn files(&mut self, index: &Index, lines: &dyn Lines) -> Arc<Files> {
+        let same = self.steps.iter().zip(index.steps()).take_while(|(seen, head)| seen.print == print(head)).count();
+        if same < self.steps.len() {
+            self.go_back(same);
         }
-        if head.actions == 0 && !(of_tool && head.changed.iter().any(|key| index.name(*key).starts_with(FILE))) {
-            continue;
+        let of_tool = index.format().is_one_file();
+        for (n, head) in index.steps().iter().enumerate().skip(same) {
+            self.take(n, head, index, lines, of_tool);
         }
-        let record = lines.record(TraceFile::Steps, head.span).ok();
-        let Some(step) = record.as_ref().and_then(crate::format::step) else {
-            out.unread += 1;
-            continue;
+        Arc::clone(&self.list)
+    }
+
+    /// How many steps and edits it remembers.
+    pub fn size(&self) -> usize {
+        self.steps.len() + self.list.edits
+    }
+
+    /// Forgets the steps from `n` on.
+    fn go_back(&mut self, n: usize) {
+        self.steps.truncate(n);
+        let list = Arc::make_mut(&mut self.list);
+        let last = self.steps.last();
+        (list.unread, list.left_out) = last.map_or((0, 0), |last| (last.unread, last.left_out));
+        for file in &mut list.files {
+            let kept = file.edits.partition_point(|edit| edit.step < n);
+            if kept < file.edits.len() {
+                let edits = file.edits.drain(..kept).collect();
+                *file = File::of(std::mem::take(&mut file.path), edits);
+            }
+        }
+        // In the order in which they were first asked to change, those without edits are the last ones.
+        list.files.retain(|file| !file.edits.is_empty());
+        list.edits = list.files.iter().map(|file| file.edits.len()).sum();
+        self.places.retain(|_, place| *place < list.files.len());
+    }
+
+    fn take(&mut self, n: usize, head: &StepHead, index: &Index, lines: &dyn Lines, of_tool: bool) {
+        let mut pairs = self.steps.last().map_or(MAX_PAIRS, |last| last.pairs);
+        let found = if !head.fate.is_readable() {
+            None
+        } else if head.actions == 0 && !(of_tool && head.changed.iter().any(|key| index.name(*key).starts_with(FILE))) {
+            Some(Vec::new())
+        } else {
+            let record = lines.record(TraceFile::Steps, head.span).ok();
+            let step = record.as_ref().and_then(crate::format::step);
+            step.map(|step| of_step(n, head, &step, of_tool, &mut pairs))
         };
-        for (path, edit) in of_step(n, head, &step, of_tool, &mut pairs) {
-            if out.edits >= MAX_EDITS {
-                out.left_out += 1;
+        let is_known = found.is_some() || !head.fate.is_readable();
+        if found.as_ref().is_none_or(|found| !found.is_empty()) {
+            self.add(found);
+        }
+        let (left_out, unread) = (self.list.left_out, self.list.unread);
+        self.steps.push(Seen { print: if is_known { print(head) } else { 0 }, pairs, left_out, unread });
+    }
+
+    /// Lists the edits of a step; `None` where it cannot be read.
+    fn add(&mut self, found: Option<Vec<(String, Edited)>>) {
+        let list = Arc::make_mut(&mut self.list);
+        let Some(found) = found else {
+            list.unread += 1;
+            return;
+        };
+        for (path, edit) in found {
+            if list.edits >= MAX_EDITS {
+                list.left_out += 1;
                 continue;
             }
-            out.edits += 1;
-            let at = *places.entry(path).or_insert_with_key(|path| {
-                out.files.push(File { path: path.clone(), ..File::default() });
-                out.files.len() - 1
+            list.edits += 1;
+            let at = *self.places.entry(path).or_insert_with_key(|path| {
+                list.files.push(File { path: path.clone(), ..File::default() });
+                list.files.len() - 1
             });
-            if let Some(file) = out.files.get_mut(at) {
+            if let Some(file) = list.files.get_mut(at) {
                 file.add(edit);
             }
         }
     }
-    out
+}
+
+/// Tells a step apart from another one that stands in its place; never 0.
+fn print(head: &StepHead) -> u64 {
+    let mut hash = DefaultHasher::new();
+    (head.span.offset, head.span.len, head.asked_hash, head.result_hash, head.state_hash).hash(&mut hash);
+    (&head.parts, head.is_left, head.fate.is_readable(), head.actions, head.failed_calls).hash(&mut hash);
+    head.calls.iter().for_each(|call| call.is_ok().hash(&mut hash));
+    hash.finish().max(1)
 }
 
 impl File {
+    fn of(path: String, edits: Vec<Edited>) -> Self {
+        let mut file = Self { path, ..Self::default() };
+        edits.into_iter().for_each(|edit| file.add(edit));
+        file
+    }
+
     fn add(&mut self, edit: Edited) {
         match (edit.ok, edit.lines) {
             (Some(false), _) => self.failed += 1,
@@ -187,3 +271,6 @@ fn words<'a>(kind: EditKind<'a>) -> (&'static str, Option<&'a str>) {
         EditKind::Moved(to) => ("moved", Some(to)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,8 @@ pub struct AppState {
     pub(crate) wakes: Arc<Semaphore>,
     /// One for each answer that may read all lines of a run now.
     pub(crate) walks: Arc<Semaphore>,
+    /// The lists of changed files that were asked for last.
+    pub(crate) lists: Arc<run::lists::Lists>,
     /// True once the server is to stop; streams end then.
     pub(crate) stopping: watch::Receiver<bool>,
 }
@@ -44,7 +46,7 @@ impl AppState {
         let wakes = Arc::new(Semaphore::new(extract::MAX_WAKES));
         let walks = Arc::new(Semaphore::new(run::changed::MAX_WALKS));
         let (boot, host, zone) = (boot.into(), host.into(), TimeZone::system());
-        Self { library, boot, host, zone, sweeps, searches, downloads, wakes, walks, stopping }
+        Self { library, boot, host, zone, sweeps, searches, downloads, wakes, walks, lists: Arc::default(), stopping }
     }
 
     /// Waits until all lines of a run may be read for an answer; what is returned is kept until they are.

@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 
-use crate::analysis::files;
 use crate::live::Run;
 use crate::model::TraceFile;
 use crate::page::app::AppState;
@@ -37,10 +36,10 @@ const DEFAULT_FILES: usize = 200;
 /// `GET /api/runs/{key}/files`
 pub(crate) async fn files(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
     let (limit, after) = (params.limit(DEFAULT_FILES)?, params.number("after")?);
-    let turn = state.walk().await?;
+    let (turn, lists) = (state.walk().await?, Arc::clone(&state.lists));
     with_lens(&state, &run, move |lens| {
         let _turn = turn;
-        json(&json_files::files(lens.index, &files::files(lens.index, lens.lines), after, limit))
+        json(&json_files::files(lens.index, &lists.of(lens), after, limit))
     })
     .await
 }

@@ -1,10 +1,12 @@
 //! What stands on the tab about the files that the calls changed? Each file with its edits; of one that is chosen, the edits
 //! one below the other.
 
+use std::sync::Arc;
+
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-use crate::analysis::files::{Edited, File, Files, files, with_edit};
+use crate::analysis::files::{Edited, File, Files, with_edit};
 use crate::analysis::format::{count, counted};
 use crate::model::TraceFile;
 use crate::page::lens::Lens;
@@ -31,7 +33,7 @@ const MAX_PATH: usize = 1_000;
 #[template(path = "run/changed.html")]
 pub(crate) struct ChangedTab<'a> {
     lens: &'a Lens<'a>,
-    all: Files,
+    all: Arc<Files>,
     /// The place of the first file or edit shown.
     first: usize,
     /// The file whose edits are shown; the name of one that there is not is kept to say so.
@@ -60,8 +62,7 @@ struct Row {
 
 impl<'a> ChangedTab<'a> {
     /// The files, or the edits of the file `path`, from place `first` on.
-    pub(crate) fn new(lens: &'a Lens<'a>, path: &str, first: usize) -> Self {
-        let all = files(lens.index, lens.lines);
+    pub(crate) fn new(lens: &'a Lens<'a>, all: Arc<Files>, path: &str, first: usize) -> Self {
         let chosen = Some(path.to_owned()).filter(|path| !path.is_empty());
         let mut out = Self { lens, all, first, chosen, edits: Vec::new() };
         let fold = &mut Fold::new(ValueLinks::default());
@@ -76,7 +77,7 @@ impl<'a> ChangedTab<'a> {
 
     /// How many files and edits there are, and what is not among them.
     fn summary(&self) -> String {
-        let Files { files, edits, unread, left_out } = &self.all;
+        let Files { files, edits, unread, left_out } = &*self.all;
         let mut words = match edits {
             0 => "No call is known to ask for a change of a file.".to_owned(),
             _ => format!("{} in {}.", counted(*edits, "edit"), counted(files.len(), "file")),

@@ -60,7 +60,7 @@ pub(crate) async fn with_lens<T: Send + 'static>(
 
 /// The runs on the board that name this one as the one that started them, and the one that it names itself. Not asked
 /// where its own trace tells that there are none.
-fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
+pub(crate) fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
     let started_some = summary.children != Some(0) && summary.run_id.is_some();
     if summary.parent.is_none() && !started_some {
         return Vec::new();
@@ -223,6 +223,7 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
     }
     let shell = shell(&state, &run);
     let turn = if shown.tab == "files" { Some(state.walk().await?) } else { None };
+    let lists = Arc::clone(&state.lists);
     with_lens(&state, &run, move |lens| {
         let _turn = turn;
         let total = lens.index.steps().len();
@@ -242,7 +243,7 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
             "manifest" => Content::Manifest(ManifestTab::new(lens)),
             "issues" => Content::Issues(IssuesTab::new(lens, after.unwrap_or_default())),
             "prompt" => Content::Setup(SetupTab::new(lens)),
-            "files" => Content::Files(ChangedTab::new(lens, &shown.file, after.unwrap_or_default())),
+            "files" => Content::Files(ChangedTab::new(lens, lists.of(lens), &shown.file, after.unwrap_or_default())),
             _ => {
                 let is_all = pick.is_all();
                 let follow = lens.is_alive().then_some(step.is_none() && before.is_none() && is_all);

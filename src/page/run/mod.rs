@@ -12,6 +12,7 @@ pub(crate) mod json;
 pub(crate) mod json_files;
 pub(crate) mod json_raw;
 pub(crate) mod json_why;
+pub(crate) mod lists;
 pub(crate) mod marks;
 pub(crate) mod pending;
 pub(crate) mod pick;

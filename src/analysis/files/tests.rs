@@ -1,0 +1,78 @@
+//! A list that follows a run is the list of that run read at once, and reads only what it has to.
+
+use std::cell::Cell;
+use std::fmt::Write as _;
+
+use super::*;
+use crate::analysis::facts::tests::Files as Run;
+use crate::model::Span;
+
+/// A run that counts the lines which are read of it.
+struct Counted {
+    run: Run,
+    _dir: tempfile::TempDir,
+    read: Cell<usize>,
+}
+
+impl Lines for Counted {
+    fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
+        self.read.set(self.read.get() + 1);
+        self.run.line(file, span)
+    }
+    fn manifest(&self) -> Result<Vec<u8>, String> {
+        self.run.manifest()
+    }
+    fn has_asset(&self, recorded: &str) -> Result<(), String> {
+        self.run.has_asset(recorded)
+    }
+}
+
+/// A run whose steps edit these files, each with its number of new lines; no name, no edit.
+fn run(edits: &[(&str, usize)]) -> Counted {
+    let dir = tempfile::tempdir().unwrap();
+    let mut lines = String::new();
+    for (n, (path, added)) in edits.iter().enumerate() {
+        let new = "new\\n".repeat(*added);
+        let args = format!(r#"{{"path":"{path}","old":"old\n","new":"{new}"}}"#);
+        let action = if path.is_empty() { String::new() } else { format!(r#"{{"name":"str_replace","args":{args}}}"#) };
+        let result = if path.is_empty() { "" } else { r#"{"status":"success","output":"ok"}"# };
+        let decision = r#"{"mode":"act"}"#;
+        let _ = writeln!(
+            lines,
+            r#"{{"step_id":{n},"decision":{decision},"actions":[{action}],"action_results":[{result}]}}"#
+        );
+    }
+    std::fs::write(dir.path().join("steps.jsonl"), lines).unwrap();
+    std::fs::write(dir.path().join("manifest.json"), r#"{"run_id":"r","status":"running"}"#).unwrap();
+    Counted { run: Run::open(dir.path()), _dir: dir, read: Cell::new(0) }
+}
+
+/// The list after a run went on or changed, and how many lines were read for it.
+fn follow(list: &mut Followed, edits: &[(&str, usize)]) -> usize {
+    let run = run(edits);
+    let files = list.files(&run.run.index, &run);
+    let read = run.read.replace(0);
+    assert_eq!(*files, *Followed::default().files(&run.run.index, &run), "as if read at once");
+    read
+}
+
+#[test]
+fn only_steps_that_are_new_are_read() {
+    let list = &mut Followed::default();
+    let mut edits = vec![("a", 1), ("", 0), ("b", 2), ("a", 3)];
+    assert_eq!(follow(list, &edits), 3, "a step without calls is not read");
+    assert_eq!(list.list.files.iter().map(|file| (&*file.path, file.added)).collect::<Vec<_>>(), [("a", 4), ("b", 2)]);
+    assert_eq!(follow(list, &edits), 0);
+    edits.push(("c", 1));
+    assert_eq!(follow(list, &edits), 1);
+}
+
+#[test]
+fn a_step_that_became_another_one_is_read_again_with_those_behind_it() {
+    let list = &mut Followed::default();
+    follow(list, &[("a", 1), ("b", 2), ("a", 3), ("c", 1)]);
+    assert_eq!(follow(list, &[("a", 1), ("b", 2), ("d", 3), ("a", 1), ("b", 1)]), 3);
+    assert_eq!(follow(list, &[("a", 1)]), 0, "a run that became shorter");
+    assert_eq!(follow(list, &[("z", 1)]), 1, "another run under the same name");
+    assert_eq!(follow(list, &[]), 0);
+}

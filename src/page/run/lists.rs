@@ -1,0 +1,72 @@
+//! Which lists of changed files are kept between two requests? Those of the runs that were asked for last.
+//!
+//! A list reads all lines of a run; one that is kept reads those that are new. It compares every step with what it was
+//! made from, so a run that changed, or another one under the same key, is never shown with old edits.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::analysis::files::{Files, Followed};
+use crate::model::RunKey;
+use crate::page::lens::Lens;
+
+/// So many lists are kept.
+const MAX_LISTS: usize = 8;
+/// Longer ones, in steps and edits, are made anew for each request: 100 to 200 bytes for each.
+const MAX_SIZE: usize = 250_000;
+
+/// The lists that were asked for last, the newest one at the end.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
+    kept: Mutex<Vec<(RunKey, Shared)>>,
+}
+
+/// Brought up to date by one request at a time.
+type Shared = Arc<Mutex<Followed>>;
+
+impl Lists {
+    /// The files of a run as it is now. Reads lines.
+    pub(crate) fn of(&self, lens: &Lens<'_>) -> Arc<Files> {
+        let key = &lens.summary.key;
+        let list = self.list(key);
+        let mut followed = list.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = followed.files(lens.index, lens.lines);
+        if followed.size() > MAX_SIZE {
+            self.kept().retain(|(kept, _)| kept != key);
+        }
+        files
+    }
+
+    fn list(&self, key: &RunKey) -> Shared {
+        let mut kept = self.kept();
+        let at = kept.iter().position(|(known, _)| known == key);
+        let found = at.map_or_else(|| (key.clone(), Shared::default()), |at| kept.remove(at));
+        let list = Arc::clone(&found.1);
+        kept.push(found);
+        let surplus = kept.len().saturating_sub(MAX_LISTS);
+        kept.drain(..surplus);
+        list
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<(RunKey, Shared)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_that_was_not_asked_for_longest_goes() {
+        let lists = Lists::default();
+        let key = |n: usize| RunKey::new(&format!("run{n}"));
+        let first = lists.list(&key(0));
+        (1..MAX_LISTS).for_each(|n| drop(lists.list(&key(n))));
+        assert!(Arc::ptr_eq(&first, &lists.list(&key(0))), "it is kept, and now the newest");
+        drop(lists.list(&key(MAX_LISTS)));
+        assert!(Arc::ptr_eq(&first, &lists.list(&key(0))));
+        let kept: Vec<RunKey> = lists.kept().iter().map(|(key, _)| key.clone()).collect();
+        assert_eq!(kept.len(), MAX_LISTS);
+        assert!(!kept.contains(&key(1)), "{kept:?}");
+    }
+}
