@@ -89,6 +89,6 @@ if (box) {
   });
   addEventListener("scroll", place, { passive: true });
   addEventListener("resize", place);
-  place();
-  check();
+  place(); // before follow.js scrolls it
+  requestAnimationFrame(check); // after that
 }

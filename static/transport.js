@@ -5,18 +5,20 @@ const box = () => document.getElementById("replay");
 const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
 const move = (kind, by) => tell("replay:move", [kind, by]);
 
-function seek(chart, x) {
-  const { left, width } = chart.getBoundingClientRect();
-  move("at", Math.round(((x - left) / width) * Number(box().dataset.last)));
+function seek(picture, x) {
+  const { left, width } = picture.getBoundingClientRect();
+  const part = Math.min(Math.max(0, (x - left) / width), 1);
+  move("at", Math.round(part * Number(box().dataset.last)));
 }
 
 function click(event) {
   const { target } = event;
   if (target.closest("[data-play]")) return tell("replay:toggle");
-  if (target.closest("[data-seek]")) return seek(target.closest("[data-seek]"), event.clientX);
   const link = target.closest("#replay a");
   if (!link || link.pathname !== location.pathname || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
+  const picture = target.closest("[data-seek]");
+  if (picture) return seek(picture, event.clientX);
   const { steps, events } = link.dataset;
   if (steps || events) move(steps ? "steps" : "events", Number(steps ?? events));
   else move(link.closest(".seg") ? "change" : "jump", `${link.pathname}/part${link.search}`);

@@ -24,7 +24,7 @@ pub struct Extremes {
 
 impl Extremes {
     /// The extremes of several columns.
-    pub fn of(columns: &[Self]) -> Self {
+    fn of(columns: &[Self]) -> Self {
         let mut all = Self::default();
         columns.iter().for_each(|column| all.add(column));
         all
@@ -72,6 +72,11 @@ impl Overview {
             overview.whole.add(&one);
         }
         overview
+    }
+
+    /// The extremes of some columns.
+    pub fn of(&self, columns: std::ops::Range<usize>) -> Option<Extremes> {
+        self.columns.get(columns).map(Extremes::of)
     }
 
     /// The extremes of the steps from `first` to before `end`, of which there are few.

@@ -22,6 +22,8 @@ use crate::page::part::text;
 pub(crate) const COLUMNS: usize = 1_200;
 /// At most so many links lie over the picture.
 const LINKS: usize = 36;
+/// At most about so many steps are named below it.
+const LABELS: usize = 20;
 /// Heights of the lanes of scores, of times, and of one kind of mark; and what is between two.
 const SCORE: usize = 16;
 const TIME: usize = 10;
@@ -43,6 +45,24 @@ pub(crate) struct Strip {
     links: Vec<(String, String)>,
     /// What stands out: class, sign, words, address.
     legend: Vec<(&'static str, &'static str, String, String)>,
+    /// Whether a press goes to the place itself, as on a slider of the same width.
+    seeks: bool,
+    /// Steps below the picture: how far from its left edge, in hundredths, and the label.
+    axis: Vec<(f64, String)>,
+}
+
+/// How steps are laid into columns, where not each has the same room.
+pub(crate) struct Layout<'a> {
+    pub columns: usize,
+    /// The first and the last column of a step; in the order of the steps.
+    pub place: &'a dyn Fn(usize) -> (usize, usize),
+    /// The address of a step.
+    pub to: &'a dyn Fn(usize) -> String,
+    /// The column that is marked.
+    pub here: usize,
+    /// The columns that have a place to stop at; the first of their steps, and how many there are.
+    pub hits: &'a [bool],
+    pub stops: Option<(usize, usize)>,
 }
 
 impl HtmlSafe for Strip {}
@@ -56,24 +76,69 @@ impl Strip {
         }
         let columns = steps.min(COLUMNS);
         let column = |n: usize| n * columns / steps;
-        let overview = Overview::new(lens.index, columns, |n| (column(n), column(n)));
         let to = |n: usize| {
             let run = href::run(lens.key());
             // In this order the address is that of the step everywhere, and so can be found in a saved file.
             href::with_query(&run, &[("step", &n.to_string()), ("tab", tab)])
         };
+        let place = |n: usize| (column(n), column(n));
+        let layout = Layout { columns, place: &place, to: &to, here: 0, hits: &[], stops: None };
+        Self { here: current.map(column), ..Self::draw(lens, &layout, |overview, columns| overview.of(columns)) }
+    }
+
+    /// The same laid out as a slider is, whose places are events.
+    pub(crate) fn along(lens: &Lens<'_>, layout: &Layout<'_>) -> Self {
+        let steps = lens.index.steps().len();
+        if steps == 0 || layout.columns < 2 {
+            return Self::default();
+        }
+        let mut strip = Self::draw(lens, layout, |_, _| None);
+        if let Some((first_step, count)) = layout.stops {
+            let words =
+                format!("{} to stop at{}", format::counted(count, "step"), first(count, &lens.label(first_step)));
+            strip.legend.push(("hit", "", words, (layout.to)(first_step)));
+            strip.lanes.push(("hit", dashes(layout.hits.iter().copied(), strip.height)));
+            strip.height += MARK + GAP;
+        }
+        let every = steps.div_ceil(LABELS).max(1);
+        let middle = |n: usize| {
+            let (first, last) = (layout.place)(n);
+            (first + last) as f64 * 50.0 / (layout.columns - 1) as f64
+        };
+        strip.axis = (0..steps).step_by(every).map(|n| (middle(n), lens.label(n))).collect();
+        Self { here: Some(layout.here), seeks: true, ..strip }
+    }
+
+    /// `known` gives the extremes of a range of columns, where each step has but one.
+    fn draw(
+        lens: &Lens<'_>,
+        layout: &Layout<'_>,
+        known: impl Fn(&Overview, std::ops::Range<usize>) -> Option<Extremes>,
+    ) -> Self {
+        let Layout { columns, place, to, .. } = *layout;
+        let (index, steps) = (lens.index, lens.index.steps().len());
+        let overview = Overview::new(index, columns, place);
         let (lanes, height) = lanes(&overview);
-        let shown = steps.min(LINKS);
-        let start = |column: usize| (column * steps).div_ceil(columns);
+        let shown = columns.min(LINKS);
+        // The first step that reaches into a column, or the first that begins there.
+        let search = |from: &dyn Fn(usize) -> bool| {
+            let (mut low, mut high) = (0, steps);
+            while low < high {
+                let middle = low.midpoint(high);
+                if from(middle) { high = middle } else { low = middle + 1 }
+            }
+            low
+        };
         let links = (0..shown).map(|link| {
-            let (first, end) = (link * columns / shown, (link + 1) * columns / shown);
-            let within = Extremes::of(overview.columns.get(first..end).unwrap_or_default());
-            let (first, end) = (start(first), start(end));
+            let range = link * columns / shown..(link + 1) * columns / shown;
+            let first = search(&|n| place(n).1 >= range.start).min(steps - 1);
+            let end = search(&|n| place(n).0 >= range.end).max(first + 1);
+            let within = known(&overview, range).unwrap_or_else(|| Overview::among(index, first, end));
             (to(within.first().unwrap_or(first)), range_words(lens, first, end, &within))
         });
         let links = links.collect();
         let legend = legend(lens, &overview.whole, to);
-        Self { steps, columns, height, lanes, here: current.map(column), links, legend }
+        Self { steps, columns, height, lanes, links, legend, ..Self::default() }
     }
 }
 

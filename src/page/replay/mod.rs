@@ -21,10 +21,10 @@ use crate::analysis::replay::{
     Breakpoint, Clock, Cursor, GAP_MICROS, Part, Scene, Track, first_hit, next_hit, next_mark, previous_mark,
 };
 use crate::page::lens::{Lens, micros};
+use crate::page::part::strip::Strip;
 use crate::page::part::{href, text};
 use crate::page::replay::phases::Phases;
 use crate::page::replay::position::{NoPlace, ReplayQuery, position};
-use crate::page::replay::scrub::{Mark, Scrub};
 use crate::page::run::pending::PhaseState;
 use crate::page::shell::{Pulse, Shell};
 
@@ -141,12 +141,6 @@ impl<'a> Replay<'a> {
         };
         // The places of a part that grows keep their names.
         (step, if part.events == 0 { String::new() } else { (event + 1).to_string() })
-    }
-
-    /// The cursor as it stands in the address; empty where there is none.
-    fn cursor(&self) -> String {
-        let (step, event) = self.names(self.at);
-        href::with_query("", &[("step", &step), ("event", &event)])
     }
 
     /// `path` at a position, with a speed, a clock and a key of the state.
@@ -301,8 +295,8 @@ impl<'a> Replay<'a> {
         Phases::new(self)
     }
 
-    fn scrub(&self) -> Scrub {
-        Scrub::new(self)
+    fn strip(&self) -> Strip {
+        scrub::strip(self)
     }
 
     /// What goes along with the form of breakpoints: names and values.

@@ -114,7 +114,7 @@ fn note(replay: &Replay<'_>, part: &Part, is_unreadable: bool) -> Phrase {
             Phrase::from("In progress: the line of this step is written when it ends.")
         }
         (Some(n), false) if n >= total => {
-            Phrase::from("This step has no line and never got one; its events are all there is.")
+            Phrase::from("This step was never written to steps.jsonl; its events are all there is.")
         }
         (Some(_), false) if part.events == 0 => {
             Phrase::from("No event of this step is recorded; it is shown as a whole.")
@@ -193,7 +193,7 @@ fn says(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
     if let (Some(group), Some(own)) = (group, own)
         && group.first != own.first
     {
-        says.push(Phrase::new().dim("of a step that has no line"));
+        says.push(Phrase::new().dim("of a step that was never written"));
     }
     says
 }
