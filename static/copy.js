@@ -1,5 +1,5 @@
-// What can be copied? A text, a call, and what a button says. The button of a text comes when the pointer or the focus
-// does, so that a page of a thousand values has no thousand buttons.
+// What can be copied? A text, a call, and what a button says; values are in values.js. The button of a text comes when the
+// pointer or the focus does, so that a page of a thousand texts has no thousand buttons.
 
 const TEXTS = "main pre, main .pair .call";
 const said = document.createElement("p");
@@ -55,29 +55,40 @@ function offer(element) {
   element.after(button);
 }
 
-async function press(button) {
-  const { copy: text, copyLink: link } = button.dataset;
-  const element = button.previousElementSibling;
-  const what = text ?? (link === undefined ? textOf(element) : new URL(link, location).href);
-  const focused = document.activeElement;
-  await copy(what);
-  focused?.focus({ preventScroll: true });
-  const cut = text === undefined && link === undefined && isCut(element);
-  said.textContent = "";
-  said.textContent = cut ? "Copied the beginning, which is what the page shows" : "Copied";
-  const word = button.dataset.word ?? button.textContent;
-  button.dataset.word = word;
-  button.textContent = cut ? "Copied the beginning" : "Copied";
+/** Says what came of it, on the button and aloud. */
+function tell(button, words) {
+  said.textContent = words;
+  button.dataset.word ??= button.textContent;
+  button.textContent = words;
   setTimeout(() => {
-    button.textContent = word;
+    button.textContent = button.dataset.word;
     said.textContent = "";
   }, 2000);
+}
+
+async function put(button, text, words = "Copied") {
+  const focused = document.activeElement;
+  await copy(text);
+  focused?.focus({ preventScroll: true });
+  tell(button, words);
+}
+
+function press(button) {
+  const { copy: text, copyLink: link } = button.dataset;
+  const element = button.previousElementSibling;
+  if (text !== undefined) put(button, text);
+  else if (link !== undefined) put(button, new URL(link, location).href);
+  else put(button, textOf(element), isCut(element) ? "Copied the beginning" : "Copied");
 }
 
 for (const come of ["pointerover", "focusin"]) {
   document.addEventListener(come, (event) => offer(event.target.closest?.(TEXTS)));
 }
 document.addEventListener("click", (event) => {
-  const button = event.target.closest?.("button.copy, button[data-copy], button[data-copy-link]");
+  const button = event.target.closest?.("button.copy:not([data-of=value]), button[data-copy], button[data-copy-link]");
   if (button) press(button);
+});
+document.addEventListener("copy:put", ({ detail: { button, text } }) => {
+  if (text === undefined) tell(button, "Not copied: it cannot be read");
+  else put(button, text);
 });

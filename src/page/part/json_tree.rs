@@ -26,6 +26,8 @@ const LONG_STRING: usize = 120;
 pub(crate) struct JsonView {
     /// What is shown for this value.
     pub kind: Kind,
+    /// Where its text can be had, to be copied; empty where it cannot, and inside of another value.
+    pub at: String,
 }
 
 impl HtmlSafe for JsonView {}
@@ -69,7 +71,8 @@ pub(crate) struct Member {
 impl Fold {
     /// Shows the value found at `pointer`.
     pub(crate) fn json(&mut self, value: &Json<'_>, pointer: &str) -> JsonView {
-        Grower { fold: self, nodes: NODES }.grow(value, pointer, 0)
+        let view = Grower { fold: self, nodes: NODES }.grow(value, pointer, 0);
+        JsonView { at: self.links.value(pointer).unwrap_or_default(), ..view }
     }
 }
 
@@ -83,7 +86,8 @@ impl Grower<'_> {
         self.nodes = self.nodes.saturating_sub(1);
         self.fold.spend("");
         if let Some(inside) = attachment::of(value) {
-            return JsonView { kind: Kind::Attachment(Attachment::new(&inside, pointer, self.fold)) };
+            let kind = Kind::Attachment(Attachment::new(&inside, pointer, self.fold));
+            return JsonView { kind, at: String::new() };
         }
         let kind = match value {
             Json::String(text) if text.len() > LONG_STRING || text.contains('\n') => {
@@ -110,7 +114,7 @@ impl Grower<'_> {
             },
             Json::Null | Json::Bool(_) | Json::Number(_) | Json::Deep(_) => Kind::Token(value.to_string().into()),
         };
-        JsonView { kind }
+        JsonView { kind, at: String::new() }
     }
 
     fn tree<'j>(

@@ -102,9 +102,30 @@ impl Source {
         read.await.flatten()
     }
 
+    /// The value that stands at a place of the line: the text of a string, anything else as JSON.
+    async fn text(self, params: Params) -> Answer {
+        let read = blocking(move || {
+            let at = params.text("at");
+            let missing = || WebError::not_found("There is no value at", "The line has none there.").named(at);
+            if self.span.is_some_and(|span| span.len > MAX_LINE_BYTES) {
+                return Err(missing());
+            }
+            let record = Record::read(self.read()?);
+            let json = Json::parse(&record.text).ok_or_else(missing)?;
+            let text = match find(&json, at).ok_or_else(missing)? {
+                Json::String(text) => text.to_string(),
+                other => other.to_string(),
+            };
+            Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response())
+        });
+        read.await.flatten()
+    }
+
     async fn value(self, state: AppState, params: Params) -> Answer {
-        if params.text("as") == "picture" {
-            return self.picture(params).await;
+        match params.text("as") {
+            "picture" => return self.picture(params).await,
+            "text" => return self.text(params).await,
+            _ => {}
         }
         let part = params.number("part")?.unwrap_or(1);
         let shell = Shell { stream: None, ..shell(&state, &self.run) };
