@@ -3,24 +3,28 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use base64::Engine as _;
 
 use crate::analysis::format;
 use crate::analysis::state::walk;
+use crate::analysis::summary::Summary;
 use crate::model::TraceFile;
 use crate::model::json::Json;
 use crate::model::redact::{Blanked, MAX_SOUGHT};
 use crate::page::export::{ExportHead, ExportStep, picture_type, write_end, write_head, write_part};
 use crate::page::lens::{Lens, phase};
 use crate::page::part::json_tree::find;
+use crate::page::part::sign::Phrase;
 use crate::page::part::strip::Strip;
 use crate::page::part::{attachment, href};
 use crate::page::run::head::RunHead;
+use crate::page::run::pending::PendingSlot;
 use crate::page::run::verdict::Verdict;
 use crate::page::scores::{Query, ScoresBody};
-use crate::page::step::StepView;
-use crate::page::step::fill::{StepPlace, step_view};
+use crate::page::step::fill::{StepPlace, about, step_view};
+use crate::page::step::{self, StepView};
 
 /// Pictures are put into the file up to this many bytes in all.
 const MAX_PICTURES: usize = 8_000_000;
@@ -30,6 +34,8 @@ const MAX_TEXT: usize = 64_000_000;
 const MAX_STATES: usize = 8_000_000;
 /// A value of the state longer than this many bytes is cut.
 const MAX_VALUE: usize = 2_000;
+/// At most so many runs that it started are listed.
+const MAX_STARTED: usize = 500;
 
 /// How a run is saved.
 pub(crate) struct Export<'a> {
@@ -55,6 +61,9 @@ pub(crate) fn write_export(lens: &Lens<'_>, export: &Export<'_>, out: &mut dyn W
     let total = lens.index.steps().len();
     let nonce = nonce(lens);
     let scored = !lens.summary.critics.is_empty();
+    let children = lens.children();
+    // Which step started one is asked once, not for each step.
+    let alone = Lens { kin: &Vec::new, ..*lens };
     let page = ExportHead {
         nonce: nonce.clone(),
         cursor: export.cursor.filter(|_| total > 0),
@@ -63,11 +72,13 @@ pub(crate) fn write_export(lens: &Lens<'_>, export: &Export<'_>, out: &mut dyn W
         verdict: Verdict::new(lens),
         strip: Strip::new(lens, "", None),
         scores: scored.then(|| ScoresBody::new(lens, Query::default())),
+        started: started(lens, &children),
     };
     let mut written = write_head(out, &page, lens.key())?;
     let mut pictures = 0;
     for n in 0..total {
-        let mut view = step_view(lens, n, StepPlace::Alone).unwrap_or_default();
+        let mut view = step_view(&alone, n, StepPlace::Alone).unwrap_or_default();
+        view.started = step::fill::started(&children, n);
         put_pictures_in(lens, &mut view, export, &mut pictures);
         let full = written > MAX_TEXT;
         let call = lens.index.steps().get(n).map(|step| step.call.to_string()).unwrap_or_default();
@@ -78,7 +89,23 @@ pub(crate) fn write_export(lens: &Lens<'_>, export: &Export<'_>, out: &mut dyn W
         let mut picture = |address: &str| in_value(lens, address, redacted, &mut pictures);
         written += write_part(out, &step, lens.key(), &mut picture)?;
     }
+    if lens.index.unfinished_group().is_some() {
+        write_part(out, &PendingSlot { lens }, lens.key(), &mut |_| Err(String::new()))?;
+    }
     write_end(out, &states(lens), &nonce)
+}
+
+/// The runs that this one started: the name, the step where the times tell, and what came of it.
+fn started(lens: &Lens<'_>, children: &[(Arc<Summary>, Option<usize>)]) -> Vec<Phrase> {
+    let row = |(child, step): &(Arc<Summary>, Option<usize>)| {
+        let words = Phrase::new().strong(child.key.name());
+        let words = match step {
+            Some(n) => words.text(" · ").link(format!("step {}", lens.label(*n)), lens.at_step(*n)),
+            None => words,
+        };
+        words.text(format!(" · {}", about(child)))
+    };
+    children.iter().take(MAX_STARTED).map(row).collect()
 }
 
 /// What the file says about itself.
@@ -98,6 +125,9 @@ fn notes(lens: &Lens<'_>, export: &Export<'_>) -> Vec<String> {
         format::bytes(MAX_TEXT as u64)
     ));
     if let Some(Blanked { found, not_sought }) = export.redacted {
+        if lens.summary.children.is_some_and(|children| children > 0) {
+            notes.push("The runs that it started are not listed.".to_owned());
+        }
         let values =
             if found == 1 { "1 value is".to_owned() } else { format!("{} values are", format::count(found as u64)) };
         notes.push(format!(

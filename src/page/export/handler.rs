@@ -1,6 +1,7 @@
 //! A run as one file to keep or to send: `/runs/{key}/export.html`. Sent as a download: the file carries its own policy,
 //! and the board's, which forbids every inline script, would break it in place.
 
+use std::cell::OnceCell;
 use std::io;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::page::error::{Answer, WebError};
 use crate::page::export::fill::{Export, write_export};
 use crate::page::extract::{Params, RunParam, no_such_step};
 use crate::page::lens::Lens;
+use crate::page::run::handler::kin;
 use crate::page::runs::handler::now;
 
 /// `GET /runs/{key}/export.html`: with `step` and `event` it opens there; with `redact=1` secrets are blanked.
@@ -58,13 +60,16 @@ fn write(
             lines: &copy,
             now: now(),
             stale: None,
+            // What other runs are called is not looked through.
             kin: &Vec::new,
             zone,
         };
         return write_export(&lens, &Export { cursor, redacted: Some(copy.blanked()), picture: &|_| None }, out);
     }
     let (summary, index) = (run.summary(), run.index());
-    let lens = Lens { summary: &summary, index: &index, lines: &**run, now: now(), stale: None, kin: &Vec::new, zone };
+    let found = OnceCell::new();
+    let kin = || found.get_or_init(|| kin(&state.library, &summary)).clone();
+    let lens = Lens { summary: &summary, index: &index, lines: &**run, now: now(), stale: None, kin: &kin, zone };
     let picture = |recorded: &str| run.dir().read_asset(recorded).ok().map(|(_, bytes)| bytes);
     write_export(&lens, &Export { cursor, redacted: None, picture: &picture }, out)
 }

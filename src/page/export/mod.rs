@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use askama::Template;
 
 use crate::page::part::href;
+use crate::page::part::sign::Phrase;
 use crate::page::part::strip::Strip;
 use crate::page::part::text::{self, Line};
 use crate::page::run::head::RunHead;
@@ -36,6 +37,8 @@ pub(crate) struct ExportHead<'a> {
     pub verdict: Verdict<'a>,
     pub strip: Strip,
     pub scores: Option<ScoresBody<'a>>,
+    /// The runs that it started.
+    pub started: Vec<Phrase>,
 }
 
 /// One step in the file, `#step-{n}`.
@@ -65,7 +68,7 @@ pub(crate) fn write_part(
 }
 
 fn prepared(part: &impl Template, key: &str) -> io::Result<String> {
-    let html = offline(&part.render().map_err(io::Error::other)?, key);
+    let html = without(&offline(&part.render().map_err(io::Error::other)?, key), " data-value=\"");
     // On one page with all steps their scrolling parts are too many, and too alike, to be landmarks.
     Ok(html.replace(" role=\"region\"", " role=\"group\""))
 }
@@ -142,6 +145,7 @@ fn offline(html: &str, key: &str) -> String {
             value.strip_prefix(&run).and_then(|rest| rest.strip_prefix("?step=").or(rest.strip_prefix("/steps/")));
         match step.filter(|step| !step.is_empty() && step.bytes().all(|digit| digit.is_ascii_digit())) {
             Some(step) => out.push_str(&format!("{ATTRIBUTE}#step-{step}\"")),
+            None if value.strip_prefix(&run) == Some("#pending") => out.push_str(&format!("{ATTRIBUTE}#pending\"")),
             None if value.starts_with('#') => out.push_str(&format!("{ATTRIBUTE}{value}\"")),
             None => {}
         }
@@ -149,6 +153,13 @@ fn offline(html: &str, key: &str) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// Takes an attribute away, with its value.
+fn without(html: &str, attribute: &str) -> String {
+    let mut parts = html.split(attribute);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |all, part| all + part.split_once('"').map_or("", |(_, after)| after))
 }
 
 /// The type of a picture by its name. Raster formats only: an SVG is a document that may hold scripts.
@@ -174,6 +185,13 @@ mod tests {
             r##"<a href="#step-4">x</a> <a class="b" href="#step-12">y</a> <a>w</a> <a rel="next">z</a> <use href="#i-ok"></use>"##
         );
         assert_eq!(offline("<a href=\"/runs/other?step=4\">x</a>", "a/b"), "<a>x</a>");
+        assert_eq!(offline("<a href=\"/runs/a%2Fb#pending\">x</a>", "a/b"), "<a href=\"#pending\">x</a>");
+    }
+
+    #[test]
+    fn an_attribute_that_leads_to_the_board_goes() {
+        let html = r#"<q data-value="/runs/a/steps/0/value?at=">x</q><code data-value="/y">z</code>"#;
+        assert_eq!(without(html, " data-value=\""), "<q>x</q><code>z</code>");
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! What stands in the view of one step? What its line says, and what only the run knows: times, neighbours, events.
 
+use std::sync::Arc;
+
 use crate::analysis::format;
+use crate::analysis::summary::Summary;
 use crate::analysis::timing::{began, stretches, took};
 use crate::model::index::Group;
 use crate::model::json::Json;
@@ -47,7 +50,7 @@ pub(crate) fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<S
         }
         .into();
     }
-    view.started = started(lens, n);
+    view.started = started(&lens.children(), n);
     view.raw = raw(lens, n, bytes.as_deref(), &mut fold);
     Some(view)
 }
@@ -56,17 +59,21 @@ pub(crate) fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<S
 const MAX_STARTED: usize = 20;
 
 /// The runs that began while the step was under way.
-fn started(lens: &Lens<'_>, n: usize) -> Vec<Phrase> {
-    let own = lens.children().into_iter().filter(|(_, step)| *step == Some(n));
+pub(crate) fn started(children: &[(Arc<Summary>, Option<usize>)], n: usize) -> Vec<Phrase> {
+    let own = children.iter().filter(|(_, step)| *step == Some(n));
     own.take(MAX_STARTED)
         .map(|(child, _)| {
-            let mut facts = vec![child.verdict.sentence.clone(), format::counted(child.steps_now, "step")];
-            facts.extend(child.duration_ms.map(|ms| micros((ms * 1e3) as i64)));
-            Phrase::new()
-                .link(child.key.name(), href::run(child.key.as_str()))
-                .text(format!(" · {}", facts.join(" · ")))
+            let link = Phrase::new().link(child.key.name(), href::run(child.key.as_str()));
+            link.text(format!(" · {}", about(child)))
         })
         .collect()
+}
+
+/// How a run ended, how many steps it has and how long it took.
+pub(crate) fn about(child: &Summary) -> String {
+    let mut facts = vec![child.verdict.sentence.clone(), format::counted(child.steps_now, "step")];
+    facts.extend(child.duration_ms.map(|ms| micros((ms * 1e3) as i64)));
+    facts.join(" · ")
 }
 
 /// The same without what is only there to be looked up: prompt, events, raw lines.
@@ -280,7 +287,7 @@ fn error(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) -> Option<St
         (Some("continue"), _) => Phrase::from("The engine recovered and went on."),
         (Some("stop"), _) => Phrase::from("The engine stopped the run."),
         (_, true) => Phrase::from("The run went on after it."),
-        (_, false) if began => Phrase::from("Another step began after it, which has no line."),
+        (_, false) if began => Phrase::from("Another step began after it, which was never written."),
         (_, false) => Phrase::from("No step follows."),
     };
     Some(StepError {
