@@ -14,8 +14,8 @@ const COLUMNS: usize = 300;
 const ROWS: usize = 40;
 /// Scores are told apart in so many shades.
 const SHADES: usize = 10;
-const LEFT: f64 = 180.0;
-const WIDTH: f64 = 1182.0;
+/// The columns together, stretched to the width of the page; names and steps are not.
+const WIDTH: f64 = 1000.0;
 const ROW: f64 = 20.0;
 
 /// A map of critics and steps; each critic is shaded on its own axis, and a column has its lowest score.
@@ -64,13 +64,13 @@ impl<'a> Heat<'a> {
     }
 
     fn column_width(&self) -> f64 {
-        (WIDTH / self.columns as f64).min(40.0)
+        WIDTH / self.columns as f64
     }
 
-    /// The steps along the lower edge.
+    /// The steps along the lower edge, in hundredths of its width.
     pub(crate) fn ticks(&self) -> impl Iterator<Item = (Px, String)> {
-        let width = self.column_width() * self.columns as f64 / self.scores.steps.max(1) as f64;
-        ticks(self.scores.steps, 20).map(move |n| (Px(LEFT + (n as f64 + 0.5) * width), self.lens.label(n)))
+        let steps = self.scores.steps.max(1) as f64;
+        ticks(self.scores.steps, 20).map(move |n| (Px((n as f64 + 0.5) * 100.0 / steps), self.lens.label(n)))
     }
 
     /// The cells of each shade: how opaque it is, and its path.
@@ -82,7 +82,7 @@ impl<'a> Heat<'a> {
             let cells = self.cells(lane);
             let mut start = 0;
             for stretch in cells.chunk_by(|a, b| a == b) {
-                let (x, wide) = (Px(LEFT + start as f64 * width), Px(stretch.len() as f64 * width));
+                let (x, wide) = (Px(start as f64 * width), Px(stretch.len() as f64 * width));
                 start += stretch.len();
                 if let Some(path) = stretch.first().copied().flatten().and_then(|shade| paths.get_mut(shade)) {
                     let _ = write!(path, "M{x} {top}h{wide}v{}h-{wide}z", ROW - 2.0);

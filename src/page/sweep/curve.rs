@@ -7,7 +7,7 @@ use crate::analysis::sweep::{Dial, Inquiry, Measure, Sum, Sweep};
 use crate::page::sweep::table::{limit, row_id};
 use crate::page::sweep::words::amount;
 
-/// The picture's inner part; its template draws the rest around it.
+/// The picture's inner part, stretched to the width of the page; its template draws the rest around it.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 200.0;
 /// A label needs so much room of its own.
@@ -42,11 +42,16 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// Where its name stands, and which part of it. Above its point it would run into the label of what is recorded; there
+    /// Where its name stands, from its point and from the top, and which part of it. Above its point it would run into the label of what is recorded; there
     /// it stands before its point.
     pub(crate) fn label(&self) -> (f64, f64, &'static str) {
         let at_edge = self.x > WIDTH - 60.0 && self.y < 40.0;
-        if at_edge { (self.x - 10.0, self.y + 4.0, "end") } else { (self.x, self.y - 10.0, "middle") }
+        if at_edge { (-10.0, self.y + 4.0, "end") } else { (0.0, self.y - 10.0, "middle") }
+    }
+
+    /// How far it is along the lower edge, in hundredths.
+    pub(crate) fn across(&self) -> f64 {
+        self.x * 100.0 / WIDTH
     }
 }
 
@@ -126,14 +131,14 @@ impl<'a> Curve<'a> {
         format!("as recorded: {} answers, {}", self.sum.answers, amount(self.sum.recorded(), self.measure))
     }
 
-    /// Marks along the lower edge: place and number. Each stands where its whole number is.
+    /// Marks along the lower edge: place in hundredths and number. Each stands where its whole number is.
     pub(crate) fn ticks_x(&self) -> Vec<(f64, String)> {
         let recorded = self.sum.recorded();
         let parts = recorded.clamp(1, 4);
         let numbers = (0..=parts).map(|part| recorded.saturating_mul(part) / parts);
         let text =
             |number| if self.measure == Measure::Tokens { format::tokens(number) } else { format::count(number) };
-        numbers.map(|number| (number as f64 / recorded.max(1) as f64 * WIDTH, text(number))).collect()
+        numbers.map(|number| (number as f64 / recorded.max(1) as f64 * 100.0, text(number))).collect()
     }
 
     /// Marks along the left edge. Half an answer is none.
