@@ -49,7 +49,7 @@ function showState(step, rank) {
     const words = document.createElement("span");
     words.append(element("span", key, "k"), " ", element("span", value ?? "unknown", value === null ? "v nul" : "v"));
     if (doubt) words.append(" ", element("span", doubt, "doubt"));
-    row.append(words, element("span", by === null ? "by no step" : `at ${by}`, "by"));
+    row.append(words, element("span", by === null ? "from the start" : `at ${by}`, "by"));
     if (reduced && by === step) row.className = "chg";
     rows.push(row);
   }

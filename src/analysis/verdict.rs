@@ -470,7 +470,8 @@ pub(super) fn last_mode(index: &Index) -> Option<&str> {
 pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
     let facts = Facts::of(index);
     let group = facts.group.filter(|_| !facts.written)?;
-    let words = format!("{} left no line; it was {}", capitalised(&facts.step_now()), facts.doing(group));
+    let words =
+        format!("{} was never written to steps.jsonl; it was {}", capitalised(&facts.step_now()), facts.doing(group));
     Some((group.end.checked_sub(1)?, words))
 }
 

@@ -77,7 +77,7 @@ fn write_state(out: &mut dyn Write, run: &Opened, n: usize, state: &StateAt, loo
             (Some(step), _) => format!("outside reduce, seen at {}", run.index.label(step)),
             (_, Some(step)) if step == n => format!("at {} *", run.index.label(step)),
             (_, Some(step)) => format!("at {}", run.index.label(step)),
-            (_, None) => "by no step".to_owned(),
+            (_, None) => "from the start".to_owned(),
         };
         let value = known.value.as_deref().map_or_else(|| "unknown".to_owned(), cut);
         let doubt = if known.doubt.is_empty() { String::new() } else { format!("  ({})", known.doubt) };

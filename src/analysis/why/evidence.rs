@@ -65,7 +65,9 @@ fn from_chain(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
 fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     let Some(stop) = index.stop().filter(|_| !summary.life.liveness.may_grow()) else { return };
     let event = index.segment().and_then(|segment| segment.end.as_ref()).map(|(event, ..)| *event);
-    let by = if stop.criterion == stop.code.as_str() { String::new() } else { format!(" ({})", stop.code) };
+    // `budget.steps` and `budget_steps` are one name.
+    let is_one_name = stop.criterion.replace('.', "_") == stop.code.as_str();
+    let by = if is_one_name { String::new() } else { format!(" ({})", stop.code) };
     let compared = reading(stop).or_else(|| Some(stop.reading.detail.to_string()).filter(|detail| !detail.is_empty()));
     let compared = compared.map_or_else(String::new, |words| format!(": {words}"));
     // What is no rule has a name that says what it is: `decision`, `critic[0]`, `recovery`.

@@ -251,7 +251,10 @@ fn an_error_in_a_step_without_a_line_is_trouble_too() {
     let opens = r#"{"step_id": 1, "phase": "DECIDE", "payload": {"stage": "state_ready"}}"#;
     let error = r#"{"step_id": 1, "phase": "DECIDE_ERROR", "ok": false, "error": "lost", "payload": {}}"#;
     let (_, why) = calls("a").event(opens).event(error).explained();
-    assert_eq!(why.first_trouble, Some(Trouble { step: None, event: Some(2), text: "lost".to_owned() }));
+    assert_eq!(
+        why.first_trouble,
+        Some(Trouble { step: None, event: Some(2), text: "lost".to_owned(), repeats: false })
+    );
 }
 
 /// `run` with another manifest.

@@ -20,6 +20,9 @@ pub struct Trouble {
     pub event: Option<usize>,
     /// What went wrong, in a few words.
     pub text: String,
+    /// Whether it is that steps repeat themselves.
+    #[serde(skip)]
+    pub repeats: bool,
 }
 
 /// An error, a failed tool, a return code, a retry or stop that was asked for, a score that drops, or the first step of
@@ -38,7 +41,7 @@ pub(super) fn first_trouble(index: &Index) -> Option<Trouble> {
         }
         if first.is_none() {
             let text = signs(index, n, step, &mut before).join("; ");
-            first = (!text.is_empty()).then_some(Trouble { step: Some(n), event: None, text });
+            first = (!text.is_empty()).then_some(Trouble { step: Some(n), event: None, text, repeats: false });
         }
         // A repetition that has not shown itself so many steps later began after it.
         if first.as_ref().and_then(|trouble| trouble.step).is_some_and(|at| n >= at + Repeats::LONGEST) {
@@ -97,7 +100,7 @@ fn drops(index: &Index, step: &StepHead, before: &mut Vec<(Symbol, f64)>) -> Opt
 }
 
 fn repetition(index: &Index, repeat: &Repeat<'_>) -> Trouble {
-    Trouble { step: Some(repeat.first), event: None, text: repeat.begins(index) }
+    Trouble { step: Some(repeat.first), event: None, text: repeat.begins(index), repeats: true }
 }
 
 /// The first error of a round whose step has no line.
@@ -107,6 +110,6 @@ fn without_line(index: &Index) -> Option<Trouble> {
         let (_, error) = group.error.as_ref()?;
         let events = index.events().range(group.first..group.end);
         let event = group.first + events.clone().position(|event| !event.ok).unwrap_or_default();
-        Some(Trouble { step: None, event: Some(event), text: error.to_string() })
+        Some(Trouble { step: None, event: Some(event), text: error.to_string(), repeats: false })
     })
 }

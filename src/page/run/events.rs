@@ -108,7 +108,7 @@ impl<'a> EventsTab<'a> {
             Some(step) => Phrase::new().link(lens.label(step), lens.at_step(step)),
             None => {
                 let id = index.groups().get(at).and_then(|group| group.step_id);
-                Phrase::new().text(id.map_or_else(String::new, |id| id.to_string())).dim(" no line")
+                Phrase::new().text(id.map_or_else(String::new, |id| id.to_string())).dim(" never written")
             }
         }
     }

@@ -415,7 +415,7 @@ impl EndSlot<'_> {
         for at in index.groups_without_line().into_iter().filter(lost).take(20) {
             let Some(group) = index.groups().get(at) else { continue };
             let events = format::counted(group.end - group.first, "event");
-            let rest = format!(" has {events} and no line");
+            let rest = format!(" has {events} and was never written to steps.jsonl");
             lines.push(line(Status::Of(Mark::Unknown), one(group, "a"), rest, lens.at_event(group.first)));
         }
         if let Some(group) = pending.and_then(|at| index.groups().get(at)) {

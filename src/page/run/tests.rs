@@ -141,7 +141,9 @@ fn a_step_without_a_line_is_told_by_its_events() {
     let lens = run.lens();
     let html = PendingSlot { lens: &lens }.render().unwrap();
     assert!(
-        html.contains("never finished") && html.contains("never got one") && html.contains("not reached"),
+        html.contains("never finished")
+            && html.contains("never written to steps.jsonl")
+            && html.contains("not reached"),
         "{html}"
     );
 }
@@ -164,7 +166,8 @@ fn the_tabs_show_their_contents() {
     assert!(!beyond.contains("Clean") && beyond.contains("earlier 200"), "{beyond}");
     let manifest = ManifestTab::new(&run.lens()).render().unwrap();
     assert!(
-        manifest.contains("<dt>run_id</dt><dd><q>") && manifest.contains("<th scope=\"row\">steps</th>"),
+        manifest.contains("<dt>run_id</dt><dd><q data-value=\"/runs/a%2Fb/manifest/value?at=%2Frun_id\">")
+            && manifest.contains("<th scope=\"row\">steps</th>"),
         "{manifest}"
     );
     let odd = Recorded::run("tests/corpus/emulated/emulated_q060_manifest_is_array");

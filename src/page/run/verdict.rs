@@ -51,6 +51,12 @@ impl<'a> Verdict<'a> {
         ended.then(|| self.lens.at_pending())
     }
 
+    /// Whether the second sentence stands among the evidence, where it has its steps.
+    fn tells_second_below(&self) -> bool {
+        let second = self.lens.summary.verdict.second.trim_end_matches('.');
+        second.is_empty() || self.why.evidence.iter().any(|evidence| evidence.text.trim_end_matches('.') == second)
+    }
+
     /// How certain the sentence is, where it is not simply recorded.
     fn certainty(&self) -> &'static str {
         match self.lens.summary.verdict.certainty {
@@ -96,6 +102,11 @@ impl<'a> Verdict<'a> {
     /// Where something went wrong first.
     fn trouble(&self) -> Option<Phrase> {
         let trouble = self.why.first_trouble.as_ref()?;
+        // A repetition is told once, with the steps that it is made of.
+        let is_told = |evidence: &Evidence| evidence.kind == Kind::Chain && evidence.step == trouble.step;
+        if trouble.repeats && self.why.evidence.iter().any(is_told) {
+            return None;
+        }
         let place = match (trouble.step, trouble.event) {
             (Some(n), _) => Phrase::new().link(format!("Step {}", self.lens.label(n)), self.lens.at_step(n)),
             (None, Some(event)) => Phrase::new().link(format!("Event {event}"), self.lens.at_event(event)),
@@ -108,8 +119,8 @@ impl<'a> Verdict<'a> {
     fn liveness(&self) -> Option<Phrase> {
         let (lens, life) = (self.lens, &self.lens.summary.life);
         let words = match life.basis {
-            Basis::End | Basis::Manifest => return None,
-            Basis::Teardown => return Some("Ended: tool sets were torn down and no END event followed".into()),
+            // Of a crash the evidence says so.
+            Basis::End | Basis::Manifest | Basis::Teardown => return None,
             Basis::Process => return Some("The recorded process does not exist any more".into()),
             Basis::Nothing => return Some("Nothing carries a time".into()),
             Basis::Event => "The newest event is from",

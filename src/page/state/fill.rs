@@ -172,7 +172,7 @@ fn writer(lens: &Lens<'_>, known: &KeyAt, n: usize, steps: &[usize], at: StateLi
             None => Phrase::new().dim("here first"),
         },
         Some(step) => link("at", step),
-        None => Phrase::new().dim("by no step"),
+        None => Phrase::new().dim("from the start"),
     }
 }
 
