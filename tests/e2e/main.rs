@@ -36,4 +36,5 @@ mod scores;
 mod site;
 mod steps;
 mod sweep;
+mod way;
 mod whatif;

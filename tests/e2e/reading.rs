@@ -112,3 +112,17 @@ fn a_text_a_call_and_a_command_can_be_copied() {
     page.wait("window.copied === location.origin + '/runs/reads?step=1'");
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
+
+#[test]
+fn a_value_is_copied_exactly_and_whole() {
+    let site = site();
+    let page = site.open("/runs/reads/manifest/value?at=%2Ftool_manifest");
+    page.eval("navigator.clipboard.writeText = async (text) => { window.copied = text }; void 0");
+    page.hover(".json .json .k");
+    page.click(".json .json > li > .copy");
+    page.wait(&format!("window.copied === {}", json!(EVIL)));
+    page.eval("document.querySelector('details[data-value] > summary').focus()");
+    page.click("details[data-value] + .copy");
+    page.wait(&format!("window.copied && JSON.parse(window.copied)[0].parameters[{0}] === {0}", json!(EVIL)));
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}

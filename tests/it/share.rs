@@ -54,6 +54,29 @@ fn the_export_is_a_download_that_carries_its_own_policy() {
 }
 
 #[test]
+fn the_export_has_the_step_that_never_finished_and_the_runs_that_were_started() {
+    let dir = tempfile::tempdir().unwrap();
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs");
+    copy(&samples.join("crash"), &dir.path().join("crash"));
+    copy(&samples.join("tools/claude-code"), &dir.path().join("sessions"));
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let answer = board.get("/runs/crash/export.html");
+    let page = answer.text();
+    let panel = page.split_once("<section class=\"pend\"").map(|(_, panel)| panel).unwrap_or_default();
+    assert!(panel.contains("never finished") && panel.contains("copy_all"), "{panel}");
+    let verdict = page.split_once("id=\"verdict\"").map(|(_, verdict)| verdict).unwrap_or_default();
+    assert!(verdict.contains("href=\"#pending\""), "the verdict leads to it");
+    let runs = board.json("/api/runs");
+    let parent = runs["runs"].as_array().unwrap().iter().find(|run| run["children"] == 1).unwrap();
+    let key = parent["key"].as_str().unwrap().replace('/', "%2F");
+    let answer = board.get(&format!("/runs/{key}/export.html"));
+    let page = answer.text();
+    assert!(page.contains("class=\"xstarted\"") && page.contains("agent-a1b2c3d4e5.jsonl"));
+    assert!(!page.contains("data-value=\"/") && !page.contains("href=\"/"), "nothing leads to the board");
+}
+
+#[test]
 fn secrets_are_blanked_where_asked_for_and_the_run_is_only_read() {
     let dir = tempfile::tempdir().unwrap();
     let run = with_secrets(dir.path());

@@ -1,0 +1,139 @@
+//! Is there a way through a run? By the strip of all steps, by picking steps, along the timeline; by keyboard and without
+//! scripts too.
+
+use std::path::Path;
+
+use crate::disk::copy;
+use crate::page::Page;
+use crate::site::Site;
+use crate::wait::until;
+
+/// A board over recorded runs of our engine: `fix_bug`, 11 steps, of which 1 and 5 have failed commands; `long`, 300 steps.
+fn site() -> Site {
+    let site = Site::with(&[]);
+    for name in ["fix_bug", "long"] {
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(name), &site.path(name));
+    }
+    until("the runs are known", || (site.board.json("/api/runs")["matched"] == 2).then_some(()));
+    site.board.until_read();
+    site
+}
+
+/// Waits until the page shows step `n`.
+fn at(page: &Page, n: usize) {
+    page.wait(&format!(
+        "document.querySelector('#stepview')?.dataset.n === '{n}' && document.readyState === 'complete'"
+    ));
+}
+
+/// Where the strip marks the step that is read, as a share of its width in thousandths.
+fn marked(page: &Page) -> u64 {
+    let place = "(line => Math.round(line.getBBox().x / line.ownerSVGElement.viewBox.baseVal.width * 1000))
+        (document.querySelector('#strip .here'))";
+    page.eval(place).as_u64().unwrap_or_default()
+}
+
+#[test]
+fn how_a_long_run_ended_is_in_sight_when_it_is_opened() {
+    let site = site();
+    for path in ["/runs/long", "/runs/long?step=299"] {
+        let page = site.open(path);
+        at(&page, 299);
+        page.wait("(end => end.bottom <= innerHeight && end.top > 0)(document.querySelector('#endslot > *').getBoundingClientRect())");
+        page.wait("document.querySelector('#step-299 > a').getBoundingClientRect().bottom <= innerHeight");
+    }
+}
+
+#[test]
+fn a_press_on_the_strip_shows_the_step_below_it() {
+    let site = site();
+    let page = site.open("/runs/long?step=0");
+    at(&page, 0);
+    assert_eq!(marked(&page), 2, "half of one of 300 columns");
+    page.click("#strip .strip-links"); // in its middle
+    page.wait("['149', '150'].includes(document.querySelector('#stepview').dataset.n)");
+    page.wait("location.search === `?step=${document.querySelector('#stepview').dataset.n}`");
+    assert!([498, 502].contains(&marked(&page)), "{}", marked(&page));
+    // What stands out is said in words, which the keyboard reaches.
+    page.eval("document.querySelector('#strip .took a').focus()");
+    page.press("Enter");
+    at(&page, 112);
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn the_strip_of_a_replay_is_as_wide_as_its_slider() {
+    let site = site();
+    let page = site.open("/runs/fix_bug/replay?step=0");
+    page.wait("document.readyState === 'complete' && window.htmx && document.querySelector('#pos')");
+    page.click("#strip .strip-links");
+    page.wait(
+        "document.querySelector('#replay').dataset.at === String(Math.round(document.querySelector('#pos').max / 2))",
+    );
+    let thumb = "(slider => { const r = slider.getBoundingClientRect(); return r.x + 8 + (r.width - 16) * slider.value / slider.max })
+        (document.querySelector('#pos'))";
+    let line = "(r => r.x + r.width / 2)(document.querySelector('#strip .here').getBoundingClientRect())";
+    page.wait(&format!("Math.abs({thumb} - {line}) < 3"));
+    page.click("#strip .code a");
+    page.wait("location.search.startsWith('?step=1')");
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn picked_steps_are_shown_in_place_and_keys_keep_to_them() {
+    let site = site();
+    let page = site.open("/runs/fix_bug?step=4");
+    at(&page, 4);
+    page.click("#pick [name=err]");
+    page.wait("location.search.includes('err=1') && document.querySelectorAll('#steprows li').length === 2");
+    page.click("#step-1 > a");
+    at(&page, 1);
+    page.press("j");
+    at(&page, 5);
+    page.eval("(select => { select.value = 'time'; select.dispatchEvent(new Event('change', {bubbles: true})) })(document.querySelector('#pick [name=sort]'))");
+    page.wait("location.search.includes('sort=time') && location.search.includes('err=1')");
+    page.eval("(box => box.focus())(document.querySelector('#pick [name=err]'))");
+    page.press(" ");
+    page.wait("!location.search.includes('err=1') && document.querySelectorAll('#steprows li').length === 11");
+    page.wait("document.querySelector('#steprows li').id === 'step-4'"); // the longest
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn the_timeline_leads_to_its_steps() {
+    let site = site();
+    let page = site.open("/runs/fix_bug?tab=timeline&step=3");
+    assert_eq!(page.count("#timeline .tl-rows li"), 11);
+    assert_eq!(page.text("#timeline .tl-rows [aria-current]").split_whitespace().next(), Some("3"));
+    let row = "document.querySelectorAll('#timeline .tl-rows a')[7]";
+    let beside = "document.querySelector('#timeline .bars').getBoundingClientRect().height === document.querySelector('#timeline .tl-rows').getBoundingClientRect().height";
+    assert_eq!(page.eval(beside), true, "bars stand beside their rows");
+    page.eval(&format!("{row}.focus()"));
+    page.press("Enter");
+    at(&page, 7);
+    page.goto(&site.url("/runs/fix_bug?tab=timeline"));
+    page.click(".tl-table summary");
+    page.click(".tl-table tbody tr:nth-child(3) a");
+    at(&page, 2);
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn all_of_it_works_without_scripts() {
+    let site = site();
+    let page = Page::open();
+    page.without_scripts();
+    page.goto(&site.url("/runs/long?step=0"));
+    page.click("#strip .strip-links a:nth-child(19)");
+    page.wait("/[?&]step=15\\d/.test(location.search) && document.querySelector('#stepview')");
+    page.goto(&site.url("/runs/fix_bug"));
+    page.click("#pick [name=err]");
+    page.click("#pick button");
+    page.wait("location.search.includes('err=1') && document.querySelectorAll('#steprows li').length === 2");
+    page.goto(&site.url("/runs/fix_bug?tab=timeline"));
+    page.click("#timeline .tl-rows li:nth-child(6) a");
+    page.wait("document.querySelector('#stepview')?.dataset.n === '5'");
+    page.goto(&site.url("/runs/fix_bug/replay?step=0"));
+    page.click("#strip .code a");
+    page.wait("location.search.startsWith('?step=1')");
+}
