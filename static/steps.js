@@ -8,6 +8,7 @@ const shown = () => document.getElementById("stepview")?.dataset.n;
 const part = `${location.pathname.replace(/\/$/, "")}/steps/`;
 let busy = false;
 let asked; // the line in the middle of what was asked for last
+let missed = false; // another step was chosen while rows were on their way
 
 async function fetchRows(query) {
   busy = true;
@@ -16,6 +17,8 @@ async function fetchRows(query) {
     await htmx.ajax("GET", url, { source: "#steps", target: "#steprows", swap: "outerMorph" });
   } finally {
     busy = false;
+    if (missed) mark((missed = false));
+    requestAnimationFrame(check); // the reader may have gone on meanwhile
   }
 }
 
@@ -32,7 +35,6 @@ async function check() {
   if (!short || middle === asked) return;
   asked = middle;
   await fetchRows(`line=${middle}`);
-  check(); // the reader may have gone on meanwhile
 }
 
 /** Marks the row of the step that is read; fetches it where it is not there. */
@@ -40,7 +42,9 @@ async function mark(fetched) {
   const row = document.querySelector(`#step-${shown()} > a`);
   for (const other of list().querySelectorAll("a[aria-current]")) if (other !== row) other.removeAttribute("aria-current");
   row?.setAttribute("aria-current", "true");
+  if (busy && !row && !fetched) missed = true;
   if (row || fetched || busy || shown() === undefined || "picked" in list().dataset) return;
+  asked = undefined;
   await fetchRows(`step=${shown()}`);
   mark(true);
 }

@@ -28,13 +28,16 @@ const LAST: [(&str, &str); 5] = [
     ("empty", "body"),
 ];
 
-/// Presses a key and takes the time until the step is drawn.
+/// Presses a key and takes the time until the step is drawn; then waits until its row is there, which moves the list.
 const KEY: &str = "(async key => {
     const before = document.getElementById('stepview').dataset.n, started = performance.now();
     document.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
     while (document.getElementById('stepview').dataset.n === before) await new Promise(requestAnimationFrame);
     await new Promise(requestAnimationFrame);
-    return performance.now() - started;
+    const took = performance.now() - started, row = `#step-${document.getElementById('stepview').dataset.n} > a[aria-current]`;
+    while (!document.querySelector(row)) await new Promise(requestAnimationFrame);
+    for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
+    return took;
 })";
 
 /// Scrolls the list to a line and takes the time until its row is drawn.
