@@ -14,6 +14,7 @@
 //! | `demo` | what does a run look like? |
 //! | `llm` | how is a real model asked, and by whom? |
 //! | `analysis` | what does it mean? |
+//! | `mirror` | what is in the bucket? |
 //! | `live` | what changed? |
 //! | `page` | what is asked, and what is shown? |
 //! | `rpc` | how do two programs talk? |
@@ -21,7 +22,7 @@
 //! | `cli` | how is it typed? |
 //!
 //! The rooms above `tools` are always there; each of the others is behind a feature: its own name, or `serve` for
-//! `live` and `page`. `cli`, `serve` and `llm` are on by default. The feature `schema` brings the JSON Schema validator of
+//! `live`, `mirror` and `page`. `cli`, `serve`, `llm` and `s3`, which has `mirror` follow object stores, are on by default. The feature `schema` brings the JSON Schema validator of
 //! `structured_output`; `archives`, which `serve` has, unpacks what is packed. Without features the crate makes traces and reads
 //! those that lie in plain files, its own and every tool's of [`mod@format`]; of a packed one (Inspect's `.eval`, Codex's `.jsonl.zst`) it says
 //! that it cannot. It neither explains nor shows them.
@@ -116,6 +117,8 @@ pub mod trace;
 pub mod cli;
 #[cfg(feature = "serve")]
 pub mod live;
+#[cfg(feature = "serve")]
+pub mod mirror;
 #[cfg(feature = "serve")]
 pub(crate) mod page;
 #[cfg(feature = "serve")]

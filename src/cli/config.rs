@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Kind, Result};
+use crate::mirror::Address;
 use crate::model::price::{Price, Prices};
 
 /// Which files hold the settings.
@@ -150,6 +151,9 @@ impl Place<'_> {
         let line = |text: &str| self.text.lines().position(|line| line.contains(text)).unwrap_or_default();
         if written.is_empty() {
             return Err(self.wrong(line("roots"), "an empty text is no directory"));
+        }
+        if Address::is_meant(written) {
+            return Ok(written.into());
         }
         Ok(match (written.strip_prefix("~/"), home) {
             (Some(below), Some(home)) => home.join(below),

@@ -29,6 +29,7 @@ mod sessions;
 mod shell;
 mod show;
 mod state;
+mod stores;
 #[cfg(test)]
 mod tests;
 mod whatif;

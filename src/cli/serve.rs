@@ -17,6 +17,7 @@ use crate::serve::serve;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Directories with runs in them, at any depth up to 8; one that is not there yet is waited for.
+    /// s3://BUCKET/PREFIX is one in an object store, asked as the variables and files of AWS say.
     /// Without any, those of the settings, else ./runs
     #[arg(value_name = "ROOT")]
     roots: Vec<PathBuf>,
@@ -43,6 +44,8 @@ pub(super) struct Args {
     #[arg(long)]
     no_cache: bool,
     #[command(flatten)]
+    stores: super::stores::Stores,
+    #[command(flatten)]
     settings: Settings,
 }
 
@@ -54,11 +57,13 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
     let token = token(args)?;
     let config = args.settings.read()?;
     let (roots, elsewhere) = roots(&args.roots, args.sessions, &config, sessions::places())?;
+    let cache = if args.no_cache { None } else { cache_dir() };
+    let (roots, mirrors) = args.stores.follow(roots, cache.as_deref())?;
     for root in &roots {
         check(root)?;
     }
-    let cache = if args.no_cache { None } else { cache_dir() };
-    let library = Library::open(roots, Options { poll: args.poll, cache, elsewhere, prices: config.prices });
+    let options = Options { poll: args.poll, cache, elsewhere, mirrors, prices: config.prices };
+    let library = Library::open(roots, options);
     let address = Address { host: args.host.clone(), port: args.port };
     serve(library, &address, token, |ready| {
         let ip = ready.local.ip();
@@ -148,6 +153,10 @@ fn token(args: &Args) -> Result<Option<Token>> {
 
 /// A root that is not there yet is waited for; one that can never hold runs is a mistake.
 pub(super) fn check(root: &Path) -> Result<()> {
+    if root.to_str().is_some_and(crate::mirror::Address::is_meant) {
+        let error = Error::new(Kind::Usage, format!("{} is followed by `board serve` only", root.display()));
+        return Err(error.hint("copy what you need of it, and name the directory"));
+    }
     match std::fs::metadata(root) {
         Ok(metadata) if !metadata.is_dir() => {
             let error = Error::new(Kind::Unreadable, format!("{} is a file", root.display()));
@@ -189,7 +198,7 @@ fn open(url: &str) {
     }
 }
 
-fn seconds(text: &str) -> std::result::Result<Duration, String> {
+pub(super) fn seconds(text: &str) -> std::result::Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.filter(|duration| !duration.is_zero()).ok_or_else(|| "expected a number of seconds above 0".to_owned())
 }

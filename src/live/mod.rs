@@ -22,6 +22,9 @@ use tokio::sync::watch;
 pub use run::Run;
 pub use search::{Listener, search};
 
+pub use crate::mirror::Status as MirrorStatus;
+
+use crate::mirror::Mirror;
 use crate::model::RunKey;
 use crate::model::price::Prices;
 use crate::trace::Skipped;
@@ -45,6 +48,8 @@ pub struct Options {
     pub prices: Arc<Prices>,
     /// Directories that nobody asked to be opened, and that hold traces by their names.
     pub elsewhere: Vec<Elsewhere>,
+    /// Object stores, of which some roots are the directories.
+    pub mirrors: Vec<Arc<Mirror>>,
 }
 
 /// A directory in which a tool keeps its traces.
@@ -61,6 +66,8 @@ pub struct Elsewhere {
 pub struct Library {
     shared: Arc<Shared>,
     elsewhere: Vec<Elsewhere>,
+    /// The object stores among the roots, by their places.
+    mirrors: Vec<(usize, Arc<Mirror>)>,
     /// Breaks once nothing follows the roots any more; `None` where nothing does.
     followed: Mutex<Option<mpsc::Receiver<()>>>,
 }
@@ -115,19 +122,30 @@ pub struct RootStatus {
     pub fault: Option<String>,
     /// Directories that are not shown as runs; there may be many.
     pub skipped: Arc<[Skipped]>,
+    /// Of an object store, how its mirror stands.
+    pub mirror: Option<MirrorStatus>,
 }
 
 impl Library {
     /// Opens roots and follows them until the library is dropped. Returns at once; runs appear as they are found.
     pub fn open(roots: Vec<PathBuf>, options: Options) -> Self {
-        Self::follow(Shared::new(&roots), roots, options)
+        Self::follow(Shared::new(&roots, &options.mirrors), roots, options)
     }
 
     fn follow(shared: Shared, roots: Vec<PathBuf>, mut options: Options) -> Self {
         let shared = Arc::new(shared);
         let elsewhere = std::mem::take(&mut options.elsewhere);
+        let mirrors: Vec<_> = options
+            .mirrors
+            .iter()
+            .filter_map(|mirror| {
+                let told = Arc::downgrade(&shared);
+                mirror.listen(move || told.upgrade().into_iter().for_each(|shared| shared.raise(|_| {})));
+                Some((roots.iter().position(|root| root == mirror.dir())?, Arc::clone(mirror)))
+            })
+            .collect();
         let end = supervise::start(&shared, roots, options);
-        Self { shared, elsewhere, followed: Mutex::new(Some(end)) }
+        Self { shared, elsewhere, mirrors, followed: Mutex::new(Some(end)) }
     }
 
     /// Reads roots once, completely.
@@ -137,10 +155,10 @@ impl Library {
 
     /// The same, with prices to estimate costs by.
     pub fn load_with(roots: Vec<PathBuf>, prices: Arc<Prices>) -> Self {
-        let shared = Arc::new(Shared::new(&roots));
+        let shared = Arc::new(Shared::new(&roots, &[]));
         let options = Options { poll: Some(Duration::MAX), prices, ..Options::default() };
         scan::Scanner::new(Arc::clone(&shared), roots, options).read_once();
-        Self { shared, elsewhere: Vec::new(), followed: Mutex::default() }
+        Self { shared, elsewhere: Vec::new(), mirrors: Vec::new(), followed: Mutex::default() }
     }
 
     /// Directories that hold traces by their names, and that nobody asked to be opened.
@@ -184,10 +202,14 @@ impl Library {
 
     /// How the watching goes.
     pub fn status(&self) -> Status {
-        match self.shared.status.read() {
+        let mut status = match self.shared.status.read() {
             Ok(status) => status.clone(),
             Err(poisoned) => poisoned.into_inner().clone(),
+        };
+        for (at, mirror) in &self.mirrors {
+            status.roots.iter_mut().skip(*at).take(1).for_each(|root| root.mirror = Some(mirror.status()));
         }
+        status
     }
 }
 
@@ -198,8 +220,13 @@ impl Drop for Library {
 }
 
 impl Shared {
-    fn new(roots: &[PathBuf]) -> Self {
-        let root = |path: &PathBuf| RootStatus { path: path.clone(), fault: None, skipped: Arc::default() };
+    fn new(roots: &[PathBuf], mirrors: &[Arc<Mirror>]) -> Self {
+        let root = |path: &PathBuf| RootStatus {
+            path: roots::shown(path, mirrors),
+            fault: None,
+            skipped: Arc::default(),
+            mirror: None,
+        };
         let status = Status {
             mode: Mode::Poll("not watching".to_owned()),
             looked: Instant::now(),

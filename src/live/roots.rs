@@ -1,12 +1,14 @@
 //! What is kept of one root: its name on the board, where its runs are looked for, and what is known from before.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use notify::Watcher as _;
 
 use super::cache::{Cache, Entries};
 use super::hints::in_words;
 use crate::analysis::summary::Summary;
+use crate::mirror::Mirror;
 use crate::model::RunKey;
 use crate::trace::{Found, Place, RootScanner, RunDir, Stamps};
 
@@ -27,11 +29,11 @@ pub(super) struct Root {
 
 impl Root {
     /// All roots, with distinct prefixes.
-    pub(super) fn all(roots: Vec<PathBuf>) -> Vec<Self> {
+    pub(super) fn all(roots: Vec<PathBuf>, mirrors: &[Arc<Mirror>]) -> Vec<Self> {
         let prefixes = prefixes(&roots);
-        let root = |(shown, prefix): (PathBuf, String)| Self {
-            scanner: RootScanner::new(shown.clone()),
-            shown,
+        let root = |(dir, prefix): (PathBuf, String)| Self {
+            shown: shown(&dir, mirrors),
+            scanner: RootScanner::new(dir),
             prefix,
             watched: None,
             fault: false,
@@ -105,6 +107,12 @@ impl Root {
             }
         }
     }
+}
+
+/// A root as the person typed it: of an object store, its address.
+pub(super) fn shown(root: &Path, mirrors: &[Arc<Mirror>]) -> PathBuf {
+    let mirror = mirrors.iter().find(|mirror| mirror.dir() == root);
+    mirror.map_or_else(|| root.to_owned(), |mirror| mirror.address().into())
 }
 
 /// What goes before the keys of each root: nothing for a single one, else its name, made distinct.

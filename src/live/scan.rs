@@ -82,7 +82,7 @@ impl Scanner {
     pub(super) fn new(shared: Arc<Shared>, roots: Vec<PathBuf>, options: Options) -> Self {
         Self {
             shared,
-            roots: Root::all(roots),
+            roots: Root::all(roots, &options.mirrors),
             // Without inodes and times that nobody can set, a file that was changed may look the same.
             cache: options.cache.as_deref().filter(|_| cfg!(unix)).and_then(Cache::open).map(Arc::new),
             saver: None,

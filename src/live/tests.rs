@@ -55,7 +55,7 @@ fn a_root_that_leads_elsewhere_keeps_a_run_of_the_same_name() {
     let moved = write_run(new.path(), "a", "{}");
     let link = base.path().join("runs");
     std::os::unix::fs::symlink(old.path(), &link).unwrap();
-    let shared = Arc::new(Shared::new(std::slice::from_ref(&link)));
+    let shared = Arc::new(Shared::new(std::slice::from_ref(&link), &[]));
     let mut scanner = scan::Scanner::new(Arc::clone(&shared), vec![link.clone()], Options::default());
     scanner.look_at_roots();
     fs::remove_file(&link).unwrap();
@@ -70,7 +70,7 @@ fn a_root_that_leads_elsewhere_keeps_a_run_of_the_same_name() {
 fn a_run_that_comes_is_at_once_among_those_to_be_read() {
     let dir = tempfile::tempdir().unwrap();
     let root = fs::canonicalize(dir.path()).unwrap();
-    let shared = Arc::new(Shared::new(std::slice::from_ref(&root)));
+    let shared = Arc::new(Shared::new(std::slice::from_ref(&root), &[]));
     let mut scanner = scan::Scanner::new(Arc::clone(&shared), vec![root.clone()], Options::default());
     scanner.look_at_roots();
     let run = write_run(&root, "a", "{}");
@@ -96,7 +96,7 @@ fn write_old_run(root: &std::path::Path, key: &str, task: &str) -> PathBuf {
 /// read them.
 fn start(root: &std::path::Path, cache: &std::path::Path) -> Vec<(String, Option<String>, usize)> {
     let roots = [root.to_owned()];
-    let shared = Arc::new(Shared::new(&roots));
+    let shared = Arc::new(Shared::new(&roots, &[]));
     let options = Options { poll: Some(Duration::MAX), cache: Some(cache.to_owned()), ..Options::default() };
     let mut scanner = scan::Scanner::new(Arc::clone(&shared), roots.to_vec(), options);
     scanner.look_at_roots();
@@ -223,7 +223,7 @@ fn other_rights_on_its_files_do_not_revive_a_run() {
 /// A scanner that has read `root`, and its run `a`.
 fn scanned(root: &std::path::Path) -> (Arc<Shared>, scan::Scanner, Arc<Run>) {
     let root = fs::canonicalize(root).unwrap();
-    let shared = Arc::new(Shared::new(std::slice::from_ref(&root)));
+    let shared = Arc::new(Shared::new(std::slice::from_ref(&root), &[]));
     let mut scanner = scan::Scanner::new(Arc::clone(&shared), vec![root], Options::default());
     scanner.look_at_roots();
     let run = Arc::clone(&shared.runs.read().unwrap()[&RunKey::new("a")]);
@@ -397,7 +397,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 /// A library on `root` whose scan thread is given up for lost quickly.
 fn impatient(root: &std::path::Path) -> Library {
     let roots = vec![root.to_owned()];
-    let shared = Shared { patience: Duration::from_millis(1500), ..Shared::new(&roots) };
+    let shared = Shared { patience: Duration::from_millis(1500), ..Shared::new(&roots, &[]) };
     Library::follow(shared, roots, Options::default())
 }
 

@@ -6,7 +6,7 @@ use axum::response::IntoResponse as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::live::Mode;
+use crate::live::{MirrorStatus, Mode};
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
 use crate::page::json::json;
@@ -25,6 +25,51 @@ pub(crate) struct Health {
     stalled: Option<String>,
     /// How often the thread that looks for news failed and was started again.
     restarts: usize,
+    /// Object stores among the roots.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stores: Vec<Store>,
+}
+
+/// How the mirror of an object store stands.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Store {
+    root: String,
+    /// How old what is shown of it is; none before all of it was here.
+    lag_ms: Option<u128>,
+    listed_age_ms: Option<u128>,
+    objects: usize,
+    bytes: u64,
+    waiting: usize,
+    left_out: usize,
+    kept_bytes: u64,
+    kept_limit: u64,
+    requests: u64,
+    listing_requests: u64,
+    listing_requests_a_minute_at_most: u32,
+    listing_every_ms: u128,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl Store {
+    fn new(status: MirrorStatus) -> Self {
+        Self {
+            root: status.address,
+            lag_ms: status.as_of.map(|moment| moment.elapsed().as_millis()),
+            listed_age_ms: status.listed.map(|moment| moment.elapsed().as_millis()),
+            objects: status.objects,
+            bytes: status.bytes,
+            waiting: status.waiting,
+            left_out: status.odd_total,
+            kept_bytes: status.kept_bytes,
+            kept_limit: status.limit,
+            requests: status.requests,
+            listing_requests: status.listings,
+            listing_requests_a_minute_at_most: status.budget,
+            listing_every_ms: status.every.as_millis(),
+            error: status.trouble.map(|trouble| trouble.what),
+        }
+    }
 }
 
 /// `GET /healthz`
@@ -46,6 +91,7 @@ pub(crate) async fn healthz(State(state): State<AppState>) -> Answer {
         indexing: if status.first_look_done { status.indexing } else { status.indexing.max(1) },
         stalled: status.stalled,
         restarts: status.restarts,
+        stores: status.roots.into_iter().filter_map(|root| root.mirror).map(Store::new).collect(),
     };
     let code = if health.stalled.is_some() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
     json(&health).map(|health| (code, health).into_response())

@@ -28,22 +28,27 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("llm", &["error", "model", "stop", "engine", "tools"]),
     // Messages, and no way for them to come or go.
     ("rpc", &[]),
+    // Which objects may belong to traces is known where files are looked for.
+    ("mirror", &["error", "trace"]),
     // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
-    ("live", &["error", "model", "trace", "analysis"]),
+    ("live", &["error", "mirror", "model", "trace", "analysis"]),
     // Rules are named and explained in the words of the page; what they do is asked of `analysis`.
     ("page", &["error", "model", "format", "stop", "analysis", "live"]),
     // The same answers over HTTP and, message by message, to a program that talks the Model Context Protocol.
     ("serve", &["error", "model", "live", "page", "rpc"]),
     (
         "cli",
-        &["error", "model", "format", "trace", "stop", "engine", "demo", "llm", "analysis", "live", "page", "serve"],
+        &[
+            "error", "model", "format", "trace", "stop", "engine", "demo", "llm", "analysis", "mirror", "live", "page",
+            "serve",
+        ],
     ),
     ("main", &["error", "cli"]),
     (
         "lib",
         &[
-            "error", "model", "format", "trace", "stop", "engine", "tools", "demo", "llm", "analysis", "live", "page",
-            "rpc", "serve", "cli",
+            "error", "model", "format", "trace", "stop", "engine", "tools", "demo", "llm", "analysis", "mirror",
+            "live", "page", "rpc", "serve", "cli",
         ],
     ),
 ];
@@ -55,13 +60,13 @@ const KEYS: &[(&str, &[&str])] = &[
     ("cap_std", &["tools"]),
     ("clap", &["cli", "main"]),
     ("hyper", &["serve"]),
-    ("hyper_util", &["llm", "serve"]),
+    ("hyper_util", &["llm", "mirror", "serve"]),
     ("notify", &["live"]),
-    ("sha2", &["serve"]),
+    ("sha2", &["mirror", "serve"]),
     ("rustix", &["trace", "tools", "llm", "serve"]),
-    ("std::fs", &["trace", "engine", "demo", "llm", "live", "cli"]),
+    ("std::fs", &["trace", "engine", "demo", "llm", "mirror", "live", "cli"]),
     ("toml", &["llm", "cli"]),
-    ("SystemTime::now", &["engine", "live", "cli", "page", "serve"]),
+    ("SystemTime::now", &["engine", "live", "mirror", "cli", "page", "serve"]),
 ];
 
 fn project() -> &'static Path {

@@ -16,6 +16,7 @@ use crate::analysis::summary::Summary;
 use crate::page::part::href;
 use crate::page::runs::fill::row::Row;
 use crate::page::runs::fill::shown::Shown;
+use crate::page::runs::fill::stores::Store;
 use crate::page::runs::{RunsBody, RunsNews, RunsPage, RunsParts, RunsPulse};
 use crate::page::shell::{Place, Pulse, Shell, Skipped};
 
@@ -24,6 +25,7 @@ pub(crate) mod filters;
 pub(crate) mod group;
 pub(crate) mod row;
 pub(crate) mod shown;
+pub(crate) mod stores;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +43,8 @@ const PULSE: &str = "/live/runs";
 #[derive(Debug, Clone)]
 pub(crate) struct ListContext {
     pub roots: Vec<Root>,
+    /// Those roots that are object stores.
+    pub stores: Vec<Store>,
     /// Tools and the directories with their traces that nobody asked to be opened.
     pub elsewhere: Vec<(&'static str, String)>,
     pub watch: Watch,

@@ -1,6 +1,6 @@
 //! The run table, and what is said about addresses that lead nowhere.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use axum::extract::{OriginalUri, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
@@ -18,6 +18,7 @@ use crate::page::error::{Answer, WebError};
 use crate::page::extract::Params;
 use crate::page::run::handler::html;
 use crate::page::runs::fill as list;
+use crate::page::runs::fill::stores::Store;
 use crate::page::runs::fill::{ListContext, Listed, Root, Watch};
 use crate::page::runs::json::{fields, write_csv};
 use crate::page::shell::{Place, Shell, Skipped};
@@ -66,6 +67,8 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
     // The revision comes before the runs: what changes in between is then told once more.
     let revision = *state.library.revision().borrow();
     let status = state.library.status();
+    let asked = Instant::now();
+    let stores = status.roots.iter().filter_map(|root| Some(Store { status: root.mirror.clone()?, asked })).collect();
     let roots = status.roots.into_iter().map(|root| Root {
         shown: root.path.to_string_lossy().into_owned(),
         fault: root.fault,
@@ -81,6 +84,7 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
     let elsewhere = state.library.elsewhere().iter();
     Ok(ListContext {
         roots: roots.collect(),
+        stores,
         elsewhere: elsewhere.map(|place| (place.tool, place.dir.to_string_lossy().into_owned())).collect(),
         watch: match (status.stalled, status.mode) {
             (Some(why), _) => Watch::Stalled(why),

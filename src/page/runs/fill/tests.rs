@@ -13,11 +13,13 @@ use crate::page::tests::{HOSTILE, Tag, by_id, check_page, tags};
 
 mod follow;
 mod grouped;
+mod stores;
 mod windows;
 
 fn ctx(query: &str) -> ListContext {
     ListContext {
         roots: vec![Root { shown: "./runs".into(), ..Root::default() }],
+        stores: Vec::new(),
         elsewhere: Vec::new(),
         watch: Watch::Native,
         looked: Some(999_998_000_000),

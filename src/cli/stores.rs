@@ -1,0 +1,84 @@
+//! Which roots are object stores, and how are they followed?
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::mirror::{Address, Mirror, Options, Settings};
+
+/// How object stores are followed.
+#[derive(Debug, clap::Args)]
+pub(super) struct Stores {
+    /// List s3:// roots this often, or as often as --s3-requests allows
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = super::serve::seconds)]
+    s3_every: Duration,
+    /// Send at most this many requests a minute to list an s3:// root; each lists 1,000 objects
+    #[arg(long, value_name = "NUMBER", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    s3_requests: u32,
+    /// Keep at most so much of each s3:// root on this machine: 500MB, 20GB
+    #[arg(long, value_name = "SIZE", default_value = "10GB", value_parser = size)]
+    s3_cache: u64,
+}
+
+impl Stores {
+    /// Follows those of `roots` that are object stores; gives back the roots as directories.
+    ///
+    /// # Errors
+    /// An address that is none; settings of AWS that cannot be used; a cache that cannot be written.
+    pub(super) fn follow(&self, roots: Vec<PathBuf>, cache: Option<&Path>) -> Result<(Vec<PathBuf>, Vec<Arc<Mirror>>)> {
+        let mut mirrors: Vec<Arc<Mirror>> = Vec::new();
+        let mut dirs = Vec::new();
+        for root in roots {
+            let Some(text) = root.to_str().filter(|text| Address::is_meant(text)) else {
+                dirs.push(root);
+                continue;
+            };
+            let address = Address::parse(text)?;
+            // Named twice, it is still one.
+            if mirrors.iter().any(|mirror| mirror.address() == address.to_string()) {
+                continue;
+            }
+            let (cache, limit) = (cache.map(Path::to_owned), self.s3_cache);
+            let options = Options { cache, limit, every: self.s3_every, budget: self.s3_requests };
+            let mirror = Arc::new(Mirror::follow(&address, Settings::read()?, options)?);
+            dirs.push(mirror.dir().to_owned());
+            mirrors.push(mirror);
+        }
+        Ok((dirs, mirrors))
+    }
+}
+
+fn size(text: &str) -> std::result::Result<u64, String> {
+    let text = text.trim();
+    let letters = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(letters);
+    let factor = match unit.to_ascii_uppercase().as_str() {
+        "" | "B" => Some(1.0),
+        "K" | "KB" => Some(1e3),
+        "M" | "MB" => Some(1e6),
+        "G" | "GB" => Some(1e9),
+        "T" | "TB" => Some(1e12),
+        _ => None,
+    };
+    let bytes = number.trim().parse::<f64>().ok().zip(factor).map(|(number, factor)| number * factor);
+    let bytes = bytes.filter(|bytes| (1e6..=1e15).contains(bytes));
+    bytes.map(|bytes| bytes as u64).ok_or_else(|| "expected a size of at least 1MB, such as 500MB or 20GB".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        for (text, bytes) in
+            [("500MB", 500_000_000), ("1.5 gb", 1_500_000_000), ("2000000", 2_000_000), ("1T", 1_000_000_000_000)]
+        {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for wrong in ["", "GB", "1", "-5GB", "5 parsecs", "NaN", "inf", "1e99GB"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

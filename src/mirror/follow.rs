@@ -1,0 +1,315 @@
+//! When is what asked? The store is listed again and again, as often as the budget allows; what changed is fetched, many
+//! at a time, and taken in one by one.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::Options;
+use super::fetch::{Got, Here, rest, whole};
+use super::keep::Keep;
+use super::plan::{How, Limits, plan};
+use super::status::{Odd, Trouble};
+use super::store::{Fault, Store};
+use super::thread::Shared;
+use super::xml::Object;
+
+/// So many objects are fetched at a time.
+const AT_ONCE: usize = 32;
+/// After so many failures in a row, what is left waits for the next listing.
+const GIVE_UP_AFTER: u32 = 8;
+/// A store that does not answer is asked again after at most this long.
+const LONGEST_REST: Duration = Duration::from_secs(60);
+/// As many odd objects are named.
+const MAX_NAMED: usize = 100;
+
+/// A whole listing.
+struct Listed {
+    objects: Vec<Object>,
+    unreadable: usize,
+}
+
+/// What became of one object.
+struct Came {
+    object: Object,
+    got: Result<Got, Fault>,
+}
+
+/// An object that could not be had.
+struct Late {
+    tag: String,
+    tries: u32,
+    again: Instant,
+    reason: String,
+}
+
+pub(super) struct Follower {
+    store: Arc<Store>,
+    keep: Keep,
+    shared: Arc<Shared>,
+    options: Options,
+    queue: VecDeque<(Object, How)>,
+    listing: Option<(Instant, JoinHandle<Result<Listed, Fault>>)>,
+    running: JoinSet<Came>,
+    busy: HashMap<String, u64>,
+    late: HashMap<String, Late>,
+    odd: Vec<Odd>,
+    /// When the listing began that is being worked off.
+    worked_off: Option<Instant>,
+    failures: u32,
+    fetch_failures: u32,
+    next: Instant,
+}
+
+impl Follower {
+    pub(super) fn new(store: Store, keep: Keep, shared: Arc<Shared>, options: Options) -> Self {
+        Self {
+            store: Arc::new(store),
+            keep,
+            shared,
+            options,
+            queue: VecDeque::new(),
+            listing: None,
+            running: JoinSet::new(),
+            busy: HashMap::new(),
+            late: HashMap::new(),
+            odd: Vec::new(),
+            worked_off: None,
+            failures: 0,
+            fetch_failures: 0,
+            next: Instant::now(),
+        }
+    }
+
+    /// Follows the store until it is told to stop. Inside of a [`tokio::task::LocalSet`].
+    pub(super) async fn follow(mut self, mut stop: watch::Receiver<bool>) {
+        loop {
+            self.begin_fetching();
+            self.publish();
+            let next = tokio::time::Instant::from_std(self.next);
+            tokio::select! {
+                _ = stop.changed() => return,
+                () = tokio::time::sleep_until(next), if self.listing.is_none() => self.begin_listing(),
+                listed = ended(self.listing.as_mut()), if self.listing.is_some() => self.take_listing(listed),
+                Some(came) = self.running.join_next(), if !self.running.is_empty() => {
+                    if let Ok(came) = came {
+                        self.take(came);
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin_listing(&mut self) {
+        let (store, shared) = (Arc::clone(&self.store), Arc::clone(&self.shared));
+        let listing = tokio::task::spawn_local(async move { list(&store, &shared).await });
+        self.listing = Some((Instant::now(), listing));
+        self.shared.change(|status| status.listing = Some(0));
+    }
+
+    fn take_listing(&mut self, listed: Result<Listed, Fault>) {
+        let Some((began, _)) = self.listing.take() else { return };
+        let asked = self.store.listings.load(Ordering::Relaxed);
+        let took = asked - self.shared.listings_before.swap(asked, Ordering::Relaxed);
+        let budget = u64::from(self.options.budget.max(1));
+        let affordable = Duration::from_millis(took.saturating_mul(60_000) / budget);
+        let every = self.options.every.max(affordable);
+        match listed {
+            Ok(listed) => {
+                self.failures = 0;
+                self.next = began + every;
+                self.shared.change(|status| {
+                    (status.listing, status.every) = (None, every);
+                    (status.listed, status.listing_trouble) = (Some(Instant::now()), None);
+                });
+                self.work_off(listed, began);
+            }
+            Err(fault) => {
+                let rest = every.saturating_mul(2_u32.saturating_pow(self.failures)).min(LONGEST_REST.max(every));
+                self.failures += 1;
+                self.next = Instant::now() + rest;
+                if matches!(fault, Fault::Refused(..)) {
+                    self.store.reread();
+                }
+                self.shared.change(|status| {
+                    status.listing = None;
+                    status.every = every;
+                    status.listing_trouble = Some(trouble(&fault, status.listing_trouble.take()));
+                });
+            }
+        }
+    }
+
+    /// Compares a listing with what is here.
+    fn work_off(&mut self, listed: Listed, began: Instant) {
+        let limits = Limits { bytes: self.options.limit, folds: self.keep.folds };
+        let plan = plan(listed.objects, self.keep.objects(), limits);
+        for key in plan.gone.iter().filter(|key| !self.busy.contains_key(*key)) {
+            if let Err(error) = self.keep.lose(key) {
+                tracing::warn!("{}: {key}: {error}", self.shared.address);
+            }
+        }
+        let now = Instant::now();
+        let wanted: HashSet<&str> = plan.wanted.iter().map(|(object, _)| &*object.key).collect();
+        self.late.retain(|key, _| wanted.contains(&**key));
+        let is_due = |(object, _): &(Object, How)| {
+            let late = self.late.get(&object.key).filter(|late| late.tag == object.etag);
+            !self.busy.contains_key(&object.key) && late.is_none_or(|late| late.again <= now)
+        };
+        self.queue = plan.wanted.into_iter().filter(is_due).collect();
+        self.odd = plan.odd;
+        if listed.unreadable > 0 {
+            let reason = "the listing has entries that cannot be read".to_owned();
+            self.odd.push(Odd { key: format!("{} more", listed.unreadable), reason });
+        }
+        self.fetch_failures = 0;
+        self.worked_off = Some(began);
+        self.shared.change(|status| {
+            (status.objects, status.bytes, status.others) = (plan.objects, plan.bytes, plan.others);
+        });
+        self.name_odd();
+    }
+
+    fn begin_fetching(&mut self) {
+        while self.running.len() < AT_ONCE
+            && let Some((object, how)) = self.queue.pop_front()
+        {
+            let before = self.keep.objects().get(&object.key).map_or(0, |kept| kept.size);
+            let coming: u64 = self.busy.values().sum();
+            if self.keep.bytes() + coming + object.size > self.options.limit + before {
+                self.delay(&object, "the cache is full".to_owned());
+                continue;
+            }
+            let here = self.keep.here(&object.key).filter(|_| how == How::Rest);
+            let (store, beside) = (Arc::clone(&self.store), self.keep.beside());
+            self.busy.insert(object.key.clone(), object.size);
+            self.running.spawn_local(async move {
+                let got = fetch(&store, &beside, &object, here).await;
+                Came { object, got }
+            });
+        }
+        if self.queue.is_empty() && self.running.is_empty() {
+            self.late_named();
+            if let Some(began) = self.worked_off.take() {
+                self.shared.change(|status| {
+                    // Of a store that lists objects and does not hand them out, more is missing than a few.
+                    status.fetch_trouble = status.fetch_trouble.take().filter(|_| !self.late.is_empty());
+                    if status.fetch_trouble.is_none() {
+                        // Told together: whoever sees the one sees the other.
+                        (status.as_of, status.kept_bytes, status.waiting) = (Some(began), self.keep.bytes(), 0);
+                    }
+                });
+            }
+        }
+    }
+
+    fn take(&mut self, Came { object, got }: Came) {
+        self.busy.remove(&object.key);
+        let fault = match got {
+            Ok(got) => match self.keep.take(got) {
+                Ok(()) => {
+                    self.late.remove(&object.key);
+                    self.fetch_failures = 0;
+                    self.shared.change(|status| status.fetch_trouble = None);
+                    return;
+                }
+                Err(error) => Fault::Wrong(format!("the cache directory: {error}"), None),
+            },
+            // The next listing says more.
+            Err(Fault::Outdated) => return,
+            Err(fault) => fault,
+        };
+        self.delay(&object, fault.what());
+        self.fetch_failures += 1;
+        if self.fetch_failures >= GIVE_UP_AFTER {
+            self.queue.clear();
+            // What was not fetched is not as the listing says.
+            self.worked_off = None;
+            self.shared.change(|status| status.fetch_trouble = Some(trouble(&fault, status.fetch_trouble.take())));
+        }
+    }
+
+    /// Tries an object again later, and later each time.
+    fn delay(&mut self, object: &Object, reason: String) {
+        let tries = self.late.get(&object.key).filter(|late| late.tag == object.etag).map_or(0, |late| late.tries + 1);
+        let rest = self.options.every.saturating_mul(2_u32.saturating_pow(tries)).min(LONGEST_REST);
+        let late = Late { tag: object.etag.clone(), tries, again: Instant::now() + rest, reason };
+        self.late.insert(object.key.clone(), late);
+    }
+
+    fn late_named(&self) {
+        if self.shared.read(|status| status.odd_total) != self.odd.len() + self.late.len() {
+            self.name_odd();
+        }
+    }
+
+    fn name_odd(&self) {
+        let late = self.late.iter().map(|(key, late)| Odd { key: key.clone(), reason: late.reason.clone() });
+        let mut all: Vec<Odd> = self.odd.iter().cloned().chain(late.take(MAX_NAMED)).collect();
+        all.sort_by(|a, b| a.key.cmp(&b.key));
+        all.truncate(MAX_NAMED);
+        self.shared.change(|status| {
+            status.odd_total = self.odd.len() + self.late.len();
+            status.odd = all.into();
+        });
+    }
+
+    fn publish(&self) {
+        let requests = self.store.requests.load(Ordering::Relaxed);
+        let listings = self.store.listings.load(Ordering::Relaxed);
+        self.shared.change(|status| {
+            status.waiting = self.queue.len() + self.running.len();
+            status.kept_bytes = self.keep.bytes();
+            (status.requests, status.listings) = (requests, listings);
+            status.next = self.listing.is_none().then_some(self.next);
+        });
+        self.shared.tell();
+    }
+}
+
+async fn ended(listing: Option<&mut (Instant, JoinHandle<Result<Listed, Fault>>)>) -> Result<Listed, Fault> {
+    match listing {
+        Some((_, listing)) => listing
+            .await
+            .unwrap_or_else(|_| Err(Fault::Wrong("listing failed, which is a fault of the board".into(), None))),
+        None => std::future::pending().await,
+    }
+}
+
+/// All pages of a listing; where one is missing, none counts.
+async fn list(store: &Store, shared: &Shared) -> Result<Listed, Fault> {
+    let mut listed = Listed { objects: Vec::new(), unreadable: 0 };
+    let mut after: Option<String> = None;
+    loop {
+        let page = store.list(after.as_deref()).await?;
+        listed.objects.extend(page.objects);
+        listed.unreadable += page.unreadable;
+        shared.change(|status| status.listing = Some(listed.objects.len()));
+        match page.next {
+            None => return Ok(listed),
+            Some(next) if Some(&next) == after.as_ref() => {
+                return Err(Fault::Wrong("the listing leads in a circle".to_owned(), None));
+            }
+            next => after = next,
+        }
+    }
+}
+
+async fn fetch(store: &Store, beside: &std::path::Path, object: &Object, here: Option<Here>) -> Result<Got, Fault> {
+    if let Some(here) = here
+        && let Some(got) = rest(store, beside, object, &here).await?
+    {
+        return Ok(got);
+    }
+    whole(store, beside, object).await
+}
+
+/// What is wrong now; since when, if it was wrong before.
+fn trouble(fault: &Fault, before: Option<Trouble>) -> Trouble {
+    let since = before.map_or_else(Instant::now, |before| before.since);
+    Trouble { what: fault.what(), hint: fault.hint().map(str::to_owned), since }
+}

@@ -1,0 +1,90 @@
+//! What is said of the object stores among the roots: how old what is shown is, what is missing, what it costs.
+
+use std::time::Instant;
+
+use crate::analysis::format::{self, count, counted};
+use crate::live::MirrorStatus;
+use crate::page::runs::fill::ListContext;
+use crate::page::runs::fill::row::line;
+use crate::page::shell::{Skipped, When};
+
+/// An object store, and when it was asked how it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Store {
+    pub status: MirrorStatus,
+    pub asked: Instant,
+}
+
+impl Store {
+    fn micros(&self, moment: Instant, now: i64) -> i64 {
+        let ago = self.asked.saturating_duration_since(moment).as_micros();
+        now.saturating_sub(i64::try_from(ago).unwrap_or(i64::MAX))
+    }
+
+    fn when(&self, moment: Instant, ctx: &ListContext) -> Option<When> {
+        When::of(self.micros(moment, ctx.now), ctx.now, &ctx.zone)
+    }
+
+    pub(crate) fn name(&self) -> String {
+        line(&self.status.address)
+    }
+
+    /// How old what is shown of it is: since then nothing is known to be missing.
+    pub(crate) fn as_of(&self, ctx: &ListContext) -> Option<When> {
+        self.when(self.status.as_of?, ctx)
+    }
+
+    /// Its last whole listing.
+    pub(crate) fn listed(&self, ctx: &ListContext) -> Option<When> {
+        self.when(self.status.listed?, ctx)
+    }
+
+    /// `209 objects, 12 MB`, and what of them is not here.
+    pub(crate) fn holds(&self) -> String {
+        let status = &self.status;
+        if status.listed.is_none() {
+            return match status.listing {
+                Some(found) => format!("being listed, {} so far", counted(found, "object")),
+                None => "not listed yet".to_owned(),
+            };
+        }
+        let mut parts = vec![format!("{}, {}", counted(status.objects, "object"), format::bytes(status.bytes))];
+        if status.waiting > 0 {
+            parts.push(format!("{} to fetch", count(status.waiting as u64)));
+        }
+        if status.others > 0 {
+            parts.push(format!("{} no trace by name", count(status.others as u64)));
+        }
+        parts.join(" · ")
+    }
+
+    /// What it takes: `kept here 12 MB of at most 10 GB · listed every 10 s, at most 60 requests a minute · 34 requests sent`.
+    pub(crate) fn cost(&self) -> String {
+        let status = &self.status;
+        let (kept, limit) = (format::bytes(status.kept_bytes), format::bytes(status.limit));
+        let every = format::duration(status.every);
+        let (budget, sent) = (counted(status.budget as usize, "request"), counted_u64(status.requests, "request"));
+        format!(
+            "kept here {kept} of at most {limit} · listed every {every}, by at most {budget} a minute · {sent} sent"
+        )
+    }
+
+    /// What is wrong: the sentence, what to do, since when.
+    pub(crate) fn trouble(&self, ctx: &ListContext) -> Option<(String, Option<String>, Option<When>)> {
+        let trouble = self.status.trouble.as_ref()?;
+        Some((line(&trouble.what), trouble.hint.as_deref().map(line), self.when(trouble.since, ctx)))
+    }
+
+    /// Objects that are not shown, and how many.
+    pub(crate) fn odd(&self) -> (Vec<Skipped>, String) {
+        let named = self.status.odd.iter().map(|odd| Skipped { name: line(&odd.key), reason: line(&odd.reason) });
+        let behind = self.status.odd_total.saturating_sub(self.status.odd.len());
+        let rest =
+            (behind > 0).then(|| Skipped { name: "…".to_owned(), reason: format!("{} more", count(behind as u64)) });
+        (named.chain(rest).collect(), format!("{} left out", counted(self.status.odd_total, "object")))
+    }
+}
+
+fn counted_u64(number: u64, noun: &str) -> String {
+    counted(usize::try_from(number).unwrap_or(usize::MAX), noun)
+}

@@ -1,0 +1,79 @@
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::live::MirrorStatus;
+use crate::mirror::{Odd, Trouble};
+use crate::page::runs::fill::stores::Store;
+
+fn store(change: impl FnOnce(&mut MirrorStatus, Instant)) -> ListContext {
+    let asked = Instant::now() + Duration::from_secs(3_600);
+    let mut status = MirrorStatus {
+        address: "s3://team/runs".to_owned(),
+        host: "127.0.0.1:9000".to_owned(),
+        as_of: None,
+        listed: None,
+        listing: Some(2_000),
+        next: None,
+        objects: 0,
+        bytes: 0,
+        others: 0,
+        waiting: 0,
+        kept_bytes: 0,
+        limit: 10_000_000_000,
+        requests: 3,
+        listings: 3,
+        budget: 60,
+        every: Duration::from_secs(10),
+        trouble: None,
+        odd: Arc::default(),
+        odd_total: 0,
+    };
+    change(&mut status, asked);
+    ListContext { stores: vec![Store { status, asked }], ..ctx("") }
+}
+
+#[test]
+fn a_store_says_how_old_its_picture_is_what_it_costs_and_what_is_wrong() {
+    let html = |ctx: &ListContext| page(ctx, &listed(many(1))).render().unwrap();
+    let first = html(&store(|_, _| {}));
+    for said in [
+        "s3://team/runs",
+        "not wholly here yet",
+        "being listed, 2,000 objects so far",
+        "every 10.0 s",
+        "60 requests a minute",
+    ] {
+        assert!(first.contains(said), "{said}: {first}");
+    }
+    assert!(!first.contains("Not followed"));
+    let hostile = || HOSTILE.to_owned();
+    let whole = store(|status, asked| {
+        let ago = |seconds| asked.checked_sub(Duration::from_secs(seconds));
+        (status.as_of, status.listed, status.listing) = (ago(42), ago(7), None);
+        (status.objects, status.waiting, status.others) = (1_234, 5, 6);
+        let since = asked.checked_sub(Duration::from_secs(120)).unwrap();
+        status.trouble = Some(Trouble { what: hostile(), hint: Some("ask for the right to".to_owned()), since });
+        status.odd = vec![Odd { key: hostile(), reason: "its name leads elsewhere".to_owned() }].into();
+        status.odd_total = 300;
+    });
+    for shown in [html(&whole), page(&whole, &[]).render().unwrap()] {
+        for said in [
+            "42 s ago",
+            "1,234 objects",
+            "5 to fetch",
+            "6 no trace by name",
+            "7 s ago",
+            "300 objects left out",
+            "299 more",
+        ] {
+            assert!(shown.contains(said), "{said}: {shown}");
+        }
+        assert!(
+            shown.contains("Not followed since")
+                && shown.contains("2 min ago")
+                && shown.contains("ask for the right to")
+        );
+        check_page(&shown);
+    }
+    assert!(html(&whole).contains("s3://team/runs is not followed"), "the title line says it too");
+}
