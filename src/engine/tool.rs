@@ -8,9 +8,10 @@ use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::off_limits::OffLimits;
 
@@ -60,6 +61,12 @@ pub trait Tool: Send + Sync {
 
     /// Does it. A tool that blocks moves its work to [`tokio::task::spawn_blocking`].
     fn call(&self, args: Self::Args, cx: ToolCx<'_>) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
+
+    /// The JSON Schema of its arguments. That of a tool which is known at run time only is a value: such a tool takes a
+    /// [`serde_json::Map`] and gives its schema here. Nothing is held against it before the call.
+    fn schema(&self) -> Value {
+        schema_of::<Self::Args>()
+    }
 
     /// Timeout and retries.
     fn limits(&self) -> ToolLimits {
@@ -153,4 +160,17 @@ impl<E: std::error::Error> From<E> for ToolError {
     fn from(error: E) -> Self {
         ToolError::new(super::value::told(&error))
     }
+}
+
+/// The JSON Schema of a type, without references to elsewhere: many models follow none.
+fn schema_of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value();
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("title");
+    }
+    schema
 }

@@ -8,7 +8,6 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde::{Deserialize as _, Serialize};
 use serde_json::{Map, Value};
 
@@ -316,7 +315,7 @@ trait DynTool: Send + Sync {
 
 impl<T: Tool> DynTool for T {
     fn spec(&self) -> ToolSpec {
-        ToolSpec::new(self.name(), self.description(), schema::<T::Args>())
+        ToolSpec::new(self.name(), self.description(), Tool::schema(self))
     }
 
     fn needs(&self) -> Vec<String> {
@@ -344,17 +343,4 @@ impl<T: Tool> DynTool for T {
             Tool::call(self, args, cx).await.map(|output| to_value_lossy(&output))
         })
     }
-}
-
-/// The JSON Schema of a type, without references to elsewhere: many models follow none.
-fn schema<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value();
-    if let Some(object) = schema.as_object_mut() {
-        object.remove("title");
-    }
-    schema
 }

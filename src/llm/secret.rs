@@ -206,6 +206,10 @@ impl<T: Tool> Tool for Scrubbed<T> {
         }
     }
 
+    fn schema(&self) -> Value {
+        self.tool.schema()
+    }
+
     fn limits(&self) -> ToolLimits {
         self.tool.limits()
     }
