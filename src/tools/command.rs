@@ -14,9 +14,10 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 use tokio::time::timeout;
 
+use super::group::Group;
 use super::kept::Kept;
 use super::workspace::{Workspace, invalid};
 use crate::engine::{Tool, ToolCx, ToolError, ToolLimits};
@@ -241,38 +242,4 @@ fn signal(status: ExitStatus) -> Option<i32> {
 #[cfg(not(unix))]
 fn signal(_status: ExitStatus) -> Option<i32> {
     None
-}
-
-/// The processes that a command started; killed when nobody waits for it any more.
-struct Group {
-    #[cfg(unix)]
-    leader: Option<rustix::process::Pid>,
-}
-
-impl Group {
-    #[cfg(unix)]
-    fn led_by(child: &Child) -> Self {
-        let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
-        Self { leader }
-    }
-
-    #[cfg(not(unix))]
-    fn led_by(_child: &Child) -> Self {
-        Self {}
-    }
-
-    /// Kills them once; a group keeps its number only as long as it has a member.
-    fn kill(&mut self) {
-        #[cfg(unix)]
-        if let Some(leader) = self.leader.take() {
-            // An empty group is gone, which is what was wanted.
-            let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
-        }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.kill();
-    }
 }

@@ -18,6 +18,7 @@
 
 mod command;
 mod edit;
+pub(crate) mod group;
 mod kept;
 mod list;
 mod read;
