@@ -22,7 +22,8 @@
 //! | `cli` | how is it typed? |
 //!
 //! The rooms above `tools` are always there; each of the others is behind a feature: its own name, or `serve` for
-//! `live`, `mirror` and `page`. `cli`, `serve`, `llm` and `s3`, which has `mirror` follow object stores, are on by default. The feature `schema` brings the JSON Schema validator of
+//! `live`, `mirror` and `page`. `cli`, `serve`, `llm`, `mcp` and `s3`, which has `mirror` follow object stores, are on by default;
+//! `mcp` gives agents of files the tools of Model Context Protocol servers. The feature `schema` brings the JSON Schema validator of
 //! `structured_output`; `archives`, which `serve` has, unpacks what is packed. Without features the crate makes traces and reads
 //! those that lie in plain files, its own and every tool's of [`mod@format`]; of a packed one (Inspect's `.eval`, Codex's `.jsonl.zst`) it says
 //! that it cannot. It neither explains nor shows them.
@@ -121,7 +122,7 @@ pub mod live;
 pub mod mirror;
 #[cfg(feature = "serve")]
 pub(crate) mod page;
-#[cfg(feature = "serve")]
+#[cfg(any(feature = "serve", feature = "mcp"))]
 pub(crate) mod rpc;
 #[cfg(feature = "serve")]
 pub mod serve;

@@ -25,15 +25,18 @@ pub(super) struct Args {
     #[arg(long)]
     no_cache: bool,
     #[command(flatten)]
+    stores: super::stores::Stores,
+    #[command(flatten)]
     settings: Settings,
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Done {
     let config = args.settings.read()?;
     let (roots, _) = serve::roots(&args.roots, args.sessions, &config, sessions::places())?;
-    roots.iter().try_for_each(|root| serve::check(root))?;
     let cache = if args.no_cache { None } else { serve::cache_dir() };
-    let library = Library::open(roots, Options { cache, prices: config.prices, ..Options::default() });
+    let (roots, mirrors) = args.stores.follow(roots, cache.as_deref())?;
+    roots.iter().try_for_each(|root| serve::check(root))?;
+    let library = Library::open(roots, Options { cache, mirrors, prices: config.prices, ..Options::default() });
     talk(library, io::stdin(), out).map_err(|ended| match ended {
         Ended::Told(error) => Failure::Told(error),
         Ended::Output(error) => Failure::Output(error),

@@ -90,6 +90,12 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         seed: u64::from(std::process::id()) ^ u64::try_from(look.now).unwrap_or_default(),
     };
     let engine = file.engine(&around)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| Error::new(Kind::Bug, "the runtime cannot start").because(error))?;
+    #[cfg(feature = "mcp")]
+    let servers = runtime.block_on(file.mcp_servers(&around))?;
+    #[cfg(feature = "mcp")]
+    let engine = servers.join(engine);
     let (begin, dir) = begin(args, task, &file, look)?;
     let run = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let progress = Arc::new(Progress::new(io::stderr(), colours(&io::stderr())));
@@ -105,10 +111,14 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         progress.say(&line);
     }
     progress.say(&format!("recording {}", dir.display()));
-    let result = drive(engine, begin, &progress).inspect_err(|_| {
+    let result = drive(&runtime, engine, begin, &progress).inspect_err(|_| {
         // Nothing was recorded, and an empty directory would look like a run. One with files in it stays.
         let _ = std::fs::remove_dir(&dir);
     })?;
+    #[cfg(feature = "mcp")]
+    runtime.block_on(servers.end());
+    // A tool that blocks, such as a search, is not waited for.
+    runtime.shutdown_background();
     let sentence = sentence(&dir, &result);
     let completed = result.verdict.outcome == Outcome::Completed;
     if args.json {
@@ -205,7 +215,12 @@ fn begin_anew(name: &str, key: &Secret) {
 fn begin_anew(_: &str, _: &Secret) {}
 
 /// Runs the engine until it ends or somebody ends it.
-fn drive(engine: Builder<FileAgent>, begin: Begin, progress: &Arc<Progress>) -> Result<RunResult<Work>> {
+fn drive(
+    runtime: &tokio::runtime::Runtime,
+    engine: Builder<FileAgent>,
+    begin: Begin,
+    progress: &Arc<Progress>,
+) -> Result<RunResult<Work>> {
     let cancel = Cancel::new();
     let person = Terminal { progress: progress.clone() };
     let mut engine = engine.cancel(cancel.clone()).hook(progress.clone()).person(person);
@@ -218,10 +233,8 @@ fn drive(engine: Builder<FileAgent>, begin: Begin, progress: &Arc<Progress>) -> 
         Begin::Again(earlier) => (engine, Err(earlier)),
     };
     let engine = engine.build()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|error| Error::new(Kind::Bug, "the runtime cannot start").because(error))?;
     let told = progress.clone();
-    let result = runtime.block_on(async move {
+    runtime.block_on(async move {
         tokio::spawn(async move {
             asked_to_stop().await;
             told.say("ending the run; once more ends the program");
@@ -234,10 +247,7 @@ fn drive(engine: Builder<FileAgent>, begin: Begin, progress: &Arc<Progress>) -> 
             Ok(task) => Ok(engine.run(task).await),
             Err(earlier) => engine.go_on(*earlier).await,
         }
-    });
-    // A tool that blocks, such as a search, is not waited for.
-    runtime.shutdown_background();
-    result
+    })
 }
 
 /// Why the run stopped: what `board list` will say of it, or what the engine said where the trace cannot be read.

@@ -3,6 +3,7 @@
 //! Knows no engine; what the words come to is `build`'s. The keys are listed at [`AgentFile`].
 
 mod critic;
+mod seconds;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 
 pub(super) use self::critic::{CriticPart, OnFail, When};
+pub(super) use self::seconds::Seconds;
 use super::gate::{GateRules, Glob};
 use crate::engine::HistoryPolicy;
 use crate::error::{Error, Kind, Result};
@@ -64,6 +66,10 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 /// | `pattern`, `want` | (regex) passes where the text matches, or with `want = false` where it does not | , `true` |
 /// | `criteria`, `threshold`, `model` | (judge) what to look at; passes from this score on; another model at the same endpoint | , 0.5, the agent's |
 /// | `[prices."NAME"] input`, `cached`, `output` | what a model takes for a million tokens in US dollars, where the service does not say; one `*` may end the name | none |
+/// | `[mcp.NAME] command`, `env`, `cwd` | a Model Context Protocol server to start, whose tools are called `NAME__TOOL`: program and arguments, variables beside a few harmless ones, directory | , none, the workspace |
+/// | `url`, `headers` | instead, one that is there: its address, and headers of each request | |
+/// | `tools` | which of its tools there are; names or patterns | all |
+/// | `timeout`, `start_timeout` | seconds for a call, and until it tells its tools | 60, 30 |
 /// | `[task] objective` | the task, where the command line names none | |
 #[derive(Debug)]
 pub struct AgentFile {
@@ -83,6 +89,8 @@ pub struct AgentFile {
     pub(super) critics: Vec<CriticPart>,
     pub(super) objective: Option<String>,
     pub(super) prices: Prices,
+    #[cfg(feature = "mcp")]
+    pub(super) mcp: super::mcp::McpParts,
 }
 
 #[derive(Debug, Deserialize)]
@@ -105,6 +113,9 @@ struct Whole {
     task: TaskPart,
     #[serde(default)]
     prices: BTreeMap<String, Price>,
+    #[cfg(feature = "mcp")]
+    #[serde(default)]
+    mcp: BTreeMap<String, Spanned<super::mcp::McpPart>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -237,30 +248,6 @@ struct TaskPart {
     objective: Option<String>,
 }
 
-/// A time above 0.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(try_from = "f64")]
-pub(super) struct Seconds(pub(super) Duration);
-
-impl Seconds {
-    fn ten() -> Self {
-        Self(Duration::from_secs(10))
-    }
-
-    fn ten_minutes() -> Self {
-        Self(Duration::from_secs(600))
-    }
-}
-
-impl TryFrom<f64> for Seconds {
-    type Error = &'static str;
-
-    fn try_from(seconds: f64) -> std::result::Result<Self, &'static str> {
-        let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero());
-        duration.map(Self).ok_or("expected a number of seconds above 0")
-    }
-}
-
 impl<'de> Deserialize<'de> for Rule {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         struct Written;
@@ -306,7 +293,14 @@ impl AgentFile {
         let place = Place { text, path };
         let whole: Whole = toml::from_str(text)
             .map_err(|wrong| place.error(wrong.span().unwrap_or_default(), wrong.message()).hint(HELP))?;
-        let Whole { agent, model, workspace, budget, stop, gate, critics, task, prices } = whole;
+        let Whole { agent, model, workspace, budget, stop, gate, critics, task, prices, .. } = whole;
+        #[cfg(feature = "mcp")]
+        let mcp = place.servers(whole.mcp)?;
+        // Which tools servers have is known once they are asked.
+        #[cfg(feature = "mcp")]
+        let may_have_more = !mcp.is_empty();
+        #[cfg(not(feature = "mcp"))]
+        let may_have_more = false;
         if let Some(file) = model.api_key_file.as_ref().filter(|_| model.api_key_env.is_some()) {
             return Err(place.error(file.span(), "there is `api_key_env` already; keep one of the two"));
         }
@@ -345,14 +339,22 @@ impl AgentFile {
             completion: place.rules(stop.completion, true)?,
             policies: place.rules(stop.policies, false)?,
             gate: GateRules {
-                allow: gate.allow.map(|allow| place.globs(allow)).transpose()?,
-                deny: place.globs(gate.deny)?,
-                ask: place.globs(gate.ask)?,
+                allow: gate.allow.map(|allow| place.globs(allow, may_have_more)).transpose()?,
+                deny: place.globs(gate.deny, may_have_more)?,
+                ask: place.globs(gate.ask, may_have_more)?,
             },
             critics,
             objective: task.objective.filter(|objective| !objective.trim().is_empty()),
             prices: Prices::new(prices, path.display().to_string()),
+            #[cfg(feature = "mcp")]
+            mcp,
         })
+    }
+
+    /// What the tools of this crate are called.
+    #[cfg(feature = "mcp")]
+    pub(super) fn tool_names() -> &'static [&'static str] {
+        &ToolName::NAMES
     }
 
     /// The agent's name.
@@ -383,8 +385,12 @@ impl AgentFile {
         self.beside(&self.workspace.dir)
     }
 
-    /// Whether commands run: the agent's, or those of critics.
+    /// Whether commands run: the agent's, those of critics, or servers.
     pub fn runs_commands(&self) -> bool {
+        #[cfg(feature = "mcp")]
+        if !self.mcp.is_empty() {
+            return true;
+        }
         self.workspace.tools.contains(&ToolName::RunCommand)
             || self.critics.iter().any(|critic| matches!(critic, CriticPart::Command { .. }))
     }
@@ -429,10 +435,21 @@ impl Place<'_> {
         std::fs::read_to_string(&path).map_err(wrong)
     }
 
+    /// The servers, each with its name.
+    #[cfg(feature = "mcp")]
+    fn servers(&self, written: BTreeMap<String, Spanned<super::mcp::McpPart>>) -> Result<super::mcp::McpParts> {
+        let server = |(name, part): (String, Spanned<super::mcp::McpPart>)| match part.get_ref().lint(&name) {
+            Some(wrong) => Err(self.error(part.span(), &format!("[mcp.{name}]: {wrong}"))),
+            None => Ok((name, part.into_inner())),
+        };
+        written.into_iter().map(server).collect()
+    }
+
     /// The patterns of one list of the gate; one that matches no tool would guard nothing.
-    fn globs(&self, written: Vec<Spanned<String>>) -> Result<Vec<Glob>> {
+    fn globs(&self, written: Vec<Spanned<String>>, may_have_more: bool) -> Result<Vec<Glob>> {
         let glob = |text: Spanned<String>| {
-            let glob = Glob::new(text.get_ref()).filter(|glob| ToolName::NAMES.iter().any(|name| glob.matches(name)));
+            let is_known = |glob: &Glob| may_have_more || ToolName::NAMES.iter().any(|name| glob.matches(name));
+            let glob = Glob::new(text.get_ref()).filter(is_known);
             let known = ToolName::NAMES.join(", ");
             let wrong = || self.error(text.span(), &format!("no tool is called {:?}", text.get_ref()));
             glob.ok_or_else(|| wrong().hint(format!("the tools are {known}; `*` is any text")))

@@ -32,6 +32,12 @@ impl Glob {
         Some(Self { text: text.to_owned(), pattern })
     }
 
+    /// As it was written.
+    #[cfg(feature = "mcp")]
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     pub(super) fn matches(&self, name: &str) -> bool {
         self.pattern.is_match(name)
     }

@@ -88,6 +88,11 @@ impl Http {
 
     /// Sends `body`; the answer's head is here when this returns.
     pub(super) async fn post(&self, body: &bytes::Bytes) -> Result<Response, String> {
+        self.post_with(body, &HeaderMap::new()).await
+    }
+
+    /// The same with further headers.
+    pub(super) async fn post_with(&self, body: &bytes::Bytes, more: &HeaderMap) -> Result<Response, String> {
         let mut request = Request::new(Full::new(body.clone()));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
@@ -99,6 +104,7 @@ impl Http {
         if let Some(authorization) = &self.authorization {
             headers.insert(AUTHORIZATION, authorization.clone());
         }
+        headers.extend(more.clone());
         let answered = match &self.client {
             Wire::Plain(client) => client.request(request).await,
             Wire::Tls(client) => client.request(request).await,
@@ -170,7 +176,9 @@ fn address(base_url: &str, path: &str) -> Result<Uri> {
         return Err(wrong("must not hold a user or a password").hint("name the key's variable in api_key_env"));
     }
     let query = base.query().map_or_else(String::new, |query| format!("?{query}"));
-    let text = format!("{scheme}://{authority}{}{path}{query}", base.path().trim_end_matches('/'));
+    // What is the whole address stays as it is.
+    let below = if path.is_empty() { base.path() } else { base.path().trim_end_matches('/') };
+    let text = format!("{scheme}://{authority}{below}{path}{query}");
     text.parse().map_err(|error| wrong("is no address").because(error))
 }
 

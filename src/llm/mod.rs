@@ -10,6 +10,8 @@ mod config;
 mod critics;
 mod gate;
 mod http;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod retry;
 mod secret;
 mod surrogate;
@@ -22,5 +24,7 @@ pub use agent::{FileAgent, Work};
 pub use build::Surroundings;
 pub use client::{Client, Endpoint, Timeouts};
 pub use config::{AgentFile, EXAMPLE};
+#[cfg(feature = "mcp")]
+pub use mcp::McpServers;
 pub use retry::Retry;
 pub use secret::{Scrubbed, Secret, close_process};

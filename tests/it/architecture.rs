@@ -24,8 +24,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     // What a recorded code means is known where codes are made; a what-if asks the rules themselves.
     // What a record says is read at one door, whoever wrote it.
     ("analysis", &["error", "model", "format", "stop"]),
-    // Prices of models are one table, whoever is asked for a cost.
-    ("llm", &["error", "model", "stop", "engine", "tools"]),
+    // Prices of models are one table, whoever is asked for a cost. Other programs offer tools in messages.
+    ("llm", &["error", "model", "stop", "engine", "tools", "rpc"]),
     // Messages, and no way for them to come or go.
     ("rpc", &[]),
     // Which objects may belong to traces is known where files are looked for.

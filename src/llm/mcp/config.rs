@@ -1,0 +1,70 @@
+//! What does an agent file say of a server?
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::super::config::Seconds;
+use super::super::gate::Glob;
+
+/// A server: a program, or an address.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::llm) struct McpPart {
+    pub(super) command: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) cwd: Option<PathBuf>,
+    pub(super) url: Option<String>,
+    #[serde(default)]
+    pub(super) headers: BTreeMap<String, String>,
+    pub(super) tools: Option<Vec<Pattern>>,
+    #[serde(default = "minute")]
+    pub(super) timeout: Seconds,
+    #[serde(default = "half_minute")]
+    pub(super) start_timeout: Seconds,
+}
+
+/// A pattern of tools' names.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Pattern(pub(super) Glob);
+
+impl TryFrom<String> for Pattern {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        Glob::new(&text).map(Self).ok_or("this is too long for a pattern")
+    }
+}
+
+fn minute() -> Seconds {
+    Seconds(Duration::from_secs(60))
+}
+
+fn half_minute() -> Seconds {
+    Seconds(Duration::from_secs(30))
+}
+
+impl McpPart {
+    /// What is wrong with it, or with its name.
+    pub(in crate::llm) fn lint(&self, name: &str) -> Option<String> {
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+        if name.is_empty() || name.len() > 32 || !name.chars().all(plain) || name.contains("__") {
+            return Some(format!("{name:?} cannot begin the names of tools; letters, digits, - and _ can, up to 32"));
+        }
+        let wrong = match (&self.command, &self.url) {
+            (None, None) => "it needs `command` or `url`",
+            (Some(_), Some(_)) => "there are `command` and `url`; keep one of the two",
+            (Some(command), None) if command.first().is_none_or(|program| program.trim().is_empty()) => {
+                "`command` needs a program"
+            }
+            (Some(_), None) if !self.headers.is_empty() => "`headers` belong to `url`",
+            (None, Some(_)) if !self.env.is_empty() || self.cwd.is_some() => "`env` and `cwd` belong to `command`",
+            _ => return None,
+        };
+        Some(wrong.to_owned())
+    }
+}

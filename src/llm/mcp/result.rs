@@ -1,0 +1,68 @@
+//! What did a call give? Texts and data as they came; of pictures and sounds, which no model here is shown, what they are.
+
+use serde_json::{Value, json};
+
+use crate::engine::ToolError;
+
+/// The result of a call, or its error.
+pub(super) fn outcome(result: &Value) -> Result<Value, ToolError> {
+    if let Some(kind) = result.get("resultType").and_then(Value::as_str).filter(|kind| *kind != "complete") {
+        return Err(ToolError::new(format!("the server wants something that is not given here: {kind}")));
+    }
+    let Some(content) = result.get("content").and_then(Value::as_array) else {
+        return Err(ToolError::new("the server gave no result"));
+    };
+    let parts: Vec<Value> = content.iter().map(part).collect();
+    let texts: Option<Vec<&str>> = parts.iter().map(Value::as_str).collect();
+    let text = texts.map(|texts| texts.join("\n"));
+    if result.get("isError").and_then(Value::as_bool) == Some(true) {
+        let words = text.unwrap_or_else(|| Value::from(parts).to_string());
+        return Err(ToolError::new(if words.is_empty() {
+            "it failed, and says nothing more".to_owned()
+        } else {
+            words
+        }));
+    }
+    let structured = result.get("structuredContent").filter(|data| !data.is_null());
+    Ok(match (text, structured) {
+        // Servers give data as a text, too, for those who do not take it otherwise.
+        (Some(text), Some(data)) if text.is_empty() || serde_json::from_str(&text).ok().as_ref() == Some(data) => {
+            data.clone()
+        }
+        (Some(text), None) => Value::String(text),
+        (Some(text), Some(data)) => json!({ "text": text, "data": data }),
+        (None, None) => Value::Array(parts),
+        (None, Some(data)) => json!({ "content": parts, "data": data }),
+    })
+}
+
+/// A part of a result: its text, or what it is.
+fn part(block: &Value) -> Value {
+    let text = |name: &str| block.get(name).and_then(Value::as_str);
+    match text("type") {
+        Some("text") => text("text").unwrap_or_default().into(),
+        Some(kind @ ("image" | "audio")) => json!({
+            "type": kind,
+            "mimeType": text("mimeType"),
+            "left_out_bytes": text("data").map(decoded),
+        }),
+        Some("resource") => {
+            let resource = block.get("resource").cloned().unwrap_or_default();
+            let blob = resource.get("blob").and_then(Value::as_str).map(decoded);
+            match (resource, blob) {
+                (Value::Object(mut fields), Some(bytes)) => {
+                    fields.remove("blob");
+                    fields.insert("left_out_bytes".to_owned(), bytes.into());
+                    json!({ "type": "resource", "resource": fields })
+                }
+                (resource, _) => json!({ "type": "resource", "resource": resource }),
+            }
+        }
+        _ => block.clone(),
+    }
+}
+
+/// How many bytes a text in base64 stands for.
+fn decoded(text: &str) -> usize {
+    text.trim_end_matches('=').len() * 3 / 4
+}
