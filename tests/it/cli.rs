@@ -1,7 +1,6 @@
 //! Do the commands say what a person or a script expects? Streams and exit codes of the real binary.
 
 use std::fs;
-use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -474,29 +473,4 @@ fn plain_text_has_no_colour_where_it_is_not_wanted() {
     let said = board(&["list", &in_corpus("q060")]);
     assert!(!said.stdout.contains('\u{1b}'));
     assert!(Path::new(BINARY).is_file());
-}
-
-#[test]
-fn a_talk_with_a_program_has_nothing_on_stdout_but_answers_and_ends_with_its_input() {
-    let mut command = Command::new(BINARY);
-    command.args(["mcp", "--no-cache", &in_corpus("q060/q060_handoff"), "/there/is/none"]);
-    let mut talk =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let params = r#"{"name":"why","arguments":{"run":"q060_handoff"}}"#;
-    let lines = format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}}\n{{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{params}}}\n"
-    );
-    talk.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
-    let output = talk.wait_with_output().unwrap();
-    let (stdout, stderr) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert!(stderr.contains("/there/is/none does not exist yet"), "{stderr}");
-    let mut ids: Vec<_> = stdout
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap())
-        .map(|answer| (answer["id"].as_u64(), answer["result"].is_object()))
-        .collect();
-    ids.sort();
-    assert_eq!(ids, [(Some(1), true), (Some(2), true)]);
-    fails(&board(&["mcp", &in_corpus("q060/q060_handoff/manifest.json")]), 3);
 }

@@ -67,6 +67,7 @@ mod hostile_texts;
 mod killed;
 mod laps;
 mod live;
+mod mcp;
 mod openapi;
 mod pages;
 #[cfg(feature = "llm")]
