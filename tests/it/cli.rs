@@ -108,19 +108,22 @@ fn help_of_every_command() {
     Usage: board serve [OPTIONS] [ROOT]...
 
     Arguments:
-      [ROOT]...  Directories with runs in them, at any depth up to 8; one that is not there yet is waited for. Without any, those of the settings, else ./runs
+      [ROOT]...  Directories with runs in them, at any depth up to 8; one that is not there yet is waited for. s3://BUCKET/PREFIX is one in an object store, asked as the variables and files of AWS say. Without any, those of the settings, else ./runs
 
     Options:
-          --sessions        Show the sessions that Claude Code, Codex, Gemini CLI and Qwen Code keep in this user's home too
-          --host <HOST>     The address to listen on [default: 127.0.0.1]
-          --port <PORT>     The port to listen on; 0 takes a free one [default: 8765]
-          --token <TOKEN>   Ask for this token, 16 characters or more; BOARD_TOKEN keeps it out of the list of processes. Made and printed where others can reach the address
-          --open            Open the board in the browser
-          --poll <SECONDS>  Look at every file this often instead of waiting for the system to tell of changes
-          --no-cache        Keep no notes between starts; every run is read at the start
-          --config <FILE>   Settings, in TOML; without it those in ~/.config/board/config.toml
-          --prices <FILE>   Prices of models for a million tokens, in TOML or JSON, to estimate costs that are not recorded
-      -h, --help            Print help
+          --sessions              Show the sessions that Claude Code, Codex, Gemini CLI and Qwen Code keep in this user's home too
+          --host <HOST>           The address to listen on [default: 127.0.0.1]
+          --port <PORT>           The port to listen on; 0 takes a free one [default: 8765]
+          --token <TOKEN>         Ask for this token, 16 characters or more; BOARD_TOKEN keeps it out of the list of processes. Made and printed where others can reach the address
+          --open                  Open the board in the browser
+          --poll <SECONDS>        Look at every file this often instead of waiting for the system to tell of changes
+          --no-cache              Keep no notes between starts; every run is read at the start
+          --s3-every <SECONDS>    List s3:// roots this often, or as often as --s3-requests allows [default: 10]
+          --s3-requests <NUMBER>  Send at most this many requests a minute to list an s3:// root; each lists 1,000 objects [default: 60]
+          --s3-cache <SIZE>       Keep at most so much of each s3:// root on this machine: 500MB, 20GB [default: 10GB]
+          --config <FILE>         Settings, in TOML; without it those in ~/.config/board/config.toml
+          --prices <FILE>         Prices of models for a million tokens, in TOML or JSON, to estimate costs that are not recorded
+      -h, --help                  Print help
     "#);
     insta::assert_snapshot!(help(&["list", "--help"]), @r#"
     List the runs below a directory, one line each
