@@ -26,6 +26,8 @@
 mod budget;
 mod build;
 mod check;
+#[cfg(feature = "analysis")]
+mod course;
 mod custom;
 mod facts;
 mod first;
@@ -55,6 +57,8 @@ pub use budget::BudgetRow;
 pub(crate) use budget::{counts, label};
 pub use build::StopSetBuilder;
 pub use check::Check;
+#[cfg(feature = "analysis")]
+pub use course::{Counted, course};
 pub use custom::{CriterionError, SchemaCheck, SchemaCompiler, SchemaMiss, StopCriterion, StopCx};
 pub use facts::{CriticFact, CriticWish, Forced, GateSet, OpaqueAnswer, StepError, StepFacts, Text, Usage};
 pub use first::{FirstStop, Firsts, Stopped, Tally};

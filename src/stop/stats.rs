@@ -119,6 +119,11 @@ impl Stats {
         (self.cost_missing == 0).then_some(self.cost_usd)
     }
 
+    /// US dollars as far as steps say, without the noise of adding fractions.
+    pub(super) fn spent(&self) -> f64 {
+        (self.cost_usd * 1e9).round() / 1e9
+    }
+
     /// Carries a finished session's counters into a new one, whose clock begins at zero again.
     #[must_use]
     pub fn resumed(self, pause: Pause) -> Self {

@@ -31,8 +31,7 @@ pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) ->
 
 /// A limit on what completed steps cost. What is known may be enough to stop; what is missing leaves a pass uncertain.
 pub(super) fn cost(code: &str, stats: &Stats, op: Op, limit_usd: f64) -> Check {
-    // Without the noise of adding fractions.
-    let spent = (stats.cost_usd * 1e9).round() / 1e9;
+    let spent = stats.spent();
     let reading = Reading {
         measured: Number::from_f64(spent),
         limit: Number::from_f64(limit_usd),

@@ -1,0 +1,136 @@
+//! What had limits counted, step by step? The fold that rules are asked over, as numbers that others may compare.
+//!
+//! A limit on steps or cost is asked after a step, one on tokens once its decision is there. Whoever compares these
+//! numbers with a limit says what [`StopSet::firsts`](super::StopSet::firsts) says of the rule.
+
+use super::facts::{GateSet, StepFacts};
+use super::stats::Stats;
+use crate::model::Gate;
+
+/// What was counted at one step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Counted {
+    /// The step's ordinal.
+    pub step: u64,
+    /// Whether the step came to its end.
+    pub completed: bool,
+    /// Completed steps, with this one.
+    pub steps: u64,
+    /// Tokens up to the end of the step; `None` from the first step on that does not say.
+    pub tokens: Option<u64>,
+    /// US dollars up to the end of the step; `None` from the first step on that does not say.
+    pub cost_usd: Option<f64>,
+    /// Where in the step a limit on tokens is asked.
+    pub tokens_gate: Gate,
+    /// Tokens when it is asked; as before where the step did not come to that gate.
+    pub tokens_asked: Option<u64>,
+}
+
+/// What was counted at each step that ran, going on from `stats`.
+pub fn course<'a>(mut stats: Stats, steps: impl IntoIterator<Item = &'a StepFacts>) -> Vec<Counted> {
+    let decided = GateSet::only(Gate::AfterDecide);
+    let mut asked = Some(stats.tokens.total());
+    let mut course = Vec::new();
+    for facts in steps {
+        let mut tokens_gate = Gate::AfterDecide;
+        for gate in facts.gates() {
+            stats.fold(gate, facts);
+            if facts.due(gate).meets(decided) {
+                (tokens_gate, asked) = (gate, tokens(&stats));
+            }
+        }
+        if facts.reached > Gate::BeforeStep {
+            course.push(Counted {
+                step: facts.step,
+                completed: facts.reached == Gate::AfterStep,
+                steps: stats.steps,
+                tokens: tokens(&stats),
+                cost_usd: stats.cost().map(|_| stats.spent()),
+                tokens_gate,
+                tokens_asked: asked,
+            });
+        }
+    }
+    course
+}
+
+/// Tokens, where every step says what it used.
+fn tokens(stats: &Stats) -> Option<u64> {
+    (stats.usage_missing == 0).then(|| stats.tokens.total())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stop::{MaxCost, MaxSteps, StepError, StopSet, StopSpec, TokenBudget, Usage};
+    use proptest::prelude::*;
+
+    /// Where `limit` is first reached, by the numbers alone; `Err` where a number before that is not known.
+    fn first(course: &[Counted], reached: impl Fn(&Counted) -> Option<bool>) -> Result<Option<u64>, ()> {
+        for counted in course {
+            match reached(counted) {
+                Some(true) => return Ok(Some(counted.step)),
+                Some(false) => {}
+                None => return Err(()),
+            }
+        }
+        Ok(None)
+    }
+
+    fn facts() -> impl Strategy<Value = Vec<StepFacts>> {
+        let usage = prop_oneof![9 => (0_u64..300, 0_u64..100).prop_map(Some), 1 => Just(None)];
+        let cost = prop_oneof![9 => (0_u32..50).prop_map(Some), 1 => Just(None)];
+        let step = (usage, cost, any::<bool>(), 0_u64..40, prop::bool::weighted(0.15));
+        prop::collection::vec(step, 0..12).prop_map(|steps| {
+            // Of a step that tells in part, a rule may say that a limit is reached for certain; its number is unknown.
+            let all_told = steps.iter().all(|(usage, cost, ..)| usage.is_some() && cost.is_some());
+            let facts =
+                move |(n, (usage, cost, candidate, late, failed)): (usize, (_, Option<u32>, bool, u64, bool))| {
+                    let usage: Option<(u64, u64)> = usage;
+                    let mut facts = StepFacts {
+                        usage: usage.map(|(input, output)| Usage::reported(input, output)),
+                        cost_usd: cost.map(|cents| f64::from(cents) / 100.0),
+                        candidate,
+                        ..StepFacts::unknown(n as u64)
+                    };
+                    if all_told {
+                        facts.late(Usage::reported(late, 0), Some(0.01));
+                    }
+                    let phase = crate::stop::Phase::Decide;
+                    facts.error = failed.then(|| StepError { phase, message: String::new(), recovered: true });
+                    facts
+                };
+            steps.into_iter().enumerate().map(facts).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_numbers_say_what_the_rules_say(facts in facts(), steps in 1_u64..14, tokens in 1_u64..2_000, cents in 1_u32..300) {
+            let usd = f64::from(cents) / 100.0;
+            let specs: [StopSpec; 3] =
+                [MaxSteps { steps }.into(), TokenBudget { max_total: tokens }.into(), MaxCost { usd }.into()];
+            let mut set = StopSet::<()>::builder();
+            for spec in specs {
+                set = set.rule(spec);
+            }
+            let firsts = set.build_fail_closed().unwrap().firsts(Stats::default(), &facts);
+            let course = course(Stats::default(), &facts);
+            let by_numbers = [
+                first(&course, |at| Some(at.steps >= steps)),
+                first(&course, |at| at.tokens_asked.map(|sum| sum > tokens)),
+                first(&course, |at| at.cost_usd.map(|sum| sum >= usd)),
+            ];
+            for (rule, numbers) in firsts.rules.iter().zip(by_numbers) {
+                let said = match (&rule.unknown, &rule.stop) {
+                    (Some(_), _) => Err(()),
+                    (None, stop) => Ok(stop.as_ref().and_then(|stop| stop.step)),
+                };
+                prop_assert_eq!(said, numbers, "{}", &rule.id);
+            }
+            prop_assert_eq!(course.len() as u64, firsts.end.ran);
+            prop_assert_eq!(course.last().map_or(Some(0), |last| last.tokens), firsts.end.tokens);
+        }
+    }
+}
