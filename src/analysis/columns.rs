@@ -34,7 +34,7 @@ pub const PARENT: &Column = named("parent");
 pub const UPDATED: &Column = named("updated");
 
 /// The column of this name; a build fails where there is none.
-const fn named(name: &str) -> &'static Column {
+pub(super) const fn named(name: &str) -> &'static Column {
     let mut rest = COLUMNS;
     while let [column, others @ ..] = rest {
         if is_same(column.name.as_bytes(), name.as_bytes()) {

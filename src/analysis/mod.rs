@@ -28,6 +28,7 @@ pub mod select;
 pub mod state;
 pub mod summary;
 pub mod sweep;
+pub mod table;
 pub mod timing;
 pub mod verdict;
 pub mod whatif;

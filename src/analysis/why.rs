@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::summary::Summary;
 use crate::model::words::words;
-use crate::model::{Index, Lines};
+use crate::model::{Index, Lines, Reading};
 
 mod evidence;
 mod pace;
@@ -73,6 +73,16 @@ pub struct Why {
     pub contradictions: Vec<String>,
     /// Where something went wrong first, and what.
     pub first_trouble: Option<Trouble>,
+}
+
+/// What ended a run, as it was compared with a limit; without numbers where none are recorded.
+pub fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
+    rules::ended_by(summary, index)
+}
+
+/// Where something went wrong first in the newest run.
+pub fn first_trouble(index: &Index) -> Option<Trouble> {
+    trouble::first_trouble(index)
 }
 
 /// Explains a run.

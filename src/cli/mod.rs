@@ -30,6 +30,7 @@ mod shell;
 mod show;
 mod state;
 mod stores;
+mod table;
 #[cfg(test)]
 mod tests;
 mod whatif;
@@ -62,6 +63,7 @@ enum Command {
     Diff(diff::Args),
     Check(check::Args),
     Export(export::Args),
+    Table(table::Args),
     Demo(demo::Args),
     Mcp(mcp::Args),
     #[cfg(feature = "llm")]
@@ -117,6 +119,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Diff(args) => diff::run(&args, look, out),
         Command::Check(args) => check::run(&args, look, out),
         Command::Export(args) => export::run(&args, look, out),
+        Command::Table(args) => table::run(&args, look, out),
         Command::Demo(args) => demo::run(&args, look, out),
         Command::Mcp(args) => mcp::run(&args, out),
         #[cfg(feature = "llm")]

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::look::Look;
 use crate::analysis::life::Outside;
@@ -12,7 +13,7 @@ use crate::error::{Error, Kind, Result};
 use crate::model::price::Prices;
 use crate::model::{Index, Lines, RunKey, Span, TraceFile};
 use crate::page::lens::Lens;
-use crate::trace::{MAX_MANIFEST_BYTES, RedactedRun, RunDir, is_running, read_index};
+use crate::trace::{MAX_MANIFEST_BYTES, RedactedRun, RunDir, RunReader, Stamps, is_running};
 
 /// A run that was read.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(super) struct Opened {
     pub(super) summary: Summary,
     dir: RunDir,
     outside: Outside,
+    /// What its files looked like, where reading them again would say the same until one of them changes.
+    pub(super) stamps: Option<Stamps>,
 }
 
 impl Opened {
@@ -41,13 +44,20 @@ impl Opened {
                 RunDir::alone(path)
             }
         };
-        let index = read_index(&dir);
-        let key = RunKey::new(&name(path));
+        Ok(Self::read(dir, &RunKey::new(&name(path)), path.to_string_lossy().into_owned(), now))
+    }
+
+    /// Reads a run that is called so.
+    pub(super) fn read(dir: RunDir, key: &RunKey, path: String, now: i64) -> Self {
+        let mut reader = RunReader::settling(dir.clone(), Duration::ZERO);
+        let index = reader.read_whole();
         let writer = index.manifest().get().and_then(|manifest| Some((manifest.host.as_deref()?, manifest.pid?)));
         let process = writer.and_then(|(host, pid)| is_running(host, pid));
         let outside = Outside { now, written: dir.written(), process };
-        let summary = summary(&key, path.to_string_lossy().into_owned(), &index, outside);
-        Ok(Self { index, summary, dir, outside })
+        let summary = summary(key, path, &index, outside);
+        // How long a run is silent is another answer later.
+        let stamps = reader.stamps().filter(|_| summary.life.silence.is_none());
+        Self { index, summary, dir, outside, stamps }
     }
 
     /// The same run, whose cost can be estimated by these prices.

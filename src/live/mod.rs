@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+pub use roots::{Listed, list};
 pub use run::Run;
 pub use search::{Listener, search};
 

@@ -1,5 +1,6 @@
 //! What is kept of one root: its name on the board, where its runs are looked for, and what is known from before.
 
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -113,6 +114,37 @@ impl Root {
 pub(super) fn shown(root: &Path, mirrors: &[Arc<Mirror>]) -> PathBuf {
     let mirror = mirrors.iter().find(|mirror| mirror.dir() == root);
     mirror.map_or_else(|| root.to_owned(), |mirror| mirror.address().into())
+}
+
+/// A run of which nothing was read yet.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Its name on a board over the same roots.
+    pub key: RunKey,
+    /// Its directory or file as the person would type it.
+    pub path: String,
+    /// The root as the person typed it.
+    pub root: PathBuf,
+    /// Its files.
+    pub dir: RunDir,
+}
+
+/// The runs below `roots` in order of their keys, and the roots that cannot be looked at, with the reason.
+pub fn list(roots: Vec<PathBuf>) -> (Vec<Listed>, Vec<(PathBuf, String)>) {
+    let (mut runs, mut faults) = (BTreeMap::new(), Vec::new());
+    let mut known = HashSet::new();
+    for mut root in Root::all(roots, &[]) {
+        let look = root.look(None);
+        faults.extend(look.fault.map(|fault| (root.shown.clone(), fault)));
+        for (key, dir) in look.runs {
+            // Where roots overlap, the first one has the run.
+            if known.insert(dir.path().to_owned()) {
+                let (key, path) = (root.key(key), root.shown(&dir));
+                runs.entry(key.clone()).or_insert_with(|| Listed { key, path, root: root.shown.clone(), dir });
+            }
+        }
+    }
+    (runs.into_values().collect(), faults)
 }
 
 /// What goes before the keys of each root: nothing for a single one, else its name, made distinct.

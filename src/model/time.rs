@@ -65,6 +65,28 @@ fn common(bytes: &[u8]) -> Option<Stamp> {
     Some(Stamp { micros: seconds * MICROS + fraction, zoned })
 }
 
+/// A moment in microseconds since the epoch as RFC 3339 in UTC; `None` outside the years from 0 to 9999.
+pub fn rfc3339(micros: i64) -> Option<String> {
+    let (seconds, fraction) = (micros.div_euclid(MICROS), micros.rem_euclid(MICROS));
+    let (hour, minute, second) =
+        (seconds.rem_euclid(86_400) / 3600, seconds.rem_euclid(3600) / 60, seconds.rem_euclid(60));
+    Some(format!("{}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z", day(micros)?))
+}
+
+/// The day of a moment in UTC: `2026-02-22`; `None` outside the years from 0 to 9999.
+pub fn day(micros: i64) -> Option<String> {
+    // Counted in years that begin in March, a leap day is the last one.
+    let days = micros.div_euclid(86_400 * MICROS) + DAYS_TO_1970 - 60;
+    let (century, of_century) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (of_century - of_century / 1460 + of_century / 36_524 - of_century / 146_096) / 365;
+    let of_year = of_century - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = century * 400 + year + next;
+    (0..=9999).contains(&year).then(|| format!("{year:04}-{month:02}-{day:02}"))
+}
+
 /// Reads `.ffffff` of one to nine digits as microseconds, and gives back what follows it.
 fn fraction(bytes: &[u8]) -> Option<(i64, &[u8])> {
     let Some((b'.', rest)) = bytes.split_first() else {
@@ -227,6 +249,8 @@ mod tests {
             let text = at.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string();
             if !text.starts_with('-') {
                 prop_assert_eq!(common(text.as_bytes()), zoned(micros));
+                prop_assert_eq!(rfc3339(micros), Some(text.replace("+00:00", "Z")));
+                prop_assert_eq!(day(micros), text.get(..10).map(str::to_owned));
             }
         }
 

@@ -8,6 +8,7 @@ use axum::response::IntoResponse;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::model::time::rfc3339;
 use crate::page::error::{Answer, WebError};
 
 #[cfg(test)]
@@ -21,6 +22,8 @@ pub(crate) fn json(value: &impl Serialize) -> Answer {
 
 /// A time in microseconds since the epoch as RFC 3339; `None` outside the years that have dates.
 pub(crate) fn time(micros: i64) -> Option<String> {
-    let at = Timestamp::from_microsecond(micros).ok()?;
-    Some(at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string())
+    rfc3339(micros).or_else(|| {
+        let at = Timestamp::from_microsecond(micros).ok()?;
+        Some(at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string())
+    })
 }

@@ -89,6 +89,7 @@ fn help_of_every_command() {
       diff         Say where two runs part, and what differs in settings and numbers; exit code 1 where anything does
       check        Say what is wrong with the files of runs; exit code 1 where anything is
       export       Write a run as one HTML page that needs nothing else: verdict, steps, scores and replay; or as an ATIF trajectory
+      table        Print all runs or all steps as rows for DuckDB, ClickHouse, Spark and others, or keep them in a directory
       demo         Write demo runs: agents that play, with real tools and without a model
       mcp          Answer a coding agent's questions about runs, as a Model Context Protocol server on stdin and stdout
       run          Run an agent that a file describes, and record it; exit code 1 where it did not complete

@@ -86,6 +86,7 @@ mod state;
 #[cfg(target_os = "linux")]
 mod swaps;
 mod sweep;
+mod table;
 mod tables;
 #[cfg(feature = "llm")]
 mod tallies;

@@ -152,6 +152,16 @@ pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<
     rules
 }
 
+/// What the rule measured that ended a run, or is taken to have; without reading a line.
+pub(super) fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
+    if let Some(stop) = index.stop() {
+        return Some(stop.reading.clone());
+    }
+    let is_one_file = index.format().is_one_file();
+    let rules = if is_one_file { tool::rules(summary, index) } else { inferred::rules(summary, index) };
+    rules.into_iter().find(|rule| rule.result == Standing::Fired || rule.is_inferred).map(|rule| rule.reading)
+}
+
 /// "1 fired, 6 not fired, 1 off, 2 unknown", for a heading over the rows.
 pub fn tally(rules: &[Rule], ended: bool) -> String {
     let number = |result: Standing| rules.iter().filter(|rule| rule.result == result).count();

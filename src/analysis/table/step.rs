@@ -1,0 +1,145 @@
+//! What stands in the row of a step? In the order of the columns.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::Read::{Flag, Nothing, Number, Text, Texts, Time, Whole};
+use super::run::Run;
+use super::{Field, Read, whole};
+use crate::analysis::timing::{began, took};
+use crate::model::index::Group;
+use crate::model::step::Usage;
+use crate::model::time::day;
+use crate::model::{CriticMark, Gate, StepHead, Symbol};
+use crate::stop::{Counted, StepFacts};
+
+/// A step of the newest run.
+#[derive(Debug)]
+pub struct Step {
+    run: Arc<Run>,
+    /// Its ordinal.
+    n: usize,
+    /// Its round, by number.
+    round: Option<usize>,
+    counted: Option<Counted>,
+    usage: Usage,
+    address: String,
+}
+
+/// The rows of the steps of a run, in order.
+pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
+    let first = run.index.newest_start();
+    let lost = run.record.lost.map_or(u64::MAX, |lost| lost.from);
+    let mut before = None;
+    run.index.steps().iter().enumerate().skip(first).map(move |(n, head)| {
+        let usage = head.usage_alone(before);
+        before = before.max(head.tokens_total);
+        let counted = run.course.get(n - first).copied();
+        Step {
+            run: Arc::clone(run),
+            n,
+            round: run.index.group_of(n),
+            // After a step that is missing nobody can count.
+            counted: counted.filter(|counted| counted.step == n as u64 && counted.step < lost),
+            usage,
+            address: format!("{}?step={n}", run.place.address),
+        }
+    })
+}
+
+impl Step {
+    fn head(&self) -> Option<&StepHead> {
+        self.run.index.steps().get(self.n)
+    }
+
+    fn round(&self) -> Option<&Group> {
+        self.run.index.groups().get(self.round?)
+    }
+
+    /// What stop rules looked at.
+    fn facts(&self) -> Option<&StepFacts> {
+        let facts = self.run.record.facts.get(self.n - self.run.index.newest_start());
+        facts.filter(|facts| facts.step == self.n as u64)
+    }
+
+    fn name(&self, symbol: Symbol) -> Option<Cow<'_, str>> {
+        Some(self.run.index.name(symbol)).filter(|name| !name.is_empty()).map(Cow::Borrowed)
+    }
+
+    fn names(&self, symbols: impl Iterator<Item = Symbol>) -> Vec<&str> {
+        symbols.map(|symbol| self.run.index.name(symbol)).collect()
+    }
+
+    fn began(&self) -> Option<i64> {
+        began(&self.run.index, self.round()?)
+    }
+
+    /// The critic that gave the lowest score, else the one that decides.
+    fn critic(&self) -> Option<&CriticMark> {
+        let head = self.head()?;
+        let scored = head.critics.iter().filter(|mark| mark.score.is_some());
+        let lowest = scored.min_by(|a, b| a.score.unwrap_or_default().total_cmp(&b.score.unwrap_or_default()));
+        lowest.or_else(|| head.critics.get(head.deciding()?)).or(head.critics.first())
+    }
+
+    fn model(&self) -> Option<Cow<'_, str>> {
+        let of_run = || self.run.index.manifest().get()?.model_of_steps().map(Cow::Borrowed);
+        self.name(self.head()?.model).or_else(of_run)
+    }
+
+    /// All that it used, as stop rules count it.
+    fn tokens(&self) -> Option<i64> {
+        let facts = self.facts()?;
+        whole(facts.usage?.plus(facts.late_usage).total())
+    }
+
+    fn cost(&self, estimated: bool) -> Option<f64> {
+        let facts = self.facts()?;
+        facts.cost().filter(|_| facts.cost_estimated == estimated)
+    }
+}
+
+/// The columns of the table of steps.
+pub static STEPS: &[Field<Step>] = &[
+    field("transcript_id", Text(|step| Some(step.run.summary.key.as_str().into()))),
+    field("step", Whole(|step| whole(step.n))),
+    field("source_uri", Text(|step| Some(step.address.as_str().into()))),
+    field("date", Text(|step| day(step.run.summary.started?).map(Cow::Owned))),
+    field("at", Time(Step::began)),
+    field("agent", Text(|step| step.name(step.head()?.agent))),
+    field("model", Text(Step::model)),
+    field("tools", Texts(|step| Some(step.names(step.head()?.tools())))),
+    field("tool_errors", Whole(|step| whole(step.head()?.failed_calls))),
+    field("tokens_in", Whole(|step| whole(step.usage.input?))),
+    field("tokens_out", Whole(|step| whole(step.usage.output?))),
+    field("cost_usd", Number(|step| step.cost(false))),
+    field("duration_ms", Number(|step| Some(took(step.round()?)? as f64 / 1e3))),
+    field("finish_reason", Nothing),
+    field("critic", Text(|step| step.name(step.critic()?.name))),
+    field("score", Number(|step| step.head()?.lowest_score())),
+    field("changed_keys", Texts(|step| Some(step.names(step.head()?.changed.iter().copied())))),
+    // A line that cannot be read asks for nothing that is known.
+    field(
+        "fingerprint",
+        Text(|step| {
+            let head = step.head()?;
+            let known = head.fate.is_readable() && !head.call.is_empty();
+            known.then(|| format!("{:016x}", head.asked_hash).into())
+        }),
+    ),
+    field("call", Text(|step| Some(&*step.head()?.call).filter(|call| !call.is_empty()).map(Cow::Borrowed))),
+    field("mode", Text(|step| step.name(step.head()?.mode))),
+    field("error", Text(|step| step.head()?.error.as_deref().map(Cow::Borrowed))),
+    field("cost_estimated", Number(|step| step.cost(true))),
+    field("tokens", Whole(Step::tokens)),
+    // What limits had counted: a rule stops the run at the first step at which these come to its limit.
+    field("steps_so_far", Whole(|step| whole(step.counted?.steps))),
+    field("tokens_so_far", Whole(|step| whole(step.counted?.tokens?))),
+    field("cost_so_far", Number(|step| step.counted?.cost_usd)),
+    field("tokens_asked", Whole(|step| whole(step.counted?.tokens_asked?))),
+    field("asked_before_end", Flag(|step| step.counted.map(|at| at.completed && at.tokens_gate < Gate::AfterStep))),
+];
+
+const fn field(name: &'static str, read: Read<Step>) -> Field<Step> {
+    Field::new(name, read)
+}

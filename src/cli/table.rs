@@ -1,0 +1,166 @@
+//! `board table`: all runs or all steps as rows for other engines.
+
+mod known;
+mod out;
+mod read;
+mod rows;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::config::Settings;
+use super::look::Look;
+use super::open::Opened;
+use super::{Done, write_json};
+use crate::analysis::facts::{Depth, record};
+use crate::analysis::format::{bytes, count, counted, visible_line};
+use crate::analysis::query::Query;
+use crate::analysis::table::{Place, Run};
+use crate::error::{Error, Kind, Result};
+use crate::live::{Listed, list};
+use crate::model::price::Prices;
+use crate::page::part::href;
+use read::Made;
+use rows::Format;
+
+/// Print all runs or all steps as rows for DuckDB, ClickHouse, Spark and others, or keep them in a directory
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "With --out, rows lie in DIR/runs/day=YYYY-MM-DD/HH.jsonl by the hour (UTC) in which a run began. A second call
+with the same DIR writes only the files whose rows changed, and the rows of runs that are gone go. Other programs may read
+meanwhile: each file is replaced at once. docs/fleet.md has the columns, and questions to ask."
+)]
+pub(super) struct Args {
+    /// One row a run, or one row a step
+    #[arg(value_name = "TABLE")]
+    table: Table,
+    /// Directories to look in, at any depth up to 8
+    #[arg(value_name = "ROOT", default_value = "./runs")]
+    roots: Vec<PathBuf>,
+    /// Only runs that match, as for `board list`: 'steps>5 -stop:final'
+    #[arg(long = "in", value_name = "QUERY", allow_hyphen_values = true)]
+    query: Option<String>,
+    /// How rows are written
+    #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
+    format: Format,
+    /// Keep the table in this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The address of a board over the same directories, for links in source_uri
+    #[arg(long, value_name = "URL", default_value = "")]
+    board: String,
+    /// With --out, print one JSON document of what was done
+    #[arg(long, requires = "out")]
+    json: bool,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// Which table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Table {
+    Runs,
+    Steps,
+}
+
+impl Table {
+    fn name(self) -> &'static str {
+        match self {
+            Table::Runs => "runs",
+            Table::Steps => "steps",
+        }
+    }
+}
+
+/// What was done, for programs.
+#[derive(Debug, serde::Serialize)]
+struct Said<'a> {
+    table: &'static str,
+    out: &'a str,
+    #[serde(flatten)]
+    done: out::Kept,
+}
+
+/// How runs become rows.
+#[derive(Debug)]
+struct Maker {
+    table: Table,
+    format: Format,
+    query: Query,
+    board: String,
+    prices: Arc<Prices>,
+    now: i64,
+}
+
+impl Maker {
+    /// Reads a run.
+    fn make(&self, run: &Listed) -> Made {
+        let opened = Opened::read(run.dir.clone(), &run.key, run.path.clone(), self.now).priced(&self.prices);
+        let size = read::size(&run.dir);
+        let mut made = Made { size, stamps: opened.stamps, ..Made::default() };
+        if self.query.matches(&opened.summary) {
+            let record = record(&opened.index, &opened, Depth::Heads);
+            let record = record.priced(&opened.index, opened.summary.prices.as_deref());
+            let address = format!("{}{}", self.board.trim_end_matches('/'), href::run(run.key.as_str()));
+            let place = Place { root: run.root.to_string_lossy().into_owned(), size, address };
+            let run = Run::new(opened.summary, opened.index, record, place);
+            made.started = run.started();
+            rows::write(self.table, self.format, &Arc::new(run), &mut made);
+        }
+        made
+    }
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let query = args.query.as_deref().unwrap_or_default();
+    let maker = Maker {
+        table: args.table,
+        format: args.format,
+        query: parsed(query)?,
+        board: args.board.clone(),
+        prices: args.settings.read()?.prices,
+        now: look.now,
+    };
+    let (runs, faults) = list(args.roots.clone());
+    if let Some((root, fault)) = faults.into_iter().next() {
+        let error = Error::new(Kind::NotFound, format!("no runs in {}: {fault}", root.display()));
+        return Err(error.hint("`board table runs DIR...` takes the directories that `board serve` takes").into());
+    }
+    let Some(dir) = &args.out else {
+        out.write_all(&rows::head(args.table, args.format))?;
+        let runs: Vec<&Listed> = runs.iter().collect();
+        read::each(&runs, |run| maker.make(run), |_, made| Ok(out.write_all(&made.rows)?))?;
+        return Ok(0);
+    };
+    let done = out::keep(dir, &args.roots, query, &runs, &maker)?;
+    if args.json {
+        let done = Said { table: args.table.name(), out: &dir.to_string_lossy(), done };
+        write_json(out, &done)?;
+        return Ok(0);
+    }
+    let changed = match (done.files_written, done.files_removed) {
+        (0, 0) => "nothing changed".to_owned(),
+        (written, 0) => format!("{} written", count(written as u64)),
+        (written, removed) => format!("{} written, {} removed", count(written as u64), count(removed as u64)),
+    };
+    writeln!(
+        out,
+        "{}: {} in {}, {changed}; {} read, {}",
+        visible_line(&dir.join(args.table.name()).to_string_lossy()),
+        counted(done.runs, "run"),
+        counted(done.files, "file"),
+        counted(done.runs_read, "run"),
+        bytes(done.bytes_read),
+    )?;
+    Ok(0)
+}
+
+/// The query, if all of it is understood.
+fn parsed(text: &str) -> Result<Query> {
+    let query = Query::parse(text);
+    match query.ignored.first() {
+        Some(term) => Err(Error::new(Kind::Usage, format!("--in does not understand {}: {}", term.text, term.why))),
+        None => Ok(query),
+    }
+}

@@ -1,0 +1,388 @@
+//! How is a table kept in a directory? In a file for each hour in which runs began, each written beside and put in its place at
+//! once, and only where its rows changed.
+//!
+//! The same runs give the same files, whether they are written in one call or in many. Whoever ends the program at any moment
+//! leaves whole files and an old note; the next call finishes the work.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{self, File, TryLockError};
+use std::hash::{DefaultHasher, Hash as _, Hasher};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use super::known::{Entry, Head, Known, Look};
+use super::rows::head;
+use super::{Maker, read};
+use crate::cli::Failure;
+use crate::error::{Error, Kind};
+use crate::live::Listed;
+use crate::model::time::{day, rfc3339};
+use crate::trace::Stamps;
+
+/// Where notes, locks and rows that are being collected lie; engines leave out what begins so.
+const NOTES: &str = "_board";
+/// How files begin that are being written.
+const BESIDE: &str = ".board-";
+/// The value of a partition that nobody knows, as Hive writes it.
+const NO_DAY: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// What was done.
+#[derive(Debug, Default, serde::Serialize)]
+pub(super) struct Kept {
+    /// Runs in the table.
+    pub(super) runs: usize,
+    /// Rows in the table.
+    pub(super) rows: u64,
+    /// Runs that were read.
+    pub(super) runs_read: usize,
+    /// Bytes of their files.
+    pub(super) bytes_read: u64,
+    /// Files of the table.
+    pub(super) files: usize,
+    /// Those that were written.
+    pub(super) files_written: usize,
+    /// Those that went.
+    pub(super) files_removed: usize,
+}
+
+/// Brings the table in `dir` up to date.
+///
+/// # Errors
+/// The directory is no place for this table, is being written by another program, or cannot be written.
+pub(super) fn keep(
+    dir: &Path,
+    roots: &[PathBuf],
+    query: &str,
+    runs: &[Listed],
+    maker: &Maker,
+) -> Result<Kept, Failure> {
+    let failed = |error: io::Error| {
+        let what = format!("the table in {} cannot be written", dir.display());
+        Failure::Told(Error::new(Kind::Unreadable, what).because(error))
+    };
+    let (notes, table) = (dir.join(NOTES), dir.join(maker.table.name()));
+    apart(&table, roots, failed)?;
+    fs::create_dir_all(&notes).map_err(failed)?;
+    let _lock = lock(&notes.join(format!("{}.lock", maker.table.name())), dir)?;
+    fs::create_dir_all(&table).map_err(failed)?;
+    let note = notes.join(format!("{}.jsonl", maker.table.name()));
+    let there = files(&table).map_err(failed)?;
+    let head = head_of(roots, query, maker).map_err(failed)?;
+    let known = match Known::read(&note).map_err(failed)? {
+        Some((before, _)) if before.roots != head.roots => {
+            let what = format!("{} holds the table of other runs: {}", table.display(), before.roots.join(", "));
+            return Err(Error::new(Kind::Usage, what).hint("name another --out, or remove this one").into());
+        }
+        Some((before, known)) if before == head => known,
+        Some(_) => Known::default(),
+        None if there.is_empty() => Known::default(),
+        None => {
+            let what = format!("{} holds files of a table that this command did not write", table.display());
+            return Err(Error::new(Kind::Usage, what).hint("name another --out, or remove this one").into());
+        }
+    };
+    // From here on the files are this table's, whatever happens.
+    known.write(&head, &note).map_err(failed)?;
+    let mut work = Work {
+        maker,
+        table: &table,
+        spool: Spool::new(&notes).map_err(failed)?,
+        before: known,
+        now: Known::default(),
+        dirty: BTreeSet::new(),
+        done: Kept::default(),
+        failed: &failed,
+    };
+    work.collect(runs)?;
+    work.put(&there)?;
+    work.now.write(&head, &note).map_err(failed)?;
+    let rows = work.now.runs.values().filter(|entry| entry.part.is_some());
+    Ok(Kept {
+        runs: rows.clone().count(),
+        rows: rows.map(|entry| entry.rows).sum(),
+        files: work.now.parts.len(),
+        ..work.done
+    })
+}
+
+/// Sees to it that nothing is written into a directory that is only watched.
+fn apart(table: &Path, roots: &[PathBuf], failed: impl Fn(io::Error) -> Failure) -> Result<(), Failure> {
+    let own = place(table).map_err(&failed)?;
+    for root in roots {
+        let root_place = fs::canonicalize(root).map_err(&failed)?;
+        if own.starts_with(&root_place) || root_place.starts_with(&own) {
+            let what = format!("the table cannot lie in {}, which is only read", root.display());
+            return Err(Error::new(Kind::Usage, what).hint("name another --out, outside of all roots").into());
+        }
+    }
+    Ok(())
+}
+
+/// A path without links, also of what is not there yet.
+fn place(path: &Path) -> io::Result<PathBuf> {
+    let whole = std::path::absolute(path)?;
+    let there = whole.ancestors().find_map(|ancestor| Some((ancestor, fs::canonicalize(ancestor).ok()?)));
+    let below = |(ancestor, place): (&Path, PathBuf)| Some(place.join(whole.strip_prefix(ancestor).ok()?));
+    Ok(there.and_then(below).unwrap_or_else(|| whole.clone()))
+}
+
+/// Holds the table for this program, for as long as the value lives.
+fn lock(path: &Path, dir: &Path) -> Result<File, Failure> {
+    let what = || format!("the table in {} cannot be written", dir.display());
+    let file = File::create(path).map_err(|error| Error::new(Kind::Unreadable, what()).because(error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::Error(error)) => Err(Error::new(Kind::Unreadable, what()).because(error).into()),
+        Err(TryLockError::WouldBlock) => {
+            let error = Error::new(Kind::Unreadable, format!("{}: another program writes it just now", what()));
+            Err(error.hint("wait for it, or name another --out").into())
+        }
+    }
+}
+
+/// What rows depend on beside the files of their run.
+fn head_of(roots: &[PathBuf], query: &str, maker: &Maker) -> io::Result<Head> {
+    let roots = roots.iter().map(|root| Ok(format!("{} as {}", fs::canonicalize(root)?.display(), root.display())));
+    let program = std::env::current_exe().and_then(fs::metadata);
+    let build = program.map(|program| (program.len(), program.modified().ok())).ok();
+    let mut prices = DefaultHasher::new();
+    format!("{:?}", maker.prices).hash(&mut prices);
+    let (version, extension) = (env!("CARGO_PKG_VERSION"), maker.format.extension());
+    Ok(Head {
+        roots: roots.collect::<io::Result<_>>()?,
+        made_by: format!(
+            "board {version} {build:?}; {extension}; prices {:x}; address {:?}; query {query:?}",
+            prices.finish(),
+            maker.board
+        ),
+    })
+}
+
+/// Makes a file that is put in the place of `path` once it is whole.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn beside(path: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(BESIDE);
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666)); // less what the umask takes
+    builder.tempfile_in(path.parent().unwrap_or(path))
+}
+
+/// The files of the table that are there, by their names below it. What was being written when the program was ended goes.
+fn files(table: &Path) -> io::Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    for day in fs::read_dir(table)? {
+        let day = day?;
+        let name = day.file_name().to_string_lossy().into_owned();
+        if !name.starts_with("day=") || !day.file_type()?.is_dir() {
+            continue;
+        }
+        for file in fs::read_dir(day.path())? {
+            let file = file?;
+            let own = file.file_name().to_string_lossy().into_owned();
+            if own.starts_with(BESIDE) {
+                fs::remove_file(file.path())?;
+            } else if is_part(&own) {
+                found.insert(format!("{name}/{own}"));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a file has a name that this program gives: the hour and the format.
+fn is_part(name: &str) -> bool {
+    let hour = name.split_once('.').filter(|(_, extension)| ["jsonl", "csv", "parquet"].contains(extension));
+    hour.is_some_and(|(hour, _)| hour.len() == 2 && hour.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The file for a run that began then.
+fn part(started: Option<i64>, extension: &str) -> String {
+    let hour = started.and_then(|at| Some((day(at)?, rfc3339(at)?.get(11..13)?.to_owned())));
+    let (day, hour) = hour.unwrap_or_else(|| (NO_DAY.to_owned(), "00".to_owned()));
+    format!("day={day}/{hour}.{extension}")
+}
+
+/// Rows that were read and have no file yet, on disk.
+struct Spool {
+    file: BufWriter<File>,
+    end: u64,
+    /// By key: where, and how many bytes.
+    rows: HashMap<String, (u64, u64)>,
+}
+
+impl Spool {
+    fn new(dir: &Path) -> io::Result<Self> {
+        // It has no name, so that it goes with the program.
+        Ok(Self { file: BufWriter::new(tempfile::tempfile_in(dir)?), end: 0, rows: HashMap::new() })
+    }
+
+    fn push(&mut self, key: &str, rows: &[u8]) -> io::Result<()> {
+        self.file.write_all(rows)?;
+        self.rows.insert(key.to_owned(), (self.end, rows.len() as u64));
+        self.end += rows.len() as u64;
+        Ok(())
+    }
+
+    /// Copies the rows of a run.
+    fn copy(&mut self, key: &str, out: &mut dyn Write) -> io::Result<()> {
+        let (offset, len) = self.rows.get(key).copied().unwrap_or_default();
+        self.file.flush()?;
+        let file = self.file.get_mut();
+        file.seek(SeekFrom::Start(offset))?;
+        io::copy(&mut file.take(len), out).map(drop)
+    }
+}
+
+/// One call.
+struct Work<'a, F> {
+    maker: &'a Maker,
+    table: &'a Path,
+    spool: Spool,
+    before: Known,
+    now: Known,
+    /// The files of the table that are to be written, or to go.
+    dirty: BTreeSet<String>,
+    done: Kept,
+    failed: &'a F,
+}
+
+impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
+    /// Reads the runs whose files changed, and all others of those files of the table whose rows did.
+    fn collect(&mut self, runs: &[Listed]) -> Result<(), Failure> {
+        let mut gone: BTreeSet<&str> = self.before.runs.keys().map(String::as_str).collect();
+        let (mut unread, mut next) = (BTreeMap::new(), Vec::new());
+        for run in runs {
+            gone.remove(run.key.as_str());
+            let entry = self.before.runs.get(run.key.as_str());
+            if entry.is_some_and(|entry| entry.stamps.is_some() && entry.stamps == Stamps::of(&run.dir)) {
+                unread.insert(run.key.as_str(), run);
+            } else {
+                next.push(run);
+            }
+        }
+        let part_of = |key: &str| self.before.runs.get(key)?.part.clone();
+        let damaged =
+            self.before.runs.values().filter_map(|entry| entry.part.clone()).filter(|part| !self.is_whole(part));
+        self.dirty = gone.into_iter().filter_map(part_of).chain(damaged).collect();
+        loop {
+            self.read(&next)?;
+            let part_of = |key: &str| self.before.runs.get(key)?.part.as_ref();
+            next = unread
+                .extract_if(.., |key, _| part_of(key).is_some_and(|part| self.dirty.contains(part)))
+                .map(|(_, run)| run)
+                .collect();
+            if next.is_empty() {
+                break;
+            }
+        }
+        for key in unread.into_keys() {
+            self.now.runs.extend(self.before.runs.get(key).map(|entry| (key.to_owned(), entry.clone())));
+        }
+        Ok(())
+    }
+
+    /// Reads runs, and notes the files of the table that change by it.
+    fn read(&mut self, runs: &[&Listed]) -> Result<(), Failure> {
+        let (maker, failed) = (self.maker, self.failed);
+        read::each(
+            runs,
+            |run| maker.make(run),
+            |run, made| {
+                let key = run.key.as_str();
+                let part = (made.count > 0).then(|| part(made.started, maker.format.extension()));
+                self.done.runs_read += 1;
+                self.done.bytes_read += made.size;
+                if part.is_some() {
+                    self.spool.push(key, &made.rows).map_err(failed)?;
+                }
+                let mut hash = DefaultHasher::new();
+                hash.write(&made.rows);
+                let entry = Entry { part, stamps: made.stamps, rows: made.count, hash: hash.finish() };
+                let before = self.before.runs.get(key);
+                if before.is_none_or(|before| (&before.part, before.hash) != (&entry.part, entry.hash)) {
+                    self.dirty
+                        .extend(before.and_then(|before| before.part.clone()).into_iter().chain(entry.part.clone()));
+                }
+                self.now.runs.insert(key.to_owned(), entry);
+                Ok(())
+            },
+        )
+    }
+
+    /// Whether a file is as it was left.
+    fn is_whole(&self, part: &str) -> bool {
+        self.before.parts.get(part).is_some_and(|look| Look::of(&self.table.join(part)).as_ref() == Some(look))
+    }
+
+    /// Writes the files whose rows changed; `there` are all that were there.
+    fn put(&mut self, there: &BTreeSet<String>) -> Result<(), Failure> {
+        let mut parts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (key, entry) in &self.now.runs {
+            if let Some(part) = &entry.part {
+                parts.entry(part.clone()).or_default().push(key.clone());
+            }
+        }
+        for (name, keys) in &parts {
+            if self.dirty.contains(name) {
+                self.done.files_written += usize::from(self.put_part(name, keys).map_err(self.failed)?);
+            }
+            self.now.parts.extend(Look::of(&self.table.join(name)).map(|look| (name.clone(), look)));
+        }
+        for name in there.iter().filter(|name| !parts.contains_key(*name)) {
+            let path = self.table.join(name);
+            fs::remove_file(&path).map_err(self.failed)?;
+            self.done.files_removed += 1;
+            // A day without runs goes too, unless somebody else put something there.
+            let _ = path.parent().map(fs::remove_dir);
+        }
+        Ok(())
+    }
+
+    /// Writes one file, if that changes it.
+    fn put_part(&mut self, name: &str, keys: &[String]) -> io::Result<bool> {
+        let path = self.table.join(name);
+        fs::create_dir_all(path.parent().unwrap_or(&path))?;
+        let mut out = BufWriter::with_capacity(1 << 16, beside(&path)?);
+        out.write_all(&head(self.maker.table, self.maker.format))?;
+        for key in keys {
+            self.spool.copy(key, &mut out)?;
+        }
+        let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        if is_same(file.as_file_mut(), &path)? {
+            return Ok(false);
+        }
+        file.persist(&path).map_err(|error| error.error)?;
+        Ok(true)
+    }
+}
+
+/// Whether the file in `path` has the same bytes.
+fn is_same(file: &mut File, path: &Path) -> io::Result<bool> {
+    let other = match File::open(path) {
+        Ok(other) => other,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    if file.metadata()?.len() != other.metadata()?.len() {
+        return Ok(false);
+    }
+    file.seek(SeekFrom::Start(0))?;
+    let (mut one, mut other) = (BufReader::with_capacity(1 << 16, file), BufReader::with_capacity(1 << 16, other));
+    loop {
+        let (mut a, mut b) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+        let read = one.read(&mut a)?;
+        let (a, b) = (a.get(..read).unwrap_or_default(), b.get_mut(..read).unwrap_or_default());
+        other.read_exact(b)?;
+        if a != b {
+            return Ok(false);
+        }
+        if read == 0 {
+            return Ok(true);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! How is a row written? As a line of JSON or of CSV.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::Table;
+use super::read::Made;
+use crate::analysis::table::{Cell, Field, RUNS, Run, STEPS, steps};
+use crate::model::time::rfc3339;
+use crate::page::part::csv;
+
+/// How rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    /// A JSON object a line
+    Jsonl,
+    /// Fields and a head as in RFC 4180
+    Csv,
+}
+
+impl Format {
+    /// The end of a file's name.
+    pub(super) fn extension(self) -> &'static str {
+        match self {
+            Format::Jsonl => "jsonl",
+            Format::Csv => "csv",
+        }
+    }
+}
+
+/// What stands before all rows of a file.
+pub(super) fn head(table: Table, format: Format) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut write = |names: &mut dyn Iterator<Item = &str>| {
+        // Writing to memory does not fail.
+        let _ = csv::write_row(&mut out, names);
+    };
+    match (format, table) {
+        (Format::Jsonl, _) => {}
+        (Format::Csv, Table::Runs) => write(&mut RUNS.iter().map(|field| field.name)),
+        (Format::Csv, Table::Steps) => write(&mut STEPS.iter().map(|field| field.name)),
+    }
+    out
+}
+
+/// Writes the rows of a run.
+pub(super) fn write(table: Table, format: Format, run: &Arc<Run>, made: &mut Made) {
+    match table {
+        Table::Runs => row(RUNS, &**run, format, made),
+        Table::Steps => steps(run).for_each(|step| row(STEPS, &step, format, made)),
+    }
+}
+
+fn row<T>(fields: &[Field<T>], row: &T, format: Format, made: &mut Made) {
+    made.count += 1;
+    let out = &mut made.rows;
+    match format {
+        Format::Jsonl => json(fields, row, out),
+        // Writing to memory does not fail.
+        Format::Csv => drop(csv::write_row(out, fields.iter().map(|field| text(field.cell(row))))),
+    }
+}
+
+/// A JSON object on a line.
+fn json<T>(fields: &[Field<T>], row: &T, out: &mut Vec<u8>) {
+    let mut before = b'{';
+    for field in fields {
+        out.push(before);
+        out.push(b'"');
+        out.extend_from_slice(field.name.as_bytes());
+        out.extend_from_slice(b"\":");
+        // None of these values can fail to be written, nor memory to be written to.
+        let _ = match field.cell(row) {
+            Some(Cell::Text(text)) => serde_json::to_writer(&mut *out, &*text),
+            Some(Cell::Texts(texts)) => serde_json::to_writer(&mut *out, &texts),
+            Some(Cell::Whole(number)) => serde_json::to_writer(&mut *out, &number),
+            Some(Cell::Number(number)) => serde_json::to_writer(&mut *out, &number),
+            Some(Cell::Time(micros)) => serde_json::to_writer(&mut *out, &rfc3339(micros)),
+            Some(Cell::Flag(flag)) => serde_json::to_writer(&mut *out, &flag),
+            None => serde_json::to_writer(&mut *out, &()),
+        };
+        before = b',';
+    }
+    out.extend_from_slice(b"}\n");
+}
+
+/// A field of CSV; of an unknown value an empty one.
+fn text(cell: Option<Cell<'_>>) -> Cow<'_, str> {
+    match cell {
+        Some(Cell::Text(text)) => text,
+        Some(Cell::Texts(texts)) => Cow::Owned(texts.join("; ")),
+        Some(Cell::Whole(number)) => Cow::Owned(number.to_string()),
+        Some(Cell::Number(number)) => {
+            Cow::Owned(serde_json::Number::from_f64(number).map(|number| number.to_string()).unwrap_or_default())
+        }
+        Some(Cell::Time(micros)) => Cow::Owned(rfc3339(micros).unwrap_or_default()),
+        Some(Cell::Flag(flag)) => Cow::Borrowed(if flag { "true" } else { "false" }),
+        None => Cow::Borrowed(""),
+    }
+}
