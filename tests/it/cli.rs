@@ -11,13 +11,13 @@ use crate::board::{BINARY, Board};
 use crate::disk::{copy, corpus};
 
 /// What a command left behind.
-struct Said {
-    code: i32,
-    stdout: String,
-    stderr: String,
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
-fn board(args: &[&str]) -> Said {
+pub(crate) fn board(args: &[&str]) -> Said {
     let output = Command::new(BINARY).args(args).env("NO_COLOR", "1").stdin(Stdio::null()).output().unwrap();
     Said {
         code: output.status.code().unwrap_or(-1),
@@ -356,33 +356,6 @@ fn two_boards_on_one_port_do_not_share_it() {
     let first = Board::serve(dir.path());
     let said = board(&["serve", &dir.path().display().to_string(), "--port", &first.address.port().to_string()]);
     fails(&said, 3);
-}
-
-#[test]
-fn runs_are_put_together_in_the_list_and_in_the_api() {
-    let sessions = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/claude-code").display().to_string();
-    let said = board(&["list", &sessions, "--group", "parent", "--sort", "run"]);
-    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
-    let lines: Vec<&str> = said.stdout.lines().collect();
-    // A head, a run, a group of two, a run, and how many there are.
-    assert_eq!(lines.len(), 7, "{}", said.stdout);
-    assert!(lines[2].contains("2 runs · 13.5 k tokens"), "{}", said.stdout);
-    let indent = |line: &str| line.len() - line.trim_start().len();
-    assert_eq!([3, 4, 5].map(|at| indent(lines.get(at).unwrap_or(&""))), [2, 4, 2], "{}", said.stdout);
-    let said = board(&["list", &sessions, "--group", "project", "--json"]);
-    let listed: Value = serde_json::from_str(&said.stdout).unwrap();
-    assert_eq!((&listed["groups_total"], &listed["runs"]), (&1.into(), &Value::Array(Vec::new())));
-    let group = &listed["groups"][0];
-    assert_eq!((&group["runs"], &group["failed"], &group["name"]), (&4.into(), &1.into(), &"/home/me/ledger".into()));
-    assert_eq!(group["sums"]["tokens"], serde_json::json!({"sum": 47_278, "runs": 4}));
-    assert_eq!(group["rows"].as_array().map(Vec::len), Some(4));
-    let served = Board::serve(Path::new(&sessions));
-    served.until_read();
-    let answer = served.json("/api/runs?group=project&limit=10");
-    assert_eq!(answer["groups"][0]["sums"], group["sums"]);
-    assert_eq!(served.get("/api/runs?group=model").status, 400);
-    assert_eq!(served.get("/?group=model").status, 400);
-    assert_eq!(board(&["list", &sessions, "--group", "model"]).code, 2);
 }
 
 #[test]

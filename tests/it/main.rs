@@ -66,6 +66,7 @@ mod fuzzed;
 mod hostile_texts;
 mod killed;
 mod laps;
+mod list;
 mod live;
 mod mcp;
 mod openapi;
