@@ -102,6 +102,11 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
     let branch = all.iter().find(|one| *one != run).unwrap();
     let name = branch.file_name().unwrap().to_str().unwrap();
     assert!(board(&["check"], branch).status.success());
+    if let Some(kept) = std::env::var_os("BOARD_INTEROP_RUNS").map(PathBuf::from) {
+        for one in &all {
+            crate::disk::copy(one, &kept.join(one.file_name().unwrap()));
+        }
+    }
 
     let board = Board::serve(&place.path().join("runs"));
     board.until_read();
