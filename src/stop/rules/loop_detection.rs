@@ -14,7 +14,7 @@ pub struct LoopDetection {
 impl LoopDetection {
     pub(in crate::stop) const ROW: &'static Row = &Row {
         name: "loop_detection",
-        label: "Same text in a row",
+        label: "Same text or calls",
         usage: "loop_detection=N",
         example: "loop_detection=3",
         when: "equal texts in a row >= window",
