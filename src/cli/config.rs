@@ -162,11 +162,10 @@ impl Place<'_> {
     }
 
     fn prices(&self, rows: BTreeMap<String, Price>) -> Result<Prices> {
-        if let Some(odd) = rows.keys().find(|name| name.trim_end_matches('*').contains('*') || name.ends_with("**")) {
-            let line = self.text.lines().position(|line| line.contains(&**odd)).unwrap_or_default();
-            return Err(self.wrong(line, "one * may stand at the end of a name, and nowhere else"));
-        }
-        Ok(Prices::new(rows, self.file.to_string_lossy().into_owned()))
+        Prices::new(rows, self.file.to_string_lossy().into_owned()).map_err(|odd| {
+            let line = self.text.lines().position(|line| line.contains(&odd.0)).unwrap_or_default();
+            self.wrong(line, &odd.to_string())
+        })
     }
 }
 

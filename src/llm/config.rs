@@ -112,7 +112,7 @@ struct Whole {
     #[serde(default)]
     task: TaskPart,
     #[serde(default)]
-    prices: BTreeMap<String, Price>,
+    prices: BTreeMap<Spanned<String>, Price>,
     #[cfg(feature = "mcp")]
     #[serde(default)]
     mcp: BTreeMap<String, Spanned<super::mcp::McpPart>>,
@@ -345,7 +345,7 @@ impl AgentFile {
             },
             critics,
             objective: task.objective.filter(|objective| !objective.trim().is_empty()),
-            prices: Prices::new(prices, path.display().to_string()),
+            prices: place.prices(prices)?,
             #[cfg(feature = "mcp")]
             mcp,
         })
@@ -443,6 +443,15 @@ impl Place<'_> {
             None => Ok((name, part.into_inner())),
         };
         written.into_iter().map(server).collect()
+    }
+
+    fn prices(&self, rows: BTreeMap<Spanned<String>, Price>) -> Result<Prices> {
+        let names: Vec<_> = rows.keys().cloned().collect();
+        let rows = rows.into_iter().map(|(name, price)| (name.into_inner(), price)).collect();
+        Prices::new(rows, self.path.display().to_string()).map_err(|odd| {
+            let name = names.iter().find(|name| *name.get_ref() == odd.0);
+            self.error(name.map(Spanned::span).unwrap_or_default(), &odd.to_string())
+        })
     }
 
     /// The patterns of one list of the gate; one that matches no tool would guard nothing.

@@ -2,6 +2,7 @@
 //! under its own name, or under the longest beginning of it that the table writes with a `*` behind it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Deserializer};
 
@@ -51,17 +52,36 @@ pub struct Prices {
     source: String,
 }
 
+/// A name in a table of prices that has a `*` elsewhere than at its end, or two.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OddName(pub String);
+
+impl fmt::Display for OddName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("one * may stand at the end of a name, and nowhere else")
+    }
+}
+
+impl std::error::Error for OddName {}
+
 /// So many tokens a price is for.
 const MILLION: f64 = 1e6;
 
 impl Prices {
     /// The prices of `table`, which stands in `source`: by name, or by the beginning of names, which ends in `*`.
-    pub fn new(table: BTreeMap<String, Price>, source: String) -> Self {
+    ///
+    /// # Errors
+    /// A name has a `*` elsewhere, and would be no model's.
+    pub fn new(table: BTreeMap<String, Price>, source: String) -> Result<Self, OddName> {
+        let is_odd = |name: &&String| name.strip_suffix('*').unwrap_or(name).contains('*');
+        if let Some(odd) = table.keys().find(is_odd) {
+            return Err(OddName(odd.clone()));
+        }
         let (beginnings, exact): (Vec<_>, Vec<_>) = table.into_iter().partition(|(name, _)| name.ends_with('*'));
         let mut beginnings: Vec<_> =
             beginnings.into_iter().map(|(name, price)| (name.trim_end_matches('*').to_owned(), price)).collect();
         beginnings.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-        Self { exact: exact.into_iter().collect(), beginnings, source }
+        Ok(Self { exact: exact.into_iter().collect(), beginnings, source })
     }
 
     /// The file that they stand in, as the person typed it.
@@ -103,7 +123,7 @@ mod tests {
             ("opus-*", price(1.0, Some(0.1), 2.0)),
             ("other*", price(7.0, None, 7.0)),
         ];
-        Prices::new(table.map(|(name, price)| (name.to_owned(), price)).into(), "prices.toml".to_owned())
+        Prices::new(table.map(|(name, price)| (name.to_owned(), price)).into(), "prices.toml".to_owned()).unwrap()
     }
 
     #[test]
@@ -116,8 +136,13 @@ mod tests {
         for model in ["opus", "Opus-4", "provider/opus-4", ""] {
             assert_eq!(input(model), None, "{model}");
         }
-        let any =
-            Prices::new([("*".to_owned(), Price { input: 1.0, cached: None, output: 1.0 })].into(), String::new());
+        let named = |name: &str| {
+            Prices::new([(name.to_owned(), Price { input: 1.0, cached: None, output: 1.0 })].into(), String::new())
+        };
+        let any = named("*").unwrap();
+        for odd in ["a*b", "*a", "a**", "a*b*"] {
+            assert_eq!(named(odd), Err(OddName(odd.to_owned())));
+        }
         assert!(any.of("opus").is_some() && any.of("").is_none());
         assert!(Prices::default().is_empty() && Prices::default().of("opus-4").is_none());
     }

@@ -181,7 +181,7 @@ fn step(id: i64, fields: &str) -> String {
 fn prices(table: &[(&str, f64)]) -> Arc<Prices> {
     let price = |input: f64| crate::model::price::Price { input, cached: Some(input / 10.0), output: input * 2.0 };
     let table = table.iter().map(|(name, input)| ((*name).to_owned(), price(*input))).collect();
-    Arc::new(Prices::new(table, "prices.toml".to_owned()))
+    Arc::new(Prices::new(table, "prices.toml".to_owned()).unwrap())
 }
 
 #[test]

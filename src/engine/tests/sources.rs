@@ -179,7 +179,7 @@ async fn what_replies_cost_is_told_or_estimated_and_ends_a_run() {
     let mut cached = calls("b");
     cached.usage = Some(Usage { cached: Some(500_000), ..Usage::reported(1_000_000, 100_000) });
     let price = Price { input: 1.0, cached: Some(0.1), output: 2.0 };
-    let prices = Prices::new([("scripted".to_owned(), price)].into(), "prices".to_owned());
+    let prices = Prices::new([("scripted".to_owned(), price)].into(), "prices".to_owned()).unwrap();
     let runs = tempfile::tempdir().unwrap();
     let writer = RunWriter::create(runs.path(), "run").unwrap();
     let engine = Engine::builder(Asks).tool(Echo).process(None).prices(prices).record(writer);

@@ -61,6 +61,10 @@ fn a_mistake_is_told_with_its_line() {
         wrong("[workspace]\ntools = [\"read_file\", \"rm\"]").starts_with("dir/agent.toml:5: unknown variant `rm`")
     );
     assert!(wrong("timeout_s = 0").starts_with("dir/agent.toml:4: expected a number of seconds above 0"));
+    assert_eq!(
+        wrong("\n[prices.\"a*b\"]\ninput = 1\noutput = 1"),
+        "dir/agent.toml:5: one * may stand at the end of a name, and nowhere else"
+    );
     assert!(wrong("x = [").starts_with("dir/agent.toml:4: "));
     let missing = parse("[agent]\nname = \"x\"\n").unwrap_err();
     assert!(missing.to_string().ends_with("missing field `model`") && !missing.hints().is_empty(), "{missing}");

@@ -138,7 +138,7 @@ fn hostile_groups_stay_text() {
 #[test]
 fn an_estimate_says_where_its_prices_stand() {
     let price = Price { input: 1.0, cached: None, output: 1.0 };
-    let prices = Arc::new(Prices::new([("m".to_owned(), price)].into(), "my prices.toml".to_owned()));
+    let prices = Arc::new(Prices::new([("m".to_owned(), price)].into(), "my prices.toml".to_owned()).unwrap());
     let mut run = session("a", "/p", "x");
     let model = "m".to_owned();
     run.spent = vec![Spent { model, input: 100_000, cached: 0, output: 20_000, untold: 0, paid: 0.0 }];
