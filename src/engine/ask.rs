@@ -9,6 +9,7 @@ use super::cancel::caught_now;
 use super::chat::{Message, ModelError, ModelErrorKind, Reply};
 use super::decision::Decision;
 use super::fault::{Fault, NoDecision};
+use super::hook::Moment;
 use super::parse::{self, Parsed};
 use super::result::{ModelTurn, StepRecord};
 use super::run::Session;
@@ -227,6 +228,7 @@ impl<A: Agent> Session<A> {
             attempts: reply.attempts,
         };
         self.emit(record.step, "DECIDE", "model_output", output);
+        self.tell(&Moment::Text { step: record.step, text: &reply.text });
     }
 
     /// Counts the tokens of a request, and what they cost: as the service says, else by the prices.

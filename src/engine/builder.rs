@@ -57,6 +57,7 @@ pub(super) struct Parts<D> {
     pub(super) workspace: Option<PathBuf>,
     pub(super) writer: Option<RunWriter>,
     pub(super) process: Option<Process>,
+    pub(super) parent: Option<String>,
     pub(super) prices: Prices,
     pub(super) on_text: Box<dyn Fn(&str) + Send + Sync>,
 }
@@ -116,6 +117,7 @@ impl<A: Agent> Engine<A> {
                 workspace: None,
                 writer: None,
                 process: Some(Process::this()),
+                parent: None,
                 prices: Prices::default(),
                 on_text: Box::new(|_| ()),
             },
@@ -326,6 +328,13 @@ impl<A: Agent> Builder<A> {
     #[must_use]
     pub fn record(mut self, writer: RunWriter) -> Self {
         self.parts.writer = Some(writer);
+        self
+    }
+
+    /// Says which run started this one; the board links the two. [`SubAgent`](super::SubAgent) does so.
+    #[must_use]
+    pub fn parent(mut self, run_id: impl Into<String>) -> Self {
+        self.parts.parent = Some(run_id.into());
         self
     }
 

@@ -55,6 +55,21 @@ impl Cancel {
         self.wish.send_modify(|wish| *wish = (*wish).max(Wish::AfterStep));
     }
 
+    /// Whether the run is to end at once, or its time is over.
+    pub fn is_now(&self) -> bool {
+        self.wish() == Wish::Now
+    }
+
+    /// Waits until the run is to end at once. What the engine itself waits for is dropped then.
+    pub async fn cancelled(&self) {
+        let mut signal = self.wish.subscribe();
+        tokio::select! {
+            _ = signal.wait_for(|wish| *wish == Wish::Now) => {}
+            () = over(self.deadline) => {}
+            () = over(self.limit) => {}
+        }
+    }
+
     /// Sets the time after which whatever is under way is dropped.
     pub(super) fn at_most(&mut self, limit: Duration) {
         self.deadline = Instant::now().checked_add(limit);

@@ -1,7 +1,9 @@
 //! What does an agent live in? An environment that it observes, that its steps change, and that may end the run.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -10,6 +12,9 @@ use super::decision::Decision;
 use super::erased::Boxed;
 use super::task::Task;
 use super::toolbox::ToolResult;
+
+/// Something that an environment shares with tools.
+pub type Shared = Arc<dyn Any + Send + Sync>;
 
 /// An environment. Its failures end the run under `env_failed`.
 pub trait Env: Send {
@@ -23,6 +28,11 @@ pub trait Env: Send {
 
     /// Prepares it for a task.
     fn reset(&mut self, task: &Task) -> impl Future<Output = Result<(), EnvError>> + Send;
+
+    /// What tools may use of it, under [`ToolCx::env`](super::ToolCx::env); asked once, after [`Env::reset`].
+    fn shared(&self) -> Option<Shared> {
+        None
+    }
 
     /// What can be seen now; asked before each decision.
     fn observe(&mut self) -> impl Future<Output = Result<Value, EnvError>> + Send;
@@ -96,6 +106,7 @@ pub(super) trait DynEnv: Send {
     fn name(&self) -> &str;
     fn capabilities(&self) -> Vec<String>;
     fn reset<'a>(&'a mut self, task: &'a Task) -> Boxed<'a, Result<(), EnvError>>;
+    fn shared(&self) -> Option<Shared>;
     fn observe(&mut self) -> Boxed<'_, Result<Value, EnvError>>;
     fn step<'a>(
         &'a mut self,
@@ -117,6 +128,10 @@ impl<E: Env> DynEnv for E {
 
     fn reset<'a>(&'a mut self, task: &'a Task) -> Boxed<'a, Result<(), EnvError>> {
         Box::pin(Env::reset(self, task))
+    }
+
+    fn shared(&self) -> Option<Shared> {
+        Env::shared(self)
     }
 
     fn observe(&mut self) -> Boxed<'_, Result<Value, EnvError>> {

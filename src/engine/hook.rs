@@ -1,8 +1,10 @@
 //! Who else wants to know? Hooks hear of every moment of a run; they change nothing and no limit.
 
+use super::decision::Action;
 use super::result::StepRecord;
 use super::state::State;
 use super::task::Task;
+use super::toolbox::ToolResult;
 use crate::stop::StopVerdict;
 
 /// Hears of a run's moments, in the order in which they were added. A failure or a panic ends the run under `hook_failed`.
@@ -43,6 +45,29 @@ pub enum Moment<'a, D> {
         phase: &'static str,
         /// The stage, as written; empty for none.
         stage: &'static str,
+    },
+    /// A model replied.
+    Text {
+        /// The step.
+        step: u64,
+        /// What it said; empty where it only calls tools.
+        text: &'a str,
+    },
+    /// A call is about to be made: the guards let it pass, and these are the arguments that they left.
+    Call {
+        /// The step.
+        step: u64,
+        /// The call.
+        action: &'a Action,
+    },
+    /// A call of the step has its result, also one that was refused.
+    Result {
+        /// The step.
+        step: u64,
+        /// The call's place among those of the step.
+        place: usize,
+        /// What it gave.
+        result: &'a ToolResult,
     },
     /// A step is over and recorded.
     AfterStep {

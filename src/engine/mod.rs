@@ -50,6 +50,7 @@ mod result;
 mod run;
 mod state;
 mod step;
+mod sub_agent;
 mod talk;
 mod task;
 mod tool;
@@ -72,7 +73,7 @@ pub(crate) use clock::{SPLITMIX_STEP, splitmix64};
 pub use critic::{Critic, CriticCx, CriticError, Opinion};
 pub use decision::{Action, Candidate, Choice, Decision, First, HighestScore, Mode, Selector};
 pub use earlier::{Earlier, Unfinished};
-pub use env::{Env, EnvError, EnvStep};
+pub use env::{Env, EnvError, EnvStep, Shared};
 pub use guard::{Consent, Guard, GuardCx, Pass, Person, Question};
 pub use history::HistoryPolicy;
 pub use hook::{Hook, Moment};
@@ -83,6 +84,7 @@ pub use result::{
     Criterion, CriticOutput, EventRecord, Metrics, ModelTurn, NoAnswer, RunResult, StepRecord, TaskResult,
 };
 pub use state::{State, StateDiff, StateError};
+pub use sub_agent::{Delegated, Delegation, SubAgent, run_all};
 pub use task::{EnvSpec, Resource, ResourceKind, Task, TaskBudget, TaskIssue};
 pub use tool::{Tool, ToolCx, ToolError, ToolLimits};
 pub use toolbox::{MAX_RESULT_BYTES, Status, ToolResult, Toolbox};

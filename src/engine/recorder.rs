@@ -200,6 +200,8 @@ pub(super) struct Opening<'a> {
     /// Who was asked before each call, in order.
     pub(super) guards: Vec<&'a str>,
     pub(super) started_at: i64,
+    /// The run that started it.
+    pub(super) parent: Option<&'a str>,
     /// The run that it begins like.
     pub(super) branched_from: Value,
 }
@@ -225,7 +227,7 @@ impl Opening<'_> {
             started_at: self.started_at,
             stop_rules: rules,
             resumed_from: self.resumed.and_then(|stats| serde_json::to_value(stats).ok()).unwrap_or_default(),
-            parent_run_id: self.branched_from.get("run_id").and_then(Value::as_str).map(str::to_owned),
+            parent_run_id: self.branched_from.get("run_id").and_then(Value::as_str).or(self.parent).map(str::to_owned),
             branched_from: self.branched_from.clone(),
             task_meta: self.task_meta(),
             run_meta: self.run_meta(),

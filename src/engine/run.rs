@@ -1,5 +1,6 @@
 //! How does a run go from its task to its verdict? It is opened, checked, stepped, and closed whatever happens.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -10,7 +11,8 @@ use super::builder::{Engine, Parts};
 use super::cancel::{Lost, Wish, caught, caught_now};
 use super::clock::{Clock, SystemClock};
 use super::earlier::Earlier;
-use super::hook::Moment;
+use super::env::Shared;
+use super::hook::{Hook, Moment};
 use super::log::{Event, Log};
 use super::off_limits::OffLimits;
 use super::recorder::{FailureLine, Opening, ending};
@@ -39,6 +41,10 @@ pub(super) struct Session<A: Agent> {
     pub(super) feedback: Vec<String>,
     /// Where the trace is written.
     pub(super) off_limits: OffLimits,
+    /// The run's directory.
+    pub(super) dir: Option<PathBuf>,
+    /// What the environment shares with tools.
+    pub(super) shared: Option<Shared>,
     pub(super) run: Run,
 }
 
@@ -153,6 +159,7 @@ impl<A: Agent> Engine<A> {
             env: parts.env.as_deref().map(|env| env.name()),
             guards: parts.guards.iter().map(|guard| guard.name()).collect(),
             started_at,
+            parent: parts.parent.as_deref(),
             branched_from,
         };
         run.log.begin(|| opening.info());
@@ -191,7 +198,8 @@ impl<A: Agent> Engine<A> {
         };
         let dir = run.log.dir();
         let off_limits = OffLimits::new(dir.iter().flat_map(|dir| [Some(&**dir), dir.parent()]).flatten());
-        let mut session = Session { agent, tools, rules, parts, state, snapshot, talk, feedback, off_limits, run };
+        let mut session =
+            Session { agent, tools, rules, parts, state, snapshot, talk, feedback, off_limits, dir, shared: None, run };
         if let Some(mut earlier) = earlier {
             earlier.retell(&mut session.talk);
         }
@@ -268,6 +276,13 @@ impl<A: Agent> Session<A> {
             if let Some(wrong) = failed {
                 let wrong = format!("the environment {} could not be reset: {wrong}", env.name());
                 return Some(StopVerdict::outside(Source::Preflight, Code::EnvFailed, None, wrong));
+            }
+            match caught_now(|| env.shared()) {
+                Ok(shared) => self.shared = shared,
+                Err(text) => {
+                    let wrong = format!("the environment {} could not be shared with tools: {text}", env.name());
+                    return Some(StopVerdict::outside(Source::Preflight, Code::EnvFailed, None, wrong));
+                }
             }
         }
         self.hear(|run, state| Some(Moment::RunStart { task: &run.task, state }));
@@ -368,15 +383,14 @@ impl<A: Agent> Session<A> {
             return;
         }
         let Some(moment) = moment(&self.run, &self.state) else { return };
-        let mut failed = None;
-        for hook in &mut self.parts.hooks {
-            let called = caught_now(|| hook.on(&moment));
-            if let Err(wrong) | Ok(Err(wrong)) = called {
-                failed = Some(format!("the hook {} failed: {wrong}", hook.name()));
-                break;
-            }
+        if let Some(wrong) = told(&mut self.parts.hooks, &moment) {
+            self.run.fault.get_or_insert((Source::Error, Code::HookFailed, wrong));
         }
-        if let Some(wrong) = failed {
+    }
+
+    /// The same of a moment that is nothing of the run's or the state's.
+    pub(super) fn tell(&mut self, moment: &Moment<'_, A::Data>) {
+        if let Some(wrong) = told(&mut self.parts.hooks, moment) {
             self.run.fault.get_or_insert((Source::Error, Code::HookFailed, wrong));
         }
     }
@@ -399,6 +413,14 @@ impl<A: Agent> Session<A> {
         }
         result
     }
+}
+
+/// Tells the hooks of a moment; what the first that fails says.
+fn told<D>(hooks: &mut [Box<dyn Hook<D>>], moment: &Moment<'_, D>) -> Option<String> {
+    hooks.iter_mut().find_map(|hook| match caught_now(|| hook.on(moment)) {
+        Ok(Ok(())) => None,
+        Err(wrong) | Ok(Err(wrong)) => Some(format!("the hook {} failed: {wrong}", hook.name())),
+    })
 }
 
 impl Run {

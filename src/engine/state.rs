@@ -279,6 +279,11 @@ impl Snapshot {
         StateDiff(changes)
     }
 
+    /// A field's JSON text.
+    pub(super) fn get(&self, field: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == field).map(|(_, text)| text.get())
+    }
+
     /// Sets a field; false where there is none of this name.
     pub(super) fn set(&mut self, field: &str, value: &Value) -> bool {
         let slot = self.0.iter_mut().find(|(key, _)| key == field);

@@ -186,16 +186,24 @@ impl<A: Agent> Session<A> {
                     }
                     refused.push(None);
                 }
+                for action in &admitted {
+                    self.tell(&Moment::Call { step, action });
+                }
                 let cx = ToolCx {
                     step,
                     workspace: self.parts.workspace.as_deref(),
                     attempt: 0,
                     off_limits: &self.off_limits,
+                    cancel: Some(&self.parts.cancel),
+                    run: self.dir.as_deref(),
+                    state: Some(&self.snapshot),
+                    env: self.shared.as_ref(),
                 };
                 let made = self.tools.call_all(&admitted, cx, &*self.run.clock, &self.parts.cancel).await;
                 let mut made = made.into_iter();
                 for mut result in refused.into_iter().filter_map(|refused| refused.or_else(|| made.next())) {
                     room -= result.fit(room).min(room);
+                    self.tell(&Moment::Result { step, place: results.len(), result: &result });
                     results.push(result);
                 }
             }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::future::Future;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
@@ -13,7 +14,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::cancel::Cancel;
+use super::env::Shared;
 use super::off_limits::OffLimits;
+use super::state::Snapshot;
 
 /// A tool.
 ///
@@ -97,6 +101,42 @@ pub struct ToolCx<'a> {
     pub attempt: u32,
     /// Where the call must write nothing, whatever it is asked.
     pub off_limits: &'a OffLimits,
+    /// The run's directory, where it is recorded.
+    pub run: Option<&'a Path>,
+    pub(super) cancel: Option<&'a Cancel>,
+    pub(super) state: Option<&'a Snapshot>,
+    pub(super) env: Option<&'a Shared>,
+}
+
+impl<'a> ToolCx<'a> {
+    /// A call outside of a run, to try a tool.
+    pub fn alone(off_limits: &'a OffLimits) -> Self {
+        Self { step: 0, workspace: None, attempt: 0, off_limits, run: None, cancel: None, state: None, env: None }
+    }
+
+    /// The handle that ends the run. Work that a tool moved elsewhere hears of the end by it; the call itself is dropped.
+    pub fn cancel(&self) -> Cancel {
+        self.cancel.cloned().unwrap_or_default()
+    }
+
+    /// A field of the state before the step: a built-in one or one of the agent's.
+    ///
+    /// # Errors
+    /// There is none of this name, or it is no `T`.
+    pub fn state<T: DeserializeOwned>(&self, field: &str) -> Result<T, ToolError> {
+        let text = self
+            .state
+            .and_then(|state| state.get(field))
+            .ok_or_else(|| ToolError::new(format!("the state has no field {field:?}")))?;
+        let read = super::back::from_text(text);
+        read.map_err(|wrong| ToolError::new(format!("the field {field:?} of the state: {wrong}")))
+    }
+
+    /// What the environment shares with tools, see [`Env::shared`](super::Env::shared); `None` where it shares none, or no
+    /// `T`.
+    pub fn env<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.env.cloned()?.downcast().ok()
+    }
 }
 
 /// How long and how often.

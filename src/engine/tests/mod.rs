@@ -1,6 +1,7 @@
 //! A small agent that plays a list of decisions, and what it is played with.
 
 mod critics;
+mod delegates;
 mod edges;
 mod ends;
 mod failures;

@@ -47,7 +47,7 @@ async fn start(text: &str) -> Result<McpServers> {
 async fn call(servers: &McpServers, name: &str) -> std::result::Result<Value, ToolError> {
     let tool = servers.tools.iter().find(|tool| tool.name() == name).unwrap();
     let nowhere = crate::engine::OffLimits::default();
-    let cx = ToolCx { step: 0, workspace: None, attempt: 0, off_limits: &nowhere };
+    let cx = ToolCx::alone(&nowhere);
     tool.call(Map::new(), cx).await
 }
 

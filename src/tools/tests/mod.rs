@@ -57,6 +57,6 @@ async fn call_beside<T: Tool>(
     args: serde_json::Value,
     off_limits: &OffLimits,
 ) -> Result<T::Output, ToolError> {
-    let cx = ToolCx { step: 0, workspace: None, attempt: 0, off_limits };
+    let cx = ToolCx::alone(off_limits);
     tool.call(serde_json::from_value(args).unwrap(), cx).await
 }
