@@ -31,6 +31,8 @@ function choose(event) {
   event.preventDefault();
   const query = new URLSearchParams(new FormData(form));
   form.elements.add.value = "";
+  // The keys of the replay work again.
+  form.elements.add.blur();
   move("change", `${location.pathname}/part?${query}`);
 }
 

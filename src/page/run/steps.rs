@@ -367,7 +367,7 @@ pub(crate) fn next_mark(lens: &Lens<'_>, n: usize, back: bool) -> Option<(usize,
 }
 
 /// What went wrong, as a sign before the call.
-fn sign(step: &StepHead, group: Option<&Group>) -> Option<Sign> {
+pub(crate) fn sign(step: &StepHead, group: Option<&Group>) -> Option<Sign> {
     let error = |words: String| Sign::icon("mk err", "error", words);
     if !step.fate.is_readable() {
         return Some(error("unreadable line".to_owned()));

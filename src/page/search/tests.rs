@@ -63,7 +63,7 @@ fn the_answer_says_how_much_of_how_much() {
         let standing = standing(state, in_runs(2, kept / 2), kept, all);
         Body { context: &context(limit), standing: Some(&standing), known: &HashMap::new() }.answer()
     };
-    assert_eq!(answer(State::Running, 0, 0, 200), "0 of at least 0 fields, after 40 of 110 runs.");
+    assert_eq!(answer(State::Running, 0, 0, 200), "Nothing yet, after 40 of 110 runs.");
     assert_eq!(answer(State::Running, 6, 6, 200), "6 of at least 6 fields, after 40 of 110 runs.");
     assert_eq!(answer(State::Running, 6, 5_000, 4), "4 of at least 5,000 fields, after 40 of 110 runs.");
     assert_eq!(answer(State::Done, 6, 6, 200), "6 fields in 2 of 110 runs.");

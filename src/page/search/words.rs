@@ -28,6 +28,7 @@ pub(crate) fn answer(state: State, tally: &Tally, shown: usize) -> String {
     };
     let of = |done: usize| format!("{} of {}", count(done as u64), counted(tally.runs, "run"));
     match state {
+        State::Running if tally.found == 0 => format!("Nothing yet, after {}.", of(tally.runs_done)),
         State::Running => format!("{found}, after {}.", of(tally.runs_done)),
         State::Done if tally.found == 0 => format!("No field in {}.", counted(tally.runs, "run")),
         State::Done => format!("{found} in {}.", of(tally.runs_with)),
