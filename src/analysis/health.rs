@@ -202,11 +202,18 @@ fn without_line(index: &Index) -> Vec<Issue> {
     .collect()
 }
 
-/// Whether somebody went on with the run after the round was cut off.
+/// What became of the round where somebody went on with the run after it was cut off.
 fn anew(index: &Index, round: usize) -> &'static str {
     let next = index.segment_of(round).and_then(|at| index.segments().get(at + 1));
-    let goes_on = next.is_some_and(|next| next.goes_on() && next.first_group == round + 1);
-    if goes_on { ": it was cut off, and done anew when somebody went on" } else { "" }
+    if !next.is_some_and(|next| next.goes_on() && next.first_group == round + 1) {
+        return "";
+    }
+    let id = index.groups().get(round).and_then(|group| group.step_id);
+    let mut later = index.groups().iter().skip(round + 1);
+    match id.is_some() && later.any(|group| group.step_id == id) {
+        true => ": it was cut off, and done anew when somebody went on",
+        false => ": it was cut off, and the run went on without it",
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,12 @@ use crate::model::price::Prices;
 use crate::model::step::Usage;
 use crate::model::{Can, Certainty, Index, Outcome, RunKey, Symbol};
 
+/// The score that a run was given: the reward where there is one, whose parts and shares stand beside it, else the least of all.
+fn given<'a>(scores: impl Iterator<Item = &'a (Box<str>, f64)> + Clone) -> Option<f64> {
+    let whole = scores.clone().find(|(name, _)| **name == *"reward");
+    whole.map(|(_, score)| *score).or_else(|| scores.map(|(_, score)| *score).min_by(f64::total_cmp))
+}
+
 #[cfg(test)]
 mod tests;
 
@@ -290,7 +296,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         spent: spent(index),
         prices: None,
         duration_ms: took_ms(index),
-        last_score: run_scores.clone().map(|(_, score)| *score).min_by(f64::total_cmp).or(run.last_score),
+        last_score: given(run_scores.clone()).or(run.last_score),
         spark: run.lows.as_slice().to_vec(),
         critics: run_scores.map(|(name, _)| name.to_string()).fold(names(&run.critics), distinct),
         tools: names(&run.tools),

@@ -334,6 +334,10 @@ impl<'a> Facts<'a> {
     fn stalled(&self, life: &Life) -> String {
         // Whole minutes, so that the sentence does not change with every look.
         let minutes = life.silence.unwrap_or_default() / 60_000_000;
+        if self.index.slowest_gap() == 0 {
+            let step = self.step_now();
+            return format!("Quiet for {minutes} min in {step} · no pause before is recorded to measure that by");
+        }
         let slowest = duration(self.index.slowest_gap());
         let after = duration(stalled_after(self.index.slowest_gap()));
         format!(

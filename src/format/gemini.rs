@@ -140,6 +140,10 @@ impl Reader for Session {
         let is_done = self.last.and_then(|n| draft.step(n)).is_some_and(is_done);
         // A call that is not over is not in the file: what looks like the answer may have come before one.
         let ended = self.end.clone().or_else(|| is_done.then(|| Ended::answered("complete_task")));
+        // Of a document that is cut off nobody knows what came after these words.
+        let is_cut = draft.run().is_cut;
+        let certainty = |end: &Ended| if is_cut { Certainty::Inferred } else { end.certainty };
+        let ended = ended.map(|end| Ended { certainty: certainty(&end), ..end });
         let replied = |n: usize| draft.step(n).is_some_and(|step| step.calls.is_empty() && !step.text.is_empty());
         let is_over = !self.due && ended.is_none() && self.last.is_some_and(replied);
         let at = draft.latest();

@@ -121,6 +121,11 @@ impl Reader for Trajectory {
                 let extras = event.extras.map(Extras::of).unwrap_or_default();
                 let state = text(extras.state).unwrap_or_default();
                 let at = draft.event(Mark { stage: &state, failed: state == "error", ..mark });
+                // Who closes a conversation that is over stops it once more.
+                let is_over = self.end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
+                if is_over && state == "stopped" {
+                    return;
+                }
                 if let Some(end) = standing(&state, &filled(extras.reason).unwrap_or_default()) {
                     self.end = Some(end.told_by(at));
                 }
@@ -279,8 +284,8 @@ fn part_of(record: &str) -> Part {
     let name = filled(metadata.name).unwrap_or_else(|| action.clone());
     part.calls.push(Asked { id: id(event.id), name, args });
     if matches!(&*action, "finish" | "reject") {
-        // Nothing comes back from these: they end the conversation.
-        part.answers.push(Answer { call: id(event.id), ..Answer::default() });
+        // Nothing comes back from these: that the conversation ends with them is all that they do.
+        part.answers.push(Answer { call: id(event.id), status: Some("success"), ..Answer::default() });
     }
     part
 }
