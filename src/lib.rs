@@ -126,5 +126,7 @@ pub(crate) mod page;
 pub(crate) mod rpc;
 #[cfg(feature = "serve")]
 pub mod serve;
+#[cfg(any(feature = "llm", feature = "s3"))]
+pub(crate) mod wire;
 
 pub use error::{Error, Kind, Result};

@@ -1,23 +1,19 @@
-//! How do bytes go out and come back? One POST over HTTP/1.1, with TLS where the address says so.
+//! How do bytes go out and come back? One POST to an address, and its answer: a body, or a stream of events.
 //!
-//! Knows nothing of chats. Certificates are checked against the system's, so that a company's own authority is known.
-//! Neither redirects nor proxies are followed: the key goes to the address in the file and to no other.
+//! Knows nothing of chats, nor how a server is reached.
 
 use std::io;
 use std::time::Duration;
 
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::{Client, Error as ClientError};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use sse_stream::SseStream;
 use tokio_stream::StreamExt as _;
 
 use crate::error::{Error, Kind, Result};
+use crate::wire::{BodyError, Wire, chain};
 
 /// A longer answer is given up: no model writes so much.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
@@ -26,21 +22,12 @@ pub(super) const TOO_LONG: &str = "is longer than 16 MiB";
 /// A connection that was idle for longer is not used again; servers close theirs about then.
 const IDLE: Duration = Duration::from_secs(30);
 
-type Outgoing = Full<bytes::Bytes>;
-
 /// A place to post to.
 #[derive(Debug)]
 pub(super) struct Http {
     uri: Uri,
     authorization: Option<HeaderValue>,
     client: Wire,
-}
-
-/// With TLS or without; without it, nobody needs certificates to talk to a server on the same machine.
-#[derive(Debug)]
-enum Wire {
-    Plain(Client<HttpConnector, Outgoing>),
-    Tls(Client<HttpsConnector<HttpConnector>, Outgoing>),
 }
 
 /// The head of an answer, with its body still to come.
@@ -62,22 +49,7 @@ impl Http {
         connect: Duration,
     ) -> Result<Self> {
         let uri = address(base_url, path)?;
-        let mut tcp = HttpConnector::new();
-        tcp.set_connect_timeout(Some(connect));
-        tcp.set_nodelay(true);
-        let mut builder = Client::builder(TokioExecutor::new());
-        builder.pool_idle_timeout(IDLE).pool_timer(TokioTimer::new());
-        let client = if uri.scheme_str() == Some("https") {
-            tcp.enforce_http(false);
-            let tls = HttpsConnectorBuilder::new().with_native_roots().map_err(|error| {
-                Error::new(Kind::Unreadable, "the system's certificates cannot be read")
-                    .because(error)
-                    .hint("install them (the package ca-certificates), or name a file of them in SSL_CERT_FILE")
-            })?;
-            Wire::Tls(builder.build(tls.https_only().enable_http1().wrap_connector(tcp)))
-        } else {
-            Wire::Plain(builder.build(tcp))
-        };
+        let client = Wire::new(uri.scheme_str() == Some("https"), connect, IDLE)?;
         Ok(Self { uri, authorization, client })
     }
 
@@ -99,17 +71,11 @@ impl Http {
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        // Some gateways turn away whoever does not say who it is.
-        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("trace-board/", env!("CARGO_PKG_VERSION"))));
         if let Some(authorization) = &self.authorization {
             headers.insert(AUTHORIZATION, authorization.clone());
         }
         headers.extend(more.clone());
-        let answered = match &self.client {
-            Wire::Plain(client) => client.request(request).await,
-            Wire::Tls(client) => client.request(request).await,
-        };
-        let (head, body) = answered.map_err(|error| why(&error))?.into_parts();
+        let (head, body) = self.client.send(request).await?.into_parts();
         let body = Limited::new(body, MAX_ANSWER_BYTES).map_err(cut).boxed_unsync();
         Ok(Response { status: head.status, headers: head.headers, body })
     }
@@ -147,7 +113,7 @@ impl Response {
 }
 
 /// Why a body ended early.
-fn cut(error: Box<dyn std::error::Error + Send + Sync>) -> io::Error {
+fn cut(error: BodyError) -> io::Error {
     if error.is::<LengthLimitError>() { io::Error::other(TOO_LONG) } else { io::Error::other(error) }
 }
 
@@ -180,28 +146,6 @@ fn address(base_url: &str, path: &str) -> Result<Uri> {
     let below = if path.is_empty() { base.path() } else { base.path().trim_end_matches('/') };
     let text = format!("{scheme}://{authority}{below}{path}{query}");
     text.parse().map_err(|error| wrong("is no address").because(error))
-}
-
-fn why(error: &ClientError) -> String {
-    if error.is_connect() { format!("cannot connect: {}", last(error)) } else { chain(error) }
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    for cause in std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
-        }
-    }
-    text
-}
-
-/// The first cause, which says most: `Connection refused`, `unknown issuer`.
-fn last(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |cause| cause.source());
-    causes.last().map(ToString::to_string).unwrap_or_default()
 }
 
 #[cfg(test)]

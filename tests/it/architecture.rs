@@ -25,11 +25,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     // What a record says is read at one door, whoever wrote it.
     ("analysis", &["error", "model", "format", "stop"]),
     // Prices of models are one table, whoever is asked for a cost. Other programs offer tools in messages.
-    ("llm", &["error", "model", "stop", "engine", "tools", "rpc"]),
+    ("llm", &["error", "model", "stop", "engine", "tools", "rpc", "wire"]),
     // Messages, and no way for them to come or go.
     ("rpc", &[]),
+    // A server, whatever it is asked.
+    ("wire", &["error"]),
     // Which objects may belong to traces is known where files are looked for.
-    ("mirror", &["error", "trace"]),
+    ("mirror", &["error", "trace", "wire"]),
     // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
     ("live", &["error", "mirror", "model", "trace", "analysis"]),
     // Rules are named and explained in the words of the page; what they do is asked of `analysis`.
@@ -48,7 +50,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "lib",
         &[
             "error", "model", "format", "trace", "stop", "engine", "tools", "demo", "llm", "analysis", "mirror",
-            "live", "page", "rpc", "serve", "cli",
+            "live", "page", "rpc", "serve", "wire", "cli",
         ],
     ),
 ];
@@ -60,7 +62,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("cap_std", &["tools"]),
     ("clap", &["cli", "main"]),
     ("hyper", &["serve"]),
-    ("hyper_util", &["llm", "mirror", "serve"]),
+    ("hyper_util", &["serve", "wire"]),
     ("notify", &["live"]),
     ("sha2", &["mirror", "serve"]),
     ("rustix", &["trace", "tools", "llm", "serve"]),

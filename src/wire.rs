@@ -1,0 +1,93 @@
+//! How is a server reached? A client over HTTP/1.1, with TLS where the address says so, and in words why there is no answer.
+//!
+//! Knows nothing of what is asked. Certificates are checked against the system's, so that a company's own authority is
+//! known. Neither redirects nor proxies are followed: what a request carries goes to the address it names and to no other.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HeaderValue, USER_AGENT};
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+use crate::error::{Error, Kind, Result};
+
+/// Why a body ended early.
+pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// With TLS or without; without it, nobody needs certificates to talk to a server on the same machine.
+#[derive(Debug)]
+pub(crate) enum Wire {
+    /// To `http://`.
+    Plain(Client<HttpConnector, Full<Bytes>>),
+    /// To `https://`.
+    Tls(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
+}
+
+impl Wire {
+    /// Prepares to ask servers of one scheme. A connection that was idle for longer than `idle` is not used again.
+    ///
+    /// # Errors
+    /// The system has no certificates to check a server's by.
+    pub(crate) fn new(is_tls: bool, connect: Duration, idle: Duration) -> Result<Self> {
+        let mut tcp = HttpConnector::new();
+        tcp.set_connect_timeout(Some(connect));
+        tcp.set_nodelay(true);
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder.pool_idle_timeout(idle).pool_timer(TokioTimer::new());
+        if !is_tls {
+            return Ok(Self::Plain(builder.build(tcp)));
+        }
+        tcp.enforce_http(false);
+        let tls = HttpsConnectorBuilder::new().with_native_roots().map_err(|error| {
+            Error::new(Kind::Unreadable, "the system's certificates cannot be read")
+                .because(error)
+                .hint("install them (the package ca-certificates), or name a file of them in SSL_CERT_FILE")
+        })?;
+        Ok(Self::Tls(builder.build(tls.https_only().enable_http1().wrap_connector(tcp))))
+    }
+
+    /// Sends a request; the answer's head is here when this returns.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub(crate) async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> std::result::Result<Response<UnsyncBoxBody<Bytes, BodyError>>, String> {
+        // Some gateways turn away whoever does not say who it is.
+        let who = HeaderValue::from_static(concat!("trace-board/", env!("CARGO_PKG_VERSION")));
+        request.headers_mut().insert(USER_AGENT, who);
+        let answered = match self {
+            Self::Plain(client) => client.request(request).await,
+            Self::Tls(client) => client.request(request).await,
+        };
+        let why = |error: hyper_util::client::legacy::Error| {
+            if error.is_connect() { format!("cannot connect: {}", last(&error)) } else { chain(&error) }
+        };
+        Ok(answered.map_err(why)?.map(|body| body.map_err(BodyError::from).boxed_unsync()))
+    }
+}
+
+/// An error with its causes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    for cause in std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+/// The first cause, which says most: `Connection refused`, `unknown issuer`.
+fn last(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |cause| cause.source());
+    causes.last().map(ToString::to_string).unwrap_or_default()
+}
