@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use super::part::{self, text};
-use super::value::{count, cut, filled, int, is_true, member, micros, number, spoken, unpacked};
+use super::value::{count, cut, exported_end, filled, int, is_true, member, micros, number, spoken, unpacked};
 use super::watch::begun;
 use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
@@ -167,22 +167,8 @@ impl Reader for Trajectory {
 
 /// The format has no word for an end; `board export` puts its verdict beside it.
 fn end(board: &Board<'_>) -> Option<Ended> {
-    let outcome = text(board.outcome)?;
-    let outcome = Outcome::ALL.into_iter().find(|known| known.as_str() == outcome)?;
-    let headline = match outcome {
-        Outcome::Completed => "Answered",
-        Outcome::Truncated => "A limit ended it",
-        Outcome::Halted => "A rule ended it",
-        Outcome::Failed => "Failed",
-        Outcome::Cancelled => "Cancelled",
-        Outcome::Running => return None,
-        Outcome::Unknown => "Ended",
-    };
-    let certainty = text(board.certainty).unwrap_or_default();
-    let certainty = Certainty::ALL.into_iter().find(|known| known.as_str() == certainty).unwrap_or(Certainty::Unknown);
-    let end = Ended::new(&text(board.reason).unwrap_or_default(), headline, outcome, certainty);
-    let words = text(board.verdict).filter(|_| outcome != Outcome::Completed);
-    Some(end.detail(cut(&words.unwrap_or_default())))
+    let word = |raw| text(raw).unwrap_or_default();
+    exported_end(&text(board.outcome)?, &word(board.certainty), &word(board.reason), &word(board.verdict))
 }
 
 impl Trajectory {

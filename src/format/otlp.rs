@@ -5,6 +5,8 @@
 //! OpenInference. A span of a reply of the model is a step, the spans of tools behind it are its results. Texts and arguments
 //! are there only where the program chose to record them. No attribute tells of a limit: what raised may.
 
+mod exported;
+
 use std::collections::HashMap;
 
 use super::part::{self, text};
@@ -146,7 +148,8 @@ impl<'a> Span<'a> {
         let raised = raised.filter(|event| event.name == Some("\"exception\"")).last();
         let all = attributes(raised.and_then(|event| event.attributes));
         let of = |key: &str| all.get(key).and_then(|value| filled(Some(&plain(value, 0))));
-        let kind = of("exception.type").or_else(|| self.text(&["error.type"])).unwrap_or_default();
+        let kind = of("exception.type").or_else(|| self.text(&["error.type"]).filter(|kind| kind != "_OTHER"));
+        let kind = kind.unwrap_or_default();
         let words = of("exception.message").or_else(|| filled(status.message)).unwrap_or_default();
         let name = kind.rsplit('.').next().unwrap_or_default().to_owned();
         Some((name, words))
@@ -190,6 +193,8 @@ struct Trace {
     /// The span that all others are below has come, with what went wrong in it; none has as long as the trace goes on.
     root: Option<(Option<(String, String)>, usize)>,
     answer: Option<Box<str>>,
+    /// The end in words of its own, where `board export` wrote the trace.
+    exported: Option<Ended>,
     ended: Option<i64>,
     /// What the replies cost that say so.
     cost: Option<f64>,
@@ -220,9 +225,15 @@ impl Reader for Trace {
             run.run_id = filled(span.raw.trace).map(|id| cut(&id));
         }
         if parent.is_none() {
-            self.root = Some((fault, draft.newest()));
-            self.answer = span.text(&["final_result", "output.value"]).map(|answer| cut(&answer));
+            let is_exported = span.attributes.contains_key("board.outcome");
+            self.exported = span.exported_end();
+            // Of a run that went on when it was exported, the span is not the end.
+            self.root = Some((fault, draft.newest())).filter(|_| !is_exported || self.exported.is_some());
+            let answer = span.text(&["final_result", "output.value"]);
+            let answer = answer.or_else(|| span.exported_answer().filter(|_| is_exported));
+            self.answer = answer.map(|answer| cut(&answer));
             let run = draft.run();
+            run.scores = span.scores().filter_map(|(name, score, _)| Some((cut(&name), score?))).collect();
             // What it did last may be no event at all.
             run.latency_s = start.zip(end).and_then(|(start, end)| Some(end.checked_sub(start)? as f64 / 1e6));
             run.agent = span.text(&["gen_ai.agent.name", "agent_name", "gen_ai.workflow.name"]).map(|name| cut(&name));
@@ -230,9 +241,10 @@ impl Reader for Trace {
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        let ended = self.root.as_ref().map(|(fault, at)| match fault {
-            Some((kind, words)) => raised(kind, words).told_by(*at),
-            None => self.quiet(draft),
+        let ended = self.root.as_ref().map(|(fault, at)| match (&self.exported, fault) {
+            (Some(end), _) => end.clone().told_by(*at),
+            (None, Some((kind, words))) => raised(kind, words).told_by(*at),
+            (None, None) => self.quiet(draft),
         });
         let said = self.last.and_then(|n| draft.said(n));
         let is_answer = ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
@@ -403,6 +415,7 @@ fn reply(span: &Span<'_>, part: &mut Part) {
         ]),
     };
     part.tokens = Some(tokens).filter(|tokens| *tokens != Tokens::default());
+    part.scores = span.scores().collect();
     part.cost = number(span.text(&["operation.cost", "gen_ai.usage.cost", "llm.cost.total"]).as_deref());
     if let Some((kind, words)) = span.fault() {
         part.error = Some(shown(&kind, words));
@@ -438,13 +451,20 @@ fn tool(span: &Span<'_>, part: &mut Part) {
     part.calls.push(Asked { id: id.clone(), name, args: args.unwrap_or_default() });
     let output = span.json(&["gen_ai.tool.call.result", "output.value", "traceloop.entity.output"]);
     let fault = span.fault();
+    let exit = span.text(&["board.exit_code"]).and_then(|code| code.parse().ok());
+    // What ended with a code of its own says no more than that.
+    let fault = fault.filter(|(_, words)| exit.is_none() || !words.is_empty());
     let took = nanos(span.raw.start).zip(nanos(span.raw.end)).and_then(|(start, end)| end.checked_sub(start));
     part.answers.push(Answer {
         call: id,
-        status: Some(if fault.is_some() { "error" } else { "success" }),
+        status: Some(match fault.as_ref().map(|(kind, _)| kind.as_str()) {
+            Some("cancelled" | "skipped") => "cancelled",
+            Some(_) => "error",
+            None => "success",
+        }),
         output: output.unwrap_or_else(|| "null".to_owned()),
         error: fault.map(|(kind, words)| shown(&kind, words)),
-        exit: None,
+        exit,
         ms: took.map(|nanos| nanos as f64 / 1e6),
     });
 }

@@ -1,10 +1,10 @@
 //! What does the JSON text of a member say? Read without failing: a value of another type says nothing.
 
-use crate::model::ToolLimit;
 use crate::model::json::{Json, walk};
 use crate::model::loose::Scalar;
 use crate::model::names::capped;
 use crate::model::time::parse_ts;
+use crate::model::{Certainty, Ended, Outcome, ToolLimit};
 
 use super::part::{quoted, text};
 
@@ -125,4 +125,21 @@ pub(super) fn limit(
     used: Option<f64>,
 ) -> Option<ToolLimit> {
     limit.map(|limit| ToolLimit { name, limit, unit, used })
+}
+
+/// The end of a run that `board export` wrote in the words of another format: what stands there beside it.
+pub(super) fn exported_end(outcome: &str, certainty: &str, reason: &str, verdict: &str) -> Option<Ended> {
+    let outcome = Outcome::ALL.into_iter().find(|known| known.as_str() == outcome)?;
+    let headline = match outcome {
+        Outcome::Completed => "Answered",
+        Outcome::Truncated => "A limit ended it",
+        Outcome::Halted => "A rule ended it",
+        Outcome::Failed => "Failed",
+        Outcome::Cancelled => "Cancelled",
+        Outcome::Running => return None,
+        Outcome::Unknown => "Ended",
+    };
+    let certainty = Certainty::ALL.into_iter().find(|known| known.as_str() == certainty).unwrap_or(Certainty::Unknown);
+    let end = Ended::new(reason, headline, outcome, certainty);
+    Some(end.detail(cut(if outcome == Outcome::Completed { "" } else { verdict })))
 }

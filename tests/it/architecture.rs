@@ -42,7 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "error", "model", "format", "trace", "stop", "engine", "demo", "llm", "analysis", "mirror", "live", "page",
-            "serve",
+            "serve", "wire",
         ],
     ),
     ("main", &["error", "cli"]),
@@ -64,7 +64,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("hyper", &["serve"]),
     ("hyper_util", &["serve", "wire"]),
     ("notify", &["live"]),
-    ("sha2", &["mirror", "serve"]),
+    ("sha2", &["mirror", "serve", "cli"]),
     ("rustix", &["trace", "tools", "llm", "serve"]),
     ("std::fs", &["trace", "engine", "demo", "llm", "mirror", "live", "cli"]),
     ("toml", &["llm", "cli"]),

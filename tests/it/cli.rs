@@ -88,7 +88,7 @@ fn help_of_every_command() {
       scores       Print critic scores by step, one column per critic
       diff         Say where two runs part, and what differs in settings and numbers; exit code 1 where anything does
       check        Say what is wrong with the files of runs; exit code 1 where anything is
-      export       Write a run as one HTML page that needs nothing else: verdict, steps, scores and replay; or as an ATIF trajectory
+      export       Write a run as one HTML page that needs nothing else, as an ATIF trajectory, or as a trace of OpenTelemetry
       table        Print all runs or all steps as rows for DuckDB, ClickHouse, Spark and others, or keep them in a directory
       demo         Write demo runs: agents that play, with real tools and without a model
       mcp          Answer a coding agent's questions about runs, as a Model Context Protocol server on stdin and stdout

@@ -23,6 +23,7 @@ mod openhands;
 mod openhands_exported;
 mod otlp;
 mod qwen;
+mod sent;
 mod swe_agent;
 mod tau2;
 mod truth;
