@@ -79,6 +79,9 @@ const PLACING: [&str; 26] = [
     "model",
 ];
 
+/// Where the words of a critic stand among them.
+const CRITIC: usize = 8;
+
 /// The digest of a record; empty where it has nothing to tell.
 pub fn digest(record: &Json<'_>) -> String {
     let mut found = Vec::new();
@@ -109,10 +112,24 @@ fn is_plain(key: &str) -> bool {
     )
 }
 
+/// What one critic said: its name, score, action and reason stay together, since a list of names beside a list of scores
+/// does not tell whose is whose.
+fn critic(value: &Json<'_>) -> Option<String> {
+    let name = value.get("critic_name").or_else(|| value.get("name")).and_then(Json::as_str)?;
+    let score = value.get("score").filter(|score| matches!(score, Json::Number(_)))?.to_string();
+    let words = ["action", "reason"].map(|key| value.get(key).and_then(Json::as_str).unwrap_or_default());
+    let parts = [name, &score].into_iter().chain(words).flat_map(str::split_whitespace).take(40);
+    Some(clipped(&parts.collect::<Vec<_>>().join(" "), MAX_VALUE).into_owned())
+}
+
 fn collect<'a>(value: &'a Json<'a>, key: &'a str, depth: usize, found: &mut Vec<(usize, &'a str, String)>) {
     let rank = TELLING.iter().position(|telling| *telling == key);
     match value {
         Json::Object(members) if depth < MAX_DEPTH => {
+            if let Some(said) = critic(value) {
+                found.push((CRITIC, "", said));
+                return;
+            }
             for (key, value) in members.iter().filter(|(key, _)| !PLACING.contains(&&**key)) {
                 collect(value, key, depth + 1, found);
             }
@@ -145,6 +162,14 @@ mod tests {
         let line = r#"{"type": "assistant", "uuid": "u", "message": {"role": "assistant", "content": [
             {"type": "thinking", "thinking": "Look\nfirst."}, {"type": "tool_use", "id": "t", "name": "Read", "input": {"file_path": "a.py"}}]}}"#;
         assert_eq!(of(line), "Look first. · Read · file_path a.py");
+    }
+
+    #[test]
+    fn a_score_stands_beside_the_critic_who_gave_it() {
+        let event = r#"{"phase": "CRITIC", "payload": {"stage": "outputs", "critic_outputs": [
+            {"critic_name": "neighbour", "action": "retry", "score": 0.4, "reason": "the hedge is not straight"},
+            {"critic_name": "botanist", "action": "stop", "score": 0.2}]}}"#;
+        assert_eq!(of(event), "neighbour 0.4 retry the hedge is not straight · botanist 0.2 stop");
     }
 
     #[test]

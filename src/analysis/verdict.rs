@@ -282,7 +282,7 @@ impl<'a> Facts<'a> {
         let stop = self.decided_stop();
         if life.basis == Basis::Teardown {
             let stop = stop.map_or_else(String::new, |word| format!(" after it stopped for \"{word}\""));
-            return format!("Crashed {}{stop}: torn down without an END event", self.place());
+            return format!("Died {}{stop}: an exception left the engine, no END event was written", self.place());
         }
         let Some(event) = self.index.events().iter().rev().find(|event| event.fate.is_readable()) else {
             return match self.step() {

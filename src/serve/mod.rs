@@ -100,6 +100,8 @@ fn answers(state: AppState) -> Router {
     Router::new()
         .nest("/api", api)
         .route("/healthz", get(health::healthz))
+        // What is plain text names no icon, and a browser then asks for one here.
+        .route("/favicon.ico", get(|| async { axum::http::StatusCode::NO_CONTENT }))
         .route("/events", get(events::library))
         .route("/runs/{key}/events", get(events::run))
         .route("/static/{version}/{*name}", get(statics::file))

@@ -327,9 +327,11 @@ fn every_page_stands_in_the_readme_and_every_document_in_the_description_of_the_
     let openapi = fs::read_to_string(home.join("src/serve/openapi.rs")).unwrap();
     let lacking: Vec<_> = api.filter(|route| !openapi.contains(&format!("path: \"{route}\""))).collect();
     assert_eq!(lacking, Vec::<String>::new());
-    // What a page fetches for itself is no address to know.
+    // What a page or a browser fetches for itself is no address to know.
     let by_hand = |route: &String| {
-        !route.split('/').any(|part| ["live", "part", "value", "raw", "assets", "static"].contains(&part))
+        !route
+            .split('/')
+            .any(|part| ["live", "part", "value", "raw", "assets", "static", "favicon.ico"].contains(&part))
             && (route == "/" || !route.ends_with('/'))
     };
     let mut addresses: Vec<_> = routes(pages).into_iter().chain(routes(rest)).filter(by_hand).collect();

@@ -77,12 +77,15 @@ fn a_death_names_the_place_and_a_stop_that_was_decided() {
         died(&[STEP_0], &[OPENS_0, STOP]),
         "Died after step 0: it stopped for \"final\", but no END event was written"
     );
-    assert_eq!(died(&[STEP_0], &[OPENS_0, TEARDOWN]), "Crashed after step 0: torn down without an END event");
+    assert_eq!(
+        died(&[STEP_0], &[OPENS_0, TEARDOWN]),
+        "Died after step 0: an exception left the engine, no END event was written"
+    );
     assert_eq!(
         died(&[], &[OPENS_0, STOP, TEARDOWN]),
-        "Crashed in step 0 after it stopped for \"final\": torn down without an END event"
+        "Died in step 0 after it stopped for \"final\": an exception left the engine, no END event was written"
     );
-    assert_eq!(died(&[], &[TEARDOWN]), "Crashed in the set-up: torn down without an END event");
+    assert_eq!(died(&[], &[TEARDOWN]), "Died in the set-up: an exception left the engine, no END event was written");
 }
 
 #[test]
@@ -90,7 +93,7 @@ fn a_run_that_starts_over_and_dies_is_not_the_run_before() {
     let init = r#"{"step_id": 0, "phase": "INIT", "payload": {}}"#;
     let end = r#"{"step_id": 1, "phase": "END", "payload": {"stop_reason": "final"}}"#;
     let (words, _) = sentence(&[STEP_0], &[init, OPENS_0, end, init, TEARDOWN], None);
-    assert_eq!(words, "Crashed in the set-up: torn down without an END event");
+    assert_eq!(words, "Died in the set-up: an exception left the engine, no END event was written");
 }
 
 #[test]

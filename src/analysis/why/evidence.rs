@@ -166,7 +166,7 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
         let event = index.segment().and_then(|segment| segment.teardown);
         add(
             event,
-            "Tool sets were torn down and no END event was written: an exception left the engine's loop".to_owned(),
+            "The tools were closed and no END event was written: an exception left the engine's loop".to_owned(),
         );
     } else if summary.life.liveness == Liveness::Died {
         let last = index.events().len().checked_sub(1);
@@ -207,6 +207,9 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
     }
 }
 
+/// A text longer than this, in characters, is quoted in one line of evidence, and named in the others.
+const QUOTED_ONCE: usize = 30;
+
 fn from_failures(index: &Index, evidence: &mut Vec<Evidence>) {
     let Some(manifest) = index.manifest().get() else { return };
     for failure in manifest.failures.iter().rev().take(2) {
@@ -217,6 +220,8 @@ fn from_failures(index: &Index, evidence: &mut Vec<Evidence>) {
             other => other,
         };
         let message = failure.message.trim_end_matches('.');
+        let is_told = message.chars().count() > QUOTED_ONCE && evidence.iter().any(|told| told.text.contains(message));
+        let message = if is_told { "the same text" } else { message };
         let text = format!("Failure report: {} in {}: {message}; {then}", failure.category, failure.phase);
         evidence.push(Evidence::at(Kind::Manifest, step, text));
     }

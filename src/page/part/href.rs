@@ -116,12 +116,13 @@ pub(crate) fn whatif(key: &str) -> String {
     format!("{}/whatif", run(key))
 }
 
-/// The same with these rules; with none, only the run's own.
-pub(crate) fn whatif_with(key: &str, rules: &[String]) -> String {
+/// The same with these rules, and with the step that is read; with no rules, only the run's own.
+pub(crate) fn whatif_with(key: &str, rules: &[String], step: Option<usize>) -> String {
     let rules: Vec<String> = rules.iter().map(|rule| format!("rule={}", encode(rule))).collect();
     // An empty parameter tells "no rule" from "nothing asked yet".
     let query = if rules.is_empty() { "rule=".to_owned() } else { rules.join("&") };
-    format!("{}?{query}", whatif(key))
+    let step = step.map(|n| format!("&step={n}")).unwrap_or_default();
+    format!("{}?{query}{step}", whatif(key))
 }
 
 /// A run, event by event.

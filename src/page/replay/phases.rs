@@ -175,7 +175,7 @@ fn says(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
             says.push(Phrase::new().text("The run ended: ").code(end.reason.as_deref().unwrap_or("no reason")));
         }
         if segment.teardown.is_some_and(within) && segment.end.is_none() {
-            says.push(Phrase::from("Torn down without an END event."));
+            says.push(Phrase::from("An exception left the engine: its tools were closed, no END event was written."));
         }
     }
     let group = index.group_at(stretch.first).and_then(|at| index.groups().get(at));

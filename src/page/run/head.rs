@@ -165,15 +165,16 @@ impl Tabs<'_> {
         self.lens.index.steps().len().checked_sub(1)
     }
 
-    /// Whether a tab is about one step.
+    /// Whether a tab keeps the step that is read, so that it is still there when the reader comes back.
     pub(crate) fn has_step(name: &str) -> bool {
-        matches!(name, "" | "timeline" | "state" | "events" | "files")
+        matches!(name, "" | "timeline" | "scores" | "whatif" | "state" | "events" | "files")
     }
 
     /// Each tab by its name in addresses, with its address, its words, and how much is in it.
     pub(crate) fn tabs(&self) -> Vec<(&'static str, String, &'static str, String)> {
         let (index, summary, key) = (self.lens.index, self.lens.summary, self.lens.key());
         let step = self.step.map(|n| n.to_string()).unwrap_or_default();
+        let at_step = &[("step", step.as_str())];
         let tab = |name, words, count| {
             let step = if Self::has_step(name) { step.as_str() } else { "" };
             (name, href::with_query(&href::run(key), &[("tab", name), ("step", step)]), words, count)
@@ -188,8 +189,8 @@ impl Tabs<'_> {
         let tabs = [
             tab("", "Steps", of_all(summary.steps_now, index.steps().len())),
             tab("timeline", "Timeline", String::new()),
-            ("scores", href::scores(key), "Scores", count(summary.critics.len())),
-            ("whatif", href::whatif(key), "What-if", String::new()),
+            ("scores", href::with_query(&href::scores(key), at_step), "Scores", count(summary.critics.len())),
+            ("whatif", href::with_query(&href::whatif(key), at_step), "What-if", String::new()),
             tab("state", "State", String::new()),
             tab("events", "Events", of_all(summary.events, index.events().len())),
             // How many there are is known when somebody asks.

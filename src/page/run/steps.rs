@@ -429,7 +429,7 @@ impl EndSlot<'_> {
             lines.push(line(lens.status(), "END".to_owned(), rest, lens.at_event(*event)));
         } else if let Some(event) = segment.teardown {
             let rest = format!(" without END · event {event}");
-            lines.push(line(Status::Of(Mark::Died), "Torn down".to_owned(), rest, lens.at_event(event)));
+            lines.push(line(Status::Of(Mark::Died), "Tools closed".to_owned(), rest, lens.at_event(event)));
         }
         lines
     }

@@ -29,8 +29,9 @@ const TITLE: &str = "Scores";
 
 fn query(params: &Params) -> Result<Query, WebError> {
     let text = |name: &str| params.text(name).to_owned();
-    let [before, from, to] = ["before", "from", "to"].map(|name| params.number(name));
-    Ok(Query { threshold: text("threshold"), critic: text("critic"), before: before?, from: from?, to: to? })
+    let [before, from, to, step] = ["before", "from", "to", "step"].map(|name| params.number(name));
+    let (threshold, critic) = (text("threshold"), text("critic"));
+    Ok(Query { threshold, critic, before: before?, from: from?, to: to?, step: step? })
 }
 
 /// `GET /runs/{key}/scores`
@@ -41,8 +42,8 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
         html(&ScoresPage {
             pulse: next(lens, &query, shell.revision),
             shell: Shell { title: lens.title(TITLE), ..shell },
-            head: RunHead { verdict: true, ..RunHead::new(lens) },
-            tabs: Tabs { lens, current: TAB, step: None },
+            head: RunHead { verdict: true, step: query.step, ..RunHead::new(lens) },
+            tabs: Tabs { lens, current: TAB, step: query.step },
             body: ScoresBody::new(lens, query),
         })
     })
@@ -78,8 +79,8 @@ pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, W
         html(&ScoresPulse {
             pulse: Pulse { say, ..next(lens, &query, revision) },
             title: lens.title(TITLE).into(),
-            head: RunHead { verdict: true, ..RunHead::new(lens) },
-            tabs: Tabs { lens, current: TAB, step: None },
+            head: RunHead { verdict: true, step: query.step, ..RunHead::new(lens) },
+            tabs: Tabs { lens, current: TAB, step: query.step },
             body: stale.then(|| ScoresBody::new(lens, query)),
         })
     })

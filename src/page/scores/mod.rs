@@ -31,7 +31,7 @@ use crate::page::part::text::{self, one_line};
 use crate::page::run::head::{RunHead, Tabs};
 use crate::page::scores::heat::Heat;
 use crate::page::scores::lane::LaneView;
-use crate::page::scores::plot::{Along, Px, Request, View};
+use crate::page::scores::plot::{Along, Px, Request, View, tick_class};
 use crate::page::scores::said::{Said, said};
 use crate::page::scores::table::Table;
 use crate::page::shell::{Pulse, Shell};
@@ -58,6 +58,8 @@ pub(crate) struct Query {
     /// Where the axis begins and ends, in steps or in hundredths of the run.
     pub from: Option<usize>,
     pub to: Option<usize>,
+    /// The step that is read in other tabs; nothing here depends on it.
+    pub step: Option<usize>,
 }
 
 impl Query {
@@ -83,14 +85,15 @@ impl Query {
 
     /// `path` with these fields and others behind them.
     pub(crate) fn address(&self, path: &str, others: &[(&str, &str)]) -> String {
-        let [before, from, to] =
-            [self.before, self.from, self.to].map(|at| at.map(|at| at.to_string()).unwrap_or_default());
+        let [before, from, to, step] =
+            [self.before, self.from, self.to, self.step].map(|at| at.map(|at| at.to_string()).unwrap_or_default());
         let fields = [
             ("threshold", self.threshold.as_str()),
             ("critic", &self.critic),
             ("before", &before),
             ("from", &from),
             ("to", &to),
+            ("step", &step),
         ];
         href::with_query(path, &[&fields[..], others].concat())
     }
@@ -123,7 +126,7 @@ impl ScoresPage<'_> {
         let rule =
             |critic: &String| StopSpec::from(CriticBelow { critic: critic.clone(), score, steps: 1 }).to_string();
         let rules: Vec<String> = critics.map(rule).collect();
-        (!rules.is_empty()).then(|| href::whatif_with(lens.key(), &rules))
+        (!rules.is_empty()).then(|| href::whatif_with(lens.key(), &rules, query.step))
     }
 }
 

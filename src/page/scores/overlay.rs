@@ -14,7 +14,7 @@ use crate::analysis::scores::{Series, bands, range};
 use crate::page::lens::Lens;
 use crate::page::part::{href, text};
 use crate::page::scores::hand::Hand;
-use crate::page::scores::plot::{Along, Dot, Frame, Px, Request, Spot, Trace, View, WIDTH, with_requests};
+use crate::page::scores::plot::{Along, Dot, Frame, Px, Request, Spot, Trace, View, WIDTH, tick_class, with_requests};
 
 const FRAME: Frame = Frame { left: 0.0, right: WIDTH, top: 12.0, bottom: 236.0, range: (0.0, 1.0) };
 /// Points of all lines that lead to their step.

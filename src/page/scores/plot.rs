@@ -313,7 +313,12 @@ pub(crate) fn ticks_between(first: usize, last: usize, most: usize) -> impl Iter
     (first.div_ceil(distance) * distance..=last).step_by(distance)
 }
 
-/// The same of all of `steps`.
+/// The class of the label at a place among others: a few stay where the screen is narrow.
+pub(crate) fn tick_class(place: usize, labels: usize) -> &'static str {
+    if place.is_multiple_of(labels.div_ceil(6).max(1)) { "tick few" } else { "tick" }
+}
+
+/// Ordinals for labels along all of `steps`.
 pub(crate) fn ticks(steps: usize, most: usize) -> impl Iterator<Item = usize> {
     ticks_between(0, steps.saturating_sub(1), most).take(steps)
 }

@@ -11,6 +11,9 @@ use crate::page::shell::Status;
 /// So many other places of a text are named.
 const ALSO: usize = 4;
 
+/// A line, and what was found in it.
+type Place<'a> = (&'a Found, &'a Hit);
+
 /// The hits of one run.
 pub(crate) struct RunHits<'a> {
     pub(crate) key: &'a str,
@@ -29,7 +32,7 @@ pub(crate) struct Group<'a> {
 pub(crate) struct Text<'a> {
     pub(crate) found: &'a Found,
     pub(crate) hit: &'a Hit,
-    pub(crate) also: Vec<(&'a Found, &'a Hit)>,
+    pub(crate) also: Vec<Place<'a>>,
 }
 
 impl<'a> RunHits<'a> {
@@ -79,10 +82,9 @@ impl<'a> Group<'a> {
     }
 }
 
-impl Text<'_> {
-    /// The other places that are named, and how many more there are.
-    pub(crate) fn named(&self) -> (&[(&Found, &Hit)], usize) {
-        let named = self.also.get(..ALSO).unwrap_or(&self.also);
-        (named, self.also.len() - named.len())
+impl<'a> Text<'a> {
+    /// The other places that are named, and those that are folded behind their number.
+    pub(crate) fn named(&self) -> (&[Place<'a>], &[Place<'a>]) {
+        self.also.split_at_checked(ALSO).unwrap_or((&self.also, &[]))
     }
 }

@@ -131,13 +131,13 @@ impl<'a> Curve<'a> {
         format!("as recorded: {} answers, {}", self.sum.answers, amount(self.sum.recorded(), self.measure))
     }
 
-    /// Marks along the lower edge: place in hundredths and number. Each stands where its whole number is.
+    /// Marks along the lower edge: place in hundredths and number, all round.
     pub(crate) fn ticks_x(&self) -> Vec<(f64, String)> {
         let recorded = self.sum.recorded();
-        let parts = recorded.clamp(1, 4);
-        let numbers = (0..=parts).map(|part| recorded.saturating_mul(part) / parts);
+        let step = round_step(recorded, 5);
         let text =
             |number| if self.measure == Measure::Tokens { format::tokens(number) } else { format::count(number) };
+        let numbers = (0..=recorded / step).map(|part| part * step);
         numbers.map(|number| (number as f64 / recorded.max(1) as f64 * 100.0, text(number))).collect()
     }
 
@@ -153,6 +153,13 @@ impl<'a> Curve<'a> {
         let points: Vec<String> = self.points.iter().map(|point| format!("{:.1},{:.1}", point.x, point.y)).collect();
         points.join(" ")
     }
+}
+
+/// The least of 1, 2 and 5 times a power of ten that divides `end` into at most `most` parts.
+fn round_step(end: u64, most: u64) -> u64 {
+    let powers = std::iter::successors(Some(1_u64), |power| power.checked_mul(10));
+    let mut steps = powers.flat_map(|power| [1, 2, 5].map(|by| power.saturating_mul(by)));
+    steps.find(|step| end / step <= most).unwrap_or(u64::MAX)
 }
 
 /// Whether a label at a point runs into none of those that are there.

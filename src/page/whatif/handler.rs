@@ -23,25 +23,26 @@ const TITLE: &str = "What-if";
 
 /// `GET /runs/{key}/whatif`
 pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
+    let step = params.number("step")?;
     // One address for one question, however it was asked; it is the one to share.
     if let Some(rules) = from_form(&params.pairs()) {
-        return Ok(Redirect::to(&href::whatif_with(run.key().as_str(), &rules)).into_response());
+        return Ok(Redirect::to(&href::whatif_with(run.key().as_str(), &rules, step)).into_response());
     }
     let shell = shell(&state, &run);
     with_lens(&state, &run, move |lens| {
         html(&WhatIfPage {
             pulse: next(lens, shell.revision),
             shell: Shell { title: lens.title(TITLE), ..shell },
-            head: RunHead::new(lens),
-            tabs: Tabs { lens, current: TAB, step: None },
-            body: body(lens, params.all("rule"))?,
+            head: RunHead { step, ..RunHead::new(lens) },
+            tabs: Tabs { lens, current: TAB, step },
+            body: body(lens, params.all("rule"), step)?,
         })
     })
     .await
 }
 
-fn body<'a>(lens: &'a Lens<'a>, rules: Option<Vec<String>>) -> Result<WhatIfBody<'a>, WebError> {
-    crate::page::whatif::fill::whatif(lens, rules).map_err(|why| WebError::fault(&why))
+fn body<'a>(lens: &'a Lens<'a>, rules: Option<Vec<String>>, step: Option<usize>) -> Result<WhatIfBody<'a>, WebError> {
+    crate::page::whatif::fill::whatif(lens, rules, step).map_err(|why| WebError::fault(&why))
 }
 
 /// The next pulse; the form's fields go with it, so that the answer is to the rules that the reader sees.
@@ -57,16 +58,17 @@ pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, W
     let Ok(RunParam(run)) = run else { return Ok(load_again()) };
     // Taken before the index is read: what comes in between is asked for once more.
     let revision = run.revision_now();
+    let step = params.number("step")?;
     with_lens(&state, &run, move |lens| {
         let say = run_ended(lens, params.text("ended"));
         html(&RunPulse {
             pulse: Pulse { say, ..next(lens, revision) },
             title: lens.title(TITLE),
-            head: RunHead::new(lens),
+            head: RunHead { step, ..RunHead::new(lens) },
             verdict: None,
             strip: None,
-            tabs: Tabs { lens, current: TAB, step: None },
-            fresh: Some(Fresh::WhatIf(body(lens, from_form(&params.pairs()))?.answer)),
+            tabs: Tabs { lens, current: TAB, step },
+            fresh: Some(Fresh::WhatIf(body(lens, from_form(&params.pairs()), step)?.answer)),
         })
     })
     .await

@@ -56,6 +56,8 @@ pub(crate) struct RulesForm {
     pub suggested: String,
     /// The page with the run's own rules alone.
     pub recorded: String,
+    /// The step that is read in other tabs.
+    pub step: Option<usize>,
 }
 
 impl HtmlSafe for RulesForm {}

@@ -16,7 +16,7 @@ pub struct Stagnation {
 impl Stagnation {
     pub(in crate::stop) const ROW: &'static Row = &Row {
         name: "stagnation",
-        label: "Steps without change",
+        label: "State unchanged",
         usage: "stagnation=N",
         example: "stagnation=3",
         when: "steps in a row that left the state as the step before them did >= steps",

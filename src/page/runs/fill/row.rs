@@ -58,6 +58,8 @@ impl HtmlSafe for Row<'_> {}
 /// A longer name loses its middle; its last [`NAME_END`] characters stay, since names of one series end differently.
 const MAX_NAME: usize = 48;
 const NAME_END: usize = 12;
+/// A longer name stands in two parts, of which only the first gives way in a narrow column.
+const WHOLE_NAME: usize = 24;
 
 impl Row<'_> {
     pub(crate) fn id(&self) -> String {
@@ -77,6 +79,18 @@ impl Row<'_> {
         }
         let start = key.chars().take(MAX_NAME - 1 - NAME_END);
         start.chain(['…']).chain(key.chars().skip(length - NAME_END)).collect()
+    }
+
+    /// The name as the part that a narrow column may cut, and the part that it must not.
+    fn name_parts(&self) -> (String, String) {
+        let mut start = self.name();
+        let length = start.chars().count();
+        if length <= WHOLE_NAME {
+            return (start, String::new());
+        }
+        let end = start.char_indices().nth(length - NAME_END).map_or(start.len(), |(at, _)| at);
+        let end = start.split_off(end);
+        (start, end)
     }
 
     pub(crate) fn task(&self) -> Option<String> {

@@ -59,7 +59,7 @@ pub(crate) fn from_form<'a>(pairs: &(impl Iterator<Item = (&'a str, &'a str)> + 
 }
 
 /// The form that holds these rules.
-pub(crate) fn form(lens: &Lens<'_>, typed: &[Typed], suggested: bool) -> RulesForm {
+pub(crate) fn form(lens: &Lens<'_>, typed: &[Typed], suggested: bool, step: Option<usize>) -> RulesForm {
     let mut left: Vec<&Typed> = typed.iter().collect();
     let near: Vec<String> = near(lens.summary, lens.index).iter().map(ToString::to_string).collect();
     let mut group = |legend, group| {
@@ -88,8 +88,9 @@ pub(crate) fn form(lens: &Lens<'_>, typed: &[Typed], suggested: bool) -> RulesFo
         tools: lens.summary.tools.iter().filter(|name| is_plain(name)).take(MAX_TOOLS).cloned().collect(),
         other: left.iter().map(|typed| on_one_line(typed)).collect::<Vec<_>>().join("\n"),
         other_wrong: left.iter().filter_map(|typed| wrong(typed)).collect(),
-        suggested: href::whatif(key),
-        recorded: href::whatif_with(key, &[]),
+        suggested: href::with_query(&href::whatif(key), &[("step", &step.map(|n| n.to_string()).unwrap_or_default())]),
+        recorded: href::whatif_with(key, &[], step),
+        step,
     }
 }
 

@@ -40,8 +40,12 @@ impl Run {
             kin: &Vec::new,
             zone: ZONE,
         };
-        whatif(Box::leak(Box::new(lens)), rules.map(|rules| rules.iter().map(|rule| (*rule).to_owned()).collect()))
-            .unwrap()
+        whatif(
+            Box::leak(Box::new(lens)),
+            rules.map(|rules| rules.iter().map(|rule| (*rule).to_owned()).collect()),
+            None,
+        )
+        .unwrap()
     }
 }
 
@@ -186,9 +190,9 @@ fn an_asked_rule_that_is_the_runs_own_stands_once() {
     let run = Run::of("sample_runs/stagnation");
     let own = rows(&run.ask(Some(&[])).answer);
     let own = own.iter().find(|row| row.contains("ended the run")).expect("a rule ended it");
-    assert!(own.starts_with("Steps without change|4|"), "{own}");
+    assert!(own.starts_with("State unchanged|4|"), "{own}");
     let asked = rows(&run.ask(Some(&["stagnation=4"])).answer);
-    assert_eq!(asked.iter().filter(|row| row.starts_with("Steps without change|4|")).collect::<Vec<_>>(), [own]);
+    assert_eq!(asked.iter().filter(|row| row.starts_with("State unchanged|4|")).collect::<Vec<_>>(), [own]);
 }
 
 #[test]
