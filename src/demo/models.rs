@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::cast::{Actor, Device, Nothing, ask, calls, engine, says};
 use super::stage::{Run, Stage};
 use crate::engine::{
-    ChatModel, Done, HistoryPolicy, ModelError, Prompt, ReAct, Reply, Request, Scripted, State, StepCx, Task, ToolCall,
+    ChatModel, Done, Keep, ModelError, Prompt, ReAct, Reply, Request, Scripted, State, StepCx, Task, ToolCall,
 };
 use crate::error::Result;
 use crate::tools::{ReadFile, ReplaceLines, Search};
@@ -140,7 +140,7 @@ pub(super) fn context_overflow(stage: &Stage) -> Result<Run> {
     });
     let engine = engine(Actor::new(stage, "listener", Protocol::default(), ask).prompt(protocol).reduce(note_answer))
         .model(Narrow { script: Scripted::new(replies), tokens: 620 })
-        .history(HistoryPolicy::KeepAll)
+        .history(Keep::All)
         .tool(listen)
         .max_steps(12);
     stage.play(engine, Task::new("Write down who calls the tower.").id("tower"))

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::agent::{Agent, Prompt};
 use super::cancel::caught_now;
-use super::chat::{Message, ModelError, ModelErrorKind, Reply};
+use super::chat::{Message, ModelError, ModelErrorKind, Reply, Request};
 use super::decision::Decision;
 use super::fault::{Fault, NoDecision};
 use super::hook::Moment;
@@ -135,10 +135,16 @@ impl<A: Agent> Session<A> {
         Ok(self.talk.add_turn(system, user))
     }
 
+    /// The next request and its tokens, estimated.
+    fn make_request(&self, new: &[Message]) -> Result<(Request, u64), NoDecision> {
+        let made = caught_now(|| self.talk.request(new, &*self.parts.history));
+        Ok(made.map_err(|text| Fault::new("panic", text).fatal())?)
+    }
+
     async fn request(&mut self, record: &mut StepRecord, new: &[Message]) -> Result<Reply, NoDecision> {
         let (mut shrinks, mut empty) = (0, 0);
         loop {
-            let (mut request, estimated) = self.talk.request(new);
+            let (mut request, estimated) = self.make_request(new)?;
             request.time_left = self.parts.cancel.left();
             let older = request.messages.len().saturating_sub(new.len());
             let input =
@@ -184,7 +190,7 @@ impl<A: Agent> Session<A> {
                         return Err(NoDecision::Overflow(error.message));
                     }
                     shrinks += 1;
-                    let after = self.talk.request(new).0.messages.len();
+                    let after = self.make_request(new)?.0.messages.len();
                     let compacted =
                         Compacted { messages_before: before, messages_after: after, reason: &error.message };
                     self.emit(record.step, "COMPACT", "reactive_compact", compacted);

@@ -13,7 +13,7 @@ use super::critic::{Critic, DynCritic};
 use super::decision::{First, Selector};
 use super::env::{DynEnv, Env};
 use super::guard::{DynGuard, DynPerson, Guard, Person};
-use super::history::HistoryPolicy;
+use super::history::{HistoryPolicy, Keep};
 use super::hook::Hook;
 use super::parse::Parser;
 use super::recovery::{Recovery, RecoverySteps};
@@ -45,7 +45,7 @@ pub(super) struct Parts<D> {
     pub(super) hooks: Vec<Box<dyn Hook<D>>>,
     pub(super) model: Option<Box<dyn DynModel>>,
     pub(super) parser: Option<Box<dyn Parser>>,
-    pub(super) history: HistoryPolicy,
+    pub(super) history: Box<dyn HistoryPolicy>,
     pub(super) recovery: Box<dyn Recovery>,
     pub(super) selector: Box<dyn Selector>,
     pub(super) signature: Option<Signature<D>>,
@@ -105,7 +105,7 @@ impl<A: Agent> Engine<A> {
                 hooks: Vec::new(),
                 model: None,
                 parser: None,
-                history: HistoryPolicy::default(),
+                history: Box::new(Keep::default()),
                 recovery: Box::new(RecoverySteps::default()),
                 selector: Box::new(First),
                 signature: None,
@@ -202,10 +202,10 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Says how much of the conversation goes into a request.
+    /// Says what of the conversation goes into a request: [`Keep`], or a policy of one's own.
     #[must_use]
-    pub fn history(mut self, policy: HistoryPolicy) -> Self {
-        self.parts.history = policy;
+    pub fn history(mut self, policy: impl HistoryPolicy + 'static) -> Self {
+        self.parts.history = Box::new(policy);
         self
     }
 

@@ -2,13 +2,25 @@
 
 use super::chat::Message;
 
+/// Says what of the conversation goes into a request; [`Keep`] holds the usual ways.
+///
+/// Many servers refuse an answer to a call that is not there, so that a turn is best kept or left out as a whole. A panic
+/// ends the run as one of the agent does.
+pub trait HistoryPolicy: Send + Sync {
+    /// The messages that go before what is new, oldest first.
+    ///
+    /// Turns come oldest first: what was told to the model, what it said, and what its calls gave. The very first message
+    /// holds the task. After requests that were too long the older turns are gone, and the first is the task alone.
+    fn select(&self, turns: &[&[Message]]) -> Vec<Message>;
+}
+
 /// How much of the conversation goes into a request. The first message, which holds the task, and the newest turn always
 /// do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum HistoryPolicy {
+pub enum Keep {
     /// All of it.
-    KeepAll,
+    All,
     /// The newest turns, with at most so many messages.
     Window {
         /// Messages.
@@ -21,10 +33,36 @@ pub enum HistoryPolicy {
     },
 }
 
-impl Default for HistoryPolicy {
+impl Default for Keep {
     /// The newest 24 messages, as in QitOS.
     fn default() -> Self {
-        HistoryPolicy::Window { messages: 24 }
+        Keep::Window { messages: 24 }
+    }
+}
+
+impl HistoryPolicy for Keep {
+    fn select(&self, turns: &[&[Message]]) -> Vec<Message> {
+        let task = turns.first().and_then(|turn| turn.first());
+        let weight = |messages: &[Message]| match self {
+            Keep::All => 0,
+            Keep::Window { .. } => messages.len() as u64,
+            Keep::TokenBudget { .. } => messages.iter().map(Message::estimated_tokens).sum(),
+        };
+        let limit = match *self {
+            Keep::All => 0,
+            Keep::Window { messages } => messages as u64,
+            Keep::TokenBudget { tokens } => tokens,
+        };
+        let mut used = task.map_or(0, |task| weight(std::slice::from_ref(task)));
+        let fitting = turns.iter().rev().take_while(|turn| {
+            used = used.saturating_add(weight(turn));
+            used <= limit
+        });
+        // Without the newest turn a model would do again what it did.
+        let kept = fitting.count().max(1).min(turns.len());
+        let kept = turns.get(turns.len() - kept..).unwrap_or_default();
+        let is_whole = kept.len() == turns.len();
+        task.filter(|_| !is_whole).into_iter().chain(kept.iter().copied().flatten()).cloned().collect()
     }
 }
 
@@ -61,30 +99,11 @@ impl History {
         self.turns.is_empty()
     }
 
-    /// The messages that the policy lets through, oldest first.
-    pub(super) fn select(&self, policy: HistoryPolicy) -> Vec<Message> {
-        let turns = self.turns.get(self.given_up..).unwrap_or_default();
-        let task = self.turns.first().and_then(|turn| turn.first());
-        let weight = |messages: &[Message]| match policy {
-            HistoryPolicy::KeepAll => 0,
-            HistoryPolicy::Window { .. } => messages.len() as u64,
-            HistoryPolicy::TokenBudget { .. } => messages.iter().map(Message::estimated_tokens).sum(),
-        };
-        let limit = match policy {
-            HistoryPolicy::KeepAll => 0,
-            HistoryPolicy::Window { messages } => messages as u64,
-            HistoryPolicy::TokenBudget { tokens } => tokens,
-        };
-        let mut used = task.map_or(0, |task| weight(std::slice::from_ref(task)));
-        let fitting = turns.iter().rev().take_while(|turn| {
-            used = used.saturating_add(weight(turn));
-            used <= limit
-        });
-        // Without the newest turn a model would do again what it did.
-        let kept = fitting.count().max(1).min(turns.len());
-        let kept = turns.get(turns.len() - kept..).unwrap_or_default();
-        let is_whole = kept.len() == self.turns.len();
-        task.filter(|_| !is_whole).into_iter().chain(kept.iter().flatten()).cloned().collect()
+    /// The turns that are left, oldest first; where some were given up, the task stands before them.
+    pub(super) fn turns(&self) -> Vec<&[Message]> {
+        let left = self.turns.get(self.given_up..).unwrap_or_default();
+        let task = self.turns.first().and_then(|turn| turn.get(..1)).filter(|_| self.given_up > 0);
+        task.into_iter().chain(left.iter().map(Vec::as_slice)).collect()
     }
 
     /// Gives up the older half of the turns, but never the newest; false where nothing is left to give up.
@@ -108,35 +127,35 @@ mod tests {
         history
     }
 
-    fn kept(history: &History, policy: HistoryPolicy) -> Vec<String> {
-        let users = history.select(policy).into_iter().filter(|message| message.role == Role::User);
+    fn kept(history: &History, policy: Keep) -> Vec<String> {
+        let users = policy.select(&history.turns()).into_iter().filter(|message| message.role == Role::User);
         users.map(|message| message.content.rsplit(' ').next().unwrap().to_owned()).collect()
     }
 
     #[test]
     fn the_task_and_the_newest_turns_stay() {
         let history = history(6);
-        assert_eq!(kept(&history, HistoryPolicy::KeepAll), ["0", "1", "2", "3", "4", "5"]);
-        assert_eq!(kept(&history, HistoryPolicy::Window { messages: 5 }), ["0", "4", "5"]);
-        assert_eq!(kept(&history, HistoryPolicy::Window { messages: 0 }), ["0", "5"]);
+        assert_eq!(kept(&history, Keep::All), ["0", "1", "2", "3", "4", "5"]);
+        assert_eq!(kept(&history, Keep::Window { messages: 5 }), ["0", "4", "5"]);
+        assert_eq!(kept(&history, Keep::Window { messages: 0 }), ["0", "5"]);
         // A question is 3 tokens and a turn 13, by a quarter of their bytes.
-        assert_eq!(kept(&history, HistoryPolicy::TokenBudget { tokens: 30 }), ["0", "4", "5"]);
+        assert_eq!(kept(&history, Keep::TokenBudget { tokens: 30 }), ["0", "4", "5"]);
     }
 
     #[test]
     fn a_turn_that_is_too_large_stays_while_it_is_the_newest() {
         let mut history = history(1);
         history.push(vec![Message::assistant("calls"); 30]);
-        assert_eq!(history.select(HistoryPolicy::default()).len(), 31);
+        assert_eq!(Keep::default().select(&history.turns()).len(), 31);
     }
 
     #[test]
     fn an_overflow_gives_up_the_older_half_each_time() {
         let mut history = history(6);
         assert!(history.shrink());
-        assert_eq!(kept(&history, HistoryPolicy::KeepAll), ["0", "3", "4", "5"]);
+        assert_eq!(kept(&history, Keep::All), ["0", "3", "4", "5"]);
         assert!(history.shrink() && history.shrink());
-        assert_eq!(kept(&history, HistoryPolicy::KeepAll), ["0", "5"]);
+        assert_eq!(kept(&history, Keep::All), ["0", "5"]);
         assert!(!history.shrink());
     }
 }

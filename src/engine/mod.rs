@@ -48,6 +48,7 @@ mod recorder;
 mod recovery;
 mod result;
 mod run;
+mod staging;
 mod state;
 mod step;
 mod sub_agent;
@@ -75,7 +76,7 @@ pub use decision::{Action, Candidate, Choice, Decision, First, HighestScore, Mod
 pub use earlier::{Earlier, Unfinished};
 pub use env::{Env, EnvError, EnvStep, Shared};
 pub use guard::{Consent, Guard, GuardCx, Pass, Person, Question};
-pub use history::HistoryPolicy;
+pub use history::{HistoryPolicy, Keep};
 pub use hook::{Hook, Moment};
 pub use off_limits::OffLimits;
 pub use parse::{Diagnostics, Extraction, JsonText, Parsed, Parser, ReAct, Severity, Trouble, XmlText, native};

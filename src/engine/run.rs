@@ -17,6 +17,7 @@ use super::log::{Event, Log};
 use super::off_limits::OffLimits;
 use super::recorder::{FailureLine, Opening, ending};
 use super::result::{RunResult, TaskResult};
+use super::staging::stage;
 use super::state::{Snapshot, State};
 use super::talk::Conversation;
 use super::task::{Task, TaskIssue};
@@ -189,7 +190,7 @@ impl<A: Agent> Engine<A> {
                 return run.close(None, verdict);
             }
         };
-        let talk = match caught_now(|| Conversation::new(parts.parser.as_deref(), specs, parts.history)) {
+        let talk = match caught_now(|| Conversation::new(parts.parser.as_deref(), specs)) {
             Ok(talk) => talk,
             Err(text) => {
                 let verdict = StopVerdict::outside(Source::Preflight, Code::AgentFailed, None, text);
@@ -264,6 +265,15 @@ impl<A: Agent> Session<A> {
         self.run.issues = issues;
         if refused.is_some() {
             return refused;
+        }
+        // What is gone on with has them since its beginning.
+        if !self.run.goes_on
+            && let Err(issue) = stage(&self.run.task.resources, workspace)
+        {
+            let verdict =
+                StopVerdict::outside(Source::Preflight, Code::TaskValidationFailed, None, issue.message.clone());
+            self.run.issues.push(issue);
+            return Some(verdict);
         }
         if let Some(env) = &mut self.parts.env {
             let reset = self.parts.cancel.guard(async { env.reset(&self.run.task).await }).await;

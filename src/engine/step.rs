@@ -63,7 +63,7 @@ impl<A: Agent> Session<A> {
     /// Asks the rules at a gate.
     fn ask(&mut self, gate: Gate, facts: &mut StepFacts) -> Ruling {
         self.outside(gate, facts);
-        self.rules.check(gate, &mut self.run.stats, facts, &self.state)
+        self.rules.check(gate, &mut self.run.stats, facts, &self.state, self.talk.texts())
     }
 
     /// Whether the run was cancelled before this step came to an end of its own.

@@ -11,7 +11,6 @@ use super::toolbox::ToolResult;
 /// What a model was asked and answered so far.
 pub(super) struct Conversation {
     history: History,
-    policy: HistoryPolicy,
     /// Empty where calls are written as text.
     tools: Vec<ToolSpec>,
     /// What the tools take of each request, estimated.
@@ -23,27 +22,34 @@ pub(super) struct Conversation {
     replacement: Option<String>,
     /// What actions gave before the model was first asked.
     early: Vec<Message>,
+    /// What the model said, oldest first; replies without text are left out.
+    texts: Vec<String>,
     /// The ids of the newest calls that have no answer yet.
     open: Vec<String>,
 }
 
 impl Conversation {
-    pub(super) fn new(parser: Option<&dyn Parser>, tools: Vec<ToolSpec>, policy: HistoryPolicy) -> Self {
+    pub(super) fn new(parser: Option<&dyn Parser>, tools: Vec<ToolSpec>) -> Self {
         let instructions = parser.map(|parser| parser.instructions(&tools));
         let tools = if parser.is_some() { Vec::new() } else { tools };
         let bytes: usize =
             tools.iter().map(|tool| tool.name.len() + tool.description.len() + tool.parameters.to_string().len()).sum();
         Self {
             history: History::default(),
-            policy,
             tools,
             tools_tokens: (bytes as u64).div_ceil(4),
             instructions,
             system: None,
             replacement: None,
             early: Vec::new(),
+            texts: Vec::new(),
             open: Vec::new(),
         }
+    }
+
+    /// What the model said so far, oldest first.
+    pub(super) fn texts(&self) -> &[String] {
+        &self.texts
     }
 
     /// Whether the model was asked before.
@@ -117,11 +123,11 @@ impl Conversation {
         (is_new && !system.is_empty()).then(|| Message::system(system))
     }
 
-    /// The request that tells `new`, and its tokens, estimated.
-    pub(super) fn request(&self, new: &[Message]) -> (Request, u64) {
+    /// The request that tells `new` after what the policy lets through, and its tokens, estimated.
+    pub(super) fn request(&self, new: &[Message], policy: &dyn HistoryPolicy) -> (Request, u64) {
         let system = self.system.iter().filter(|system| !system.is_empty()).map(Message::system);
         let new = new.iter().filter(|message| message.role != Role::System).cloned();
-        let messages: Vec<_> = system.chain(self.history.select(self.policy)).chain(new).collect();
+        let messages: Vec<_> = system.chain(policy.select(&self.history.turns())).chain(new).collect();
         let tokens = messages.iter().map(Message::estimated_tokens).sum::<u64>() + self.tools_tokens;
         (Request { messages, tools: self.tools.clone(), time_left: None }, tokens)
     }
@@ -156,6 +162,9 @@ impl Conversation {
         let mut turn: Vec<_> = new.into_iter().filter(|message| message.role != Role::System).collect();
         turn.push(reply.message());
         self.history.push(turn);
+        if !reply.text.trim().is_empty() {
+            self.texts.push(reply.text.clone());
+        }
         self.open = reply.tool_calls.iter().map(|call| call.id.clone()).collect();
         self.early.clear();
         self.replacement = None;

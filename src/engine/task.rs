@@ -1,6 +1,6 @@
 //! What is an agent asked to do? A task with its files, limits and needs, and what must be right before the first step.
 
-use std::path::Path;
+use std::path::{Component, Path};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -64,7 +64,11 @@ pub struct Resource {
     /// Where it is on the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uri: Option<String>,
-    /// Whether the run cannot begin without it. A required path must exist; nothing is fetched from the network.
+    /// Where it is copied to before the first step, relative to the workspace and inside of it. Nothing that is there is
+    /// written over, and nothing is fetched from the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount_to: Option<String>,
+    /// Whether the run cannot begin without it: a required path must exist.
     #[serde(default)]
     pub required: bool,
 }
@@ -82,17 +86,26 @@ pub enum ResourceKind {
     Url,
     /// Something that the run makes.
     Artifact,
+    /// A picture.
+    Image,
 }
 
 impl Resource {
     /// A file or another thing with a path.
     pub fn at(kind: ResourceKind, path: impl Into<String>) -> Self {
-        Self { kind, path: Some(path.into()), uri: None, required: false }
+        Self { kind, path: Some(path.into()), uri: None, mount_to: None, required: false }
     }
 
     /// An address.
     pub fn url(uri: impl Into<String>) -> Self {
-        Self { kind: ResourceKind::Url, path: None, uri: Some(uri.into()), required: false }
+        Self { kind: ResourceKind::Url, path: None, uri: Some(uri.into()), mount_to: None, required: false }
+    }
+
+    /// Says where in the workspace it is copied to before the first step.
+    #[must_use]
+    pub fn mount_to(mut self, place: impl Into<String>) -> Self {
+        self.mount_to = Some(place.into());
+        self
     }
 
     /// Says that the run cannot begin without it.
@@ -274,13 +287,16 @@ impl Resource {
             issues.push(TaskIssue::new("TASK_RESOURCE_LOCATOR_MISSING", field, message));
             return;
         };
+        if let Some(wrong) = self.mount_to.as_deref().and_then(|to| self.wrong_mount(to, workspace)) {
+            issues.push(TaskIssue::new("TASK_RESOURCE_MOUNT_INVALID", field.clone(), wrong));
+        }
         if !self.required || self.path.is_none() {
             return;
         }
         let path = workspace.map_or_else(|| Path::new(place).to_owned(), |workspace| workspace.join(place));
         let there = match self.kind {
             ResourceKind::Dir => path.is_dir(),
-            ResourceKind::File => path.is_file(),
+            ResourceKind::File | ResourceKind::Image => path.is_file(),
             ResourceKind::Url | ResourceKind::Artifact => path.exists(),
         };
         if !there {
@@ -288,5 +304,17 @@ impl Resource {
             let message = format!("the required {kind} {place:?} is not there");
             issues.push(TaskIssue::new("TASK_RESOURCE_MISSING", field, message));
         }
+    }
+
+    /// Why it cannot be copied to `to`.
+    fn wrong_mount(&self, to: &str, workspace: Option<&Path>) -> Option<String> {
+        if self.path.is_none() {
+            return Some(format!("what is to be at {to:?} has no path, and nothing is fetched from the network"));
+        }
+        if workspace.is_none() {
+            return Some(format!("{to:?} is a place in the workspace, and the engine was given none"));
+        }
+        let is_inside = Path::new(to).components().all(|part| matches!(part, Component::Normal(_)));
+        (to.is_empty() || !is_inside).then(|| format!("{to:?} does not name a place inside of the workspace"))
     }
 }

@@ -18,7 +18,7 @@ use toml::Spanned;
 pub(super) use self::critic::{CriticPart, OnFail, When};
 pub(super) use self::seconds::Seconds;
 use super::gate::{GateRules, Glob};
-use crate::engine::HistoryPolicy;
+use crate::engine::Keep;
 use crate::error::{Error, Kind, Result};
 use crate::model::price::{Price, Prices};
 use crate::stop::StopSpec;
@@ -77,7 +77,7 @@ pub struct AgentFile {
     pub(super) name: String,
     pub(super) system: String,
     pub(super) protocol: Protocol,
-    pub(super) history: HistoryPolicy,
+    pub(super) history: Keep,
     pub(super) model: ModelPart,
     /// Fields of each request.
     pub(super) settings: Map<String, Value>,
@@ -320,10 +320,10 @@ impl AgentFile {
             (None, None) => SYSTEM.to_owned(),
         };
         let history = match agent.history {
-            None => HistoryPolicy::default(),
-            Some(History::All) => HistoryPolicy::KeepAll,
-            Some(History::Messages(messages)) => HistoryPolicy::Window { messages },
-            Some(History::Tokens(tokens)) => HistoryPolicy::TokenBudget { tokens },
+            None => Keep::default(),
+            Some(History::All) => Keep::All,
+            Some(History::Messages(messages)) => Keep::Window { messages },
+            Some(History::Tokens(tokens)) => Keep::TokenBudget { tokens },
         };
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         Ok(Self {

@@ -22,6 +22,8 @@ pub struct StopCx<'a, S> {
     pub facts: &'a StepFacts,
     /// The agent's state.
     pub state: &'a S,
+    /// What the model said in the run so far, oldest first, this step's text included; replies without text are left out.
+    pub texts: &'a [String],
 }
 
 /// A rule of a user's own.

@@ -152,9 +152,10 @@ impl<S> StopSet<S> {
     ///
     /// To be called at each gate a step comes to, in order; a step whose decision failed skips `after_decide`, and
     /// its rules are asked after the step. The answers of rules in code are added to the facts.
-    pub fn check(&self, gate: Gate, stats: &mut Stats, facts: &mut StepFacts, state: &S) -> Ruling {
+    /// `texts` is what the model said so far, which only rules in code look at.
+    pub fn check(&self, gate: Gate, stats: &mut Stats, facts: &mut StepFacts, state: &S, texts: &[String]) -> Ruling {
         facts.reached = gate;
-        let (ruling, answers) = self.evaluate(gate, stats, facts, Some(state));
+        let (ruling, answers) = self.evaluate(gate, stats, facts, Some((state, texts)));
         facts.opaque.extend(answers);
         ruling
     }
@@ -165,11 +166,11 @@ impl<S> StopSet<S> {
         gate: Gate,
         stats: &mut Stats,
         facts: &StepFacts,
-        state: Option<&S>,
+        live: Option<(&S, &[String])>,
     ) -> (Ruling, Vec<OpaqueAnswer>) {
         self.fold(gate, stats, facts);
         let mut evaluation =
-            Evaluation { gate, stats, facts, state, hits: Vec::new(), ruling: Ruling::default(), answers: Vec::new() };
+            Evaluation { gate, stats, facts, live, hits: Vec::new(), ruling: Ruling::default(), answers: Vec::new() };
         let due = facts.due(gate);
         match gate {
             Gate::BeforeStep => {
@@ -234,7 +235,8 @@ struct Evaluation<'a, S> {
     gate: Gate,
     stats: &'a Stats,
     facts: &'a StepFacts,
-    state: Option<&'a S>,
+    /// The state and the model's texts, for rules in code; `None` in a replay.
+    live: Option<(&'a S, &'a [String])>,
     hits: Vec<Hit>,
     ruling: Ruling,
     answers: Vec<OpaqueAnswer>,
@@ -337,10 +339,10 @@ impl<S> Evaluation<'_, S> {
     }
 
     fn ask(&mut self, entry: &Entry<S>, due: GateSet) -> Check {
-        let (Ask::Live(rule), Some(state)) = (&entry.ask, self.state) else {
+        let (Ask::Live(rule), Some((state, texts))) = (&entry.ask, self.live) else {
             return first::replayed(entry, due, self.gate, self.stats, self.facts);
         };
-        let cx = StopCx { gate: self.gate, stats: self.stats, facts: self.facts, state };
+        let cx = StopCx { gate: self.gate, stats: self.stats, facts: self.facts, state, texts };
         let failed = |what: String| Check::Stop { code: Code::CriterionError, reading: Reading::text(what) };
         // A rule only reads; whatever it breaks half way in is its own.
         let check = match catch_unwind(AssertUnwindSafe(|| rule.check(&cx))) {

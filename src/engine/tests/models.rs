@@ -1,9 +1,11 @@
 //! A model decides: natively, as text, with overflows, empty replies and replies that cannot be read.
 
+use std::sync::{Arc, Mutex};
+
 use serde_json::json;
 
 use super::*;
-use crate::stop::{Budget, Origin, Usage};
+use crate::stop::{Budget, Gate, Origin, Outcome, Usage};
 
 fn asks(replies: impl IntoIterator<Item = Result<Reply, ModelError>>) -> Builder<Asks> {
     Engine::builder(Asks)
@@ -149,4 +151,53 @@ async fn a_request_under_way_ends_with_the_time_of_the_run() {
     let told = "the run was to end within 30 ms, and what was under way was dropped";
     assert_eq!(result.verdict.reading.detail, told);
     assert_eq!(disk.manifest["status"], "completed");
+}
+
+/// Remembers the task alone, and what it was shown.
+struct Forgets(Arc<Mutex<Vec<usize>>>);
+
+impl HistoryPolicy for Forgets {
+    fn select(&self, turns: &[&[Message]]) -> Vec<Message> {
+        self.0.lock().unwrap().push(turns.len());
+        turns.iter().take(1).flat_map(|turn| turn.iter().take(1).cloned()).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_policy_of_ones_own_says_what_the_model_remembers() {
+    let talk = |n: usize| Ok(Reply::calls([call(&format!("c{n}"), r#"{"text": "x"}"#)]));
+    let shown = Arc::default();
+    let builder = asks([talk(0), talk(1), Ok(Reply::text("done"))]).history(Forgets(Arc::clone(&shown)));
+    let (result, disk) = recorded(builder, "Say x.").await;
+    assert_eq!(result.answer(), Some("done"));
+    assert_eq!(*shown.lock().unwrap(), [0, 1, 2]);
+    let inputs = disk.events.iter().filter(|event| event["payload"]["stage"] == "model_input");
+    let counts: Vec<_> = inputs.map(|event| event["payload"]["history_message_count"].clone()).collect();
+    assert_eq!(counts, [json!(0), json!(1), json!(1)]);
+}
+
+#[tokio::test]
+async fn a_policy_that_panics_ends_the_run_and_says_so() {
+    struct Breaks;
+    impl HistoryPolicy for Breaks {
+        fn select(&self, _: &[&[Message]]) -> Vec<Message> {
+            panic!("no memory at all")
+        }
+    }
+    let (result, disk) = recorded(asks([Ok(Reply::text("never"))]).history(Breaks), "?").await;
+    assert_eq!(result.verdict.outcome, Outcome::Failed);
+    assert!(disk.manifest.to_string().contains("no memory at all"), "{}", disk.manifest);
+}
+
+#[tokio::test]
+async fn a_rule_of_ones_own_sees_every_text() {
+    let says = |n: usize, text: &str| {
+        Ok(Reply { text: text.to_owned(), ..Reply::calls([call(&format!("c{n}"), r#"{"text": "x"}"#)]) })
+    };
+    let replies = [says(0, "first half"), says(1, ""), says(2, "second half"), Ok(Reply::text("never asked"))];
+    let builder = asks(replies).rules(|rules| {
+        rules.policy_when("both_halves", Gate::AfterStep, |cx| cx.texts == ["first half", "second half"])
+    });
+    let (result, _) = recorded(builder, "?").await;
+    assert_eq!((result.verdict.code.as_str(), result.verdict.step), ("both_halves", Some(2)));
 }

@@ -100,7 +100,7 @@ fn live<S>(set: &StopSet<S>, state: &S, stats: Stats, steps: &[StepFacts]) -> Ru
                 continue;
             }
             let mut facts = seen_at(gate, whole, &opaque);
-            let ruling = set.check(gate, &mut run.stats, &mut facts, state);
+            let ruling = set.check(gate, &mut run.stats, &mut facts, state, &[]);
             opaque.clone_from(&facts.opaque);
             run.refused.extend(ruling.refused);
             run.unknown.extend(ruling.unknown);
