@@ -270,10 +270,9 @@ impl<A: Agent> Session<A> {
         if !self.run.goes_on
             && let Err(issue) = stage(&self.run.task.resources, workspace)
         {
-            let verdict =
-                StopVerdict::outside(Source::Preflight, Code::TaskValidationFailed, None, issue.message.clone());
+            let what = issue.message.clone();
             self.run.issues.push(issue);
-            return Some(verdict);
+            return Some(StopVerdict::outside(Source::Preflight, Code::TaskValidationFailed, None, what));
         }
         if let Some(env) = &mut self.parts.env {
             let reset = self.parts.cancel.guard(async { env.reset(&self.run.task).await }).await;
