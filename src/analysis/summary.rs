@@ -53,6 +53,8 @@ pub struct Summary {
     pub tokens: Option<u64>,
     /// What it cost in US dollars, where recorded.
     pub cost_usd: Option<f64>,
+    /// The same where the run itself estimated it from prices of its own.
+    pub cost_by_run_usd: Option<f64>,
     /// Where that is not recorded: the tokens by model, from which it can be estimated.
     pub spent: Vec<Spent>,
     /// The prices for an estimate; not written down, since a person may change them.
@@ -188,12 +190,18 @@ impl Summary {
 
     /// Where the prices of its estimate stand: `estimated from prices.toml`.
     pub fn estimated_from(&self) -> Option<String> {
+        if self.cost_by_run_usd.is_some() {
+            return Some("estimated by the run itself".to_owned());
+        }
         Some(format!("estimated from {}", format::visible_line(self.prices.as_deref()?.source())))
     }
 
-    /// What it cost by its tokens, where that is not recorded; `None` where a step does not say what it took or a model has
-    /// no price.
+    /// What it cost by its tokens, where that is not recorded: as the run itself estimated it, else by the prices here. `None`
+    /// where a step does not say what it took or a model has no price.
     pub fn cost_estimated_usd(&self) -> Option<f64> {
+        if self.cost_by_run_usd.is_some() {
+            return self.cost_by_run_usd;
+        }
         let prices = self.prices.as_deref().filter(|_| self.cost_usd.is_none() && !self.spent.is_empty())?;
         let cost = |spent: &Spent| {
             let usage = Usage {
@@ -292,7 +300,8 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         events: index.events().len().saturating_sub(first_event + unreadable),
         steps_now: steps,
         tokens: tokens(index),
-        cost_usd: manifest.and_then(|manifest| manifest.cost_usd),
+        cost_usd: manifest.filter(|manifest| !manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
+        cost_by_run_usd: manifest.filter(|manifest| manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
         spent: spent(index),
         prices: None,
         duration_ms: took_ms(index),

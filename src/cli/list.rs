@@ -1,5 +1,6 @@
 //! `board list`: which runs are there?
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -137,6 +138,7 @@ fn head(group: &Group<'_, Arc<Summary>>, look: &Look) -> String {
         words.push(format!("{least}{value}{unit}"));
     }
     words.extend((group.twins > 0).then(|| group.twins_in_words()));
+    words.extend((group.branches > 0).then(|| group.branches_in_words()));
     let name = look.paint(Ink::Heading, &super::cut(&visible_line(name), MAX_NAME));
     format!("{name}  {}", look.paint(Ink::Dim, &words.join(" · ")))
 }
@@ -220,9 +222,9 @@ fn write_text(
     let runs = counted(list.total, "run");
     let foot = if list.matched == list.total { runs } else { format!("{} of {runs}", count(list.matched as u64)) };
     writeln!(out, "{}", look.paint(Ink::Dim, &foot))?;
-    if let Some(prices) = all.iter().find_map(|run| run.prices.as_ref().filter(|_| run.cost_estimated_usd().is_some()))
-    {
-        writeln!(out, "~ estimated from {}", visible_line(prices.source()))?;
+    let estimated = all.iter().filter(|run| run.cost_estimated_usd().is_some());
+    for from in estimated.filter_map(|run| run.estimated_from()).collect::<BTreeSet<_>>() {
+        writeln!(out, "~ {from}")?;
     }
     for ignored in &list.ignored {
         let word = look.paint(Ink::Warning, "ignored");

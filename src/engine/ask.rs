@@ -72,6 +72,12 @@ struct Output<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     finish_reason: Option<&'a str>,
     attempts: u32,
+    /// Of the step so far, for whoever goes on where it was not finished.
+    usage: Usage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost_usd: Option<f64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cost_estimated: bool,
 }
 
 #[derive(Serialize)]
@@ -232,6 +238,9 @@ impl<A: Agent> Session<A> {
             fields: &reply.fields,
             finish_reason: reply.finish_reason.as_deref(),
             attempts: reply.attempts,
+            usage: used,
+            cost_usd: record.facts.cost_usd,
+            cost_estimated: record.facts.cost_estimated,
         };
         self.emit(record.step, "DECIDE", "model_output", output);
         self.tell(&Moment::Text { step: record.step, text: &reply.text });

@@ -89,6 +89,8 @@ pub struct Opinion {
     pub usage: Usage,
     /// What they cost in US dollars, where that is known.
     pub cost_usd: Option<f64>,
+    /// Whether that was estimated from tokens and prices.
+    pub cost_estimated: bool,
     /// What it says of success criteria of the task: the criterion, whether it holds, and what shows it.
     pub criteria: Vec<(String, bool, String)>,
 }
@@ -105,6 +107,7 @@ impl Opinion {
             state_patch: Map::new(),
             usage: Usage::default(),
             cost_usd: None,
+            cost_estimated: false,
             criteria: Vec::new(),
         }
     }
@@ -191,12 +194,14 @@ pub struct CriticError {
     pub usage: Usage,
     /// What they cost in US dollars, where that is known.
     pub cost_usd: Option<f64>,
+    /// Whether that was estimated from tokens and prices.
+    pub cost_estimated: bool,
 }
 
 impl CriticError {
     /// A failure without model calls.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), usage: Usage::default(), cost_usd: None }
+        Self { message: message.into(), usage: Usage::default(), cost_usd: None, cost_estimated: false }
     }
 
     /// Counts the tokens of its own model calls.

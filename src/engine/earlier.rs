@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use self::lines::{Lines, StepBack};
 use self::past::Past;
-pub(super) use self::past::Said;
+pub(super) use self::past::{Said, Spent};
 use super::run::Failures;
 use super::state::State;
 use super::talk::Conversation;
@@ -64,6 +64,8 @@ pub struct Earlier {
     steps: Vec<StepBack>,
     rounds: Vec<past::Round>,
     unfinished: Option<Unfinished>,
+    /// What that took already.
+    pub(super) lost: Spent,
     torn: u64,
 }
 
@@ -75,6 +77,8 @@ pub struct Unfinished {
     pub step: u64,
     /// How many events tell of it.
     pub events: u64,
+    /// The tokens that its answered requests took; they count in the step that is done anew.
+    pub tokens: u64,
 }
 
 /// What is asked of a manifest.
@@ -203,10 +207,10 @@ impl Earlier {
         }
         let is_branch = from.is_some();
         let torn = if is_branch { 0 } else { lines.torn() + events.torn() };
-        let unfinished = past.settle(steps.len())?;
+        let (unfinished, lost) = past.settle(steps.len())?.filter(|_| !is_branch).unzip();
         let kept =
             Kept { steps: lines.so_far(), events: if is_branch { past.end_of_steps() } else { events.so_far() } };
-        let lost = if is_branch { 0 } else { past.lost_ms() };
+        let lost_ms = if is_branch { 0 } else { past.lost_ms() };
         let mut state = past.state;
         for step in &mut steps {
             state.extend(std::mem::take(&mut step.changes));
@@ -219,7 +223,7 @@ impl Earlier {
             task: past.task,
             failures: past::failures(&past.rounds, &steps),
             feedback: past.rounds.last().map(|round| round.feedback.clone()).unwrap_or_default(),
-            elapsed_ms: spent.saturating_add(lost),
+            elapsed_ms: spent.saturating_add(lost_ms),
             seed: manifest.seed.as_u64(),
             facts: steps.iter().map(|step| step.facts.clone()).collect(),
             last: steps.last().map(|step| step.results.clone()).unwrap_or_default(),
@@ -229,7 +233,8 @@ impl Earlier {
             rounds: past.rounds,
             state,
             steps,
-            unfinished: unfinished.filter(|_| !is_branch),
+            unfinished,
+            lost: lost.unwrap_or_default(),
             torn,
         })
     }

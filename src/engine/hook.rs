@@ -1,5 +1,6 @@
 //! Who else wants to know? Hooks hear of every moment of a run; they change nothing and no limit.
 
+use super::cancel::caught_now;
 use super::decision::Action;
 use super::result::StepRecord;
 use super::state::State;
@@ -81,4 +82,12 @@ pub enum Moment<'a, D> {
         /// Why.
         verdict: &'a StopVerdict,
     },
+}
+
+/// Tells the hooks of a moment; what the first that fails says.
+pub(super) fn told<D>(hooks: &mut [Box<dyn Hook<D>>], moment: &Moment<'_, D>) -> Option<String> {
+    hooks.iter_mut().find_map(|hook| match caught_now(|| hook.on(moment)) {
+        Ok(Ok(())) => None,
+        Err(wrong) | Ok(Err(wrong)) => Some(format!("the hook {} failed: {wrong}", hook.name())),
+    })
 }

@@ -36,11 +36,12 @@ impl<A: Agent> Session<A> {
             opinions.push((critic.name().to_owned(), judged));
         }
         for (_, judged) in &opinions {
-            let (usage, cost) = match judged {
-                Ok(opinion) => (opinion.usage, opinion.cost_usd),
-                Err(error) => (error.usage, error.cost_usd),
+            let (usage, cost, is_estimated) = match judged {
+                Ok(opinion) => (opinion.usage, opinion.cost_usd, opinion.cost_estimated),
+                Err(error) => (error.usage, error.cost_usd, error.cost_estimated),
             };
             record.facts.late(usage, cost);
+            record.facts.cost_estimated |= is_estimated && cost.is_some();
         }
         let decisive =
             opinions.iter().position(|(_, judged)| !matches!(judged, Ok(o) if o.wish == CriticWish::Continue));

@@ -287,6 +287,7 @@ pub(super) fn ending(
         token_usage: Some(task.metrics.token_usage),
         latency_seconds: Some(took.as_secs_f64()),
         cost: task.metrics.cost_usd,
+        cost_estimated: task.metrics.cost_estimated,
         task_result: serde_json::to_value(task).unwrap_or_default(),
     }
 }

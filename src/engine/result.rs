@@ -205,6 +205,9 @@ pub struct Metrics {
     /// US dollars; `None` where no model was asked, or one does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
+    /// Whether any of that was estimated from tokens and prices.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cost_estimated: bool,
 }
 
 impl TaskResult {
@@ -231,6 +234,7 @@ impl TaskResult {
                 elapsed_seconds: took.as_secs_f64(),
                 token_usage: stats.tokens.total(),
                 cost_usd: stats.cost().filter(|_| stats.tokens != Usage::default()),
+                cost_estimated: stats.cost_estimated,
             },
         }
     }

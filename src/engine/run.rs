@@ -10,9 +10,9 @@ use super::agent::{Agent, AgentError};
 use super::builder::{Engine, Parts};
 use super::cancel::{Lost, Wish, caught, caught_now};
 use super::clock::{Clock, SystemClock};
-use super::earlier::Earlier;
+use super::earlier::{Earlier, Spent};
 use super::env::Shared;
-use super::hook::{Hook, Moment};
+use super::hook::{Moment, told};
 use super::log::{Event, Log};
 use super::off_limits::OffLimits;
 use super::recorder::{FailureLine, Opening, ending};
@@ -63,6 +63,8 @@ pub(super) struct Run {
     pub(super) unwritten: Option<StepFacts>,
     /// What the last step before this engine's first gave.
     pub(super) last: Vec<ToolResult>,
+    /// What requests took in its first step, when another process did that and did not finish.
+    pub(super) lost: Spent,
     /// The first step of this engine's.
     pub(super) first: u64,
     /// Whether there is an earlier part, and so more in the trace than in this.
@@ -120,6 +122,7 @@ impl<A: Agent> Engine<A> {
             failures: Failures::default(),
             unwritten: None,
             last: Vec::new(),
+            lost: Spent::default(),
             first: 0,
             goes_on: false,
             carried: Duration::ZERO,
@@ -424,14 +427,6 @@ impl<A: Agent> Session<A> {
     }
 }
 
-/// Tells the hooks of a moment; what the first that fails says.
-fn told<D>(hooks: &mut [Box<dyn Hook<D>>], moment: &Moment<'_, D>) -> Option<String> {
-    hooks.iter_mut().find_map(|hook| match caught_now(|| hook.on(moment)) {
-        Ok(Ok(())) => None,
-        Err(wrong) | Ok(Err(wrong)) => Some(format!("the hook {} failed: {wrong}", hook.name())),
-    })
-}
-
 impl Run {
     pub(super) fn ms(&self) -> u64 {
         u64::try_from(self.clock.elapsed().saturating_add(self.carried).as_millis()).unwrap_or(u64::MAX)
@@ -444,6 +439,7 @@ impl Run {
         self.stats = Stats { elapsed_ms: Some(earlier.elapsed_ms), ..stats };
         self.failures = std::mem::take(&mut earlier.failures);
         self.last = std::mem::take(&mut earlier.last);
+        self.lost = earlier.lost;
         self.last_text = earlier.last_text.take();
         (self.first, self.goes_on) = (earlier.steps(), true);
     }

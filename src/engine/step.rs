@@ -28,6 +28,9 @@ impl<A: Agent> Session<A> {
     pub(super) async fn step(&mut self, step: u64) -> Option<StopVerdict> {
         let mut facts = StepFacts::begin(step, self.run.ms());
         facts.resumed = self.run.goes_on && step == self.run.first;
+        if facts.resumed {
+            self.run.lost.add_to(&mut facts);
+        }
         let ruling = self.ask(Gate::BeforeStep, &mut facts);
         if ruling.verdict.is_some() {
             self.run.unwritten = Some(facts);

@@ -143,7 +143,7 @@ impl Critic<Work> for JudgeCritic {
             self.criteria
         );
         let request = Request::new(vec![Message::system(system), Message::user(shown(&step))]);
-        let (mut usage, mut cost) = (Usage::default(), Some(0.0));
+        let (mut usage, mut cost, mut is_estimated) = (Usage::default(), Some(0.0), false);
         for _ in 0..MAX_ASKED {
             let asked = self.model.complete(&request, &|_| ()).await;
             let reply = match asked {
@@ -153,6 +153,7 @@ impl Critic<Work> for JudgeCritic {
                     let cost = cost.zip(self.cost(None, error.usage)).map(|(spent, more)| spent + more);
                     let mut wrong = wrong.usage(usage.plus(error.usage));
                     wrong.cost_usd = cost;
+                    wrong.cost_estimated = is_estimated || error.usage != Usage::default();
                     return Err(wrong);
                 }
             };
@@ -160,16 +161,17 @@ impl Critic<Work> for JudgeCritic {
             usage = usage.plus(used);
             let told = reply.cost_usd.or_else(|| self.cost(reply.model.as_deref(), used));
             cost = cost.zip(told).map(|(spent, more)| spent + more);
+            is_estimated |= reply.cost_usd.is_none();
             let Some((score, reason)) = verdict(&reply.text) else { continue };
             let passed = score >= self.threshold;
             let instruction = format!("A reviewer is not content (score {score}): {reason}");
             let mut opinion = self.common.opinion(passed, score, reason, instruction).usage(usage);
-            opinion.cost_usd = cost;
+            (opinion.cost_usd, opinion.cost_estimated) = (cost, is_estimated);
             return Ok(opinion);
         }
         let wrong = format!("the judge was asked {MAX_ASKED} times and gave no score from 0 to 1 in JSON");
         let mut wrong = CriticError::new(wrong).usage(usage);
-        wrong.cost_usd = cost;
+        (wrong.cost_usd, wrong.cost_estimated) = (cost, is_estimated);
         Err(wrong)
     }
 }

@@ -47,6 +47,8 @@ pub struct Manifest {
     pub latency_s: Option<f64>,
     /// What the run cost in US dollars; `None` also where it says 0.
     pub cost_usd: Option<f64>,
+    /// Whether the writer estimated any of that from tokens and prices.
+    pub cost_estimated: bool,
     /// The model's name; `None` where it says "unknown".
     pub model: Option<Box<str>>,
     /// Whether that is the last of several, and steps do not name theirs.

@@ -79,7 +79,7 @@ pub struct StepFacts {
     /// US dollars that all model calls up to the decision cost; `None` where one does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Whether that was estimated from tokens and prices.
+    /// Whether any of what it cost was estimated from tokens and prices.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_estimated: bool,
     /// The model's text.

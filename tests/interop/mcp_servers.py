@@ -1,4 +1,4 @@
-"""Does an agent of `board run` use the tools of real servers? Three of them, over pipes and over HTTP, on a scripted model.
+"""Does an agent of `board run` use the tools of real servers? Three of them over pipes, one over HTTP too, on a scripted model.
 
     python mcp_servers.py BOARD NODE_MODULES
 
@@ -8,6 +8,7 @@ Needs the package mcp for a server in Python, and in NODE_MODULES the packages @
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -32,11 +33,19 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-server.run(sys.argv[1])
+if sys.argv[1] == "stdio":
+    server.run("stdio")
+elif hasattr(server.settings, "port"):
+    server.settings.port = 0
+    server.run("streamable-http")
+else:
+    server.run("streamable-http", port=0)
 """
 # A call of each sort, and what its result must hold; `None` is a failed call.
 CALLS = [
     ("sums__add", {"a": 19, "b": 23}, "42"),
+    ("web__add", {"a": 20, "b": 25}, "45"),
+    ("web__add", {"a": "many"}, None),
     ("everything__echo", {"message": "hello"}, "Echo: hello"),
     ("everything__get-tiny-image", {}, "left_out_bytes"),
     ("everything__get-env", {}, "PATH"),
@@ -77,6 +86,20 @@ class Model(BaseHTTPRequestHandler):
         pass
 
 
+def listening(command):
+    """Starts a server over HTTP; it and its address, as it says that itself."""
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    said = []
+    for line in server.stderr:
+        said.append(line)
+        address = re.search(r"running on (http://[0-9.:]+)", line)
+        if address:
+            # What it says later is not waited for, and must not fill the pipe.
+            threading.Thread(target=server.stderr.read, daemon=True).start()
+            return server, f"{address[1]}/mcp"
+    raise SystemExit(f"wrong: the server over HTTP ended: {''.join(said)}")
+
+
 def main(board, modules):
     model = ThreadingHTTPServer(("127.0.0.1", 0), Model)
     threading.Thread(target=model.serve_forever, daemon=True).start()
@@ -92,6 +115,8 @@ def main(board, modules):
             "files": ["node", str(scope / "server-filesystem" / "dist" / "index.js"), "."],
         }
         parts = "".join(f"[mcp.{name}]\ncommand = {json.dumps(command)}\n" for name, command in servers.items())
+        web, url = listening([sys.executable, str(home / "sums.py"), "http"])
+        parts += f"[mcp.web]\nurl = {json.dumps(url)}\n"
         address = f"http://127.0.0.1:{model.server_address[1]}/v1"
         agent = home / "agent.toml"
         agent.write_text(
@@ -101,7 +126,11 @@ def main(board, modules):
         )
         command = [board, "run", str(agent), "use them", "--runs", str(home / "runs"), "--json"]
         env = {**os.environ, "OPENAI_API_KEY": KEY, "HOME": str(home)}
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=DEADLINE_S)
+        try:
+            done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=DEADLINE_S)
+        finally:
+            web.kill()
+            web.wait()
         expect(done.returncode == 0, f"board run ended with {done.returncode}: {done.stdout}{done.stderr}")
         report = json.loads(done.stdout)
         expect(report["answer"] == "All is done.", f"the answer is {report}")

@@ -60,6 +60,8 @@ pub struct Group<'a, T> {
     /// How many tell of a run that another one of them tells of, too: what that one says of itself counts in the sums, and
     /// not theirs.
     pub twins: usize,
+    /// How many begin with steps that are copied from another run: these count in the sums of both.
+    pub branches: usize,
     /// The newest change.
     pub newest: Option<i64>,
     /// What they add up to, by column.
@@ -277,12 +279,25 @@ impl<'a, T> Group<'a, T> {
     fn new(name: &'a str) -> Self {
         let sums = COLUMNS.iter().filter(|column| column.sums).map(|column| (column, Sum::default())).collect();
         let (head, rows) = (None, Vec::new());
-        Self { name, head, is_alone: false, runs: 0, failed: 0, alive: 0, twins: 0, newest: None, sums, rows }
+        Self {
+            name,
+            head,
+            is_alone: false,
+            runs: 0,
+            failed: 0,
+            alive: 0,
+            twins: 0,
+            branches: 0,
+            newest: None,
+            sums,
+            rows,
+        }
     }
 
     fn add(&mut self, run: &Summary, twin: Option<&Summary>) {
         self.runs += 1;
         self.twins += usize::from(twin.is_some());
+        self.branches += usize::from(run.branched_after.is_some_and(|steps| steps > 0));
         self.failed += usize::from(run.verdict.outcome == Outcome::Failed && !run.partial);
         self.alive += usize::from(run.life.liveness.may_grow());
         self.newest = self.newest.max(run.updated);
@@ -297,6 +312,12 @@ impl<'a, T> Group<'a, T> {
             "stand beside their sessions, and count"
         };
         format!("{} {is} with it", counted(self.twins, "captured stream"))
+    }
+
+    /// What is said of runs that begin with steps of another: `1 branch counts the steps that it copied, too`.
+    pub fn branches_in_words(&self) -> String {
+        let (word, count) = if self.branches == 1 { ("branch", "counts") } else { ("branches", "count") };
+        format!("{} {word} {count} copied steps, too", self.branches)
     }
 
     /// What its runs add up to in a column.

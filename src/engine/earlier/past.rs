@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -13,6 +13,7 @@ use super::super::task::Task;
 use super::Unfinished;
 use super::lines::StepBack;
 use crate::model::time::parse_ts;
+use crate::stop::{StepFacts, Usage};
 use crate::trace::Beginning;
 
 /// An event, as far as it is needed.
@@ -37,6 +38,9 @@ struct Payload {
     raw_output: String,
     tool_calls: Vec<ToolCall>,
     fields: Map<String, Value>,
+    usage: Usage,
+    cost_usd: Option<f64>,
+    cost_estimated: bool,
     feedback: Vec<String>,
     category: String,
     recoverable: bool,
@@ -62,12 +66,32 @@ pub(in super::super) enum Said {
     Answered(Box<Reply>),
 }
 
+/// What a step's requests took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub(in super::super) struct Spent {
+    pub(in super::super) usage: Usage,
+    /// US dollars, where all of them say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) cost_usd: Option<f64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(in super::super) cost_estimated: bool,
+}
+
+impl Spent {
+    /// Counts it in a step that is done anew.
+    pub(in super::super) fn add_to(self, facts: &mut StepFacts) {
+        facts.usage = Some(self.usage);
+        (facts.cost_usd, facts.cost_estimated) = (self.cost_usd, self.cost_estimated);
+    }
+}
+
 /// What happened in a step, beside its line.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     pub(super) said: Vec<Said>,
     pub(super) feedback: Vec<String>,
     reply: Option<Box<Reply>>,
+    spent: Spent,
     failure: Option<FailureLine>,
     recovery: Option<(u64, u64)>,
     events: u64,
@@ -107,8 +131,10 @@ impl Past {
         }
         if (event.phase.as_str(), payload.stage.as_str()) == ("DECIDE", "start") {
             // One that was not finished is done anew under its number.
-            self.rounds.truncate(usize::try_from(event.step_id).unwrap_or(usize::MAX));
-            self.rounds.push(Round::default());
+            let step = usize::try_from(event.step_id).unwrap_or(usize::MAX);
+            let spent = self.rounds.get(step).map(|round| round.spent).unwrap_or_default();
+            self.rounds.truncate(step);
+            self.rounds.push(Round { spent, ..Round::default() });
         }
         let known = self.rounds.len() as u64;
         let Some(round) = self.rounds.last_mut().filter(|_| known == event.step_id.saturating_add(1)) else {
@@ -118,7 +144,8 @@ impl Past {
         match (event.phase.as_str(), payload.stage.as_str()) {
             ("DECIDE", "model_input") => round.said.push(Said::Asked(payload.messages)),
             ("DECIDE", "model_output") => {
-                let Payload { raw_output: text, tool_calls, fields, .. } = payload;
+                let Payload { raw_output: text, tool_calls, fields, usage, cost_usd, cost_estimated, .. } = payload;
+                round.spent = Spent { usage, cost_usd, cost_estimated };
                 round.reply = Some(Box::new(Reply { text, tool_calls, fields, ..Reply::default() }));
             }
             ("DECIDE", "parser_result") => round.said.extend(round.reply.take().map(Said::Answered)),
@@ -164,15 +191,18 @@ impl Past {
         Ok(())
     }
 
-    /// Keeps what is told of the first `steps` steps; the step after them, if it was begun.
-    pub(super) fn settle(&mut self, steps: usize) -> Result<Option<Unfinished>, String> {
+    /// Keeps what is told of the first `steps` steps; the step after them, if it was begun, and what it took.
+    pub(super) fn settle(&mut self, steps: usize) -> Result<Option<(Unfinished, Spent)>, String> {
         if !self.has_begun {
             return Err("its events do not tell how it began".to_owned());
         }
         if self.rounds.len() < steps || self.rounds.iter().take(steps).any(|round| round.end.is_none()) {
             return Err("its events do not tell of every step".to_owned());
         }
-        let unfinished = self.rounds.get(steps).map(|round| Unfinished { step: steps as u64, events: round.events });
+        let unfinished = self.rounds.get(steps).map(|round| {
+            let (step, tokens) = (steps as u64, round.spent.usage.total());
+            (Unfinished { step, events: round.events, tokens }, round.spent)
+        });
         self.rounds.truncate(steps);
         Ok(unfinished)
     }

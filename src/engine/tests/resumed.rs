@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 
 use super::*;
-use crate::stop::Outcome;
+use crate::stop::{Outcome, Usage};
 
 /// Remembers what it is asked.
 struct Told {
@@ -98,7 +98,7 @@ async fn a_killed_run_goes_on_as_if_it_had_not_been() {
 
     let earlier = Earlier::open(&dir).unwrap();
     assert_eq!((earlier.steps(), earlier.torn_bytes()), (2, 11));
-    assert_eq!(earlier.unfinished(), Some(Unfinished { step: 2, events: 5 }));
+    assert_eq!(earlier.unfinished(), Some(Unfinished { step: 2, events: 5, tokens: 110 }));
     let (builder, asked) = asking([call(2), Reply::text("done").usage(100, 10)]);
     let result = builder.build().unwrap().go_on(earlier).await.unwrap();
     assert_eq!(result.require_answer(), Ok("done"));
@@ -109,17 +109,19 @@ async fn a_killed_run_goes_on_as_if_it_had_not_been() {
         asked.iter().map(|r| &r.messages).collect::<Vec<_>>(),
         whole[2..].iter().map(|r| &r.messages).collect::<Vec<_>>()
     );
-    assert_eq!((result.step_count, result.stats.tokens), (4, straight.stats.tokens));
+    // The model was asked twice in step 2, and both times were paid for.
+    assert_eq!((result.step_count, result.stats.tokens.total()), (4, straight.stats.tokens.total() + 110));
+    assert_eq!(result.steps[0].facts.usage, Some(Usage::reported(200, 20)));
 
     let disk = Disk::read(&dir);
     assert_eq!(disk.steps.iter().map(|step| step["step_id"].as_u64().unwrap()).collect::<Vec<_>>(), [0, 1, 2, 3]);
     let inits: Vec<_> = disk.events.iter().filter(|event| event["phase"] == "INIT").collect();
     assert_eq!((inits.len(), inits[1]["step_id"].as_u64()), (2, Some(2)));
-    assert_eq!(inits[1]["payload"]["resumed"]["unfinished"], json!({"step": 2, "events": 5}));
+    assert_eq!(inits[1]["payload"]["resumed"]["unfinished"], json!({"step": 2, "events": 5, "tokens": 110}));
     assert_eq!(inits[1]["payload"]["resumed"]["torn_bytes"], 11);
     assert_eq!(disk.manifest["step_count"], 4);
     assert_eq!(disk.manifest["event_count"], disk.events.len());
-    assert_eq!((&disk.manifest["token_usage"], &disk.manifest["resumed_from"]), (&json!(440), &Value::Null));
+    assert_eq!((&disk.manifest["token_usage"], &disk.manifest["resumed_from"]), (&json!(550), &Value::Null));
     let resumed: Vec<_> = disk.steps.iter().map(|step| step["facts"]["resumed"] == true).collect();
     assert_eq!(resumed, [false, false, true, false]);
     assert!(!dir.join(".reserve").exists());

@@ -171,6 +171,45 @@ async fn calls_that_may_are_made_at_the_same_time_and_keep_their_order() {
     assert_eq!(result.answer(), Some("done"));
 }
 
+/// Refuses one call, changes another and lets the rest pass.
+struct Picky;
+
+impl Guard<Notes> for Picky {
+    fn name(&self) -> &str {
+        "picky"
+    }
+
+    async fn judge(&self, call: GuardCx<'_, Notes>) -> Result<Pass, String> {
+        // Others may be judged meanwhile, and none is called.
+        tokio::task::yield_now().await;
+        Ok(match call.args["text"].as_str() {
+            Some("no") => Pass::Deny("not this one".to_owned()),
+            Some("b") => {
+                Pass::Change { args: Map::from_iter([("text".to_owned(), json!("bee"))]), reason: String::new() }
+            }
+            _ => Pass::Allow,
+        })
+    }
+}
+
+#[tokio::test]
+async fn calls_of_a_part_are_judged_before_any_is_made_and_each_keeps_its_place() {
+    let (all, begun) = (Arc::new(Barrier::new(3)), Arc::new(AtomicUsize::new(0)));
+    let call = |text: &str| Action::new("meets").arg("text", text);
+    let calls = Decision::act([call("a"), call("no"), call("b"), call("bad")]);
+    let play = engine([calls, Decision::final_answer("done")]).tool(Meets { all, begun: begun.clone() });
+    let (result, disk) = recorded(play.guard(Picky), "t").await;
+    let texts: Vec<_> = result.steps[0].results.iter().map(ToolResult::text).collect();
+    assert_eq!(texts, ["a", "error: not allowed: not this one", "bee", "error: this one fails"]);
+    assert_eq!((begun.load(Ordering::Relaxed), result.answer()), (3, Some("done")));
+    let said = disk.events.iter().filter(|event| event["phase"] == "GATE").map(|event| {
+        (event["payload"]["stage"].as_str().unwrap().to_owned(), event["payload"]["action"].as_u64().unwrap())
+    });
+    let said: Vec<_> = said.collect();
+    let said: Vec<_> = said.iter().map(|(stage, place)| (&**stage, *place)).collect();
+    assert_eq!(said, [("allow", 0), ("deny", 1), ("change", 2), ("allow", 2), ("allow", 3)]);
+}
+
 #[tokio::test]
 async fn what_replies_cost_is_told_or_estimated_and_ends_a_run() {
     let calls = |id: &str| Reply::calls([ToolCall::new(id, "echo", r#"{"text": "x"}"#)]);

@@ -167,7 +167,7 @@ async fn a_torn_answer_is_asked_for_again() {
 
 #[tokio::test]
 async fn a_server_that_hangs_is_given_up() {
-    let timeouts = Timeouts { first_byte: Duration::from_millis(50), ..Timeouts::default() };
+    let timeouts = Timeouts { first_byte: Duration::from_millis(500), ..Timeouts::default() };
     let endpoint = Endpoint::playing([Play::Hang, says("ok")]);
     let reply = client(Address { timeouts, ..address(&endpoint) }).ask().await.unwrap();
     assert_eq!((reply.text.as_str(), reply.attempts), ("ok", 2));

@@ -292,4 +292,19 @@ async fn prices_of_the_file_count_the_judge_too() {
     assert_eq!((result.verdict.code.as_str(), result.verdict.step), ("max_cost", Some(1)), "{:?}", result.verdict);
     assert_eq!(result.steps[0].facts.cost(), Some(0.04));
     assert_eq!(endpoint.seen().len(), 4);
+
+    // What the service says is no estimate; what the prices say of the judge is one.
+    let told = |cost: Option<f64>, text: &str| {
+        let usage = json!({"prompt_tokens": 11, "completion_tokens": 3, "cost": cost});
+        let choice = json!({"message": {"role": "assistant", "content": text}, "finish_reason": "stop"});
+        Play::Whole(200, "", json!({"choices": [choice], "usage": usage}).to_string())
+    };
+    let score = json!({"score": 0.9, "reason": "good"}).to_string();
+    for (judged, is_estimated) in [(None, true), (Some(0.02), false)] {
+        let endpoint = Endpoint::playing([told(Some(0.5), "one"), told(judged, &score)]);
+        let result = place.run(&endpoint, rest).await;
+        let facts = &result.steps[0].facts;
+        assert_eq!((facts.cost(), facts.cost_estimated), (Some(0.52), is_estimated), "{:?}", result.verdict);
+        assert_eq!(result.task.metrics.cost_estimated, is_estimated);
+    }
 }

@@ -52,6 +52,8 @@ pub(crate) struct GroupRow<'a> {
     pub alive: usize,
     /// How many tell of a run that another one of them tells of, too, and count in no sum with it.
     pub twins: usize,
+    /// How many begin with steps that are copied from another run, which count in every sum with them.
+    pub branches: usize,
     pub updated_at: Option<String>,
     /// By field what they add up to.
     pub sums: BTreeMap<&'static str, Total>,
@@ -92,6 +94,7 @@ impl<'a> GroupRow<'a> {
             failed: group.failed,
             alive: group.alive,
             twins: group.twins,
+            branches: group.branches,
             updated_at: group.newest.and_then(time),
             sums: group.sums.iter().filter_map(total).collect(),
             rows: group.rows.iter().map(member).collect(),

@@ -65,6 +65,8 @@ pub struct RunEnd {
     pub latency_seconds: Option<f64>,
     /// What it cost in US dollars.
     pub cost: Option<f64>,
+    /// Whether any of that was estimated from tokens and prices.
+    pub cost_estimated: bool,
     /// How the task came out.
     pub task_result: Value,
 }
@@ -111,6 +113,8 @@ pub(super) struct ManifestText<'a> {
     token_usage: Option<u64>,
     latency_seconds: Option<f64>,
     cost: Option<f64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cost_estimated: bool,
     parent_run_id: Option<&'a str>,
     agent_name: Option<&'a str>,
     writer: &'static str,
@@ -216,6 +220,7 @@ impl<'a> ManifestText<'a> {
             token_usage,
             latency_seconds,
             cost,
+            cost_estimated: end.is_some_and(|end| end.cost_estimated),
             parent_run_id: info.parent_run_id.as_deref(),
             agent_name: info.agent_name.as_deref(),
             writer: concat!("board ", env!("CARGO_PKG_VERSION")),

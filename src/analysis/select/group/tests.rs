@@ -154,6 +154,24 @@ fn a_junk_cursor_is_told() {
 }
 
 #[test]
+fn a_branch_says_that_its_copied_steps_count() {
+    let branch = |key: &str, steps: Option<u64>| {
+        let mut run = run(key, Mark::Answered, None);
+        (run.project, run.branched_after) = (Some("/p".to_owned()), steps);
+        run
+    };
+    let of = |branches: &[Option<u64>]| {
+        let runs = branches.iter().enumerate().map(|(at, steps)| branch(&format!("r{at}"), *steps)).collect();
+        let all = shared(runs);
+        let group = put(&all, "", "project", "tokens", WHOLE).groups.remove(0);
+        (group.branches, group.branches_in_words())
+    };
+    assert_eq!(of(&[None, Some(0)]).0, 0, "what begins at the first step copied none");
+    assert_eq!(of(&[None, Some(2)]), (1, "1 branch counts copied steps, too".to_owned()));
+    assert_eq!(of(&[Some(1), Some(2)]), (2, "2 branches count copied steps, too".to_owned()));
+}
+
+#[test]
 fn a_session_and_its_captured_stream_add_up_once() {
     let session = |key: &str, id: &str, is_session: bool, tokens: u64, cost: Option<f64>| {
         let mut run = run(key, Mark::Answered, None);
