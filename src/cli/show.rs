@@ -13,6 +13,7 @@ use super::{Done, Failure, outline, write_json};
 use crate::analysis::format::{age, clock, count, counted, millis, or_missing, score, visible_line};
 use crate::analysis::verdict::{LimitFrom, reading};
 use crate::error::{Error, Kind, Result};
+use crate::model::index::Segment;
 use crate::model::time::Stamp;
 use crate::model::{Index, StepHead, TraceFile};
 use crate::page::run::json as run_json;
@@ -210,8 +211,17 @@ fn write_steps(out: &mut dyn Write, index: &Index, look: &Look) -> std::result::
         let (Some(step), Some(head)) = (index.steps().get(n), json::step_head(index, n)) else { continue };
         if head.segment.is_some() && head.segment != segment {
             segment = head.segment;
-            let number = segment.unwrap_or_default() + 1;
-            writeln!(out, "{}", look.paint(Ink::Dim, &format!("-- run {number} in this directory")))?;
+            let began = segment.and_then(|at| index.segments().get(at));
+            let branched = index.manifest().get().and_then(|manifest| manifest.branched_after) == Some(n as u64);
+            let upto = index.segments().iter().take(segment.unwrap_or_default() + 1);
+            let words = if branched {
+                "the steps above are copied from its parent".to_owned()
+            } else if began.is_some_and(Segment::goes_on) {
+                "gone on with here".to_owned()
+            } else {
+                format!("run {} in this directory", upto.filter(|segment| !segment.goes_on()).count())
+            };
+            writeln!(out, "{}", look.paint(Ink::Dim, &format!("-- {words}")))?;
         }
         let label = head.step_id.map_or_else(|| "-".to_owned(), |id| id.to_string());
         let label = if relabelled { format!("{label:>6}  ") } else { String::new() };

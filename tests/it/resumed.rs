@@ -102,6 +102,12 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
     let branch = all.iter().find(|one| *one != run).unwrap();
     let name = branch.file_name().unwrap().to_str().unwrap();
     assert!(board(&["check"], branch).status.success());
+    let parts = |run: &Path| {
+        let shown = text(&board(&["show"], run).stdout);
+        shown.lines().filter(|line| line.starts_with("-- ")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(parts(run), ["-- gone on with here"]);
+    assert_eq!(parts(branch), ["-- the steps above are copied from its parent"]);
     if let Some(kept) = std::env::var_os("BOARD_INTEROP_RUNS").map(PathBuf::from) {
         for one in &all {
             crate::disk::copy(one, &kept.join(one.file_name().unwrap()));
