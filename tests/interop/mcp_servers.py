@@ -88,7 +88,7 @@ class Model(BaseHTTPRequestHandler):
 
 def listening(command):
     """Starts a server over HTTP; it and its address, as it says that itself."""
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     said = []
     for line in server.stderr:
         said.append(line)
@@ -120,7 +120,7 @@ def main(board, modules):
         address = f"http://127.0.0.1:{model.server_address[1]}/v1"
         agent = home / "agent.toml"
         agent.write_text(
-            f'[model]\nbase_url = "{address}"\nmodel = "tiny"\n[workspace]\ndir = "work"\ntools = []\n'
+            f'[model]\nbase_url = "{address}"\nmodel = "tiny"\n[workspace]\ndir = "work"\ntools = []\n[budget]\nsteps = 20\n'
             f'[gate]\ndeny = ["files__write_*"]\n{parts}',
             encoding="utf-8",
         )
