@@ -219,11 +219,15 @@ async fn what_is_too_large_for_a_line_is_cut_and_said_so() {
             "huge"
         }
         fn description(&self) -> &str {
-            "Gives or fails with a third of a megabyte."
+            "Gives or fails with a third of a megabyte, or gives ten times that."
         }
         async fn call(&self, args: EchoArgs, _: ToolCx<'_>) -> Result<String, ToolError> {
             let text = "x".repeat(SIZE);
-            if args.text == "fail" { Err(ToolError::new(text)) } else { Ok(text) }
+            match args.text.as_str() {
+                "fail" => Err(ToolError::new(text)),
+                "ten times" => Ok(text.repeat(10)),
+                _ => Ok(text),
+            }
         }
     }
     let call = |text: &str| Action::new("huge").arg("text", text);
@@ -239,10 +243,10 @@ async fn what_is_too_large_for_a_line_is_cut_and_said_so() {
     assert!(all < 3 << 20, "{all}");
 
     // A state of some megabytes that changes does not fit as before and after; the step is told all the same.
-    let grow = || Decision::act([Action::new("huge").arg("text", "give"); 1]);
-    let (result, disk) = recorded(engine(std::iter::repeat_with(grow).take(30)).tool(Huge).max_steps(30), "?").await;
+    let grow = || Decision::act([call("ten times")]);
+    let (result, disk) = recorded(engine(std::iter::repeat_with(grow).take(3)).tool(Huge).max_steps(3), "?").await;
     assert_eq!(result.verdict.code.as_str(), "budget_steps");
-    let last = &disk.steps[29];
+    let last = &disk.steps[2];
     assert_eq!((&last["state_diff"], &last["changed"]), (&json!({}), &json!(["current_step", "seen"])));
     assert!(last["cut_from_bytes"].as_u64().unwrap() > crate::model::MAX_LINE_BYTES);
 }
