@@ -166,7 +166,8 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Sets who is asked where a guard wants a person to decide; without one the answer is no.
+    /// Sets who is asked where a guard wants a person to decide; without one the answer is no. The wait counts as time of
+    /// the run; where its time is limited, by a budget, a rule or the hard timeout, no answer by then is none.
     #[must_use]
     pub fn person(mut self, person: impl Person + 'static) -> Self {
         self.parts.person = Some(Box::new(person));
@@ -296,7 +297,7 @@ impl<A: Agent> Builder<A> {
 
     /// Ends the run after this time whatever is under way, which is dropped, the judging of an answer included. Off by
     /// default. The time of the budget ends what decides and acts as well, but lets critics judge an answer that is
-    /// there; rules of time wait for a gate.
+    /// there; rules of time wait for a gate, and no person is waited for longer than they allow.
     #[must_use]
     pub fn hard_timeout(mut self, limit: Duration) -> Self {
         self.parts.hard_timeout = Some(limit);

@@ -19,6 +19,8 @@ pub struct Cancel {
     deadline: Option<Instant>,
     /// When its time is used up: what decides or acts is dropped then, and an answer that is there is still judged.
     limit: Option<Instant>,
+    /// When a rule ends the run: so long a person may take to answer. All else is left to the rule's gate.
+    answer_by: Option<Instant>,
     /// Whether something was dropped then.
     dropped: Arc<AtomicBool>,
 }
@@ -34,7 +36,8 @@ pub(super) enum Wish {
 
 impl Default for Cancel {
     fn default() -> Self {
-        Self { wish: watch::Sender::new(Wish::None), deadline: None, limit: None, dropped: Arc::default() }
+        let wish = watch::Sender::new(Wish::None);
+        Self { wish, deadline: None, limit: None, answer_by: None, dropped: Arc::default() }
     }
 }
 
@@ -82,6 +85,11 @@ impl Cancel {
         self.limit = Instant::now().checked_add(left);
     }
 
+    /// Sets the time that people have to answer.
+    pub(super) fn answer_within(&mut self, left: Duration) {
+        self.answer_by = Instant::now().checked_add(left);
+    }
+
     /// How long something that begins now may take, where that is limited.
     pub(super) fn left(&self) -> Option<Duration> {
         let until = self.limit.into_iter().chain(self.deadline).min()?;
@@ -114,6 +122,15 @@ impl Cancel {
         }
     }
 
+    /// The same for the answer of a person; `None` where it did not come before a rule's time was over.
+    pub(super) async fn guard_answer<T>(&self, answer: impl Future<Output = T>) -> Result<Option<T>, Lost> {
+        tokio::select! {
+            biased;
+            done = self.guard(answer) => done.map(Some),
+            () = over(self.answer_by) => Ok(None),
+        }
+    }
+
     /// The same for work that may take longer than the run's time: judging an answer that is there.
     pub(super) async fn guard_judging<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
         let mut signal = self.wish.subscribe();
@@ -128,6 +145,15 @@ impl Cancel {
             () = over(self.deadline) => Err(Lost::Cancelled),
         }
     }
+}
+
+/// Why a run ended in the middle of something, where people had so much of its time to answer.
+pub(super) fn cut_off(limit_ms: u128, waited_ms: u64) -> String {
+    let waited = match waited_ms {
+        0 => String::new(),
+        waited => format!("; {waited} ms went by for the answer of a person"),
+    };
+    format!("the run was to end within {limit_ms} ms, and what was under way was dropped{waited}")
 }
 
 async fn over(deadline: Option<Instant>) {

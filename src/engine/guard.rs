@@ -3,6 +3,10 @@
 //!
 //! Guards are asked in order, each with the arguments that the ones before it left; the first that refuses or ends
 //! decides. One that fails refuses: nothing happens because its guard broke. What each says is an event of the trace.
+//!
+//! The wait for a person counts as time of the run, and ends with it: a budget of time and the hard timeout drop the
+//! question with all else, and where a rule such as `timeout` or `max_runtime` will end the run, no answer by then is a
+//! no. What went by so is told by the event, the step's facts and the verdict.
 
 use std::future::Future;
 
@@ -163,14 +167,24 @@ struct Said<'a> {
     /// What the call is carried out with, where that was changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     args: Option<&'a Map<String, Value>>,
-    /// What a person said, where one was asked.
+    /// What a person said, where one was asked and the run did not end before.
     #[serde(skip_serializing_if = "Option::is_none")]
     consent: Option<bool>,
+    /// How long that took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waited_ms: Option<u64>,
+}
+
+impl<'a> Said<'a> {
+    fn of(action: &'a Action, place: usize) -> Self {
+        let tool = &action.name;
+        Self { tool, action: place, guard: None, reason: None, args: None, consent: None, waited_ms: None }
+    }
 }
 
 impl<A: Agent> Session<A> {
-    /// Asks the guards about call number `place` of a step.
-    pub(super) async fn admit(&mut self, step: u64, place: usize, action: &Action) -> Admitted {
+    /// Asks the guards about call number `place` of a step, and adds to `waited_ms` what people took to answer.
+    pub(super) async fn admit(&mut self, step: u64, place: usize, action: &Action, waited_ms: &mut u64) -> Admitted {
         if self.parts.guards.is_empty() {
             return Admitted::AsIs;
         }
@@ -186,8 +200,7 @@ impl<A: Agent> Session<A> {
                 Ok(Err(wrong)) | Err(Lost::Panicked(wrong)) => Pass::Deny(format!("the guard {name} failed: {wrong}")),
                 Err(Lost::Cancelled) => return Admitted::Refused(ToolResult::skipped(action)),
             };
-            let said =
-                Said { tool: &action.name, action: place, guard: Some(&name), reason: None, args: None, consent: None };
+            let said = Said { guard: Some(&name), ..Said::of(action, place) };
             match pass {
                 Pass::Allow => {}
                 Pass::Change { args, mut reason } => {
@@ -199,12 +212,15 @@ impl<A: Agent> Session<A> {
                     clip(&mut reason, MAX_REASON_BYTES);
                     let call = changed.as_ref().unwrap_or(action);
                     let question = Question { step, tool: &call.name, args: &call.args, reason: &reason };
-                    let Some(consent) = consent(self.parts.person.as_deref(), question, &self.parts.cancel).await
-                    else {
-                        return Admitted::Refused(ToolResult::skipped(action));
-                    };
-                    let granted = consent == Consent::Yes;
-                    self.emit(step, "GATE", "ask", Said { reason: Some(&reason), consent: Some(granted), ..said });
+                    let asked_at = self.run.ms();
+                    let consent = consent(self.parts.person.as_deref(), question, &self.parts.cancel).await;
+                    let waited = self.run.ms().saturating_sub(asked_at);
+                    *waited_ms = waited_ms.saturating_add(waited);
+                    let granted = consent.as_ref().map(|consent| *consent == Consent::Yes);
+                    let waited = Some(waited).filter(|_| self.parts.person.is_some());
+                    let asked = Said { reason: Some(&reason), consent: granted, waited_ms: waited, ..said };
+                    self.emit(step, "GATE", "ask", asked);
+                    let Some(consent) = consent else { return Admitted::Refused(ToolResult::skipped(action)) };
                     if let Consent::No(mut why) = consent {
                         clip(&mut why, MAX_REASON_BYTES);
                         self.emit(step, "GATE", "deny", Said { reason: Some(&why), ..said });
@@ -223,8 +239,7 @@ impl<A: Agent> Session<A> {
                 }
             }
         }
-        let allowed = Said { tool: &action.name, action: place, guard: None, reason: None, args: None, consent: None };
-        self.emit(step, "GATE", "allow", allowed);
+        self.emit(step, "GATE", "allow", Said::of(action, place));
         changed.map_or(Admitted::AsIs, Admitted::Changed)
     }
 }
@@ -234,9 +249,12 @@ async fn consent(person: Option<&dyn DynPerson>, question: Question<'_>, cancel:
     let Some(person) = person else {
         return Some(Consent::No("somebody is to be asked, and nobody is there".to_owned()));
     };
-    match cancel.guard(async { person.ask(question).await }).await {
-        Ok(Ok(consent)) => Some(consent),
-        Ok(Err(wrong)) | Err(Lost::Panicked(wrong)) => {
+    match cancel.guard_answer(async { person.ask(question).await }).await {
+        Ok(Some(Ok(consent))) => Some(consent),
+        Ok(None) => {
+            Some(Consent::No("somebody was asked, and did not answer before the run's time was over".to_owned()))
+        }
+        Ok(Some(Err(wrong))) | Err(Lost::Panicked(wrong)) => {
             Some(Consent::No(format!("somebody is to be asked, and could not be: {wrong}")))
         }
         Err(Lost::Cancelled) => None,

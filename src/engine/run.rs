@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::agent::{Agent, AgentError};
 use super::builder::{Engine, Parts};
-use super::cancel::{Lost, Wish, caught, caught_now};
+use super::cancel::{Lost, Wish, caught, caught_now, cut_off};
 use super::clock::{Clock, SystemClock};
 use super::earlier::{Earlier, Spent};
 use super::env::Shared;
@@ -140,9 +140,11 @@ impl<A: Agent> Engine<A> {
             parts.seed = parts.seed.or(earlier.seed);
             branched_from = earlier.branched_from();
         }
-        if let Some(limit) = rules.budget().time_ms.filter(|_| run.clock.is_real()) {
+        if run.clock.is_real() {
             let spent = run.stats.elapsed_ms.unwrap_or_default();
-            parts.cancel.limit(Duration::from_millis(limit.limit.saturating_sub(spent)));
+            let left = |until_ms: u64| Duration::from_millis(until_ms.saturating_sub(spent));
+            rules.budget().time_ms.into_iter().for_each(|limit| parts.cancel.limit(left(limit.limit)));
+            rules.ends_at_ms().into_iter().for_each(|end| parts.cancel.answer_within(left(end)));
         }
         let made = known.map_or_else(|| caught_now(|| agent.init_state(&run.task)), |known| Ok(Ok(known)));
         let made = made.map_err(|panic| (Code::AgentFailed, panic)).and_then(|made| {
@@ -345,14 +347,12 @@ impl<A: Agent> Session<A> {
             facts.force(gate, source, code, detail);
         }
         let may_end = !(gate == Gate::AfterDecide && facts.candidate);
+        let waited = self.run.stats.waited_ms.saturating_add(facts.waited_ms);
         if let Some(limit) = self.parts.hard_timeout.filter(|_| may_end && self.parts.cancel.is_late()) {
-            let detail =
-                format!("the run was to end within {} ms, and what was under way was dropped", limit.as_millis());
-            facts.force(gate, Source::Budget, Code::BudgetTime, detail);
+            facts.force(gate, Source::Budget, Code::BudgetTime, cut_off(limit.as_millis(), waited));
         }
         if let Some(limit) = self.rules.budget().time_ms.filter(|_| may_end && self.parts.cancel.dropped()) {
-            let detail = format!("the run was to end within {} ms, and what was under way was dropped", limit.limit);
-            facts.force(gate, Source::Budget, Code::BudgetTime, detail);
+            facts.force(gate, Source::Budget, Code::BudgetTime, cut_off(limit.limit.into(), waited));
         }
         match (self.parts.cancel.wish(), gate) {
             (Wish::None, _) => {}

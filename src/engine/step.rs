@@ -173,7 +173,7 @@ impl<A: Agent> Session<A> {
                         refused.push(Some(ToolResult::skipped(action)));
                         continue;
                     }
-                    match self.admit(step, at, action).await {
+                    match self.admit(step, at, action, &mut record.facts.waited_ms).await {
                         Admitted::AsIs => admitted.push(Cow::Borrowed(action)),
                         Admitted::Changed(other) => admitted.push(Cow::Owned(other)),
                         Admitted::Refused(result) => {

@@ -57,7 +57,7 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 /// | `seconds` | asked before each step, and what decides or acts is dropped after it; an answer that is there is still judged | none |
 /// | `hard_seconds` | whatever is under way is dropped after it | twice `seconds` |
 /// | `[stop] completion`, `policies` | stop rules, short (`"max_steps=8"`) or as tables (`{ type = "max_steps", steps = 8 }`) | none |
-/// | `[gate] allow`, `deny`, `ask` | tools that may be called, may not, or may where a person says so at the terminal; names or patterns as `run_*`. `deny` goes before `ask`, and `ask` before `allow`; where there is `allow`, all else is denied | all may |
+/// | `[gate] allow`, `deny`, `ask` | tools that may be called, may not, or may where a person says so at the terminal; names or patterns as `run_*`. `deny` goes before `ask`, and `ask` before `allow`; where there is `allow`, all else is denied. The wait for an answer counts as time of the run: where that is limited, by `seconds`, `hard_seconds` or a rule, no answer by then is a no | all may |
 /// | `[[critic]] kind` | `command`, `regex` or `judge` | |
 /// | `name` | its name in the trace | the kind |
 /// | `when` | which steps are judged: those with an `answer`, or `every_step` | `answer` |

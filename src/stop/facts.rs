@@ -52,6 +52,10 @@ impl From<GateSet> for Vec<Gate> {
     }
 }
 
+pub(super) fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// The facts of one step.
 ///
 /// The engine fills them as the step goes on and records all of them; whatever a reader cannot find stays unknown.
@@ -68,6 +72,9 @@ pub struct StepFacts {
     pub t_decided_ms: Option<u64>,
     /// When it was over.
     pub t_end_ms: Option<u64>,
+    /// So long it waited for people that guards had asked; a part of its time, and of what time limits count.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub waited_ms: u64,
     /// Tokens of all model calls up to the decision, repairs and continuations included; zero where no model ran.
     pub usage: Option<Usage>,
     /// Tokens of model calls after the decision, such as a judging critic's.
@@ -135,6 +142,7 @@ impl StepFacts {
             t_start_ms: None,
             t_decided_ms: None,
             t_end_ms: None,
+            waited_ms: 0,
             usage: None,
             late_usage: Usage::default(),
             late_cost_usd: None,

@@ -22,6 +22,8 @@ pub struct LineFacts {
     #[serde(skip_serializing_if = "Option::is_none")]
     t_decided_ms: Option<u64>,
     t_end_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "super::facts::is_zero")]
+    waited_ms: u64,
     /// Absent where no model was asked.
     #[serde(default = "no_usage", skip_serializing_if = "is_no_usage")]
     usage: Option<Usage>,
@@ -83,6 +85,7 @@ impl From<&StepFacts> for LineFacts {
             t_start_ms: facts.t_start_ms,
             t_decided_ms: facts.t_decided_ms,
             t_end_ms: facts.t_end_ms,
+            waited_ms: facts.waited_ms,
             usage: facts.usage,
             late_usage: facts.late_usage,
             late_cost_usd: facts.late_cost_usd,
@@ -108,6 +111,7 @@ impl LineFacts {
             t_start_ms: self.t_start_ms,
             t_decided_ms: self.t_decided_ms,
             t_end_ms: self.t_end_ms,
+            waited_ms: self.waited_ms,
             usage: self.usage,
             late_usage: self.late_usage,
             late_cost_usd: self.late_cost_usd,

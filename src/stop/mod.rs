@@ -135,6 +135,15 @@ impl<S> StopSet<S> {
         self.budget
     }
 
+    /// The time in milliseconds at which a rule ends the run whatever else happens, at the next gate where it is asked.
+    pub(crate) fn ends_at_ms(&self) -> Option<u64> {
+        let times = self.policies.iter().filter_map(|entry| match &entry.ask {
+            Ask::Built(rule) => rule.ends_at_ms(),
+            Ask::Live(_) | Ask::Recorded => None,
+        });
+        times.min()
+    }
+
     /// The rules as they are recorded, each with its id and origin; a rule in code leaves its gates.
     pub fn record(&self) -> StopRules {
         let list = |entries: &[Entry<S>]| {

@@ -43,6 +43,9 @@ pub struct Stats {
     pub elapsed_ms: Option<u64>,
     /// Time before this session, counted as elapsed.
     pub carried_ms: u64,
+    /// Of the elapsed time, what completed steps waited for people.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub waited_ms: u64,
     /// Failed steps.
     pub errors: u64,
     /// Failed steps since the last good one.
@@ -185,6 +188,7 @@ impl Stats {
     fn completed(&mut self, facts: &StepFacts) {
         self.steps = self.steps.saturating_add(1);
         self.tokens = self.tokens.plus(facts.late_usage);
+        self.waited_ms = self.waited_ms.saturating_add(facts.waited_ms);
         let costs = [facts.cost_usd, facts.late_cost_usd].into_iter().flatten();
         self.cost_usd += costs.filter(|cost| cost.is_finite()).sum::<f64>();
         self.cost_estimated |= facts.cost_estimated;

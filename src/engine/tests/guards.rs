@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use serde_json::{Map, json};
 
 use super::*;
+use crate::stop::{AnyOf, Budget, MaxRuntime, MaxSteps, Origin, Timeout};
 
 /// Says what a closure says.
 struct Says<F>(&'static str, F);
@@ -117,4 +118,186 @@ async fn a_guard_that_fails_refuses() {
     let (result, _) = recorded(engine([echo("a"), echo("b"), Decision::final_answer("done")]).guard(fails), "?").await;
     let seen = ["no idea", "panicked: lost"].map(|why| format!("error: not allowed: the guard fails failed: {why}"));
     assert_eq!(result.state.unwrap().data.seen, seen);
+}
+
+/// The machine's clock as tokio's tests turn it.
+struct Turned(tokio::time::Instant);
+
+impl Clock for Turned {
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn now_us(&self) -> i64 {
+        i64::try_from(self.elapsed().as_micros()).unwrap()
+    }
+
+    fn sleep(&self, time: Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(tokio::time::sleep(time))
+    }
+
+    fn is_real(&self) -> bool {
+        true
+    }
+}
+
+/// Answers with yes after so many seconds, or never.
+struct Slow(Option<u64>);
+
+impl Person for Slow {
+    async fn ask(&self, _: Question<'_>) -> Result<Consent, String> {
+        match self.0 {
+            Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
+            None => std::future::pending().await,
+        }
+        Ok(Consent::Yes)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_answers_ends_with_the_time_of_the_run() {
+    type Limit = fn(Builder<Play>) -> Builder<Play>;
+    const CUT: &str = "the run was to end within 60000 ms, and what was under way was dropped; 60000 ms went by for the \
+                       answer of a person";
+    let minute = Duration::from_secs(60);
+    let limits: [(Limit, _, _, _, _); 6] = [
+        (
+            |play| play.stop(Timeout { seconds: 60 }),
+            ("timeout", "stop[0]", Some(1)),
+            "60001 ms > 60000; 60001 ms went by for the answer of a person",
+            Some(false),
+            60_001,
+        ),
+        (
+            |play| play.stop(MaxRuntime { seconds: 60.0 }),
+            ("max_runtime", "stop[0]", Some(0)),
+            "60000 ms >= 60000; 60000 ms went by for the answer of a person",
+            Some(false),
+            60_000,
+        ),
+        (
+            |play| play.stop(AnyOf { of: vec![MaxSteps { steps: 9 }.into(), MaxRuntime { seconds: 60.0 }.into()] }),
+            ("max_runtime", "stop[0]", Some(0)),
+            "60000 ms >= 60000; 60000 ms went by for the answer of a person",
+            Some(false),
+            60_000,
+        ),
+        (
+            |play| play.budget(Budget::default().time(Duration::from_secs(60), Origin::Engine)),
+            ("budget_time", "budget_time", Some(0)),
+            CUT,
+            None,
+            60_000,
+        ),
+        (|play| play.hard_timeout(Duration::from_secs(60)), ("budget_time", "budget_time", Some(0)), CUT, None, 60_000),
+        (
+            // What is off bounds nothing, and the rule that is not is asked at its own gate.
+            |play| play.stop(Timeout { seconds: 0 }).stop(MaxRuntime { seconds: 60.0 }),
+            ("max_runtime", "stop[1]", Some(0)),
+            "60000 ms >= 60000; 60000 ms went by for the answer of a person",
+            Some(false),
+            60_000,
+        ),
+    ];
+    for (limit, end, detail, consent, waited) in limits {
+        let asks = Says("asks", |_: &str| Ok(Pass::Ask("it is loud".to_owned())));
+        let play = engine([echo("a"), echo("b")]).guard(asks).person(Slow(None));
+        let play = limit(play.clock(Turned(tokio::time::Instant::now())));
+        let (result, disk) = tokio::time::timeout(10 * minute, recorded(play, "?")).await.expect("it does not hang");
+        assert_eq!((ending(&result.verdict), &*result.verdict.reading.detail), (end, detail));
+        disk.end();
+        let asked = &gated(&disk)[0].1;
+        assert_eq!((asked["stage"].as_str(), asked["waited_ms"].as_u64()), (Some("ask"), Some(waited)), "{detail}");
+        assert_eq!(asked.get("consent").and_then(Value::as_bool), consent, "{detail}");
+        assert_eq!(disk.steps[0]["facts"]["waited_ms"], waited);
+        let denied = "error: not allowed: somebody was asked, and did not answer before the run's time was over";
+        let told = if consent.is_some() { denied } else { "error: the run was cancelled" };
+        assert_eq!(result.steps[0].results[0].text(), told);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_in_time_is_an_answer_and_its_time_is_told() {
+    let asks = Says("asks", |_: &str| Ok(Pass::Ask("it is loud".to_owned())));
+    let play = engine([echo("a"), echo("b")]).guard(asks).person(Slow(Some(20))).stop(MaxRuntime { seconds: 40.0 });
+    let (result, disk) = recorded(play.clock(Turned(tokio::time::Instant::now())), "?").await;
+    assert_eq!(disk.steps[0]["tool_invocations"][0]["status"], "success");
+    assert_eq!(gated(&disk)[0].1["waited_ms"], 20_000);
+    assert_eq!(ending(&result.verdict), ("max_runtime", "stop[0]", Some(1)));
+    let detail = "40000 ms >= 40000; 40000 ms went by for the answer of a person";
+    assert_eq!(result.verdict.reading.detail, detail);
+}
+
+/// A call that is over only when two of them have begun.
+struct Together(tokio::sync::Barrier);
+
+impl Tool for Together {
+    type Args = EchoArgs;
+    type Output = String;
+
+    fn name(&self) -> &str {
+        "together"
+    }
+
+    fn description(&self) -> &str {
+        "Waits for another."
+    }
+
+    fn is_parallel(&self) -> bool {
+        true
+    }
+
+    async fn call(&self, args: EchoArgs, _: ToolCx<'_>) -> Result<String, ToolError> {
+        if args.text == "breaks" {
+            panic!("it broke");
+        }
+        self.0.wait().await;
+        Ok(args.text)
+    }
+}
+
+/// Has something to say of each of several calls.
+struct Sorts;
+
+impl Guard<Notes> for Sorts {
+    fn name(&self) -> &str {
+        "sorts"
+    }
+
+    async fn judge(&self, call: GuardCx<'_, Notes>) -> Result<Pass, String> {
+        let args = Map::from_iter([("text".to_owned(), json!("quiet"))]);
+        Ok(match call.args["text"].as_str().unwrap() {
+            "bad" => Pass::Deny("it is bad".to_owned()),
+            "loud" => Pass::Change { args, reason: "it is loud".to_owned() },
+            "dear" | "dearer" => Pass::Ask("it is dear".to_owned()),
+            _ => Pass::Allow,
+        })
+    }
+}
+
+// Where the two that are left are not carried out at the same time, each waits until its tool's limit of a minute.
+#[tokio::test(start_paused = true)]
+async fn of_calls_at_the_same_time_one_is_refused_one_changed_one_asked_for_and_one_fails() {
+    let call = |text: &str| Action::new("together").arg("text", text);
+    let all = Decision::act(["bad", "loud", "dear", "breaks", "dearer"].map(call));
+    let play = engine([all, Decision::final_answer("done")]).tool(Together(tokio::sync::Barrier::new(2)));
+    let person = std::sync::Arc::new(Once(Mutex::default()));
+    let (result, disk) = recorded(play.guard(Sorts).person(person), "?").await;
+    let seen = [
+        "error: not allowed: it is bad",
+        "quiet",
+        "dear",
+        "error: panicked: it broke",
+        "error: not allowed: not twice",
+    ];
+    assert_eq!(result.answer(), Some("done"));
+    assert_eq!(result.state.unwrap().data.seen, seen, "in the order of the calls");
+    assert_eq!(stages(&disk), ["deny", "change", "allow", "ask", "allow", "allow", "ask", "deny"]);
+    let of: Vec<_> = gated(&disk).into_iter().map(|(_, said)| said["action"].as_u64().unwrap()).collect();
+    assert_eq!(of, [0, 1, 1, 2, 2, 3, 4, 4]);
+    let invoked = disk.steps[0]["tool_invocations"].as_array().unwrap();
+    let known = |key: &str| invoked.iter().map(|call| call[key].clone()).collect::<Vec<_>>();
+    assert_eq!(known("status"), ["error", "success", "success", "error", "error"]);
+    assert_eq!(known("error_category"), [json!("denied"), json!(null), json!(null), json!("panic"), json!("denied")]);
+    assert_eq!(known("attempts"), [0, 1, 1, 1, 0]);
 }

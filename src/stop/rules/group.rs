@@ -118,6 +118,10 @@ impl Condition for Any {
         self.0.iter().all(|member| member.settles(answer))
     }
 
+    fn ends_at_ms(&self) -> Option<u64> {
+        self.0.iter().filter_map(|member| member.ends_at_ms()).min()
+    }
+
     fn check(&self, due: GateSet, stats: &Stats, facts: &StepFacts) -> Check {
         let mut unknown = None;
         let mut misses: Vec<Cow<'static, str>> = Vec::new();

@@ -78,6 +78,10 @@ impl Condition for MaxRuntime {
         measure::time(Self::ROW.name, stats, Op::AtLeast, self.ms())
     }
 
+    fn ends_at_ms(&self) -> Option<u64> {
+        Some(self.ms()).filter(|ms| *ms > 0)
+    }
+
     /// Time only grows.
     fn settles(&self, answer: &Check) -> bool {
         matches!(answer, Check::Pass(_))

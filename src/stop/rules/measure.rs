@@ -25,7 +25,11 @@ pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) ->
         return Check::Pass(reading);
     }
     let slowest = stats.slowest.map(|(step, took_ms)| Evidence::Slow { step, took_ms });
-    let detail = format!("{elapsed} ms {} {limit_ms}", op.as_str());
+    let waited = match stats.waited_ms {
+        0 => String::new(),
+        waited => format!("; {waited} ms went by for the answer of a person"),
+    };
+    let detail = format!("{elapsed} ms {} {limit_ms}{waited}", op.as_str());
     Check::Stop { code: Code::from(code), reading: reading.detail(detail).evidence(slowest) }
 }
 

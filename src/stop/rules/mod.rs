@@ -371,6 +371,11 @@ pub(super) trait Condition: Send + Sync {
         false
     }
 
+    /// The time of a run in milliseconds from which on this is true whatever else happens.
+    fn ends_at_ms(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether it stops at the first gate because it cannot do its work.
     fn fails_closed(&self) -> bool {
         false

@@ -54,6 +54,10 @@ impl Condition for Timeout {
         measure::time(Self::ROW.name, stats, Op::Above, self.seconds.saturating_mul(1000))
     }
 
+    fn ends_at_ms(&self) -> Option<u64> {
+        (self.seconds > 0).then(|| self.seconds.saturating_mul(1000).saturating_add(1))
+    }
+
     /// Time only grows.
     fn settles(&self, answer: &Check) -> bool {
         matches!(answer, Check::Pass(_))
