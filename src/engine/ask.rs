@@ -1,6 +1,8 @@
 //! How does a model come to a decision? Prompt, request, reply, parser; what does not fit or cannot be read is tried
 //! again within bounds.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -94,6 +96,14 @@ struct ParserResult<'a> {
     has_diagnostics: bool,
 }
 
+/// What came of a request so far.
+#[derive(Debug, Default)]
+struct Came {
+    was_asked: AtomicBool,
+    /// Of text.
+    bytes: AtomicU64,
+}
+
 impl<A: Agent> Session<A> {
     /// Asks the model for the decision of a step.
     pub(super) async fn ask_model(&mut self, record: &mut StepRecord) -> Result<Decision, NoDecision> {
@@ -164,8 +174,22 @@ impl<A: Agent> Session<A> {
                     Err(ModelError::new(ModelErrorKind::Overflow, wrong))
                 }
                 None => {
-                    let on_text = &*self.parts.on_text;
-                    self.parts.cancel.guard(async { model.complete(&request, on_text).await }).await?
+                    let came = Came::default();
+                    let on_text = |text: &str| {
+                        came.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
+                        (self.parts.on_text)(text);
+                    };
+                    let asking = async {
+                        came.was_asked.store(true, Ordering::Relaxed);
+                        model.complete(&request, &on_text).await
+                    };
+                    let answered = self.parts.cancel.guard(asking).await;
+                    if answered.is_err() && came.was_asked.load(Ordering::Relaxed) {
+                        // Nobody will say what a request took that was dropped.
+                        let usage = Usage::estimated(estimated, came.bytes.load(Ordering::Relaxed).div_ceil(4));
+                        self.spend(record, usage, None, None);
+                    }
+                    answered?
                 }
             };
             let error = match answered {

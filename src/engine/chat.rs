@@ -239,7 +239,7 @@ impl Reply {
     }
 
     /// The reply as a message of the conversation.
-    pub(super) fn message(&self) -> Message {
+    pub(crate) fn message(&self) -> Message {
         let (tool_calls, fields) = (self.tool_calls.clone(), self.fields.clone());
         Message { tool_calls, fields, ..Message::assistant(&*self.text) }
     }
@@ -291,7 +291,7 @@ pub struct ModelError {
     pub attempts: u32,
     /// How long the provider asks to wait, where it says so.
     pub retry_after: Option<Duration>,
-    /// The tokens that were taken all the same, where the provider says so.
+    /// The tokens that were taken all the same: as the provider says, or estimated from what came; none where nothing did.
     pub usage: Usage,
 }
 

@@ -94,7 +94,7 @@ struct Failure {
     kind: ModelErrorKind,
     message: String,
     retry_after: Option<Duration>,
-    /// What the answer had taken when it broke off, where it says so.
+    /// What the answer had taken when it broke off.
     usage: Usage,
 }
 
@@ -135,6 +135,7 @@ impl Client {
     async fn attempt(&self, body: &Bytes, on_text: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {
         let timeouts = self.endpoint.timeouts;
         let late = |what: &str, limit: Duration| Failure::transient(format!("{what} within {} ms", limit.as_millis()));
+        let mut answer = Answer::default();
         let asking = async {
             let posted = timeout(timeouts.first_byte, self.http.post(body)).await;
             let posted = posted.map_err(|_| late("no answer began", timeouts.first_byte))?;
@@ -142,20 +143,25 @@ impl Client {
             if !response.status.is_success() {
                 return Err(refused(response).await);
             }
-            let answer = if response.is_stream() {
-                self.streamed(response, on_text).await?
-            } else {
-                whole(response, &self.endpoint.key, on_text).await?
-            };
-            // One without text and calls too: whoever asked judges it, and its tokens count.
-            Ok(answer)
+            match response.is_stream() {
+                true => self.streamed(response, &mut answer, on_text).await,
+                false => whole(response, &mut answer, &self.endpoint.key, on_text).await,
+            }
         };
         let asked = timeout(timeouts.whole, asking).await;
-        asked.unwrap_or_else(|_| Err(late("the answer was not complete", timeouts.whole)))
+        match asked.unwrap_or_else(|_| Err(late("the answer was not complete", timeouts.whole))) {
+            // One without text and calls too: whoever asked judges it, and its tokens count.
+            Ok(()) => Ok(answer),
+            Err(failure) => Err(Failure { usage: answer.spent(body.len()), ..failure }),
+        }
     }
 
-    async fn streamed(&self, response: Response, on_text: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {
-        let mut answer = Answer::default();
+    async fn streamed(
+        &self,
+        response: Response,
+        answer: &mut Answer,
+        on_text: &(dyn Fn(&str) + Send + Sync),
+    ) -> Result<(), Failure> {
         let mut wrong = None;
         let mut done = false;
         let mut scrubber = Pieces::new(&self.endpoint.key);
@@ -175,16 +181,14 @@ impl Client {
         };
         let ended = response.events(take).await;
         scrubber.end(on_text);
-        let usage = answer.usage.unwrap_or_default();
         if let Some(failure) = wrong {
-            return Err(Failure { usage, ..failure });
+            return Err(failure);
         }
         // Some servers leave out the last word and some the reason; an answer that lacks both is a torn one.
         if !done && answer.finish_reason.is_none() {
-            let torn = ended.err().map_or_else(|| Failure::transient("the answer was cut off"), |error| torn(&error));
-            return Err(Failure { usage, ..torn });
+            return Err(ended.err().map_or_else(|| Failure::transient("the answer was cut off"), |error| torn(&error)));
         }
-        Ok(answer)
+        Ok(())
     }
 
     /// Whether what earlier replies had besides their text goes back: as the user says, else unless it was refused.
@@ -329,18 +333,22 @@ fn names_a_field(failure: &Failure, request: &Request) -> bool {
 }
 
 /// An answer that comes as a whole.
-async fn whole(response: Response, key: &Secret, on_text: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {
+async fn whole(
+    response: Response,
+    answer: &mut Answer,
+    key: &Secret,
+    on_text: &(dyn Fn(&str) + Send + Sync),
+) -> Result<(), Failure> {
     let bytes = response.bytes().await.map_err(|error| torn(&error))?;
     let body = json(&bytes).map_err(|error| Failure::transient(format!("the answer is no JSON: {error}")))?;
     if let Some(complaint) = Complaint::find(&body) {
         return Err(complained(&complaint, StatusCode::OK));
     }
-    let mut answer = Answer::default();
     let text = answer.take(&body);
     if !text.is_empty() {
         on_text(&key.scrub(&text));
     }
-    Ok(answer)
+    Ok(())
 }
 
 /// Why an answer did not come to its end; one that is too long would be so again.

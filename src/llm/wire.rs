@@ -247,6 +247,17 @@ impl Answer {
         }
     }
 
+    /// What a part of an answer took: as it says itself, else estimated from what was sent and what came; nothing where
+    /// nothing came.
+    pub(super) fn spent(self, sent_bytes: usize) -> Usage {
+        let told = self.usage;
+        let came = self.reply(1).message().estimated_tokens();
+        told.unwrap_or_else(|| match came {
+            0 => Usage::default(),
+            came => Usage::estimated((sent_bytes as u64).div_ceil(4), came),
+        })
+    }
+
     /// The answer as the engine takes it.
     pub(super) fn reply(self, attempts: u32) -> Reply {
         let mut reply = Reply::text(self.text);

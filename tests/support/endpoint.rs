@@ -17,8 +17,8 @@ pub(crate) enum Play {
     Short(usize, String),
     /// Never answers.
     Hang,
-    /// Begins an answer and never ends it.
-    HangInside,
+    /// Begins an answer with this event and never ends it.
+    HangInside(String),
     /// Takes the request and closes.
     Close,
 }
@@ -113,8 +113,8 @@ fn answer(
             write!(out, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
         }
         Play::Hang => wait_for_the_end(reader),
-        Play::HangInside => {
-            write!(out, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {{}}\n\n")?;
+        Play::HangInside(event) => {
+            write!(out, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {event}\n\n")?;
             wait_for_the_end(reader)
         }
         Play::Close => Ok(()),

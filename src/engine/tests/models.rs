@@ -139,8 +139,9 @@ async fn a_request_under_way_ends_with_the_time_of_the_run() {
         fn name(&self) -> &str {
             "hangs"
         }
-        async fn complete(&self, request: &Request, _: &(dyn Fn(&str) + Send + Sync)) -> Result<Reply, ModelError> {
+        async fn complete(&self, request: &Request, hear: &(dyn Fn(&str) + Send + Sync)) -> Result<Reply, ModelError> {
             assert!(request.time_left.is_some_and(|left| left <= Duration::from_secs(3600)));
+            hear("sixteen letters.");
             std::future::pending().await
         }
     }
@@ -151,6 +152,15 @@ async fn a_request_under_way_ends_with_the_time_of_the_run() {
     let told = "the run was to end within 3600000 ms, and what was under way was dropped";
     assert_eq!(result.verdict.reading.detail, told);
     assert_eq!(disk.manifest["status"], "completed");
+    // Nobody says what it took, which is not nothing.
+    let used = result.steps[0].facts.usage.unwrap();
+    assert!(used.estimated && used.input > 0 && used.output == 4, "{used:?}");
+    assert_eq!(result.stats.tokens, used);
+
+    let cancel = Cancel::new();
+    cancel.now();
+    let (result, _) = recorded(asks([]).model(Hangs).cancel(cancel), "?").await;
+    assert_eq!(result.stats.tokens, Usage::default(), "what was never asked took nothing");
 }
 
 /// Remembers the task alone, and what it was shown.

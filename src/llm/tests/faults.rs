@@ -8,6 +8,7 @@ use super::endpoint::{Endpoint, Play, message, piece, says};
 use super::{KEY, address, client};
 use crate::engine::{ChatModel, ModelError, ModelErrorKind, Request};
 use crate::llm::{Client, Endpoint as Address, Retry, Secret, Timeouts};
+use crate::stop::Usage;
 
 fn fails(status: u16, message: &str) -> Play {
     Play::Whole(status, "", json!({"error": {"message": message, "type": "some_error"}}).to_string())
@@ -166,6 +167,36 @@ async fn a_torn_answer_is_asked_for_again() {
 }
 
 #[tokio::test]
+async fn what_came_of_a_torn_answer_counts_as_an_estimate() {
+    let call = json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "search", "arguments": "{\"path"}}]});
+    let usage = json!({"usage": {"prompt_tokens": 90, "completion_tokens": 30}, "choices": []}).to_string();
+    let text = || piece(&json!({"content": "sixteen letters."}), None);
+    let came = [
+        (Play::Events(vec![text(), text()]), Some(8)),
+        (Play::Events(vec![text(), json!({"error": {"message": "overloaded"}}).to_string()]), Some(4)),
+        (Play::Events(vec![piece(&call, None)]), Some(3)),
+        (Play::Events(vec![piece(&json!({"reasoning_content": "sixteen letters."}), None)]), Some(4)),
+        (Play::HangInside(text()), Some(4)),
+        (Play::Events(Vec::new()), None),
+        (Play::Whole(500, "", "{}".to_owned()), None),
+        (Play::Close, None),
+    ];
+    for (play, output) in came {
+        let mut timeouts = Timeouts::default();
+        if matches!(play, Play::HangInside(_)) {
+            timeouts.whole = Duration::from_secs(2);
+        }
+        let endpoint = Endpoint::playing([play, says("whole")]);
+        let reply = client(Address { timeouts, ..address(&endpoint) }).ask().await.unwrap();
+        let sent = endpoint.seen()[0].body.to_string().len() as u64;
+        let expected = output.map_or(Usage::default(), |output| Usage::estimated(sent.div_ceil(4), output));
+        assert_eq!((reply.wasted, reply.usage), (expected, Some(Usage::reported(11, 3))));
+    }
+    let told = error([Play::Events(vec![text(), usage])]).await;
+    assert_eq!(told.usage, Usage::reported(90, 30), "what the service says wins");
+}
+
+#[tokio::test]
 async fn a_server_that_hangs_is_given_up() {
     let timeouts = Timeouts { first_byte: Duration::from_millis(500), ..Timeouts::default() };
     let endpoint = Endpoint::playing([Play::Hang, says("ok")]);
@@ -173,7 +204,7 @@ async fn a_server_that_hangs_is_given_up() {
     assert_eq!((reply.text.as_str(), reply.attempts), ("ok", 2));
 
     let timeouts = Timeouts { whole: Duration::from_millis(100), ..Timeouts::default() };
-    let endpoint = Endpoint::playing([Play::HangInside]);
+    let endpoint = Endpoint::playing([Play::HangInside("{}".to_owned())]);
     let retry = Retry { retries: 0, ..Retry::default() };
     let error = client(Address { timeouts, retry, ..address(&endpoint) }).ask().await.unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::GivenUp);
