@@ -12,7 +12,7 @@ use trace_board::engine::{
     Action, Agent, AgentError, Critic, CriticCx, CriticError, Decision, Done, Engine, Opinion, RunResult, State,
     StepCx, Task, Tool, ToolCx, ToolError,
 };
-use trace_board::stop::{Check, Code, CriterionError, Op, Reading, StopCriterion, StopCx};
+use trace_board::stop::{Check, CriterionError, Op, Reading, StopCriterion, StopCx};
 use trace_board::trace::RunWriter;
 
 /// What the shopper has done so far.
@@ -104,7 +104,7 @@ impl StopCriterion<State<Purse>> for Reserve {
             return Ok(Check::Pass(reading));
         }
         let sentence = format!("{left} of {} left, and {} are to be kept", self.money, self.reserve);
-        Ok(Check::Stop { code: Code::from("reserve"), reading: reading.detail(sentence) })
+        Ok(Check::stop("reserve", reading.detail(sentence)))
     }
 }
 

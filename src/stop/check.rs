@@ -32,6 +32,11 @@ impl Check {
         Check::Pass(Reading::default())
     }
 
+    /// A stop under this name; without one of the known names, it is the user's own.
+    pub fn stop(code: impl Into<Code>, reading: Reading) -> Self {
+        Check::Stop { code: code.into(), reading }
+    }
+
     /// Compares two numbers; the sentence is written only where the rule is true.
     pub(super) fn of(code: Code, reading: Reading, holds: bool, detail: impl FnOnce() -> String) -> Self {
         if holds { Check::Stop { code, reading: reading.detail(detail()) } } else { Check::Pass(reading) }
