@@ -16,9 +16,11 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::board::BINARY;
+use crate::written::keep;
 
-/// What `board why` says of the run.
+/// What `board why` says of the run, which is one for QitOS's own tools, too.
 fn why(runs: &Path, name: &str) -> Value {
+    keep(&runs.join(name));
     let output = Command::new(BINARY).arg("why").arg(runs.join(name)).arg("--json").output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }

@@ -51,6 +51,7 @@ mod bombs;
 mod changed;
 mod cli;
 mod compare;
+mod delegates;
 mod demo;
 #[cfg(target_os = "linux")]
 mod ends;

@@ -12,6 +12,7 @@ use crate::board::{BINARY, Board};
 use crate::endpoint::{Endpoint, Play, calls, says};
 use crate::html::{hrefs, texts};
 use crate::wait::until;
+use crate::written::keep;
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -108,11 +109,7 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
     };
     assert_eq!(parts(run), ["-- gone on with here"]);
     assert_eq!(parts(branch), ["-- the steps above are copied from its parent"]);
-    if let Some(kept) = std::env::var_os("BOARD_INTEROP_RUNS").map(PathBuf::from) {
-        for one in &all {
-            crate::disk::copy(one, &kept.join(one.file_name().unwrap()));
-        }
-    }
+    all.iter().for_each(|one| keep(one));
 
     let board = Board::serve(&place.path().join("runs"));
     board.until_read();

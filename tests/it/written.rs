@@ -20,6 +20,13 @@ use trace_board::trace::RunWriter;
 use crate::board::BINARY;
 use crate::engine_runs::{Echo, Hang};
 
+/// Copies a run to where `tests/interop/run` wants to have it.
+pub(crate) fn keep(run: &Path) {
+    if let Some(kept) = std::env::var_os("BOARD_INTEROP_RUNS").map(PathBuf::from) {
+        crate::disk::copy(run, &kept.join(run.file_name().unwrap()));
+    }
+}
+
 /// Plays decisions; where there are none left, the model decides or, without one, it waits.
 struct Play {
     decisions: VecDeque<Result<Decision, &'static str>>,
