@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
@@ -25,6 +25,9 @@ type Known = HashMap<FileId, (Stamp, u64, Option<String>)>;
 
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
+/// The text of the file that was unpacked to know how long it is: whoever asks that opens the file next as a rule.
+static READY: Mutex<Option<(Stamp, File)>> = Mutex::new(None);
+
 /// The name that it had before.
 pub(super) fn plain(name: &OsStr) -> &OsStr {
     match name.to_str().and_then(|name| name.strip_suffix(".zst")) {
@@ -37,17 +40,24 @@ pub(super) fn plain(name: &OsStr) -> &OsStr {
 pub(super) fn head(file: File, bytes: u64) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     match Frames::new(file).take(bytes).read_to_end(&mut head) {
-        Err(error) if error.kind() != io::ErrorKind::InvalidData => Err(error),
+        // Of one that is damaged from the start nobody can say what it is.
+        Err(error) if error.kind() != io::ErrorKind::InvalidData || head.is_empty() => Err(error),
         _ => Ok(head),
     }
 }
 
 /// The file as it would look without compression, by what it looks like.
 pub(super) fn stat(stamp: Stamp, open: impl FnOnce() -> io::Result<File>) -> io::Result<Stamp> {
-    match known(stamp) {
-        Some((size, _)) => Ok(stamp.with_size(size)),
-        None => unpack(open()?, stamp, &mut io::sink()),
+    if let Some((size, _)) = known(stamp) {
+        return Ok(stamp.with_size(size));
     }
+    let (text, unpacked) = unpack(open()?, stamp)?;
+    *ready() = Some((stamp, text));
+    Ok(unpacked)
+}
+
+fn ready() -> MutexGuard<'static, Option<(Stamp, File)>> {
+    READY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is wrong with the file that looks like this, where it was read.
@@ -57,10 +67,11 @@ pub(super) fn fault(stamp: Stamp) -> Option<String> {
 
 /// All its text, in a file.
 pub(super) fn open(file: File, stamp: Stamp) -> io::Result<(File, Stamp)> {
-    let mut text = tempfile::tempfile()?;
-    let stamp = unpack(file, stamp, &mut text)?;
-    io::Seek::rewind(&mut text)?;
-    Ok((text, stamp))
+    let unpacked = ready().take_if(|(of, _)| *of == stamp).map(|(_, text)| text);
+    match unpacked.zip(known(stamp)) {
+        Some((text, (size, _))) => Ok((text, stamp.with_size(size))),
+        None => unpack(file, stamp),
+    }
 }
 
 /// Some of its text.
@@ -75,37 +86,22 @@ fn known(stamp: Stamp) -> Option<(u64, Option<String>)> {
     (*seen == stamp).then(|| (*size, fault.clone()))
 }
 
-/// What comes before a damage is good.
-fn unpack(file: File, stamp: Stamp, out: &mut dyn io::Write) -> io::Result<Stamp> {
-    let mut out = Counting { out, bytes: 0 };
-    let fault = match io::copy(&mut Frames::new(file), &mut out) {
+/// All text of a file, in one without a name. What comes before a damage is good.
+fn unpack(file: File, stamp: Stamp) -> io::Result<(File, Stamp)> {
+    let mut text = tempfile::tempfile()?;
+    let fault = match io::copy(&mut Frames::new(file), &mut text) {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Some(format!("{error}; what came before is read")),
         copied => copied.map(|_| None)?,
     };
+    let size = io::Seek::stream_position(&mut text)?;
+    io::Seek::rewind(&mut text)?;
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let known = known.get_or_insert_default();
     if known.len() >= MAX_KNOWN {
         known.clear();
     }
-    known.insert(stamp.id, (stamp, out.bytes, fault));
-    Ok(stamp.with_size(out.bytes))
-}
-
-struct Counting<'a> {
-    out: &'a mut dyn io::Write,
-    bytes: u64,
-}
-
-impl io::Write for Counting<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(bytes)?;
-        self.bytes += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
+    known.insert(stamp.id, (stamp, size, fault));
+    Ok((text, stamp.with_size(size)))
 }
 
 /// The text of the frames of a file.
@@ -113,13 +109,27 @@ struct Frames {
     /// Behind the last frame that was begun.
     rest: Option<BufReader<File>>,
     frame: Option<StreamingDecoder<BufReader<File>, FrameDecoder>>,
+    /// So many bytes may come, and at most so many in all.
     left: u64,
+    most: u64,
 }
 
 impl Frames {
     fn new(file: File) -> Self {
-        Self { rest: Some(BufReader::with_capacity(64 << 10, file)), frame: None, left: MAX_MEMBER_BYTES }
+        #[cfg(test)]
+        UNPACKED.with(|unpacked| unpacked.set(unpacked.get() + 1));
+        Self::bounded(file, MAX_MEMBER_BYTES)
     }
+
+    fn bounded(file: File, most: u64) -> Self {
+        Self { rest: Some(BufReader::with_capacity(64 << 10, file)), frame: None, left: most, most }
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often a file was unpacked.
+    static UNPACKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 impl Read for Frames {
@@ -132,7 +142,7 @@ impl Read for Frames {
                 let read = frame.read(buffer).map_err(|error| damaged(&error.to_string()))?;
                 if read > 0 {
                     let left = self.left.checked_sub(read as u64);
-                    self.left = left.ok_or_else(|| damaged(&format!("more than {MAX_MEMBER_BYTES} bytes")))?;
+                    self.left = left.ok_or_else(|| damaged(&format!("more than {} bytes", self.most)))?;
                     return Ok(read);
                 }
                 self.rest = self.frame.take().map(StreamingDecoder::into_inner);
@@ -157,6 +167,7 @@ mod tests {
 
     use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
+    use super::*;
     use crate::model::{Index, TraceFile};
     use crate::trace::{RootScanner, RunDir, RunReader};
 
@@ -202,5 +213,47 @@ mod tests {
         assert!(index.steps().len() <= as_it_was.steps().len() && !index.events().is_empty());
         let told = |index: &Index| index.passing_issues().iter().any(|issue| issue.reason.contains("damaged"));
         assert!(told(&index) && !told(&as_it_was), "{:?}", index.passing_issues());
+    }
+
+    /// A frame of `blocks` times 128 KiB of spaces, four bytes each; its window is 2 to the power of `window`.
+    fn bomb(blocks: usize, window: u8) -> Vec<u8> {
+        let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, (window - 10) << 3];
+        for block in 1..=blocks {
+            let header = (128_u32 << 10) << 3 | 1 << 1 | u32::from(block == blocks);
+            frame.extend(&header.to_le_bytes()[..3]);
+            frame.push(b' ');
+        }
+        frame
+    }
+
+    #[test]
+    fn a_file_is_unpacked_once_to_be_read() {
+        let root = tempfile::tempdir().unwrap();
+        let line = "{\"timestamp\":\"2026-05-04T09:00:00Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"a\"}}\n";
+        let packed = compress_to_vec(line.as_bytes(), CompressionLevel::Fastest);
+        fs::write(root.path().join("rollout-once.jsonl.zst"), packed).unwrap();
+        let found = RootScanner::new(root.path().to_owned()).scan().runs;
+        let dir = found.values().next().unwrap();
+        UNPACKED.set(0);
+        assert_eq!(read(dir).events().len(), 1);
+        assert_eq!(UNPACKED.get(), 1);
+    }
+
+    #[test]
+    fn a_bomb_is_bound_in_what_it_holds_and_in_what_it_looks_back_to() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("bomb.zst");
+        fs::write(&path, bomb(9, 17)).unwrap();
+        let mut out = Vec::new();
+        let ended = Frames::bounded(File::open(&path).unwrap(), 1 << 20).read_to_end(&mut out);
+        assert!(ended.unwrap_err().to_string().ends_with("more than 1048576 bytes"));
+        assert!(out.len() <= 1 << 20);
+        let whole = Frames::bounded(File::open(&path).unwrap(), 9 << 17).read_to_end(&mut Vec::new());
+        assert_eq!(whole.unwrap(), 9 << 17);
+        fs::write(root.path().join("rollout-2.jsonl.zst"), bomb(1, 30)).unwrap();
+        let found = RootScanner::new(root.path().to_owned()).scan();
+        let skipped = &found.skipped[0];
+        assert!(found.runs.is_empty() && skipped.path == "rollout-2.jsonl", "{skipped:?}");
+        assert!(skipped.reason.starts_with("the compressed file is damaged: "), "{}", skipped.reason);
     }
 }

@@ -3,7 +3,7 @@
 //! The copy goes away with the value. The run directory itself is only read.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Seek as _, Write};
 
 use super::{MAX_MANIFEST_BYTES, RunDir, read_index};
 use crate::model::redact::{Blanked, Search, Secrets};
@@ -32,21 +32,18 @@ impl RedactedRun {
     pub fn of(dir: &RunDir) -> io::Result<Self> {
         // The manifest is read once, before the files: what it says of them was written by then.
         let manifest = dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES).ok();
-        let mut files = Vec::new();
-        for file in dir.line_files() {
-            files.extend(dir.stat(*file).ok().map(|stamp| (*file, stamp.size)));
-        }
-        // The run may be going on: what comes after these lengths is in neither pass.
-        let open = |file, len| Ok::<_, io::Error>(BufReader::new(dir.open(file)?.0.take(len)));
         // A document is blanked as a whole, whatever its lines are.
         let is_document = dir.is_document();
-        let documents = files.iter().filter(|_| is_document && !dir.is_files());
-        let documents: Vec<(TraceFile, Vec<u8>)> = documents
-            .map(|(file, _)| Ok((*file, dir.read_all(*file, MAX_DOCUMENT_BYTES)?)))
+        let there = || dir.line_files().iter().copied().filter(|file| dir.stat(*file).is_ok());
+        let documents: Vec<(TraceFile, Vec<u8>)> = there()
+            .filter(|_| is_document && !dir.is_files())
+            .map(|file| Ok((file, dir.read_all(file, MAX_DOCUMENT_BYTES)?)))
             .collect::<io::Result<_>>()?;
-        if is_document {
-            files.clear();
-        }
+        // Opened once for both passes. The run may be going on: what comes after these lengths is in neither.
+        let mut files: Vec<(TraceFile, (File, u64))> = there()
+            .filter(|_| !is_document)
+            .map(|file| dir.open(file).map(|(opened, stamp)| (file, (opened, stamp.size))))
+            .collect::<io::Result<_>>()?;
         let records = dir.record_files()?;
         let mut search = Search::default();
         documents.iter().for_each(|(_, text)| search.read(text));
@@ -54,11 +51,12 @@ impl RedactedRun {
             search.read(&text?);
         }
         manifest.iter().for_each(|text| search.read(text));
-        for (file, len) in &files {
-            each_line(&mut open(*file, *len)?, &mut |line, _| {
+        for (_, (opened, len)) in &mut files {
+            each_line(&mut BufReader::new((&*opened).take(*len)), &mut |line, _| {
                 search.read(line);
                 Ok(())
             })?;
+            opened.rewind()?;
         }
         let secrets = search.end();
         let temp = tempfile::tempdir()?;
@@ -74,9 +72,10 @@ impl RedactedRun {
             std::fs::create_dir_all(&below)?;
             std::fs::write(below.join(name), secrets.blank(&text?))?;
         }
-        for (file, len) in &files {
+        for (file, (opened, len)) in &files {
             let mut out = BufWriter::new(File::create(copy.file(*file))?);
-            each_line(&mut open(*file, *len)?, &mut |line, ended| write_line(&secrets, line, ended, &mut out))?;
+            let mut input = BufReader::new(opened.take(*len));
+            each_line(&mut input, &mut |line, ended| write_line(&secrets, line, ended, &mut out))?;
             out.flush()?;
         }
         Ok(Self { index: read_index(&copy), dir: copy, blanked: secrets.blanked(), _temp: temp })

@@ -81,13 +81,19 @@ struct Candidate {
     tool: Option<&'static Tool>,
     /// What it holds, where that are several runs.
     holder: Option<Arc<Holder>>,
+    /// Why nobody can say what it is.
+    fault: Option<String>,
 }
 
 impl Candidate {
+    fn new(name: OsString) -> Self {
+        Self { name, seen: None, tool: None, holder: None, fault: None }
+    }
+
     /// Looks into the file where that may tell something new: one that is known stays what it is until it shrinks.
     fn look(&mut self, dir: &Dir, root: &Path, below: &Path) {
         let Ok((Kind::File, stamp)) = dir.look(&self.name) else {
-            (self.seen, self.tool, self.holder) = (None, None, None);
+            *self = Self::new(std::mem::take(&mut self.name));
             return;
         };
         let (size, modified) = self.seen.unwrap_or_default();
@@ -96,7 +102,9 @@ impl Candidate {
             // What cannot be read now may be later.
             let read = recognise(dir, &self.name);
             self.tool = read.as_ref().ok().copied().flatten();
-            self.seen = read.ok().map(|_| (stamp.size, stamp.modified));
+            let fault = read.as_ref().err().filter(|error| error.kind() == io::ErrorKind::InvalidData);
+            self.fault = fault.map(ToString::to_string);
+            self.seen = (read.is_ok() || self.fault.is_some()).then_some((stamp.size, stamp.modified));
             self.holder = match self.tool.map(|tool| tool.shape) {
                 Some(Shape::Several(several)) => {
                     Some(Arc::new(Holder::new(root.to_owned(), below.to_owned(), self.name.clone(), several)))
@@ -289,6 +297,11 @@ impl Visit {
             let (root, below) = (root.to_owned(), self.below.clone());
             found.runs.insert(key, RunDir::of_tool(root, below, name.clone(), tool));
         }
+        for file in listing.files.iter().filter(|_| whole.is_none()) {
+            if let Some(fault) = &file.fault {
+                skip(&self.below(&file.name, listing).key, fault);
+            }
+        }
         let holders = listing.holders().filter(|_| whole.is_none() && !self.inside_run && !listing.is_run);
         for (name, tool, holder) in holders {
             let file_key = self.below(name, listing).key;
@@ -358,11 +371,11 @@ fn list(root: &Path, visit: &Visit, before: Option<&Listing>) -> io::Result<List
         } else if kind == Kind::Link && fs::metadata(visit.dir.join(&name)).is_ok_and(|target| target.is_dir()) {
             listing.links.push(name.to_string_lossy().into_owned());
         } else if kind == Kind::File && name.to_str().is_some_and(format::may_be_trace) {
-            listing.files.push(Candidate { name, seen: None, tool: None, holder: None });
+            listing.files.push(Candidate::new(name));
         }
     }
     if let ([(_, Kind::File)], false) = (&*ours, visit.inside_run) {
-        listing.lone = ours.pop().map(|(name, _)| Candidate { name, seen: None, tool: None, holder: None });
+        listing.lone = ours.pop().map(|(name, _)| Candidate::new(name));
         listing.lone.iter_mut().for_each(|lone| lone.look(&dir, root, &visit.below));
     }
     listing.is_run = !ours.is_empty() || listing.lone.as_ref().is_some_and(|lone| lone.tool.is_none());

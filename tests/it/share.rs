@@ -255,6 +255,19 @@ fn a_key_that_was_pasted_into_a_session_of_any_tool_leaves_in_no_output() {
         assert!(!exported_to(run, out_arg, &["--redact"]).contains(PASTED), "{name}");
     }
     assert!(tools >= 8, "{tools}");
+    // As Codex leaves its sessions after a while.
+    let packed = |path: &PathBuf| {
+        let is_codex = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("codex-r"));
+        is_codex.then(|| fs::write(path.with_extension("jsonl.zst"), zstandard(&fs::read(path).unwrap())).unwrap())
+    };
+    assert_eq!(walk(temp.path()).iter().filter_map(packed).count(), 1);
+    let file = walk(temp.path()).into_iter().find(|path| path.extension().is_some_and(|end| end == "zst")).unwrap();
+    fs::remove_file(file.with_extension("")).unwrap();
+    let out = temp.path().join("out.html");
+    let (run, out_arg) = (file.to_str().unwrap(), out.to_str().unwrap());
+    assert!(exported_to(run, out_arg, &[]).contains(PASTED));
+    let page = exported_to(run, out_arg, &["--redact"]);
+    assert!(page.contains("blanked") && !page.contains(PASTED), "the compressed one");
     let board = Board::serve(temp.path());
     board.until_read();
     for run in board.json("/api/runs")["runs"].as_array().unwrap() {
@@ -262,6 +275,19 @@ fn a_key_that_was_pasted_into_a_session_of_any_tool_leaves_in_no_output() {
         let page = board.get(&format!("/runs/{key}/export.html?redact=1"));
         assert!(page.text().contains("blanked") && !page.text().contains(PASTED), "{key}");
     }
+}
+
+/// A Zstandard frame that holds the bytes as they are.
+fn zstandard(bytes: &[u8]) -> Vec<u8> {
+    const BLOCK: usize = 64 << 10;
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 7 << 3];
+    for (at, block) in bytes.chunks(BLOCK).enumerate() {
+        let is_last = (at + 1) * BLOCK >= bytes.len();
+        let header = (block.len() as u32) << 3 | u32::from(is_last);
+        frame.extend(&header.to_le_bytes()[..3]);
+        frame.extend(block);
+    }
+    frame
 }
 
 /// The exported page.
