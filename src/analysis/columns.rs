@@ -80,6 +80,8 @@ pub struct Column {
     long: bool,
     /// Whether the values of several runs add up.
     pub sums: bool,
+    /// Whether it is a sum over the steps of a run, of which some may not say what they add to it.
+    of_tokens: bool,
     /// Whether runs are put together by it.
     pub groups: bool,
     /// Its place on the page; `None` where it has none.
@@ -224,6 +226,11 @@ impl Column {
             Kind::Time(read) => read(run).map(Value::Time),
             Kind::Flag(read) => read(run).map(Value::Flag),
         }
+    }
+
+    /// Whether `run` has more in this column than is known.
+    pub fn is_least(&self, run: &Summary) -> bool {
+        self.of_tokens && run.tokens_untold > 0
     }
 
     /// The text of this column, or the word for an unknown one; empty where there is neither.

@@ -49,8 +49,12 @@ pub struct Summary {
     pub events: usize,
     /// Step lines; what the step limit counts.
     pub steps_now: usize,
+    /// The records do not tell where each step begins: those that are known are fewer than there were.
+    pub steps_untold: bool,
     /// Tokens, where recorded.
     pub tokens: Option<u64>,
+    /// Where these are the sum of those of the steps: how many steps do not say what they took, so that it was more.
+    pub tokens_untold: usize,
     /// What it cost in US dollars, where recorded.
     pub cost_usd: Option<f64>,
     /// The same where the run itself estimated it from prices of its own.
@@ -175,6 +179,20 @@ impl Summary {
         Self { prices: Some(prices).filter(|prices| !prices.is_empty()).cloned(), ..self }
     }
 
+    /// The steps that it has, where that is known.
+    pub fn steps_known(&self) -> Option<usize> {
+        (!self.steps_untold).then_some(self.steps)
+    }
+
+    /// Its tokens in words; where a step does not say what it took, that it was more.
+    pub fn tokens_words(&self) -> Option<String> {
+        let tokens = format::count(self.tokens?);
+        Some(match self.tokens_untold {
+            0 => tokens,
+            untold => format!("at least {tokens}; {} not say", does(untold)),
+        })
+    }
+
     /// What it cost: as recorded, else by estimate.
     pub fn cost(&self) -> Option<Cost> {
         self.cost_usd.map(Cost::Recorded).or_else(|| self.cost_estimated_usd().map(Cost::Estimated))
@@ -218,6 +236,11 @@ impl Summary {
     }
 }
 
+/// "1 step does", "2 steps do".
+fn does(steps: usize) -> String {
+    format!("{} {}", format::counted(steps, "step"), if steps == 1 { "does" } else { "do" })
+}
+
 /// How many of the state's keys that steps changed are files; `None` where the format does not tell of files, and where it
 /// tells of some and of none here: commands change files as well.
 fn files_changed(index: &Index) -> Option<u64> {
@@ -243,7 +266,8 @@ fn usage(index: &Index) -> Usage {
 fn model_calls(index: &Index) -> Option<u64> {
     let format = index.format();
     if format.is_one_file() {
-        return format.tells_replies.then_some(index.tally().run.readable as u64);
+        let untold = index.manifest().get().is_some_and(|manifest| manifest.steps_untold);
+        return (format.tells_replies && !untold).then_some(index.tally().run.readable as u64);
     }
     let outputs: usize = index.newest_segments().iter().map(|segment| segment.outputs).sum();
     Some(outputs as u64).filter(|outputs| *outputs > 0)
@@ -299,7 +323,9 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         steps: run.readable,
         events: index.events().len().saturating_sub(first_event + unreadable),
         steps_now: steps,
+        steps_untold: manifest.is_some_and(|manifest| manifest.steps_untold),
         tokens: tokens(index),
+        tokens_untold: manifest.filter(|manifest| manifest.tokens_of_steps).map_or(0, |_| run.untold_tokens),
         cost_usd: manifest.filter(|manifest| !manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
         cost_by_run_usd: manifest.filter(|manifest| manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
         spent: spent(index),

@@ -138,7 +138,7 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     fact("run", (summary.runs_here() > 1).then(among))?;
     fact("steps", Some(steps(run)))?;
     fact("events", Some(count(summary.events as u64)))?;
-    fact("tokens", summary.tokens.map(count))?;
+    fact("tokens", summary.tokens_words())?;
     fact("cost", summary.cost_words())?;
     fact("took", summary.duration_ms.map(millis))?;
     fact("started", summary.started.and_then(at))?;
@@ -175,7 +175,8 @@ fn rule(index: &Index) -> Option<String> {
 
 fn steps(run: &Opened) -> String {
     let summary = &run.summary;
-    let steps = count(summary.steps as u64);
+    let steps =
+        summary.steps_known().map_or_else(|| "how many is not recorded".to_owned(), |steps| count(steps as u64));
     let failed =
         if summary.errors > 0 { format!(", {} with an error", count(summary.errors as u64)) } else { String::new() };
     let limit = summary.verdict.limit.map_or_else(String::new, |limit| match limit.from {

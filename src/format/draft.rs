@@ -2,7 +2,7 @@
 //!
 //! A reader says what each record is; the draft keeps what may still change: the steps that go on, and the manifest.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::part::text;
 use super::value::{cut, short};
@@ -69,6 +69,8 @@ pub struct Open {
     latest: Option<i64>,
     /// Steps that the run went back to before.
     left: BTreeSet<usize>,
+    /// The prints of records of which no two are the same.
+    seen: HashSet<u64>,
     manifest: Manifest,
     /// The manifest that was handed out last.
     told: Option<Manifest>,
@@ -127,9 +129,11 @@ impl<'a> Draft<'a> {
     /// Adds the record as an event; its number.
     pub fn event(&mut self, mark: Mark<'_>) -> usize {
         let Place { span, line, fate } = self.place;
-        // Tools write in batches, a bit out of order: of a line that was made a moment before the one above it, when it
-        // was is in its record alone, so that the course of the run does not go back.
-        let late = mark.ts.zip(self.open.latest).is_some_and(|(ts, latest)| ts < latest && latest - ts < BATCH_MICROS);
+        // Some tools write in batches, a bit out of order: of a line that was made a moment before the one above it, when
+        // it was is in its record alone, so that the course of the run does not go back.
+        let is_batched = !self.open.manifest.format.is_in_order;
+        let is_late = |(ts, latest)| ts < latest && latest - ts < BATCH_MICROS;
+        let late = is_batched && mark.ts.zip(self.open.latest).is_some_and(is_late);
         self.open.latest = self.open.latest.max(mark.ts);
         let head = EventHead {
             span,
@@ -146,6 +150,11 @@ impl<'a> Draft<'a> {
         self.delta.events.push((head, mark.note));
         self.open.next_event += 1;
         self.newest()
+    }
+
+    /// Whether the records are values of one document, and no lines that are appended.
+    pub fn is_document(&self) -> bool {
+        !self.open.grows
     }
 
     /// The newest time of an event; microseconds since the epoch.
@@ -167,7 +176,14 @@ impl<'a> Draft<'a> {
     /// Adds the record as an event that tells nothing new: the same record stands before it.
     pub fn again(&mut self, mark: &Mark<'_>) {
         self.event(Mark { kind: EventKind::default(), stage: "again", ts: None, step: None, note: None, ..*mark });
-        self.issue(IssueKind::Join, "the line is there twice, and counts once");
+        let what = if self.open.grows { "the line" } else { "it" };
+        self.issue(IssueKind::Join, format!("{what} is there twice, and counts once"));
+    }
+
+    /// Whether the same record stood before this one; asked of records that have an id or a time in them, so that no two are
+    /// the same.
+    pub fn is_again(&mut self, record: &str) -> bool {
+        !self.open.seen.insert(StepHead::print_of(record.as_bytes()))
     }
 
     /// Step `n` is on a branch that the run left, or not any more.
@@ -218,6 +234,16 @@ impl<'a> Draft<'a> {
         let n = self.open.next_step;
         self.open.next_step += 1;
         self.open.steps.insert(n, Going { first: self.place, touched: true, ..Going::default() });
+        n
+    }
+
+    /// Begins a step whose reply stands in the record of the newest event, behind so many bytes of it; its ordinal. The
+    /// record may hold several.
+    pub fn begin_within(&mut self, bytes: u64) -> usize {
+        let n = self.begin();
+        if let Some(step) = self.open.steps.get_mut(&n) {
+            step.first.span.offset += bytes;
+        }
         n
     }
 
@@ -339,6 +365,7 @@ impl<'a> Draft<'a> {
             open.steps.pop_first();
         }
         let mut manifest = open.manifest.clone();
+        manifest.tokens_of_steps = manifest.tokens.is_none();
         manifest.tokens = manifest.tokens.or(Some(open.tokens).filter(|tokens| *tokens > 0));
         manifest.usage.cached = manifest.usage.cached.or(Some(open.cached).filter(|_| open.has_cached > 0));
         if open.told.as_ref() != Some(&manifest) {

@@ -3,7 +3,8 @@
 //! into a file of its own, that file says nothing of the models and limits.
 //!
 //! By its data model: what the agent says or asks for is a step, what the user says begins a turn, and tools that the user
-//! has are none of the agent's. Of conversations in speech, which are kept as ticks, only the end is read.
+//! has are none of the agent's. A conversation in speech is kept as ticks, each a moment in which either may go on: one in
+//! which the agent asks for something is a step, and how many replies there were between is not recorded.
 
 use std::collections::HashMap;
 
@@ -75,6 +76,7 @@ const PATHS: Paths = &[
     &["agent_cost"],
     &["reward_info"],
     &["info"],
+    &["ticks", "*"],
 ];
 
 /// At most so many scores of a simulation are kept.
@@ -86,6 +88,7 @@ fields! {
         results = "tool_messages",
     }
     struct Call { id, name, arguments }
+    struct Tick { timestamp, calls = "agent_tool_calls", results = "agent_tool_results" }
     struct Raw { model }
     struct Spent { prompt_tokens, completion_tokens }
     struct Reward {
@@ -106,6 +109,8 @@ struct Simulation {
     by_call: HashMap<String, usize>,
     last: Option<usize>,
     turns: u64,
+    /// It was held in speech.
+    is_spoken: bool,
     /// Why it ended.
     word: Option<String>,
     seconds: Option<f64>,
@@ -128,6 +133,7 @@ impl Reader for Simulation {
             4 => self.seconds = number(value),
             5 => self.word = filled(value),
             6 => self.cost = above_zero(value),
+            9 => self.tick(record.text, draft),
             path if record.text.starts_with('{') => {
                 let phase = if path == 7 { "reward_info" } else { "info" };
                 let at = draft.event(Mark { phase, ..Mark::default() });
@@ -167,7 +173,8 @@ impl Reader for Simulation {
         .collect();
         (run.started_at, run.updated_at) = (self.started, self.ended);
         run.cost_usd = self.cost;
-        run.turns = Some(self.turns);
+        run.turns = Some(self.turns).filter(|_| !self.is_spoken);
+        run.steps_untold = self.is_spoken;
         // As it counts itself: a task is done by the whole reward.
         run.success = given.map(|given| given >= 1.0);
         run.scores = scores;
@@ -181,6 +188,9 @@ impl Simulation {
         let message = Message::of(record);
         let role = text(message.role).unwrap_or_default();
         let mark = Mark { phase: &role, ts: micros(message.timestamp), ..Mark::default() };
+        if mark.ts.is_some() && draft.is_again(record) {
+            return draft.again(&mark);
+        }
         let is_users = |message: &Message<'_>| message.requestor == Some("\"user\"");
         match &*role {
             // The greeting comes with the program.
@@ -219,6 +229,43 @@ impl Simulation {
                 let stage = if role == "tool" || message.calls.is_some() { "tool of the user" } else { "" };
                 draft.event(Mark { stage, failed: is_true(message.error), ..mark });
             }
+        }
+    }
+
+    /// A moment of a conversation in speech.
+    fn tick(&mut self, record: &str, draft: &mut Draft<'_>) {
+        let tick = Tick::of(record);
+        let mark = Mark { phase: "tick", ts: micros(tick.timestamp), ..Mark::default() };
+        let before = draft.latest();
+        if mark.ts.is_some() && draft.is_again(record) {
+            return draft.again(&mark);
+        }
+        // Where the same is told in messages as well, those are the steps.
+        self.is_spoken |= self.last.is_none();
+        if !self.is_spoken {
+            draft.event(mark);
+            return;
+        }
+        let part = part_of_tick(&tick);
+        let failed = part.has_failed();
+        if !part.calls.is_empty() {
+            let n = draft.reply(None, before, Mark { kind: EventKind::Decided, failed, ..mark });
+            if let Some(last) = self.last.replace(n) {
+                draft.close(last);
+            }
+            self.by_call.extend(part.calls.iter().map(|call| (call.id.clone(), n)));
+            draft.part(n, part);
+            return;
+        }
+        let steps: Vec<usize> =
+            part.answers.iter().filter_map(|answer| self.by_call.get(&answer.call).copied()).collect();
+        if part.answers.is_empty() {
+            draft.event(mark);
+            return;
+        }
+        draft.event(Mark { kind: EventKind::Inside, stage: "result", step: steps.first().copied(), failed, ..mark });
+        if !steps.first().is_some_and(|n| draft.part(*n, part)) {
+            draft.issue(IssueKind::Join, "a result without a call before it");
         }
     }
 
@@ -285,6 +332,9 @@ fn scores(reward: &Reward<'_>) -> Vec<(Box<str>, f64)> {
 /// What a message says of its step.
 fn part_of(record: &str) -> Part {
     let message = Message::of(record);
+    if message.role.is_none() {
+        return part_of_tick(&Tick::of(record));
+    }
     let mut part = Part::default();
     if message.role == Some("\"tool\"") {
         let several = message.results.into_iter().flat_map(walk::items).map(Message::of);
@@ -296,14 +346,7 @@ fn part_of(record: &str) -> Part {
         return part;
     }
     part.text.extend(Some(spoken(message.content)).filter(|said| !said.is_empty()));
-    let calls = message.calls.into_iter().flat_map(walk::items).map(Call::of);
-    part.calls = calls
-        .map(|call| Asked {
-            id: text(call.id).unwrap_or_default(),
-            name: text(call.name).unwrap_or_default(),
-            args: call.arguments.unwrap_or_default().to_owned(),
-        })
-        .collect();
+    part.calls = asked(message.calls);
     part.model = message.raw.and_then(|raw| filled(Raw::of(raw).model));
     part.cost = number(message.cost);
     let usage = message.usage.filter(|usage| usage.starts_with('{')).map(Spent::of);
@@ -313,6 +356,23 @@ fn part_of(record: &str) -> Part {
         ..Tokens::default()
     });
     part
+}
+
+fn asked(calls: Option<&str>) -> Vec<Asked> {
+    let calls = calls.into_iter().flat_map(walk::items).map(Call::of);
+    calls
+        .map(|call| Asked {
+            id: text(call.id).unwrap_or_default(),
+            name: text(call.name).unwrap_or_default(),
+            args: call.arguments.unwrap_or_default().to_owned(),
+        })
+        .collect()
+}
+
+/// What a moment of a conversation in speech says of its step.
+fn part_of_tick(tick: &Tick<'_>) -> Part {
+    let results = tick.results.into_iter().flat_map(walk::items).map(Message::of);
+    Part { calls: asked(tick.calls), answers: results.map(|result| answer(&result)).collect(), ..Part::default() }
 }
 
 fn answer(result: &Message<'_>) -> Answer {

@@ -24,6 +24,8 @@ pub struct Format {
     pub untold: &'static str,
     /// Whether its files are named by ids, so that only the task says what a run is about.
     pub is_session: bool,
+    /// Whether its records stand in the order of their times, so that one which does not is odd.
+    pub is_in_order: bool,
     /// Whether a step is one reply of the model. Where it is not, nobody knows how many there were.
     pub tells_replies: bool,
     /// Puts the line of step `n` together from the records that it is spread over; `None` where steps have lines of
@@ -74,6 +76,7 @@ impl Format {
         file: "",
         untold: "",
         is_session: false,
+        is_in_order: false,
         tells_replies: true,
         assemble: None,
     };

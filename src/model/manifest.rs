@@ -97,6 +97,10 @@ pub struct Manifest {
     pub children: Option<u64>,
     /// The tokens apart, where that is said of the run as a whole.
     pub usage: Usage,
+    /// The tokens are the sum of what the steps say that they took.
+    pub tokens_of_steps: bool,
+    /// The records do not tell where each step of the run begins: how many there were is not known.
+    pub steps_untold: bool,
     /// Records that were copied from another run into this one's file.
     pub copied: Option<Copied>,
     /// What the run as a whole was given by those who judged it at its end: name and score.

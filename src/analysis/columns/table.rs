@@ -45,7 +45,7 @@ pub static COLUMNS: &[Column] = &[
     row("verdict_second", "verdict_second", "second sentence", Text(|run| not_empty(&run.verdict.second))).long(),
     row("contradictions", "contradictions", "contradictions", Count(|run| whole(run.verdict.contradictions.len()))),
     row("certainty", "certainty", "certainty", Word(|run| Some(run.verdict.certainty.as_str()))),
-    row("steps", "steps", "steps", Count(|run| whole(run.steps)))
+    row("steps", "steps", "steps", Count(|run| whole(run.steps_known()?)))
         .sums()
         .cell(40, "steps / limit", Width::Bar)
         .in_list()
@@ -62,13 +62,19 @@ pub static COLUMNS: &[Column] = &[
     ),
     row("tokens", "tokens", "tokens", Count(|run| whole(run.tokens?)))
         .sums()
+        .of_tokens()
         .cell(70, "tokens", Width::Number)
         .optional()
         .of_step(OfStep::Numbers(step::tokens)),
-    row("input", "tokens_in", "tokens read", Count(|run| whole(run.usage.input?))).sums(),
-    row("cached", "tokens_cached", "cached tokens", Count(|run| whole(run.usage.cached?))).sums(),
-    row("output", "tokens_out", "tokens written", Count(|run| whole(run.usage.output?))).sums(),
-    row("reasoning", "tokens_reasoning", "tokens of thought", Count(|run| whole(run.usage.reasoning?))).sums(),
+    row("input", "tokens_in", "tokens read", Count(|run| whole(run.usage.input?))).sums().of_tokens(),
+    row("cached", "tokens_cached", "cached tokens", Count(|run| whole(run.usage.cached?))).sums().of_tokens(),
+    row("output", "tokens_out", "tokens written", Count(|run| whole(run.usage.output?))).sums().of_tokens(),
+    row("reasoning", "tokens_reasoning", "tokens of thought", Count(|run| whole(run.usage.reasoning?)))
+        .sums()
+        .of_tokens(),
+    // The tokens are at least what the others say then.
+    row("untold", "steps_without_tokens", "steps that do not say their tokens", Count(|run| whole(run.tokens_untold)))
+        .sums(),
     row("model_calls", "model_calls", "replies", Count(|run| whole(run.model_calls?))).sums(),
     row("calls", "tool_calls", "tool calls", Count(|run| whole(run.tool_calls?))).sums(),
     row("tool_errors", "tool_errors", "failed tool calls", Count(|run| whole(run.tool_errors?))).sums(),
@@ -127,6 +133,7 @@ const fn row(name: &'static str, key: &'static str, label: &'static str, kind: K
         phase: None,
         long: false,
         sums: false,
+        of_tokens: false,
         groups: false,
         cell: None,
     }
@@ -160,6 +167,11 @@ impl Column {
     /// Adds up the values of several runs.
     const fn sums(self) -> Self {
         Self { sums: true, ..self }
+    }
+
+    /// What steps do not say is missing in it.
+    const fn of_tokens(self) -> Self {
+        Self { of_tokens: true, ..self }
     }
 
     /// Puts runs together by it.

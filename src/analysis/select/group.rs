@@ -88,6 +88,8 @@ pub struct Sum {
     pub known: usize,
     /// How many more say it of a run that counts already.
     pub twins: usize,
+    /// Of how many it is known that they took more than they say.
+    pub least: usize,
     /// Whether an estimate is among them.
     pub is_estimate: bool,
 }
@@ -136,12 +138,13 @@ impl Sum {
         if amount.is_finite() {
             self.amount += amount;
             self.known += 1;
+            self.least += usize::from(column.is_least(run));
         }
     }
 
-    /// Of how many of its group's runs it holds what they say.
+    /// Of how many of its group's runs it holds all that they took.
     pub fn counted(&self) -> usize {
-        self.known + self.twins
+        self.known + self.twins - self.least
     }
 
     /// The sum as a value of its column; `None` where no run has one.

@@ -36,10 +36,15 @@ fn write_head(out: &mut dyn Write, run: &Opened) -> io::Result<()> {
     if let Some(task) = &summary.task {
         writeln!(out, "**Task:** {}\n", escape(task))?;
     }
-    let mut facts = vec![format!("{} steps", summary.steps)];
+    let mut facts =
+        vec![summary.steps_known().map_or_else(|| "steps unknown".to_owned(), |steps| format!("{steps} steps"))];
     facts.extend(summary.model.as_ref().map(|model| escape(model)));
     facts.extend(summary.duration_ms.map(millis));
-    facts.extend(summary.tokens.map(|tokens| format!("{tokens} tokens")));
+    facts.extend(
+        summary
+            .tokens
+            .map(|tokens| format!("{}{tokens} tokens", if summary.tokens_untold > 0 { "at least " } else { "" })),
+    );
     writeln!(out, "{}\n", facts.join(" · "))?;
     let told = why(summary, &run.index, run);
     if !summary.verdict.second.is_empty() {

@@ -72,6 +72,8 @@ pub struct RunTally {
     pub calls: u64,
     /// Those that failed.
     pub failed_calls: u64,
+    /// Steps that do not say what they took.
+    pub untold_tokens: usize,
     /// Something came back from a call that does not say how it went.
     pub untold_calls: bool,
     /// The first step whose id does not follow the id before.
@@ -192,6 +194,7 @@ impl RunTally {
             self.agents.add(step.agent);
         }
         self.spend(step);
+        self.untold_tokens += usize::from(step.fate.is_readable() && step.tokens.is_none());
         self.tokens = step.tokens_total.filter(|tokens| *tokens > 0).or(self.tokens);
         self.most_tokens = self.most_tokens.max(step.tokens_total);
     }

@@ -69,7 +69,7 @@ impl<'a> RunHead<'a> {
         add("started", started);
         let took = summary.duration_ms.map(|ms| Phrase::from(micros((ms * 1e3) as i64)));
         add(if lens.is_alive() { "so far" } else { "took" }, took);
-        add("tokens", summary.tokens.map(|tokens| Phrase::from(count(tokens))));
+        add("tokens", summary.tokens_words().map(Phrase::from));
         add("cost", summary.cost_words().map(Phrase::from));
         add("seed", manifest.and_then(|manifest| manifest.seed).map(|seed| Phrase::from(seed.to_string())));
         let short = |hash: &str| hash.chars().take(8).collect::<String>();

@@ -48,6 +48,25 @@ fn a_limit_is_told_by_the_state_of_the_agent() {
 }
 
 #[test]
+fn a_reply_that_does_not_say_what_it_took_makes_the_sum_a_least() {
+    let text = std::fs::read_to_string(sample("tools/openhands-v0/finished.json")).expect("the sample");
+    let mut events: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(read(&sample("tools/openhands-v0/finished.json")).row.tokens_untold, 0);
+    for event in events.as_array_mut().expect("a list") {
+        let metadata = &mut event["tool_call_metadata"];
+        if metadata["model_response"]["usage"]["prompt_tokens"] != 900 && metadata.is_object() {
+            metadata["model_response"].as_object_mut().expect("a reply").remove("usage");
+        }
+    }
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("one.json");
+    std::fs::write(&path, events.to_string()).expect("written");
+    let row = read(&path).row;
+    assert_eq!((row.tokens, row.tokens_untold), (Some(960), 3));
+    assert_eq!(row.tokens_words().as_deref(), Some("at least 960; 3 steps do not say"));
+}
+
+#[test]
 fn states_are_told_in_words() {
     let text = std::fs::read_to_string(sample("tools/openhands-v0/iteration-limit.json")).expect("the sample");
     let mut document: Value = serde_json::from_str(&text).expect("JSON");

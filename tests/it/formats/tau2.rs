@@ -66,6 +66,36 @@ fn a_conversation_in_speech_is_shown_by_its_end() {
 }
 
 #[test]
+fn how_many_steps_a_conversation_in_speech_has_is_not_known() {
+    let text = std::fs::read_to_string(sample("tools/tau2/voice/simulations/sim-voice-0.json")).expect("the sample");
+    let mut one: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let speech = |n: usize| {
+        serde_json::json!({"tick_id": n, "timestamp": format!("2026-03-02T10:00:0{n}"), "agent_tool_calls": [],
+            "agent_chunk": {"role": "assistant", "content": "One mo"}, "agent_tool_results": []})
+    };
+    let mut ticks = vec![speech(0), speech(1), speech(2), speech(3)];
+    let call =
+        |id: &str| serde_json::json!({"id": id, "name": "get_line", "arguments": {"id": id}, "requestor": "assistant"});
+    let result = |id: &str, error: bool| serde_json::json!({"role": "tool", "id": id, "content": "x", "requestor": "assistant", "error": error});
+    ticks[1]["agent_tool_calls"] = serde_json::json!([call("a"), call("b")]);
+    ticks[1]["agent_tool_results"] = serde_json::json!([result("a", false)]);
+    ticks[2]["agent_tool_results"] = serde_json::json!([result("b", true)]);
+    one["ticks"] = ticks.into();
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("one.json");
+    std::fs::write(&path, one.to_string()).expect("written");
+    let run = read(&path);
+    assert_eq!((run.row.steps_known(), run.row.model_calls, run.row.turns), (None, None, None));
+    // What it asked for is recorded.
+    assert_eq!(
+        (run.row.tool_calls, run.row.tool_errors, run.row.events, run.row.issues),
+        (Some(2), Some(1), 5, (0, 0))
+    );
+    let step = run.step(0);
+    assert_eq!((&step["action_results"][0]["output"], &step["action_results"][1]["error"]), (&"x".into(), &"x".into()));
+}
+
+#[test]
 fn a_damaged_simulation_loses_only_what_is_damaged() {
     let text = std::fs::read_to_string(sample("tools/tau2/results.json")).expect("the sample");
     let results: serde_json::Value = serde_json::from_str(&text).expect("JSON");

@@ -168,6 +168,7 @@ impl Row<'_> {
     pub(crate) fn steps(&self) -> String {
         match (self.limit(), self.run.steps) {
             (Some(_), _) => format::count(self.run.steps_now as u64),
+            (None, _) if self.run.steps_untold => "unknown".to_owned(),
             (None, 0) => "none".to_owned(),
             (None, steps) => format::count(steps as u64),
         }
@@ -190,6 +191,7 @@ impl Row<'_> {
             Value::Text(text) => Some(line(text)),
             _ => value.words(self.now, self.zone),
         };
+        let words = words.map(|words| if column.is_least(self.run) { format!("≥{words}") } else { words });
         words.filter(|words| !words.is_empty())
     }
 
