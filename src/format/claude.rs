@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use lines::Lines;
 
 use super::part::{self, quoted, text};
-use super::value::{count, cut, is_text, is_true, micros, number, objects, spoken};
+use super::value::{count, cut, filled, is_text, is_true, micros, number, objects, spoken};
 use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
@@ -51,7 +51,7 @@ fields! {
         version, cwd, message, meta = "isMeta", summary = "isCompactSummary", api_error = "isApiErrorMessage",
         interrupted = "interruptedMessageId", result = "toolUseResult", attachment, total_cost = "totalCostUSD",
         leaf = "leafUuid", operation, parent = "parentUuid", logical = "logicalParentUuid", forked = "forkedFrom",
-        sidechain = "isSidechain", entrypoint,
+        sidechain = "isSidechain", entrypoint, session_of_stream = "session_id",
     }
     struct Message { id, model, content, stop_reason, usage }
     struct Block {
@@ -71,14 +71,25 @@ fields! {
 }
 
 /// Whether the first lines are those of a session: by the keys that only these have, since the first ones are often
-/// summaries or bookkeeping.
+/// summaries or bookkeeping. Other programs keep no more of a session than its messages and their times.
 fn is_session(head: &[u8]) -> bool {
     objects(head).any(|line| {
         let line = Line::of(line);
         // A captured stream has `session_id`.
         (is_text(line.session) && (is_text(line.uuid) || is_text(line.operation)))
             || (line.kind == Some("\"summary\"") && is_text(line.leaf))
+            || is_bare_message(&line)
     })
+}
+
+/// Whether a line is a message that does not name its session.
+fn is_bare_message(line: &Line<'_>) -> bool {
+    let is_message = matches!(line.kind, Some("\"user\"" | "\"assistant\""));
+    let is_nobodys = line.session.is_none() && line.session_of_stream.is_none();
+    let content =
+        line.message.filter(|message| message.starts_with('{')).and_then(|message| Message::of(message).content);
+    let is_spoken = content.is_some_and(|content| content.starts_with(['"', '[']));
+    is_message && is_nobodys && is_spoken && micros(line.timestamp).is_some()
 }
 
 /// A session under way.
@@ -122,15 +133,16 @@ impl Reader for Session {
             self.has_copies = true;
             return draft.copied(&from, &mark);
         }
+        let is_misplaced = self.lines.is_misplaced(&line);
         self.about(&line, record.name(), draft);
         let message = line.message.map(Message::of).unwrap_or_default();
+        let mut step = None;
         match &*kind {
             "assistant" if is_true(line.api_error) || message.model == Some("\"<synthetic>\"") => {
                 self.api_error(&line, &message, mark, draft);
             }
             "assistant" => {
-                let n = self.reply(&line, &message, record.text, ts, before, draft);
-                return self.branch(&line, Some(n), draft);
+                step = Some(self.reply(&line, &message, record.text, ts, before, draft));
             }
             "user" => self.user(&line, &message, record.text, mark, draft),
             "attachment" => self.attachment(&line, mark, draft),
@@ -143,7 +155,10 @@ impl Reader for Session {
                 draft.event(Mark { stage: &stage, failed: stage == "api_error", ..mark });
             }
         }
-        self.branch(&line, None, draft);
+        self.branch(&line, step, draft);
+        if is_misplaced {
+            draft.issue(IssueKind::Join, "the line stands behind one that follows it");
+        }
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
@@ -199,12 +214,12 @@ impl Session {
         before: Option<i64>,
         draft: &mut Draft<'_>,
     ) -> usize {
-        let id = text(message.id).or_else(|| text(line.uuid)).unwrap_or_default();
-        let known = self.by_message.get(&*id).copied();
+        let id = filled(message.id).or_else(|| filled(line.uuid));
+        let known = id.as_ref().and_then(|id| self.by_message.get(&**id).copied());
         let mark = Mark { kind: EventKind::Decided, phase: "assistant", ts, ..Mark::default() };
         let n = draft.reply(known, before, mark);
         if known.is_none() {
-            self.by_message.insert(id.into(), n);
+            self.by_message.extend(id.map(|id| (id.into(), n)));
             let lane = text(line.agent).unwrap_or_default();
             if let Some(last) = self.newest.insert(lane.into(), n) {
                 draft.close(last);

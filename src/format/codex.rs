@@ -18,7 +18,7 @@ use super::part::{self, text};
 use super::value::{count, cut, member, micros, objects, short, spoken};
 use super::{Asked, Draft, Mark, Part, Reader, Shape, Source, Tool};
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome, StepHead};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
 
 /// A session file.
 pub(super) static ROLLOUT: Tool = Tool {
@@ -27,6 +27,7 @@ pub(super) static ROLLOUT: Tool = Tool {
         can: Capabilities { state: Can::Partly, times: Can::Yes, tokens: Can::Yes, ..Capabilities::NONE },
         file: "session file",
         is_session: true,
+        is_in_order: true,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
         ..Format::UNKNOWN
     },
@@ -57,8 +58,6 @@ fields! {
 /// A session under way.
 #[derive(Debug, Default)]
 struct Rollout {
-    /// The prints of all lines.
-    seen: HashSet<u64>,
     /// The newest step.
     last: Option<usize>,
     /// The model's reply goes on: its next item belongs to the newest step.
@@ -111,7 +110,7 @@ impl Reader for Rollout {
         let mark = Mark { phase: &kind, stage: &stage, ts, ..Mark::default() };
         // A line has its time or its number in it: no two are the same.
         let is_one_of_a_kind = line.timestamp.is_some() || line.ordinal.is_some();
-        if is_one_of_a_kind && !self.seen.insert(StepHead::print_of(record.text.as_bytes())) {
+        if is_one_of_a_kind && draft.is_again(record.text) {
             return draft.again(&mark);
         }
         if let Some(from) = self.copies.copied(&line, &payload) {

@@ -25,14 +25,12 @@ pub(super) static SESSION: Tool = Tool {
         file: "session file",
         untold: "a Gemini CLI session ends alike after an answer, at a limit, and where its program was killed",
         is_session: true,
-        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        is_in_order: true,
+        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_in(record, n)))),
         ..Format::UNKNOWN
     },
     shape: Shape::Lines,
-    is: |name, head| {
-        let first = || objects(head).next().map(Line::of);
-        name.ends_with(".jsonl") && first().is_some_and(|line| is_text(line.session) && is_text(line.project))
-    },
+    is: |name, head| name.ends_with(".jsonl") && is_session(head),
     reader: || Box::new(Session::default()),
 };
 
@@ -64,9 +62,37 @@ fields! {
     struct Given { output, error }
 }
 
+/// Whether a file of lines begins with a session: by its header, or where that was cut off, by a reply or a list of all
+/// messages.
+fn is_session(head: &[u8]) -> bool {
+    let Some(first) = objects(head).next() else { return false };
+    let line = Line::of(first);
+    let is_message = |message: &str| {
+        let of = |key: &str| begun_member(message, key);
+        let is_known = match of("\"type\"") {
+            Some("\"gemini\"") => true,
+            Some("\"user\"") => of("\"content\"").is_some(),
+            _ => false,
+        };
+        is_known && is_text(of("\"id\"")) && is_text(of("\"timestamp\""))
+    };
+    // The list may be longer than what is looked at.
+    let list = begun_member(first, "\"$set\"").and_then(|set| begun_member(set, "\"messages\""));
+    let of_list = list.and_then(|list| list.strip_prefix('[')).is_some_and(|list| is_message(list.trim_start()));
+    let is_reply = line.kind == Some("\"gemini\"") && is_message(first);
+    is_text(line.session) && is_text(line.project) || is_reply || of_list
+}
+
+/// A member of an object of which only the beginning may be there; its key is in quotes.
+fn begun_member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
+    begun(object.as_bytes()).into_iter().find(|(name, _)| *name == key).map(|(_, value)| value)
+}
+
 /// A session under way.
 #[derive(Debug, Default)]
 struct Session {
+    /// The first record was taken in.
+    is_begun: bool,
     /// Replies by id.
     replies: HashMap<Box<str>, usize>,
     /// How many steps there were before other messages, by their ids.
@@ -97,30 +123,28 @@ impl Reader for Session {
             self.is_child |= line.agent == Some("\"subagent\"");
             return about(&line, record.folder(), draft);
         }
-        let ts = micros(line.timestamp).or_else(|| micros(line.start));
         let before = draft.latest();
+        // The header of a resumed session tells again when it began, and a reply that is written again when it was.
+        let is_news = |ts: &i64| before.is_none_or(|before| *ts >= before);
+        let is_known = |id: String| self.replies.contains_key(&*id);
+        let is_told_again = text(line.id).is_some_and(is_known);
+        let ts = micros(line.timestamp).filter(|ts| !is_told_again || is_news(ts));
+        let ts = ts.or_else(|| micros(line.start).filter(is_news));
         let kind = text(line.kind).unwrap_or_default();
         let mark = Mark { phase: &kind, ts, ..Mark::default() };
+        if line.id.is_some() && draft.is_again(record.text) {
+            return draft.again(&mark);
+        }
+        let is_headless = !std::mem::replace(&mut self.is_begun, true) && !is_text(line.session);
         match &*kind {
             "gemini" => self.reply(&line, record.text, &mark, before, draft),
             "user" => self.user(&line, mark, draft),
             // What the program says in words of its own.
             "error" | "warning" | "info" => {
-                let words = spoken(line.content);
                 let at = draft.event(Mark { failed: kind == "error", ..mark });
-                let end = match &*kind {
-                    "error" => Ended::new("error", "Ended by an error", Outcome::Failed, Certainty::Recorded),
-                    "info" if words.starts_with("Request cancelled") => {
-                        Ended::new("cancelled", "Interrupted by the user", Outcome::Cancelled, Certainty::Recorded)
-                    }
-                    _ => return,
-                };
-                self.end = Some(end.detail(cut(&words)).told_by(at));
+                self.told(&kind, &spoken(line.content), at);
             }
-            _ if line.set.is_some() => {
-                draft.event(Mark { phase: "$set", ..mark });
-                self.set(&line, draft);
-            }
+            _ if line.set.is_some() => self.set(&line, record.text, &Mark { phase: "$set", ..mark }, draft),
             _ if line.rewind.is_some() => {
                 draft.event(Mark { phase: "$rewindTo", stage: "rewind", ..mark });
                 self.rewind(&text(line.rewind).unwrap_or_default(), draft);
@@ -130,6 +154,10 @@ impl Reader for Session {
                 self.is_child |= line.agent == Some("\"subagent\"");
                 about(&line, record.folder(), draft);
             }
+        }
+        // In a document the header is not among these.
+        if is_headless && !draft.is_document() {
+            draft.issue(IssueKind::Join, "the file does not begin with the header of a session");
         }
     }
 
@@ -174,8 +202,11 @@ impl Session {
             }
             draft.run().model = short(line.model).or(draft.run().model.take());
         }
+        let is_less = known.is_some() && draft.step(n).is_some_and(|known| known.calls.len() > part.calls.len());
         // An older step may not be there any more to be replaced.
-        if self.last == Some(n) {
+        if is_less {
+            draft.issue(IssueKind::Join, "a reply is written again with fewer calls than before, which is not read");
+        } else if self.last == Some(n) {
             self.due = !part.answers.is_empty();
             self.end = None;
             draft.part(n, part);
@@ -213,11 +244,65 @@ impl Session {
         (first..steps).for_each(|n| draft.leave(n, true));
     }
 
-    /// A list of all messages, as a resumed session begins with it: those that are known are not read again.
-    fn set(&mut self, line: &Line<'_>, draft: &mut Draft<'_>) {
-        let messages = line.set.and_then(|set| member(set, "messages")).into_iter().flat_map(walk::items).map(Line::of);
-        let replies = messages.filter(|message| message.kind == Some("\"gemini\""));
-        let unknown = replies.filter(|reply| text(reply.id).is_none_or(|id| !self.replies.contains_key(&*id))).count();
+    /// What the program says of the end in words of its own.
+    fn told(&mut self, kind: &str, words: &str, at: usize) {
+        let end = match kind {
+            "error" => Ended::new("error", "Ended by an error", Outcome::Failed, Certainty::Recorded),
+            "info" if words.starts_with("Request cancelled") => {
+                Ended::new("cancelled", "Interrupted by the user", Outcome::Cancelled, Certainty::Recorded)
+            }
+            _ => return,
+        };
+        self.end = Some(end.detail(cut(words)).told_by(at));
+    }
+
+    /// A list of all messages, as a resumed session begins with it: those that are known are not read again. Of the others
+    /// a reply is the step of its place among the replies, so that it is found there again.
+    fn set(&mut self, line: &Line<'_>, record: &str, mark: &Mark<'_>, draft: &mut Draft<'_>) {
+        let messages: Vec<(&str, Line<'_>)> = messages(line).map(|message| (message, Line::of(message))).collect();
+        let is_prompt = |message: &Line<'_>| {
+            // What the program tells the model of its surroundings is in the shape of a prompt.
+            message.kind == Some("\"user\"")
+                && !is_given(message)
+                && !spoken(message.content).starts_with("<session_context>")
+        };
+        let steps = |session: &Self| session.last.map_or(0, |last| last + 1);
+        let known = |session: &Self, reply: &Line<'_>| text(reply.id).and_then(|id| session.replies.get(&*id).copied());
+        let replies = || messages.iter().filter(|(_, message)| message.kind == Some("\"gemini\"")).enumerate();
+        let other = replies().find(|(place, (_, reply))| known(self, reply) != Some(*place));
+        let begins = other.is_some_and(|(place, (_, reply))| place == steps(self) && known(self, reply).is_none());
+        let task = messages.iter().find(|(_, message)| is_prompt(message)).filter(|_| !draft.has_task());
+        let note = task.map(|(_, message)| draft.task(Some(&spoken(message.content))));
+        let kind = if begins { EventKind::StepStart } else { mark.kind };
+        let at = draft.event(Mark { kind, note, step: begins.then(|| steps(self)), ..*mark });
+        // As long as the list tells the course of the steps.
+        let (mut place, mut unknown, mut agrees) = (0, 0, true);
+        for (text_of, message) in &messages {
+            let id = text(message.id).unwrap_or_default();
+            match message.kind {
+                Some("\"gemini\"") => {
+                    let step = known(self, message);
+                    agrees &= step.unwrap_or(steps(self)) == place;
+                    if step.is_none() && agrees {
+                        let within = (text_of.as_ptr() as usize).saturating_sub(record.as_ptr() as usize);
+                        let n = draft.begin_within(within as u64);
+                        self.listed(n, id, message, part_of(text_of), draft);
+                    }
+                    unknown += usize::from(step.is_none() && !agrees);
+                    place += 1;
+                }
+                Some("\"user\"") => {
+                    let steps = steps(self);
+                    if self.asked.contains_key(&*id) {
+                        continue;
+                    }
+                    self.asked.insert(id.into(), steps);
+                    self.turns += u64::from(is_prompt(message));
+                    (self.due, self.end) = (true, None);
+                }
+                _ => self.told(&text(message.kind).unwrap_or_default(), &spoken(message.content), at),
+            }
+        }
         if unknown > 0 {
             let many = if unknown == 1 { "reply stands" } else { "replies stand" };
             draft.issue(
@@ -226,6 +311,30 @@ impl Session {
             );
         }
     }
+
+    /// A reply that stands in a list of messages, as step `n`.
+    fn listed(&mut self, n: usize, id: String, line: &Line<'_>, part: Part, draft: &mut Draft<'_>) {
+        self.replies.insert(id.into(), n);
+        self.calls.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
+        let calls = line.calls.into_iter().flat_map(walk::items).map(Call::of);
+        self.children.extend(calls.filter_map(|call| text(call.agent)).map(Box::from));
+        draft.run().model = short(line.model).or(draft.run().model.take());
+        (self.due, self.end) = (!part.answers.is_empty(), None);
+        if let Some(last) = self.last.replace(n) {
+            draft.close(last);
+        }
+        draft.part(n, part);
+    }
+}
+
+/// The messages of a list of all of them.
+fn messages<'a>(line: &Line<'a>) -> impl Iterator<Item = &'a str> {
+    line.set.and_then(|set| member(set, "messages")).into_iter().flat_map(walk::items)
+}
+
+/// Whether a message in the shape of the user's is what a tool gave.
+fn is_given(line: &Line<'_>) -> bool {
+    line.content.into_iter().flat_map(walk::items).any(|part| member(part, "functionResponse").is_some())
 }
 
 /// What the header says of the session; a resumed one has another.
@@ -241,6 +350,16 @@ fn about(line: &Line<'_>, folder: &str, draft: &mut Draft<'_>) {
     run.project = first.and_then(|first| short(Some(first))).or(run.project.take());
     if line.agent == Some("\"subagent\"") {
         run.parent = Some(folder).filter(|folder| !folder.is_empty() && *folder != "chats").map(cut);
+    }
+}
+
+/// What a record says of step `n`: the reply that it is, or of a list of all messages the one at that place.
+fn part_in(record: &str, n: usize) -> Part {
+    let line = Line::of(record);
+    let mut replies = messages(&line).filter(|message| Line::of(message).kind == Some("\"gemini\""));
+    match (line.set, replies.nth(n)) {
+        (Some(_), Some(reply)) => part_of(reply),
+        _ => part_of(record),
     }
 }
 

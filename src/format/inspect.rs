@@ -99,7 +99,7 @@ const PATHS: &[&[&str]] = &[
 fields! {
     struct Event {
         event, timestamp, completed, span_id, id, parent_id, name, action, failed, error, kind = "type",
-        decision, level, intermediate, model,
+        decision, level, intermediate, model, uuid,
     }
 }
 
@@ -223,6 +223,9 @@ impl Sample {
         let ts = in_order(if sort == "model" { micros(event.completed).or(began) } else { began });
         let failed = is_true(event.failed) || matches!(event.error, Some(error) if error != "null");
         let mark = Mark { phase: &sort, stage: &stage, ts, failed, ..Mark::default() };
+        if event.uuid.is_some() && draft.is_again(record) {
+            return draft.again(&mark);
+        }
         let inside = Mark { kind: EventKind::Inside, step: self.last, note: None, ..mark };
         match &*sort {
             "model" if !self.is_scoring(event.span_id) => {

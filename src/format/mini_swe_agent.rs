@@ -131,6 +131,9 @@ impl Trajectory {
         let ts = seconds(extra.timestamp);
         let before = draft.latest();
         let mark = Mark { phase: &role, ts, ..Mark::default() };
+        if ts.is_some() && draft.is_again(record) {
+            return draft.again(&mark);
+        }
         match &*role {
             "assistant" | "response" => {
                 let n = draft.reply(None, before, mark);

@@ -136,6 +136,9 @@ impl Reader for Conversation {
         let kind = text(event.kind).unwrap_or_default();
         let mark = Mark { phase: &kind, ts: micros(event.timestamp), ..Mark::default() };
         let source = text(event.source).unwrap_or_default();
+        if event.id.is_some() && draft.is_again(record.text) {
+            return draft.again(&mark);
+        }
         match (&*kind, &*source) {
             ("ActionEvent", _) | ("ACPToolCallEvent", _) => self.reply(&event, record.text, mark, draft),
             ("MessageEvent", "agent") if event.response.is_some() => self.reply(&event, record.text, mark, draft),

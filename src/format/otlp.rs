@@ -207,6 +207,10 @@ impl Reader for Trace {
         let (start, end) = (Span::micros(span.raw.start), Span::micros(span.raw.end));
         let fault = span.fault();
         let mark = Mark { phase: &name, ts: start, failed: fault.is_some(), ..Mark::default() };
+        // What is exported once more, after a word from the collector was lost.
+        if span.raw.id.is_some_and(|id| draft.is_again(id)) {
+            return draft.again(&mark);
+        }
         self.ended = self.ended.max(end);
         let parent = filled(span.raw.parent);
         let sort = span.sort();

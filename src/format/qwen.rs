@@ -5,14 +5,14 @@
 //! it is several, of which one has the tokens. No line says how the session ended, but errors of the service are told.
 //! Seen in version 0.24.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::gemini::{changes, given_for};
 use super::part::{self, text};
 use super::value::{count, cut, int, is_text, is_true, member, micros, number, objects, short, status};
 use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome, StepHead};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
 
 /// A session file.
 pub(super) static SESSION: Tool = Tool {
@@ -21,6 +21,7 @@ pub(super) static SESSION: Tool = Tool {
         can: Capabilities { state: Can::Partly, times: Can::Yes, tokens: Can::Yes, ..Capabilities::NONE },
         file: "session file",
         is_session: true,
+        is_in_order: true,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
         ..Format::UNKNOWN
     },
@@ -55,8 +56,6 @@ fields! {
 /// A session under way.
 #[derive(Debug, Default)]
 struct Session {
-    /// The prints of the ids of all lines.
-    seen: HashSet<u64>,
     /// Calls without a result.
     calls: HashMap<Box<str>, usize>,
     /// The newest step, and whether its reply goes on.
@@ -77,7 +76,7 @@ impl Reader for Session {
         about(&line, record.name(), draft);
         let (kind, stage) = (text(line.kind).unwrap_or_default(), text(line.subtype).unwrap_or_default());
         let mark = Mark { phase: &kind, stage: &stage, ts, ..Mark::default() };
-        if text(line.uuid).is_some_and(|uuid| !self.seen.insert(StepHead::print_of(uuid.as_bytes()))) {
+        if line.uuid.is_some_and(|uuid| draft.is_again(uuid)) {
             return draft.again(&mark);
         }
         match &*kind {

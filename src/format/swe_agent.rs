@@ -104,6 +104,11 @@ impl Trajectory {
         self.has_elements = true;
         let element = Element::of(record);
         let mark = Mark { phase: "trajectory", ..Mark::default() };
+        // The same command may come to the same again, but not in the same time.
+        let is_measured = number(element.execution_time).is_some_and(|seconds| seconds.fract() != 0.0);
+        if is_measured && draft.is_again(record) {
+            return draft.again(&mark);
+        }
         self.ran += number(element.execution_time).unwrap_or_default();
         let part = part_of(record);
         if part.calls.is_empty() && part.text.is_empty() {

@@ -9,11 +9,13 @@ use trace_board::analysis::summary::{Summary, summary};
 use trace_board::model::{Index, RunKey, TraceFile};
 use trace_board::trace::{RunDir, read_index};
 
+mod at_hand;
 mod atif;
 mod branches;
 mod claude;
 mod claude_stream;
 mod codex;
+mod doubled;
 mod ends;
 mod exported;
 mod gemini;

@@ -25,6 +25,8 @@ pub(super) struct Lines {
     nodes: HashMap<u64, Node>,
     /// Prints of what they say.
     seen: HashSet<u64>,
+    /// Lines that others name as the one before them, and that have not come.
+    missing: HashSet<u64>,
     /// The newest line of the main conversation.
     leaf: Option<u64>,
     /// How many lines of each step are on the branch that goes on.
@@ -69,6 +71,15 @@ impl Lines {
         (is_others || is_older).then_some(if is_others { session } else { String::new() })
     }
 
+    /// Whether the line stands behind one that follows it: that never is so in a file as it was written.
+    pub(super) fn is_misplaced(&mut self, line: &Line<'_>) -> bool {
+        let hashed = |id: Option<&str>| id.filter(|id| is_text(Some(id))).map(|id| hash(&id));
+        let known = |id: &u64| self.nodes.contains_key(id);
+        let is_misplaced = hashed(line.uuid).is_some_and(|id| !known(&id) && self.missing.contains(&id));
+        self.missing.extend(hashed(line.parent).filter(|parent| !known(parent)));
+        is_misplaced
+    }
+
     /// Takes in a line that belongs to `step`. Which steps it leaves behind, and which ones it comes back to.
     pub(super) fn add(&mut self, line: &Line<'_>, step: Option<usize>) -> Vec<(usize, bool)> {
         // Of lines with one id the first has the place in the tree.
@@ -104,10 +115,15 @@ impl Lines {
         changed
     }
 
-    /// Whether a line with this id says the same as one before. Ids are not always used once: what says something else
-    /// is another line.
+    /// Whether a line says the same as one before, under the same id. Ids are not always used once: what says something
+    /// else is another line. One without an id is told by its time.
     pub(super) fn is_again(&mut self, line: &Line<'_>, record: &str) -> bool {
-        line.uuid.is_some_and(|uuid| !self.seen.insert(hash(&(uuid, line.kind, line.message.unwrap_or(record)))))
+        let said = match line.uuid {
+            Some(uuid) => hash(&(uuid, line.kind, line.message.unwrap_or(record))),
+            None if line.message.is_some() && line.timestamp.is_some() => hash(&record),
+            None => return false,
+        };
+        !self.seen.insert(said)
     }
 
     /// Marks lines from `at` towards the root, up to the first that is marked so already, or `end`; where that was.

@@ -57,7 +57,7 @@ fields! {
         message, result = "tool_use_result", said = "result", model, cwd, claude = "claude_code_version",
         qwen = "qwen_code_version", is_synthetic = "isSynthetic", is_error, terminal = "terminal_reason", stop_reason,
         errors, error, cost = "total_cost_usd", usage, models = "modelUsage",
-        since = "model_usage_since_last_result", duration_ms, event,
+        since = "model_usage_since_last_result", duration_ms, event, uuid,
     }
     struct Usage {
         input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens,
@@ -106,6 +106,9 @@ impl Reader for Stream {
         let (kind, stage) = (text(line.kind).unwrap_or_default(), text(line.subtype).unwrap_or_default());
         let mark = Mark { phase: &kind, stage: &stage, ts, ..Mark::default() };
         let message = line.message.map(Message::of).unwrap_or_default();
+        if line.uuid.is_some() && draft.is_again(record.text) {
+            return draft.again(&mark);
+        }
         self.children.extend(text(line.parent).map(Box::from));
         match (&*kind, &*stage) {
             ("system", "init") => {

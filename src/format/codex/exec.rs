@@ -45,8 +45,9 @@ fields! {
 /// A stream under way.
 #[derive(Debug, Default)]
 struct Stream {
-    /// Calls that are not done.
+    /// Calls that are not done, and the ids of items that are.
     calls: HashMap<Box<str>, usize>,
+    done: HashSet<Box<str>>,
     children: HashSet<Box<str>>,
     /// The newest step, and whether its reply goes on.
     last: Option<usize>,
@@ -63,9 +64,26 @@ impl Reader for Stream {
         let mark = Mark { phase: &kind, stage: &stage, ..Mark::default() };
         let children = item.receivers.into_iter().flat_map(walk::items);
         self.children.extend(children.filter_map(|child| text(Some(child))).map(Box::from));
+        if let Some(id) = text(item.id).filter(|_| kind.starts_with("item.")) {
+            if self.done.contains(&*id) {
+                draft.event(mark);
+                return draft.issue(IssueKind::Join, "an item that is done is told of again, and counts once");
+            }
+            if kind == "item.completed" {
+                self.done.insert(id.into());
+            }
+        }
         match (&*kind, &*stage) {
             ("thread.started", _) => {
                 draft.event(mark);
+                // Ids of items begin anew.
+                self.done.clear();
+                if draft.run().run_id.is_some() {
+                    draft.issue(
+                        IssueKind::Join,
+                        "the stream begins anew: the program was started again, or it is there twice",
+                    );
+                }
                 let run = draft.run();
                 (run.run_id, run.tool) = (short(line.thread), Some("Codex".into()));
             }

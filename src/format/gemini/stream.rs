@@ -17,6 +17,7 @@ pub(in crate::format) static STREAM: Tool = Tool {
         name: "Gemini CLI stream",
         can: Capabilities { times: Can::Yes, tokens: Can::Partly, ..Capabilities::NONE },
         file: "captured stream",
+        is_in_order: true,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
         ..Format::UNKNOWN
     },
@@ -38,7 +39,7 @@ const COMMAND: &str = "run_shell_command";
 fields! {
     struct Line {
         kind = "type", timestamp, session = "session_id", model, role, content, name = "tool_name", id = "tool_id",
-        parameters, status, output, error, stats, message,
+        parameters, status, output, error, stats, message, delta,
     }
     struct Fault { kind = "type", message }
     struct Stats { total_tokens, input_tokens, cached, duration_ms }
@@ -65,6 +66,10 @@ impl Reader for Stream {
         let before = draft.latest();
         let (kind, role) = (text(line.kind).unwrap_or_default(), text(line.role).unwrap_or_default());
         let mark = Mark { phase: &kind, stage: &role, ts, ..Mark::default() };
+        // A piece of a text may come twice in a moment.
+        if line.timestamp.is_some() && line.delta != Some("true") && draft.is_again(record.text) {
+            return draft.again(&mark);
+        }
         match (&*kind, &*role) {
             ("init", _) => {
                 draft.event(mark);

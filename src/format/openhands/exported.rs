@@ -90,6 +90,8 @@ struct Trajectory {
     /// By the id of the call, and by that of the event that asks for it.
     by_call: HashMap<String, usize>,
     last: Option<usize>,
+    /// The number of the event before.
+    before: Option<u64>,
     turns: u64,
     /// A prompt came after the last reply.
     due: bool,
@@ -106,6 +108,12 @@ impl Reader for Trajectory {
         let event = Event::of(record.text);
         let kind = text(event.action).or_else(|| text(event.observation)).unwrap_or_default();
         let mark = Mark { phase: &kind, ts: micros(event.timestamp), ..Mark::default() };
+        if event.id.is_some() && draft.is_again(record.text) {
+            return draft.again(&mark);
+        }
+        let id = count(event.id);
+        let is_misplaced = id.zip(self.before).is_some_and(|(id, before)| id < before);
+        self.before = id.or(self.before);
         event.metrics.into_iter().for_each(|metrics| total(metrics, draft));
         let source = text(event.source).unwrap_or_default();
         match (event.action.is_some(), &*source, &*kind) {
@@ -123,10 +131,8 @@ impl Reader for Trajectory {
                 let at = draft.event(Mark { stage: &state, failed: state == "error", ..mark });
                 // Who closes a conversation that is over stops it once more.
                 let is_over = self.end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
-                if is_over && state == "stopped" {
-                    return;
-                }
-                if let Some(end) = standing(&state, &filled(extras.reason).unwrap_or_default()) {
+                let end = standing(&state, &filled(extras.reason).unwrap_or_default());
+                if let Some(end) = end.filter(|_| !(is_over && state == "stopped")) {
                     self.end = Some(end.told_by(at));
                 }
             }
@@ -136,6 +142,9 @@ impl Reader for Trajectory {
             _ => {
                 draft.event(Mark { stage: &source, failed: kind == "error", ..mark });
             }
+        }
+        if is_misplaced {
+            draft.issue(IssueKind::Join, "its number is lower than that of the event before it");
         }
     }
 

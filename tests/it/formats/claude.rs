@@ -71,6 +71,47 @@ fn an_edit_of_a_file_with_the_words_of_an_interruption_is_no_interruption() {
     assert_eq!(read(&path).row.errors, read(&session(1)).row.errors);
 }
 
+/// What other programs keep of a session: its messages, without ids of lines, of replies or of the session.
+#[test]
+fn messages_that_do_not_name_their_session_are_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kept.jsonl");
+    let message = |n: usize, kind: &str, content: serde_json::Value| {
+        let usage = serde_json::json!({"input_tokens": 100, "output_tokens": n});
+        let message = serde_json::json!({"model": "claude-sonnet-4-5", "content": content, "usage": usage});
+        let line =
+            serde_json::json!({"type": kind, "timestamp": format!("2026-05-04T09:00:0{n}Z"), "message": message});
+        format!("{line}\n")
+    };
+    let call = serde_json::json!([{"type": "tool_use", "id": "a", "name": "Read", "input": {"file_path": "a.py"}}]);
+    let result = serde_json::json!([{"type": "tool_result", "tool_use_id": "a", "content": "x", "is_error": true}]);
+    let lines = [
+        message(0, "user", "Read it.".into()),
+        message(1, "assistant", call),
+        message(2, "user", result),
+        message(3, "assistant", serde_json::json!([{"type": "text", "text": "It is x."}])),
+    ];
+    std::fs::write(&path, lines.concat()).unwrap();
+    let run = read(&path);
+    assert_eq!((run.row.steps, run.row.errors, run.row.tokens, run.row.turns), (2, 1, Some(204), Some(1)));
+    assert_eq!((run.row.task.as_deref(), run.row.run_id.as_deref()), (Some("Read it."), None));
+    assert_eq!(run.row.verdict.sentence, "Answered at step 1 · inferred from a reply without calls");
+    assert_eq!(run.row.issues, (0, 0));
+    // A line that is there twice counts once.
+    std::fs::write(&path, [&lines.concat(), lines[3].as_str()].concat()).unwrap();
+    let twice = read(&path);
+    assert_eq!((twice.row.steps, twice.row.tokens, twice.row.issues), (2, Some(204), (1, 0)));
+    std::fs::write(&path, &lines[0]).unwrap();
+    assert_eq!((read(&path).row.steps, read(&path).row.verdict.mark.word()), (0, "died"));
+    // What another program writes of messages is none of it.
+    for other in
+        [r#"{"type":"user","message":{"content":"x"}}"#, r#"{"type":"user","timestamp":"2026-05-04T09:00:00Z"}"#]
+    {
+        std::fs::write(&path, format!("{other}\n")).unwrap();
+        assert!(trace_board::trace::RunDir::of_file(&path).unwrap().is_none(), "{other}");
+    }
+}
+
 #[test]
 fn a_damaged_session_loses_only_what_is_damaged() {
     damaged(&session(3));

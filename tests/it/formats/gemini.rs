@@ -67,6 +67,46 @@ fn a_session_of_a_version_that_wrote_one_document_is_the_same() {
     (0..3).for_each(|n| assert_eq!(run.step(n), of_lines.step(n)));
 }
 
+/// A session whose file has lost its header, and all before a list of its messages.
+#[test]
+fn replies_that_stand_in_a_list_of_messages_alone_are_steps() {
+    let lines = std::fs::read_to_string(sample("tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl")).unwrap();
+    let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut messages: Vec<&serde_json::Value> = Vec::new();
+    for line in lines.iter().filter(|line| line["id"].is_string()) {
+        messages.retain(|known| known["id"] != line["id"]);
+        messages.push(line);
+    }
+    let (listed, last) = messages.split_at(messages.len() - 1);
+    assert_eq!(last[0]["type"], "gemini");
+    let text = format!("{}\n{}\n", serde_json::json!({"$set": {"messages": listed}}), last[0]);
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("session-2026-05-04T09-00-3b0c1d2e.jsonl");
+    std::fs::write(&path, &text).unwrap();
+    let (run, whole) = (read(&path), read(&sample("tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl")));
+    let row = |run: &super::Read| {
+        (run.row.steps, run.row.tokens, run.row.errors, run.row.task.clone(), run.row.turns, run.row.children)
+    };
+    assert_eq!(row(&run), row(&whole));
+    (0..whole.row.steps).for_each(|n| assert_eq!(run.step(n), whole.step(n), "step {n}"));
+    let listed = run.index.issues().listed();
+    let issues: Vec<_> = listed.iter().map(|issue| (issue.line, &*issue.reason)).collect();
+    assert_eq!(issues, [(Some(1), "the file does not begin with the header of a session")]);
+    let second = run.index.steps().get(1).unwrap().span;
+    let at = usize::try_from(second.offset).unwrap();
+    assert!(text[at..].starts_with(&format!("{{\"content\":{}", messages[3]["content"])), "where the reply stands");
+    // A list that leaves replies out is not the course of the session: of such a one nothing is made up.
+    let header = serde_json::json!({"sessionId": "a", "projectHash": "b"});
+    std::fs::write(&path, format!("{header}\n{}\n{}", last[0], text.lines().next().unwrap())).unwrap();
+    let run = read(&path);
+    let reasons: Vec<_> = run.index.issues().listed().iter().map(|issue| &*issue.reason).collect();
+    assert_eq!(run.row.steps, 1);
+    assert_eq!(reasons, ["2 replies stand in a list of messages alone, and no step is made of them"]);
+    let one = r#"{"$set":{"messages":[{"id":"g","timestamp":"2026-05-04T09:00:00Z","type":"gemini","content":"Hi"}]}}"#;
+    std::fs::write(&path, format!("{one}\n")).unwrap();
+    damaged(&path);
+}
+
 #[test]
 fn pieces_of_a_text_are_one_text() {
     let run = read(&sample("tools/gemini-stream/answered.jsonl"));

@@ -1,0 +1,119 @@
+//! Lines that are in a file twice, or out of order: what they tell counts once where that can be known, and each such line
+//! is an issue with its place.
+
+use std::fs;
+use std::path::Path;
+
+use trace_board::trace::RunDir;
+
+use super::{Read, read, sample};
+
+/// Samples of lines, and how a line looks that the tool may write twice alike.
+const SAMPLES: [(&str, fn(&str) -> bool); 9] = [
+    ("claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl", |_| false),
+    ("claude-code-stream/answered.jsonl", |_| false),
+    ("codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl", |_| false),
+    ("codex-exec/answered.jsonl", |line| !line.contains("item.completed") && !line.contains("thread.started")),
+    ("gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl", |line| !line.starts_with("{\"id\"")),
+    ("gemini-stream/answered.jsonl", |line| line.contains("\"delta\"")),
+    ("qwen/chats/7a1b2c3d-0000-4000-8000-0000000000d1.jsonl", |_| false),
+    ("qwen-stream/answered.jsonl", |_| false),
+    ("openhands/events/events.jsonl", |_| false),
+];
+
+type Counts = (usize, Option<u64>, Option<u64>, Option<u64>, Option<u64>);
+
+fn counts(run: &Read) -> Counts {
+    (run.row.steps, run.row.tokens, run.row.tool_calls, run.row.tool_errors, run.row.turns)
+}
+
+/// The run of these lines, in a file of the sample's name.
+fn of(path: &Path, lines: &[&str]) -> Read {
+    fs::write(path, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).expect("written");
+    read(path)
+}
+
+/// The numbers of the lines that have issues.
+fn places(run: &Read) -> Vec<u64> {
+    run.index.issues().listed().iter().filter_map(|issue| issue.line).collect()
+}
+
+#[test]
+fn a_line_that_is_there_twice_counts_once_and_is_named() {
+    let temp = tempfile::tempdir().expect("a directory");
+    for (name, may_repeat) in SAMPLES {
+        let from = sample("tools").join(name);
+        let path = temp.path().join(from.file_name().expect("a name"));
+        let text = fs::read_to_string(&from).expect("the sample");
+        // Each line of this program has an id; those of the sample are shorter.
+        let is_without = name.starts_with("claude-code-stream");
+        let with_id = |(n, line): (usize, &str)| match line.strip_suffix('}') {
+            Some(rest) if is_without && !line.contains("\"uuid\"") => format!("{rest},\"uuid\":\"line {n}\"}}"),
+            _ => line.to_owned(),
+        };
+        let lines: Vec<String> = text.lines().enumerate().map(with_id).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let (as_it_is, mut tried) = (counts(&of(&path, &lines)), 0);
+        for at in (0..lines.len()).filter(|at| !may_repeat(lines[*at])) {
+            let mut twice = lines.clone();
+            twice.insert(at + 1, lines[at]);
+            let run = of(&path, &twice);
+            assert_eq!(counts(&run), as_it_is, "line {} of {name}", at + 1);
+            assert!(places(&run).contains(&(at as u64 + 2)), "line {} of {name}: {:?}", at + 1, places(&run));
+            tried += 1;
+        }
+        assert!(tried >= 4, "{tried} lines of {name}");
+    }
+}
+
+#[test]
+fn a_span_that_is_exported_twice_counts_once() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let text = fs::read_to_string(sample("tools/otlp/traces.jsonl")).expect("the sample");
+    let (once, twice) = (temp.path().join("once.jsonl"), temp.path().join("twice.jsonl"));
+    fs::write(&once, &text).expect("written");
+    fs::write(&twice, text.repeat(2)).expect("written");
+    let found = trace_board::trace::RootScanner::new(temp.path().to_owned()).scan().runs;
+    assert_eq!(found.len(), 6);
+    for key in found.keys().filter_map(|key| key.as_str().strip_prefix("once.jsonl/")) {
+        let (once, twice) = (read(&once.join(key)), read(&twice.join(key)));
+        assert_eq!(counts(&once), counts(&twice), "{key}");
+        assert_eq!(once.row.cost_usd, twice.row.cost_usd);
+        assert_eq!(twice.row.issues.0 - once.row.issues.0, once.row.events);
+    }
+}
+
+#[test]
+fn lines_out_of_their_order_are_named() {
+    let temp = tempfile::tempdir().expect("a directory");
+    // Where each line has its time, or names the one before it.
+    let samples = [
+        ("codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl", 10),
+        ("claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02/subagents/agent-a1b2c3d4e5.jsonl", 2),
+        ("gemini-stream/answered.jsonl", 7),
+        ("qwen/subagents/7a1b2c3d-0000-4000-8000-0000000000d1/agent-general-purpose-c3.jsonl", 1),
+    ];
+    for (name, at) in samples {
+        let from = sample("tools").join(name);
+        let path = temp.path().join(from.file_name().expect("a name"));
+        let text = fs::read_to_string(&from).expect("the sample");
+        let mut lines: Vec<&str> = text.lines().collect();
+        let before = of(&path, &lines).row.issues.0;
+        lines.swap(at, at + 1);
+        assert!(of(&path, &lines).row.issues.0 > before, "{name}");
+    }
+}
+
+/// What a file begins with again, or an item that is told of after it was done.
+#[test]
+fn a_stream_that_begins_again_says_so() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("exec.jsonl");
+    let text = fs::read_to_string(sample("tools/codex-exec/answered.jsonl")).expect("the sample");
+    let lines: Vec<&str> = text.lines().collect();
+    let run = of(&path, &[lines.clone(), lines.clone()].concat());
+    assert_eq!(places(&run), [lines.len() as u64 + 1]);
+    let last = run.index.issues().listed().last().expect("one");
+    assert!(last.reason.starts_with("the stream begins anew"), "{}", last.reason);
+    assert!(RunDir::of_file(&path).expect("readable").is_some());
+}
