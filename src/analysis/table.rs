@@ -69,14 +69,12 @@ enum Read<T> {
     Flag(fn(&T) -> Option<bool>),
     /// As in the run table.
     Column(&'static columns::Column, for<'a> fn(&'a T) -> &'a Summary),
-    /// No trace that is read here tells it.
-    Nothing,
 }
 
 impl<T> Field<T> {
     const fn new(name: &'static str, read: Read<T>) -> Self {
         let holds = match &read {
-            Read::Text(_) | Read::Nothing => Holds::Text,
+            Read::Text(_) => Holds::Text,
             Read::Texts(_) => Holds::Texts,
             Read::Whole(_) => Holds::Whole,
             Read::Number(_) => Holds::Number,
@@ -104,7 +102,6 @@ impl<T> Field<T> {
             Read::Time(read) => read(row).map(Cell::Time),
             Read::Flag(read) => read(row).map(Cell::Flag),
             Read::Column(column, summary) => column.value(summary(row)).map(Cell::from),
-            Read::Nothing => None,
         }
     }
 }

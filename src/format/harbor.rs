@@ -2,12 +2,12 @@
 //! and what its verifier gave for it, in `result.json` beside it, which is written last.
 
 use super::part::text;
-use super::value::{above_zero, count, cut, filled, micros, number};
+use super::value::{above_zero, count, cut, filled, micros, number, short};
 use super::watch::has_begun;
 use super::{Draft, Reader, Shape, Source, Tool, atif};
 use crate::model::json::walk;
 use crate::model::step::Usage;
-use crate::model::{Can, Capabilities, Certainty, Ended, Format, IssueKind, Outcome};
+use crate::model::{self, Can, Capabilities, Certainty, Ended, Format, IssueKind, Outcome};
 
 /// A trial.
 pub(super) static TRIAL: Tool = Tool {
@@ -31,7 +31,7 @@ const MAX_REWARDS: usize = 64;
 fields! {
     struct Result {
         trial_name, agent_info, agent_result, verifier_result, exception = "exception_info", started_at, finished_at,
-        agent_execution, steps = "step_results", step_name,
+        agent_execution, steps = "step_results", step_name, task_name, source,
     }
     struct AgentInfo { name, version, model_info }
     struct ModelInfo { name, provider }
@@ -62,7 +62,7 @@ impl Reader for Trial {
         let Some(text_of_result) = &self.result else { return };
         let result = Result::of(text_of_result);
         let agent = result.agent_info.map(AgentInfo::of).unwrap_or_default();
-        let model = agent.model_info.map(ModelInfo::of).unwrap_or_default();
+        let asked = agent.model_info.map(ModelInfo::of).unwrap_or_default();
         let used = result.agent_result.map(AgentResult::of).unwrap_or_default();
         let tokens = count(used.input).zip(count(used.output)).map(|(read, wrote)| read.saturating_add(wrote));
         let unsaid = self.trajectory.read.is_none() && self.trajectory.wrote.is_none();
@@ -74,6 +74,11 @@ impl Reader for Trial {
         let steps = result.steps.into_iter().flat_map(walk::items).count() as u64;
         let run = draft.run();
         run.scores = rewards(&result);
+        run.trial = Some(Box::new(model::Trial {
+            task_set: short(result.source),
+            task_id: short(result.task_name),
+            ..Default::default()
+        }));
         run.children = run.children.map(|children| children + steps);
         run.run_id = filled(result.trial_name).map(|name| cut(&name)).or(run.run_id.take());
         run.started_at = micros(result.started_at);
@@ -84,8 +89,8 @@ impl Reader for Trial {
             run.agent = Some(cut(&name));
         }
         if run.model.is_none() {
-            let provider = filled(model.provider).map_or_else(String::new, |provider| format!("{provider}/"));
-            run.model = filled(model.name).map(|name| cut(&format!("{provider}{name}")));
+            let provider = filled(asked.provider).map_or_else(String::new, |provider| format!("{provider}/"));
+            run.model = filled(asked.name).map(|name| cut(&format!("{provider}{name}")));
         }
         if unsaid {
             run.tokens = tokens.filter(|tokens| *tokens > 0).or(run.tokens);

@@ -4,7 +4,7 @@
 //! the bare list of messages: their commands stand in fenced blocks, and nothing says how the run ended.
 
 use super::part::{self, quoted, text};
-use super::value::{above_zero, count, cut, filled, int, limit, number, reached, seconds, spoken, unpacked};
+use super::value::{above_zero, count, cut, filled, given, int, limit, number, reached, seconds, spoken, unpacked};
 use super::watch::{begun, has_begun};
 use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
@@ -50,7 +50,7 @@ fields! {
     struct Stats { instance_cost, api_calls }
     struct Config { agent, model, environment }
     struct Limits { step_limit, cost_limit, wall_time_limit_seconds }
-    struct Model { model_name }
+    struct Model { model_name, model_kwargs }
     struct Environment { cwd }
 }
 
@@ -107,7 +107,11 @@ impl Reader for Trajectory {
         match record.path {
             0 | 1 => self.message(record.text, draft),
             2 => self.about(record.text, draft),
-            _ => draft.run().run_id = filled(Some(record.text)).map(|id| cut(&id)),
+            _ => {
+                let id = filled(Some(record.text)).map(|id| cut(&id));
+                draft.run().trial.get_or_insert_default().task_id.clone_from(&id);
+                draft.run().run_id = id;
+            }
         }
     }
 
@@ -128,6 +132,10 @@ impl Trajectory {
         let extra = message.extra.map(Extra::of).unwrap_or_default();
         let role =
             text(message.role).or_else(|| text(message.kind)).or_else(|| text(message.object)).unwrap_or_default();
+        // The program's own word at the end is no part of the conversation.
+        if role != "exit" {
+            *draft.run().trial.get_or_insert_default().messages.get_or_insert_default() += 1;
+        }
         let ts = seconds(extra.timestamp);
         let before = draft.latest();
         let mark = Mark { phase: &role, ts, ..Mark::default() };
@@ -198,17 +206,19 @@ impl Trajectory {
             seconds: above_zero(limits.wall_time_limit_seconds),
         };
         let About { calls, step_limit, cost_limit, seconds, .. } = self.info;
-        let given = [
+        let held = [
             limit("step_limit", step_limit, "steps", calls),
             limit("cost_limit", cost_limit, "usd", above_zero(stats.instance_cost)),
             limit("wall_time_limit_seconds", seconds.map(|seconds| seconds * 1e3), "ms", None),
         ];
         let run = draft.run();
-        run.limits = given.into_iter().flatten().collect();
+        run.limits = held.into_iter().flatten().collect();
         run.cost_usd = above_zero(stats.instance_cost);
         run.max_steps = int(limits.step_limit).filter(|limit| *limit > 0);
-        let model = config.model.map(Model::of).and_then(|model| filled(model.model_name));
-        run.model = model.map(|model| cut(&model));
+        let model = config.model.map(Model::of).unwrap_or_default();
+        run.model = filled(model.model_name).map(|model| cut(&model));
+        let trial = run.trial.get_or_insert_default();
+        (trial.agent_args, trial.model_options) = (given(config.agent), given(model.model_kwargs));
         run.project = config.environment.map(Environment::of).and_then(|env| filled(env.cwd)).map(|cwd| cut(&cwd));
         let version = filled(info.version).map_or_else(String::new, |version| format!(" {version}"));
         run.tool = Some(cut(&format!("mini-swe-agent{version}")));

@@ -144,6 +144,7 @@ impl Trajectory {
     fn item(&mut self, record: &str, draft: &mut Draft<'_>) {
         let item = Item::of(record);
         let role = text(item.role).unwrap_or_default();
+        *draft.run().trial.get_or_insert_default().messages.get_or_insert_default() += 1;
         let mark = Mark { phase: "history", stage: &role, ..Mark::default() };
         let is_demo = is_true(item.demo);
         match &*role {
@@ -207,6 +208,7 @@ impl Trajectory {
         let run = draft.run();
         run.model = filled(model.name).map(|name| cut(&name));
         run.run_id = filled(problem.id).map(|id| cut(&id));
+        run.trial.get_or_insert_default().task_id.clone_from(&run.run_id);
     }
 
     /// The limits that the run was given. What all runs of a batch cost together may not be told.

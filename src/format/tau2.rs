@@ -9,12 +9,15 @@
 use std::collections::HashMap;
 
 use super::part::{self, text};
-use super::value::{above_zero, count, cut, filled, is_text, is_true, limit, member, micros, number, spoken, unpacked};
+use super::value::{
+    above_zero, count, cut, filled, given, int, is_text, is_true, limit, member, micros, number, short, spoken,
+    unpacked,
+};
 use super::watch::{begun, has_begun};
 use super::{Answer, Asked, Draft, Mark, Part, Paths, Reader, Several, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome, Trial};
 
 const FORMAT: Format = Format {
     name: "tau2 simulation",
@@ -77,6 +80,8 @@ const PATHS: Paths = &[
     &["reward_info"],
     &["info"],
     &["ticks", "*"],
+    &["task_id"],
+    &["trial"],
 ];
 
 /// At most so many scores of a simulation are kept.
@@ -97,8 +102,9 @@ fields! {
     }
     struct Check { reward = "db_reward", matches = "action_match", met }
     struct Results { info }
-    struct Info { max_steps, max_errors, agent = "agent_info" }
-    struct Agent { implementation, llm }
+    struct Info { max_steps, max_errors, agent = "agent_info", environment = "environment_info" }
+    struct Agent { implementation, llm, llm_args }
+    struct Environment { domain_name }
 }
 
 /// A simulation under way.
@@ -119,6 +125,7 @@ struct Simulation {
     note: Option<String>,
     started: Option<i64>,
     ended: Option<i64>,
+    trial: Trial,
     cost: Option<f64>,
 }
 
@@ -126,7 +133,10 @@ impl Reader for Simulation {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let value = Some(record.text);
         match record.path {
-            0 => self.message(record.text, draft),
+            0 => {
+                *self.trial.messages.get_or_insert_default() += 1;
+                self.message(record.text, draft);
+            }
             1 => draft.run().run_id = filled(value).map(|id| cut(&id)),
             2 => self.started = micros(value),
             3 => self.ended = micros(value),
@@ -134,6 +144,8 @@ impl Reader for Simulation {
             5 => self.word = filled(value),
             6 => self.cost = above_zero(value),
             9 => self.tick(record.text, draft),
+            10 => self.trial.task_id = filled(value).or_else(|| int(value).map(|id| id.to_string())).map(|id| cut(&id)),
+            11 => self.trial.repeat = int(value),
             path if record.text.starts_with('{') => {
                 let phase = if path == 7 { "reward_info" } else { "info" };
                 let at = draft.event(Mark { phase, ..Mark::default() });
@@ -154,14 +166,19 @@ impl Reader for Simulation {
         let info = Info::of(&self.info);
         let agent = info.agent.map(Agent::of).unwrap_or_default();
         let reward = self.reward.as_ref().map(|(_, reward)| Reward::of(reward)).unwrap_or_default();
-        let given = number(reward.reward);
+        let rewarded = number(reward.reward);
         let scores = scores(&reward);
-        let ended = self.word.as_deref().map(|word| self.ended(word, &info, given));
+        let ended = self.word.as_deref().map(|word| self.ended(word, &info, rewarded));
         let is_over = ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = self.last.filter(|_| is_over).and_then(|n| draft.said(n));
         let run = draft.run();
         run.tool = Some("tau2".into());
         run.agent = filled(agent.implementation).map(|agent| cut(&agent));
+        run.trial = Some(Box::new(Trial {
+            task_set: info.environment.map(Environment::of).and_then(|environment| short(environment.domain_name)),
+            model_options: given(agent.llm_args),
+            ..self.trial.clone()
+        }));
         run.model = filled(agent.llm).map(|model| cut(&model)).or(run.model.take());
         // What it counts is each message of either side.
         run.limits = [
@@ -176,7 +193,7 @@ impl Reader for Simulation {
         run.turns = Some(self.turns).filter(|_| !self.is_spoken);
         run.steps_untold = self.is_spoken;
         // As it counts itself: a task is done by the whole reward.
-        run.success = given.map(|given| given >= 1.0);
+        run.success = rewarded.map(|rewarded| rewarded >= 1.0);
         run.scores = scores;
         run.ended = ended.map(Box::new);
         run.final_result = answer;

@@ -10,6 +10,8 @@ use super::part::{quoted, text};
 
 /// Texts of a prompt and an answer are kept up to this many bytes.
 const MAX_TEXT_BYTES: usize = 400;
+/// Arguments and options of a run are kept up to this many bytes.
+const MAX_GIVEN_BYTES: usize = 16 << 10;
 
 /// The text of a string, cut for the index.
 pub(super) fn short(value: Option<&str>) -> Option<Box<str>> {
@@ -97,6 +99,12 @@ pub(super) fn is_text(value: Option<&str>) -> bool {
 /// A path without the directory that the agent works in.
 pub(super) fn below<'a>(path: &'a str, project: Option<&str>) -> &'a str {
     project.and_then(|project| path.strip_prefix(project)?.strip_prefix('/')).unwrap_or(path)
+}
+
+/// What somebody was given, as JSON, where that is an object of no great length.
+pub(super) fn given(object: Option<&str>) -> Option<Box<str>> {
+    let object = object.filter(|text| text.starts_with('{') && text.len() <= MAX_GIVEN_BYTES)?;
+    Some(Json::checked(object).to_string().into())
 }
 
 /// How a call went, where that is one of the words that all tools share.

@@ -90,6 +90,8 @@ pub struct StepHead {
     pub cost_usd: Option<f64>,
     /// The model that was asked; empty where the step does not record it.
     pub model: Symbol,
+    /// Why its reply ended, in the word of who gave it; empty where the step does not record it.
+    pub finish: Symbol,
     /// The tokens apart.
     pub usage: SmallUsage,
     /// The facts that the stop rules looked at; only our own engine records them.
@@ -254,6 +256,9 @@ impl StepHead {
         self.cost_usd = step.cost_usd.or(self.cost_usd);
         if let Some(model) = &step.model {
             self.model = names.intern(model);
+        }
+        if let Some(finish) = &step.finish {
+            self.finish = names.intern(finish);
         }
         if step.usage != Usage::default() {
             self.usage = step.usage.into();

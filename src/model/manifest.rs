@@ -105,8 +105,27 @@ pub struct Manifest {
     pub copied: Option<Copied>,
     /// What the run as a whole was given by those who judged it at its end: name and score.
     pub scores: Vec<(Box<str>, f64)>,
+    /// Which task it was, and what agent and model were given, where the trace says any of that.
+    pub trial: Option<Box<Trial>>,
     /// The one document of the run ends in the middle: what it says of its end may stand before steps that are missing.
     pub is_cut: bool,
+}
+
+/// A run as one of many: which task of which set it was, and what agent and model were given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Trial {
+    /// The set that the task is of, such as a benchmark.
+    pub task_set: Option<Box<str>>,
+    /// The task within it.
+    pub task_id: Option<Box<str>>,
+    /// Which run of the same task it is.
+    pub repeat: Option<i64>,
+    /// What the agent was given, as JSON.
+    pub agent_args: Option<Box<str>>,
+    /// What the model was given beside its messages, as JSON.
+    pub model_options: Option<Box<str>>,
+    /// Messages of the conversation as the trace holds it.
+    pub messages: Option<u64>,
 }
 
 /// What was copied from another run; its steps and tokens count there.

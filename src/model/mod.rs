@@ -36,7 +36,7 @@ pub use format::{Can, Capabilities, Format, StateRecord};
 pub use head::{CANCELLED, CriticMark, Fate, StepHead};
 pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};
-pub use manifest::{Copied, Manifest, ManifestState, ToolLimit};
+pub use manifest::{Copied, Manifest, ManifestState, ToolLimit, Trial};
 pub use names::{Names, Symbol};
 pub use recorded::RecordedFacts;
 pub use repair::Record;

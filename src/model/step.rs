@@ -54,6 +54,8 @@ pub struct Step<'a> {
     pub usage: Usage,
     /// The model that was asked, where it is recorded with the step.
     pub model: Option<Cow<'a, str>>,
+    /// Why its reply ended, in the word of who gave it.
+    pub finish: Option<Cow<'a, str>>,
     /// Tokens of the run up to and with this step.
     pub tokens_total: Option<u64>,
     /// What its requests cost in US dollars.

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use super::Read::{Column, Flag, Nothing, Number, Text, Time, Whole};
+use super::Read::{Column, Flag, Number, Text, Time, Whole};
 use super::{Field, Read, whole};
 use crate::analysis::columns::{self, named};
 use crate::analysis::facts::Record;
@@ -13,7 +13,7 @@ use crate::analysis::summary::Summary;
 use crate::analysis::verdict::Mark;
 use crate::analysis::why;
 use crate::model::time::day;
-use crate::model::{Certainty, Index, Outcome, Reading, StopReason};
+use crate::model::{CallEnd, Certainty, Index, Outcome, Reading, StopReason, Trial};
 use crate::stop::{Counted, Counts, counts, course};
 
 /// A run as its row and those of its steps are made from it.
@@ -83,6 +83,28 @@ impl Run {
         }
     }
 
+    fn trial(&self) -> Option<&Trial> {
+        self.index.manifest().get()?.trial.as_deref()
+    }
+
+    /// Messages of the conversation: as the trace holds them, else what a session shows of them, its prompts, replies and
+    /// what came back from calls. `None` where it went back and on another way, since nobody counts which messages went.
+    fn messages(&self) -> Option<i64> {
+        if let Some(recorded) = self.trial().and_then(|trial| trial.messages) {
+            return whole(recorded);
+        }
+        let prompts = self.index.manifest().get()?.turns?;
+        let mut count = prompts;
+        for step in self.index.steps() {
+            if step.is_left || step.calls.len() < step.actions as usize {
+                return None;
+            }
+            let answered = step.calls.iter().filter(|call| call.end != CallEnd::Open).count();
+            count += 1 + answered as u64;
+        }
+        whole(count)
+    }
+
     /// What failed, in the words of the trace.
     fn error(&self) -> Option<Cow<'_, str>> {
         if self.summary.verdict.outcome != Outcome::Failed {
@@ -121,17 +143,17 @@ pub static RUNS: &[Field<Run>] = &[
     shared("source_id", named("run_id")),
     field("source_uri", Text(|run| Some(run.place.address.as_str().into()))),
     field("date", Text(|run| day(run.summary.started?).map(Cow::Owned))),
-    field("task_set", Nothing),
-    field("task_id", Nothing),
-    field("task_repeat", Whole(|_| None)),
+    field("task_set", Text(|run| run.trial()?.task_set.as_deref().map(Cow::Borrowed))),
+    field("task_id", Text(|run| run.trial()?.task_id.as_deref().map(Cow::Borrowed))),
+    field("task_repeat", Whole(|run| run.trial()?.repeat)),
     field("agent", Text(|run| run.summary.agents.first().map(|agent| agent.as_str().into()))),
-    field("agent_args", Nothing),
+    field("agent_args", Text(|run| run.trial()?.agent_args.as_deref().map(Cow::Borrowed))),
     shared("model", columns::MODEL),
-    field("model_options", Nothing),
+    field("model_options", Text(|run| run.trial()?.model_options.as_deref().map(Cow::Borrowed))),
     shared("score", named("score")),
     field("score_explanation", Text(Run::explanation)),
     field("success", Flag(|run| run.index.manifest().get()?.success)),
-    field("message_count", Whole(|_| None)),
+    field("message_count", Whole(Run::messages)),
     field("total_time", Number(|run| Some(run.summary.duration_ms? / 1e3))),
     shared("total_tokens", named("tokens")),
     field("error", Text(Run::error)),

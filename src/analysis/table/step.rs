@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::Read::{Flag, Nothing, Number, Text, Texts, Time, Whole};
+use super::Read::{Flag, Number, Text, Texts, Time, Whole};
 use super::run::Run;
 use super::{Field, Read, whole};
 use crate::analysis::timing::{began, took};
@@ -114,7 +114,7 @@ pub static STEPS: &[Field<Step>] = &[
     field("tokens_out", Whole(|step| whole(step.usage.output?))),
     field("cost_usd", Number(|step| step.cost(false))),
     field("duration_ms", Number(|step| Some(took(step.round()?)? as f64 / 1e3))),
-    field("finish_reason", Nothing),
+    field("finish_reason", Text(|step| step.name(step.head()?.finish))),
     field("critic", Text(|step| step.name(step.critic()?.name))),
     field("score", Number(|step| step.head()?.lowest_score())),
     field("changed_keys", Texts(|step| Some(step.names(step.head()?.changed.iter().copied())))),

@@ -1,19 +1,19 @@
 //! What is known of a sample's run as a whole: what it was, under which limits, and how it ended.
 
-use super::super::value::{above_zero, cut, filled, int, leading, micros, number, short};
+use super::super::value::{above_zero, cut, filled, given, int, leading, micros, number, short};
 use super::part::{graded, sums};
 use crate::format::Part;
 use crate::format::part::text;
 use crate::model::json::walk;
 use crate::model::step::Usage;
-use crate::model::{Certainty, Ended, Manifest, Outcome, ToolLimit};
+use crate::model::{Certainty, Ended, Manifest, Outcome, ToolLimit, Trial};
 
 fields! {
     struct Header { status, eval, plan, error, stats, results }
-    struct Eval { run_id, created, task, model, solver, config, packages }
+    struct Eval { run_id, created, task, model, solver, solver_args, model_generate_config, config, packages }
     struct Packages { inspect_ai }
     struct Plan { steps }
-    struct Solver { solver }
+    struct Solver { solver, params }
     struct Stats { started_at, completed_at }
     struct Error { message, traceback }
     struct Limit { reason, message, limit, kind = "type" }
@@ -156,7 +156,20 @@ impl Facts {
         };
         run.run_id = self.uuid.take().or_else(|| of_log().map(|id| cut(&id)));
         run.model = short(eval.model).or(self.model.take());
-        run.agent = filled(eval.solver).or_else(|| last_solver(header.plan)).map(|agent| cut(&agent));
+        let last_solver = last_solver(header.plan);
+        run.trial = is_sample.then(|| {
+            // The agent is the last solver of the plan where the log names none.
+            let args = if filled(eval.solver).is_some() { eval.solver_args } else { last_solver.params };
+            Box::new(Trial {
+                task_set: short(eval.task),
+                task_id: self.id.as_deref().map(cut),
+                repeat: self.epoch,
+                agent_args: given(args),
+                model_options: given(eval.model_generate_config),
+                messages: self.counted_messages(),
+            })
+        });
+        run.agent = filled(eval.solver).or_else(|| filled(last_solver.solver)).map(|agent| cut(&agent));
         let version = eval.packages.map(Packages::of).and_then(|packages| filled(packages.inspect_ai));
         run.tool = Some(cut(&format!("Inspect {}", version.unwrap_or_default()))).map(|tool| tool.trim_end().into());
         let (tokens, usage, cost) = self.used();
@@ -211,7 +224,7 @@ impl Facts {
                 "working_limit" => self.working_seconds,
                 "cost_limit" => cost,
                 "turn_limit" => self.turns,
-                "message_limit" => self.counted_messages(),
+                "message_limit" => self.counted_messages().map(|count| count as f64),
                 _ => None,
             };
             let limit = own.or_else(|| of_log(name))? * scale;
@@ -221,8 +234,8 @@ impl Facts {
     }
 
     /// The messages, where the log holds those of a sample that is over.
-    fn counted_messages(&self) -> Option<f64> {
-        Some(self.messages as f64).filter(|count| self.is_whole && *count > 0.0)
+    fn counted_messages(&self) -> Option<u64> {
+        Some(self.messages).filter(|count| self.is_whole && *count > 0)
     }
 
     fn ended(&self, last: &Last, is_success: bool) -> Option<Ended> {
@@ -288,7 +301,7 @@ impl Facts {
         match LIMITS.iter().find(|(known, ..)| *known == name) {
             Some((_, unit, scale)) => {
                 let measured = ["value:", "count:"].into_iter().find_map(|word| leading(reason.split_once(word)?.1));
-                let counted = || self.counted_messages().filter(|_| kind == "message");
+                let counted = || self.counted_messages().map(|count| count as f64).filter(|_| kind == "message");
                 end.compare(measured.map(|n| n * scale).or_else(counted), number(of.limit).map(|n| n * scale), unit)
             }
             None => end,
@@ -311,7 +324,7 @@ fn log_ended(header: &Header<'_>) -> Option<Ended> {
     }
 }
 
-fn last_solver(plan: Option<&str>) -> Option<String> {
-    let steps = Plan::of(plan?).steps?;
-    walk::items(steps).last().and_then(|step| filled(Solver::of(step).solver))
+fn last_solver(plan: Option<&str>) -> Solver<'_> {
+    let steps = plan.and_then(|plan| Plan::of(plan).steps).unwrap_or_default();
+    walk::items(steps).last().map(Solver::of).unwrap_or_default()
 }

@@ -8,7 +8,7 @@ use crate::model::manifest::Failure;
 use crate::model::names::capped;
 use crate::model::repair::{Remark, object, read_object};
 use crate::model::time::parse_ts;
-use crate::model::{Format, IssueKind, Manifest};
+use crate::model::{Format, IssueKind, Manifest, Trial};
 
 /// A text field kept in the index is cut to this many bytes.
 const MAX_TEXT_BYTES: usize = 2_000;
@@ -47,6 +47,7 @@ wire! {
         step_count: Scalar<'a>,
         event_count: Scalar<'a>,
         summary: Maybe<'a, SummaryWire<'a>>,
+        benchmark_name: Scalar<'a>,
         model_id: Scalar<'a>,
         token_usage: Scalar<'a>,
         latency_seconds: Scalar<'a>,
@@ -84,6 +85,7 @@ wire! {
     }
 
     struct TaskMetaWire<'a> {
+        task_id: Scalar<'a>,
         budget: Maybe<'a, BudgetWire<'a>>,
     }
 
@@ -134,7 +136,13 @@ impl ManifestWire<'_> {
         let no_summary = SummaryWire::default();
         let summary = self.summary.value().unwrap_or(&no_summary);
         let result = summary.task_result.value();
-        let budget = summary.task_meta.value().and_then(|meta| meta.budget.value());
+        let task = summary.task_meta.value();
+        let budget = task.and_then(|meta| meta.budget.value());
+        let trial = Trial {
+            task_set: text(&self.benchmark_name),
+            task_id: task.and_then(|meta| text(&meta.task_id)),
+            ..Trial::default()
+        };
         let micros = |scalar: &Scalar<'_>| scalar.str().and_then(parse_ts).map(|stamp| stamp.micros);
         let tokens = [&self.token_usage, &summary.token_usage].into_iter().find_map(Scalar::int);
         let latency = self.latency_seconds.number();
@@ -192,6 +200,7 @@ impl ManifestWire<'_> {
             prompt_hash: known(&self.prompt_hash),
             config_hash: known(&self.run_config_hash),
             format: &Format::UNKNOWN,
+            trial: (trial != Trial::default()).then(|| Box::new(trial)),
             ..Manifest::default()
         }
     }

@@ -23,7 +23,7 @@ fields! {
         step_id, agent_id, decision, actions, action_results, tool_invocations, critic_outputs, state_diff,
         observation, context, model_response, facts, error, visual_assets, decision_source, parser_selected,
         parser_attempts, parser_diagnostics, parser_fallback_used, parser_salvage_applied,
-        native_tool_call_fallback_reason, cost_usd, model,
+        native_tool_call_fallback_reason, cost_usd, model, finish_reason,
     }
     struct Decided { mode, actions, final_answer, rationale, meta, candidates }
     struct Meta { handoff_target, parser_error }
@@ -33,7 +33,7 @@ fields! {
     }
     struct Output { error, message, returncode, return_code, exit_code, exitcode }
     struct Context { input_tokens_total, output_tokens, cached_tokens, reasoning_tokens, tokens_total }
-    struct Response { text, usage, fields }
+    struct Response { text, usage, fields, finish_reason }
     struct Critic { critic_name, name, critic, action, score, reason, details }
     struct Ran {
         tool_name, status, error, error_category, latency_ms, attempts, timeout_s, toolset_name, toolset_version,
@@ -152,6 +152,7 @@ impl<'a> Line<'a> {
         step.tokens_total = count(context.tokens_total);
         step.cost_usd = number(self.cost_usd);
         step.model = word(self.model);
+        step.finish = word(self.finish_reason).or_else(|| word(response.finish_reason));
         let asked = count(context.input_tokens_total);
         let (output, cached) = (count(context.output_tokens), count(context.cached_tokens));
         step.usage = Usage { input: asked, cached, output, reasoning: count(context.reasoning_tokens) };
