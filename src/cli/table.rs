@@ -2,6 +2,8 @@
 
 mod known;
 mod out;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod read;
 mod rows;
 
@@ -22,12 +24,12 @@ use crate::live::{Listed, list};
 use crate::model::price::Prices;
 use crate::page::part::href;
 use read::Made;
-use rows::Format;
+use rows::{Format, Sheet};
 
 /// Print all runs or all steps as rows for DuckDB, ClickHouse, Spark and others, or keep them in a directory
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "With --out, rows lie in DIR/runs/day=YYYY-MM-DD/HH.jsonl by the hour (UTC) in which a run began. A second call
+    after_help = "With --out, rows lie in DIR/runs/day=YYYY-MM-DD/HH.jsonl (.csv, .parquet) by the hour (UTC) in which a run began. A second call
 with the same DIR writes only the files whose rows changed, and the rows of runs that are gone go. Other programs may read
 meanwhile: each file is replaced at once. docs/fleet.md has the columns, and questions to ask."
 )]
@@ -113,6 +115,9 @@ impl Maker {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    if args.format == Format::Parquet && !cfg!(feature = "parquet") {
+        return Err(no_parquet(args.table).into());
+    }
     let query = args.query.as_deref().unwrap_or_default();
     let maker = Maker {
         table: args.table,
@@ -128,9 +133,10 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         return Err(error.hint("`board table runs DIR...` takes the directories that `board serve` takes").into());
     }
     let Some(dir) = &args.out else {
-        out.write_all(&rows::head(args.table, args.format))?;
+        let mut sheet = Sheet::begin(args.table, args.format, out)?;
         let runs: Vec<&Listed> = runs.iter().collect();
-        read::each(&runs, |run| maker.make(run), |_, made| Ok(out.write_all(&made.rows)?))?;
+        read::each(&runs, |run| maker.make(run), |_, made| Ok(sheet.push(&mut made.rows.as_slice(), out)?))?;
+        sheet.end(out)?;
         return Ok(0);
     };
     let done = out::keep(dir, &args.roots, query, &runs, &maker)?;
@@ -154,6 +160,16 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         bytes(done.bytes_read),
     )?;
     Ok(0)
+}
+
+/// Why this board writes no Parquet, and what does.
+fn no_parquet(table: Table) -> Error {
+    let name = table.name();
+    let hint = format!(
+        "build it with that: cargo install trace-board --features parquet; or keep the table with --out table, and have \
+         DuckDB convert it: COPY (FROM read_json('table/{name}/*/*.jsonl')) TO '{name}.parquet'"
+    );
+    Error::new(Kind::Usage, "this board was built without the feature parquet, and cannot write Parquet").hint(hint)
 }
 
 /// The query, if all of it is understood.

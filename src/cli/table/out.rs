@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use super::known::{Entry, Head, Known, Look};
-use super::rows::head;
+use super::rows::Sheet;
 use super::{Maker, read};
 use crate::cli::Failure;
 use crate::error::{Error, Kind};
@@ -228,13 +228,13 @@ impl Spool {
         Ok(())
     }
 
-    /// Copies the rows of a run.
-    fn copy(&mut self, key: &str, out: &mut dyn Write) -> io::Result<()> {
+    /// The rows of a run.
+    fn rows(&mut self, key: &str) -> io::Result<impl Read> {
         let (offset, len) = self.rows.get(key).copied().unwrap_or_default();
         self.file.flush()?;
         let file = self.file.get_mut();
         file.seek(SeekFrom::Start(offset))?;
-        io::copy(&mut file.take(len), out).map(drop)
+        Ok(file.take(len))
     }
 }
 
@@ -348,10 +348,11 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
         let path = self.table.join(name);
         fs::create_dir_all(path.parent().unwrap_or(&path))?;
         let mut out = BufWriter::with_capacity(1 << 16, beside(&path)?);
-        out.write_all(&head(self.maker.table, self.maker.format))?;
+        let mut sheet = Sheet::begin(self.maker.table, self.maker.format, &mut out)?;
         for key in keys {
-            self.spool.copy(key, &mut out)?;
+            sheet.push(&mut self.spool.rows(key)?, &mut out)?;
         }
+        sheet.end(&mut out)?;
         let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         if is_same(file.as_file_mut(), &path)? {
             return Ok(false);

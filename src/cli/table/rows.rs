@@ -1,6 +1,7 @@
-//! How is a row written? As a line of JSON or of CSV.
+//! How is a row written? As a line of JSON or of CSV, or among others of a file of Parquet.
 
 use std::borrow::Cow;
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use super::Table;
@@ -16,6 +17,8 @@ pub(super) enum Format {
     Jsonl,
     /// Fields and a head as in RFC 4180
     Csv,
+    /// Typed columns; where the board is built with the feature `parquet`
+    Parquet,
 }
 
 impl Format {
@@ -24,19 +27,69 @@ impl Format {
         match self {
             Format::Jsonl => "jsonl",
             Format::Csv => "csv",
+            Format::Parquet => "parquet",
+        }
+    }
+}
+
+/// How a file comes of the rows of runs.
+pub(super) enum Sheet {
+    /// They follow one another.
+    Lines,
+    /// They are encoded by column.
+    #[cfg(feature = "parquet")]
+    Columns(Box<super::parquet::Writer>),
+}
+
+impl Sheet {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// It cannot be written, or this board does not write the format.
+    pub(super) fn begin(table: Table, format: Format, out: &mut dyn Write) -> io::Result<Self> {
+        match format {
+            Format::Jsonl | Format::Csv => out.write_all(&head(table, format)).map(|()| Sheet::Lines),
+            #[cfg(feature = "parquet")]
+            Format::Parquet => super::parquet::Writer::new(table).map(|writer| Sheet::Columns(Box::new(writer))),
+            #[cfg(not(feature = "parquet"))]
+            Format::Parquet => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Adds the rows of a run, as [`write`] made them.
+    ///
+    /// # Errors
+    /// They cannot be read or written.
+    pub(super) fn push(&mut self, rows: &mut dyn Read, out: &mut dyn Write) -> io::Result<()> {
+        match self {
+            Sheet::Lines => io::copy(rows, out).map(drop),
+            #[cfg(feature = "parquet")]
+            Sheet::Columns(writer) => writer.push(io::BufReader::new(rows), out),
+        }
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn end(self, out: &mut dyn Write) -> io::Result<()> {
+        match self {
+            Sheet::Lines => out.flush(),
+            #[cfg(feature = "parquet")]
+            Sheet::Columns(writer) => writer.end(out),
         }
     }
 }
 
 /// What stands before all rows of a file.
-pub(super) fn head(table: Table, format: Format) -> Vec<u8> {
+fn head(table: Table, format: Format) -> Vec<u8> {
     let mut out = Vec::new();
     let mut write = |names: &mut dyn Iterator<Item = &str>| {
         // Writing to memory does not fail.
         let _ = csv::write_row(&mut out, names);
     };
     match (format, table) {
-        (Format::Jsonl, _) => {}
+        (Format::Jsonl | Format::Parquet, _) => {}
         (Format::Csv, Table::Runs) => write(&mut RUNS.iter().map(|field| field.name)),
         (Format::Csv, Table::Steps) => write(&mut STEPS.iter().map(|field| field.name)),
     }
@@ -58,7 +111,22 @@ fn row<T>(fields: &[Field<T>], row: &T, format: Format, made: &mut Made) {
         Format::Jsonl => json(fields, row, out),
         // Writing to memory does not fail.
         Format::Csv => drop(csv::write_row(out, fields.iter().map(|field| text(field.cell(row))))),
+        Format::Parquet => array(fields, row, out),
     }
+}
+
+/// Its values as an array of JSON on a line, times as numbers: what the writer of columns reads.
+fn array<T>(fields: &[Field<T>], row: &T, out: &mut Vec<u8>) {
+    let mut before = b'[';
+    for field in fields {
+        out.push(before);
+        match field.cell(row) {
+            Some(Cell::Time(micros)) => value(Some(Cell::Whole(micros)), out),
+            cell => value(cell, out),
+        }
+        before = b',';
+    }
+    out.extend_from_slice(b"]\n");
 }
 
 /// A JSON object on a line.
@@ -69,19 +137,24 @@ fn json<T>(fields: &[Field<T>], row: &T, out: &mut Vec<u8>) {
         out.push(b'"');
         out.extend_from_slice(field.name.as_bytes());
         out.extend_from_slice(b"\":");
-        // None of these values can fail to be written, nor memory to be written to.
-        let _ = match field.cell(row) {
-            Some(Cell::Text(text)) => serde_json::to_writer(&mut *out, &*text),
-            Some(Cell::Texts(texts)) => serde_json::to_writer(&mut *out, &texts),
-            Some(Cell::Whole(number)) => serde_json::to_writer(&mut *out, &number),
-            Some(Cell::Number(number)) => serde_json::to_writer(&mut *out, &number),
-            Some(Cell::Time(micros)) => serde_json::to_writer(&mut *out, &rfc3339(micros)),
-            Some(Cell::Flag(flag)) => serde_json::to_writer(&mut *out, &flag),
-            None => serde_json::to_writer(&mut *out, &()),
-        };
+        value(field.cell(row), out);
         before = b',';
     }
     out.extend_from_slice(b"}\n");
+}
+
+/// A value as JSON.
+fn value(cell: Option<Cell<'_>>, out: &mut Vec<u8>) {
+    // None of these values can fail to be written, nor memory to be written to.
+    let _ = match cell {
+        Some(Cell::Text(text)) => serde_json::to_writer(out, &*text),
+        Some(Cell::Texts(texts)) => serde_json::to_writer(out, &texts),
+        Some(Cell::Whole(number)) => serde_json::to_writer(out, &number),
+        Some(Cell::Number(number)) => serde_json::to_writer(out, &number),
+        Some(Cell::Time(micros)) => serde_json::to_writer(out, &rfc3339(micros)),
+        Some(Cell::Flag(flag)) => serde_json::to_writer(out, &flag),
+        None => serde_json::to_writer(out, &()),
+    };
 }
 
 /// A field of CSV; of an unknown value an empty one.
