@@ -15,6 +15,8 @@
 //! | `sessions` | sessions of coding agents, made of those below `BOARD_SESSIONS` or of the samples: until all are known, beside `jq`; a long one; a log of Inspect in an archive of 400 MB | `--runs 2000 --megabytes 1000` |
 //! | `replay` | one long run event by event, in a real browser: first paint, jumps, size of the document | `--steps 5000` |
 //! | `pages` | pages in a real browser, beside an empty one: when their end is shown, elements, requests, work; a key, a scroll; QitOS's viewer beside it as in `many` | `--steps 1000 --loads 9` |
+//! | `table` | tables for other engines of many runs of 50 steps: traces read a second, memory, the second call | `--runs 10000` |
+//! | `fleet` | what each part costs a run, with a store of 1,000 to 100,000 objects, and what a million runs a day come to | `--runs 100000` |
 //! | `soak` | mixed load for long: memory, requests that failed, the picture at the end | `--minutes 30` |
 //!
 //! Without a name all of them run but `soak`. `--dir DIR` says where the data is made (default: the system's temporary
@@ -37,6 +39,7 @@ mod crowd;
 #[path = "../support/disk.rs"]
 mod disk;
 mod engine;
+mod fleet;
 #[path = "../support/heavy.rs"]
 mod heavy;
 #[path = "../support/http.rs"]
@@ -62,6 +65,7 @@ mod soak;
 mod sse;
 mod steady;
 mod sweep;
+mod table;
 #[path = "../support/wait.rs"]
 mod wait;
 mod why;
@@ -71,7 +75,7 @@ mod writer;
 type Bench = fn(&Options);
 
 /// Every benchmark, in the order in which they run where none is named.
-const BENCHES: [(&str, Bench); 14] = [
+const BENCHES: [(&str, Bench); 16] = [
     ("append", append::run),
     ("live", live::run),
     ("crowd", crowd::run),
@@ -85,6 +89,8 @@ const BENCHES: [(&str, Bench); 14] = [
     ("sessions", sessions::run),
     ("replay", replay::run),
     ("pages", pages::run),
+    ("table", table::run),
+    ("fleet", fleet::run),
     ("soak", soak::run),
 ];
 /// Options that take a number.

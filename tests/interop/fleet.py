@@ -1,11 +1,14 @@
 """Do the recipes of docs/fleet.md run as they stand, and do they say what `board whatif` says?
 
-    fleet.py BOARD ENGINES ROOT...
+    fleet.py BOARD ENGINE [--runs NUMBER] [--format jsonl|parquet] [--s3] ROOT...
 
-Makes the tables of all runs below the ROOTs, takes the fenced blocks of each engine out of the document and runs them. What they
+Makes the tables of all runs below the ROOTs, takes the fenced blocks of the engine out of the document and runs them. What they
 answer is compared with what the board says of the same runs: `list` for how they ended, `whatif` for what limits would have done.
+With --runs the runs are that many variants of the samples. With --format parquet and --s3 the blocks are changed as the document
+says; the store is moto, which answers as S3 does.
 """
 
+import argparse
 import collections
 import json
 import os
@@ -13,7 +16,6 @@ import pathlib
 import re
 import shlex
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -21,42 +23,95 @@ DOCUMENT = pathlib.Path(__file__).parent.parent.parent / "docs" / "fleet.md"
 RULES = ["max_steps=4", "token_budget=1500", "max_cost=0.01"]
 
 
-def recipes(engine):
+def recipes(engine, changes):
     """The blocks of an engine by their names, in order; those without one prepare the others."""
     found = re.findall(r"^```(?:sql|python|sh) (\w+) ?(\w*)\n(.*?)^```$", DOCUMENT.read_text(), re.M | re.S)
-    blocks = [(name, text) for of, name, text in found if of == engine]
+    blocks = [[name, text] for of, name, text in found if of == engine]
     assert {name for name, _ in blocks} >= {"", "ends", "cost", "loops", "whatif"}, (engine, blocks)
+    for pattern, by in changes:
+        assert any(re.search(pattern, text) for _, text in blocks), f"no block of {engine} has {pattern}"
+        for block in blocks:
+            block[1] = re.sub(pattern, by, block[1])
     return blocks
 
 
-def duckdb_rows():
+def duckdb_rows(options, store):
     import duckdb
 
     base = duckdb.connect()
     base.execute("SET TimeZone = 'UTC'")
-    for name, text in recipes("duckdb"):
+    changes = []
+    if options.format == "parquet":
+        changes.append((r"read_json\('(table/\w+/\*/\*)\.jsonl', [^)]*\)", r"read_parquet('\1.parquet')"))
+    if store:
+        from duckdb_extensions import import_extension
+
+        import_extension("httpfs")
+        base.execute("LOAD httpfs")
+        base.execute(f"CREATE SECRET (TYPE s3, KEY_ID 'a', SECRET 'b', ENDPOINT '{store}', URL_STYLE 'path', USE_SSL false)")
+        changes.append(("'table/", "'s3://bucket/table/"))
+    for name, text in recipes("duckdb", changes):
         for statement in filter(str.strip, text.split(";")):
             rows = base.execute(statement).fetchall()
         yield name, rows
+    if options.format == "parquet" and not store:
+        same_as_lines(base)
 
 
-def chdb_rows():
+def same_as_lines(base):
+    """Every value of the tables is the one that `board table` prints as JSON, and of the type that its column has."""
+    for table in ["runs", "steps"]:
+        read = f"read_parquet('table/{table}/*/*.parquet', hive_partitioning = false)"
+        kinds = {name: kind for name, kind, *_ in base.execute(f"DESCRIBE SELECT * FROM {read}").fetchall()}
+        told = {name: kinds[name] for name in TYPES[table]}
+        assert told == TYPES[table], told
+        text = lambda name: f"""strftime("{name}" AT TIME ZONE 'UTC', '%Y-%m-%dT%H:%M:%S.%fZ')"""
+        columns = [text(name) if kind == MOMENT else f'"{name}"' for name, kind in kinds.items()]
+        names = list(kinds)
+        rows = [dict(zip(names, row)) for row in base.execute(f"SELECT {', '.join(columns)} FROM {read}").fetchall()]
+        lines = (pathlib.Path("lines") / table).glob("*/*.jsonl")
+        lines = [json.loads(line) for path in lines for line in path.read_text().split("\n") if line]
+        assert len(rows) == len(lines) > 0
+        key = lambda row: (row["transcript_id"], row.get("step"))
+        for row, line in zip(sorted(rows, key=key), sorted(lines, key=key)):
+            assert row == line, [(name, row[name], line[name]) for name in line if row[name] != line[name]]
+        nulls = sum(value is None for row in rows for value in row.values())
+        print(f"parquet: {len(rows)} rows of {table}, {len(names)} columns, {nulls} nulls, as in JSON lines")
+
+
+MOMENT = "TIMESTAMP WITH TIME ZONE"
+# Of one column of each type.
+TYPES = {"runs": {"model": "VARCHAR", "started_at": MOMENT, "steps": "BIGINT", "cost_usd": "DOUBLE", "answered": "BOOLEAN"},
+         "steps": {"call": "VARCHAR", "at": MOMENT, "step": "BIGINT", "score": "DOUBLE", "tools": "VARCHAR[]",
+                   "asked_before_end": "BOOLEAN"}}
+
+
+def chdb_rows(options, store):
     from chdb import session
 
     base = session.Session()
-    for name, text in recipes("clickhouse"):
+    changes = []
+    if options.format == "parquet":
+        changes.append((r"\.jsonl', JSONEachRow,\s*'[^']*'\)", ".parquet', Parquet)"))
+    if store:
+        changes.append((r"file\('table/([^']*)', (\w+)", rf"s3('http://{store}/bucket/table/\1', 'a', 'b', '\2'"))
+    for name, text in recipes("clickhouse", changes):
         for statement in filter(str.strip, text.split(";")):
             rows = str(base.query(statement, "JSONCompactEachRow"))
         yield name, [json.loads(line) for line in rows.split("\n") if line] if name else []
 
 
-def spark_rows():
+def spark_rows(options, store):
     from pyspark.sql import SparkSession
 
+    assert not store, "Spark's reader of s3a:// is in no package of PyPI"
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
     spark = spark.config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "4").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    for name, text in recipes("spark"):
+    changes = []
+    if options.format == "parquet":
+        changes = [(r"read\.json", "read.parquet"), (r"\.jsonl", ".parquet")]
+    for name, text in recipes("spark", changes):
         if name:
             yield name, [tuple(row) for row in spark.sql(text.strip().rstrip(";")).collect()]
         else:
@@ -65,6 +120,27 @@ def spark_rows():
 
 
 ENGINES = {"duckdb": duckdb_rows, "chdb": chdb_rows, "spark": spark_rows}
+
+
+def put_into_store():
+    """Copies the table into a bucket, as `aws s3 sync table s3://bucket/table` does; the store's address."""
+    import logging
+
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    s3 = boto3.client("s3", endpoint_url=f"http://{host}:{port}", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
+    s3.create_bucket(Bucket="bucket")
+    files = [path for path in pathlib.Path("table").rglob("day=*/*") if path.is_file()]
+    for path in files:
+        s3.put_object(Bucket="bucket", Key=path.as_posix(), Body=path.read_bytes())
+    for path in files:
+        path.unlink()  # Nothing but the store has it now.
+    return f"{host}:{port}"
 
 
 def whatif(board, runs):
@@ -91,41 +167,65 @@ def number(value):
     return 0 if value is None else round(float(value), 6)
 
 
-def main(board, engines, roots):
-    board = os.path.abspath(board)
-    roots = [os.path.abspath(root) for root in roots]
+def rows(board, table, roots):
+    said = subprocess.run([board, "table", table, *roots], check=True, capture_output=True, text=True).stdout
+    return [json.loads(line) for line in said.split("\n") if line]
+
+
+def main(options):
+    board = os.path.abspath(options.board)
+    roots = [os.path.abspath(root) for root in options.roots]
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)
+        if options.runs:
+            import fleet_runs
+
+            fleet_runs.make("runs", options.runs)
+            roots = [os.path.abspath("runs")]
+        keep = lambda table, format, out: subprocess.run(
+            [board, "table", table, *roots, "--out", out, "--format", format], check=True, stdout=subprocess.DEVNULL)
         for table in ["runs", "steps"]:
-            subprocess.run([board, "table", table, *roots, "--out", "table"], check=True, stdout=subprocess.DEVNULL)
-        lines = subprocess.run([board, "table", "runs", *roots], check=True, capture_output=True, text=True).stdout
-        runs = [json.loads(line) for line in lines.split("\n") if line]
+            keep(table, options.format, "table")
+            if options.format == "parquet":
+                keep(table, "jsonl", "lines")
+        store = put_into_store() if options.s3 else None
+        runs = rows(board, "runs", roots)
+        assert not options.runs or len(runs) >= options.runs, (len(runs), options.runs)
         expected = whatif(board, runs)
         assert len({result for _, result in expected}) >= 3, expected
         kinds = collections.Counter(run["stop_kind"] for run in runs)
         tokens = collections.Counter()
         for run in runs:
             tokens[run["stop_kind"]] += run["total_tokens"] or 0
-        for engine in engines:
-            began = time.monotonic()
-            answers = dict(ENGINES[engine]())
-            ends = collections.Counter()
-            for _, _, kind, count in answers["ends"]:
-                ends[kind] += int(count)
-            assert ends == kinds, (engine, ends, kinds)
-            cost = {row[0]: (int(row[1]), number(row[2])) for row in answers["cost"]}
-            assert cost == {kind: (count, tokens[kind]) for kind, count in kinds.items()}, (engine, cost)
-            by_run = collections.Counter()
-            steps = subprocess.run([board, "table", "steps", *roots], check=True, capture_output=True, text=True).stdout
-            for line in filter(None, steps.split("\n")):
-                step = json.loads(line)
-                by_run[(step["transcript_id"], step["fingerprint"])] += step["fingerprint"] is not None
-            loops = sorted((count, run) for (run, _), count in by_run.items() if count >= 3)
-            assert sorted((int(row[3]), row[1]) for row in answers["loops"]) == loops, (engine, answers["loops"], loops)
-            said = {(row[0], row[1]): [int(number(value)) for value in row[2:]] for row in answers["whatif"]}
-            assert said == expected, (engine, sorted(said.items()), sorted(expected.items()))
-            took = time.monotonic() - began
-            print(f"{engine}: {len(runs)} runs, {len(answers)} recipes, {len(said)} sums as `board whatif` has them; {took:.1f} s")
+        by_run = collections.Counter()
+        for step in rows(board, "steps", roots):
+            by_run[(step["transcript_id"], step["fingerprint"])] += step["fingerprint"] is not None
+        loops = sorted((count, run) for (run, _), count in by_run.items() if count >= 3)
+
+        engine = options.engine
+        began = time.monotonic()
+        answers = dict(ENGINES[engine](options, store))
+        took = time.monotonic() - began
+        ends = collections.Counter()
+        for _, _, kind, count in answers["ends"]:
+            ends[kind] += int(count)
+        assert ends == kinds, (engine, ends, kinds)
+        cost = {row[0]: (int(row[1]), number(row[2])) for row in answers["cost"]}
+        assert cost == {kind: (count, tokens[kind]) for kind, count in kinds.items()}, (engine, cost)
+        assert sorted((int(row[3]), row[1]) for row in answers["loops"]) == loops, (engine, answers["loops"], loops)
+        said = {(row[0], row[1]): [int(number(value)) for value in row[2:]] for row in answers["whatif"]}
+        assert said == expected, (engine, sorted(said.items()), sorted(expected.items()))
+        where = f"{options.format}{' over s3://' if store else ''}"
+        print(f"{engine}, {where}: {len(runs)} runs, {sum(by_run.values())} steps, {len(answers)} recipes, {len(said)} sums "
+              f"as `board whatif` has them; {took:.1f} s")
 
 
-main(sys.argv[1], sys.argv[2].split(","), sys.argv[3:])
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("board")
+    parser.add_argument("engine", choices=ENGINES)
+    parser.add_argument("--runs", type=int)
+    parser.add_argument("--format", default="jsonl", choices=["jsonl", "parquet"])
+    parser.add_argument("--s3", action="store_true")
+    parser.add_argument("roots", nargs="*", default=["sample_runs"])
+    main(parser.parse_args())

@@ -1,14 +1,16 @@
 //! Is a table that is kept the one that a single call would write, whatever happened meanwhile?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use serde_json::Value;
+use scraper::Html;
+use serde_json::{Value, json};
 
-use crate::board::BINARY;
+use crate::board::{BINARY, Board};
 use crate::disk::{copy, walk};
+use crate::html::hrefs;
 use crate::wait::until;
 
 fn table(args: &[&str]) -> Output {
@@ -131,6 +133,133 @@ fn a_call_that_is_killed_leaves_whole_files_and_the_next_one_goes_on() {
     }
     keep("steps", &root, &out);
     assert!(files(&out.join("steps")) == whole);
+}
+
+#[test]
+fn a_row_leads_to_its_page() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs");
+    let dir = tempfile::tempdir().unwrap();
+    let other = dir.path().join("more");
+    copy(&root.join("long"), &other.join("long"));
+    let board = Board::serve_with(&root, 0, &[other.to_str().unwrap()]);
+    board.until_read();
+    let address = format!("http://{}", board.address);
+    let args = [root.to_str().unwrap(), other.to_str().unwrap(), "--board", &address];
+    let (runs, steps) = (table(&[&["runs"], &args[..]].concat()), table(&[&["steps"], &args[..]].concat()));
+    let (runs, steps) = (rows(&runs.stdout), rows(&steps.stdout));
+    let known: Vec<Value> = runs.iter().map(|run| run["transcript_id"].clone()).collect();
+    assert!(known.contains(&"sample_runs/long".into()) && known.contains(&"more/long".into()), "{known:?}");
+    let page = |row: &Value| {
+        let uri = row["source_uri"].as_str().unwrap().to_owned();
+        let answer = board.get(uri.strip_prefix(&address).unwrap());
+        assert_eq!(answer.status, 200, "{uri}");
+        (Html::parse_document(answer.text()), uri)
+    };
+    for run in &runs {
+        let (page, uri) = page(run);
+        // Its own tabs lead to the same run.
+        let tabs = hrefs(&page, "#tabs a");
+        assert!(tabs.iter().any(|tab| tab.starts_with(&uri[address.len()..])), "{uri}: {tabs:?}");
+    }
+    // Of each run the first step, the last one, and one between.
+    let (mut opened, mut from) = (0, 0);
+    while from < steps.len() {
+        let of_run =
+            steps[from..].iter().take_while(|row| row["transcript_id"] == steps[from]["transcript_id"]).count();
+        for row in BTreeSet::from([0, of_run / 2, of_run - 1]).into_iter().map(|at| &steps[from + at]) {
+            let (page, uri) = page(row);
+            let current = hrefs(&page, &format!("#step-{} a[aria-current=true]", row["step"]));
+            assert_eq!(current.len(), 1, "{uri} opens the step");
+            opened += 1;
+        }
+        from += of_run;
+    }
+    assert!(opened > 100, "{opened}");
+}
+
+#[test]
+fn a_row_holds_what_its_format_records() {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs");
+    let root = samples.to_str().unwrap();
+    let (runs, steps) = (rows(&table(&["runs", root]).stdout), rows(&table(&["steps", root]).stdout));
+    let is = |key: &str, expected: Value| {
+        let run = runs.iter().find(|run| run["transcript_id"] == key).unwrap_or_else(|| panic!("{key}"));
+        for (name, value) in expected.as_object().unwrap() {
+            assert_eq!(&run[name], value, "{name} of {key}");
+        }
+    };
+    // As they stand in the files.
+    is(
+        "tools/inspect/ledger.json/rent_epoch_1",
+        json!({"task_set": "ledger", "task_id": "rent", "task_repeat": 1,
+        "agent_args": "{}", "model_options": null}),
+    );
+    is(
+        "tools/tau2/results.json/restart_trial_0",
+        json!({"task_set": "telecom", "task_id": "restart", "task_repeat": 0,
+        "model_options": "{\"temperature\": 0.0}", "message_count": 11}),
+    );
+    is("tools/harbor/nightly/ledger__solved", json!({"task_set": null, "task_id": "ledger"}));
+    is("tools/swe-agent/submitted.traj", json!({"task_id": "ledger-1", "message_count": 12}));
+    is(
+        "tools/mini-swe-agent/submitted.traj.json",
+        json!({"message_count": 9, "model_options": null,
+        "agent_args": "{\"system_template\": \"You fix one issue.\", \"instance_template\": \"{{task}}\", \"step_limit\": 0, \
+            \"cost_limit\": 3.0, \"wall_time_limit_seconds\": 0, \"max_consecutive_format_errors\": 3}"}),
+    );
+    is("success", json!({"task_id": "disk", "task_set": null, "message_count": null}));
+    // A prompt, five replies and what came back from six calls.
+    let session = "tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl";
+    is(session, json!({"message_count": 12, "task_id": null}));
+    let finished = |key: &str| -> Vec<Value> {
+        let of_run = steps.iter().filter(|step| step["transcript_id"] == key);
+        of_run.map(|step| step["finish_reason"].clone()).collect()
+    };
+    assert_eq!(finished(session), ["tool_use", "tool_use", "tool_use", "tool_use", "end_turn"]);
+    assert!(
+        finished("model_native").iter().all(|word| word == "tool_calls" || word == "stop"),
+        "{:?}",
+        finished("model_native")
+    );
+    assert!(finished("qitos/q060_critic_stop").iter().all(Value::is_null));
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn a_board_that_writes_no_parquet_says_what_does() {
+    let (dir, root) = some_runs();
+    let out = dir.path().join("table");
+    for more in [&[][..], &["--out", out.to_str().unwrap()]] {
+        let said = table(&[&["steps", root.to_str().unwrap(), "--format", "parquet"], more].concat());
+        let text = String::from_utf8(said.stderr).unwrap();
+        assert_eq!((said.status.code(), said.stdout.len()), (Some(2), 0), "{text}");
+        assert!(text.contains("built without the feature parquet") && text.contains("--features parquet"), "{text}");
+        assert!(text.contains("COPY (FROM read_json('table/steps/*/*.jsonl')) TO 'steps.parquet'"), "{text}");
+    }
+    assert!(!out.exists());
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn a_kept_table_of_parquet_is_brought_up_to_date() {
+    let (dir, root) = some_runs();
+    let keep = |out: &Path| {
+        let args = ["steps", root.to_str().unwrap(), "--format", "parquet", "--json", "--out", out.to_str().unwrap()];
+        let said = table(&args);
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+        serde_json::from_slice::<Value>(&said.stdout).unwrap()
+    };
+    let out = dir.path().join("table");
+    assert!(keep(&out)["files_written"].as_u64().unwrap() > 3);
+    assert_eq!(keep(&out)["files_written"], 0);
+    fs::remove_dir_all(root.join("unicode")).unwrap();
+    copy(&root.join("wait"), &root.join("waits_more"));
+    keep(&out);
+    let fresh = dir.path().join("fresh");
+    keep(&fresh);
+    let kept = files(&out.join("steps"));
+    assert!(kept == files(&fresh.join("steps")), "{:?}", kept.keys());
+    assert!(kept.values().all(|bytes| bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1")));
 }
 
 #[test]

@@ -374,10 +374,10 @@ fn is_same(file: &mut File, path: &Path) -> io::Result<bool> {
     }
     file.seek(SeekFrom::Start(0))?;
     let (mut one, mut other) = (BufReader::with_capacity(1 << 16, file), BufReader::with_capacity(1 << 16, other));
+    let (mut first, mut second) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     loop {
-        let (mut a, mut b) = (vec![0; 1 << 16], vec![0; 1 << 16]);
-        let read = one.read(&mut a)?;
-        let (a, b) = (a.get(..read).unwrap_or_default(), b.get_mut(..read).unwrap_or_default());
+        let read = one.read(&mut first)?;
+        let (a, b) = (first.get(..read).unwrap_or_default(), second.get_mut(..read).unwrap_or_default());
         other.read_exact(b)?;
         if a != b {
             return Ok(false);
