@@ -4,7 +4,7 @@
 
 Makes the tables of all runs below the ROOTs, takes the fenced blocks of the engine out of the document and runs them. What they
 answer is compared with what the board says of the same runs: `list` for how they ended, `whatif` for what limits would have done.
-With --runs the runs are that many variants of the samples. With --format parquet and --s3 the blocks are changed as the document
+Beside them are as many variants of the samples as --runs says. With --format parquet and --s3 the blocks are changed as the document
 says; the store is moto, which answers as S3 does.
 """
 
@@ -181,7 +181,7 @@ def main(options):
             import fleet_runs
 
             fleet_runs.make("runs", options.runs)
-            roots = [os.path.abspath("runs")]
+            roots.append(os.path.abspath("runs"))
         keep = lambda table, format, out: subprocess.run(
             [board, "table", table, *roots, "--out", out, "--format", format], check=True, stdout=subprocess.DEVNULL)
         for table in ["runs", "steps"]:
@@ -224,7 +224,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("board")
     parser.add_argument("engine", choices=ENGINES)
-    parser.add_argument("--runs", type=int)
+    parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--format", default="jsonl", choices=["jsonl", "parquet"])
     parser.add_argument("--s3", action="store_true")
     parser.add_argument("roots", nargs="*", default=["sample_runs"])
