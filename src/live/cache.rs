@@ -74,8 +74,7 @@ impl Cache {
         line(serde_json::to_string(&self.head(root))?)?;
         for run in runs {
             let summary = run.summary();
-            // How long a run is silent is another answer tomorrow.
-            let Some(stamps) = run.stamps().filter(|_| summary.life.silence.is_none()) else { continue };
+            let Some(stamps) = run.stamps() else { continue };
             let entry = Entry { dir: run.dir().path().to_owned(), stamps, summary: Summary::clone(&summary) };
             // A path that is no text cannot be written as JSON; its run is read again.
             let Ok(text) = serde_json::to_string(&entry) else { continue };

@@ -8,6 +8,7 @@ use notify::Watcher as _;
 
 use super::cache::{Cache, Entries};
 use super::hints::in_words;
+use super::run::now;
 use crate::analysis::summary::Summary;
 use crate::mirror::Mirror;
 use crate::model::RunKey;
@@ -68,8 +69,11 @@ impl Root {
 
     /// What the last board knew of the run in `dir`, if it still holds.
     pub(super) fn recall(&mut self, dir: &RunDir) -> Option<(Stamps, Summary)> {
-        let known = self.remembered.as_mut()?.remove(dir.path())?;
-        (Stamps::of(dir).as_ref() == Some(&known.0)).then_some(known)
+        let (stamps, summary) = self.remembered.as_mut()?.remove(dir.path())?;
+        // For how long a run without an end is silent is another answer today; what that says of it may be another one too.
+        let life = summary.life.clone().at(now(), None);
+        let holds = life.liveness == summary.life.liveness && Stamps::of(dir).as_ref() == Some(&stamps);
+        holds.then_some((stamps, Summary { life, ..summary }))
     }
 
     /// Lets go of what nobody recalled: those runs are gone.

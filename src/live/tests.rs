@@ -128,6 +128,27 @@ fn a_second_start_reads_only_what_changed() {
 }
 
 #[test]
+fn a_second_start_does_not_read_what_died_long_ago_and_knows_for_how_long_it_is_silent() {
+    let (root, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let dir = write_old_run(root.path(), "a", "count");
+    fs::remove_file(dir.join("manifest.json")).unwrap();
+    fs::write(dir.join("events.jsonl"), "{\"phase\": \"INIT\", \"ts\": \"2020-01-01T00:00:00+00:00\"}\n").unwrap();
+    let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+    fs::File::options().append(true).open(dir.join("events.jsonl")).unwrap().set_modified(hour_ago).unwrap();
+    assert_eq!(start(root.path(), cache.path()), [("a".to_owned(), None, 1)]);
+    assert_eq!(start(root.path(), cache.path()), [("a".to_owned(), None, 0)]);
+    let root = fs::canonicalize(root.path()).unwrap();
+    let shared = Arc::new(Shared::new(std::slice::from_ref(&root), &[]));
+    let options = Options { cache: Some(cache.path().to_owned()), ..Options::default() };
+    let mut scanner = scan::Scanner::new(Arc::clone(&shared), vec![root], options);
+    scanner.look_at_roots();
+    let life = shared.runs.read().unwrap()[&RunKey::new("a")].summary().life.clone();
+    let silence = run::now() - life.sign.unwrap();
+    assert_eq!(life.liveness.word(), "died");
+    assert!(life.silence.is_some_and(|told| told <= silence && silence - told < 600_000_000), "{life:?}");
+}
+
+#[test]
 fn a_cache_that_is_odd_is_as_good_as_none() {
     let (root, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     write_old_run(root.path(), "a", "count");
