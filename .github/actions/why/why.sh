@@ -20,11 +20,13 @@ while IFS= read -r path; do
     {
         printf '<details><summary><code>%s</code></summary>\n\n' "$(printf '%s' "$path" | sed 's/&/\&amp;/g; s/</\&lt;/g')"
         # Indented, so that nothing in a trace is read as markup.
-        board why -- "$path" | sed 's/^/    /'
+        # One run that cannot be read hides no other.
+        board why -- "$path" 2>&1 | sed 's/^/    /' || true
         printf '\n</details>\n\n'
     } >>"$GITHUB_STEP_SUMMARY"
     options=()
     [ "$REDACT" != true ] || options+=(--redact)
-    board export "${options[@]}" --html "$PAGES/run-$number.html" -- "$path"
+    board export "${options[@]}" --html "$PAGES/run-$number.html" -- "$path" ||
+        printf '    no page of it could be written\n\n' >>"$GITHUB_STEP_SUMMARY"
 done <"$PAGES/.list"
 rm "$PAGES/.list"
