@@ -292,6 +292,18 @@ pub fn tool(name: &str, head: &[u8]) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| (tool.is)(name, head)).copied()
 }
 
+/// The place of a tool among all, in this build.
+#[cfg(feature = "serve")]
+pub fn number_of(tool: &'static Tool) -> Option<usize> {
+    TOOLS.iter().position(|known| std::ptr::eq(*known, tool))
+}
+
+/// The tool at that place.
+#[cfg(feature = "serve")]
+pub fn numbered(number: usize) -> Option<&'static Tool> {
+    TOOLS.get(number).copied()
+}
+
 impl Tool {
     /// Where in the directory of one of its runs there are further runs: the directories on the way, `*` for any.
     pub fn runs_inside(&self) -> Option<&'static [&'static str]> {

@@ -14,10 +14,18 @@ use serde::{Deserialize, Serialize};
 
 use super::run::Run;
 use crate::analysis::summary::Summary;
-use crate::trace::Stamps;
+use crate::trace::{Known, Stamps};
 
 /// What a file holds, by run directory.
-pub(super) type Entries = HashMap<PathBuf, (Stamps, Summary)>;
+pub(super) type Entries = HashMap<PathBuf, (Stamps, Summary, Option<Stored>)>;
+
+/// What shows a run of an object store whose files are not here.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Stored {
+    /// What its root calls it.
+    pub(super) key: String,
+    pub(super) known: Known,
+}
 
 /// The first line of a file.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +40,8 @@ struct Entry {
     dir: PathBuf,
     stamps: Stamps,
     summary: Summary,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stored: Option<Stored>,
 }
 
 /// Where the files lie, and which program's words they hold.
@@ -56,16 +66,18 @@ impl Cache {
                 return None;
             }
             let entry = |line: String| serde_json::from_str::<Entry>(&line).ok();
-            Some(lines.filter_map(entry).map(|entry| (entry.dir, (entry.stamps, entry.summary))).collect())
+            Some(
+                lines.filter_map(entry).map(|entry| (entry.dir, (entry.stamps, entry.summary, entry.stored))).collect(),
+            )
         };
         read().unwrap_or_default()
     }
 
-    /// Writes down what is known of those `runs` that are parked.
+    /// Writes down what is known of those `runs` that are parked. The root puts `prefix` before their keys.
     ///
     /// # Errors
     /// What the system says; a file that was there before stays as it was.
-    pub(super) fn save(&self, root: &Path, runs: &[Arc<Run>]) -> io::Result<()> {
+    pub(super) fn save(&self, root: &Path, prefix: &str, runs: &[Arc<Run>]) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         // Its owner alone may read a temporary file.
         let file_beside = tempfile::NamedTempFile::new_in(&self.dir)?;
@@ -75,7 +87,11 @@ impl Cache {
         for run in runs {
             let summary = run.summary();
             let Some(stamps) = run.stamps() else { continue };
-            let entry = Entry { dir: run.dir().path().to_owned(), stamps, summary: Summary::clone(&summary) };
+            let key = run.key().as_str();
+            let key = key.strip_prefix(prefix).map_or(key, |below| below.trim_start_matches('/'));
+            let known = Some(run).filter(|run| run.is_stored()).and_then(|run| run.dir().known());
+            let stored = known.map(|known| Stored { key: key.to_owned(), known });
+            let entry = Entry { dir: run.dir().path().to_owned(), stamps, summary: Summary::clone(&summary), stored };
             // A path that is no text cannot be written as JSON; its run is read again.
             let Ok(text) = serde_json::to_string(&entry) else { continue };
             if serde_json::from_str::<Entry>(&text).is_ok_and(|read| read.summary.is_like(&summary)) {

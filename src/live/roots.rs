@@ -11,7 +11,7 @@ use super::hints::in_words;
 use super::run::now;
 use crate::analysis::summary::Summary;
 use crate::mirror::Mirror;
-use crate::model::RunKey;
+use crate::model::{RunKey, TraceFile};
 use crate::trace::{Found, Place, RootScanner, RunDir, Stamps};
 
 #[derive(Debug)]
@@ -19,7 +19,9 @@ pub(super) struct Root {
     /// The root as the person typed it.
     shown: PathBuf,
     /// What goes before the keys of its runs, where there are several roots.
-    prefix: String,
+    pub(super) prefix: String,
+    /// The store that it mirrors.
+    pub(super) mirror: Option<Arc<Mirror>>,
     pub(super) scanner: RootScanner,
     /// What the system watches for it.
     pub(super) watched: Option<Place>,
@@ -35,6 +37,7 @@ impl Root {
         let prefixes = prefixes(&roots);
         let root = |(dir, prefix): (PathBuf, String)| Self {
             shown: shown(&dir, mirrors),
+            mirror: mirrors.iter().find(|mirror| mirror.dir() == dir).cloned(),
             scanner: RootScanner::new(dir),
             prefix,
             watched: None,
@@ -59,21 +62,41 @@ impl Root {
 
     /// Looks for runs now; the first time the root is there, recalls what the last board knew of them.
     pub(super) fn look(&mut self, cache: Option<&Cache>) -> Found {
-        let found = self.scanner.scan();
+        let mut found = self.scanner.scan();
         self.fault = found.fault.is_some();
         if let (Some(cache), Some(place), None) = (cache, self.scanner.place(), &self.remembered) {
             self.remembered = Some(cache.load(&place.path));
+            for (key, dir) in self.recall_evicted(&place.path) {
+                found.runs.entry(key).or_insert(dir);
+            }
         }
         found
     }
 
     /// What the last board knew of the run in `dir`, if it still holds.
     pub(super) fn recall(&mut self, dir: &RunDir) -> Option<(Stamps, Summary)> {
-        let (stamps, summary) = self.remembered.as_mut()?.remove(dir.path())?;
+        let (stamps, summary, _) = self.remembered.as_mut()?.remove(dir.path())?;
         // For how long a run without an end is silent is another answer today; what that says of it may be another one too.
         let life = summary.life.clone().at(now(), None);
         let holds = life.liveness == summary.life.liveness && Stamps::of(dir).as_ref() == Some(&stamps);
-        holds.then_some((stamps, Summary { life, ..summary }))
+        (holds || self.is_evicted(dir)).then_some((stamps, Summary { life, ..summary }))
+    }
+
+    /// Whether files of the run in `dir` were removed from the store's mirror to make room.
+    fn is_evicted(&self, dir: &RunDir) -> bool {
+        let files = || TraceFile::ALL.map(|file| dir.file(file));
+        self.mirror.as_ref().is_some_and(|mirror| mirror.is_evicted(&files()))
+    }
+
+    /// The runs that the last board knew and whose files were evicted, by what the root calls them.
+    fn recall_evicted(&self, place: &Path) -> Vec<(RunKey, RunDir)> {
+        let known = self.remembered.iter().flat_map(Entries::values);
+        let evicted = known.filter_map(|(_, _, stored)| {
+            let stored = stored.as_ref()?;
+            let dir = RunDir::of_known(place.to_owned(), stored.known.clone())?;
+            Some((RunKey::new(&stored.key), dir)).filter(|(_, dir)| self.is_evicted(dir))
+        });
+        evicted.collect()
     }
 
     /// Lets go of what nobody recalled: those runs are gone.

@@ -1,6 +1,7 @@
 //! What is known of one run, and how is it brought up to date?
 
 mod behind;
+mod evicted;
 
 use std::io::{self, Read as _};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -13,6 +14,7 @@ use behind::Held;
 
 use crate::analysis::life::{Liveness, Outside, life};
 use crate::analysis::summary::{Summary, summary};
+use crate::mirror::Mirror;
 use crate::model::price::Prices;
 use crate::model::{Delta, Index, Issue, IssueKind, Lines, MAX_LINE_BYTES, RunKey, Span, TraceFile};
 use crate::trace::{RedactedRun, RunDir, RunReader, Stamps, is_running};
@@ -26,6 +28,8 @@ pub struct Run {
     key: RunKey,
     path: String,
     dir: RunDir,
+    /// The mirror that its files lie in.
+    store: Option<Arc<Mirror>>,
     settle: Duration,
     held: Mutex<Held>,
     /// `None` while it is parked.
@@ -96,6 +100,7 @@ impl Run {
             key: summary.key.clone(),
             path: summary.path.clone(),
             dir,
+            store: None,
             settle,
             held: Mutex::new(held),
             index: RwLock::new(None),
@@ -163,12 +168,16 @@ impl Run {
     /// for long keeps nobody waiting: the next change goes into a copy.
     pub fn index(&self) -> Arc<Index> {
         self.used.store(now(), Ordering::Relaxed);
+        self.ask();
         self.open_index().unwrap_or_else(|| self.wake())
     }
 
     /// The index as it is now; that of a parked run is read for this answer alone. For questions about many runs.
     pub fn index_once(&self) -> Arc<Index> {
-        self.open_index().unwrap_or_else(|| Arc::new(RunReader::settling(self.dir.clone(), self.settle).read_whole()))
+        self.open_index().unwrap_or_else(|| match self.hold() {
+            Ok(_files) => Arc::new(RunReader::settling(self.dir.clone(), self.settle).read_whole()),
+            Err(()) => Self::nothing_here(),
+        })
     }
 
     /// Whether [`Self::index`] has to read files first.
@@ -191,6 +200,7 @@ impl Run {
         if let Some(index) = self.open_index() {
             return index;
         }
+        let Ok(_files) = self.hold() else { return Self::nothing_here() };
         #[cfg(test)]
         self.play_fault();
         self.used.store(now(), Ordering::Relaxed);
@@ -262,6 +272,8 @@ impl Run {
         self.play_fault();
         // Nobody waits for a page that has a large run read; it is looked at again within a second.
         let Ok(mut held) = self.held.try_lock() else { return News::default() };
+        // What was read of files that are not here any more stays.
+        let Ok(_files) = self.hold() else { return News::default() };
         let waits = match &*held {
             Held::Parked(stamps) => Some(Some(*stamps)),
             Held::Failed(stamps) => Some(*stamps),

@@ -235,7 +235,8 @@ impl Scanner {
             }
         }
         for run in runs {
-            if inbox.rescan && !run.dir().has_files() {
+            // Between the two it may be evicted, or come back.
+            if inbox.rescan && !run.stays() && !run.dir().has_files() && !run.stays() {
                 self.by_dir.remove(run.dir().path().as_os_str());
                 self.leave(&run);
             } else {
@@ -279,6 +280,7 @@ impl Scanner {
 
     pub(super) fn look_at_roots(&mut self) {
         let looked = std::mem::replace(&mut self.looked, true);
+        let stay = self.evicted();
         let mut found: BTreeMap<OsString, Arc<Run>> = BTreeMap::new();
         for at in 0..self.roots.len() {
             // What comes between the two is then seen by one of them. Only the first look comes before: people wait for it,
@@ -293,8 +295,12 @@ impl Scanner {
         }
         let before = std::mem::replace(&mut self.by_dir, found);
         for (dir, run) in before {
-            if !self.by_dir.contains_key(&dir) {
-                self.leave(&run);
+            if self.by_dir.contains_key(&dir) {
+                continue;
+            }
+            match run.stays() || stay.contains(&dir) {
+                true => drop(self.by_dir.insert(dir, run)),
+                false => self.leave(&run),
             }
         }
         self.publish();
@@ -316,12 +322,13 @@ impl Scanner {
         let root = self.roots.get_mut(at)?;
         let (key, path) = (root.key(key), root.shown(&dir));
         let prices = &self.options.prices;
-        let run = Arc::new(match root.recall(&dir) {
+        let run = match root.recall(&dir) {
             Some((stamps, summary)) => {
                 Run::parked(dir, self.settle, stamps, Summary { key, path, ..summary }.priced(prices))
             }
             None => Run::new(&key, path, dir, self.settle).priced(prices),
-        });
+        };
+        let run = Arc::new(run.in_store(root.mirror.clone()));
         if !run.is_known() {
             self.backlog.push_back(Arc::clone(&run));
         }
@@ -350,12 +357,12 @@ impl Scanner {
         let below = |root: &Root| {
             let place = root.scanner.place()?.path;
             let runs = self.by_dir.values().filter(|run| run.dir().root() == place).cloned().collect::<Vec<_>>();
-            Some((place, runs))
+            Some((place, root.prefix.clone(), runs))
         };
         let all: Vec<_> = self.roots.iter().filter_map(below).collect();
         let save = move || {
-            for (root, runs) in all {
-                if let Err(error) = cache.save(&root, &runs) {
+            for (root, prefix, runs) in all {
+                if let Err(error) = cache.save(&root, &prefix, &runs) {
                     tracing::debug!("{}: {error}; the next start reads all runs", root.display());
                 }
             }

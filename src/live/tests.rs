@@ -7,6 +7,9 @@ use super::*;
 use crate::analysis::summary::Summary;
 use crate::trace::RunDir;
 
+#[cfg(all(unix, feature = "s3"))]
+mod evicted;
+
 fn write_run(root: &std::path::Path, key: &str, manifest: &str) -> PathBuf {
     let dir = root.join(key);
     fs::create_dir_all(&dir).unwrap();

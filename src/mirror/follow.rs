@@ -10,9 +10,10 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::Options;
+use super::evicted::is_within;
 use super::fetch::{Got, Here, rest, whole};
 use super::keep::Keep;
-use super::plan::{How, Limits, plan};
+use super::plan::{How, Kept, Limits, oldest, plan};
 use super::status::{Odd, Trouble};
 use super::store::{Fault, Store};
 use super::thread::Shared;
@@ -26,6 +27,8 @@ const GIVE_UP_AFTER: u32 = 8;
 const LONGEST_REST: Duration = Duration::from_secs(60);
 /// As many odd objects are named.
 const MAX_NAMED: usize = 100;
+/// So many files are removed before others may read again.
+const EVICTED_AT_ONCE: usize = 64;
 
 /// A whole listing.
 struct Listed {
@@ -87,6 +90,7 @@ impl Follower {
 
     /// Follows the store until it is told to stop. Inside of a [`tokio::task::LocalSet`].
     pub(super) async fn follow(mut self, mut stop: watch::Receiver<bool>) {
+        let shared = Arc::clone(&self.shared);
         loop {
             self.begin_fetching();
             self.publish();
@@ -94,6 +98,7 @@ impl Follower {
             tokio::select! {
                 _ = stop.changed() => return,
                 () = tokio::time::sleep_until(next), if self.listing.is_none() => self.begin_listing(),
+                () = shared.evicted.wanted.notified() => self.fetch_asked(),
                 listed = ended(self.listing.as_mut()), if self.listing.is_some() => self.take_listing(listed),
                 Some(came) = self.running.join_next(), if !self.running.is_empty() => {
                     if let Ok(came) = came {
@@ -146,13 +151,16 @@ impl Follower {
 
     /// Compares a listing with what is here.
     fn work_off(&mut self, listed: Listed, began: Instant) {
-        let limits = Limits { bytes: self.options.limit, folds: self.keep.folds };
+        let asked = self.shared.evicted.asked();
+        let limits = Limits { bytes: self.options.limit, folds: self.keep.folds, asked: &asked };
         let plan = plan(listed.objects, self.keep.objects(), limits);
         for key in plan.gone.iter().filter(|key| !self.busy.contains_key(*key)) {
             if let Err(error) = self.keep.lose(key) {
                 tracing::warn!("{}: {key}: {error}", self.shared.address);
             }
+            self.shared.evicted.forget(key);
         }
+        self.evict(&plan.evict);
         let now = Instant::now();
         let wanted: HashSet<&str> = plan.wanted.iter().map(|(object, _)| &*object.key).collect();
         self.late.retain(|key, _| wanted.contains(&**key));
@@ -174,11 +182,52 @@ impl Follower {
         self.name_odd();
     }
 
+    /// Removes the files of objects, while nobody reads them.
+    fn evict(&mut self, keys: &[String]) {
+        let Self { keep, busy, shared, .. } = self;
+        let keys: Vec<String> = keys.iter().filter(|key| !busy.contains_key(*key)).cloned().collect();
+        // A piece at a time: whoever reads others waits meanwhile.
+        for some in keys.chunks(EVICTED_AT_ONCE) {
+            shared.evicted.evict(some, |key| {
+                if let Err(error) = keep.evict(key) {
+                    tracing::warn!("{}: {key}: {error}", shared.address);
+                }
+            });
+        }
+    }
+
+    /// Fetches what somebody opens and is not here any more, before all others; as it was when it was here, or newer.
+    fn fetch_asked(&mut self) {
+        let asked = self.shared.evicted.asked();
+        let is_asked = |key: &str| asked.iter().any(|place| is_within(key, place));
+        let coming: HashSet<&str> = self.queue.iter().map(|(object, _)| &*object.key).collect();
+        let is_due = |(key, kept): &(&String, &Kept)| {
+            kept.evicted && is_asked(key) && !self.busy.contains_key(*key) && !coming.contains(&***key)
+        };
+        let object = |(key, kept): (&String, &Kept)| Object {
+            key: key.clone(),
+            etag: kept.etag.clone(),
+            size: kept.size,
+            modified: kept.modified,
+        };
+        let due: Vec<Object> = self.keep.objects().iter().filter(is_due).map(object).collect();
+        let bytes: u64 = due.iter().chain(self.queue.iter().map(|(object, _)| object)).map(|object| object.size).sum();
+        let coming: u64 = self.busy.values().sum();
+        let room = self.options.limit.saturating_sub(bytes.saturating_add(coming));
+        let surplus = self.keep.bytes().saturating_sub(room);
+        let evict = oldest(self.keep.objects(), surplus, is_asked);
+        self.evict(&evict);
+        for object in due.into_iter().rev() {
+            self.late.remove(&object.key);
+            self.queue.push_front((object, How::Whole));
+        }
+    }
+
     fn begin_fetching(&mut self) {
         while self.running.len() < AT_ONCE
             && let Some((object, how)) = self.queue.pop_front()
         {
-            let before = self.keep.objects().get(&object.key).map_or(0, |kept| kept.size);
+            let before = self.keep.here(&object.key).map_or(0, |here| here.size);
             let coming: u64 = self.busy.values().sum();
             if self.keep.bytes() + coming + object.size > self.options.limit + before {
                 self.delay(&object, "the cache is full".to_owned());
@@ -212,6 +261,7 @@ impl Follower {
         let fault = match got {
             Ok(got) => match self.keep.take(got) {
                 Ok(()) => {
+                    self.shared.evicted.forget(&object.key);
                     self.late.remove(&object.key);
                     self.fetch_failures = 0;
                     self.shared.change(|status| status.fetch_trouble = None);
@@ -220,7 +270,10 @@ impl Follower {
                 Err(error) => Fault::Wrong(format!("the cache directory: {error}"), None),
             },
             // The next listing says more.
-            Err(Fault::Outdated) => return,
+            Err(Fault::Outdated) => {
+                self.shared.evicted.fail(&object.key, "the store has no such object any more");
+                return;
+            }
             Err(fault) => fault,
         };
         self.delay(&object, fault.what());
@@ -237,6 +290,7 @@ impl Follower {
     fn delay(&mut self, object: &Object, reason: String) {
         let tries = self.late.get(&object.key).filter(|late| late.tag == object.etag).map_or(0, |late| late.tries + 1);
         let rest = self.options.every.saturating_mul(2_u32.saturating_pow(tries)).min(LONGEST_REST);
+        self.shared.evicted.fail(&object.key, &reason);
         let late = Late { tag: object.etag.clone(), tries, again: Instant::now() + rest, reason };
         self.late.insert(object.key.clone(), late);
     }

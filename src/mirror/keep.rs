@@ -3,7 +3,7 @@
 //! A file of which there is no note, or whose length is not the noted one, is fetched again: a board that is killed at any
 //! moment leaves nothing that is taken for something else. The directory belongs to the board alone, and to its owner.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -59,6 +59,8 @@ struct Note {
     modified: i64,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     unproven: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    evicted: bool,
 }
 
 impl Keep {
@@ -84,7 +86,7 @@ impl Keep {
         let folds = fs::write(home.join("coming/Probe"), "").is_ok() && home.join("coming/probe").exists();
         let objects = recalled(&home.join("notes.jsonl"), &dir);
         sweep(&dir, "", &objects);
-        let bytes = objects.values().map(|kept| kept.size).sum();
+        let bytes = objects.values().map(bytes_of).sum();
         let notes = rewritten(&home, &objects).map_err(failed)?;
         let lines = objects.len();
         Ok(Self {
@@ -119,9 +121,14 @@ impl Keep {
         self.bytes
     }
 
+    /// Keys of objects whose files were removed.
+    pub(super) fn evicted(&self) -> BTreeSet<String> {
+        self.objects.iter().filter(|(_, kept)| kept.evicted).map(|(key, _)| key.clone()).collect()
+    }
+
     /// What is here of an object.
     pub(super) fn here(&self, key: &str) -> Option<Here> {
-        let kept = self.objects.get(key)?;
+        let kept = self.objects.get(key).filter(|kept| !kept.evicted)?;
         let path = self.dir.join(place(key).ok()?);
         Some(Here { path, size: kept.size, sum: self.sums.get(key).cloned() })
     }
@@ -134,8 +141,8 @@ impl Keep {
         let Got { object, file, after, unproven, sum } = got;
         let path = self.dir.join(place(&object.key).map_err(io::Error::other)?);
         let written = UNIX_EPOCH + Duration::from_micros(u64::try_from(object.modified).unwrap_or_default());
-        let kept = Kept { etag: object.etag, size: object.size, modified: object.modified, unproven };
-        let before = self.objects.get(&object.key).cloned();
+        let kept = Kept { etag: object.etag, size: object.size, modified: object.modified, unproven, evicted: false };
+        let before = self.objects.get(&object.key).filter(|before| !before.evicted).cloned();
         match after {
             Some(after) => {
                 let mut whole = File::options().append(true).open(&path)?;
@@ -169,6 +176,22 @@ impl Keep {
     /// # Errors
     /// What the system says.
     pub(super) fn lose(&mut self, key: &str) -> io::Result<()> {
+        self.remove(key)?;
+        self.note(key.to_owned(), None)
+    }
+
+    /// The file of an object makes room for others.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn evict(&mut self, key: &str) -> io::Result<()> {
+        let Some(kept) = self.objects.get(key).cloned() else { return Ok(()) };
+        // Noted first: a file that is noted as evicted goes at the next start, if not now.
+        self.note(key.to_owned(), Some(Kept { evicted: true, ..kept }))?;
+        self.remove(key)
+    }
+
+    fn remove(&mut self, key: &str) -> io::Result<()> {
         let Ok(below) = place(key) else { return Ok(()) };
         let path = self.dir.join(below);
         match fs::remove_file(&path) {
@@ -184,13 +207,13 @@ impl Keep {
             }
         }
         self.sums.remove(key);
-        self.note(key.to_owned(), None)
+        Ok(())
     }
 
     fn note(&mut self, key: String, kept: Option<Kept>) -> io::Result<()> {
         let before = self.objects.remove(&key);
-        self.bytes = self.bytes.saturating_sub(before.as_ref().map_or(0, |kept| kept.size));
-        self.bytes += kept.as_ref().map_or(0, |kept| kept.size);
+        self.bytes = self.bytes.saturating_sub(before.as_ref().map_or(0, bytes_of));
+        self.bytes += kept.as_ref().map_or(0, bytes_of);
         let line = line(&key, kept.as_ref())?;
         if let Some(kept) = kept {
             self.objects.insert(key, kept);
@@ -203,6 +226,11 @@ impl Keep {
         }
         Ok(())
     }
+}
+
+/// Bytes of an object on disk.
+fn bytes_of(kept: &Kept) -> u64 {
+    if kept.evicted { 0 } else { kept.size }
 }
 
 /// A directory of that name that no other board uses, and what keeps it so.
@@ -231,8 +259,8 @@ fn private(dir: &Path) -> io::Result<()> {
 
 fn line(key: &str, kept: Option<&Kept>) -> io::Result<Vec<u8>> {
     let kept_or_none = kept.cloned().unwrap_or_default();
-    let Kept { etag, size, modified, unproven } = kept_or_none;
-    let note = Note { key: key.to_owned(), tag: kept.map(|_| etag), size, modified, unproven };
+    let Kept { etag, size, modified, unproven, evicted } = kept_or_none;
+    let note = Note { key: key.to_owned(), tag: kept.map(|_| etag), size, modified, unproven, evicted };
     let mut line = serde_json::to_vec(&note)?;
     line.push(b'\n');
     Ok(line)
@@ -245,13 +273,16 @@ fn recalled(notes: &Path, dir: &Path) -> BTreeMap<String, Kept> {
     for line in BufReader::new(file).split(b'\n').map_while(io::Result::ok) {
         // The last one may be torn.
         let Ok(note) = serde_json::from_slice::<Note>(&line) else { continue };
-        let Note { key, tag, size, modified, unproven } = note;
+        let Note { key, tag, size, modified, unproven, evicted } = note;
         match tag {
-            Some(etag) => drop(objects.insert(key, Kept { etag, size, modified, unproven })),
+            Some(etag) => drop(objects.insert(key, Kept { etag, size, modified, unproven, evicted })),
             None => drop(objects.remove(&key)),
         }
     }
     objects.retain(|key, kept| {
+        if kept.evicted {
+            return true;
+        }
         let file = place(key).ok().and_then(|below| fs::symlink_metadata(dir.join(below)).ok());
         file.is_some_and(|file| file.is_file() && file.len() == kept.size)
     });
@@ -271,7 +302,7 @@ fn sweep(dir: &Path, key: &str, objects: &BTreeMap<String, Kept>) {
                 Ok(())
             }
             (true, None) => fs::remove_dir_all(entry.path()),
-            (false, Some(key)) if objects.contains_key(&key) => Ok(()),
+            (false, Some(key)) if objects.get(&key).is_some_and(|kept| !kept.evicted) => Ok(()),
             (false, _) => fs::remove_file(entry.path()),
         };
         if let Err(error) = done {

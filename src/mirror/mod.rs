@@ -13,6 +13,8 @@ mod thread;
 mod thread;
 
 #[cfg(feature = "s3")]
+mod evicted;
+#[cfg(feature = "s3")]
 mod fetch;
 #[cfg(feature = "s3")]
 mod follow;
@@ -57,6 +59,9 @@ pub struct Options {
     pub budget: u32,
 }
 
+#[cfg(test)]
+#[cfg(feature = "s3")]
+pub(crate) mod fake;
 #[cfg(test)]
 #[cfg(feature = "s3")]
 mod tests;

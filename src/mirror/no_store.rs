@@ -1,6 +1,6 @@
 //! What is there instead of a store in a board that was built without them: an error that says so.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Address, Options, Status};
 use crate::error::{Error, Kind, Result};
@@ -41,6 +41,31 @@ impl Mirror {
 
     /// How it stands.
     pub fn status(&self) -> Status {
+        match *self {}
+    }
+
+    /// None is.
+    pub fn is_evicted(&self, _: &[PathBuf]) -> bool {
+        match *self {}
+    }
+
+    /// They stay.
+    pub fn hold(&self, _: &[PathBuf]) -> Option<()> {
+        match *self {}
+    }
+
+    /// Nobody does.
+    pub fn ask(&self, _: &Path) {
+        match *self {}
+    }
+
+    /// There are none.
+    pub fn news(&self) -> tokio::sync::watch::Receiver<()> {
+        match *self {}
+    }
+
+    /// There is none.
+    pub fn failure(&self, _: &Path) -> Option<String> {
         match *self {}
     }
 

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
+use super::evicted::is_within;
 use super::place::place;
 use super::status::Odd;
 use super::xml::Object;
@@ -20,6 +21,8 @@ pub(super) struct Kept {
     pub(super) modified: i64,
     /// It was put together of pieces that nothing proves to belong to one another.
     pub(super) unproven: bool,
+    /// Its file was removed so that newer ones have room; it is fetched again where somebody asks.
+    pub(super) evicted: bool,
 }
 
 /// How an object is had.
@@ -36,6 +39,8 @@ pub(super) enum How {
 pub(super) struct Plan {
     /// Keys of objects that went.
     pub(super) gone: Vec<String>,
+    /// Keys of objects whose files make room for others.
+    pub(super) evict: Vec<String>,
     /// Objects to be had, the newest runs first.
     pub(super) wanted: Vec<(Object, How)>,
     /// Objects that have no place.
@@ -49,15 +54,17 @@ pub(super) struct Plan {
 
 /// What is known besides the listing.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Limits {
+pub(super) struct Limits<'a> {
     /// So many bytes may be kept.
     pub(super) bytes: u64,
     /// The file system takes `a` and `A` for one name.
     pub(super) folds: bool,
+    /// What somebody opened stays before what is newer, the last one first: an object, or all below it.
+    pub(super) asked: &'a [String],
 }
 
 /// Compares a complete listing, with keys below the prefix, with what is kept.
-pub(super) fn plan(listed: Vec<Object>, kept: &BTreeMap<String, Kept>, limits: Limits) -> Plan {
+pub(super) fn plan(listed: Vec<Object>, kept: &BTreeMap<String, Kept>, limits: Limits<'_>) -> Plan {
     let mut plan = Plan::default();
     let mut wanted: BTreeMap<String, Object> = BTreeMap::new();
     for object in listed {
@@ -87,15 +94,37 @@ pub(super) fn plan(listed: Vec<Object>, kept: &BTreeMap<String, Kept>, limits: L
     }
     wanted.retain(|key, _| !odd.contains(key));
     let mut all: Vec<Object> = wanted.into_values().collect();
-    newest_first(&mut all);
-    let older = all.split_off(fitting(&all, limits.bytes));
+    newest_first(&mut all, limits.asked);
+    let older = all.split_off(fitting(&all, limits));
+    let (known, unknown): (Vec<_>, Vec<_>) = older.into_iter().partition(|object| kept.contains_key(&object.key));
     let reason = "the cache holds newer ones; --s3-cache lets it hold more".to_owned();
-    plan.odd.extend(older.into_iter().map(|object| Odd { key: object.key, reason: reason.clone() }));
-    let stay: HashSet<&str> = all.iter().map(|object| &*object.key).collect();
+    plan.odd.extend(unknown.into_iter().map(|object| Odd { key: object.key, reason: reason.clone() }));
+    let stay: HashSet<&str> = all.iter().chain(&known).map(|object| &*object.key).collect();
     plan.gone = kept.keys().filter(|key| !stay.contains(&***key)).cloned().collect();
+    // What was read of them is still known.
+    let is_here = |object: &Object| kept.get(&object.key).is_some_and(|kept| !kept.evicted);
+    plan.evict = known.into_iter().filter(is_here).map(|object| object.key).collect();
     let changed = all.into_iter().filter_map(|object| Some((how(&object, kept.get(&object.key))?, object)));
     plan.wanted = changed.map(|(how, object)| (object, how)).collect();
     plan
+}
+
+/// Objects whose files make room for `bytes`: directories with the oldest objects come first, `stays` stay.
+pub(super) fn oldest(kept: &BTreeMap<String, Kept>, bytes: u64, stays: impl Fn(&str) -> bool) -> Vec<String> {
+    if bytes == 0 {
+        return Vec::new();
+    }
+    let here = kept.iter().filter(|(key, kept)| !kept.evicted && !stays(key));
+    let object = |(key, kept): (&String, &Kept)| {
+        let (key, etag) = (key.clone(), String::new());
+        Object { key, etag, size: kept.size, modified: kept.modified }
+    };
+    let mut all: Vec<Object> = here.map(object).collect();
+    newest_first(&mut all, &[]);
+    let total: u64 = all.iter().map(|object| object.size).sum();
+    let bytes = total.saturating_sub(bytes);
+    let older = all.split_off(fitting(&all, Limits { bytes, ..Limits::default() }));
+    older.into_iter().map(|object| object.key).collect()
 }
 
 /// Whether an object may belong to a trace, by its name.
@@ -121,7 +150,7 @@ fn is_spelled_alike(key: &str, spelled: &mut HashMap<String, String>) -> bool {
 }
 
 fn how(object: &Object, kept: Option<&Kept>) -> Option<How> {
-    match kept {
+    match kept.filter(|kept| !kept.evicted) {
         Some(kept) if kept.etag == object.etag && kept.size == object.size => {
             // A whole copy proves what pieces did not, once the object is quiet.
             kept.unproven.then_some(How::Whole)
@@ -136,27 +165,35 @@ fn parent(object: &Object) -> &str {
     object.key.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
-/// What lies in one directory comes together; directories with the newest objects come first.
-fn newest_first(all: &mut [Object]) {
+/// The place in `asked` that an object belongs to.
+fn rank(object: &Object, asked: &[String]) -> usize {
+    asked.iter().position(|place| is_within(&object.key, place)).unwrap_or(asked.len())
+}
+
+/// What was asked for comes first. What lies in one directory comes together; directories with the newest objects come
+/// first.
+fn newest_first(all: &mut [Object], asked: &[String]) {
     let mut newest: HashMap<String, i64> = HashMap::new();
     for object in all.iter() {
         let newest = newest.entry(parent(object).to_owned()).or_insert(i64::MIN);
         *newest = object.modified.max(*newest);
     }
     all.sort_by_cached_key(|object| {
-        (Reverse(newest.get(parent(object)).copied()), parent(object).to_owned(), object.key.clone())
+        let newest = Reverse(newest.get(parent(object)).copied());
+        (rank(object, asked), newest, parent(object).to_owned(), object.key.clone())
     });
 }
 
 /// How many of the first ones fit into so many bytes. A directory is not torn apart, as long as it is not the only one.
-fn fitting(all: &[Object], bytes: u64) -> usize {
+fn fitting(all: &[Object], limits: Limits<'_>) -> usize {
     let (mut sum, mut whole) = (0_u64, 0);
     for (at, object) in all.iter().enumerate() {
-        if at.checked_sub(1).and_then(|before| all.get(before)).is_some_and(|before| parent(before) != parent(object)) {
+        let group = |object| (rank(object, limits.asked), parent(object));
+        if at.checked_sub(1).and_then(|before| all.get(before)).is_some_and(|before| group(before) != group(object)) {
             whole = at;
         }
         sum = sum.saturating_add(object.size);
-        if sum > bytes {
+        if sum > limits.bytes {
             return if whole == 0 { at } else { whole };
         }
     }
@@ -175,7 +212,7 @@ mod tests {
         (key.to_owned(), Kept { etag: etag.to_owned(), size, ..Kept::default() })
     }
 
-    const LIMITS: Limits = Limits { bytes: 1_000, folds: false };
+    const LIMITS: Limits<'_> = Limits { bytes: 1_000, folds: false, asked: &[] };
 
     fn keys(plan: &Plan) -> Vec<(&str, How)> {
         plan.wanted.iter().map(|(object, how)| (&*object.key, *how)).collect()
@@ -236,11 +273,28 @@ mod tests {
             object("new/a.jsonl", "1", 500, 20),
         ];
         let before = BTreeMap::from([kept("older/a.jsonl", "1", 300), kept("new/a.jsonl", "1", 500)]);
-        let plan = plan(listed, &before, LIMITS);
-        assert_eq!(plan.gone, ["older/a.jsonl"]);
-        assert_eq!(keys(&plan), [("old/manifest.json", How::Whole), ("old/steps.jsonl", How::Whole)]);
-        assert_eq!(plan.odd.iter().map(|odd| &*odd.key).collect::<Vec<_>>(), ["older/a.jsonl"]);
+        let first = plan(listed.clone(), &before, LIMITS);
+        assert_eq!((&*first.evict, &*first.gone, &*first.odd), (&["older/a.jsonl".to_owned()][..], &[][..], &[][..]));
+        assert_eq!(keys(&first), [("old/manifest.json", How::Whole), ("old/steps.jsonl", How::Whole)]);
+
+        // Once it is evicted it stays so, and has to be had again where somebody asks for it; another one makes room.
+        let mut kept_all = before;
+        kept_all.extend([kept("old/steps.jsonl", "1", 300), kept("old/manifest.json", "1", 10)]);
+        kept_all.get_mut("older/a.jsonl").unwrap().evicted = true;
+        assert_eq!(plan(listed.clone(), &kept_all, LIMITS), Plan { objects: 4, bytes: 1_110, ..Plan::default() });
+        let asked = ["older".to_owned()];
+        let again = plan(listed.clone(), &kept_all, Limits { asked: &asked, ..LIMITS });
+        assert_eq!(keys(&again), [("older/a.jsonl", How::Whole)]);
+        assert_eq!(
+            (again.evict.as_slice(), again.odd.len()),
+            (&["old/manifest.json".to_owned(), "old/steps.jsonl".to_owned()][..], 0)
+        );
+
+        // What was never had is left out, and what the store no longer has is gone.
+        let none = plan(listed, &BTreeMap::new(), LIMITS);
+        assert_eq!(none.odd.iter().map(|odd| &*odd.key).collect::<Vec<_>>(), ["older/a.jsonl"]);
+        assert_eq!(plan(Vec::new(), &kept_all, LIMITS).gone.len(), 4);
         let one = [object("a.jsonl", "1", 600, 2), object("b.jsonl", "1", 600, 1)];
-        assert_eq!(fitting(&one, 1_000), 1, "the only directory is torn apart");
+        assert_eq!(fitting(&one, LIMITS), 1, "the only directory is torn apart");
     }
 }

@@ -30,6 +30,9 @@ pub struct Status {
     pub kept_bytes: u64,
     /// How many there may be.
     pub limit: u64,
+    /// Objects whose files were removed to keep within the limit. What was read of them is still shown, and they are fetched
+    /// again where somebody opens them.
+    pub evicted: usize,
     /// Requests that were sent.
     pub requests: u64,
     /// Of them, those for listings.

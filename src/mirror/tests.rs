@@ -1,217 +1,11 @@
-//! A store on the loopback that answers as a test tells it to.
+//! What does a mirror do, whatever the store answers?
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
 
-use md5::{Digest as _, Md5};
-
-use super::http::Patience;
-use super::settings::Credentials;
-use super::sign::hex;
-use super::{Address, Mirror, Options, Settings, Status};
-
-const MODIFIED: &str = "2026-01-02T03:04:05.000Z";
-/// Objects on a page of a listing.
-const PAGE: usize = 3;
-
-/// What is answered instead of the truth.
-#[derive(Debug, Clone)]
-enum Odd {
-    /// To whatever is asked next.
-    Status(u16, &'static str),
-    /// To the next request for an object: so many bytes are missing, or the first one is another.
-    Cut(usize),
-    Damaged,
-}
-
-#[derive(Debug, Default)]
-struct Bucket {
-    objects: BTreeMap<String, (Vec<u8>, String)>,
-    odd: VecDeque<Odd>,
-    /// Answered to everything, as long as it is there.
-    down: Option<(u16, &'static str)>,
-    /// Objects are listed and not handed out.
-    locked: bool,
-    /// Methods, addresses and ranges.
-    asked: Vec<String>,
-}
-
-/// A store; it serves until the test ends.
-struct Fake {
-    bucket: Arc<Mutex<Bucket>>,
-    address: SocketAddr,
-}
-
-impl Fake {
-    fn new() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let bucket = Arc::<Mutex<Bucket>>::default();
-        let of_server = Arc::clone(&bucket);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let bucket = Arc::clone(&of_server);
-                std::thread::spawn(move || serve(&stream, &bucket));
-            }
-        });
-        Self { bucket, address }
-    }
-
-    fn bucket(&self) -> MutexGuard<'_, Bucket> {
-        self.bucket.lock().unwrap()
-    }
-
-    fn put(&self, key: &str, bytes: &[u8]) {
-        self.put_tagged(key, bytes, &hex(&Md5::digest(bytes)));
-    }
-
-    fn put_tagged(&self, key: &str, bytes: &[u8], tag: &str) {
-        self.bucket().objects.insert(key.to_owned(), (bytes.to_vec(), tag.to_owned()));
-    }
-
-    fn settings(&self) -> Settings {
-        Settings {
-            credentials: Some(Credentials { id: "ID".to_owned(), secret: "secret".to_owned(), session: None }),
-            why_none: None,
-            region: "us-east-1".to_owned(),
-            endpoint: Some(format!("http://{}", self.address)),
-            path_style: None,
-            reread: false,
-        }
-    }
-
-    fn follow(&self, cache: Option<&Path>, limit: u64) -> Mirror {
-        let (every, long) = (Duration::from_millis(10), Duration::from_secs(30));
-        let options = Options { cache: cache.map(Path::to_owned), limit, every, budget: u32::MAX };
-        let patience = Patience { connect: long, head: long, piece: long };
-        let address = Address::parse("s3://bucket/runs").unwrap();
-        Mirror::follow_with(&address, self.settings(), options, patience, Duration::from_millis(1)).unwrap()
-    }
-
-    /// Requests for objects, and forgets them.
-    fn gets(&self) -> Vec<String> {
-        let asked = std::mem::take(&mut self.bucket().asked);
-        asked.into_iter().filter(|asked| !asked.contains("list-type")).collect()
-    }
-}
-
-fn serve(stream: &TcpStream, bucket: &Mutex<Bucket>) {
-    let mut reader = BufReader::new(stream);
-    while let Some((path, headers)) = request(&mut reader) {
-        let (head, body, sent) = answer(&mut bucket.lock().unwrap(), &path, &headers);
-        let head = format!("{head}Content-Length: {}\r\n\r\n", body.len());
-        let mut out = stream;
-        let whole = sent == body.len();
-        if out.write_all(head.as_bytes()).and_then(|()| out.write_all(&body[..sent])).is_err() || !whole {
-            return;
-        }
-    }
-}
-
-fn request(reader: &mut impl std::io::BufRead) -> Option<(String, BTreeMap<String, String>)> {
-    let mut lines = reader.lines().map_while(Result::ok);
-    let path = lines.next()?.split(' ').nth(1)?.to_owned();
-    let mut headers = BTreeMap::new();
-    for line in lines.by_ref().take_while(|line| !line.is_empty()) {
-        let (name, value) = line.split_once(": ")?;
-        headers.insert(name.to_ascii_lowercase(), value.to_owned());
-    }
-    Some((path, headers))
-}
-
-/// The head, the body, and how much of it is sent.
-fn answer(bucket: &mut Bucket, path: &str, headers: &BTreeMap<String, String>) -> (String, Vec<u8>, usize) {
-    let range = headers.get("range").cloned().unwrap_or_default();
-    bucket.asked.push(format!("{path} {range}").trim_end().to_owned());
-    let plain = |status: u16, more: &str, body: Vec<u8>| {
-        let sent = body.len();
-        (format!("HTTP/1.1 {status} x\r\n{more}"), body, sent)
-    };
-    let refusal = |status: u16, code: &str| {
-        let text = format!("<Error><Code>{code}</Code><Message>told so</Message></Error>");
-        plain(status, "Retry-After: 0\r\n", text.into_bytes())
-    };
-    if let Some((status, code)) = bucket.down {
-        return refusal(status, code);
-    }
-    let is_list = path.contains("list-type=2");
-    if let Some(Odd::Status(status, code)) = bucket.odd.front().cloned() {
-        bucket.odd.pop_front();
-        return refusal(status, code);
-    }
-    if !headers.get("authorization").is_some_and(|auth| auth.contains("Credential=ID/")) {
-        return refusal(403, "AccessDenied");
-    }
-    if is_list {
-        return plain(200, "", list(bucket, path).into_bytes());
-    }
-    if bucket.locked {
-        return refusal(403, "AccessDenied");
-    }
-    let key = percent_encoding::percent_decode_str(path.strip_prefix("/bucket/").unwrap()).decode_utf8_lossy();
-    let Some((bytes, tag)) = bucket.objects.get(&*key) else { return refusal(404, "NoSuchKey") };
-    if headers.get("if-match").is_some_and(|asked| asked.trim_matches('"') != tag) {
-        return refusal(412, "PreconditionFailed");
-    }
-    let from: usize = range.strip_prefix("bytes=").map_or(0, |range| range.trim_end_matches('-').parse().unwrap());
-    let mut body = bytes[from..].to_vec();
-    let more = format!("ETag: \"{tag}\"\r\nContent-Range: bytes {from}-{}/{}\r\n", bytes.len() - 1, bytes.len());
-    let mut sent = body.len();
-    match bucket.odd.pop_front() {
-        Some(Odd::Cut(by)) => sent -= by,
-        Some(Odd::Damaged) => body[0] ^= 1,
-        _ => {}
-    }
-    (format!("HTTP/1.1 {} x\r\n{more}", if range.is_empty() { 200 } else { 206 }), body, sent)
-}
-
-fn list(bucket: &Bucket, path: &str) -> String {
-    let after = path.split("continuation-token=").nth(1).and_then(|rest| rest.split('&').next());
-    let after = after.map(|after| percent_encoding::percent_decode_str(after).decode_utf8_lossy().into_owned());
-    let is_behind = |key: &str| key.starts_with("runs/") && after.as_deref().is_none_or(|after| key > after);
-    let page: Vec<_> = bucket.objects.iter().filter(|(key, _)| is_behind(key)).collect();
-    let entry = |(key, (bytes, tag)): (&String, &(Vec<u8>, String))| {
-        let (key, size) = (percent_encoding::utf8_percent_encode(key, percent_encoding::NON_ALPHANUMERIC), bytes.len());
-        format!(
-            "<Contents><Key>{key}</Key><ETag>&quot;{tag}&quot;</ETag><Size>{size}</Size><LastModified>{MODIFIED}</LastModified></Contents>"
-        )
-    };
-    let more = page.len() > PAGE;
-    let last = page.get(PAGE - 1).filter(|_| more).map(|(key, _)| key.as_str());
-    let next = last.map_or_else(String::new, |key| {
-        let token = key.replace('&', "&amp;");
-        format!("<NextContinuationToken>{token}</NextContinuationToken>")
-    });
-    let contents: String = page.into_iter().take(PAGE).map(entry).collect();
-    format!(
-        "<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>{more}</IsTruncated>{next}{contents}</ListBucketResult>"
-    )
-}
-
-#[track_caller]
-fn until(mirror: &Mirror, what: &str, is_so: impl Fn(&Status) -> bool) -> Status {
-    let start = Instant::now();
-    loop {
-        let status = mirror.status();
-        if is_so(&status) {
-            return status;
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "waited in vain: {what}: {status:?}");
-        std::thread::yield_now();
-    }
-}
-
-/// Waits until all that the store holds from now on is here.
-#[track_caller]
-fn settled(mirror: &Mirror) -> Status {
-    let asked = Instant::now();
-    until(mirror, "all is here", |status| status.as_of.is_some_and(|moment| moment > asked))
-}
+use super::Mirror;
+use super::fake::{Fake, MODIFIED, Odd, settled, until};
 
 fn files(mirror: &Mirror) -> BTreeMap<String, String> {
     fn walk(dir: &Path, root: &Path, files: &mut BTreeMap<String, String>) {
@@ -417,6 +211,61 @@ fn the_cache_keeps_within_its_limit_and_says_what_is_left_out() {
     }
     let mirror = store.follow(None, 1_000);
     let status = settled(&mirror);
-    assert_eq!((files(&mirror).len(), status.kept_bytes, status.odd_total), (2, 800, 1));
+    assert_eq!((files(&mirror).len(), status.kept_bytes, status.odd_total, status.evicted), (2, 800, 1, 0));
     assert!(status.odd[0].reason.contains("newer"), "{:?}", status.odd);
+}
+
+/// Asks for a file, and waits until it is here or why it is not is known.
+fn asked(mirror: &Mirror, path: &Path) -> Option<String> {
+    mirror.ask(path);
+    until(mirror, "it came or failed", |_| !mirror.is_evicted(&[path.to_owned()]) || mirror.failure(path).is_some());
+    mirror.failure(path)
+}
+
+#[test]
+fn what_was_evicted_comes_again_where_somebody_asks_and_the_cache_keeps_within_its_limit() {
+    let (store, cache) = (Fake::new(), tempfile::tempdir().unwrap());
+    let names = ["a", "b", "c"];
+    for (hour, name) in names.iter().enumerate() {
+        store.put_at(&format!("runs/{name}/x.jsonl"), &[b'x'; 400], hour as u32);
+    }
+    let mirror = store.follow(Some(cache.path()), 1_300);
+    settled(&mirror);
+    let dir = fs::canonicalize(mirror.dir()).unwrap();
+    let file = |name: &str| dir.join(name).join("x.jsonl");
+    store.put_at("runs/d/x.jsonl", &[b'd'; 400], 9);
+    let status = settled(&mirror);
+    assert_eq!((status.kept_bytes, status.evicted, status.odd_total), (1_200, 1, 0));
+    assert!(mirror.is_evicted(&[file("a")]) && !file("a").exists() && mirror.hold(&[file("a")]).is_none());
+
+    // Whoever reads a file keeps it.
+    let held = mirror.hold(&[file("b")]);
+    assert!(held.is_some());
+    drop(held);
+
+    // The oldest of the others makes room; what was opened stays, however old it is.
+    store.gets();
+    assert_eq!(asked(&mirror, &file("a")), None);
+    assert_eq!(fs::read(file("a")).unwrap(), [b'x'; 400]);
+    assert_eq!(store.gets(), ["/bucket/runs/a/x.jsonl"]);
+    for _ in 0..2 {
+        let status = settled(&mirror);
+        assert_eq!((status.kept_bytes, status.evicted), (1_200, 1));
+        assert!(file("a").exists() && mirror.is_evicted(&[file("b")]));
+    }
+
+    // Where the store is away, that is said, and it may be asked for again.
+    store.bucket().locked = true;
+    assert!(asked(&mirror, &file("b")).is_some_and(|why| why.contains("403 AccessDenied")));
+    store.bucket().locked = false;
+    assert_eq!(asked(&mirror, &file("b")), None);
+
+    // The next start knows what was evicted, and that it went.
+    drop(mirror);
+    let mirror = store.follow(Some(cache.path()), 1_300);
+    assert_ne!(mirror.status().evicted, 0);
+    settled(&mirror);
+    let gone = names.iter().find(|name| !file(name).exists()).unwrap();
+    store.bucket().objects.remove(&format!("runs/{gone}/x.jsonl"));
+    assert_eq!(settled(&mirror).evicted, 0);
 }

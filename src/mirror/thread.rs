@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::evicted::Evicted;
 use super::follow::Follower;
 use super::http::Patience;
 use super::keep::Keep;
@@ -37,6 +38,7 @@ pub(super) struct Shared {
     state: Mutex<State>,
     listener: Mutex<Option<Box<dyn Fn() + Send>>>,
     pub(super) listings_before: AtomicU64,
+    pub(super) evicted: Evicted,
 }
 
 /// The status, and what it is made of.
@@ -88,7 +90,7 @@ impl Mirror {
         let store = Store::new(address.clone(), settings, patience, first_wait)?;
         let keep = Keep::open(options.cache.as_deref(), address, &store.host())?;
         let dir = keep.dir().to_owned();
-        let shared = Arc::new(Shared::new(address, &store, &options));
+        let shared = Arc::new(Shared::new(address, &store, &keep, &options));
         let (stop, stopped) = watch::channel(false);
         let follower = Follower::new(store, keep, Arc::clone(&shared), options);
         let follow = move || tokio::task::LocalSet::new().block_on(&runtime, follower.follow(stopped));
@@ -110,8 +112,33 @@ impl Mirror {
     pub fn status(&self) -> Status {
         self.shared.read(|state| {
             let trouble = state.listing_trouble.clone().or_else(|| state.fetch_trouble.clone());
-            Status { trouble, ..state.status.clone() }
+            Status { trouble, evicted: self.shared.evicted.count(), ..state.status.clone() }
         })
+    }
+
+    /// Whether one of `files` was removed to keep the cache within its limit.
+    pub fn is_evicted(&self, files: &[PathBuf]) -> bool {
+        self.shared.evicted.is_evicted(files)
+    }
+
+    /// Keeps `files` from being evicted as long as the value lives; `None` where one was. No thread may hold two.
+    pub fn hold<'a>(&'a self, files: &[PathBuf]) -> Option<impl Sized + use<'a>> {
+        self.shared.evicted.hold(files)
+    }
+
+    /// Somebody opens what lies in `path`: it is fetched if it was evicted, and stays before what is newer.
+    pub fn ask(&self, path: &Path) {
+        self.shared.evicted.ask(path);
+    }
+
+    /// Word of evicted files that came back or failed to.
+    pub fn news(&self) -> watch::Receiver<()> {
+        self.shared.evicted.news()
+    }
+
+    /// Why what lies in `path` did not come back when it was asked for.
+    pub fn failure(&self, path: &Path) -> Option<String> {
+        self.shared.evicted.failure(path)
     }
 
     /// Has `listener` called when something about the store itself changed that people see.
@@ -129,7 +156,7 @@ impl Drop for Mirror {
 }
 
 impl Shared {
-    fn new(address: &Address, store: &Store, options: &Options) -> Self {
+    fn new(address: &Address, store: &Store, keep: &Keep, options: &Options) -> Self {
         let status = Status {
             address: address.to_string(),
             host: store.host(),
@@ -143,6 +170,7 @@ impl Shared {
             waiting: 0,
             kept_bytes: 0,
             limit: options.limit,
+            evicted: 0,
             requests: 0,
             listings: 0,
             budget: options.budget,
@@ -157,6 +185,7 @@ impl Shared {
             state: Mutex::new(state),
             listener: Mutex::default(),
             listings_before: AtomicU64::new(0),
+            evicted: Evicted::new(keep.dir(), keep.evicted()),
         }
     }
 

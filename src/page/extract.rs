@@ -4,9 +4,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
+use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 
 use crate::live::Run;
 use crate::page::app::AppState;
@@ -78,9 +79,20 @@ pub(crate) async fn awake(State(state): State<AppState>, request: Request, next:
     let named = params.pairs().filter(|(name, _)| RUN_PARAMS.contains(name));
     keys.extend(named.take(MAX_RUNS).map(|(_, key)| key.to_owned()));
     for run in keys.iter().filter_map(|key| state.library.run(key)) {
+        if let Err(why) = run.fetch().await {
+            return not_here(&run, &why).into_response();
+        }
         read_again(&state, run).await;
     }
     next.run(Request::from_parts(parts, body)).await
+}
+
+/// What is said of a run whose files were evicted from the cache of its store, and do not come back.
+fn not_here(run: &Run, why: &str) -> WebError {
+    let detail = format!("Its files were removed from the cache of the store so that newer ones have room, and {why}.");
+    let error = WebError::new(StatusCode::SERVICE_UNAVAILABLE, "Not on this machine now:", &detail);
+    let error = error.named(run.key().as_str()).hint("--s3-cache lets the cache hold more");
+    error.link("Try again", href::run(run.key().as_str())).link("All runs", "/".to_owned())
 }
 
 /// Has a run read again where it was let go of. One thread reads it, however many wait, and few are read at once.

@@ -41,6 +41,8 @@ struct Store {
     bytes: u64,
     waiting: usize,
     left_out: usize,
+    /// Objects whose files were removed to keep within the limit, and are fetched again where their run is opened.
+    evicted: usize,
     kept_bytes: u64,
     kept_limit: u64,
     requests: u64,
@@ -61,6 +63,7 @@ impl Store {
             bytes: status.bytes,
             waiting: status.waiting,
             left_out: status.odd_total,
+            evicted: status.evicted,
             kept_bytes: status.kept_bytes,
             kept_limit: status.limit,
             requests: status.requests,

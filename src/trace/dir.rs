@@ -1,5 +1,8 @@
 //! Which files has a run, and how are they read? Only regular files below the root, whatever their names become.
 
+#[cfg(feature = "serve")]
+pub(super) mod known;
+
 use std::borrow::Borrow;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -120,14 +123,7 @@ impl RunDir {
     /// A run directory that is its own root.
     pub fn alone(path: &Path) -> Self {
         let root = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        Self {
-            path: path.to_owned(),
-            root,
-            below: PathBuf::new(),
-            single: None,
-            member: None,
-            numbered: Names::default(),
-        }
+        Self { path: path.to_owned(), ..Self::new(root, PathBuf::new()) }
     }
 
     /// The directory.

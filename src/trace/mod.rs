@@ -39,6 +39,8 @@ mod write;
 
 pub use blocks::{Block, Blocks};
 pub use dir::RunDir;
+#[cfg(feature = "serve")]
+pub use dir::known::Known;
 pub use manifest::MAX_MANIFEST_BYTES;
 pub use process::{host_name, is_running};
 pub use read::{RunReader, SETTLE, read_index};

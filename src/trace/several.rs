@@ -161,6 +161,12 @@ impl Member {
         self.name.is_none()
     }
 
+    /// Its name in the file.
+    #[cfg(feature = "serve")]
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
     /// The path of the run: no file has it.
     pub(super) fn path(&self) -> PathBuf {
         let mut path = self.file().into_os_string();

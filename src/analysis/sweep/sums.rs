@@ -54,7 +54,7 @@ pub struct Sweep {
     pub inferred: u64,
     /// How many were to be asked and were gone by then.
     pub vanished: u64,
-    /// How many were to be asked and are not read to their end yet.
+    /// How many were to be asked and are not read to their end yet, or were evicted from the cache of their store.
     pub unread: u64,
     /// The limits of the varied rule, then the other rules, then these together where there are several.
     #[serde(skip)]

@@ -1,6 +1,7 @@
 //! What brings word of changes? Events of the system where it gives them, and else looking again and again.
 
-use std::ffi::OsStr;
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,6 +22,11 @@ impl Scanner {
         let alike = self.by_dir.range::<OsStr, _>(from);
         let alike = alike.take_while(move |(dir, _)| dir.as_encoded_bytes().starts_with(bytes));
         alike.filter(move |(dir, _)| Path::new(dir).starts_with(path)).map(|(_, run)| run)
+    }
+
+    /// The directories of runs that stay without their files. What comes back during a look is found by the next one.
+    pub(super) fn evicted(&self) -> HashSet<OsString> {
+        self.by_dir.iter().filter(|(_, run)| run.stays()).map(|(dir, _)| dir.clone()).collect()
     }
 
     /// Asks the system to tell of changes, from now on and of all roots.

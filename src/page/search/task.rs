@@ -45,6 +45,12 @@ impl Task for Search {
         let began = Instant::now();
         for run in &self.over.runs {
             let mut heard = Heard { search: self, key: run.key().as_str(), turn, began, in_run: 0 };
+            if run.is_evicted() {
+                let why = "its files were evicted from the cache of the store; opening the run fetches them again";
+                heard.left_out(TraceFile::Events, why.to_owned());
+                self.lock().runs_done += 1;
+                continue;
+            }
             // A run that is not held in memory is read for its own hits alone.
             let mut index = None;
             let mut index = || Arc::clone(index.get_or_insert_with(|| run.index_once()));

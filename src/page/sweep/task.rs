@@ -44,7 +44,7 @@ impl Question {
         let summary = run.summary();
         if run.is_gone() {
             sweep.vanished += 1;
-        } else if summary.partial {
+        } else if summary.partial || run.is_evicted() {
             sweep.unread += 1;
         } else {
             let index = run.index_once();

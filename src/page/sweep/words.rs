@@ -171,8 +171,8 @@ pub(crate) fn notes(standing: &Standing<'_>, sweep: &Sweep) -> Vec<String> {
     notes.extend(count(sweep.vanished, "vanished before it was asked", "vanished before they were asked"));
     notes.extend(count(
         sweep.unread,
-        "is not read to its end yet and was not asked",
-        "are not read to their end yet and were not asked",
+        "is not read to its end yet, or evicted from its store's cache, and was not asked",
+        "are not read to their end yet, or evicted from their store's cache, and were not asked",
     ));
     notes.push("What a run would have done after its recorded end is unknown: a rule that is true only there counts as not reached".to_owned());
     notes.push("Time is that of the machines the runs were recorded on".to_owned());

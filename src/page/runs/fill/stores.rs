@@ -52,6 +52,9 @@ impl Store {
         if status.waiting > 0 {
             parts.push(format!("{} to fetch", count(status.waiting as u64)));
         }
+        if status.evicted > 0 {
+            parts.push(format!("{} evicted, fetched again when their run is opened", count(status.evicted as u64)));
+        }
         if status.others > 0 {
             parts.push(format!("{} no trace by name", count(status.others as u64)));
         }

@@ -20,6 +20,7 @@ fn store(change: impl FnOnce(&mut MirrorStatus, Instant)) -> ListContext {
         waiting: 0,
         kept_bytes: 0,
         limit: 10_000_000_000,
+        evicted: 0,
         requests: 3,
         listings: 3,
         budget: 60,
@@ -50,7 +51,7 @@ fn a_store_says_how_old_its_picture_is_what_it_costs_and_what_is_wrong() {
     let whole = store(|status, asked| {
         let ago = |seconds| asked.checked_sub(Duration::from_secs(seconds));
         (status.as_of, status.listed, status.listing) = (ago(42), ago(7), None);
-        (status.objects, status.waiting, status.others) = (1_234, 5, 6);
+        (status.objects, status.waiting, status.evicted, status.others) = (1_234, 5, 17, 6);
         let since = asked.checked_sub(Duration::from_secs(120)).unwrap();
         status.trouble = Some(Trouble { what: hostile(), hint: Some("ask for the right to".to_owned()), since });
         status.odd = vec![Odd { key: hostile(), reason: "its name leads elsewhere".to_owned() }].into();
@@ -61,6 +62,7 @@ fn a_store_says_how_old_its_picture_is_what_it_costs_and_what_is_wrong() {
             "42 s ago",
             "1,234 objects",
             "5 to fetch",
+            "17 evicted, fetched again",
             "6 no trace by name",
             "7 s ago",
             "300 objects left out",
