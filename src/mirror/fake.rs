@@ -36,6 +36,10 @@ pub(crate) struct Bucket {
     pub(super) odd: VecDeque<Odd>,
     /// Answered to everything, as long as it is there.
     pub(crate) down: Option<(u16, &'static str)>,
+    /// Where the bucket lies: whoever signs for another region is sent there.
+    pub(super) region: Option<&'static str>,
+    /// Nothing is answered, as long as it is so.
+    pub(super) hangs: bool,
     /// Objects are listed and not handed out.
     pub(super) locked: bool,
     /// Methods, addresses and ranges.
@@ -93,7 +97,11 @@ impl Fake {
     }
 
     pub(crate) fn follow(&self, cache: Option<&Path>, limit: u64) -> Mirror {
-        let (every, long) = (Duration::from_millis(10), Duration::from_secs(30));
+        self.follow_patiently(cache, limit, Duration::from_secs(30))
+    }
+
+    pub(super) fn follow_patiently(&self, cache: Option<&Path>, limit: u64, long: Duration) -> Mirror {
+        let every = Duration::from_millis(10);
         let options = Options { cache: cache.map(Path::to_owned), limit, every, budget: u32::MAX };
         let patience = Patience { connect: long, head: long, piece: long };
         let address = Address::parse("s3://bucket/runs").unwrap();
@@ -110,6 +118,11 @@ impl Fake {
 fn serve(stream: &TcpStream, bucket: &Mutex<Bucket>) {
     let mut reader = BufReader::new(stream);
     while let Some((path, headers)) = request(&mut reader) {
+        if bucket.lock().unwrap().hangs {
+            // Until whoever asked leaves.
+            let _ = request(&mut reader);
+            return;
+        }
         let (head, body, sent) = answer(&mut bucket.lock().unwrap(), &path, &headers);
         let head = format!("{head}Content-Length: {}\r\n\r\n", body.len());
         let mut out = stream;
@@ -145,6 +158,11 @@ fn answer(bucket: &mut Bucket, path: &str, headers: &BTreeMap<String, String>) -
     };
     if let Some((status, code)) = bucket.down {
         return refusal(status, code);
+    }
+    let signed_for =
+        |region: &str| headers.get("authorization").is_some_and(|auth| auth.contains(&format!("/{region}/s3/")));
+    if let Some(region) = bucket.region.filter(|region| !signed_for(region)) {
+        return plain(301, &format!("x-amz-bucket-region: {region}\r\n"), Vec::new());
     }
     let is_list = path.contains("list-type=2");
     if let Some(Odd::Status(status, code)) = bucket.odd.front().cloned() {

@@ -210,8 +210,7 @@ impl Store {
         let mark = if query.is_empty() { "" } else { "?" };
         let url = format!("{origin}{path}{mark}{}", sign::query(query));
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let away = |why: String| Fault::Passing(format!("{host}: {why}"), None);
-        let mut answer = self.http.get(&url, &sent).await.map_err(away)?;
+        let mut answer = self.http.get(&url, &sent).await.map_err(|why| unreached(&host, &why))?;
         if answer.status.is_success() {
             return Ok(answer);
         }
@@ -219,6 +218,18 @@ impl Store {
         let refusal = xml::refusal(&String::from_utf8_lossy(&body));
         Err(sorted(&answer, refusal, &settings, &host))
     }
+}
+
+/// What is to be done where no answer came.
+fn unreached(host: &str, why: &str) -> Fault {
+    let what = format!("{host}: {why}");
+    // No other try makes a certificate better.
+    if why.contains("invalid peer certificate") {
+        let hint = "SSL_CERT_FILE names a file with the certificate of the authority that it is checked against, where \
+                    that is not one of the system's; AWS_CA_BUNDLE is not read";
+        return Fault::Wrong(what, Some(hint.to_owned()));
+    }
+    Fault::Passing(what, None)
 }
 
 /// What is to be done about an answer that is none.
@@ -324,6 +335,15 @@ mod tests {
         assert_eq!(whole("runs", &minio(None)), "http://127.0.0.1:9000/runs");
         assert_eq!(whole("runs", &minio(Some(false))), "http://runs.127.0.0.1:9000");
         assert_eq!(whole("runs", &settings("a", Some("https://x/s3"), None)), "https://x/s3/runs");
+    }
+
+    #[test]
+    fn a_certificate_of_an_unknown_authority_is_not_asked_for_again_and_what_to_do_is_said() {
+        let why = "cannot connect: invalid peer certificate: UnknownIssuer";
+        let fault = unreached("store.example", why);
+        assert!(fault.what().contains("store.example: cannot connect: invalid peer certificate"));
+        assert!(matches!(&fault, Fault::Wrong(..)) && fault.hint().is_some_and(|hint| hint.contains("SSL_CERT_FILE")));
+        assert!(matches!(unreached("a", "cannot connect: Connection refused (os error 111)"), Fault::Passing(_, None)));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use super::Mirror;
 use super::fake::{Fake, MODIFIED, Odd, settled, until};
@@ -268,4 +269,42 @@ fn what_was_evicted_comes_again_where_somebody_asks_and_the_cache_keeps_within_i
     let gone = names.iter().find(|name| !file(name).exists()).unwrap();
     store.bucket().objects.remove(&format!("runs/{gone}/x.jsonl"));
     assert_eq!(settled(&mirror).evicted, 0);
+}
+
+#[test]
+fn keys_of_any_letters_come_as_files_of_the_same_names_page_by_page() {
+    let store = Fake::new();
+    let odd =
+        ["a b/100% x.jsonl", "a+b/%41%2F.jsonl", "a&b;c/ü…日本.jsonl", "q?x=1#y/~'()*!.jsonl", "ä/e\u{301}.jsonl"];
+    for key in odd {
+        store.put(&format!("runs/{key}"), key.as_bytes());
+    }
+    let mirror = store.follow(None, 1 << 20);
+    assert_eq!(settled(&mirror).odd_total, 0);
+    assert_eq!(files(&mirror), held(&odd.map(|key| (key, key))));
+}
+
+#[test]
+fn a_bucket_in_another_region_is_asked_there() {
+    let store = Fake::new();
+    store.put("runs/a.jsonl", b"one\n");
+    store.bucket().region = Some("eu-west-2");
+    let mirror = store.follow(None, 1 << 20);
+    let status = settled(&mirror);
+    assert_eq!((status.trouble, files(&mirror).len()), (None, 1));
+    assert_eq!(store.gets(), ["/bucket/runs/a.jsonl"], "it was told once");
+}
+
+#[test]
+fn a_store_that_does_not_answer_is_told_and_asked_again() {
+    let store = Fake::new();
+    store.put("runs/a.jsonl", b"one\n");
+    let mirror = store.follow_patiently(None, 1 << 20, Duration::from_secs(1));
+    settled(&mirror);
+    store.bucket().hangs = true;
+    let told = until(&mirror, "it is told", |status| status.trouble.is_some()).trouble.unwrap();
+    assert!(told.what.contains("no answer within 1 s"), "{told:?}");
+    assert_eq!(files(&mirror), held(&[("a.jsonl", "one\n")]));
+    store.bucket().hangs = false;
+    until(&mirror, "it answers again", |status| status.trouble.is_none());
 }
