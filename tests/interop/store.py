@@ -1,30 +1,39 @@
 """Does the board follow runs in an object store, whatever becomes of the store meanwhile?
 
-    python store.py BOARD OBJECTS
+    python store.py BOARD OBJECTS [follow|tls|small|many]...
 
 moto answers as S3 does. Between it and the board stands a proxy that counts requests and spoils answers: 503, 403, cut
 bodies, an answer that never comes. The board must show what was there at the last good listing, and say what is wrong.
 One line for each thing that holds; exit code 1 where one does not. Nothing waits for a time, only for what must come.
 """
 
+import datetime
+import hashlib
 import http.client
 import http.server
+import ipaddress
 import json
 import logging
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 import urllib.request
 from pathlib import Path
 
 import boto3
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from moto.server import ThreadedMotoServer
 
-DEADLINE_S = 120
+DEADLINE_S = 600
 SAMPLES = Path("sample_runs")
 
 
@@ -33,10 +42,12 @@ class Proxy(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, store):
+    def __init__(self, store, handler=None, tls=None):
         self.store, self.spoil, self.delay, self.lists, self.gets = store, None, 0.0, 0, 0
-        self.held = threading.Event()
-        super().__init__(("127.0.0.1", 0), Handler)
+        self.held, self.scheme = threading.Event(), "https" if tls else "http"
+        super().__init__(("127.0.0.1", 0), handler or Handler)
+        if tls:
+            self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, request, client_address):
@@ -79,13 +90,38 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
 
 
+class Many(Handler):
+    """Answers from `store`, a bucket of many objects by their keys: moto takes longer for each than a store on the network."""
+
+    def do_GET(self):
+        path, _, query = self.path.partition("?")
+        listing, objects = "list-type=2" in query, self.server.store
+        self.server.lists += listing
+        self.server.gets += not listing
+        time.sleep(self.server.delay)
+        if not listing:
+            body = objects[urllib.parse.unquote(path).removeprefix("/many/")]
+            return self.answer(200, [("ETag", f'"{hashlib.md5(body).hexdigest()}"')], body)
+        keys = self.server.keys
+        begin = int(urllib.parse.parse_qs(query).get("continuation-token", ["0"])[0])
+        end = min(begin + 1000, len(keys))
+        entries = "".join(
+            f"<Contents><Key>{key}</Key><LastModified>2026-01-02T03:04:05.000Z</LastModified>"
+            f"<ETag>&quot;{hashlib.md5(objects[key]).hexdigest()}&quot;</ETag><Size>{len(objects[key])}</Size></Contents>"
+            for key in keys[begin:end]
+        )
+        more = f"<NextContinuationToken>{end}</NextContinuationToken>" if end < len(keys) else ""
+        body = (f"<ListBucketResult><IsTruncated>{str(bool(more)).lower()}</IsTruncated>{more}{entries}</ListBucketResult>")
+        self.answer(200, [], body.encode())
+
+
 class Board:
-    def __init__(self, binary, proxy, cache, *roots):
+    def __init__(self, binary, proxy, cache, *roots, options=(), **more):
         keep = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         port = proxy.server_address[1]
-        env = {**keep, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ACCESS_KEY_ID": "a", "XDG_CACHE_HOME": cache,
+        env = {**keep, **more, "AWS_ENDPOINT_URL": f"{proxy.scheme}://127.0.0.1:{port}", "AWS_ACCESS_KEY_ID": "a", "XDG_CACHE_HOME": cache,
                "AWS_SECRET_ACCESS_KEY": "b", "AWS_CONFIG_FILE": "/nowhere", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere"}
-        command = [binary, "serve", *roots, "--port", "0", "--s3-every", "1", "--s3-requests", "1000"]
+        command = [binary, "serve", *roots, "--port", "0", "--s3-every", "1", "--s3-requests", "1000", *options]
         self.began = time.monotonic()
         self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.url = self.process.stdout.readline().split()[-1].rstrip("/")
@@ -187,31 +223,116 @@ def follow(binary, proxy, s3, cache):
     board.end()
 
 
-def many(binary, proxy, s3, cache, objects):
-    """`OBJECTS` runs of one object each: how long until all rows are known, and by how many requests."""
-    s3.create_bucket(Bucket="many")
-    text = (SAMPLES / "qitos/q060_critic_stop/steps.jsonl").read_bytes()
-    from moto.s3.models import s3_backends
+def authority(home):
+    """An authority of its own, and a certificate of it for this machine: the paths of both."""
+    key, own = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    name = lambda text: x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+    now = datetime.datetime.now(datetime.timezone.utc)
 
-    backend = s3_backends["123456789012"]["aws"]
-    for number in range(objects):
-        backend.put_object("many", f"{number // 1000:03}/{number:06}/steps.jsonl", text)
-    proxy.delay, proxy.lists, proxy.gets = 0.02, 0, 0
+    def certificate(subject, of, extensions):
+        builder = x509.CertificateBuilder(name("an authority"), name(subject), of.public_key(), x509.random_serial_number(),
+                                          now - datetime.timedelta(1), now + datetime.timedelta(9))
+        for extension, critical in extensions:
+            builder = builder.add_extension(extension, critical)
+        return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    ca, server = Path(home, "ca.pem"), Path(home, "server.pem")
+    ca.write_bytes(certificate("an authority", key, [(x509.BasicConstraints(True, None), True)]))
+    private = own.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    server.write_bytes(certificate("store", own, [(address, False), (x509.BasicConstraints(False, None), True)]) + private)
+    return ca, server
+
+
+def tls(binary, store, s3, cache):
+    """A store behind TLS, with a certificate of an authority that the system does not know."""
+    s3.create_bucket(Bucket="tls")
+    s3.put_object(Bucket="tls", Key="run/steps.jsonl", Body=b'{"step_id": 0}\n')
+    with tempfile.TemporaryDirectory() as home:
+        ca, server = authority(home)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(server)
+        proxy = Proxy(store, tls=context)
+        board = Board(binary, proxy, cache, "s3://tls")
+        until("the error", lambda: "invalid peer certificate" in (board.store().get("error") or ""))
+        page = board.get("/")
+        assert "UnknownIssuer" in page and "SSL_CERT_FILE" in page, "the page says what to do"
+        assert proxy.lists == 0 and board.runs()["total"] == 0, "nothing was asked"
+        board.end()
+        board = Board(binary, proxy, cache, "s3://tls", SSL_CERT_FILE=str(ca))
+        board.settled()
+        assert board.steps("run") == 1 and board.store().get("error") is None
+        board.end()
+        proxy.shutdown()
+    holds("TLS: an authority of one's own by SSL_CERT_FILE; one that is not known is an error that says so")
+
+
+def small(binary, proxy, s3, cache):
+    """A cache that holds three of five runs."""
+    s3.create_bucket(Bucket="small")
+    put = lambda name: s3.put_object(Bucket="small", Key=f"{name}/steps.jsonl", Body=line * 30)
+    line = json.dumps({"step_id": 0, "text": "x" * 10_000}).encode() + b"\n"
+    start = lambda: Board(binary, proxy, cache, "s3://small", options=["--s3-cache", "1MB"])
+    board = start()
+    for names in ("abc", "de"):
+        for name in names:
+            put(name)
+        board.settled()
+        until("its rows", lambda: board.runs()["total"] == {"abc": 3, "de": 5}[names])
+    within = lambda: (store := board.store())["evicted"] == 2 and store["kept_bytes"] <= store["kept_limit"]
+    assert within() and board.store()["left_out"] == 0, board.store()
+    rows = lambda: [(run["key"], run["steps"]) for run in board.runs()["runs"]]
+    assert sorted(rows()) == [(name, 30) for name in "abcde"], "the rows of those that were evicted stay"
+    assert "2 evicted, fetched again when their run is opened" in board.get("/")
+    for name in "abcde":
+        answer = board.get(f"/api/runs/{name}/steps/29")
+        assert '"n":29' in answer.replace(" ", ""), f"it is fetched where it is opened: {answer[:300]}"
+        until("the oldest make room", within)
+    proxy.spoil = 403
+    answers = [board.get(f"/runs/{name}") for name in "abcde"]
+    away = [answer for answer in answers if "Not on this machine now" in answer]
+    assert len(away) == 2 and all("403" in answer for answer in away), "why it cannot be had is said"
+    board.end()
+    board = start()
+    until("the rows at the next start, with a store that is away", lambda: sorted(rows()) == [(name, 30) for name in "abcde"])
+    proxy.spoil = None
+    for name in "abcde":
+        until("it can be opened", lambda: "Not on this machine now" not in board.get(f"/runs/{name}"))
+    board.end()
+    holds("a cache of 1 MB for 1.5 MB of runs: it keeps within that, all rows stay, and each run can be opened")
+
+
+def many(binary, cache, objects):
+    """`OBJECTS` runs of one object each: how long until all rows are known, and by how many requests."""
+    text = next((SAMPLES / "tools/claude-code").glob("*/*01.jsonl")).read_bytes()
+    proxy = Proxy({f"{number // 1000:03}/{number:06}.jsonl": text for number in range(objects)}, Many)
+    proxy.keys, proxy.delay = sorted(proxy.store), 0.02
     for start in ("first", "second"):
+        proxy.lists = proxy.gets = 0
         board = Board(binary, proxy, cache, "s3://many")
+        shown = []
         health = lambda: json.loads(board.get("/healthz"))
-        until("all rows", lambda: (h := health())["runs"] == objects and h["indexing"] == 0 and h["stores"][0]["lag_ms"])
+
+        def known():
+            state = health()
+            if state["runs"] == objects and state["indexing"] == 0:
+                shown.append(time.monotonic() - board.began)
+                return state["stores"][0]["lag_ms"]
+
+        until("all rows", known)
         took = time.monotonic() - board.began
         store = board.store()
-        holds(f"{objects} runs, {start} start: all rows after {took:.1f} s at 20 ms a request; "
-              f"{proxy.lists} requests for listings, {proxy.gets} for objects")
+        holds(f"{objects} runs, {start} start: all rows after {shown[0]:.1f} s, as in the store after {took:.1f} s, at 20 ms a "
+              f"request; {proxy.lists} requests for listings, {proxy.gets} for objects")
         assert store["requests"] <= proxy.lists + proxy.gets, "it counts what it asks"
-        assert start == "first" or proxy.gets == 0, "nothing is fetched twice"
+        assert proxy.gets == (objects if start == "first" else 0), "each object is fetched once"
+        pages = -(-objects // 1000)
+        assert proxy.lists <= pages * (3 + took), "at most one listing a second, as it was told"
         board.end()
-        proxy.lists = proxy.gets = 0
+    proxy.shutdown()
 
 
-def main(binary, objects):
+def main(binary, objects, *parts):
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -219,11 +340,17 @@ def main(binary, objects):
     proxy = Proxy(store)
     s3 = boto3.client("s3", endpoint_url=f"http://{store[0]}:{store[1]}", region_name="us-east-1",
                       aws_access_key_id="a", aws_secret_access_key="b")
+    all_parts = {
+        "follow": lambda cache: follow(binary, proxy, s3, cache),
+        "tls": lambda cache: tls(binary, store, s3, cache),
+        "small": lambda cache: small(binary, proxy, s3, cache),
+        "many": lambda cache: many(binary, cache, objects),
+    }
     with tempfile.TemporaryDirectory() as cache:
-        follow(binary, proxy, s3, cache)
-        many(binary, proxy, s3, cache, objects)
+        for part in parts or all_parts:
+            all_parts[part](cache)
     server.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])
