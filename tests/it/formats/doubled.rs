@@ -8,8 +8,10 @@ use trace_board::trace::RunDir;
 
 use super::{Read, read, sample};
 
-/// Samples of lines, and how a line looks that the tool may write twice alike.
-const SAMPLES: [(&str, fn(&str) -> bool); 9] = [
+/// A sample of lines, and which of them the tool may write twice alike.
+type Sample = (&'static str, fn(&str) -> bool);
+
+const SAMPLES: [Sample; 9] = [
     ("claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl", |_| false),
     ("claude-code-stream/answered.jsonl", |_| false),
     ("codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl", |_| false),
