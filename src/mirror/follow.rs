@@ -13,7 +13,7 @@ use super::Options;
 use super::evicted::is_within;
 use super::fetch::{Got, Here, rest, whole};
 use super::keep::Keep;
-use super::plan::{How, Kept, Limits, oldest, plan};
+use super::plan::{How, Kept, Limits, plan};
 use super::status::{Odd, Trouble};
 use super::store::{Fault, Store};
 use super::thread::Shared;
@@ -199,27 +199,25 @@ impl Follower {
     /// Fetches what somebody opens and is not here any more, before all others; as it was when it was here, or newer.
     fn fetch_asked(&mut self) {
         let asked = self.shared.evicted.asked();
-        let is_asked = |key: &str| asked.iter().any(|place| is_within(key, place));
-        let coming: HashSet<&str> = self.queue.iter().map(|(object, _)| &*object.key).collect();
-        let is_due = |(key, kept): &(&String, &Kept)| {
-            kept.evicted && is_asked(key) && !self.busy.contains_key(*key) && !coming.contains(&***key)
-        };
         let object = |(key, kept): (&String, &Kept)| Object {
             key: key.clone(),
             etag: kept.etag.clone(),
             size: kept.size,
             modified: kept.modified,
         };
-        let due: Vec<Object> = self.keep.objects().iter().filter(is_due).map(object).collect();
-        let bytes: u64 = due.iter().chain(self.queue.iter().map(|(object, _)| object)).map(|object| object.size).sum();
-        let coming: u64 = self.busy.values().sum();
-        let room = self.options.limit.saturating_sub(bytes.saturating_add(coming));
-        let surplus = self.keep.bytes().saturating_sub(room);
-        let evict = oldest(self.keep.objects(), surplus, is_asked);
-        self.evict(&evict);
-        for object in due.into_iter().rev() {
-            self.late.remove(&object.key);
-            self.queue.push_front((object, How::Whole));
+        let known: Vec<Object> = self.keep.objects().iter().map(object).collect();
+        let bytes = self.options.limit.saturating_sub(self.busy.values().sum());
+        // As the next listing will say, where nothing changed: what was opened longer ago makes room too.
+        let plan = plan(known, self.keep.objects(), Limits { bytes, folds: self.keep.folds, asked: &asked });
+        self.evict(&plan.evict);
+        let coming: HashSet<String> = self.queue.iter().map(|(object, _)| object.key.clone()).collect();
+        for (object, how) in plan.wanted.into_iter().rev() {
+            let is_asked = asked.iter().any(|place| is_within(&object.key, place));
+            let is_evicted = self.keep.objects().get(&object.key).is_some_and(|kept| kept.evicted);
+            if is_asked && is_evicted && !self.busy.contains_key(&object.key) && !coming.contains(&object.key) {
+                self.late.remove(&object.key);
+                self.queue.push_front((object, how));
+            }
         }
     }
 

@@ -109,24 +109,6 @@ pub(super) fn plan(listed: Vec<Object>, kept: &BTreeMap<String, Kept>, limits: L
     plan
 }
 
-/// Objects whose files make room for `bytes`: directories with the oldest objects come first, `stays` stay.
-pub(super) fn oldest(kept: &BTreeMap<String, Kept>, bytes: u64, stays: impl Fn(&str) -> bool) -> Vec<String> {
-    if bytes == 0 {
-        return Vec::new();
-    }
-    let here = kept.iter().filter(|(key, kept)| !kept.evicted && !stays(key));
-    let object = |(key, kept): (&String, &Kept)| {
-        let (key, etag) = (key.clone(), String::new());
-        Object { key, etag, size: kept.size, modified: kept.modified }
-    };
-    let mut all: Vec<Object> = here.map(object).collect();
-    newest_first(&mut all, &[]);
-    let total: u64 = all.iter().map(|object| object.size).sum();
-    let bytes = total.saturating_sub(bytes);
-    let older = all.split_off(fitting(&all, Limits { bytes, ..Limits::default() }));
-    older.into_iter().map(|object| object.key).collect()
-}
-
 /// Whether an object may belong to a trace, by its name.
 fn is_wanted(object: &Object) -> bool {
     let hidden = object.key.split('/').any(|part| part.starts_with('.') && part != "." && part != "..");

@@ -255,11 +255,19 @@ fn what_was_evicted_comes_again_where_somebody_asks_and_the_cache_keeps_within_i
         assert!(file("a").exists() && mirror.is_evicted(&[file("b")]));
     }
 
+    // What was opened longer ago makes room for what is opened now.
+    for name in ["b", "c", "d", "b"] {
+        assert_eq!(asked(&mirror, &file(name)), None);
+        assert!(file(name).exists() && mirror.status().kept_bytes <= 1_300);
+    }
+    let names = ["a", "b", "c", "d"];
+    let evicted = names.iter().find(|name| !file(name).exists()).unwrap();
+
     // Where the store is away, that is said, and it may be asked for again.
     store.bucket().locked = true;
-    assert!(asked(&mirror, &file("b")).is_some_and(|why| why.contains("403 AccessDenied")));
+    assert!(asked(&mirror, &file(evicted)).is_some_and(|why| why.contains("403 AccessDenied")));
     store.bucket().locked = false;
-    assert_eq!(asked(&mirror, &file("b")), None);
+    assert_eq!(asked(&mirror, &file(evicted)), None);
 
     // The next start knows what was evicted, and that it went.
     drop(mirror);
@@ -267,6 +275,7 @@ fn what_was_evicted_comes_again_where_somebody_asks_and_the_cache_keeps_within_i
     assert_ne!(mirror.status().evicted, 0);
     settled(&mirror);
     let gone = names.iter().find(|name| !file(name).exists()).unwrap();
+    assert_eq!(*gone, "a", "it is the oldest, and nobody opened it in this start");
     store.bucket().objects.remove(&format!("runs/{gone}/x.jsonl"));
     assert_eq!(settled(&mirror).evicted, 0);
 }
