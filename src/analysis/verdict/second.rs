@@ -43,6 +43,8 @@ impl Facts<'_> {
             .or_else(|| self.last_error())
             .or_else(|| stretch(false))
             .or_else(|| low_counts.then(|| self.low_score()).flatten())
+            // A run that says it answered gave an answer, wherever that is.
+            .or_else(|| (unanswered && self.reason == Some("final")).then(|| "Its answer is not recorded.".to_owned()))
             .or_else(|| unanswered.then(|| "No answer was given.".to_owned()))
     }
 

@@ -244,6 +244,15 @@ fn the_files_may_disagree_on_the_end() {
 }
 
 #[test]
+fn an_answer_that_is_not_recorded_was_given_all_the_same() {
+    let without = FINAL.replace(r#", "final_result": "x""#, "");
+    let verdict = judged(&[], &[], Some(&without));
+    assert_eq!((&*verdict.sentence, &*verdict.second), ("Answered", "Its answer is not recorded."));
+    let limit = without.replace("\"final\"", "\"budget_steps\"");
+    assert_eq!(judged(&[STEP_0], &[], Some(&limit)).second, "No answer was given.");
+}
+
+#[test]
 fn a_last_step_without_a_line_has_no_place() {
     let verdict = judged(&[STEP_0], &[OPENS_0, OPENS_1, &end(1, "final")], Some(FINAL));
     assert_eq!((&*verdict.sentence, verdict.step), ("Answered at step 1", None));
