@@ -29,6 +29,15 @@ fn what_goes_wrong_on_a_page_is_heard() {
 }
 
 #[test]
+fn a_character_that_nobody_sees_is_found() {
+    let page = Page::open();
+    page.goto("data:text/html;charset=utf-8,<title>one</title><p>plain &mdash; \u{65e5}</p>");
+    assert_eq!(page.unseen(), serde_json::json!([]));
+    page.goto("data:text/html;charset=utf-8,<p title='a%E2%80%AEb'>c%E2%80%8Bd</p>");
+    assert_eq!(page.unseen(), serde_json::json!(["\"c\u{200b}d\"", "\"a\u{202e}b\""]));
+}
+
+#[test]
 fn scripts_can_be_off() {
     let page = Page::open();
     page.without_scripts();

@@ -161,7 +161,7 @@ fn the_console_is_silent() {
 }
 
 #[test]
-fn nothing_in_a_hostile_run_runs() {
+fn nothing_in_a_hostile_run_runs_or_hides() {
     use crate::hostile::{DIRECTORY, GLOBAL, Manner, write};
     let site = Site::with(&[]);
     for (number, (run, manner)) in
@@ -175,16 +175,24 @@ fn nothing_in_a_hostile_run_runs() {
         let runs = site.board.json("/api/runs")["runs"].as_array().cloned().unwrap_or_default();
         (runs.len() == 2 && site.board.json("/healthz")["indexing"] == 0).then_some(runs)
     });
-    let mut pages = vec!["/".to_owned(), "/?q=%3Cscript%3E".to_owned(), "/scores".to_owned()];
-    for run in &runs {
-        let key: String = run["key"].as_str().unwrap_or_default().bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    let keys: Vec<String> = runs.iter().map(|run| encoded(run["key"].as_str().unwrap_or_default())).collect();
+    let mut pages: Vec<String> =
+        ["/", "/?q=%3Cscript%3E", "/?group=task", "/scores", "/search?q=pwned"].map(str::to_owned).to_vec();
+    for way in ["/scores?run={0}&run={1}", "/compare?a={0}", "/compare?a={0}&b={1}", "/compare/replay?a={0}&b={1}&at=0"]
+    {
+        pages.push(way.replace("{0}", &keys[0]).replace("{1}", &keys[1]));
+    }
+    for key in &keys {
         for rest in [
             "",
             "?step=0",
             "?tab=events",
             "?tab=manifest",
             "?tab=issues",
+            "?tab=events&open=0",
             "?tab=files",
+            "?tab=timeline",
             "?tab=prompt",
             "/steps/0/value?at=",
             "?tab=state&step=0",
@@ -206,13 +214,23 @@ fn nothing_in_a_hostile_run_runs() {
             (json!("undefined"), vec![]),
             "export"
         );
+        assert_eq!(page.unseen(), json!([]), "export");
     }
     for path in pages {
         let page = site.open(&path);
-        page.wait("document.readyState === 'complete'");
+        page.wait("document.readyState === 'complete' && !document.querySelector('#poll[hx-get]')");
         assert_eq!(page.eval(&format!("typeof window.{GLOBAL}")), json!("undefined"), "{path}");
+        assert_eq!(page.unseen(), json!([]), "{path}");
         assert_eq!(page.complaints(), Vec::<String>::new(), "{path}");
     }
+    let page = site.open(&format!("/runs/{}", keys[0]));
+    page.wait("document.readyState === 'complete'");
+    page.click("[data-jump]");
+    page.insert("onerror"); // as the names of both runs say
+    page.wait("document.querySelectorAll('.jump li.run').length === 2");
+    assert_eq!(page.count(".jump li > span > *"), 0, "a name is text");
+    assert_eq!(page.unseen(), json!([]), "the jump box");
+    assert_eq!(page.complaints(), Vec::<String>::new(), "the jump box");
 }
 
 #[test]

@@ -161,6 +161,22 @@ impl Page {
         self.call("Input.insertText", &json!({"text": text}));
     }
 
+    /// Texts of the page, and of what it says on hovering, that hold a character nobody sees: one that turns the reading
+    /// direction, has no width, or drives a terminal.
+    pub(crate) fn unseen(&self) -> Value {
+        self.eval(
+            r"(() => {
+                const unseen = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/;
+                const texts = [document.title];
+                const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+                while (walk.nextNode()) if (!walk.currentNode.parentElement.closest('script')) texts.push(walk.currentNode.data);
+                for (const element of document.querySelectorAll('[title], [aria-label], [alt], [placeholder]'))
+                    texts.push(...['title', 'aria-label', 'alt', 'placeholder'].map(name => element.getAttribute(name) ?? ''));
+                return texts.filter(text => unseen.test(text)).map(text => JSON.stringify(text.slice(0, 200)));
+            })()",
+        )
+    }
+
     /// The path and query the tab is at.
     pub(crate) fn location(&self) -> String {
         self.eval("location.pathname + location.search").as_str().unwrap_or_default().to_owned()

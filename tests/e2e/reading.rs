@@ -9,7 +9,8 @@ use crate::site::Site;
 use crate::wait::until;
 
 /// What would set `window.pwned`, wherever a browser runs it.
-const EVIL: &str = "<img src=x onerror=window.pwned=1><script>window.pwned=1</script></pre></code></span>\u{202e}";
+const EVIL: &str =
+    "<img src=x onerror=window.pwned=1><script>window.pwned=1</script></pre></code></span>\u{202e}\u{200b}";
 
 /// A board over one run with two steps, `reads`, in which everything that is set says [`EVIL`].
 fn site() -> Site {
@@ -68,6 +69,8 @@ fn nothing_that_is_set_acts() {
         ("?tab=files".to_owned(), ".changed tbody tr"),
         (format!("?tab=files&file={file}"), ".edit ins"),
         ("?tab=prompt".to_owned(), ".tools > li"),
+        ("?tab=timeline".to_owned(), ".tl-rows li"),
+        ("?tab=events&open=1".to_owned(), ".opened .json"),
         ("/steps/0/value?at=".to_owned(), "pre .c-a"),
     ] {
         page.goto(&site.url(&format!("/runs/reads{path}")));
@@ -76,6 +79,7 @@ fn nothing_that_is_set_acts() {
         assert_eq!(page.eval("typeof window.pwned"), json!("undefined"), "{path}");
         assert_eq!(page.eval("[...document.images].filter(image => !image.src.startsWith(location.origin)).length"), 0);
         assert_eq!(page.eval("document.querySelectorAll('main script, main iframe, main svg[onload]').length"), 0);
+        assert_eq!(page.unseen(), json!([]), "{path}");
         assert_eq!(page.complaints(), Vec::<String>::new(), "{path}");
     }
 }
