@@ -18,9 +18,10 @@ function focus(link) {
   link?.scrollIntoView({ block: "nearest" });
 }
 
+/** To why the run stopped: on a tab without the panel that says it, by the link in the header. */
 function verdict() {
   const heading = find("#verdict");
-  if (!heading) return;
+  if (!heading) return find("#runhead dd.verdict a")?.click();
   heading.tabIndex = -1;
   heading.focus({ preventScroll: true });
   heading.scrollIntoView({ block: "center" });
@@ -34,6 +35,13 @@ async function help() {
 
 /** What the page itself says a key presses. */
 const twin = (key) => find(`[data-key="${CSS.escape(key)}"]`);
+
+/** A field is not pressed but typed into; the key itself must not land in it. */
+function enter(field, event) {
+  event.preventDefault();
+  field.focus();
+  field.select();
+}
 
 function press(key) {
   if (twin(key)) twin(key).click();
@@ -66,8 +74,7 @@ document.addEventListener("keydown", (event) => {
   const pair = prefix;
   prefix = "";
   if (pair && /\d/.test(key) && twin(":")) {
-    event.preventDefault(); // or the digit would be typed twice
-    twin(":").focus();
+    enter(twin(":"), event);
     twin(":").value = key;
     return;
   }
@@ -77,10 +84,9 @@ document.addEventListener("keydown", (event) => {
     if (!twin("Space") || event.target.closest?.("button, summary, [type=checkbox]:focus-visible")) return; // it presses what has the focus
     event.preventDefault(); // or the page would scroll
     press("Space");
-  } else if (key === "/" && find("input[type=search]")) {
-    event.preventDefault(); // or the slash would be typed into the field
-    find("input[type=search]").select();
-  } else press(key);
+  } else if (key === "/" && find("input[type=search]")) enter(find("input[type=search]"), event);
+  else if (twin(key)?.matches(FIELDS)) enter(twin(key), event);
+  else press(key);
 });
 
 document.addEventListener("click", (event) => {

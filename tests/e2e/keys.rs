@@ -1,6 +1,6 @@
 //! Can the board be used from the keyboard and with the buttons of the browser?
 
-use crate::page::Page;
+use crate::page::{PHONE, Page};
 use crate::site::Site;
 
 const RUNS: &[&str] = &["q060/q060_handoff", "q060/q060_minimal", "q060/q060_sigkill"];
@@ -93,6 +93,34 @@ fn a_walk_through_a_run() {
         let target = page.eval(&format!("document.querySelectorAll('nav.tabs a')[{tab}].href"));
         page.press(key);
         page.wait(&format!("location.href === {target} && document.readyState === 'complete'"));
+    }
+}
+
+#[test]
+fn tabs_leave_the_room_to_what_they_show_and_a_key_leads_back_to_the_verdict() {
+    let site = Site::with(RUNS);
+    for tab in ["timeline", "state", "events", "files", "prompt", "manifest", "issues"] {
+        let page = site.open(&format!("/runs/q060_handoff?tab={tab}&step=2"));
+        page.wait("document.readyState === 'complete'");
+        let kept = "[...document.querySelectorAll('nav.tabs a, .acts [data-at-step], dd.verdict a')].every(a => a.search.includes('step=2'))";
+        assert_eq!(page.eval(kept), true, "{tab} keeps the step");
+        assert_eq!(page.text("#runhead dd.verdict"), "Answered at step 6", "{tab}");
+        let top = page.eval("document.querySelector('#tabs').getBoundingClientRect().bottom");
+        assert!(top.as_f64().is_some_and(|top| top < 300.0), "{tab} begins at {top}");
+        page.press("v");
+        page.wait("location.search === '?step=2' && document.querySelector('#verdict')");
+    }
+}
+
+#[test]
+fn the_tab_that_is_shown_is_in_sight_on_a_phone() {
+    let site = Site::with(RUNS);
+    let page = Page::open();
+    page.look(PHONE, "light");
+    for tab in ["timeline", "events", "issues"] {
+        page.goto(&site.url(&format!("/runs/q060_handoff?tab={tab}")));
+        page.wait("(r => r.left >= 0 && r.right <= innerWidth)(document.querySelector('#tabs [aria-current]').getBoundingClientRect())");
+        assert_eq!(page.eval("scrollY"), 0, "{tab}: the page stays at its top");
     }
 }
 

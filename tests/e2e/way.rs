@@ -45,6 +45,21 @@ fn how_a_long_run_ended_is_in_sight_when_it_is_opened() {
 }
 
 #[test]
+fn a_step_is_gone_to_by_its_number() {
+    let site = site();
+    let page = site.open("/runs/long?step=0");
+    for (keys, step) in [([":", "4", "2"], 42), (["g", "2", "8"], 28)] {
+        page.wait("document.readyState === 'complete'");
+        for key in keys {
+            page.press(key);
+        }
+        page.wait(&format!("document.activeElement.name === 'step' && document.activeElement.value === '{step}'"));
+        page.press("Enter");
+        at(&page, step);
+    }
+}
+
+#[test]
 fn a_press_on_the_strip_shows_the_step_below_it() {
     let site = site();
     let page = site.open("/runs/long?step=0");

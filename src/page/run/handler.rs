@@ -168,11 +168,12 @@ impl Shown {
         lens.title(&part)
     }
 
-    /// The header. The state needs the room of the panel that says why the run stopped.
+    /// The header. The panel that says why the run stopped stands above its steps; elsewhere it would push away what the
+    /// tab is opened for, so there the header has its sentence.
     fn head<'a>(&self, lens: &'a Lens<'a>) -> (RunHead<'a>, Option<Verdict<'a>>) {
-        let is_state = self.tab == "state";
-        let verdict = (!is_state).then(|| Verdict::new(lens));
-        (RunHead { verdict: is_state, ..RunHead::new(lens) }, verdict)
+        let is_steps = self.tab.is_empty();
+        let verdict = is_steps.then(|| Verdict::new(lens));
+        (RunHead { verdict: !is_steps, ..RunHead::new(lens) }, verdict)
     }
 
     /// All steps in one picture, whose links open what is shown of the step that is `read`.

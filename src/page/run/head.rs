@@ -36,6 +36,12 @@ impl<'a> RunHead<'a> {
         Self { lens, verdict: false, acts: true, step: None }
     }
 
+    /// The run as one file, opened at the step that is read.
+    fn export(&self) -> String {
+        let step = self.step.map(|n| n.to_string()).unwrap_or_default();
+        href::with_query(&format!("{}/export.html", href::run(self.lens.key())), &[("step", &step)])
+    }
+
     fn replay(&self) -> String {
         let key = self.lens.key();
         self.step.map_or_else(|| href::replay(key), |n| href::replay_at(key, n))
@@ -56,7 +62,8 @@ impl<'a> RunHead<'a> {
         let mut facts = Vec::new();
         let mut add = |term: &str, says: Option<Phrase>| facts.extend(says.map(|says| Fact::new(term, says)));
         let text = |text: Option<&str>| text.map(Phrase::from);
-        let verdict = || Phrase::new().link(summary.verdict.sentence.as_str(), href::run(lens.key()));
+        let steps = || self.step.map_or_else(|| href::run(lens.key()), |n| href::run_at(lens.key(), n));
+        let verdict = || Phrase::new().link(summary.verdict.sentence.as_str(), steps());
         add("not up to date", text(lens.stale));
         add("verdict", self.verdict.then(verdict));
         add("model", text(summary.model.as_deref()));
@@ -138,7 +145,12 @@ impl<'a> RunHead<'a> {
         add("written by", manifest.map(writer));
         add("project", manifest.and_then(|manifest| manifest.project.as_deref()).map(Phrase::from));
         add("turns", manifest.and_then(|manifest| manifest.turns).map(|turns| Phrase::from(count(turns))));
-        let other = |id: &&str| *id != summary.key.name();
+        // The file of a session has its id in its name.
+        let is_named = |id: &str| match lens.index.format().is_one_file() {
+            true => summary.key.name().contains(id),
+            false => summary.key.name() == id,
+        };
+        let other = |id: &&str| !is_named(id);
         add("run id", summary.run_id.as_deref().filter(other).map(Phrase::from));
         let place = if lens.index.format().is_one_file() { "file" } else { "directory" };
         add(place, Some(Phrase::new().dim(summary.path.as_str())));
@@ -165,7 +177,8 @@ impl Tabs<'_> {
         self.lens.index.steps().len().checked_sub(1)
     }
 
-    /// Whether a tab keeps the step that is read, so that it is still there when the reader comes back.
+    /// Whether a tab shows something of the step that is read. All keep it in their address, so that it is still there when
+    /// the reader comes back.
     pub(crate) fn has_step(name: &str) -> bool {
         matches!(name, "" | "timeline" | "scores" | "whatif" | "state" | "events" | "files")
     }
@@ -176,8 +189,7 @@ impl Tabs<'_> {
         let step = self.step.map(|n| n.to_string()).unwrap_or_default();
         let at_step = &[("step", step.as_str())];
         let tab = |name, words, count| {
-            let step = if Self::has_step(name) { step.as_str() } else { "" };
-            (name, href::with_query(&href::run(key), &[("tab", name), ("step", step)]), words, count)
+            (name, href::with_query(&href::run(key), &[("tab", name), ("step", &step)]), words, count)
         };
         let count = |number: usize| count(number as u64);
         // The tabs show the lines of every run in the directory.

@@ -33,7 +33,7 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
         html(&WhatIfPage {
             pulse: next(lens, shell.revision),
             shell: Shell { title: lens.title(TITLE), ..shell },
-            head: RunHead { step, ..RunHead::new(lens) },
+            head: RunHead { verdict: true, step, ..RunHead::new(lens) },
             tabs: Tabs { lens, current: TAB, step },
             body: body(lens, params.all("rule"), step)?,
         })
@@ -64,7 +64,7 @@ pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, W
         html(&RunPulse {
             pulse: Pulse { say, ..next(lens, revision) },
             title: lens.title(TITLE),
-            head: RunHead { step, ..RunHead::new(lens) },
+            head: RunHead { verdict: true, step, ..RunHead::new(lens) },
             verdict: None,
             strip: None,
             tabs: Tabs { lens, current: TAB, step },
