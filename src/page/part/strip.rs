@@ -68,7 +68,8 @@ pub(crate) struct Layout<'a> {
 impl HtmlSafe for Strip {}
 
 impl Strip {
-    /// All steps of a run; of fewer than two only the place for them. Its links open `tab`, and step `current` is marked.
+    /// All steps of a run; of fewer than two, or where nothing is known that could be drawn, only the place for them. Its
+    /// links open `tab`, and step `current` is marked.
     pub(crate) fn new(lens: &Lens<'_>, tab: &str, current: Option<usize>) -> Self {
         let steps = lens.index.steps().len();
         if steps < 2 {
@@ -83,7 +84,11 @@ impl Strip {
         };
         let place = |n: usize| (column(n), column(n));
         let layout = Layout { columns, place: &place, to: &to, here: 0, hits: &[], stops: None };
-        Self { here: current.map(column), ..Self::draw(lens, &layout, |overview, columns| overview.of(columns)) }
+        let drawn = Self::draw(lens, &layout, |overview, columns| overview.of(columns));
+        if drawn.lanes.is_empty() {
+            return Self::default();
+        }
+        Self { here: current.map(column), ..drawn }
     }
 
     /// The same laid out as a slider is, whose places are events.

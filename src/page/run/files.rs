@@ -104,7 +104,8 @@ fn rules(lens: &Lens<'_>, rules: &Json<'_>) -> Vec<[Line; 4]> {
     let fired = |id: &str| match lens.index.stop() {
         Some(stop) if &*stop.criterion == id => "ended the run",
         Some(stop) if stop.also.iter().any(|also| also == id) => "true at the same moment",
-        _ => "",
+        _ if lens.is_alive() => "has not ended it",
+        _ => "did not end it",
     };
     let from = |entry: &Json<'_>| entry.get("from").and_then(Json::as_str).unwrap_or("engine").into();
     let row = |id: &str, rule: String, entry: &Json<'_>| {

@@ -326,6 +326,14 @@ impl<'a> StepRow<'a> {
         }
     }
 
+    /// The whole of what a row has room to begin.
+    fn title(&self) -> text::Line {
+        match self.did() {
+            Did::Nothing(words, error) => format!("{words}{error}").into(),
+            _ => text::shown(&*self.step.call),
+        }
+    }
+
     fn took(&self) -> Option<String> {
         self.group.and_then(took).map(micros)
     }

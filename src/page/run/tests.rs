@@ -69,6 +69,10 @@ fn rows_are_links() {
     let lens = errors.lens();
     let html = StepRows::new(&lens, Window { first: 0, end: 9 }, None).render().unwrap();
     assert!(tags(&html).iter().any(|tag| tag.name == "li" && tag.get("data-mark").is_some()), "{html}");
+    assert!(
+        html.contains("title=\"no decision · ") && !html.contains("title=\"\""),
+        "a cut row is whole in its title: {html}"
+    );
 }
 
 #[test]
@@ -133,6 +137,33 @@ fn what_is_not_known_is_left_out() {
     assert!(html.contains("Trace health") && html.contains("No manifest, no stop check and no END event"), "{html}");
     assert_eq!(PendingSlot { lens: &lens }.render().unwrap(), "<div id=\"pending\"></div>");
     assert_eq!(EndSlot { lens: &lens }.render().unwrap(), "<div id=\"endslot\"></div>");
+}
+
+#[test]
+fn steps_of_which_nothing_can_be_drawn_have_no_strip() {
+    let wait = r#"{"step_id": 0, "decision": {"mode": "wait"}}"#.to_owned();
+    let run = Recorded::steps([wait.clone(), wait.replace("0", "1")]);
+    let html = Strip::new(&run.lens(), "", Some(1)).render().unwrap();
+    assert_eq!(html.trim(), "<div id=\"strip\" hidden></div>");
+    let scored = r#"{"step_id": 0, "critic_outputs": [{"critic_name": "c", "action": "continue", "score": 0.5}]}"#;
+    let run = Recorded::steps([scored.to_owned(), wait]);
+    assert!(Strip::new(&run.lens(), "", Some(1)).render().unwrap().contains("class=\"here\""));
+}
+
+#[test]
+fn a_long_text_of_trouble_leaves_the_panel_to_the_rest() {
+    let error = format!("{}end", "=".repeat(500));
+    let step = format!(
+        r#"{{"step_id": 0, "actions": [{{"name": "t"}}], "tool_invocations": [{{"tool_name": "t", "status": "error", "error": "{error}"}}]}}"#
+    );
+    let run = Recorded::steps([step]);
+    let html = Verdict::new(&run.lens()).render().unwrap();
+    let said = html
+        .split("First trouble</dt><dd class=\"first\">")
+        .nth(1)
+        .and_then(|rest| rest.split("</dd>").next())
+        .unwrap();
+    assert!(said.contains("Step 0") && said.ends_with("=…") && said.len() < 300, "{said}");
 }
 
 #[test]

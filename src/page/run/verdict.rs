@@ -16,6 +16,8 @@ use crate::page::part::{href, text};
 
 /// A line of evidence is cut to so many characters.
 const EVIDENCE_CHARS: usize = 240;
+/// The first trouble likewise: its step has the rest.
+const TROUBLE_CHARS: usize = 160;
 /// A line of the failure report likewise.
 const FAILURE_CHARS: usize = 200;
 
@@ -112,7 +114,7 @@ impl<'a> Verdict<'a> {
             (None, Some(event)) => Phrase::new().link(format!("Event {event}"), self.lens.at_event(event)),
             (None, None) => Phrase::new(),
         };
-        Some(place.text(format!(": {}", trouble.text)))
+        Some(place.text(format!(": {}", text::one_line(&trouble.text, TROUBLE_CHARS).0)))
     }
 
     /// What liveness rests on, while the run is not finished.
