@@ -219,15 +219,11 @@ async fn what_is_too_large_for_a_line_is_cut_and_said_so() {
             "huge"
         }
         fn description(&self) -> &str {
-            "Gives or fails with a third of a megabyte, or gives ten times that."
+            "Gives or fails with a third of a megabyte."
         }
         async fn call(&self, args: EchoArgs, _: ToolCx<'_>) -> Result<String, ToolError> {
             let text = "x".repeat(SIZE);
-            match args.text.as_str() {
-                "fail" => Err(ToolError::new(text)),
-                "ten times" => Ok(text.repeat(10)),
-                _ => Ok(text),
-            }
+            if args.text == "fail" { Err(ToolError::new(text)) } else { Ok(text) }
         }
     }
     let call = |text: &str| Action::new("huge").arg("text", text);
@@ -243,7 +239,7 @@ async fn what_is_too_large_for_a_line_is_cut_and_said_so() {
     assert!(all < 3 << 20, "{all}");
 
     // A state of some megabytes that changes does not fit as before and after; the step is told all the same.
-    let grow = || Decision::act([call("ten times")]);
+    let grow = || Decision::act(std::iter::repeat_n(call("give"), 8));
     let (result, disk) = recorded(engine(std::iter::repeat_with(grow).take(3)).tool(Huge).max_steps(3), "?").await;
     assert_eq!(result.verdict.code.as_str(), "budget_steps");
     let last = &disk.steps[2];
