@@ -111,6 +111,12 @@ impl Evicted {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
+    /// The same, of what is here.
+    pub(super) fn asked_and_here(&self) -> Vec<String> {
+        let (asked, keys) = (self.asked(), self.keys());
+        asked.into_iter().filter(|place| !holds(&keys, place)).collect()
+    }
+
     /// An object that is asked for did not come.
     pub(super) fn fail(&self, key: &str, why: &str) {
         if self.keys().contains(key) {

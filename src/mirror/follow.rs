@@ -13,7 +13,7 @@ use super::Options;
 use super::evicted::is_within;
 use super::fetch::{Got, Here, rest, whole};
 use super::keep::Keep;
-use super::plan::{How, Kept, Limits, plan};
+use super::plan::{How, Kept, Limits, Plan, plan};
 use super::status::{Odd, Trouble};
 use super::store::{Fault, Store};
 use super::thread::Shared;
@@ -98,7 +98,7 @@ impl Follower {
             tokio::select! {
                 _ = stop.changed() => return,
                 () = tokio::time::sleep_until(next), if self.listing.is_none() => self.begin_listing(),
-                () = shared.evicted.wanted.notified() => self.fetch_asked(),
+                () = shared.evicted.wanted.notified() => self.hear(),
                 listed = ended(self.listing.as_mut()), if self.listing.is_some() => self.take_listing(listed),
                 Some(came) = self.running.join_next(), if !self.running.is_empty() => {
                     if let Ok(came) = came {
@@ -151,7 +151,8 @@ impl Follower {
 
     /// Compares a listing with what is here.
     fn work_off(&mut self, listed: Listed, began: Instant) {
-        let asked = self.shared.evicted.asked();
+        // What was opened and is not here takes no room before it comes.
+        let asked = self.shared.evicted.asked_and_here();
         let limits = Limits { bytes: self.options.limit, folds: self.keep.folds, asked: &asked };
         let plan = plan(listed.objects, self.keep.objects(), limits);
         for key in plan.gone.iter().filter(|key| !self.busy.contains_key(*key)) {
@@ -163,12 +164,13 @@ impl Follower {
         self.evict(&plan.evict);
         let now = Instant::now();
         let wanted: HashSet<&str> = plan.wanted.iter().map(|(object, _)| &*object.key).collect();
-        self.late.retain(|key, _| wanted.contains(&**key));
+        self.late.retain(|key, _| wanted.contains(&**key) || self.keep.is_evicted(key));
         let is_due = |(object, _): &(Object, How)| {
             let late = self.late.get(&object.key).filter(|late| late.tag == object.etag);
             !self.busy.contains_key(&object.key) && late.is_none_or(|late| late.again <= now)
         };
         self.queue = plan.wanted.into_iter().filter(is_due).collect();
+        self.fetch_asked();
         self.odd = plan.odd;
         if listed.unreadable > 0 {
             let reason = "the listing has entries that cannot be read".to_owned();
@@ -196,28 +198,51 @@ impl Follower {
         }
     }
 
-    /// Fetches what somebody opens and is not here any more, before all others; as it was when it was here, or newer.
-    fn fetch_asked(&mut self) {
+    /// Somebody opens what is not here any more: it is tried again, however often it failed.
+    fn hear(&mut self) {
         let asked = self.shared.evicted.asked();
+        self.late.retain(|key, _| !asked.iter().any(|place| is_within(key, place)));
+        self.fetch_asked();
+    }
+
+    /// Fetches what somebody opened and is not here any more, before all others; as it was when it was here, or newer.
+    fn fetch_asked(&mut self) {
+        if self.shared.evicted.count() == 0 {
+            return;
+        }
+        let coming: HashSet<String> = self.queue.iter().map(|(object, _)| object.key.clone()).collect();
+        for (object, how) in self.plan_known().wanted.into_iter().rev() {
+            let is_late = self.late.contains_key(&object.key) || self.busy.contains_key(&object.key);
+            if self.comes_back(&object.key) && !is_late && !coming.contains(&object.key) {
+                self.queue.push_front((object, how));
+            }
+        }
+    }
+
+    /// Whether an object was evicted, and somebody opened it.
+    fn comes_back(&self, key: &str) -> bool {
+        self.keep.is_evicted(key) && self.shared.evicted.asked().iter().any(|place| is_within(key, place))
+    }
+
+    /// What has to be done if the store holds what it held; what was opened longer ago makes room too.
+    fn plan_known(&self) -> Plan {
         let object = |(key, kept): (&String, &Kept)| Object {
             key: key.clone(),
             etag: kept.etag.clone(),
             size: kept.size,
             modified: kept.modified,
         };
-        let known: Vec<Object> = self.keep.objects().iter().map(object).collect();
-        let bytes = self.options.limit.saturating_sub(self.busy.values().sum());
-        // As the next listing will say, where nothing changed: what was opened longer ago makes room too.
-        let plan = plan(known, self.keep.objects(), Limits { bytes, folds: self.keep.folds, asked: &asked });
-        self.evict(&plan.evict);
-        let coming: HashSet<String> = self.queue.iter().map(|(object, _)| object.key.clone()).collect();
-        for (object, how) in plan.wanted.into_iter().rev() {
-            let is_asked = asked.iter().any(|place| is_within(&object.key, place));
-            let is_evicted = self.keep.objects().get(&object.key).is_some_and(|kept| kept.evicted);
-            if is_asked && is_evicted && !self.busy.contains_key(&object.key) && !coming.contains(&object.key) {
-                self.late.remove(&object.key);
-                self.queue.push_front((object, how));
-            }
+        let known = self.keep.objects().iter().map(object).collect();
+        let asked = self.shared.evicted.asked();
+        let limits = Limits { bytes: self.options.limit, folds: self.keep.folds, asked: &asked };
+        plan(known, self.keep.objects(), limits)
+    }
+
+    /// Others make room once what was asked for came: of a store that is away, nothing is lost by asking.
+    fn make_room(&mut self) {
+        if self.keep.bytes() > self.options.limit {
+            let plan = self.plan_known();
+            self.evict(&plan.evict);
         }
     }
 
@@ -227,7 +252,8 @@ impl Follower {
         {
             let before = self.keep.here(&object.key).map_or(0, |here| here.size);
             let coming: u64 = self.busy.values().sum();
-            if self.keep.bytes() + coming + object.size > self.options.limit + before {
+            let is_full = self.keep.bytes() + coming + object.size > self.options.limit + before;
+            if is_full && !self.comes_back(&object.key) {
                 self.delay(&object, "the cache is full".to_owned());
                 continue;
             }
@@ -259,6 +285,7 @@ impl Follower {
         let fault = match got {
             Ok(got) => match self.keep.take(got) {
                 Ok(()) => {
+                    self.make_room();
                     self.shared.evicted.forget(&object.key);
                     self.late.remove(&object.key);
                     self.fetch_failures = 0;

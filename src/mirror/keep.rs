@@ -126,6 +126,11 @@ impl Keep {
         self.objects.iter().filter(|(_, kept)| kept.evicted).map(|(key, _)| key.clone()).collect()
     }
 
+    /// Whether an object is known and its file was removed.
+    pub(super) fn is_evicted(&self, key: &str) -> bool {
+        self.objects.get(key).is_some_and(|kept| kept.evicted)
+    }
+
     /// What is here of an object.
     pub(super) fn here(&self, key: &str) -> Option<Here> {
         let kept = self.objects.get(key).filter(|kept| !kept.evicted)?;

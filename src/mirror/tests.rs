@@ -266,6 +266,7 @@ fn what_was_evicted_comes_again_where_somebody_asks_and_the_cache_keeps_within_i
     // Where the store is away, that is said, and it may be asked for again.
     store.bucket().locked = true;
     assert!(asked(&mirror, &file(evicted)).is_some_and(|why| why.contains("403 AccessDenied")));
+    assert_eq!(names.iter().filter(|name| file(name).exists()).count(), 3, "nothing made room for what did not come");
     store.bucket().locked = false;
     assert_eq!(asked(&mirror, &file(evicted)), None);
 
