@@ -214,11 +214,8 @@ impl Run {
     /// Lets go of the index if the run ended, its files are settled and nobody looks at it or has a page of it open; says
     /// whether it did.
     pub(super) fn park(&self) -> bool {
-        let summary = self.summary();
         let read = self.used.load(Ordering::Relaxed) > now() - IN_USE_MICROS;
-        let in_use = read || self.is_looked_at() || self.grew_lately();
-        let outdated = self.outdated.load(Ordering::Relaxed);
-        if in_use || outdated || summary.partial || summary.life.liveness.may_grow() {
+        if read || self.is_looked_at() || self.grew_lately() || self.may_change() {
             return false;
         }
         let mut held = self.held();
@@ -232,13 +229,20 @@ impl Run {
         false
     }
 
-    /// What its files look like while it is parked; `None` also while somebody has it read, which takes long for a large
-    /// one.
+    /// What its files looked like when its summary was made, if that is all there is to say of it. `None` also while
+    /// somebody has it read, which takes long for a large one.
     pub(super) fn stamps(&self) -> Option<Stamps> {
         match &*self.held.try_lock().ok()? {
             Held::Parked(stamps) => Some(*stamps),
+            Held::Open(reader) if !self.may_change() => reader.stamps(),
             Held::Open(_) | Held::Behind(_) | Held::Failed(_) => None,
         }
+    }
+
+    /// Whether there may be more to say of it than its summary does.
+    fn may_change(&self) -> bool {
+        let summary = self.summary();
+        self.outdated.load(Ordering::Relaxed) || summary.partial || summary.life.liveness.may_grow()
     }
 
     /// The library's revision at the last change of this run, and word of newer ones.
@@ -273,7 +277,7 @@ impl Run {
         // Nobody waits for a page that has a large run read; it is looked at again within a second.
         let Ok(mut held) = self.held.try_lock() else { return News::default() };
         // What was read of files that are not here any more stays.
-        let Ok(_files) = self.hold() else { return News::default() };
+        let Ok(_files) = self.hold() else { return News { changed: self.grows_older(), more: false } };
         let waits = match &*held {
             Held::Parked(stamps) => Some(Some(*stamps)),
             Held::Failed(stamps) => Some(*stamps),

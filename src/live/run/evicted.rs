@@ -2,10 +2,12 @@
 //! is, and nothing is read before the files are back.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::Run;
+use super::{Run, now};
+use crate::analysis::life::Outside;
+use crate::analysis::summary::{Summary, summary};
 use crate::mirror::Mirror;
 use crate::model::{Delta, Index, Issue, IssueKind, TraceFile};
 
@@ -73,6 +75,27 @@ impl Run {
         };
         let late = |_| Err(format!("they are being fetched again from {}; look again in a moment", store.address()));
         tokio::time::timeout(PATIENCE, came).await.unwrap_or_else(late)
+    }
+
+    /// As time passes, a run that had not ended is silent for longer; that is judged by its last sign of life. Says whether
+    /// something about it changed.
+    pub(in crate::live) fn grows_older(&self) -> bool {
+        let (Some(index), before) = (self.open_index(), self.summary()) else { return false };
+        let written = before.life.sign.map(|sign| (sign, sign));
+        if before.life.clone().at(now(), None).liveness == before.life.liveness {
+            return false;
+        }
+        let fresh = summary(&self.key, self.path.clone(), &index, Outside { now: now(), written, process: None });
+        let fresh = Summary { prices: before.prices.clone(), ..fresh };
+        *self.summary.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
+        true
+    }
+
+    /// As if its last sign of life had been another one.
+    #[cfg(test)]
+    pub(in crate::live) fn set_sign(&self, sign: i64) {
+        let mut summary = self.summary.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::make_mut(&mut summary).life.sign = Some(sign);
     }
 
     /// What is known of its records while its files are not here.

@@ -59,6 +59,18 @@ fn the_row_of_an_evicted_run_stays_through_the_next_start_and_its_files_come_aga
     });
     assert_eq!((known.summary().steps, known.is_gone()), (1, false));
     assert_eq!(known.summary().verdict, before.summary().verdict);
+    // One that had not ended when it was evicted, by its last sign of life.
+    let dir = tempfile::tempdir().unwrap();
+    let steps = write_run(dir.path(), "c", "{}").join("steps.jsonl");
+    fs::write(&steps, "{\"step_id\": 0}\n").unwrap();
+    let going = Run::new(&RunKey::new("c"), "c".to_owned(), RunDir::alone(steps.parent().unwrap()), Duration::ZERO);
+    going.refresh(1 << 20);
+    assert!(!going.grows_older(), "no time passed");
+    let long_ago = going.summary().life.sign.unwrap() - 100 * 86_400_000_000;
+    going.set_sign(long_ago);
+    assert!(going.grows_older() && !going.grows_older());
+    assert_eq!((going.summary().life.liveness.word(), going.summary().steps), ("died", 1));
+
     let unread = known.index_once();
     assert!(unread.passing_issues()[0].reason.contains("evicted"), "what is not here is not said to be nothing");
     scanner.read_once();
