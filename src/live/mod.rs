@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 pub use roots::{Listed, list};
-pub use run::Run;
+pub use run::{FETCH_PATIENCE, Run};
 pub use search::{Listener, search};
 
 pub use crate::mirror::Status as MirrorStatus;

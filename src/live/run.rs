@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
 use behind::Held;
+pub use evicted::FETCH_PATIENCE;
 
 use crate::analysis::life::{Liveness, Outside, life};
 use crate::analysis::summary::{Summary, summary};

@@ -1,6 +1,7 @@
 //! Which files were removed to keep the cache within its limit, and which of them are asked for again?
 //!
-//! Whoever reads files of the mirror holds them meanwhile, so that none is removed half read.
+//! Whoever indexes a run holds its files meanwhile, so that none is removed half read. What is read for a page alone is not
+//! held: what was opened last is evicted last.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -16,7 +17,10 @@ const MAX_ASKED: usize = 32;
 pub(super) struct Evicted {
     /// The mirror's directory, links resolved.
     dir: PathBuf,
+    /// Locked for a look or a change of the set alone: pages ask it while they wait for nothing else.
     keys: RwLock<BTreeSet<String>>,
+    /// What is being read, and by how many.
+    held: Mutex<BTreeMap<String, usize>>,
     /// What somebody opened, the last one first: an object, or all below it.
     asked: Mutex<VecDeque<String>>,
     /// Why objects that were asked for did not come.
@@ -32,6 +36,7 @@ impl Evicted {
         Self {
             dir: std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned()),
             keys: RwLock::new(keys),
+            held: Mutex::default(),
             asked: Mutex::default(),
             failed: Mutex::default(),
             wanted: Notify::new(),
@@ -58,23 +63,32 @@ impl Evicted {
         self.has_any(&self.keys(), files)
     }
 
-    /// Keeps `files` where they are as long as the value lives; `None` where one was evicted. Not to be held twice by one
-    /// thread.
-    pub(super) fn hold(&self, files: &[PathBuf]) -> Option<RwLockReadGuard<'_, BTreeSet<String>>> {
-        let keys = self.keys();
-        (!self.has_any(&keys, files)).then_some(keys)
+    /// Keeps `files` where they are as long as the value lives; `None` where one was evicted.
+    pub(super) fn hold(&self, files: &[PathBuf]) -> Option<Hold<'_>> {
+        let mut held = self.held();
+        if self.is_evicted(files) {
+            return None;
+        }
+        let places: Vec<String> = files.iter().filter_map(|file| self.key(file)).collect();
+        for place in &places {
+            *held.entry(place.clone()).or_default() += 1;
+        }
+        Some(Hold { evicted: self, places })
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn has_any(&self, keys: &BTreeSet<String>, files: &[PathBuf]) -> bool {
         !keys.is_empty() && files.iter().filter_map(|file| self.key(file)).any(|key| holds(keys, &key))
     }
 
-    /// Removes objects: `remove` is called while nobody reads them.
-    pub(super) fn evict(&self, evict: &[String], mut remove: impl FnMut(&str)) {
-        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
-        for key in evict {
-            keys.insert(key.clone());
-            remove(key);
+    /// Removes an object unless somebody reads it: the next listing finds it again. `remove` says whether it is evicted.
+    pub(super) fn evict(&self, key: &str, remove: impl FnOnce() -> bool) {
+        let held = self.held();
+        if !held.keys().any(|place| is_within(key, place)) && remove() {
+            self.keys.write().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned());
         }
     }
 
@@ -104,6 +118,12 @@ impl Evicted {
             self.failed().retain(|failed, _| !is_within(failed, &key));
             self.wanted.notify_one();
         }
+    }
+
+    /// Objects that were evicted and are asked for.
+    pub(super) fn awaited(&self) -> Vec<String> {
+        let (asked, keys) = (self.asked(), self.keys());
+        keys.iter().filter(|key| asked.iter().any(|place| is_within(key, place))).cloned().collect()
     }
 
     /// What was asked for, the last one first.
@@ -141,6 +161,27 @@ impl Evicted {
     }
 }
 
+/// Files that are being read stay while it lives.
+#[derive(Debug)]
+pub(super) struct Hold<'a> {
+    evicted: &'a Evicted,
+    places: Vec<String>,
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        let mut held = self.evicted.held();
+        for place in &self.places {
+            if let Some(readers) = held.get_mut(place) {
+                *readers -= 1;
+                if *readers == 0 {
+                    held.remove(place);
+                }
+            }
+        }
+    }
+}
+
 /// Whether an object lies in the file or directory `place`; of a run in a file that it shares, the file is a part of its
 /// path.
 pub(super) fn is_within(key: &str, place: &str) -> bool {
@@ -173,6 +214,29 @@ mod tests {
         assert!(!is("a/events.jsonl") && !is("log") && !is("talk/eventful") && !is("b"));
         assert!(evicted.hold(&[real.join("b")]).is_some() && evicted.hold(&[real.join("a")]).is_none());
         assert!(!evicted.is_evicted(&[dir.path().join("../elsewhere")]));
+    }
+
+    #[test]
+    fn what_is_read_stays_and_keeps_nobody_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let evicted = Evicted::new(dir.path(), BTreeSet::new());
+        let file = std::fs::canonicalize(dir.path()).unwrap().join("a/steps.jsonl");
+        let (first, second) = (evicted.hold(&[file.clone()]), evicted.hold(&[file.clone()]));
+        let evict = || {
+            let mut removed = false;
+            evicted.evict("a/steps.jsonl", || {
+                removed = true;
+                removed
+            });
+            removed
+        };
+        assert!(!evict());
+        drop(first);
+        assert!(!evict() && evicted.count() == 0);
+        drop(second);
+        evicted.evict("a/steps.jsonl", || false);
+        assert_eq!(evicted.count(), 0, "it could not be removed");
+        assert!(evict() && evicted.is_evicted(&[file.clone()]) && evicted.hold(&[file]).is_none());
     }
 
     #[test]

@@ -27,8 +27,6 @@ const GIVE_UP_AFTER: u32 = 8;
 const LONGEST_REST: Duration = Duration::from_secs(60);
 /// As many odd objects are named.
 const MAX_NAMED: usize = 100;
-/// So many files are removed before others may read again.
-const EVICTED_AT_ONCE: usize = 64;
 
 /// A whole listing.
 struct Listed {
@@ -187,13 +185,12 @@ impl Follower {
     /// Removes the files of objects, while nobody reads them.
     fn evict(&mut self, keys: &[String]) {
         let Self { keep, busy, shared, .. } = self;
-        let keys: Vec<String> = keys.iter().filter(|key| !busy.contains_key(*key)).cloned().collect();
-        // A piece at a time: whoever reads others waits meanwhile.
-        for some in keys.chunks(EVICTED_AT_ONCE) {
-            shared.evicted.evict(some, |key| {
+        for key in keys.iter().filter(|key| !busy.contains_key(*key)) {
+            shared.evicted.evict(key, || {
                 if let Err(error) = keep.evict(key) {
                     tracing::warn!("{}: {key}: {error}", shared.address);
                 }
+                keep.is_evicted(key)
             });
         }
     }
@@ -207,15 +204,21 @@ impl Follower {
 
     /// Fetches what somebody opened and is not here any more, before all others; as it was when it was here, or newer.
     fn fetch_asked(&mut self) {
-        if self.shared.evicted.count() == 0 {
+        let mut awaited: HashSet<String> = self.shared.evicted.awaited().into_iter().collect();
+        let coming = self.queue.iter().map(|(object, _)| &object.key);
+        for key in coming.chain(self.late.keys()).chain(self.busy.keys()) {
+            awaited.remove(key);
+        }
+        if awaited.is_empty() {
             return;
         }
-        let coming: HashSet<String> = self.queue.iter().map(|(object, _)| object.key.clone()).collect();
         for (object, how) in self.plan_known().wanted.into_iter().rev() {
-            let is_late = self.late.contains_key(&object.key) || self.busy.contains_key(&object.key);
-            if self.comes_back(&object.key) && !is_late && !coming.contains(&object.key) {
+            if awaited.remove(&object.key) {
                 self.queue.push_front((object, how));
             }
+        }
+        for key in awaited {
+            self.shared.evicted.fail(&key, "the cache is too small for it");
         }
     }
 
@@ -240,7 +243,10 @@ impl Follower {
 
     /// Others make room once what was asked for came: of a store that is away, nothing is lost by asking.
     fn make_room(&mut self) {
-        if self.keep.bytes() > self.options.limit {
+        // A plan looks at all objects: of a run of many files, the last one makes room, unless they are much.
+        let more_come = self.queue.front().is_some_and(|(object, _)| self.comes_back(&object.key));
+        let limit = if more_come { self.options.limit / 8 * 9 } else { self.options.limit };
+        if self.keep.bytes() > limit {
             let plan = self.plan_known();
             self.evict(&plan.evict);
         }
@@ -296,7 +302,7 @@ impl Follower {
             },
             // The next listing says more.
             Err(Fault::Outdated) => {
-                self.shared.evicted.fail(&object.key, "the store has no such object any more");
+                self.shared.evicted.fail(&object.key, "the store has another object there by now, or none");
                 return;
             }
             Err(fault) => fault,

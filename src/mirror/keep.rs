@@ -216,14 +216,14 @@ impl Keep {
     }
 
     fn note(&mut self, key: String, kept: Option<Kept>) -> io::Result<()> {
+        // Where the disk is full, what is known stays as it was noted.
+        self.notes.write_all(&line(&key, kept.as_ref())?)?;
         let before = self.objects.remove(&key);
         self.bytes = self.bytes.saturating_sub(before.as_ref().map_or(0, bytes_of));
         self.bytes += kept.as_ref().map_or(0, bytes_of);
-        let line = line(&key, kept.as_ref())?;
         if let Some(kept) = kept {
             self.objects.insert(key, kept);
         }
-        self.notes.write_all(&line)?;
         self.lines += 1;
         if self.lines > self.objects.len() * STALE + 1_000 {
             self.notes = rewritten(&self.home, &self.objects)?;

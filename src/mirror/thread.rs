@@ -121,7 +121,7 @@ impl Mirror {
         self.shared.evicted.is_evicted(files)
     }
 
-    /// Keeps `files` from being evicted as long as the value lives; `None` where one was. No thread may hold two.
+    /// Keeps `files` from being evicted as long as the value lives; `None` where one was.
     pub fn hold<'a>(&'a self, files: &[PathBuf]) -> Option<impl Sized + use<'a>> {
         self.shared.evicted.hold(files)
     }

@@ -8,8 +8,9 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use tokio::time::Instant;
 
-use crate::live::Run;
+use crate::live::{FETCH_PATIENCE, Run};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::WebError;
@@ -78,8 +79,12 @@ pub(crate) async fn awake(State(state): State<AppState>, request: Request, next:
     let Ok(params) = Params::from_request_parts(&mut parts, &()).await;
     let named = params.pairs().filter(|(name, _)| RUN_PARAMS.contains(name));
     keys.extend(named.take(MAX_RUNS).map(|(_, key)| key.to_owned()));
-    for run in keys.iter().filter_map(|key| state.library.run(key)) {
-        if let Err(why) = run.fetch().await {
+    let runs: Vec<_> = keys.iter().filter_map(|key| state.library.run(key)).collect();
+    // All are asked for before one is waited for.
+    runs.iter().for_each(|run| run.ask());
+    let until = Instant::now() + FETCH_PATIENCE;
+    for run in runs {
+        if let Err(why) = run.fetch(until).await {
             return not_here(&run, &why).into_response();
         }
         read_again(&state, run).await;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::{Run, now};
 use crate::analysis::life::Outside;
 use crate::analysis::summary::{Summary, summary};
@@ -12,7 +14,7 @@ use crate::mirror::Mirror;
 use crate::model::{Delta, Index, Issue, IssueKind, TraceFile};
 
 /// Whoever opens an evicted run waits so long for its files, and is then told that they are on their way.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const FETCH_PATIENCE: Duration = Duration::from_secs(20);
 
 impl Run {
     /// The same run, in the mirror of a store.
@@ -48,17 +50,17 @@ impl Run {
     }
 
     /// Somebody opens it: of the runs of a store, those that were opened last are evicted last.
-    pub(super) fn ask(&self) {
+    pub fn ask(&self) {
         if let Some(store) = &self.store {
             store.ask(self.dir.path());
         }
     }
 
-    /// Has its files fetched again where they were evicted, and waits for them.
+    /// Has its files fetched again where they were evicted, and waits for them until then.
     ///
     /// # Errors
     /// Why they are not here.
-    pub async fn fetch(&self) -> Result<(), String> {
+    pub async fn fetch(&self, until: Instant) -> Result<(), String> {
         let Some(store) = self.store.as_ref().filter(|_| self.is_evicted()) else { return Ok(()) };
         let mut news = store.news();
         self.ask();
@@ -74,7 +76,7 @@ impl Run {
             Ok(())
         };
         let late = |_| Err(format!("they are being fetched again from {}; look again in a moment", store.address()));
-        tokio::time::timeout(PATIENCE, came).await.unwrap_or_else(late)
+        tokio::time::timeout_at(until, came).await.unwrap_or_else(late)
     }
 
     /// As time passes, a run that had not ended is silent for longer; that is judged by its last sign of life. Says whether

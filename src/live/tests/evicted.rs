@@ -83,7 +83,7 @@ fn the_row_of_an_evicted_run_stays_through_the_next_start_and_its_files_come_aga
     let known = run(&shared, "a").unwrap();
     assert_eq!((known.summary().steps, known.is_evicted(), run(&shared, "b").unwrap().is_evicted()), (1, true, false));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let fetch = || runtime.block_on(known.fetch());
+    let fetch = || runtime.block_on(known.fetch(tokio::time::Instant::now() + FETCH_PATIENCE));
     assert!(fetch().is_err_and(|why| why.contains("503 SlowDown")));
     until(&mirror, "nothing is under way", |status| status.waiting == 0);
     store.bucket().down = None;

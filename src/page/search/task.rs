@@ -55,6 +55,12 @@ impl Task for Search {
             let mut index = None;
             let mut index = || Arc::clone(index.get_or_insert_with(|| run.index_once()));
             let goes_on = search(run.dir(), &self.needle, &mut index, &mut heard);
+            if run.is_evicted() {
+                heard.left_out(
+                    TraceFile::Events,
+                    "its files were evicted from the cache of the store meanwhile".to_owned(),
+                );
+            }
             let found_in_run = heard.in_run > 0;
             let mut tally = self.lock();
             tally.took = began.elapsed();

@@ -48,6 +48,11 @@ impl Question {
             sweep.unread += 1;
         } else {
             let index = run.index_once();
+            if run.is_evicted() {
+                // Its files may have gone before they were read.
+                sweep.unread += 1;
+                return;
+            }
             let record = record(&index, run, self.inquiry.depth()).priced(&index, summary.prices.as_deref());
             sweep.add(&self.inquiry.ask(&summary, &record));
         }
