@@ -285,10 +285,7 @@ impl<'a> Facts<'a> {
             return format!("Died {}{stop}: an exception left the engine, no END event was written", self.place());
         }
         let Some(event) = self.index.events().iter().rev().find(|event| event.fate.is_readable()) else {
-            return match self.step() {
-                Some(step) => format!("Died after {step}: no event was written"),
-                None => "Died before step 0: no event was written".to_owned(),
-            };
+            return told::without_events(self.index, self.step());
         };
         if let Some(word) = stop {
             return format!("Died {}: it stopped for \"{word}\", but no END event was written", self.place());
@@ -352,7 +349,7 @@ impl<'a> Facts<'a> {
         let Some(group) = self.group else {
             return match (self.step(), self.index.events().is_empty()) {
                 (Some(step), _) => format!("{} done{of}, no events to say what it does now", capitalised(&step)),
-                (None, true) => "Started; nothing written yet".to_owned(),
+                (None, true) => told::nothing_yet(self.index).to_owned(),
                 (None, false) => "Setting up".to_owned(),
             };
         };

@@ -209,7 +209,10 @@ fn check(state: &AppState, key: Key, method: &Method, uri: &Uri, headers: &Heade
             .hint("A program sends it as Authorization: Bearer TOKEN.")
             .link("Try this page again", without_token(uri)));
     }
-    let is_long = |pair: &str| pair.strip_prefix("q=").is_some_and(|search| search.len() > MAX_SEARCH_BYTES);
+    let is_search = |name: &str| percent_encoding::percent_decode_str(name).eq(*b"q");
+    let is_long = |pair: &str| {
+        pair.split_once('=').is_some_and(|(name, search)| search.len() > MAX_SEARCH_BYTES && is_search(name))
+    };
     if uri.query().is_some_and(|query| query.split('&').any(is_long)) {
         return Err(WebError::new(
             StatusCode::URI_TOO_LONG,

@@ -43,8 +43,13 @@ fn busy() -> WebError {
     WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail)
 }
 
-/// Has the answer made once it is its turn, which lasts until its reader has taken it.
+/// Has the answer made once it is its turn, which lasts until its reader has taken it. How the board stands is answered at any
+/// time, and what is compiled in is held anyway.
 pub(crate) async fn hold(State(room): State<Room>, request: Request, next: Next) -> Answer {
+    let path = request.uri().path();
+    if path == "/healthz" || path.starts_with("/static/") {
+        return Ok(next.run(request).await);
+    }
     let turn = tokio::time::timeout(PATIENCE, room.places.acquire_owned()).await;
     // The semaphore is never closed.
     let Ok(Ok(turn)) = turn else { return Err(busy()) };
@@ -81,6 +86,7 @@ mod tests {
         let app = Router::new()
             .route("/", get(async move || large))
             .route("/small", get(async || "small"))
+            .route("/healthz", get(async || "ok"))
             .route("/huge", get(async || vec![b'x'; 2 << 20]))
             .layer(from_fn_with_state(room, hold));
         let ask =
@@ -91,6 +97,7 @@ mod tests {
         let held = ask("/").await;
         assert_eq!(held.headers()[CONTENT_LENGTH], expected.len().to_string());
         assert_eq!(ask("/small").await.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(ask("/healthz").await.status(), StatusCode::OK);
         let (other, taken) = tokio::join!(ask("/small"), held.into_body().collect());
         assert_eq!((other.status(), taken.unwrap().to_bytes() == expected), (StatusCode::OK, true));
         drop(ask("/").await);

@@ -1,6 +1,6 @@
 use super::*;
 use crate::analysis::life::{Outside, life};
-use crate::model::{Delta, ManifestState, Names};
+use crate::model::{Delta, Issue, IssueKind, ManifestState, Names, TraceFile};
 
 /// A run of the given lines, looked at long after it was written.
 fn sentence(steps: &[&str], events: &[&str], manifest: Option<&str>) -> (String, String) {
@@ -86,6 +86,22 @@ fn a_death_names_the_place_and_a_stop_that_was_decided() {
         "Died in step 0 after it stopped for \"final\": an exception left the engine, no END event was written"
     );
     assert_eq!(died(&[], &[TEARDOWN]), "Died in the set-up: an exception left the engine, no END event was written");
+}
+
+#[test]
+fn what_cannot_be_read_is_not_told_as_unwritten() {
+    let index = |passing: Vec<Issue>| {
+        let mut index = Index::default();
+        index.apply(Delta { passing, ..Delta::default() });
+        index
+    };
+    let issue = |file| Issue { kind: IssueKind::Unreadable, file, line: None, offset: None, reason: String::new() };
+    let after = |passing: Vec<Issue>| told::without_events(&index(passing), Some("step 1".to_owned()));
+    assert_eq!(after(vec![]), "Died after step 1: no event was written");
+    assert_eq!(after(vec![issue(TraceFile::Steps)]), "Died after step 1: no event was written");
+    assert_eq!(after(vec![issue(TraceFile::Events)]), "No end is known after step 1: the events cannot be read");
+    assert_eq!(told::nothing_yet(&index(vec![])), "Started; nothing written yet");
+    assert_eq!(told::nothing_yet(&index(vec![issue(TraceFile::Steps)])), "Nothing of it can be read");
 }
 
 #[test]

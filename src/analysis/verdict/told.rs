@@ -5,7 +5,31 @@ use super::{Facts, classify, steps, tokens};
 use crate::analysis::format::{count, millis, score};
 use crate::analysis::newest::took_ms;
 use crate::model::index::Segment;
-use crate::model::{CriticAction, Manifest, Outcome, StopReason};
+use crate::model::{CriticAction, Index, IssueKind, Manifest, Outcome, StopReason, TraceFile};
+
+/// The sentence for a run that died and of which no event can be read.
+pub(super) fn without_events(index: &Index, step: Option<String>) -> String {
+    let after = step.map_or_else(|| "before step 0".to_owned(), |step| format!("after {step}"));
+    if is_unreadable(index, TraceFile::Events) {
+        return format!("No end is known {after}: the events cannot be read");
+    }
+    format!("Died {after}: no event was written")
+}
+
+/// The sentence for a run that goes on and has no steps and no events.
+pub(super) fn nothing_yet(index: &Index) -> &'static str {
+    let unreadable = TraceFile::ALL.iter().any(|file| is_unreadable(index, *file));
+    if unreadable { "Nothing of it can be read" } else { "Started; nothing written yet" }
+}
+
+/// Whether there is something in a file that is no record that can be read.
+fn is_unreadable(index: &Index, file: TraceFile) -> bool {
+    use IssueKind::{Foreign, NotJson, TooLong, Torn, Unreadable};
+    let issues = index.issues().listed().iter().chain(index.passing_issues());
+    issues
+        .into_iter()
+        .any(|issue| issue.file == file && matches!(issue.kind, Unreadable | Torn | NotJson | Foreign | TooLong))
+}
 
 impl Facts<'_> {
     /// The sentence for `word`.

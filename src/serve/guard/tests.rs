@@ -172,6 +172,10 @@ async fn a_request_names_one_host_and_has_no_body() {
     }
     let long = format!("/?q={}", "x".repeat(MAX_ADDRESS_BYTES));
     assert_eq!(ask(&long, &[BEARER]).await.status(), 414);
+    for name in ["q", "%71"] {
+        let search = format!("/?{name}={}", "x".repeat(MAX_SEARCH_BYTES + 1));
+        assert_eq!(ask(&search, &[BEARER]).await.status(), 414, "{name}");
+    }
     assert_eq!(ask("/", &[BEARER, ("x", &"y".repeat(MAX_HEAD_BYTES - 1_000))]).await.status(), 200);
     assert_eq!(ask("/", &[BEARER, ("x", &"y".repeat(MAX_HEAD_BYTES))]).await.status(), 431);
     // The form that names the address comes first, and the header must not name another.
