@@ -1,5 +1,7 @@
 //! Where do the files of a run contradict each other about its end? A sentence each, naming what says what.
 
+use std::collections::BTreeSet;
+
 use super::cause::{Cause, Spent, cause};
 use super::{Facts, disputed, label, steps};
 use crate::analysis::facts::lost;
@@ -131,7 +133,11 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
             Some(step) => format!("{} by {} after step {step}", stop.code, stop.criterion),
             None => format!("{} by {}", stop.code, stop.criterion),
         };
-        found.push(format!("The manifest records {}, the END event {}", said(kept), said(told)));
+        let (kept_as, told_as) = (said(kept), said(told));
+        found.push(match kept_as == told_as {
+            false => format!("The manifest records {kept_as}, the END event {told_as}"),
+            true => format!("Manifest and END event record {kept_as}, but not alike: {}", unlike(kept, told)),
+        });
     }
     let status = manifest.and_then(|manifest| manifest.status.as_deref());
     // QitOS never updates the manifest of a run that it did not start.
@@ -144,6 +150,20 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
         let last = facts.last.map_or_else(|| "a step before".to_owned(), label);
         found.push(format!("The END event comes after {last}, and steps.jsonl goes on to {}", label(line)));
     }
+}
+
+/// The fields in which two verdicts differ, with the value of each.
+fn unlike(kept: &StopVerdict, told: &StopVerdict) -> String {
+    let fields = |stop: &StopVerdict| match serde_json::to_value(stop) {
+        Ok(serde_json::Value::Object(fields)) => fields,
+        _ => serde_json::Map::new(),
+    };
+    let (kept, told) = (fields(kept), fields(told));
+    let names: BTreeSet<&String> = kept.keys().chain(told.keys()).collect();
+    let words = |value: Option<&serde_json::Value>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
+    let differs = names.into_iter().filter(|name| kept.get(*name) != told.get(*name));
+    let say = |name: &String| format!("{name} is {} and {}", words(kept.get(name)), words(told.get(name)));
+    differs.map(say).collect::<Vec<_>>().join(", ")
 }
 
 /// What the manifest keeps as the answer, against what the stop check took.

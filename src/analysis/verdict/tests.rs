@@ -340,3 +340,27 @@ fn two_answers_are_a_contradiction() {
         assert_eq!(told(other), ["The manifest's answer is another than the one that the stop check took"]);
     }
 }
+
+#[test]
+fn two_verdicts_of_one_rule_are_told_by_what_differs() {
+    let stop = |measured: u64| {
+        format!(
+            r#"{{"code": "budget_tokens", "criterion": "budget.tokens", "source": "budget", "gate": "after_step", "step": 0,
+            "outcome": "truncated", "measured": {measured}, "limit": 4000, "op": ">=", "unit": "tokens"}}"#
+        )
+    };
+    let told = |in_manifest: &str, in_event: &str| {
+        let end = format!(
+            r#"{{"step_id": 0, "phase": "END", "payload": {{"stop_reason": "budget_tokens", "stop": {in_event}}}}}"#
+        );
+        let manifest = format!(r#"{{"writer": "board 0.1.0", "status": "completed", "stop": {in_manifest}}}"#);
+        judged(&[STEP_0], &[OPENS_0, &end], Some(&manifest)).contradictions
+    };
+    assert_eq!(
+        told(&stop(999_999), &stop(5698)),
+        ["Manifest and END event record budget_tokens by budget.tokens after step 0, but not alike: \
+          measured is 999999 and 5698"]
+    );
+    let without = stop(5698).replace(r#""limit": 4000, "#, "");
+    assert!(told(&stop(5698), &without)[0].ends_with("not alike: limit is 4000 and nothing"));
+}
