@@ -50,6 +50,8 @@ pub enum Relation {
     /// Nothing that is recorded differs, but a writer cut a result, so that nobody knows whether the whole of it does.
     #[serde(rename = "result_cut")]
     Cut,
+    /// A line of one of them, or of both, cannot be read, so that nobody knows what differs.
+    Unreadable,
     /// Nothing that is compared differs.
     #[serde(rename = "none")]
     Same,
@@ -70,6 +72,7 @@ impl Relation {
             Relation::Score => "score differs",
             Relation::State => "state differs",
             Relation::Cut => "result cut",
+            Relation::Unreadable => "cannot be read",
             Relation::Same => "same",
         }
     }
@@ -120,7 +123,8 @@ pub fn compare(a: &Index, b: &Index) -> Comparison {
     let rows: Vec<Row> = align(a, b).into_iter().map(row).collect();
     let parts = rows.iter().position(|row| row.relation.is_parting());
     let differs = rows.iter().position(|row| row.relation.differs());
-    let common = parts.unwrap_or(rows.len());
+    let common = rows.iter().position(|row| row.relation.is_parting() || row.relation == Relation::Unreadable);
+    let common = common.unwrap_or(rows.len());
     Comparison {
         first: parts.or(differs),
         before: differs.filter(|at| parts.is_some_and(|parts| *at < parts)),
@@ -142,6 +146,9 @@ fn relation(a: &Index, b: &Index, pair: Pair) -> Relation {
     match (one, other) {
         (None, _) => Relation::OnlyB,
         (_, None) => Relation::OnlyA,
+        (Some((_, one)), Some((_, other))) if !one.fate.is_readable() || !other.fate.is_readable() => {
+            Relation::Unreadable
+        }
         (Some(one), Some(other)) if pair.asks_same => after(a, b, one, other),
         (Some((_, one)), Some((_, other))) => asked(a, b, one, other),
     }

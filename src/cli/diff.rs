@@ -96,7 +96,7 @@ fn write_metrics(out: &mut dyn Write, a: &Side<'_>, b: &Side<'_>, look: &Look) -
     let title = format!("{:<18} {:>14} {:>14} {:>18}", "metrics", "A", "B", "B less A");
     writeln!(out, "\n{}", look.paint(Ink::Heading, &title))?;
     for (one, other) in measures_of_two((a.summary, a.index), (b.summary, b.index)) {
-        let (left, right) = (one.unit.words(one.value), one.unit.words(other.value));
+        let (left, right) = (one.words(), other.words());
         writeln!(out, "{:<18} {left:>14} {right:>14} {:>18}", one.name, one.unit.delta(one.value, other.value))?;
     }
     Ok(())

@@ -25,8 +25,17 @@ pub struct Measure {
     pub name: &'static str,
     /// Its unit.
     pub unit: Unit,
-    /// The number; `None` where it is not recorded.
+    /// The number; `None` where it is not recorded, or where a line that may tell of it cannot be read.
     pub value: Option<f64>,
+    /// Whether such a line cannot be read.
+    pub unread: bool,
+}
+
+impl Measure {
+    /// The number in words.
+    pub fn words(&self) -> String {
+        if self.unread { "unknown".to_owned() } else { self.unit.words(self.value) }
+    }
 }
 
 /// The numbers of a run, always the same ones in the same order.
@@ -40,7 +49,20 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
         let (sum, number) = scores().fold((0.0, 0_u32), |(sum, number), score| (sum + score, number + 1));
         (number > 0).then(|| sum / f64::from(number))
     };
-    let measure = |id, name, unit, value| Measure { id, name, unit, value };
+    let unread_steps = newest_run(index).any(|(_, step)| !step.fate.is_readable());
+    let unread_events = index.newest_segments().iter().any(|segment| segment.unreadable > 0);
+    // The manifest counts all tokens, whatever became of a line.
+    let counted = index.manifest().get().is_some_and(|manifest| manifest.tokens.is_some());
+    let measure = |id, name, unit, value: Option<f64>| {
+        let unread = match id {
+            "duration_ms" | "issues" => false,
+            "events" => unread_events,
+            "errors" => unread_steps || unread_events,
+            "tokens" => unread_steps && !counted,
+            _ => unread_steps,
+        };
+        Measure { id, name, unit, value: value.filter(|_| !unread), unread }
+    };
     vec![
         measure("steps", "Steps", Unit::Count, steps.as_ref().map(|_| summary.steps as f64)),
         measure("duration_ms", "Duration", Unit::Millis, summary.duration_ms),

@@ -279,3 +279,51 @@ fn differences_of_numbers_in_words() {
     assert_eq!(Unit::Count.delta(None, Some(1.0)), "–");
     assert_eq!(Unit::Count.words(None), "not recorded");
 }
+
+#[test]
+fn of_a_line_that_cannot_be_read_no_difference_is_told() {
+    let scored = |score: f64| {
+        format!(r#"{CALL}, "critic_outputs": [{{"critic_name": "V", "action": "retry", "score": {score}}}]"#)
+    };
+    let steps = [scored(0.9), scored(0.1), scored(0.5)];
+    let with = |unread: Option<usize>| {
+        let whole = run(&steps);
+        let head = |(n, step): (usize, &StepHead)| match unread == Some(n) {
+            true => StepHead { fate: crate::model::Fate::Unreadable, ..StepHead::default() },
+            false => step.clone(),
+        };
+        let heads = whole.steps().iter().enumerate().map(|(n, step)| {
+            let head = head((n, step));
+            StepHead { step_id: head.step_id.map(|_| n as i64), ..head }
+        });
+        let mut index = Index::default();
+        let names = whole.names().since(0).to_vec();
+        index.apply(crate::model::Delta {
+            steps: heads.collect(),
+            names,
+            steps_file: crate::model::index::FileState { exists: true, ..Default::default() },
+            ..Default::default()
+        });
+        index
+    };
+    let (whole, torn) = (with(None), with(Some(1)));
+    for (a, b) in [(&whole, &torn), (&torn, &whole), (&torn, &torn)] {
+        let comparison = compare(a, b);
+        let relations: Vec<Relation> = comparison.rows.iter().map(|row| row.relation).collect();
+        assert_eq!(relations, [Relation::Same, Relation::Unreadable, Relation::Same]);
+        assert_eq!((comparison.first, comparison.common), (None, 1));
+        let says = comparison.sentence(a, b);
+        assert!(says.starts_with("Nothing is known to differ in all 3 steps. At step"), "{says}");
+        assert!(says.ends_with("a line cannot be read."), "{says}");
+    }
+    let measure = |index: &Index, id: &str| {
+        let summary = summary(&RunKey::new("a"), String::new(), index, Outside::default());
+        let measures = measures(&summary, index);
+        let found = measures.iter().find(|measure| measure.id == id).unwrap();
+        (found.value, found.words())
+    };
+    for (id, value) in [("critic_retries", 3.0), ("lowest_score", 0.1), ("tool_calls", 3.0), ("steps", 3.0)] {
+        assert_eq!(measure(&whole, id).0, Some(value), "{id}");
+        assert_eq!(measure(&torn, id), (None, "unknown".to_owned()), "{id}");
+    }
+}

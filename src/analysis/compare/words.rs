@@ -6,9 +6,18 @@ use crate::model::{CriticAction, Index, StepHead};
 
 /// The sentence of a comparison.
 pub(super) fn sentence(comparison: &Comparison, a: &Index, b: &Index) -> String {
+    let mut unreadable = comparison.rows.iter().filter(|row| row.relation == Relation::Unreadable);
+    let unread = unreadable.clone().count();
+    let unreadable = unreadable.next();
     let Some(row) = comparison.first.and_then(|at| comparison.rows.get(at)) else {
         return match comparison.rows.len() {
             0 => "Neither run has a step.".to_owned(),
+            n if unread > 0 => format!(
+                "Nothing is known to differ in {}. {} a line cannot be read{}.",
+                all(n),
+                unreadable.map_or_else(String::new, |row| place(a, b, row.pair.a, row.pair.b)),
+                if unread > 1 { format!(", nor in {} more", counted(unread - 1, "row")) } else { String::new() }
+            ),
             n => match comparison.rows.iter().find(|row| row.relation == Relation::Cut) {
                 None => format!("The same actions, results, critics, scores and state changes in {}.", all(n)),
                 Some(cut) => format!(
@@ -22,12 +31,11 @@ pub(super) fn sentence(comparison: &Comparison, a: &Index, b: &Index) -> String 
     };
     if !row.relation.is_parting() {
         let n = comparison.rows.len();
-        return format!(
-            "Same actions in {}. {} {}.",
-            all(n),
-            place(a, b, row.pair.a, row.pair.b),
-            judged(row.relation)
-        );
+        let steps = match unread {
+            0 => all(n),
+            unread => format!("{} of {}, of which {unread} cannot be read", n - unread, counted(n, "step")),
+        };
+        return format!("Same actions in {steps}. {} {}.", place(a, b, row.pair.a, row.pair.b), judged(row.relation));
     }
     let common = match comparison.common {
         0 => "No step in common at the start.".to_owned(),

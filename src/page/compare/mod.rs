@@ -276,6 +276,11 @@ impl Two<'_> {
         format!("rows {shown} of {}", format::count(self.total() as u64))
     }
 
+    /// Whether a line of one of the runs cannot be read, so that it is not compared.
+    fn has_unreadable(&self) -> bool {
+        self.comparison.rows.iter().any(|row| row.relation == Relation::Unreadable)
+    }
+
     /// How many rows stand before the first difference.
     fn common(&self) -> usize {
         self.comparison.first.unwrap_or(self.total())
