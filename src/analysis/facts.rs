@@ -4,6 +4,7 @@
 
 use serde::Deserialize;
 
+use super::newest::newest_run;
 use crate::format;
 use crate::model::index::Segment;
 use crate::model::price::Prices;
@@ -91,8 +92,7 @@ pub enum Depth {
 
 /// Puts together what is known of a run.
 pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
-    let first = index.newest_start();
-    let steps = index.steps().iter().enumerate().skip(first);
+    let steps = newest_run(index);
     let lost = lost(index);
     let begun = lost.is_none() && index.pending_group().is_some();
     if index.format().can.facts != Can::Yes {
@@ -123,7 +123,7 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
 
 /// The steps of the newest run that have no line, though they were over.
 pub(super) fn lost(index: &Index) -> Option<Lost> {
-    let there = index.steps().len() - index.newest_start();
+    let there = index.newest_len();
     // Without an END the last round may be under way still, unless an exception ended it.
     let under_way = |segment: &Segment| segment.end.is_none() && segment.teardown.is_none();
     let open = |segment: &Segment| segment.first_group + usize::from(under_way(segment));

@@ -2,9 +2,10 @@
 
 use crate::model::{Index, StepHead};
 
-/// The steps of the newest run in the directory, with their ordinals; none as long as it has not come to its first.
+/// The steps of the newest run in the directory, with their ordinals; none as long as it has not come to its first. A line
+/// that its writer wrote twice counts once.
 pub fn newest_run(index: &Index) -> impl DoubleEndedIterator<Item = (usize, &StepHead)> + Clone {
-    index.steps().iter().enumerate().skip(index.newest_start())
+    index.steps().iter().enumerate().skip(index.newest_start()).filter(|(n, _)| !index.is_repeat(*n))
 }
 
 /// How long the newest run took, in milliseconds: the writer's own figure, or the time between its first and its last

@@ -311,7 +311,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let answer = manifest.and_then(|manifest| manifest.final_result.as_ref());
     let stop_answer = index.segment().and_then(|segment| segment.stop.as_ref()?.1.answer.as_ref());
     let run_scores = manifest.into_iter().flat_map(|manifest| &manifest.scores);
-    let steps = index.steps().len() - index.newest_start();
+    let steps = index.newest_len();
     Summary {
         key: key.clone(),
         path,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Read::{Flag, Number, Text, Texts, Time, Whole};
 use super::run::Run;
 use super::{Field, Read, whole};
+use crate::analysis::newest::newest_run;
 use crate::analysis::timing::{began, took};
 use crate::model::index::Group;
 use crate::model::step::Usage;
@@ -19,28 +20,34 @@ pub struct Step {
     run: Arc<Run>,
     /// Its ordinal.
     n: usize,
+    /// Its place among the steps of the newest run.
+    at: usize,
     /// Its round, by number.
     round: Option<usize>,
     counted: Option<Counted>,
+    /// Whether a step up to this one says what it cost.
+    paid: bool,
     usage: Usage,
     address: String,
 }
 
 /// The rows of the steps of a run, in order.
 pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
-    let first = run.index.newest_start();
     let lost = run.record.lost.map_or(u64::MAX, |lost| lost.from);
-    let mut before = None;
-    run.index.steps().iter().enumerate().skip(first).map(move |(n, head)| {
+    let (mut before, mut paid) = (None, false);
+    newest_run(&run.index).enumerate().map(move |(at, (n, head))| {
         let usage = head.usage_alone(before);
         before = before.max(head.tokens_total);
-        let counted = run.course.get(n - first).copied();
+        let counted = run.course.get(at).copied();
+        paid |= run.record.facts.get(at).is_some_and(says_cost);
         Step {
             run: Arc::clone(run),
             n,
+            at,
             round: run.index.group_of(n),
             // After a step that is missing nobody can count.
             counted: counted.filter(|counted| counted.step == n as u64 && counted.step < lost),
+            paid,
             usage,
             address: format!("{}?step={n}", run.place.address),
         }
@@ -58,7 +65,7 @@ impl Step {
 
     /// What stop rules looked at.
     fn facts(&self) -> Option<&StepFacts> {
-        let facts = self.run.record.facts.get(self.n - self.run.index.newest_start());
+        let facts = self.run.record.facts.get(self.at);
         facts.filter(|facts| facts.step == self.n as u64)
     }
 
@@ -95,8 +102,18 @@ impl Step {
 
     fn cost(&self, estimated: bool) -> Option<f64> {
         let facts = self.facts()?;
-        facts.cost().filter(|_| facts.cost_estimated == estimated)
+        facts.cost().filter(|_| says_cost(facts) && facts.cost_estimated == estimated)
     }
+
+    /// What all steps cost up to this one. Where none says, a sum of 0 is no record of it.
+    fn cost_so_far(&self) -> Option<f64> {
+        self.counted?.cost_usd.filter(|cost| self.paid || *cost > 0.0)
+    }
+}
+
+/// Whether a step says what it cost; one that asked no model costs nothing for a rule, and its record says nothing of it.
+fn says_cost(facts: &StepFacts) -> bool {
+    facts.cost_usd.is_some() || facts.late_cost_usd.is_some()
 }
 
 /// The columns of the table of steps.
@@ -135,7 +152,7 @@ pub static STEPS: &[Field<Step>] = &[
     // What limits had counted: a rule stops the run at the first step at which these come to its limit.
     field("steps_so_far", Whole(|step| whole(step.counted?.steps))),
     field("tokens_so_far", Whole(|step| whole(step.counted?.tokens?))),
-    field("cost_so_far", Number(|step| step.counted?.cost_usd)),
+    field("cost_so_far", Number(Step::cost_so_far)),
     field("tokens_asked", Whole(|step| whole(step.counted?.tokens_asked?))),
     field("asked_before_end", Flag(|step| step.counted.map(|at| at.completed && at.tokens_gate < Gate::AfterStep))),
 ];

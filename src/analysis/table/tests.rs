@@ -47,6 +47,68 @@ fn names_are_those_of_the_documents() {
 }
 
 #[test]
+fn a_cost_that_no_step_records_is_no_0() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/q060/q060_minimal");
+    let files = Files::open(&path);
+    let summary = summary(&RunKey::new("a"), String::new(), &files.index, Outside::default());
+    let record = record(&files.index, &files, Depth::Heads);
+    assert!(record.facts.iter().all(|facts| facts.cost() == Some(0.0)), "for a rule it costs nothing");
+    let place = Place { root: "r".to_owned(), size: 1, address: "/runs/a".to_owned() };
+    let run = Arc::new(Run::new(summary, files.index, record, place));
+    let mut rows = 0;
+    for step in steps(&run) {
+        for name in ["cost_usd", "cost_estimated", "cost_so_far"] {
+            let field = STEPS.iter().find(|field| field.name == name).unwrap();
+            assert_eq!(field.cell(&step), None, "{name}");
+        }
+        rows += 1;
+    }
+    assert!(rows > 0);
+}
+
+#[test]
+fn a_line_that_stands_there_twice_counts_once() {
+    let mut found = 0;
+    for path in runs_below("sample_runs").into_iter().chain(runs_below("sample_runs/qitos")) {
+        let whole = Files::open(&path);
+        let text = std::fs::read_to_string(path.join("steps.jsonl")).unwrap_or_default();
+        if whole.index.segments().len() != 1 || text.lines().count() < 3 {
+            continue;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        for entry in std::fs::read_dir(&path).unwrap().map(Result::unwrap) {
+            if entry.path().is_file() {
+                std::fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+            }
+        }
+        let doubled = |(n, line): (usize, &str)| format!("{line}\n").repeat(if n == 1 { 2 } else { 1 });
+        std::fs::write(dir.path().join("steps.jsonl"), text.lines().enumerate().map(doubled).collect::<String>())
+            .unwrap();
+        let twice = Files::open(dir.path());
+        assert_eq!(twice.index.tally().repeats.count, 1, "{}", path.display());
+        let numbers = |files: &Files| {
+            let summary = summary(&RunKey::new("a"), String::new(), &files.index, Outside::default());
+            let record = record(&files.index, files, Depth::Heads);
+            let counts = (summary.steps, summary.steps_now, summary.errors, summary.tokens);
+            let (lost, tools) = (record.lost.map(|lost| lost.count), record.facts.len());
+            let place = Place { root: "r".to_owned(), size: 1, address: String::new() };
+            let run = Arc::new(Run::new(summary, files.index.clone(), record, place));
+            let sum = |name: &str| {
+                let field = STEPS.iter().find(|field| field.name == name).unwrap();
+                steps(&run).map(|step| format!("{:?}", field.cell(&step))).collect::<Vec<_>>()
+            };
+            let of_run =
+                |name: &str| format!("{:?}", RUNS.iter().find(|field| field.name == name).unwrap().cell(&*run));
+            let columns = ["tokens", "steps_so_far", "tokens_so_far", "call", "duration_ms"].map(sum);
+            (counts, lost, tools, columns, ["steps", "tool_calls", "tool_errors", "tokens_of_steps"].map(of_run))
+        };
+        assert_eq!(numbers(&twice), numbers(&whole), "{}", path.display());
+        found += 1;
+    }
+    assert!(found > 5, "{found}");
+}
+
+#[test]
 fn rows_say_what_pages_say() {
     let (mut numbers, mut rows) = (0, 0);
     for path in runs_below("sample_runs").into_iter().chain(runs_below("sample_runs/qitos")) {

@@ -117,11 +117,11 @@ impl Spent {
                     || manifest.is_some_and(|manifest| manifest.is_final());
                 // The round in which a run died, or that is under way, is no step yet.
                 let begun = segment.map_or(0, |segment| index.groups().len().saturating_sub(segment.first_group + 1));
-                let whole = if ended { lost(index).is_none() } else { begun <= index.steps().len() - first };
+                let whole = if ended { lost(index).is_none() } else { begun <= index.newest_len() };
                 // A line that no round belongs to was no step, or one that nobody can tell from it.
                 let odd = (first..index.steps().len()).any(|n| index.group_of(n).is_none());
                 let odd = odd && index.segment().is_some_and(|segment| segment.first_group < index.groups().len());
-                let done = (whole && !odd).then(|| (index.steps().len() - first - after_the_end(index)) as f64);
+                let done = (whole && !odd).then(|| (index.newest_len() - after_the_end(index)) as f64);
                 let limit = manifest.and_then(|manifest| manifest.max_steps).or(task.and_then(|task| task.max_steps));
                 of(done, Op::AtLeast, limit.map(|steps| steps as f64))
             }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
+use crate::analysis::newest::newest_run;
 use crate::analysis::timing::began;
 use crate::format;
 use crate::model::json::Json;
@@ -39,7 +40,7 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
         number += 1;
         write!(out, "{}", json!({"step_id": number, "source": "user", "message": task}))?;
     }
-    for (n, step) in index.steps().iter().enumerate().skip(index.newest_start()) {
+    for (n, step) in newest_run(index) {
         let record = lens.lines.record(TraceFile::Steps, step.span).ok();
         let read = record.as_ref().and_then(format::step);
         let at = index.round_of(n).and_then(|round| began(index, round)).map(|at| lens.iso(at));

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
+use crate::analysis::newest::newest_run;
 use crate::analysis::timing::began;
 use crate::error::{Error, Kind};
 use crate::format;
@@ -80,7 +81,7 @@ impl<'a> Trace<'a> {
         each(self.root().json())?;
         let index = self.lens.index;
         let (mut before, mut tokens) = ((self.began, self.began), None);
-        for (n, head) in index.steps().iter().enumerate().skip(index.newest_start()) {
+        for (n, head) in newest_run(index) {
             let record = self.lens.lines.record(TraceFile::Steps, head.span).ok();
             let read = record.as_ref().and_then(format::step);
             let at = self.times(index.round_of(n), before);

@@ -165,6 +165,11 @@ impl Index {
         is_copy && !self.step_laps.begins_at(ordinal)
     }
 
+    /// How many steps the newest run has; a line that its writer wrote twice counts once.
+    pub fn newest_len(&self) -> usize {
+        (self.steps.len() - self.newest_start()).saturating_sub(self.tally.run.repeats)
+    }
+
     /// The ordinal at which the steps of the newest run begin; one past the last step where it has none yet. A run that
     /// was resumed goes on with rising ids, and the lines before are its own.
     pub fn newest_start(&self) -> usize {

@@ -78,6 +78,8 @@ pub struct RunTally {
     pub untold_calls: bool,
     /// The first step whose id does not follow the id before.
     pub first_jump: Option<usize>,
+    /// Lines that repeat the one before; they count in none of the sums.
+    pub repeats: usize,
     /// Steps in which something failed, where events are joined lap by lap.
     failed: usize,
 }
@@ -226,7 +228,9 @@ impl Index {
         if self.joins_by_laps() {
             return self.tally.run.failed;
         }
-        let failed = |(n, step): &(usize, &StepHead)| !step.is_ok() || self.error_of(*n).is_some();
+        let failed = |(n, step): &(usize, &StepHead)| {
+            !self.is_repeat(*n) && (!step.is_ok() || self.error_of(*n).is_some())
+        };
         self.steps.iter().enumerate().skip(self.newest_start()).filter(failed).count()
     }
 
@@ -275,6 +279,8 @@ impl Index {
         }
         if self.is_repeat(n) {
             tally.repeats.add(n);
+            tally.run.repeats += 1;
+            return;
         }
         if step.fate.is_readable() && step.facts.is_none() {
             tally.without_facts.add(n);
@@ -322,9 +328,5 @@ impl Index {
             self.step_laps.of(n) == self.settled.end.checked_sub(1).and_then(|last| self.step_laps.of(last));
         let was_well = self.steps.get(n).is_some_and(StepHead::is_ok);
         self.settled.run.failed += usize::from(in_this_lap && was_well);
-        if self.is_repeat(n + 1) {
-            // The round is that of each repeat, too.
-            self.settled = Tally::default();
-        }
     }
 }

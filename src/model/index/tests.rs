@@ -220,3 +220,9 @@ fn a_line_written_twice_begins_no_run_unless_events_tell_of_one() {
         assert_eq!(found(&[0, 1, 1], &[], &["0 1"]).0, [0, 2]);
     }
 }
+
+#[test]
+fn a_line_written_twice_counts_once() {
+    let index = repeated(&[0, 1, 1, 2], &[2], &["0 1 2."], true);
+    assert_eq!((index.newest_len(), index.tally().run.readable, index.tally().run.repeats), (3, 3, 1));
+}
