@@ -135,6 +135,12 @@ fn of_the_ids(index: &Index) -> Vec<Issue> {
         let reason = format!("the line repeats the one before, and no event tells of a new run{more}");
         issues.push(place(IssueKind::Join, step, reason));
     }
+    let (late, first) = index.late_steps();
+    if let Some((n, step)) = first.and_then(|at| Some((at, index.steps().get(at)?))) {
+        let more = if late > 1 { format!("; so do {} more", late - 1) } else { String::new() };
+        let reason = format!("step {} stands behind a later one: the lines are out of order{more}", index.label(n));
+        issues.push(place(IssueKind::Join, step, reason));
+    }
     let jumps = index.tally().jumps;
     let jump = jumps.first.and_then(|at| {
         let (step, before) = (index.steps().get(at)?, index.steps().get(at.checked_sub(1)?)?);

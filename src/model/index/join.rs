@@ -3,9 +3,10 @@
 //! A *lap* is a stretch in which the ids rise. With as many laps of steps as of event groups, the same lap is the
 //! same run of the directory. Otherwise one of them is missing a lap (a run that died before its first line, a
 //! checkpoint resumed with rising ids), and the newest ones are taken to belong together; but a newest lap of groups
-//! that has no line yet belongs to none.
+//! that has no line yet belongs to none. Where events tell of one run only, an id that a lap left out and that comes later
+//! is no new lap: the lines are out of order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Group, Index, List, Segment, Tally};
 use crate::model::StepHead;
@@ -18,6 +19,16 @@ pub(super) struct Laps {
     /// Items in a row without an id, at the end, and whether there were ever so many that a search gives up.
     bare: usize,
     is_torn: bool,
+    /// Whether an id that the lap left out may come later: with one run in the directory a line that stands in another
+    /// place is no new run.
+    is_lenient: bool,
+    /// The ids that the newest lap left out: the first and the last of each stretch.
+    gaps: BTreeMap<i64, i64>,
+    /// How many items have, or would have, such an id.
+    late: usize,
+    /// Where they are, by lap and id, and which positions these are.
+    late_at: BTreeMap<(usize, i64), usize>,
+    late_places: BTreeSet<usize>,
 }
 
 impl Laps {
@@ -25,12 +36,60 @@ impl Laps {
     /// that only repeats the item before.
     pub(super) fn push(&mut self, id: Option<i64>, at: usize, repeats: bool) {
         let falls = id.is_some() && self.last.is_some() && id <= self.last && !repeats;
-        if self.starts.is_empty() || falls {
-            self.starts.push(at);
+        let fills = id.filter(|id| falls && self.fill(*id));
+        self.late += usize::from(fills.is_some());
+        if let Some(id) = fills.filter(|_| self.is_lenient) {
+            self.late_at.insert((self.starts.len() - 1, id), at);
+            self.late_places.insert(at);
+        } else {
+            if self.starts.is_empty() || falls {
+                self.starts.push(at);
+                self.gaps.clear();
+                self.last = None;
+            }
+            self.leave_out(id);
+            self.last = id.or(self.last);
         }
-        self.last = id.or(self.last);
-        self.bare = if id.is_some() { 0 } else { self.bare + 1 };
+        self.bare = if id.is_some() && !self.late_places.contains(&at) { 0 } else { self.bare + 1 };
         self.is_torn |= self.bare >= MAX_WALK;
+    }
+
+    /// Takes `id` out of the gaps; says whether it was in one.
+    fn fill(&mut self, id: i64) -> bool {
+        let gap = self.gaps.range(..=id).next_back().map(|(first, last)| (*first, *last));
+        let Some((first, last)) = gap.filter(|(_, last)| id <= *last) else { return false };
+        self.gaps.remove(&first);
+        if first < id {
+            self.gaps.insert(first, id - 1);
+        }
+        if id < last {
+            self.gaps.insert(id + 1, last);
+        }
+        true
+    }
+
+    /// Notes which ids stand between the newest one and `id`; a run begins with 0.
+    fn leave_out(&mut self, id: Option<i64>) {
+        let first = self.last.map_or(0, |last| last.saturating_add(1));
+        if let Some(id) = id.filter(|id| first < *id) {
+            self.gaps.insert(first, id - 1);
+        }
+    }
+
+    /// Whether an id between these two is nowhere in the newest lap.
+    pub(super) fn leaves_out(&self, from: i64, to: i64) -> bool {
+        let gap = self.gaps.range(..to).next_back();
+        gap.is_some_and(|(_, last)| *last > from)
+    }
+
+    /// How many items have an id that their lap had left out.
+    pub(super) fn late(&self) -> usize {
+        self.late_at.len()
+    }
+
+    /// Whether the item at `at` is one of them.
+    pub(super) fn is_late(&self, at: usize) -> bool {
+        self.late_places.contains(&at)
     }
 
     /// Whether a search finds each id wherever it is, however many more items come.
@@ -128,13 +187,18 @@ impl<T> Ids<'_, T> {
     /// The position of `id` in one lap, in which ids rise.
     pub(super) fn find(&self, lap: usize, id: i64) -> Option<usize> {
         let (start, end) = self.laps.range(lap, self.items.len())?;
-        let id_or_before = |at: usize| self.items.range(start..at + 1).rev().take(MAX_WALK).find_map(self.id);
+        if let Some(at) = self.laps.late_at.get(&(lap, id)) {
+            return Some(*at);
+        }
+        let rising = |at: &usize| !self.laps.is_late(*at);
+        let id_at = |at: usize| self.items.get(at).and_then(self.id);
+        let id_or_before = |at: usize| (start..at + 1).rev().take(MAX_WALK).filter(rising).find_map(id_at);
         let (mut low, mut high) = (start, end);
         while low < high {
             let middle = low + (high - low) / 2;
             if id_or_before(middle).is_none_or(|before| before < id) { low = middle + 1 } else { high = middle }
         }
-        (low < end && self.items.get(low).and_then(self.id) == Some(id)).then_some(low)
+        (low < end && id_at(low) == Some(id)).then_some(low)
     }
 }
 
@@ -152,6 +216,11 @@ impl Index {
     pub fn join_is_open(&self) -> bool {
         let goes_on = self.segments.last().is_some_and(Segment::goes_on);
         !goes_on && !self.groups.is_empty() && !self.steps.is_empty() && self.step_laps.len() != self.group_ids().used
+    }
+
+    /// How many steps stand behind one that comes after them, and the ordinal of the first.
+    pub fn late_steps(&self) -> (usize, Option<usize>) {
+        (self.step_laps.late(), self.step_laps.late_places.first().copied())
     }
 
     /// The ordinals at which step ids start over.
@@ -234,7 +303,12 @@ impl Index {
     /// Puts the newest step, which comes at `at`, into its lap; says whether it begins one or repeats the line before.
     pub(super) fn lap_of_step(&mut self, step: &StepHead, at: usize) {
         let repeats = self.again.step(step);
+        let late = self.step_laps.late();
         self.step_laps.push(step.step_id, at, repeats);
+        if self.step_laps.late() > late {
+            // A jump that was counted before is none.
+            self.settled = Tally::default();
+        }
     }
 
     /// Puts the newest group, which comes at `at`, into its lap.
@@ -247,13 +321,19 @@ impl Index {
     }
 
     /// Puts all steps into their laps again where an event told of a run that a repeated line begins. Such a line comes
-    /// before its events only in a look that reads both.
+    /// before its events only in a look that reads both. The same where it turns out that one run wrote all lines, or
+    /// that more did, and an id comes later than it should.
     pub(super) fn settle_laps(&mut self) {
-        if !std::mem::take(&mut self.again.is_stale) {
+        let is_one = self.segments.len() == 1 && self.segments.iter().all(|segment| segment.initialised);
+        let is_lenient = is_one && self.group_laps.len() <= 1;
+        let is_other = self.step_laps.is_lenient != is_lenient;
+        self.step_laps.is_lenient = is_lenient;
+        let is_late = is_other && self.step_laps.late > 0;
+        if !std::mem::take(&mut self.again.is_stale) && !is_late {
             return;
         }
         self.again.ids.values_mut().for_each(|twice| twice.lines = 0);
-        self.step_laps = Laps::default();
+        self.step_laps = Laps { is_lenient, ..Laps::default() };
         for (at, step) in self.steps.iter().enumerate() {
             let repeats = self.again.step(step);
             self.step_laps.push(step.step_id, at, repeats);

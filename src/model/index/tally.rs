@@ -228,9 +228,8 @@ impl Index {
         if self.joins_by_laps() {
             return self.tally.run.failed;
         }
-        let failed = |(n, step): &(usize, &StepHead)| {
-            !self.is_repeat(*n) && (!step.is_ok() || self.error_of(*n).is_some())
-        };
+        let failed =
+            |(n, step): &(usize, &StepHead)| !self.is_repeat(*n) && (!step.is_ok() || self.error_of(*n).is_some());
         self.steps.iter().enumerate().skip(self.newest_start()).filter(failed).count()
     }
 
@@ -272,7 +271,7 @@ impl Index {
         if self.step_laps.begins_at(n) {
             tally.run = RunTally::default();
         } else if let Some(before) = n.checked_sub(1).and_then(|before| self.steps.get(before)?.step_id)
-            && step.step_id.is_some_and(|id| id > before.saturating_add(1))
+            && step.step_id.is_some_and(|id| id > before.saturating_add(1) && self.jumps(before, id))
         {
             tally.run.first_jump.get_or_insert(n);
             tally.jumps.add(n);
@@ -291,6 +290,11 @@ impl Index {
         tally.run.add(step);
         let has_error = || self.in_same_lap(n).is_some_and(|group| group.error.is_some());
         tally.run.failed += usize::from(!step.is_ok() || has_error());
+    }
+
+    /// Whether an id between these two is missing, and not only in another place.
+    fn jumps(&self, from: i64, to: i64) -> bool {
+        self.step_laps.late() == 0 || self.step_laps.leaves_out(from, to)
     }
 
     fn in_same_lap(&self, ordinal: usize) -> Option<&super::Group> {

@@ -222,6 +222,28 @@ fn a_line_written_twice_begins_no_run_unless_events_tell_of_one() {
 }
 
 #[test]
+fn lines_out_of_order_are_one_run_where_events_tell_of_one() {
+    for at_once in [true, false] {
+        let found = |steps: &[i64], runs: &[&str]| {
+            let index = repeated(steps, &[], runs, at_once);
+            assert_eq!(index.count_without_line(), index.groups_without_line().len(), "{runs:?}");
+            let late = index.late_steps();
+            (index.lap_starts().to_vec(), late, joined(&index), index.tally().jumps.count, index.newest_len())
+        };
+        let (a, b, c, d) = (Some(0), Some(1), Some(2), Some(3));
+        assert_eq!(found(&[0, 2, 1, 3], &["0 1 2 3."]), (vec![0], (1, Some(2)), vec![a, c, b, d], 0, 4));
+        assert_eq!(found(&[1, 0, 2, 3], &["0 1 2 3."]), (vec![0], (1, Some(1)), vec![b, a, c, d], 0, 4));
+        assert_eq!(found(&[3, 2, 1, 0], &["0 1 2 3."]), (vec![0], (3, Some(1)), vec![d, c, b, a], 0, 4));
+        // One line is missing besides.
+        assert_eq!(found(&[0, 3, 1], &["0 1 2 3."]), (vec![0], (1, Some(2)), vec![a, d, b], 1, 3));
+        // An id that was there begins a run, and so does any fall where events tell of several runs or of none.
+        assert_eq!(found(&[0, 1, 1, 2], &["0 1 2."]).0, [0, 2]);
+        assert_eq!(found(&[0, 2, 1, 3], &["0 1 2", "1 3."]).0, [0, 2]);
+        assert_eq!(found(&[0, 2, 1, 3], &[]).0, [0, 2]);
+    }
+}
+
+#[test]
 fn a_line_written_twice_counts_once() {
     let index = repeated(&[0, 1, 1, 2], &[2], &["0 1 2."], true);
     assert_eq!((index.newest_len(), index.tally().run.readable, index.tally().run.repeats), (3, 3, 1));
