@@ -47,8 +47,7 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
         !file.exists && !index.passing_issues().iter().any(|issue| issue.file == name)
     };
     // A run that ended before its first step rightly has no steps.
-    let ended_early =
-        index.groups().is_empty() && manifest.is_none_or(|manifest| manifest.step_count.unwrap_or(0) == 0);
+    let ended_early = index.groups().is_empty() && manifest.is_none_or(|manifest| manifest.steps_counted() == 0);
     if missing(steps, TraceFile::Steps) && !ended_early {
         add(IssueKind::Missing, TraceFile::Steps, "there is no such file, though the run had steps".to_owned());
     }

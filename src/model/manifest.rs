@@ -33,6 +33,8 @@ pub struct Manifest {
     pub host: Option<Box<str>>,
     /// Steps the writer counted.
     pub step_count: Option<i64>,
+    /// Steps that the run itself counted, by its summary: a writer that was handed over to another one may have counted none.
+    pub steps_summed: Option<i64>,
     /// Events the writer counted.
     pub event_count: Option<i64>,
     /// The stop reason, as written.
@@ -175,6 +177,12 @@ impl Failure {
 }
 
 impl Manifest {
+    /// How many steps ran, by the highest of the counts.
+    pub fn steps_counted(&self) -> usize {
+        let most = self.step_count.max(self.steps_summed);
+        most.and_then(|steps| usize::try_from(steps).ok()).unwrap_or_default()
+    }
+
     /// The model of a step that does not name its own; `None` where it may have been another one.
     pub fn model_of_steps(&self) -> Option<&str> {
         self.model.as_deref().filter(|_| !self.model_changed)

@@ -75,6 +75,7 @@ wire! {
     }
 
     struct SummaryWire<'a> {
+        steps: Scalar<'a>,
         stop_reason: Scalar<'a>,
         final_result: Scalar<'a>,
         token_usage: Scalar<'a>,
@@ -99,6 +100,7 @@ wire! {
     }
 
     struct MetricsWire<'a> {
+        steps: Scalar<'a>,
         elapsed_seconds: Scalar<'a>,
     }
 
@@ -167,6 +169,11 @@ impl ManifestWire<'_> {
             pid: self.pid.int(),
             host: text(&self.host),
             step_count: self.step_count.int(),
+            steps_summed: [Some(&summary.steps), result.and_then(|result| result.metrics.value()).map(|it| &it.steps)]
+                .into_iter()
+                .flatten()
+                .filter_map(Scalar::int)
+                .max(),
             event_count: self.event_count.int(),
             stop_reason: text(&summary.stop_reason),
             final_result: text(&summary.final_result),
