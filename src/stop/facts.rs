@@ -126,6 +126,12 @@ pub struct StepFacts {
     /// Whether somebody went on with the run here: what ended it before is no end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub resumed: bool,
+    /// Whether the step's line could not be read: nothing of what it lacks is known to be absent.
+    #[serde(skip)]
+    pub is_unread: bool,
+    /// Whether nobody says if the step failed; only where it has no error.
+    #[serde(skip)]
+    pub is_error_untold: bool,
 }
 
 impl StepFacts {
@@ -161,7 +167,14 @@ impl StepFacts {
             opaque: Vec::new(),
             forced: None,
             resumed: false,
+            is_unread: false,
+            is_error_untold: false,
         }
+    }
+
+    /// A step whose line could not be read.
+    pub fn unread(step: u64) -> Self {
+        Self { is_unread: true, is_error_untold: true, ..Self::unknown(step) }
     }
 
     /// A step about to begin at `t_start_ms`: no model call, no text, no action yet.

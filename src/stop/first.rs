@@ -125,12 +125,21 @@ impl<S> StopSet<S> {
                         first.take(check, gate, &stats, ran, facts);
                     }
                 }
+                if gate == Gate::AfterStep && facts.is_unread && facts.error.is_none() && !facts.is_answer() {
+                    for (first, entry) in open(completion.iter_mut().zip(&self.completion)) {
+                        let check = match replayed(entry, GateSet::ALL, gate, &stats, facts) {
+                            off @ Check::Off(_) => off,
+                            _ => Check::Unknown("whether each step answered".into()),
+                        };
+                        first.take(check, gate, &stats, ran, facts);
+                    }
+                }
                 let due = facts.due(gate);
                 for (first, entry) in open(policies.iter_mut().zip(&self.policies)) {
                     if entry.gates.meets(due) {
                         let check = replayed(entry, due, gate, &stats, facts);
                         if let Ask::Built(rule) = &entry.ask
-                            && rule.settles(&check)
+                            && rule.settles(&check, &stats)
                         {
                             first.unknown = None;
                         }

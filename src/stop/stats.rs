@@ -50,6 +50,10 @@ pub struct Stats {
     pub errors: u64,
     /// Failed steps since the last good one.
     pub consecutive_errors: u64,
+    /// So many failed steps more may belong to the row: those up to the newest step of which nobody says whether it
+    /// failed.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub untold_errors: u64,
     /// The newest of them.
     pub failures: Vec<Evidence>,
     /// Equal texts in a row, or equal calls without a text; steps with neither are left out.
@@ -105,6 +109,12 @@ pub struct Below {
     pub from: u64,
     /// The number of completed steps when it was last counted, so that two equal rules count once.
     pub counted: u64,
+    /// So many low scores more may belong to the row: those up to the newest step whose line could not be read.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub untold: u64,
+    /// The number of completed steps when such a step was last counted.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub unread: u64,
 }
 
 /// What the time between a suspension and its resumption is worth.
@@ -201,6 +211,10 @@ impl Stats {
         match &facts.error {
             Some(error) => self.failed(facts.step, error),
             None => {
+                self.untold_errors = match facts.is_error_untold {
+                    true => self.untold_errors.saturating_add(self.consecutive_errors).saturating_add(1),
+                    false => 0,
+                };
                 self.consecutive_errors = 0;
                 self.failures.clear();
             }

@@ -100,11 +100,21 @@ impl Condition for Compiled {
     }
 
     fn fold(&self, stats: &mut Stats, facts: &StepFacts) {
-        let Some(score) = self.score(facts) else { return };
-        let steps = stats.steps;
+        let (score, steps) = (self.score(facts), stats.steps);
+        if score.is_none() && !facts.is_unread {
+            return;
+        }
         if !stats.below.contains_key(&self.key) {
             stats.below.insert(self.key.clone(), Below::default());
         }
+        let Some(score) = score else {
+            if let Some(row) = stats.below.get_mut(&self.key).filter(|row| row.unread < steps) {
+                row.unread = steps;
+                row.untold = row.untold.saturating_add(row.len).saturating_add(1);
+                row.len = 0;
+            }
+            return;
+        };
         let Some(row) = stats.below.get_mut(&self.key).filter(|row| row.counted < steps) else { return };
         row.counted = steps;
         if score < self.rule.score {
@@ -112,12 +122,14 @@ impl Condition for Compiled {
             row.len = row.len.saturating_add(1);
         } else {
             row.len = 0;
+            row.untold = 0;
         }
     }
 
-    /// A step without a score cannot end a row of low ones.
-    fn settles(&self, answer: &Check) -> bool {
-        matches!(answer, Check::Pass(_) | Check::Stop { .. })
+    /// A step without a score cannot end a row of low ones; one that could not be read may have had one.
+    fn settles(&self, answer: &Check, stats: &Stats) -> bool {
+        let unread = stats.below.get(&self.key).is_some_and(|row| row.unread > 0);
+        matches!(answer, Check::Pass(_) | Check::Stop { .. }) && !unread
     }
 
     fn check(&self, _: GateSet, stats: &Stats, facts: &StepFacts) -> Check {
@@ -125,9 +137,15 @@ impl Condition for Compiled {
         if *steps == 0 {
             return off_at_zero();
         }
+        let untold = || Check::Unknown(Cow::Owned(format!("each score of the critic {critic}")));
+        let row = stats.below.get(&self.key);
+        let may_be_low = row.is_some_and(|row| row.len < *steps && row.len.saturating_add(row.untold) >= *steps);
         let Some(score) = self.score(facts) else {
+            if facts.is_unread && may_be_low {
+                return untold();
+            }
             // A step without a score neither ends nor lengthens a row. A critic that never gave one may have another name.
-            return match stats.below.contains_key(&self.key) {
+            return match row.is_some_and(|row| row.counted > 0) {
                 true => Check::Pass(Reading::text(format!("{critic} gave no score"))),
                 false => Check::Unknown(Cow::Owned(format!("a score of the critic {critic}"))),
             };
@@ -139,8 +157,10 @@ impl Condition for Compiled {
             unit: CriticBelow::ROW.unit.into(),
             ..Reading::default()
         };
-        let row = stats.below.get(&self.key).filter(|row| row.len >= *steps);
-        let Some(row) = row else { return Check::Pass(reading) };
+        if may_be_low {
+            return untold();
+        }
+        let Some(row) = row.filter(|row| row.len >= *steps) else { return Check::Pass(reading) };
         let at = facts.critics.iter().position(|fact| fact.name == *critic).unwrap_or_default() as u64;
         let reason = facts.critics.iter().find(|fact| fact.name == *critic).and_then(|fact| fact.reason.clone());
         let given = if score == f64::NEG_INFINITY { "-Infinity".to_owned() } else { score.to_string() };

@@ -114,8 +114,8 @@ impl Condition for Any {
         self.0.iter().for_each(|member| member.fold(stats, facts));
     }
 
-    fn settles(&self, answer: &Check) -> bool {
-        self.0.iter().all(|member| member.settles(answer))
+    fn settles(&self, answer: &Check, stats: &Stats) -> bool {
+        self.0.iter().all(|member| member.settles(answer, stats))
     }
 
     fn ends_at_ms(&self) -> Option<u64> {
@@ -161,8 +161,8 @@ impl Condition for All {
         self.0.iter().for_each(|member| member.fold(stats, facts));
     }
 
-    fn settles(&self, answer: &Check) -> bool {
-        self.0.iter().all(|member| member.settles(answer))
+    fn settles(&self, answer: &Check, stats: &Stats) -> bool {
+        self.0.iter().all(|member| member.settles(answer, stats))
     }
 
     /// True under the first member's code, with the evidence of all. A member that is off is left out.

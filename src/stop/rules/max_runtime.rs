@@ -83,7 +83,7 @@ impl Condition for MaxRuntime {
     }
 
     /// Time only grows.
-    fn settles(&self, answer: &Check) -> bool {
+    fn settles(&self, answer: &Check, _: &Stats) -> bool {
         matches!(answer, Check::Pass(_))
     }
 }

@@ -367,7 +367,7 @@ pub(super) trait Condition: Send + Sync {
     fn fold(&self, _: &mut Stats, _: &StepFacts) {}
 
     /// Whether this answer settles that the rule was not true at earlier steps at which it could not be told.
-    fn settles(&self, _: &Check) -> bool {
+    fn settles(&self, _: &Check, _: &Stats) -> bool {
         false
     }
 

@@ -59,7 +59,7 @@ impl Condition for Timeout {
     }
 
     /// Time only grows.
-    fn settles(&self, answer: &Check) -> bool {
+    fn settles(&self, answer: &Check, _: &Stats) -> bool {
         matches!(answer, Check::Pass(_))
     }
 }

@@ -163,3 +163,52 @@ fn case_18_groups_of_completion_rules_accept() {
         "accept[0] never accepts an answer; it belongs to the policies"
     );
 }
+
+/// Of the last of `steps` and the rule: the step at which it stops, and the first at which it cannot be told.
+fn first(rule: &str, steps: &[StepFacts]) -> (Option<u64>, Option<u64>) {
+    let firsts = set(&[rule]).firsts(Stats::default(), steps);
+    let first = &firsts.rules[0];
+    (first.stop.as_ref().and_then(|stop| stop.step), first.unknown.as_ref().map(|unknown| unknown.step))
+}
+
+#[test]
+fn a_line_that_cannot_be_read_is_neither_a_success_nor_a_step_without_calls_critics_or_an_answer() {
+    let bad = failed(0, Phase::Act);
+    let steps = [bad, StepFacts::unread(1), step(2), step(3)];
+    for (rule, told) in [
+        ("consecutive_errors=1", (Some(0), None)),
+        ("consecutive_errors=2", (None, Some(1))),
+        ("consecutive_errors=3", (None, None)),
+        ("stop_on_tool=look", (Some(0), None)),
+        ("stop_on_tool=write", (None, Some(1))),
+        ("content_match=a", (None, Some(1))),
+        ("keyword=a", (None, Some(1))),
+        ("final_result", (None, Some(1))),
+        ("structured_output", (None, Some(1))),
+        ("stagnation=1", (None, Some(1))),
+        ("max_steps=3", (Some(2), None)),
+    ] {
+        assert_eq!(first(rule, &steps), told, "{rule}");
+    }
+    let again = [failed(0, Phase::Act), StepFacts::unread(1), failed(2, Phase::Act), failed(3, Phase::Act)];
+    assert_eq!(first("consecutive_errors=2", &again), (Some(3), Some(1)), "at step 3 at the latest");
+    assert_eq!(first("consecutive_errors=4", &again), (None, Some(3)));
+    assert_eq!(first("consecutive_errors=5", &again), (None, None));
+}
+
+#[test]
+fn a_critic_may_have_scored_a_step_whose_line_cannot_be_read() {
+    let scored = |n: u64| StepFacts { critics: vec![critic("judge", CriticWish::Continue)], ..step(n) };
+    let steps = [scored(0), StepFacts::unread(1), scored(2)];
+    for (rule, told) in [
+        ("critic_below=judge:0.4", (None, Some(1))),
+        ("critic_below=judge:0.6", (Some(0), None)),
+        ("critic_below=judge:0.6:2", (None, Some(1))),
+        ("critic_below=judge:0.6:3", (None, Some(2))),
+        ("critic_below=judge:0.6:4", (None, None)),
+    ] {
+        assert_eq!(first(rule, &steps), told, "{rule}");
+    }
+    let readable = [scored(0), step(1), scored(2)];
+    assert_eq!(first("critic_below=judge:0.4", &readable), (None, None));
+}
