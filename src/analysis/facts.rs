@@ -30,6 +30,8 @@ pub struct Record {
     pub unread: usize,
     /// The steps that have no line, though they ran.
     pub lost: Option<Lost>,
+    /// From which line on it is not known which of them are steps: there are more lines than steps ran.
+    pub foreign: Option<u64>,
     /// Whether the step after them all had begun: it is under way, or the run died in it.
     pub begun: bool,
     /// Whether the cost of a step is an estimate.
@@ -94,9 +96,10 @@ pub enum Depth {
 pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     let steps = newest_run(index);
     let lost = lost(index);
+    let foreign = foreign(index);
     let begun = lost.is_none() && index.pending_group().is_some();
     if index.format().can.facts != Can::Yes {
-        return Record { lost, begun, ..inferred::record(index, steps, lines, depth) };
+        return Record { lost, foreign, begun, ..inferred::record(index, steps, lines, depth) };
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -107,7 +110,7 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     let manifest: Manifest =
         lines.manifest().ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
     let (rules, resumed) = (manifest.stop_rules, manifest.resumed_from.unwrap_or_default());
-    let mut record = Record { rules, resumed, lost, begun, ..Record::default() };
+    let mut record = Record { rules, resumed, lost, foreign, begun, ..Record::default() };
     for (ordinal, head) in steps {
         let kept = || from_head(index, ordinal, head);
         let facts = match depth {
@@ -115,7 +118,7 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
             Depth::Texts => from_line(ordinal, head, lines),
         };
         record.unread += usize::from(facts.is_none());
-        record.facts.push(facts.unwrap_or_else(|| StepFacts::unknown(ordinal as u64)));
+        record.facts.push(facts.unwrap_or_else(|| StepFacts::unread(ordinal as u64)));
     }
     record.facts.extend(at_the_end(index, lines));
     record
@@ -134,11 +137,32 @@ pub(super) fn lost(index: &Index) -> Option<Lost> {
     (count > 0).then_some(Lost { count, from: from as u64 })
 }
 
+/// The first line of the newest run that may be no step, where there are more lines than steps ran.
+pub(super) fn foreign(index: &Index) -> Option<u64> {
+    if index.format().is_one_file() {
+        return None;
+    }
+    let first = index.newest_start();
+    let rounds =
+        index.newest_segments().first().map_or(0, |segment| index.groups().len().saturating_sub(segment.first_group));
+    let ran = rounds.max(counted(index));
+    if ran == 0 || index.steps().len() - first <= ran {
+        return None;
+    }
+    let is_odd = |step: &StepHead| !step.fate.is_readable() || step.step_id.is_none();
+    let odd = index.steps().iter().skip(first).position(is_odd)?;
+    Some((first + odd) as u64)
+}
+
+/// Whether it is known how many steps of the newest run there are: as many as it has lines.
+pub(super) fn is_counted(index: &Index) -> bool {
+    lost(index).is_none() && foreign(index).is_none()
+}
+
 /// Steps by the manifest's count, which is no help where several runs wrote or it is not final.
 fn counted(index: &Index) -> usize {
     let manifest = index.manifest().get().filter(|manifest| manifest.is_final() && index.segments().len() <= 1);
-    let counted = manifest.filter(|_| !index.is_partial()).and_then(|manifest| manifest.step_count);
-    counted.and_then(|steps| usize::try_from(steps).ok()).unwrap_or_default()
+    manifest.filter(|_| !index.is_partial()).map_or(0, |manifest| manifest.steps_counted())
 }
 
 fn from_line(ordinal: usize, head: &StepHead, lines: &dyn Lines) -> Option<StepFacts> {

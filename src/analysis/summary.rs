@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::format;
 use super::life::{Life, Outside, life};
 use super::verdict::{Mark, Verdict, tokens, verdict};
-use super::{health, life::Liveness, newest::took_ms};
+use super::{facts, health, life::Liveness, newest::took_ms};
 use crate::model::index::Distinct;
 use crate::model::price::Prices;
 use crate::model::step::Usage;
@@ -49,7 +49,8 @@ pub struct Summary {
     pub events: usize,
     /// Step lines; what the step limit counts.
     pub steps_now: usize,
-    /// The records do not tell where each step begins: those that are known are fewer than there were.
+    /// How many there were is not known: the records do not tell where each step begins, steps ran that have no line, or lines
+    /// are there that are no steps.
     pub steps_untold: bool,
     /// Tokens, where recorded.
     pub tokens: Option<u64>,
@@ -312,6 +313,8 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let stop_answer = index.segment().and_then(|segment| segment.stop.as_ref()?.1.answer.as_ref());
     let run_scores = manifest.into_iter().flat_map(|manifest| &manifest.scores);
     let steps = index.newest_len();
+    // Steps without a line may have called anything.
+    let is_counted = facts::is_counted(index);
     Summary {
         key: key.clone(),
         path,
@@ -323,7 +326,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         steps: run.readable,
         events: index.events().len().saturating_sub(first_event + unreadable),
         steps_now: steps,
-        steps_untold: manifest.is_some_and(|manifest| manifest.steps_untold),
+        steps_untold: manifest.is_some_and(|manifest| manifest.steps_untold) || !is_counted,
         tokens: tokens(index),
         tokens_untold: manifest.filter(|manifest| manifest.tokens_of_steps).map_or(0, |_| run.untold_tokens),
         cost_usd: manifest.filter(|manifest| !manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
@@ -355,9 +358,9 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         children: manifest.and_then(|manifest| manifest.children),
         usage: usage(index),
         model_calls: model_calls(index),
-        tool_calls: Some(run.calls),
+        tool_calls: Some(run.calls).filter(|_| is_counted),
         // Where nobody says how a call went, nobody knows whether it failed.
-        tool_errors: Some(run.failed_calls).filter(|_| !run.untold_calls),
+        tool_errors: Some(run.failed_calls).filter(|_| !run.untold_calls && is_counted),
         files_changed: files_changed(index),
         started: manifest
             .and_then(|manifest| manifest.started_at)

@@ -285,6 +285,9 @@ fn missing(
         let have = if lost.count == 1 { "has" } else { "have" };
         return Some((format!("{} {have} no line in steps.jsonl", counted(lost.count, "step")), lost.from, None));
     }
+    if let Some(from) = record.foreign.filter(|from| *from == 0 || !stopped_by(*from - 1)) {
+        return Some(("steps.jsonl has more lines than steps ran, and some are no steps".to_owned(), from, None));
+    }
     if let Some(unknown) = &first.unknown {
         return Some((format!("{} is not recorded", unknown.needs), unknown.step, stopped));
     }
@@ -314,7 +317,7 @@ fn saved(stop: &Stopped, end: Tally, record: &Record) -> Saved {
     // What steps without a line spent is not known.
     let spent = |whole: Option<u64>, part| whole.filter(|_| lost == 0).zip(part).map(less);
     Saved {
-        steps: Some(end.ran.saturating_sub(stop.at.ran) + lost),
+        steps: Some(end.ran.saturating_sub(stop.at.ran) + lost).filter(|_| record.foreign.is_none()),
         tokens: spent(tokens, stop.at.tokens),
         ms: spent(end.ms, stop.at.ms),
     }

@@ -116,7 +116,8 @@ fn text(path: &str, run: Result<&Opened, &Error>, look: &Look, out: &mut dyn Wri
     let scores = Scores::of(&run.index);
     let steps = run.index.newest_start()..scores.steps;
     if scores.lanes.is_empty() {
-        return writeln!(out, "{shown}: no critic spoke in {}", counted(steps.len(), "step"));
+        let some = if run.summary.steps_untold { " that have a line" } else { "" };
+        return writeln!(out, "{shown}: no critic spoke in {}{some}", counted(steps.len(), "step"));
     }
     let of = format!("{} in {}", counted(scores.lanes.len(), "critic"), counted(steps.len(), "step"));
     writeln!(out, "{shown}: {of}")?;

@@ -88,7 +88,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         }
         None => {
             write_head(out, &run, look)?;
-            if args.events { events::write(out, &run, look)? } else { write_steps(out, &run.index, look)? }
+            if args.events { events::write(out, &run, look)? } else { write_steps(out, &run, look)? }
         }
     }
     Ok(0)
@@ -194,10 +194,12 @@ fn issues(run: &Opened) -> Option<String> {
 }
 
 /// One line for each step, and below it what went wrong or was asked for.
-fn write_steps(out: &mut dyn Write, index: &Index, look: &Look) -> std::result::Result<(), Failure> {
+fn write_steps(out: &mut dyn Write, run: &Opened, look: &Look) -> std::result::Result<(), Failure> {
+    let index = &run.index;
     let total = index.steps().len();
     if total == 0 {
-        writeln!(out, "No steps.")?;
+        let none = if run.summary.steps_untold { "No lines of steps." } else { "No steps." };
+        writeln!(out, "{none}")?;
         return Ok(write_unwritten(out, index, look)?);
     }
     let width = (total - 1).to_string().len().max("n".len());

@@ -72,6 +72,8 @@ pub struct StepHead {
     /// The place, counted from 1, of the first action that has no result yet, where results come after their step began;
     /// only where other tools' records tell.
     pub unanswered: Option<NonZeroU8>,
+    /// Whether the step has a `state_diff`, be it empty: one without may have changed anything.
+    pub tells_changes: bool,
     /// The state keys that `state_diff` names.
     pub changed: Box<[Symbol]>,
     /// The critics' outputs, in order.
@@ -286,6 +288,7 @@ impl StepHead {
 
     fn absorb_changes(&mut self, step: &Step<'_>, names: &mut Names) {
         self.state_hash = mixed(self.state_hash, hash_of(step.changes.as_ref().map(|changes| changes.0)));
+        self.tells_changes = step.changes.is_some();
         let Some(changes) = step.changes else { return };
         let room = MAX_CHANGED.saturating_sub(self.changed.len());
         let links: Vec<StateLink> =

@@ -1,5 +1,6 @@
 //! Which numbers are set beside each other? The same for every run; what is not recorded stays unknown.
 
+use crate::analysis::facts::is_counted;
 use crate::analysis::format;
 use crate::analysis::newest::newest_run;
 use crate::analysis::summary::Summary;
@@ -40,7 +41,7 @@ impl Measure {
 
 /// The numbers of a run, always the same ones in the same order.
 pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
-    let steps = Some(newest_run(index)).filter(|_| index.steps_file().exists);
+    let steps = Some(newest_run(index)).filter(|_| index.steps_file().exists && is_counted(index));
     let events = index.events_file().exists;
     let sum =
         |of: fn(&StepHead) -> usize| steps.clone().map(|steps| steps.map(|(_, step)| of(step)).sum::<usize>() as f64);

@@ -1,6 +1,7 @@
 //! Where do two runs part, said in a sentence?
 
 use super::{Comparison, Relation};
+use crate::analysis::facts::lost;
 use crate::analysis::number::counted;
 use crate::model::{CriticAction, Index, StepHead};
 
@@ -11,6 +12,7 @@ pub(super) fn sentence(comparison: &Comparison, a: &Index, b: &Index) -> String 
     let unreadable = unreadable.next();
     let Some(row) = comparison.first.and_then(|at| comparison.rows.get(at)) else {
         return match comparison.rows.len() {
+            0 if lost(a).or(lost(b)).is_some() => "Neither run has a line of a step, though steps ran.".to_owned(),
             0 => "Neither run has a step.".to_owned(),
             n if unread > 0 => format!(
                 "Nothing is known to differ in {}. {} a line cannot be read{}.",
@@ -51,8 +53,10 @@ pub(super) fn sentence(comparison: &Comparison, a: &Index, b: &Index) -> String 
         },
         (Relation::Arguments, Some(one), _) => format!("{place} both {}, with other arguments", call(a, one)),
         (_, Some(one), Some(other)) => format!("{place} A {}, B {}", does(a, one), does(b, other)),
-        (_, Some(one), None) => format!("{place} A {}; {}", does(a, one), absent(comparison, "B", |pair| pair.b)),
-        (_, None, Some(other)) => format!("{place} B {}; {}", does(b, other), absent(comparison, "A", |pair| pair.a)),
+        (_, Some(one), None) => format!("{place} A {}; {}", does(a, one), absent(comparison, ("B", b), |pair| pair.b)),
+        (_, None, Some(other)) => {
+            format!("{place} B {}; {}", does(b, other), absent(comparison, ("A", a), |pair| pair.a))
+        }
         (_, None, None) => place,
     };
     let before = comparison.before.and_then(|at| comparison.rows.get(at)).map_or_else(String::new, |row| {
@@ -137,8 +141,16 @@ fn call(index: &Index, step: &StepHead) -> String {
 }
 
 /// What is said of the run that has no such step.
-fn absent(comparison: &Comparison, name: &str, step: impl Fn(&super::Pair) -> Option<usize>) -> String {
+fn absent(
+    comparison: &Comparison,
+    (name, index): (&str, &Index),
+    step: impl Fn(&super::Pair) -> Option<usize>,
+) -> String {
     let at = comparison.first.unwrap_or_default();
     let goes_on = comparison.rows.iter().skip(at).any(|row| step(&row.pair).is_some());
-    if goes_on { format!("{name} does not") } else { format!("{name} has no more steps") }
+    match lost(index) {
+        _ if goes_on => format!("{name} does not"),
+        Some(lost) => format!("{name} has no more lines, though {} of it ran without one", counted(lost.count, "step")),
+        None => format!("{name} has no more steps"),
+    }
 }

@@ -14,7 +14,7 @@ use crate::stop::{Code, Gate, Phase, Source, StepError, StepFacts, Text, Usage};
 const INFERRED: &[&str] = &[
     "times are those of events, by the wall clock of the recorded machine",
     "the state counts as changed where state_diff names a field; where an observation shows another change, it is unknown",
-    "a step counts as failed where the engine met an error, or where its only call failed",
+    "a step counts as failed where the engine met an error, or where its only call failed; a return code alone is no failure",
 ];
 
 /// The same, of runs whose steps need not ask a model.
@@ -37,9 +37,8 @@ pub(super) fn record<'a>(
     }
     for (ordinal, head) in steps {
         let mut facts = teller.step(ordinal, head);
-        if depth > Depth::Heads {
-            record.unread += usize::from(teller.texts(ordinal, head, lines, &mut facts).is_err());
-        }
+        let is_read = depth == Depth::Heads || teller.texts(ordinal, head, lines, &mut facts).is_ok();
+        record.unread += usize::from(!is_read || facts.is_unread);
         record.facts.push(facts);
     }
     if let Some(segment) = index.segment() {
@@ -83,9 +82,16 @@ impl<'a> Teller<'a> {
         // Without events nothing says whether a model was asked; a step of another tool is a reply of one.
         let scripted = group.is_some() && !asked && !self.index.format().is_one_file();
         let candidate = self.index.name(head.mode) == "final";
-        let is_told = head.fate.is_readable() && head.outside.is_empty() && self.index.format().tells_each_change();
+        let is_unread = !head.fate.is_readable();
+        let is_told = !is_unread
+            && head.outside.is_empty()
+            && self.index.format().tells_each_change()
+            && (head.tells_changes || self.index.format().is_one_file());
         self.changes += u64::from(!head.changed.is_empty() || !is_told);
         let usage = self.usage(head, scripted);
+        let error = self.error(group, head);
+        // The engine's own errors are in the events alone.
+        let is_error_untold = error.is_none() && !self.index.format().is_one_file() && group.is_none();
         StepFacts {
             t_start_ms: group.and_then(|group| self.ms(group.first)),
             t_decided_ms: group.and_then(|group| {
@@ -95,11 +101,13 @@ impl<'a> Teller<'a> {
             t_end_ms: group.and_then(|group| self.ended(group)),
             usage,
             text: if scripted { Text::default() } else { Text::Unknown },
-            actions: actions(self.index, head),
+            actions: actions(self.index, head).filter(|_| !is_unread),
             candidate,
             final_answer: candidate.then(|| answer(head)),
             cost_usd: head.cost_usd,
-            error: self.error(group, head),
+            is_error_untold: is_error_untold || (is_unread && error.is_none()),
+            is_unread,
+            error,
             signature: is_told.then_some(self.changes),
             critics: critics(self.index, head),
             ..StepFacts::unknown(ordinal as u64)
@@ -128,8 +136,23 @@ impl<'a> Teller<'a> {
             };
             return Some(StepError { phase, message: message.to_string(), recovered: true });
         }
-        let message = head.error.as_deref().filter(|_| head.actions == 1)?.to_owned();
-        Some(StepError { phase: Phase::Act, message, recovered: true })
+        let of_call = head.error.as_deref().filter(|_| head.actions == 1);
+        let message = of_call.map(str::to_owned);
+        let of_call = message.map(|message| StepError { phase: Phase::Act, message, recovered: true });
+        of_call.or_else(|| if group.is_none() { self.reported(head) } else { None })
+    }
+
+    /// What the manifest reports of a step that no event tells of.
+    fn reported(&self, head: &StepHead) -> Option<StepError> {
+        let manifest = self.index.manifest().get().filter(|_| self.index.segments().len() <= 1)?;
+        let failure =
+            manifest.failures.iter().find(|failure| failure.step_id.is_some() && failure.step_id == head.step_id)?;
+        let phase = match &*failure.phase {
+            "DECIDE" => Phase::Decide,
+            "ACT" => Phase::Act,
+            _ => Phase::Reduce,
+        };
+        Some(StepError { phase, message: failure.message.to_string(), recovered: true })
     }
 
     /// What a step's texts say: the answer in full from its line, the model's words from its event, since QitOS 0.6

@@ -135,3 +135,130 @@ fn a_run_that_starts_over_in_a_used_directory_has_no_steps_before_its_first_line
     std::fs::write(dir.path().join("steps.jsonl"), steps[..=first_run].concat()).unwrap();
     assert_eq!(Files::open(dir.path()).record(Depth::Heads).facts.len(), 1);
 }
+
+/// A run of QitOS of these files; one that is empty is not there.
+fn written(manifest: &str, steps: &str, events: &str) -> (tempfile::TempDir, Files) {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in [("manifest.json", manifest), ("steps.jsonl", steps), ("events.jsonl", events)] {
+        if !text.is_empty() {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+    }
+    let files = Files::open(dir.path());
+    (dir, files)
+}
+
+/// The word of a rule about the run, and the step.
+fn told(files: &Files, rule: &str) -> (&'static str, Option<u64>) {
+    use crate::analysis::whatif::Question;
+    let question = Question::new(vec![rule.parse().unwrap()]).unwrap();
+    let result = question.ask(&files.record(question.depth()), false).remove(0);
+    (result.found.word(), result.step)
+}
+
+fn row(files: &Files) -> crate::analysis::summary::Summary {
+    use crate::analysis::life::Outside;
+    crate::analysis::summary::summary(&crate::model::RunKey::new("r"), String::new(), &files.index, Outside::default())
+}
+
+/// Events of so many rounds, from the first to the end.
+fn rounds(count: u64) -> String {
+    let event = |id: u64, phase: &str, stage: &str| {
+        format!(
+            r#"{{"step_id": {id}, "phase": "{phase}", "ok": true, "ts": "2026-03-01T10:00:0{id}+00:00", "payload": {{"stage": "{stage}", "stop_reason": "final"}}}}"#
+        ) + "\n"
+    };
+    let round = |id| event(id, "DECIDE", "state_ready") + &event(id, "ACT", "start");
+    event(0, "INIT", "") + &(0..count).map(round).collect::<String>() + &event(count - 1, "END", "")
+}
+
+/// The line of a step that calls a tool.
+fn line(id: u64) -> String {
+    format!(
+        r#"{{"step_id": {id}, "decision": {{"mode": "act", "actions": [{{"name": "read", "args": {{}}}}]}}, "action_results": [{{"ok": true}}], "state_diff": {{"n": {{"before": {id}, "after": {}}}}}}}"#,
+        id + 1
+    ) + "\n"
+}
+
+#[test]
+fn steps_that_only_the_summary_counts_are_without_a_line() {
+    let manifest = r#"{"run_id": "r", "status": "completed", "step_count": 0, "event_count": 1,
+        "summary": {"stop_reason": "final", "steps": 6, "task_result": {"metrics": {"steps": 6}}}}"#;
+    let setup = r#"{"step_id": 0, "phase": "toolset_setup_start", "ok": true, "ts": "2026-03-01T10:00:00+00:00"}"#;
+    let (_dir, files) = written(manifest, "", &format!("{setup}\n"));
+    assert_eq!(files.record(Depth::Heads).lost, Some(Lost { count: 6, from: 0 }));
+    assert_eq!(told(&files, "max_steps=3"), ("unknown", None));
+    let row = row(&files);
+    assert_eq!((row.steps_known(), row.tool_calls, row.tool_errors), (None, None, None));
+    let issues = crate::analysis::health::issues(&files.index);
+    let missing = |issue: &&crate::model::Issue| issue.file == TraceFile::Steps;
+    assert_eq!(
+        issues.iter().find(missing).map(|issue| &*issue.reason),
+        Some("there is no such file, though the run had steps")
+    );
+}
+
+#[test]
+fn how_many_steps_a_run_has_whose_lines_are_missing_is_unknown() {
+    let manifest = r#"{"run_id": "r", "status": "completed", "step_count": 3, "summary": {"stop_reason": "final"}}"#;
+    let (_dir, files) = written(manifest, &line(0), &rounds(3));
+    let lacking = row(&files);
+    assert_eq!((lacking.steps_known(), lacking.tool_calls, lacking.tool_errors), (None, None, None));
+    let measures = crate::analysis::compare::measures(&lacking, &files.index);
+    let known = measures.iter().filter(|measure| measure.value.is_some()).map(|measure| measure.id);
+    assert!(known.clone().all(|id| !["steps", "tool_calls", "critic_retries", "errors"].contains(&id)), "{measures:?}");
+    let (_whole, whole) = written(manifest, &(line(0) + &line(1) + &line(2)), &rounds(3));
+    let full = row(&whole);
+    assert_eq!((full.steps_known(), full.tool_calls, full.tool_errors), (Some(3), Some(3), Some(0)));
+    let says = crate::analysis::compare::compare(&whole.index, &files.index).sentence(&whole.index, &files.index);
+    assert!(says.ends_with("B has no more lines, though 2 steps of it ran without one."), "{says}");
+}
+
+#[test]
+fn lines_that_are_no_steps_do_not_count() {
+    let manifest = r#"{"run_id": "r", "status": "completed", "step_count": 3, "summary": {"stop_reason": "final"}}"#;
+    let odd = "{\"step_id\": null, \"decision\": \"text\"}\n\"a string\"\n";
+    let (_dir, files) = written(manifest, &(line(0) + &line(1) + odd + &line(2)), &rounds(3));
+    assert_eq!(told(&files, "max_steps=2"), ("earlier", Some(1)));
+    assert_eq!(told(&files, "max_steps=3"), ("unknown", None));
+    assert_eq!(told(&files, "max_steps=4"), ("unknown", None));
+    assert_eq!(row(&files).steps_known(), None);
+    // A line that cannot be read is a step where there are as many lines as rounds.
+    let (_dir, torn) = written(manifest, &(line(0) + "{\"step_id\": 1, \"dec\n" + &line(2)), &rounds(3));
+    assert_eq!(told(&torn, "max_steps=3"), ("same", Some(2)));
+    assert_eq!(row(&torn).steps_known(), Some(2));
+    assert_eq!(torn.record(Depth::Heads).unread, 1);
+    for rule in ["stop_on_tool=write", "consecutive_errors=1", "critic_below=judge:0.5", "keyword=a", "stagnation=1"] {
+        assert_eq!(told(&torn, rule), ("unknown", None), "{rule}");
+    }
+}
+
+#[test]
+fn errors_of_the_engine_are_known_from_events_or_from_the_report_of_failures() {
+    let manifest = |failures: &str| {
+        format!(
+            r#"{{"run_id": "r", "status": "completed", "step_count": 2, "summary": {{"stop_reason": "final", "failure_report": {{"failures": [{failures}]}}}}}}"#
+        )
+    };
+    let steps = line(0) + &line(1);
+    let (_dir, with_events) = written(&manifest(""), &steps, &rounds(2));
+    assert_eq!(told(&with_events, "consecutive_errors=1"), ("not_reached", None));
+    let (_dir, without) = written(&manifest(""), &steps, "");
+    assert_eq!(told(&without, "consecutive_errors=1"), ("unknown", None));
+    assert_eq!(told(&without, "consecutive_errors=3"), ("not_reached", None), "there are two steps");
+    let failure = r#"{"step_id": 0, "phase": "DECIDE", "category": "model_error", "message": "reset"}"#;
+    let (_dir, reported) = written(&manifest(failure), &steps, "");
+    assert_eq!(told(&reported, "consecutive_errors=1"), ("earlier", Some(0)));
+}
+
+#[test]
+fn a_step_that_does_not_say_what_it_changed_may_have_changed_the_state() {
+    let manifest = r#"{"run_id": "r", "status": "completed", "step_count": 3, "summary": {"stop_reason": "final"}}"#;
+    let untold = |id: u64| format!("{{\"step_id\": {id}, \"decision\": {{\"mode\": \"wait\"}}}}\n");
+    let still =
+        |id: u64| format!("{{\"step_id\": {id}, \"decision\": {{\"mode\": \"wait\"}}, \"state_diff\": {{}}}}\n");
+    let (_dir, files) = written(manifest, &(0..3).map(still).collect::<String>(), &rounds(3));
+    assert_eq!(told(&files, "stagnation=2"), ("same", Some(2)));
+    let (_dir, files) = written(manifest, &(0..3).map(untold).collect::<String>(), &rounds(3));
+    assert_eq!(told(&files, "stagnation=2"), ("unknown", None));
+}

@@ -189,7 +189,7 @@ fn sum(matched: &[&Summary]) -> (BTreeMap<Mark, usize>, Option<i64>, Strip) {
         strip.contradicted += usize::from(!run.verdict.contradictions.is_empty());
         let reason = run.verdict.stop_reason.as_deref().filter(|reason| !reason.is_empty());
         *ends.entry((run.verdict.mark, reason)).or_default() += 1;
-        steps.push(run.steps as f64);
+        steps.extend(run.steps_known().map(|steps| steps as f64));
         durations.extend(run.duration_ms);
         tokens.extend(run.tokens.map(|tokens| tokens as f64));
         scores.extend(run.last_score);

@@ -130,7 +130,7 @@ impl Run {
     fn tokens_of_steps(&self) -> Option<i64> {
         let sum = self.course.last().map_or(Some(0), |last| last.tokens)?;
         // A run that records no tokens may have used some.
-        let is_whole = self.record.lost.is_none() && !self.record.begun;
+        let is_whole = self.record.lost.is_none() && self.record.foreign.is_none() && !self.record.begun;
         let is_known = (sum > 0 || self.record.inferred.is_empty()) && is_whole;
         if is_known { whole(sum) } else { None }
     }

@@ -33,7 +33,7 @@ pub struct Step {
 
 /// The rows of the steps of a run, in order.
 pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
-    let lost = run.record.lost.map_or(u64::MAX, |lost| lost.from);
+    let lost = run.record.lost.map_or(u64::MAX, |lost| lost.from).min(run.record.foreign.unwrap_or(u64::MAX));
     let (mut before, mut paid) = (None, false);
     newest_run(&run.index).enumerate().map(move |(at, (n, head))| {
         let usage = head.usage_alone(before);
@@ -57,6 +57,11 @@ pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
 impl Step {
     fn head(&self) -> Option<&StepHead> {
         self.run.index.steps().get(self.n)
+    }
+
+    /// Of a step whose line cannot be read nothing is known to be absent.
+    fn readable(&self) -> Option<&StepHead> {
+        self.head().filter(|head| head.fate.is_readable())
     }
 
     fn round(&self) -> Option<&Group> {
@@ -125,8 +130,8 @@ pub static STEPS: &[Field<Step>] = &[
     field("at", Time(Step::began)),
     field("agent", Text(|step| step.name(step.head()?.agent))),
     field("model", Text(Step::model)),
-    field("tools", Texts(|step| Some(step.names(step.head()?.tools())))),
-    field("tool_errors", Whole(|step| whole(step.head()?.failed_calls))),
+    field("tools", Texts(|step| Some(step.names(step.readable()?.tools())))),
+    field("tool_errors", Whole(|step| whole(step.readable()?.failed_calls))),
     field("tokens_in", Whole(|step| whole(step.usage.input?))),
     field("tokens_out", Whole(|step| whole(step.usage.output?))),
     field("cost_usd", Number(|step| step.cost(false))),
@@ -134,7 +139,7 @@ pub static STEPS: &[Field<Step>] = &[
     field("finish_reason", Text(|step| step.name(step.head()?.finish))),
     field("critic", Text(|step| step.name(step.critic()?.name))),
     field("score", Number(|step| step.head()?.lowest_score())),
-    field("changed_keys", Texts(|step| Some(step.names(step.head()?.changed.iter().copied())))),
+    field("changed_keys", Texts(|step| Some(step.names(step.readable()?.changed.iter().copied())))),
     // A line that cannot be read asks for nothing that is known.
     field(
         "fingerprint",

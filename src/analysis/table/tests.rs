@@ -143,3 +143,20 @@ fn rows_say_what_pages_say() {
     }
     assert!(numbers > 5 && rows > 300, "{numbers} {rows}");
 }
+
+#[test]
+fn of_a_step_whose_line_cannot_be_read_nothing_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("manifest.json"), r#"{"run_id": "r", "status": "running"}"#).unwrap();
+    std::fs::write(dir.path().join("steps.jsonl"), "{\"step_id\": 0, \"state_diff\": {}}\n{\"step_id\": 1, \"dec\n")
+        .unwrap();
+    let files = Files::open(dir.path());
+    let summary = summary(&RunKey::new("r"), String::new(), &files.index, Outside::default());
+    let record = record(&files.index, &files, Depth::Heads);
+    let run = Arc::new(Run::new(summary, files.index, record, Place::default()));
+    let field = |name: &str| STEPS.iter().find(|field| field.name == name).unwrap();
+    for name in ["tools", "tool_errors", "changed_keys"] {
+        let told: Vec<bool> = steps(&run).map(|step| field(name).cell(&step).is_some()).collect();
+        assert_eq!(told, [true, false], "{name}");
+    }
+}

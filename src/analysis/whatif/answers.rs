@@ -154,9 +154,10 @@ fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<Answer> {
         detail: detail.unwrap_or_else(|| summary.verdict.sentence.clone()),
         ..nothing()
     };
-    let result = match record.lost {
-        // The step at which it ended is among those without a line.
-        Some(lost) => RuleResult { found: Found::Unknown, unknown_from: Some(lost.from), ..said },
+    let untold = record.lost.map(|lost| lost.from).or(record.foreign);
+    let result = match untold {
+        // The step at which it ended is among those without a line, or nobody knows which line is its.
+        Some(from) => RuleResult { found: Found::Unknown, unknown_from: Some(from), ..said },
         None => RuleResult { found: Found::Same, step: record.last_step(), saved: super::Saved::NONE, ..said },
     };
     Some(Answer { rule: Rule::Ending(name), own: true, ended: true, result })

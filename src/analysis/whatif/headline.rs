@@ -48,6 +48,7 @@ pub(super) fn headline(
             let instead = match record.lost {
                 _ if first.step == Some(last) => String::new(),
                 Some(_) => String::new(),
+                None if record.foreign.is_some() => String::new(),
                 None if live => format!(" instead of {}, the last so far,", label(last)),
                 None => format!(" instead of {}", label(last)),
             };

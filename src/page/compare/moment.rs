@@ -89,6 +89,7 @@ fn missing(comparison: &Comparison, row: &Row, is_a: bool, lens: &Lens<'_>) -> S
     let rest = comparison.rows.iter().skip_while(|other| *other != row);
     match rest.filter_map(step).next() {
         Some(n) => format!("No such step; goes on with step {}", lens.label(n)),
+        None if lens.summary.steps_untold => "No more lines of steps".to_owned(),
         None if lens.index.steps().is_empty() => "No steps at all".to_owned(),
         None => "No more steps".to_owned(),
     }

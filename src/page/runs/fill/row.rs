@@ -167,8 +167,8 @@ impl Row<'_> {
     /// The steps done; where there is a limit, those that it counts.
     pub(crate) fn steps(&self) -> String {
         match (self.limit(), self.run.steps) {
+            (_, _) if self.run.steps_untold => "unknown".to_owned(),
             (Some(_), _) => format::count(self.run.steps_now as u64),
-            (None, _) if self.run.steps_untold => "unknown".to_owned(),
             (None, 0) => "none".to_owned(),
             (None, steps) => format::count(steps as u64),
         }
@@ -176,7 +176,10 @@ impl Row<'_> {
 
     /// The same in words, for a cell that is too narrow.
     fn steps_words(&self) -> String {
-        let done = format::counted(self.run.steps_now, "step");
+        let done = match self.run.steps_untold {
+            true => "an unknown number of steps".to_owned(),
+            false => format::counted(self.run.steps_now, "step"),
+        };
         self.limit().map_or_else(|| done.clone(), |limit| format!("{done} of {}", format::count(limit as u64)))
     }
 
