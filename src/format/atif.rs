@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::part::{self, text};
+use super::part::{self, quoted, text};
 use super::value::{count, cut, exported_end, filled, int, is_true, member, micros, number, spoken, unpacked};
 use super::watch::begun;
 use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
@@ -83,7 +83,10 @@ pub(super) struct Trajectory {
     /// What the agent's steps add up to, where any of them says so.
     pub(super) read: Option<u64>,
     pub(super) wrote: Option<u64>,
-    pub(super) cost: Option<f64>,
+    cost: Option<f64>,
+    /// Some step of the agent does not say how many tokens it took, or what it cost: the sums are a part.
+    pub(super) lacks_tokens: bool,
+    pub(super) lacks_cost: bool,
     totals: (Option<u64>, Option<u64>, Option<f64>),
     cached: Option<u64>,
     /// Which continuation of its session this is, and the session that started it.
@@ -160,7 +163,7 @@ impl Reader for Trajectory {
         if run.tokens.is_some() {
             (run.usage.input, run.usage.cached, run.usage.output) = (prompt, self.cached, completion);
         }
-        run.cost_usd = self.cost.or(cost).filter(|cost| *cost > 0.0);
+        run.cost_usd = self.cost.filter(|_| !self.lacks_cost).or(cost).filter(|cost| *cost > 0.0);
         run.ended = goes_on.or(end).map(Box::new);
     }
 }
@@ -189,6 +192,10 @@ impl Trajectory {
         let ts = micros(step.timestamp);
         let before = draft.latest();
         let mark = Mark { phase: &source, ts, ..Mark::default() };
+        // The id is of this step alone.
+        if int(step.id).is_some() && draft.is_again(record) {
+            return draft.again(&mark);
+        }
         let results =
             || step.observation.map(Observation::of).and_then(|seen| seen.results).into_iter().flat_map(walk::items);
         for refs in results().filter_map(|result| Outcomes::of(result).refs).flat_map(walk::items).map(Ref::of) {
@@ -208,8 +215,12 @@ impl Trajectory {
                 draft.part(n, part);
             }
             "user" if !draft.has_task() => draft.prompt(Some(&spoken(step.message)), &mark),
+            "user" | "system" => {
+                draft.event(mark);
+            }
             _ => {
                 draft.event(mark);
+                draft.issue(IssueKind::Field, format!("source {}: the step counts for nobody", quoted(&cut(&source))));
             }
         }
         let id = int(step.id);
@@ -228,9 +239,9 @@ impl Trajectory {
         };
         plus(&mut self.read, tokens.input);
         plus(&mut self.wrote, tokens.output);
-        if let Some(cost) = part.cost {
-            self.cost = Some(self.cost.unwrap_or_default() + cost);
-        }
+        self.lacks_tokens |= tokens.input.is_none() || tokens.output.is_none();
+        self.lacks_cost |= part.cost.is_none();
+        self.cost = part.cost.map(|cost| cost + self.cost.unwrap_or_default()).or(self.cost);
     }
 
     /// Whether the totals are what the steps add up to; where others take part in a run, its writers count them or not.
@@ -245,7 +256,8 @@ impl Trajectory {
                 draft.issue(IssueKind::Count, format!("final_metrics say {total} {what}, the steps add up to {sum}"));
             }
         }
-        if let Some((total, sum)) = cost.zip(self.cost).filter(|(total, sum)| (total - sum).abs() >= CENT) {
+        let sum = self.cost.filter(|_| !self.lacks_cost);
+        if let Some((total, sum)) = cost.zip(sum).filter(|(total, sum)| (total - sum).abs() >= CENT) {
             draft.issue(IssueKind::Count, format!("final_metrics say {total} USD, the steps add up to {sum}"));
         }
     }

@@ -111,6 +111,8 @@ struct Session {
     due: bool,
     /// The total of the newest cost line, and whether a reply came since.
     cost: Option<f64>,
+    /// The newest total of each session in the file.
+    costs: HashMap<Box<str>, f64>,
     budget: Option<f64>,
     has_copies: bool,
     /// The program runs for another one, which gave it its prompt: it ends with the turn.
@@ -147,7 +149,9 @@ impl Reader for Session {
             "user" => self.user(&line, &message, record.text, mark, draft),
             "attachment" => self.attachment(&line, mark, draft),
             "cost-state" => {
-                self.cost = number(line.total_cost);
+                let id = text(line.session).unwrap_or_default();
+                self.costs.extend(number(line.total_cost).map(|cost| (id.into(), cost)));
+                self.cost = number(line.total_cost).map(|_| self.costs.values().sum());
                 draft.event(mark);
             }
             _ => {

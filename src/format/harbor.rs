@@ -65,7 +65,10 @@ impl Reader for Trial {
         let asked = agent.model_info.map(ModelInfo::of).unwrap_or_default();
         let used = result.agent_result.map(AgentResult::of).unwrap_or_default();
         let tokens = count(used.input).zip(count(used.output)).map(|(read, wrote)| read.saturating_add(wrote));
-        let unsaid = self.trajectory.read.is_none() && self.trajectory.wrote.is_none();
+        // Where some step does not say, the steps add up to a part.
+        let of_steps = [self.trajectory.read, self.trajectory.wrote].into_iter().flatten().reduce(u64::saturating_add);
+        let lacks = self.trajectory.lacks_tokens || of_steps.is_none();
+        let tokens = tokens.filter(|tokens| lacks && *tokens > of_steps.unwrap_or_default());
         let ended = ended(&result);
         let times = micros(result.started_at).zip(micros(result.finished_at));
         if times.is_some_and(|(started, finished)| finished < started) {
@@ -92,14 +95,23 @@ impl Reader for Trial {
             let provider = filled(asked.provider).map_or_else(String::new, |provider| format!("{provider}/"));
             run.model = filled(asked.name).map(|name| cut(&format!("{provider}{name}")));
         }
-        if unsaid {
-            run.tokens = tokens.filter(|tokens| *tokens > 0).or(run.tokens);
+        if tokens.is_some() {
+            run.tokens = tokens;
             let (input, output) = (count(used.input), count(used.output));
             run.usage = Usage { input, cached: count(used.cached), output, reasoning: None };
         }
-        run.cost_usd = run.cost_usd.or(above_zero(used.cost_usd));
+        let cost = above_zero(used.cost_usd);
+        run.cost_usd = if self.trajectory.lacks_cost { cost.or(run.cost_usd) } else { run.cost_usd.or(cost) };
+        run.latency_s = took(&result);
         run.ended = ended.map(Box::new).or(run.ended.take());
     }
+}
+
+/// For how many seconds the agent ran.
+fn took(result: &Result<'_>) -> Option<f64> {
+    let run = result.agent_execution.map(Timing::of)?;
+    let (from, to) = micros(run.started_at).zip(micros(run.finished_at))?;
+    Some(to.checked_sub(from)? as f64 / 1e6).filter(|seconds| *seconds >= 0.0)
 }
 
 /// How the trial ended; `None` where it goes on.
@@ -121,8 +133,7 @@ fn ended(result: &Result<'_>) -> Option<Ended> {
     let (headline, outcome) = meaning(&kind);
     let end = Ended::new(&kind, headline, outcome, Certainty::Recorded);
     if kind == "AgentTimeoutError" {
-        let run = result.agent_execution.map(Timing::of).unwrap_or_default();
-        let took = micros(run.started_at).zip(micros(run.finished_at)).map(|(from, to)| (to - from) as f64 / 1e3);
+        let took = took(result).map(|seconds| seconds * 1e3);
         let seconds = message.split_whitespace().find_map(|word| word.parse::<f64>().ok());
         return Some(end.detail(rewards).compare(took, seconds.map(|seconds| seconds * 1e3), "ms"));
     }

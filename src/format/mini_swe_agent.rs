@@ -132,15 +132,15 @@ impl Trajectory {
         let extra = message.extra.map(Extra::of).unwrap_or_default();
         let role =
             text(message.role).or_else(|| text(message.kind)).or_else(|| text(message.object)).unwrap_or_default();
-        // The program's own word at the end is no part of the conversation.
-        if role != "exit" {
-            *draft.run().trial.get_or_insert_default().messages.get_or_insert_default() += 1;
-        }
         let ts = seconds(extra.timestamp);
         let before = draft.latest();
         let mark = Mark { phase: &role, ts, ..Mark::default() };
         if ts.is_some() && draft.is_again(record) {
             return draft.again(&mark);
+        }
+        // The program's own word at the end is no part of the conversation.
+        if role != "exit" {
+            *draft.run().trial.get_or_insert_default().messages.get_or_insert_default() += 1;
         }
         match &*role {
             "assistant" | "response" => {

@@ -258,6 +258,9 @@ impl<'a> Source<'a> {
 /// So much of a file's beginning is looked at to know whose it is.
 pub const HEAD_BYTES: usize = 64 << 10;
 
+/// What a stream has of a second session counts beside the first one.
+const OTHER_SESSION: &str = "another session begins here: what both took is added up";
+
 /// The tools whose traces are read; asked in this order.
 static TOOLS: &[&Tool] = &[
     &qwen::SESSION,

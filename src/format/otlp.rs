@@ -195,9 +195,14 @@ struct Trace {
     answer: Option<Box<str>>,
     /// The end in words of its own, where `board export` wrote the trace.
     exported: Option<Ended>,
+    /// When the first span began and the last one ended.
+    started: Option<i64>,
     ended: Option<i64>,
-    /// What the replies cost that say so.
+    /// How long the span took that all others are below.
+    took: Option<f64>,
+    /// What the replies cost that say so, and whether one does not.
     cost: Option<f64>,
+    lacks_cost: bool,
 }
 
 impl Reader for Trace {
@@ -208,9 +213,10 @@ impl Reader for Trace {
         let fault = span.fault();
         let mark = Mark { phase: &name, ts: start, failed: fault.is_some(), ..Mark::default() };
         // What is exported once more, after a word from the collector was lost.
-        if span.raw.id.is_some_and(|id| draft.is_again(id)) {
+        if filled(span.raw.id).is_some_and(|id| draft.is_again(&id)) {
             return draft.again(&mark);
         }
+        self.started = self.started.into_iter().chain(start).min();
         self.ended = self.ended.max(end);
         let parent = filled(span.raw.parent);
         let sort = span.sort();
@@ -239,7 +245,7 @@ impl Reader for Trace {
             let run = draft.run();
             run.scores = span.scores().filter_map(|(name, score, _)| Some((cut(&name), score?))).collect();
             // What it did last may be no event at all.
-            run.latency_s = start.zip(end).and_then(|(start, end)| Some(end.checked_sub(start)? as f64 / 1e6));
+            self.took = seconds_between(start, end);
             run.agent = span.text(&["gen_ai.agent.name", "agent_name", "gen_ai.workflow.name"]).map(|name| cut(&name));
         }
     }
@@ -254,10 +260,11 @@ impl Reader for Trace {
         let is_answer = ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = self.answer.clone().or(said).filter(|_| is_answer);
         let run = draft.run();
+        run.latency_s = self.took.or_else(|| seconds_between(self.started, self.ended));
         run.updated_at = self.ended.filter(|_| ended.is_some());
         run.ended = ended.map(Box::new);
         run.final_result = answer;
-        run.cost_usd = self.cost;
+        run.cost_usd = self.cost.filter(|_| !self.lacks_cost);
         run.tool = Some("OpenTelemetry".into());
     }
 }
@@ -270,6 +277,7 @@ impl Trace {
         if let Some(model) = &part.model {
             draft.run().model = Some(cut(model));
         }
+        self.lacks_cost |= part.cost.is_none();
         self.cost = part.cost.map(|cost| cost + self.cost.unwrap_or_default()).or(self.cost);
         self.by_call.extend(part.calls.iter().map(|call| (call.id.clone(), n)));
         if let Some(last) = self.by_parent.insert(parent.unwrap_or_default().to_owned(), n) {
@@ -302,6 +310,11 @@ impl Trace {
             _ => Ended::new("no error", "Ended without an error", Outcome::Unknown, Certainty::Inferred),
         }
     }
+}
+
+fn seconds_between(start: Option<i64>, end: Option<i64>) -> Option<f64> {
+    let micros = end?.checked_sub(start?)?;
+    (micros >= 0).then_some(micros as f64 / 1e6)
 }
 
 /// The end that an exception made.

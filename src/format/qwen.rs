@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::gemini::{changes, given_for};
 use super::part::{self, text};
-use super::value::{count, cut, int, is_text, is_true, member, micros, number, objects, short, status};
+use super::value::{count, cut, filled, int, is_text, is_true, member, micros, number, objects, short, status};
 use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
@@ -76,7 +76,7 @@ impl Reader for Session {
         about(&line, record.name(), draft);
         let (kind, stage) = (text(line.kind).unwrap_or_default(), text(line.subtype).unwrap_or_default());
         let mark = Mark { phase: &kind, stage: &stage, ts, ..Mark::default() };
-        if line.uuid.is_some_and(|uuid| draft.is_again(uuid)) {
+        if filled(line.uuid).is_some_and(|uuid| draft.is_again(&uuid)) {
             return draft.again(&mark);
         }
         match &*kind {

@@ -133,10 +133,7 @@ impl Reader for Simulation {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let value = Some(record.text);
         match record.path {
-            0 => {
-                *self.trial.messages.get_or_insert_default() += 1;
-                self.message(record.text, draft);
-            }
+            0 => self.message(record.text, draft),
             1 => draft.run().run_id = filled(value).map(|id| cut(&id)),
             2 => self.started = micros(value),
             3 => self.ended = micros(value),
@@ -189,6 +186,7 @@ impl Reader for Simulation {
         .flatten()
         .collect();
         (run.started_at, run.updated_at) = (self.started, self.ended);
+        run.latency_s = self.seconds.filter(|seconds| *seconds > 0.0);
         run.cost_usd = self.cost;
         run.turns = Some(self.turns).filter(|_| !self.is_spoken);
         run.steps_untold = self.is_spoken;
@@ -208,6 +206,7 @@ impl Simulation {
         if mark.ts.is_some() && draft.is_again(record) {
             return draft.again(&mark);
         }
+        *self.trial.messages.get_or_insert_default() += 1;
         let is_users = |message: &Message<'_>| message.requestor == Some("\"user\"");
         match &*role {
             // The greeting comes with the program.

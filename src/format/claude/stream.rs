@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use super::{Message, blocks, changes, is_interruption, spoken, tokens};
 use crate::format::part::{self, text};
 use crate::format::value::{count, cut, is_text, is_true, micros, number, objects, short};
-use crate::format::{Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
+use crate::format::{Draft, Mark, OTHER_SESSION, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::Usage as Whole;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
@@ -96,6 +96,9 @@ struct Stream {
     inputs: HashMap<usize, u64>,
     /// What the run took by its results, where they tell it apart from what its session took before, and the cost.
     own: Option<(Whole, f64)>,
+    /// What sessions took that stand before this one in the stream.
+    earlier: Whole,
+    earlier_cost: Option<f64>,
 }
 
 impl Reader for Stream {
@@ -115,7 +118,14 @@ impl Reader for Stream {
                 draft.event(mark);
                 self.turns += 1;
                 self.end = None;
+                let before = draft.run().run_id.clone();
                 about(&line, draft);
+                let run = draft.run();
+                if before.is_some() && before != run.run_id {
+                    (self.earlier, self.earlier_cost) = (run.usage, run.cost_usd);
+                    self.inputs.clear();
+                    draft.issue(IssueKind::Join, OTHER_SESSION);
+                }
             }
             ("system", _) => {
                 draft.event(Mark { failed: stage == "api_retry", ..mark });
@@ -132,6 +142,10 @@ impl Reader for Stream {
                 self.answer = short(line.said).filter(|_| end.outcome == Outcome::Completed);
                 self.end = Some(end.told_by(at));
                 self.totals(&line, draft);
+                // Each result is of its own turn.
+                let run = draft.run();
+                let took = number(line.duration_ms).map(|ms| ms / 1e3 + run.latency_s.unwrap_or_default());
+                run.latency_s = took.or(run.latency_s);
             }
             _ => {
                 draft.event(mark);
@@ -245,7 +259,6 @@ impl Stream {
             let tokens = usage.input.unwrap_or_default().saturating_add(usage.output.unwrap_or_default());
             (run.tokens, run.usage) = (Some(tokens).filter(|tokens| *tokens > 0), usage);
             run.cost_usd = Some(cost);
-            run.latency_s = number(line.duration_ms).map(|ms| ms / 1e3).or(run.latency_s);
             return;
         }
         let sum = each(line.models).into_iter().reduce(plus).map(|(usage, _)| usage);
@@ -260,12 +273,12 @@ impl Stream {
         }
         let run = draft.run();
         let usage = own.or(sum);
-        if let Some(usage) = usage {
+        if let Some(usage) = usage.map(|usage| self.earlier.plus(usage)) {
             let tokens = usage.input.unwrap_or_default().saturating_add(usage.output.unwrap_or_default());
             (run.tokens, run.usage) = (Some(tokens).filter(|tokens| *tokens > 0), usage);
         }
-        run.cost_usd = if own.is_some() { None } else { number(line.cost).or(run.cost_usd) };
-        run.latency_s = number(line.duration_ms).map(|ms| ms / 1e3).or(run.latency_s);
+        let cost = number(line.cost).map(|cost| cost + self.earlier_cost.unwrap_or_default());
+        run.cost_usd = if own.is_some() { None } else { cost.or(run.cost_usd) };
     }
 
     /// What the run itself took, where its totals are of more than that: of one whose model wrote for nobody else, and

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use super::failure;
 use crate::format::part::{self, text};
 use crate::format::value::{count, int, is_text, member, objects, short};
-use crate::format::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tool};
+use crate::format::{Answer, Asked, Draft, Mark, OTHER_SESSION, Part, Reader, Shape, Source, Tool};
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
@@ -53,7 +53,11 @@ struct Stream {
     last: Option<usize>,
     replying: bool,
     turns: u64,
+    /// A turn was started, and nothing came of it yet.
+    is_fresh: bool,
     end: Option<Ended>,
+    /// What sessions took that stand before this one in the stream.
+    earlier: (Option<u64>, Usage),
 }
 
 impl Reader for Stream {
@@ -73,19 +77,28 @@ impl Reader for Stream {
                 self.done.insert(id.into());
             }
         }
+        let was_fresh = std::mem::replace(&mut self.is_fresh, kind == "turn.started");
         match (&*kind, &*stage) {
             ("thread.started", _) => {
                 draft.event(mark);
                 // Ids of items begin anew.
                 self.done.clear();
-                if draft.run().run_id.is_some() {
+                let run = draft.run();
+                let before = std::mem::replace(&mut run.run_id, short(line.thread));
+                run.tool = Some("Codex".into());
+                if before.is_some() && before != run.run_id {
+                    self.earlier = (run.tokens, run.usage);
+                    draft.issue(IssueKind::Join, OTHER_SESSION);
+                } else if before.is_some() {
                     draft.issue(
                         IssueKind::Join,
                         "the stream begins anew: the program was started again, or it is there twice",
                     );
                 }
-                let run = draft.run();
-                (run.run_id, run.tool) = (short(line.thread), Some("Codex".into()));
+            }
+            ("turn.started", _) if was_fresh => {
+                draft.event(mark);
+                draft.issue(IssueKind::Join, "the turn was started on the line before, and counts once");
             }
             ("turn.started", _) => {
                 draft.event(mark);
@@ -99,10 +112,13 @@ impl Reader for Stream {
                 let usage = line.usage.map(Tokens::of).unwrap_or_default();
                 let parts = [usage.input_tokens, usage.output_tokens].map(count);
                 let run = draft.run();
-                run.tokens = parts.iter().any(Option::is_some).then(|| parts.into_iter().flatten().sum());
+                let (tokens, earlier) = self.earlier;
+                let is_told = parts.iter().any(Option::is_some) || tokens.is_some();
+                run.tokens = is_told.then(|| parts.into_iter().chain([tokens]).flatten().fold(0, u64::saturating_add));
                 let [input, output] = parts;
                 let cached = count(usage.cached_input_tokens);
-                run.usage = Usage { input, cached, output, reasoning: count(usage.reasoning_output_tokens) };
+                let usage = Usage { input, cached, output, reasoning: count(usage.reasoning_output_tokens) };
+                run.usage = earlier.plus(usage);
             }
             ("turn.failed", _) => {
                 let at = draft.event(Mark { failed: true, ..mark });
@@ -129,7 +145,8 @@ impl Reader for Stream {
         run.ended = self.end.clone().map(Box::new);
         run.final_result = answer;
         run.turns = Some(self.turns);
-        run.children = Some(self.children.len() as u64);
+        // Not every version tells of those that it started.
+        run.children = Some(self.children.len() as u64).filter(|children| *children > 0);
     }
 }
 

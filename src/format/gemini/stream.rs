@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::format::part::{self, text};
 use crate::format::value::{count, cut, is_text, micros, number, objects, short, spoken, status};
-use crate::format::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tool};
+use crate::format::{Answer, Asked, Draft, Mark, OTHER_SESSION, Part, Reader, Shape, Source, Tool};
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
 
@@ -57,6 +57,8 @@ struct Stream {
     /// The program said that the model goes round in circles; the result after it is a success.
     looped: bool,
     end: Option<Ended>,
+    /// What sessions took that stand before this one in the stream.
+    earlier: (Option<u64>, Usage),
 }
 
 impl Reader for Stream {
@@ -74,9 +76,16 @@ impl Reader for Stream {
             ("init", _) => {
                 draft.event(mark);
                 let run = draft.run();
-                run.run_id = short(line.session);
+                let before = std::mem::replace(&mut run.run_id, short(line.session));
+                let is_other = before.is_some() && before != run.run_id;
+                if is_other {
+                    self.earlier = (run.tokens, run.usage);
+                }
                 run.model = short(line.model);
                 run.tool = Some("Gemini CLI".into());
+                if is_other {
+                    draft.issue(IssueKind::Join, OTHER_SESSION);
+                }
             }
             ("message", "assistant") | ("tool_use", _) => self.reply(record.text, &mark, before, draft),
             ("message", _) => {
@@ -90,12 +99,17 @@ impl Reader for Stream {
                 self.end = Some(ended(&line, self.looped).told_by(at));
                 let stats = line.stats.map(Stats::of).unwrap_or_default();
                 let run = draft.run();
-                run.tokens = count(stats.total_tokens).filter(|tokens| *tokens > 0);
+                let tokens = count(stats.total_tokens).filter(|tokens| *tokens > 0);
                 let (input, cached) = (count(stats.input_tokens), count(stats.cached));
                 // Its own count of what was written lacks the thoughts.
-                let output = run.tokens.zip(input).and_then(|(tokens, input)| tokens.checked_sub(input));
-                run.usage = Usage { input: input.filter(|_| output.is_some()), cached, output, reasoning: None };
-                run.latency_s = number(stats.duration_ms).filter(|ms| *ms > 0.0).map(|ms| ms / 1e3);
+                let output = tokens.zip(input).and_then(|(tokens, input)| tokens.checked_sub(input));
+                let usage = Usage { input: input.filter(|_| output.is_some()), cached, output, reasoning: None };
+                let (earlier, usage_before) = self.earlier;
+                run.tokens = tokens.into_iter().chain(earlier).reduce(u64::saturating_add);
+                run.usage = usage_before.plus(usage);
+                // Each result is of its own program.
+                let took = number(stats.duration_ms).filter(|ms| *ms > 0.0).map(|ms| ms / 1e3);
+                run.latency_s = took.map(|took| took + run.latency_s.unwrap_or_default()).or(run.latency_s);
             }
             _ => {
                 draft.event(Mark { failed: kind == "error", ..mark });

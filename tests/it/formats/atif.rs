@@ -226,3 +226,56 @@ fn of_files_that_share_a_session_the_nearest_is_the_parent() {
 fn a_damaged_trajectory_loses_only_what_is_damaged() {
     damaged(&sample("tools/atif/odd.trajectory.json"));
 }
+
+/// A trajectory of these steps of the agent, with totals.
+fn of_steps(dir: &Path, steps: &[Value], totals: &Value) -> Read {
+    let path = dir.join("trajectory.json");
+    let document = json!({
+        "schema_version": "ATIF-v1.5", "session_id": "s", "agent": {"name": "a", "version": "1"}, "steps": steps,
+        "final_metrics": totals,
+    });
+    fs::write(&path, document.to_string()).expect("written");
+    read(&path)
+}
+
+fn agents(id: u64, metrics: &Value) -> Value {
+    json!({"step_id": id, "source": "agent", "message": format!("{id}."), "metrics": metrics})
+}
+
+#[test]
+fn what_some_steps_cost_is_not_what_the_run_cost() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let priced = json!({"prompt_tokens": 100, "completion_tokens": 5, "cost_usd": 0.25});
+    let steps = [agents(1, &priced), agents(2, &json!({"prompt_tokens": 100, "completion_tokens": 5}))];
+    assert_eq!(of_steps(temp.path(), &steps, &json!({})).row.cost_usd, None);
+    let run = of_steps(temp.path(), &steps, &json!({"total_cost_usd": 0.75}));
+    assert_eq!((run.row.cost_usd, run.row.issues.0), (Some(0.75), 0));
+    let all = [agents(1, &priced), agents(2, &priced)];
+    assert_eq!(of_steps(temp.path(), &all, &json!({})).row.cost_usd, Some(0.5));
+    // In a trial its result says it.
+    let trial = with_result(temp.path(), |result| {
+        result["agent_result"] = json!({"n_input_tokens": 5_000, "n_output_tokens": 70, "cost_usd": 0.875});
+    });
+    fs::copy(temp.path().join("trajectory.json"), trial.join("agent/trajectory.json")).expect("copied");
+    assert_eq!((read(&trial).row.tokens, read(&trial).row.cost_usd), (Some(210), Some(0.5)), "its steps say all");
+    of_steps(temp.path(), &[agents(1, &priced), agents(2, &Value::Null)], &json!({}));
+    fs::copy(temp.path().join("trajectory.json"), trial.join("agent/trajectory.json")).expect("copied");
+    let run = read(&trial);
+    assert_eq!((run.row.tokens, run.row.tokens_untold, run.row.cost_usd), (Some(5_070), 0, Some(0.875)));
+}
+
+#[test]
+fn a_step_that_is_there_twice_counts_once_and_one_of_nobody_is_an_issue() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let step = agents(1, &json!({"prompt_tokens": 100, "completion_tokens": 5}));
+    let odd = json!({"step_id": 2, "source": "robot", "message": "x"});
+    let run = of_steps(temp.path(), &[step.clone(), step, odd], &json!({}));
+    assert_eq!((run.row.steps, run.row.tokens), (1, Some(105)));
+    let reasons: Vec<_> = run.index.issues().listed().iter().map(|issue| issue.reason.as_str()).collect();
+    assert_eq!(reasons, ["it is there twice, and counts once", "source \"robot\": the step counts for nobody"]);
+}
+
+#[test]
+fn a_trial_takes_as_long_as_its_agent() {
+    assert_eq!(trial("ledger__timeout").row.duration_ms, Some(30_500.0));
+}

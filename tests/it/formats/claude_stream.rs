@@ -69,11 +69,25 @@ fn a_result_that_tells_what_came_since_the_last_one_tells_what_the_run_took() {
     );
     std::fs::write(&path, lines.concat() + result).unwrap();
     let row = read(&path).row;
+    assert_eq!(row.duration_ms, Some(6_200.0), "each result is of its own turn");
     assert_eq!(
         (row.tokens, row.cost_usd),
         (Some(3_000), Some(0.011_718_75)),
         "a second result is of what came after the first"
     );
+}
+
+#[test]
+fn what_two_sessions_of_one_stream_took_is_added_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stream.jsonl");
+    let text = std::fs::read_to_string(sample("tools/claude-code-stream/turn-limit.jsonl")).unwrap();
+    let other = text.replace("5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1b01", "other").replace("toolu_1", "toolu_2");
+    let other = other.replace("\"id\":\"msg_", "\"id\":\"other_");
+    std::fs::write(&path, format!("{}\n{other}", text.trim_end())).unwrap();
+    let row = read(&path).row;
+    assert_eq!((row.tokens, row.cost_usd, row.duration_ms), (Some(1_880), Some(0.008), Some(1_600.0)));
+    assert_eq!(row.issues, (1, 0));
 }
 
 #[test]

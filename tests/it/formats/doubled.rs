@@ -15,7 +15,9 @@ const SAMPLES: [Sample; 9] = [
     ("claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl", |_| false),
     ("claude-code-stream/answered.jsonl", |_| false),
     ("codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl", |_| false),
-    ("codex-exec/answered.jsonl", |line| !line.contains("item.completed") && !line.contains("thread.started")),
+    ("codex-exec/answered.jsonl", |line| {
+        !["item.completed", "thread.started", "turn.started"].iter().any(|kind| line.contains(kind))
+    }),
     ("gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl", |line| !line.starts_with("{\"id\"")),
     ("gemini-stream/answered.jsonl", |line| line.contains("\"delta\"")),
     ("qwen/chats/7a1b2c3d-0000-4000-8000-0000000000d1.jsonl", |_| false),
@@ -104,6 +106,54 @@ fn lines_out_of_their_order_are_named() {
         lines.swap(at, at + 1);
         assert!(of(&path, &lines).row.issues.0 > before, "{name}");
     }
+}
+
+#[test]
+fn what_two_sessions_of_a_stream_took_is_added_up() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("stream.jsonl");
+    for (name, id, children) in [
+        ("codex-exec/answered.jsonl", "019df000-0000-7000-8000-0000000000b1", true),
+        ("gemini-stream/answered.jsonl", "2026-05-04T09", false),
+    ] {
+        let text = fs::read_to_string(sample("tools").join(name)).expect("the sample");
+        let once = of(&path, &text.lines().collect::<Vec<_>>());
+        let mut other = text.replace(id, "2026-05-04T10");
+        if !children {
+            let session = once.row.run_id.clone().expect("an id");
+            other = other.replace(&session, "another");
+        }
+        let both = text.clone() + &other;
+        let twice = of(&path, &both.lines().collect::<Vec<_>>());
+        assert_eq!(twice.row.tokens, once.row.tokens.map(|tokens| 2 * tokens), "{name}");
+        assert_eq!(twice.row.usage.input, once.row.usage.input.map(|input| 2 * input), "{name}");
+        assert_eq!(places(&twice).first(), Some(&(text.lines().count() as u64 + 1)), "{name}");
+        if !children {
+            let took = |run: &Read| run.index.manifest().get().and_then(|run| run.latency_s);
+            assert_eq!(took(&twice), took(&once).map(|took| 2.0 * took));
+        }
+    }
+}
+
+#[test]
+fn a_line_of_qwen_without_an_id_is_no_copy() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("7a1b2c3d-0000-4000-8000-0000000000d1.jsonl");
+    let text = fs::read_to_string(sample("tools/qwen/chats/7a1b2c3d-0000-4000-8000-0000000000d1.jsonl")).expect("it");
+    let once = counts(&of(&path, &text.lines().collect::<Vec<_>>()));
+    let lines: Vec<String> = text
+        .lines()
+        .enumerate()
+        .map(|(n, line)| {
+            let mut line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            // The first one tells whose file it is.
+            if n > 0 {
+                line["uuid"] = serde_json::Value::Null;
+            }
+            line.to_string()
+        })
+        .collect();
+    assert_eq!(counts(&of(&path, &lines.iter().map(String::as_str).collect::<Vec<_>>())), once);
 }
 
 /// What a file begins with again, or an item that is told of after it was done.

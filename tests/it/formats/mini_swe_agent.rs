@@ -30,6 +30,21 @@ fn a_submitted_trajectory() {
 }
 
 #[test]
+fn a_message_that_is_there_twice_counts_once() {
+    let text = std::fs::read_to_string(trajectory("submitted")).expect("the sample");
+    let mut whole: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("twice.traj.json");
+    let list = whole["messages"].as_array_mut().expect("a list");
+    let at = list.iter().position(|message| message["extra"]["timestamp"].is_number()).expect("one with a time");
+    list.insert(at, list[at].clone());
+    std::fs::write(&path, whole.to_string()).expect("written");
+    let messages = |path| read(path).index.manifest().get().and_then(|run| run.trial.as_ref()?.messages);
+    assert_eq!(messages(&path), messages(&trajectory("submitted")));
+    assert_eq!(read(&path).row.issues.0, 1);
+}
+
+#[test]
 fn which_limit_was_exceeded_is_told_by_the_figures() {
     let run = read(&trajectory("cost_limit"));
     assert_eq!(run.row.verdict.sentence, "Cost limit reached after step 0: $0.0300, limit $0.0200");

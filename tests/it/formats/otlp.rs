@@ -99,6 +99,7 @@ fn a_step_is_over_where_the_last_of_its_tools_is() {
     fs::write(&path, document.to_string()).expect("written");
     let run = read(&path.join("e".repeat(32)));
     assert_eq!(took(&run), [Some(299_000_000), Some(10_000_000)]);
+    assert_eq!(run.row.duration_ms, Some(299_000.0), "without a span that all are below, from the first to the last");
 }
 
 #[test]
@@ -124,6 +125,33 @@ fn whether_a_model_repeats_itself_is_not_known_where_its_words_were_left_out() {
     fs::write(&path, again).expect("written");
     let found = asked(&path.join("a".repeat(32)));
     assert_eq!((&found["result"], &found["step"]), (&"earlier".into(), &1.into()));
+}
+
+#[test]
+fn what_some_replies_cost_is_not_what_the_trace_cost_and_a_span_without_an_id_is_no_copy() {
+    let span = |id: Value, cost: Option<f64>, start: u64| {
+        let of = |key: &str, value: Value| serde_json::json!({"key": key, "value": value});
+        let mut attributes = vec![of("gen_ai.operation.name", serde_json::json!({"stringValue": "chat"}))];
+        attributes.extend(cost.map(|cost| of("operation.cost", serde_json::json!({"doubleValue": cost}))));
+        serde_json::json!({
+            "traceId": "f".repeat(32), "spanId": id, "parentSpanId": "00", "name": "chat", "attributes": attributes,
+            "startTimeUnixNano": format!("{start}000000000"), "endTimeUnixNano": format!("{}000000000", start + 1),
+        })
+    };
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("traces.json");
+    let of = |spans: &[Value]| {
+        let document = serde_json::json!({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]});
+        fs::write(&path, document.to_string()).expect("written");
+        let row = read(&path.join("f".repeat(32))).row;
+        (row.steps, row.cost_usd, row.issues.0)
+    };
+    let at = 1_789_380_000;
+    for nobody in [Value::Null, "".into()] {
+        let of_nobody = [span(nobody.clone(), Some(0.25), at), span(nobody, Some(0.5), at + 1)];
+        assert_eq!(of(&of_nobody), (2, Some(0.75), 0));
+    }
+    assert_eq!(of(&[span("01".into(), Some(0.25), at), span("02".into(), None, at + 1)]), (2, None, 0));
 }
 
 #[test]

@@ -20,6 +20,7 @@ fn a_conversation_that_its_user_ended() {
     let row = &run.row;
     // Eleven messages and the reward; neither the greeting nor what the user's own tool gave is a step.
     assert_eq!((row.steps, row.errors, row.events, row.issues), (3, 1, 12, (0, 0)));
+    assert_eq!(row.duration_ms, Some(13_500.0), "as it says itself");
     // 110, 172 and 208.
     assert_eq!((row.tokens, row.cost_usd, row.turns), (Some(490), Some(0.003), Some(3)));
     assert_eq!((row.model.as_deref(), row.task.as_deref()), (Some("example/small-1"), Some("My line is dead.")));
@@ -93,6 +94,24 @@ fn how_many_steps_a_conversation_in_speech_has_is_not_known() {
     );
     let step = run.step(0);
     assert_eq!((&step["action_results"][0]["output"], &step["action_results"][1]["error"]), (&"x".into(), &"x".into()));
+}
+
+#[test]
+fn a_message_that_is_there_twice_counts_once() {
+    let text = std::fs::read_to_string(sample("tools/tau2/results.json")).expect("the sample");
+    let results: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let mut one = results["simulations"][1].clone();
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("one.json");
+    let mut messages = || {
+        std::fs::write(&path, one.to_string()).expect("written");
+        let list = one["messages"].as_array_mut().expect("a list");
+        list.push(list.last().expect("a message").clone());
+        read(&path).index.manifest().get().and_then(|run| run.trial.as_ref()?.messages)
+    };
+    let once = messages();
+    assert!(once.is_some());
+    assert_eq!(messages(), once);
 }
 
 #[test]
