@@ -207,8 +207,8 @@ fn without_line(index: &Index) -> Vec<Issue> {
     .collect()
 }
 
-/// What became of the round where somebody went on with the run after it was cut off.
-fn anew(index: &Index, round: usize) -> &'static str {
+/// What became of the round `round`, an index into [`Index::groups`], where somebody went on with the run after it was cut off.
+pub fn anew(index: &Index, round: usize) -> &'static str {
     let next = index.segment_of(round).and_then(|at| index.segments().get(at + 1));
     if !next.is_some_and(|next| next.goes_on() && next.first_group == round + 1) {
         return "";

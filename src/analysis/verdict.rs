@@ -12,12 +12,13 @@ use super::life::{Basis, Life, Liveness, stalled_after};
 use super::newest::{after_the_end, label, newest_run};
 use crate::model::index::{Group, Segment};
 use crate::model::{
-    Certainty, Code, CriticAction, EventKind, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict,
+    Certainty, Code, CriticAction, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict,
 };
 
 pub(super) mod cause;
 mod contradiction;
 mod ended;
+mod now;
 mod recorded;
 mod second;
 #[cfg(test)]
@@ -341,52 +342,6 @@ impl<'a> Facts<'a> {
             "Quiet for {minutes} min in {} · longest pause before took {slowest}, stalled after {after}",
             self.step_now()
         )
-    }
-
-    fn now(&self) -> String {
-        let limit = self.limit().filter(|limit| limit.from.is_budget());
-        let of = limit.map_or_else(String::new, |limit| format!(" of {}", limit.steps));
-        let Some(group) = self.group else {
-            return match (self.step(), self.index.events().is_empty()) {
-                (Some(step), _) => format!("{} done{of}, no events to say what it does now", capitalised(&step)),
-                (None, true) => told::nothing_yet(self.index).to_owned(),
-                (None, false) => "Setting up".to_owned(),
-            };
-        };
-        if self.index.format().is_one_file() {
-            return match (self.waits_for(), self.last) {
-                (Some(tool), _) => format!("Waiting for {tool}{}", self.step_after("in")),
-                (None, Some(last)) => format!("Waiting for the model after {}", label(last)),
-                (None, None) => "Waiting for the model's first reply".to_owned(),
-            };
-        }
-        let step = group.step_id.map_or_else(|| "the next step".to_owned(), |id| format!("step {id}"));
-        format!("{}{of}: {}", capitalised(&step), self.doing(group))
-    }
-
-    fn doing(&self, group: &Group) -> String {
-        let newest = group.end.checked_sub(1).and_then(|at| self.index.events().get(at));
-        let (phase, kind) = newest.map_or_else(Default::default, |event| (self.index.name(event.phase), event.kind));
-        match phase {
-            _ if matches!(kind, EventKind::Decided | EventKind::Acting) => match group.decision.as_deref() {
-                // Without a call in it, a decision reads as its mode.
-                Some("final") => "giving its answer".to_owned(),
-                Some("wait") => "waiting".to_owned(),
-                Some("handoff") => "handing over to another agent".to_owned(),
-                Some(call) => format!("waiting for {}", call.split('(').next().unwrap_or(call)),
-                None => "waiting for a tool".to_owned(),
-            },
-            _ if kind == EventKind::Stopped => "ending the run".to_owned(),
-            "HANDOFF_START" | "HANDOFF_END" => "handing over to another agent".to_owned(),
-            "DECIDE" | "OBSERVE" => "thinking".to_owned(),
-            "ACT" | "REDUCE" => "updating state".to_owned(),
-            "CRITIC" => "asking critics".to_owned(),
-            "GATE" => "asking whether it may act".to_owned(),
-            "CHECK_STOP" => "checking rules".to_owned(),
-            "COMPACT" => "shortening the conversation".to_owned(),
-            "RECOVER" | "DECIDE_ERROR" | "ACT_ERROR" | "REDUCE_ERROR" => "recovering from an error".to_owned(),
-            phase => phase.to_lowercase().replace('_', " "),
-        }
     }
 
     /// The number of steps at which the budget ended the run: the step that the END event names, which never began.

@@ -305,7 +305,7 @@ fn not_reached(first: &FirstStop, last: Option<u64>) -> String {
         _ if last.is_none() => "No step ran".to_owned(),
         Some((_, miss)) if !miss.detail.is_empty() => format!("The recorded answer is refused: {}", miss.detail),
         Some(_) => "The recorded answer is refused".to_owned(),
-        None => "Not by the recorded end".to_owned(),
+        None => "Did not fire before the run ended".to_owned(),
     }
 }
 

@@ -15,8 +15,7 @@ use crate::page::run::json;
 /// Say what is wrong with the files of runs; exit code 1 where anything is
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Run directories
-    #[arg(value_name = "RUN", required = true)]
+    #[arg(value_name = "RUN", required = true, help = super::RUN)]
     runs: Vec<PathBuf>,
     /// Print one JSON document
     #[arg(long)]

@@ -21,10 +21,9 @@ const MAX_CALL: usize = 56;
 /// Say where two runs part, and what differs in settings and numbers; exit code 1 where anything does
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The run directory of A
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", help = super::RUN)]
     a: PathBuf,
-    /// The run directory of B
+    /// The other run
     #[arg(value_name = "RUN")]
     b: PathBuf,
     /// Print one JSON document
@@ -46,7 +45,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     }
     let comparison = compare(&a.index, &b.index);
     let config = settings(one, other);
-    let name = |run: &Opened| look.paint(Ink::Heading, &visible_line(run.summary.key.as_str()));
+    let name = |run: &Opened| look.paint(Ink::Heading, &visible_line(run.name()));
     for (letter, run) in [("A", &a), ("B", &b)] {
         let mark = look.paint(ink_of(&run.summary.verdict), run.summary.verdict.mark.word());
         writeln!(out, "{letter}  {}  {mark}", name(run))?;

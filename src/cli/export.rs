@@ -19,6 +19,7 @@ use crate::page::lens::Lens;
 
 /// Write a run as one HTML page that needs nothing else, as an ATIF trajectory, or as a trace of OpenTelemetry
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "board export [OPTIONS] <RUN> <--html FILE | --atif FILE | --otlp URL|FILE>")]
 #[command(after_help = "Pictures are included up to 8 MB in all, steps in full up to 64 MB of text.
 --redact blanks values beside keys that name a secret (password, api_key, token, DB_PASS, ...), in JSON and in text such
 as key=value, and the same texts elsewhere: from 8 bytes on anywhere, from 5 as a word of its own, at most 1,000 different
@@ -28,11 +29,10 @@ ones. Pictures are left out. It cannot know secrets under other names: read the 
 (name=value,name=value). Ids are made from the run: sent twice, it is the same trace. What records no time has that of what
 was before it, and the attribute board.time says so; a run without any time is not exported.")]
 pub(super) struct Args {
-    /// The run directory
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", help = super::RUN)]
     run: PathBuf,
     /// Write a page to this file; - for the standard output
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["atif", "otlp"], conflicts_with_all = ["atif", "otlp"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["atif", "otlp"])]
     html: Option<PathBuf>,
     /// Write a trajectory in the Agent Trajectory Interchange Format (1.7) to this file; - for the standard output. The
     /// verdict stands under `extra`
@@ -42,7 +42,7 @@ pub(super) struct Args {
     /// file; - for the standard output
     #[arg(long, value_name = "URL|FILE")]
     otlp: Option<PathBuf>,
-    /// Open at this step, by its place in steps.jsonl, counted from 0
+    /// Open at this step, by its ordinal, from 0
     #[arg(long, value_name = "N", conflicts_with_all = ["atif", "otlp"])]
     step: Option<usize>,
     /// Open with this many events of the step told; 1 is the first
@@ -56,6 +56,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let Some(path) = args.html.as_deref().or(args.atif.as_deref()).or(args.otlp.as_deref()) else {
+        let what = "say where to: one of --html FILE, --atif FILE, --otlp URL|FILE";
+        return Err(Error::new(Kind::Usage, what).hint("- is the standard output: board export RUN --html -").into());
+    };
     let run = Opened::open(&args.run, look.now)?.priced(&args.settings.read()?.prices);
     if let Some(n) = args.step {
         super::show::check_step(&run, n)?;
@@ -63,7 +67,6 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     if let Some(url) = args.otlp.as_deref().and_then(Path::to_str).filter(|to| is_address(to)) {
         return send(args, &run, look, url, out);
     }
-    let Some(path) = args.html.as_deref().or(args.atif.as_deref()).or(args.otlp.as_deref()) else { return Ok(2) };
     if path == Path::new("-") {
         // A reader that closed the pipe has seen enough; the caller knows that error.
         write(args, &run, look, out)?;
@@ -81,7 +84,14 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666)); // less what the umask takes
-    let mut file = builder.tempfile_in(parent).map_err(failed)?;
+    // Its error names the file that is for a while only, which nobody asked for.
+    let mut file = builder.tempfile_in(parent).map_err(|error| {
+        let dir = parent.display();
+        failed(match error.kind() {
+            io::ErrorKind::NotFound => io::Error::other(format!("there is no directory {dir}")),
+            kind => io::Error::other(format!("no file can be made in {dir}: {kind}")),
+        })
+    })?;
     let mut buffered = io::BufWriter::with_capacity(1 << 16, &mut file);
     write(args, &run, look, &mut buffered).map_err(|error| match error {
         Failure::Output(error) => Failure::from(failed(error)),

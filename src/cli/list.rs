@@ -10,7 +10,7 @@ use super::look::{Ink, Look, ink_of};
 use super::{Done, write_json};
 use crate::analysis::columns::{self, COLUMNS, Column, STATUS, Width};
 use crate::analysis::format::{MISSING, count, counted, visible_line};
-use crate::analysis::query::{Query, Sort};
+use crate::analysis::query::{Needle, Query, Sort, Test};
 use crate::analysis::select::{Group, Window, groups, select};
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
@@ -19,6 +19,8 @@ use crate::page::runs::json;
 
 /// More directories that are not shown are counted, not listed.
 const MAX_SKIPPED: usize = 5;
+/// Of a field with more words than this none are named.
+const MAX_WORDS: usize = 40;
 /// A longer name of a group is cut.
 const MAX_NAME: usize = 100;
 
@@ -68,6 +70,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         let error = Error::new(Kind::Usage, format!("there is no option {option}"));
         return Err(error.hint("`board list --help` shows the options").into());
     }
+    super::stores::refuse(&args.root)?;
     let library = Library::load_with(vec![args.root], args.settings.read()?.prices);
     let root = library.status().roots.into_iter().next();
     if let Some((root, fault)) = root.as_ref().and_then(|root| Some((root, root.fault.as_ref()?))) {
@@ -113,8 +116,37 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         let heads = groups.iter().flat_map(|groups| &groups.groups);
         let heads: Vec<_> = heads.map(|group| ((!group.is_alone).then(|| head(group, look)), depths(group))).collect();
         write_text(out, &found.rows, &heads, &list, look)?;
+        for line in unheard_of(&query, &all) {
+            writeln!(out, "{}", visible_line(&line))?;
+        }
     }
     Ok(0)
+}
+
+/// The terms none of whose words any run has, though the field takes one of a few: they may be misspelt.
+fn unheard_of(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for term in query.terms.iter().filter(|term| !term.negated) {
+        let Test::Word { field, any, .. } = &term.test else { continue };
+        if !matches!(field.kind, columns::Kind::Word(_)) {
+            continue;
+        }
+        let mut there = BTreeSet::new();
+        for run in runs {
+            field.words(run, &mut |word| {
+                there.insert(word.to_lowercase());
+            });
+        }
+        let is_there = |word: &str| there.contains(&word.to_lowercase());
+        let missing: Vec<&str> = any.iter().map(Needle::text).filter(|word| !is_there(word)).collect();
+        if missing.len() < any.len() || there.is_empty() || there.len() > MAX_WORDS {
+            continue;
+        }
+        let (name, missing) = (field.name, missing.join(","));
+        let there = there.into_iter().collect::<Vec<_>>().join(", ");
+        lines.push(format!("no run has {name}:{missing}; those here have {there}"));
+    }
+    lines
 }
 
 /// A column that runs are put together by.

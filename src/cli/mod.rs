@@ -40,6 +40,10 @@ pub use crate::analysis::format::visible;
 pub use door::Door;
 pub use look::{Look, colours};
 
+/// What the help of every command says of a RUN.
+const RUN: &str =
+    "A run: its directory, its file, or its part of a file (LOG.eval/ID_epoch_N), as `board list` prints it";
+
 /// What is typed after `board`.
 #[derive(Debug, Parser)]
 #[command(name = "board", version, about = "A local, read-only inspection board for the traces of agent runs")]

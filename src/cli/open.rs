@@ -7,13 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::look::Look;
+use crate::analysis::format::counted;
 use crate::analysis::life::Outside;
 use crate::analysis::summary::{Summary, summary};
 use crate::error::{Error, Kind, Result};
 use crate::model::price::Prices;
 use crate::model::{Index, Lines, RunKey, Span, TraceFile};
 use crate::page::lens::Lens;
-use crate::trace::{MAX_MANIFEST_BYTES, RedactedRun, RunDir, RunReader, Stamps, is_running};
+use crate::trace::{MAX_MANIFEST_BYTES, RedactedRun, RootScanner, RunDir, RunReader, Stamps, is_running};
+
+/// Of the runs below a directory that is none, at most so many are named.
+const MAX_NEAR: usize = 3;
 
 /// A run that was read.
 #[derive(Debug)]
@@ -32,6 +36,7 @@ impl Opened {
     /// # Errors
     /// `path` is not there, or is no run directory, or cannot be looked at.
     pub(super) fn open(path: &Path, now: i64) -> Result<Self> {
+        super::stores::refuse(path)?;
         let dir = match RunDir::of_file(path) {
             Ok(Some(file)) => file,
             // Of a file with several runs, none is chosen; what is wrong with any other path is looked for below.
@@ -95,6 +100,12 @@ impl Opened {
     /// Where its records are, where it shares a file with other runs.
     pub(super) fn shared_place(&self) -> Option<String> {
         Some(self.dir.shared_place()?.to_string_lossy().into_owned())
+    }
+
+    /// What its user calls it: a directory by its name, and a file by the path that was given, since many files are called
+    /// alike.
+    pub(super) fn name(&self) -> &str {
+        if self.dir.tool().is_some() { &self.summary.path } else { self.summary.key.as_str() }
     }
 
     /// A picture that a step refers to, if it lies inside the run directory.
@@ -162,9 +173,24 @@ fn check(path: &Path) -> Result<()> {
     if RunDir::alone(path).has_files() {
         return Ok(());
     }
+    let runs = RootScanner::new(path.to_owned()).scan().runs;
+    if !runs.is_empty() {
+        return Err(several(path, runs.keys().map(RunKey::as_str).collect()));
+    }
     let names = TraceFile::ALL.map(TraceFile::name).join(", ");
     let what = format!("{shown} is not a run directory: it has none of {names}");
     Err(Error::new(Kind::NotFound, what).hint(format!("`board list {shown}` lists the runs below it")))
+}
+
+/// A directory that holds runs and is none; `keys` are their paths below it.
+fn several(path: &Path, mut keys: Vec<&str>) -> Error {
+    let shown = path.display();
+    let lie = if keys.len() == 1 { "lies" } else { "lie" };
+    let what = format!("{shown} is no run itself; {} {lie} below it", counted(keys.len(), "run"));
+    keys.sort_by_key(|key| key.matches('/').count());
+    let near = keys.iter().take(MAX_NEAR).map(|key| path.join(key).display().to_string());
+    let error = near.fold(Error::new(Kind::NotFound, what), |error, run| error.hint(format!("there is {run}")));
+    if keys.len() > MAX_NEAR { error.hint(format!("`board list {shown}` lists all of them")) } else { error }
 }
 
 fn not_there(path: &Path) -> Error {

@@ -24,8 +24,7 @@ const MAX_CRITICS: usize = 24;
 /// Print critic scores by step, one column per critic
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Run directories
-    #[arg(value_name = "RUN", required = true)]
+    #[arg(value_name = "RUN", required = true, help = super::RUN)]
     runs: Vec<PathBuf>,
     /// Print CSV, every number as it is recorded
     #[arg(long, conflicts_with = "json")]

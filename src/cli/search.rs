@@ -43,6 +43,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let needle = Needle::new(&args.text).map_err(|why| Error::new(Kind::Usage, why.trim_end_matches('.')))?;
+    super::stores::refuse(&args.root)?;
     let runs = runs(args)?;
     let tally = Tally { runs: runs.len(), ..Tally::default() };
     let mut heard = Heard { look, out, key: String::new(), json: args.json, failed: None, tally };

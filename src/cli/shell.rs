@@ -54,6 +54,8 @@ pub(super) fn man(args: &Man, out: &mut dyn Write) -> Done {
             }
         },
     };
-    clap_mangen::Man::new(page).render(out)?;
+    // An empty date would be left out, and what comes after it would stand in its place.
+    let source = concat!("board ", env!("CARGO_PKG_VERSION"));
+    clap_mangen::Man::new(page).date(" ").source(source).manual("board").render(out)?;
     Ok(0)
 }

@@ -11,6 +11,7 @@ use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
 use super::{Done, Failure, outline, write_json};
 use crate::analysis::format::{age, clock, count, counted, millis, or_missing, score, visible_line};
+use crate::analysis::health;
 use crate::analysis::verdict::{LimitFrom, reading};
 use crate::error::{Error, Kind, Result};
 use crate::model::index::Segment;
@@ -31,10 +32,9 @@ const MAX_UNWRITTEN: usize = 8;
 /// Show a run, one of its steps, or its events
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The run directory
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", help = super::RUN)]
     run: PathBuf,
-    /// One step in full, by its place in steps.jsonl, counted from 0
+    /// One step in full, by its ordinal, from 0
     #[arg(long, value_name = "N")]
     step: Option<usize>,
     /// The events, of the run or of the step
@@ -111,7 +111,7 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     let summary = &run.summary;
     let verdict = &summary.verdict;
     let mark = look.paint(ink_of(verdict), verdict.mark.word());
-    writeln!(out, "{}  {mark}", look.paint(Ink::Heading, &visible_line(summary.key.as_str())))?;
+    writeln!(out, "{}  {mark}", look.paint(Ink::Heading, &visible_line(run.name())))?;
     writeln!(out, "{}.", visible_line(&verdict.sentence))?;
     if !verdict.second.is_empty() {
         writeln!(out, "{}", visible_line(&verdict.second))?;
@@ -244,11 +244,17 @@ fn write_steps(out: &mut dyn Write, run: &Opened, look: &Look) -> std::result::R
 /// The steps that only events tell of: the one under way, or the one in which the run died.
 fn write_unwritten(out: &mut dyn Write, index: &Index, look: &Look) -> io::Result<()> {
     let unwritten = index.groups_without_line();
-    for group in unwritten.iter().take(MAX_UNWRITTEN).filter_map(|at| index.groups().get(*at)) {
+    for at in unwritten.iter().copied().take(MAX_UNWRITTEN) {
+        let Some(group) = index.groups().get(at) else { continue };
         let id = group.step_id.map_or_else(|| "a step".to_owned(), |id| format!("step {id}"));
         let events = counted(group.end - group.first, "event");
         let decided = group.decision.as_ref().map_or_else(String::new, |call| format!(": {call}"));
-        writeln!(out, "{}", visible_line(&format!("{id} has {events} and no line in steps.jsonl{decided}")))?;
+        let line = match health::anew(index, at) {
+            "" => format!("{id} has {events} and no line in steps.jsonl{decided}"),
+            // Its step may have a line by now, of when it was done again.
+            anew => format!("{events} of {id} belong to no line of steps.jsonl{anew}"),
+        };
+        writeln!(out, "{}", visible_line(&line))?;
         if let Some((_, error)) = &group.error {
             writeln!(out, "  {}", look.paint(Ink::Bad, &visible_line(&format!("error: {error}"))))?;
         }

@@ -9,6 +9,7 @@ use super::{Done, write_json};
 use crate::analysis::format::{counted, visible_line};
 use crate::analysis::state::{Base, History, StateAt, history, outside, state_at};
 use crate::error::{Error, Kind};
+use crate::model::Can;
 use crate::model::names::first_chars;
 use crate::page::state::json;
 
@@ -18,10 +19,9 @@ const MAX_VALUE: usize = 300;
 /// Show the state after a step, or how one value of it came to be
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The run directory
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", help = super::RUN)]
     run: PathBuf,
-    /// The step, by its place in steps.jsonl, counted from 0; the last one if left out
+    /// The step, by its ordinal, from 0; the last one if left out
     #[arg(long, value_name = "N")]
     step: Option<usize>,
     /// The history of one value up to that step: a key, plan[0].status, or /plan/0/status
@@ -60,7 +60,7 @@ fn no_such_key(n: usize, path: &str, keys: &[String]) -> Error {
 }
 
 fn write_state(out: &mut dyn Write, run: &Opened, n: usize, state: &StateAt, look: &Look) -> io::Result<()> {
-    let title = format!("state after step {} of {}", run.index.label(n), visible_line(run.summary.key.as_str()));
+    let title = format!("state after step {} of {}", run.index.label(n), visible_line(run.name()));
     writeln!(out, "{}", look.paint(Ink::Heading, &title))?;
     let from = match state.base {
         Base::Nowhere => "no whole state is recorded: only what steps are recorded to have changed".to_owned(),
@@ -70,7 +70,15 @@ fn write_state(out: &mut dyn Write, run: &Opened, n: usize, state: &StateAt, loo
             format!("from event {event}, which holds the state before step {} changed it", run.index.label(step))
         }
     };
-    writeln!(out, "{}\n", look.paint(Ink::Dim, &from))?;
+    if state.keys.is_empty() && state.base == Base::Nowhere {
+        let records = match run.index.format().can.state {
+            Can::No => "this tool records no state",
+            Can::Partly | Can::Yes => "no whole state is recorded",
+        };
+        writeln!(out, "{records}; no step is recorded to have changed one")?;
+    } else {
+        writeln!(out, "{}\n", look.paint(Ink::Dim, &from))?;
+    }
     let width = state.keys.iter().map(|known| known.key.chars().count()).max().unwrap_or_default().min(32);
     for known in &state.keys {
         let by = match (known.outside, known.written) {

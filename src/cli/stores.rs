@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::mirror::{Address, Mirror, Options, Settings};
 
 /// How object stores are followed.
@@ -47,6 +47,13 @@ impl Stores {
         }
         Ok((dirs, mirrors))
     }
+}
+
+/// Errs where `path` is an object store, for the commands that read directories alone.
+pub(super) fn refuse(path: &Path) -> Result<()> {
+    let Some(text) = path.to_str().filter(|text| Address::is_meant(text)) else { return Ok(()) };
+    let what = format!("{text} is in an object store, which only `board serve` and `board mcp` read");
+    Err(Error::new(Kind::Usage, what).hint(format!("show its runs on pages: board serve {text}")))
 }
 
 fn size(text: &str) -> std::result::Result<u64, String> {

@@ -118,6 +118,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     if args.format == Format::Parquet && !cfg!(feature = "parquet") {
         return Err(no_parquet(args.table).into());
     }
+    args.roots.iter().try_for_each(|root| super::stores::refuse(root))?;
     let query = args.query.as_deref().unwrap_or_default();
     let maker = Maker {
         table: args.table,

@@ -124,6 +124,56 @@ fn show_a_run() {
 }
 
 #[test]
+fn a_directory_above_runs_is_none_and_names_them() {
+    let root = root();
+    assert_snapshot!(board(root.path(), "why ROOT").1, @r#"
+    board: ROOT is no run itself; 2 runs lie below it
+    hint: there is ROOT/one
+    hint: there is ROOT/two
+    "#);
+    fs::create_dir(root.path().join("more")).unwrap();
+    fs::rename(root.path().join("two"), root.path().join("more/two")).unwrap();
+    assert_snapshot!(board(root.path(), "show ROOT/more").1, @r#"
+    board: ROOT/more is no run itself; 1 run lies below it
+    hint: there is ROOT/more/two
+    "#);
+    let empty = board(root.path(), "show ROOT/empty").1;
+    assert!(empty.starts_with("board: ROOT/empty is not a run directory: it has none of "), "{empty}");
+}
+
+const SESSION: &str = r#"{"type":"system","subtype":"init","cwd":"/app","session_id":"s1","model":"m","tools":["Bash"]}
+{"type":"assistant","message":{"id":"m1","role":"assistant","model":"m","content":[{"type":"text","text":"Done."}]},"session_id":"s1"}
+{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"Done.","session_id":"s1"}
+"#;
+
+#[test]
+fn a_run_that_is_a_file_is_called_by_the_path_that_was_given() {
+    let root = root();
+    fs::create_dir(root.path().join("logs")).unwrap();
+    fs::write(root.path().join("logs/stream.jsonl"), SESSION).unwrap();
+    let first = |line: &str| board(root.path(), line).1.lines().next().unwrap_or_default().to_owned();
+    assert_eq!(first("why ROOT/logs/stream.jsonl"), "ROOT/logs/stream.jsonl  answered");
+    assert_eq!(first("show ROOT/logs/stream.jsonl"), "ROOT/logs/stream.jsonl  answered");
+    assert_eq!(first("show ROOT/logs/stream.jsonl --step 0"), "step 0 of ROOT/logs/stream.jsonl");
+    assert_eq!(first("why ROOT/one"), "one  answered");
+    assert_snapshot!(board(root.path(), "state ROOT/logs/stream.jsonl").1, @r#"
+    state after step 0 of ROOT/logs/stream.jsonl
+    no whole state is recorded; no step is recorded to have changed one
+    "#);
+}
+
+#[test]
+fn a_word_that_no_run_has_is_named() {
+    let root = root();
+    assert_snapshot!(board(root.path(), "list ROOT stop:critic").1, @r#"
+    0 of 2 runs
+    skipped: empty: no trace file in it
+    no run has stop:critic; those here have final
+    "#);
+    assert!(!board(root.path(), "list ROOT stop:final").1.contains("no run has"));
+}
+
+#[test]
 fn show_a_step() {
     let root = root();
     assert_snapshot!(board(root.path(), "show ROOT/one --step 0").1, @r#"

@@ -25,8 +25,7 @@ const MAX_SCHEMA_BYTES: u64 = 1 << 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = rules_help())]
 pub(super) struct Args {
-    /// Run directories
-    #[arg(value_name = "RUN", required = true)]
+    #[arg(value_name = "RUN", required = true, help = super::RUN)]
     runs: Vec<PathBuf>,
     /// A rule to ask; repeatable
     #[arg(long = "rule", value_name = "RULE", allow_hyphen_values = true)]

@@ -61,8 +61,25 @@ fn every_command_is_completed_and_has_a_manual_page() {
     let page = board(&["man"]).stdout;
     assert!(page.contains(".TH board 1") && page.contains("board\\-why(1)"), "{page}");
     let page = board(&["man", "why"]).stdout;
+    assert!(page.contains(&format!(".TH board-why 1 \" \" \"board {}\" board\n", env!("CARGO_PKG_VERSION"))), "{page}");
     assert!(page.contains(".TH board-why 1") && page.contains("\\-\\-prices"), "{page}");
     fails(&board(&["man", "nothing"]), 2);
+}
+
+#[test]
+fn an_object_store_is_no_directory() {
+    for args in [
+        &["list", "s3://x/y"][..],
+        &["search", "s3://x/y", "text"],
+        &["table", "runs", "s3://x/y"],
+        &["why", "s3://x/y/run"],
+        &["diff", "s3://x/y/run", "s3://x/y/run"],
+    ] {
+        let said = board(args);
+        fails(&said, 2);
+        assert!(said.stderr.contains("only `board serve` and `board mcp` read"), "{args:?}: {}", said.stderr);
+        assert!(said.stderr.contains("hint: show its runs on pages: board serve s3://x/y"), "{}", said.stderr);
+    }
 }
 
 #[test]
@@ -177,10 +194,10 @@ fn help_of_every_command() {
     Usage: board show [OPTIONS] <RUN>
 
     Arguments:
-      <RUN>  The run directory
+      <RUN>  A run: its directory, its file, or its part of a file (LOG.eval/ID_epoch_N), as `board list` prints it
 
     Options:
-          --step <N>         One step in full, by its place in steps.jsonl, counted from 0
+          --step <N>         One step in full, by its ordinal, from 0
           --events           The events, of the run or of the step
           --format <FORMAT>  How to print; md is a transcript for pasting [default: text] [possible values: text, md, json]
           --json             Print one JSON document; the same as `--format json`
@@ -194,7 +211,7 @@ fn help_of_every_command() {
     Usage: board why [OPTIONS] <RUN>
 
     Arguments:
-      <RUN>  The run directory
+      <RUN>  A run: its directory, its file, or its part of a file (LOG.eval/ID_epoch_N), as `board list` prints it
 
     Options:
           --json           Print one JSON document
@@ -208,7 +225,7 @@ fn help_of_every_command() {
     Usage: board scores [OPTIONS] <RUN>...
 
     Arguments:
-      <RUN>...  Run directories
+      <RUN>...  A run: its directory, its file, or its part of a file (LOG.eval/ID_epoch_N), as `board list` prints it
 
     Options:
           --csv   Print CSV, every number as it is recorded
@@ -221,7 +238,7 @@ fn help_of_every_command() {
     Usage: board check [OPTIONS] <RUN>...
 
     Arguments:
-      <RUN>...  Run directories
+      <RUN>...  A run: its directory, its file, or its part of a file (LOG.eval/ID_epoch_N), as `board list` prints it
 
     Options:
           --json  Print one JSON document
@@ -233,8 +250,8 @@ fn help_of_every_command() {
     Usage: board diff [OPTIONS] <RUN> <RUN>
 
     Arguments:
-      <RUN>  The run directory of A
-      <RUN>  The run directory of B
+      <RUN>  A run: its directory, its file, or its part of a file (LOG.eval/ID_epoch_N), as `board list` prints it
+      <RUN>  The other run
 
     Options:
           --json           Print one JSON document
@@ -248,7 +265,7 @@ fn help_of_every_command() {
     Usage: board whatif [OPTIONS] <RUN>...
 
     Arguments:
-      <RUN>...  Run directories
+      <RUN>...  A run: its directory, its file, or its part of a file (LOG.eval/ID_epoch_N), as `board list` prints it
 
     Options:
           --rule <RULE>    A rule to ask; repeatable

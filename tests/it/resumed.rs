@@ -83,6 +83,10 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
         checked.contains("done anew when somebody went on") && checked.contains("1 issue (0 problems)"),
         "{checked}"
     );
+    let shown = text(&board(&["show"], run).stdout);
+    let last = shown.lines().last().unwrap();
+    assert!(last.ends_with(": it was cut off, and done anew when somebody went on"), "{shown}");
+    assert!(!shown.contains("no line in steps.jsonl"), "{shown}");
     let why: Value = serde_json::from_slice(&board(&["why", "--json"], run).stdout).unwrap();
     assert_eq!((&why["outcome"], &why["step"], &why["contradictions"]), (&json!("completed"), &json!(3), &json!([])));
     let steps = why["rules"].as_array().unwrap().iter().find(|rule| rule["id"] == "budget.steps").unwrap();

@@ -195,6 +195,11 @@ fn what_cannot_be_written_is_said() {
     let error = String::from_utf8(said.stderr).unwrap();
     assert_eq!(said.status.code(), Some(3));
     assert!(error.starts_with("board: /nowhere/at/all.html cannot be written") && error.contains("hint: "), "{error}");
+    assert!(error.contains("because: there is no directory /nowhere/at\n"), "the directory, no other file: {error}");
+    let said = board(&["export", run.to_str().unwrap()]);
+    let error = String::from_utf8(said.stderr).unwrap();
+    assert_eq!(said.status.code(), Some(2));
+    assert!(error.starts_with("board: say where to: one of --html FILE, --atif FILE, --otlp URL|FILE\n"), "{error}");
     let said = board(&["export", run.to_str().unwrap(), "--html", "-", "--step", "99"]);
     assert_eq!((said.status.code(), said.stdout.len()), (Some(3), 0));
 }

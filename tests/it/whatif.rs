@@ -193,7 +193,7 @@ fn the_command_says_a_sentence_and_a_row_for_each_rule() {
       rule                     against the record  step  steps saved  tokens   time  answer  why
       max_steps=3              earlier                2            2   3,351  1.9 s  –       3 steps >= 3
       critic_below=nobody:0.5  unknown                –            –       –      –  –       from step 0 on: a score of the critic nobody is not recorded
-      budget.steps=20          not reached            –            –       –      –  –       as recorded: Not by the recorded end
+      budget.steps=20          not reached            –            –       –      –  –       as recorded: Did not fire before the run ended
       budget.tokens=4000       same                   4            0       0   0 ms  –       as recorded, ended the run: 5,698 tokens >= 4,000
     ");
     let json = command(&["sample_runs/budget_tokens", "sample_runs/fix_bug", "--rule", "max_steps=3", "--json"]);

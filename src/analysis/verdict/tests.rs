@@ -69,6 +69,32 @@ fn what_a_run_does_now_is_what_its_newest_event_says() {
 }
 
 #[test]
+fn a_tool_that_a_guard_let_pass_is_waited_for() {
+    let call = r#"{"step_id": 0, "phase": "DECIDE", "payload": {"stage": "decision_ready", "mode": "act",
+        "actions": [{"name": "slow", "args": {}}, {"name": "other", "args": {}}]}}"#;
+    let gate = |stage: &str| {
+        format!(r#"{{"step_id": 0, "phase": "GATE", "payload": {{"stage": "{stage}", "tool": "slow", "action": 0}}}}"#)
+    };
+    let events = |stages: &[&str]| {
+        let call = call.replace('\n', " ");
+        [OPENS_0.to_owned(), call].into_iter().chain(stages.iter().map(|stage| gate(stage))).collect::<Vec<_>>()
+    };
+    let judged = |second: i64, stages: &[&str]| {
+        let events = events(stages);
+        let events: Vec<&str> = events.iter().map(String::as_str).collect();
+        judged_at(second, &[], &events, Some(r#"{"status": "running"}"#)).sentence
+    };
+    assert_eq!(judged(1, &["allow"]), "Step 0: waiting for slow");
+    assert_eq!(judged(1, &["change"]), "Step 0: waiting for slow");
+    assert_eq!(judged(1, &["change", "allow"]), "Step 0: waiting for slow");
+    assert_eq!(judged(1, &["deny", "change"]), "Step 0: waiting for a tool", "the second call");
+    assert_eq!(judged(1, &["allow", "allow"]), "Step 0: waiting for a tool", "the second call");
+    assert_eq!(judged(1, &["ask"]), "Step 0: asking whether it may act");
+    assert_eq!(judged(1, &["deny"]), "Step 0: going on without a call that was refused");
+    assert_eq!(judged(1, &["stop"]), "Step 0: ending the run");
+}
+
+#[test]
 fn a_death_names_the_place_and_a_stop_that_was_decided() {
     let died = |steps: &[&str], events: &[&str]| sentence(steps, events, None).0;
     assert_eq!(died(&[], &[OPENS_0]), "Died in step 0: last event is DECIDE, nothing since");

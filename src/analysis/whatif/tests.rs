@@ -47,7 +47,7 @@ fn each_of_the_four_answers_and_what_it_spares() {
     assert_eq!(saved(0), (Some(6), Some(60), Some(6000)), "after the step");
     assert_eq!(saved(1), (Some(6), Some(60), Some(6400)), "before its actions, which took 400 ms");
     assert_eq!(saved(2), (Some(0), Some(0), Some(0)));
-    assert_eq!(told[3].detail, "Not by the recorded end");
+    assert_eq!(told[3].detail, "Did not fire before the run ended");
     assert_eq!(told[4].needs.as_deref(), Some("the state's signature of every step is not recorded"));
     assert_eq!(told[6].detail, "The recorded answer is refused: the answer does not hold \"no\"");
     assert_eq!(told[6].refused, Some(9));

@@ -79,7 +79,7 @@ fn write_head(out: &mut dyn Write, run: &Opened, n: usize, look: &Look) -> io::R
         Some(id) => format!(", recorded as step {id}"),
         None => ", recorded without an id".to_owned(),
     };
-    let title = format!("step {n} of {}", visible_line(run.summary.key.as_str()));
+    let title = format!("step {n} of {}", visible_line(run.name()));
     writeln!(out, "{}{label}", look.paint(Ink::Heading, &title))?;
     writeln!(out, "{}", what(step, &run.index, look))?;
     for (ink, note) in notes(&head, step.critic_reason.as_deref()) {

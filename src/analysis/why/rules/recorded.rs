@@ -10,6 +10,9 @@ use crate::stop::{
     BUDGETS, BudgetRow, Check, Counts, CriticWish, EntryRule, RuleReading, StepFacts, StopRules, StopSet, WhatIf,
 };
 
+/// Why it is unknown how a rule in code stood.
+const NO_ANSWER: &str = "no step records what it answered";
+
 /// The rules of a run that records them.
 pub(super) fn rules(index: &Index, lines: &dyn Lines) -> Vec<Rule> {
     let stop = index.stop();
@@ -50,6 +53,17 @@ fn surveyed(rules: StopRules, record: &Record) -> Vec<Rule> {
         end.readings = set.survey(&end.stats, &StepFacts::begin(0, 0));
     }
     let rules = set.record();
+    for reading in &mut end.readings {
+        if let Check::Unknown(needs) = &mut reading.check
+            && is_in_code(&rules, &reading.id)
+        {
+            // The last step may not have come to the gate at which the rule is asked.
+            match last_answer(&record.facts, &reading.id) {
+                Some(check) => reading.check = check,
+                None => *needs = NO_ANSWER.into(),
+            }
+        }
+    }
     let kind = |reading: &RuleReading| {
         if reading.source == Source::Budget {
             return reading.id.replace('.', "_");
@@ -77,6 +91,18 @@ fn surveyed(rules: StopRules, record: &Record) -> Vec<Rule> {
     rows
 }
 
+/// Whether the rule of this id is one in code.
+fn is_in_code(rules: &StopRules, id: &str) -> bool {
+    let mut entries = rules.completion.iter().chain(&rules.policies);
+    entries.any(|entry| entry.id.as_deref() == Some(id) && matches!(entry.rule, EntryRule::Opaque { .. }))
+}
+
+/// What a rule in code said when it was asked last.
+fn last_answer(facts: &[StepFacts], id: &str) -> Option<Check> {
+    let mut answers = facts.iter().rev().flat_map(|facts| facts.opaque.iter().rev());
+    answers.find(|answer| answer.id == id).map(|answer| answer.check.clone())
+}
+
 /// Tokens used; `None` where no step asked a model or one did not say.
 fn tokens(end: &WhatIf) -> Option<u64> {
     let total = end.stats.tokens.total();
@@ -91,6 +117,7 @@ fn row(reading: &RuleReading, kind: String) -> Rule {
         Check::Unknown(needs) => (Standing::Unknown, None, &**needs),
     };
     let note = match result {
+        Standing::Unknown if note == NO_ANSWER => NO_ANSWER.to_owned(),
         Standing::Unknown => format!("{note} is not recorded"),
         Standing::Off if note == "0" => "a limit of 0".to_owned(),
         _ => note.to_owned(),
@@ -156,5 +183,31 @@ fn judge(rules: &mut Vec<Rule>, stop: &StopVerdict) {
         rule.limit_from = stop.limit_from.map(LimitFrom::SetBy).or(rule.limit_from);
         rule.note = if rule.reading.limit.is_some() { String::new() } else { stop.reading.detail.to_string() };
         rule.stop = Some(Box::new(stop.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stop::OpaqueAnswer;
+
+    #[test]
+    fn a_rule_in_code_stands_as_it_answered_last_whatever_ended_the_run() {
+        let set = StopSet::<()>::builder().policy_when("far", Gate::AfterStep, |_| false).build().unwrap();
+        let step = |n: u64, reached: Gate, opaque: Vec<OpaqueAnswer>| StepFacts {
+            reached,
+            opaque,
+            ..StepFacts::begin(n, n * 10)
+        };
+        let check = Check::Pass(Reading { detail: "near".into(), ..Reading::default() });
+        let answer = OpaqueAnswer { id: "far".to_owned(), gate: Gate::AfterStep, check };
+        // A budget ended the run before its last step.
+        let far = |answers: Vec<OpaqueAnswer>| {
+            let facts = vec![step(0, Gate::AfterStep, answers), step(1, Gate::BeforeStep, Vec::new())];
+            let rows = surveyed(set.record(), &Record { facts, ..Record::default() });
+            rows.into_iter().find(|row| row.id == "far").map(|row| (row.kind, row.result, row.note)).unwrap()
+        };
+        assert_eq!(far(vec![answer]), ("opaque".to_owned(), Standing::Held, "near".to_owned()));
+        assert_eq!(far(Vec::new()), ("opaque".to_owned(), Standing::Unknown, NO_ANSWER.to_owned()));
     }
 }

@@ -83,7 +83,8 @@ pub(super) struct Step {
     /// The run: its key from list_runs, its path, or its id
     run: String,
     /// The step to show, counted from 0; without it the steps are listed in short
-    #[serde(default)]
+    // Answers and the command line call it step.
+    #[serde(default, alias = "step")]
     n: Option<usize>,
     /// With n: give the events of the step too, which mostly repeat it
     #[serde(default)]
@@ -102,7 +103,7 @@ pub(super) struct State {
     /// The run: its key from list_runs, its path, or its id
     run: String,
     /// The step, counted from 0; without it the last one
-    #[serde(default)]
+    #[serde(default, alias = "step")]
     n: Option<usize>,
     /// One value, whose history is given up to that step: a key, plan[0].status, or /plan/0/status
     #[serde(default)]
