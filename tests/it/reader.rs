@@ -330,7 +330,10 @@ fn compare_pair(board: &Board, a: &Recorded, b: &Recorded, tally: &mut Tally) {
         let ordinals: Vec<u64> =
             said["aligned"].as_array().into_iter().flatten().filter_map(|pair| pair[side].as_u64()).collect();
         if run.segments() == 1 && !run.steps.is_empty() {
-            tally.same("steps compared", &place, &counted, &run.steps.len().into());
+            // Of a run with a line that is no object nobody knows how many there were.
+            let is_open = counted.is_null() && run.steps.iter().any(Option::is_none);
+            let wanted = if is_open { Value::Null } else { run.steps.len().into() };
+            tally.same("steps compared", &place, &counted, &wanted);
             tally.same("steps aligned", &place, &json!(ordinals), &json!((0..run.steps.len()).collect::<Vec<_>>()));
         }
     }
