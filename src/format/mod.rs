@@ -1,6 +1,6 @@
 //! How does each tool write a trace? Bytes in, the shapes of `model` out.
 //!
-//! A format is one file here and one row of `FORMATS`. Behind this room nobody asks who wrote a run: what a record says
+//! A format is one file here and one row of `TOOLS`. Behind this room nobody asks who wrote a run: what a record says
 //! is in [`Step`], [`Event`] and [`Manifest`], and what no record of that sort can say is in
 //! [`Capabilities`](crate::model::Capabilities). Must not know the disk, pages or rules.
 //!

@@ -221,7 +221,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let evicted = Evicted::new(dir.path(), BTreeSet::new());
         let file = std::fs::canonicalize(dir.path()).unwrap().join("a/steps.jsonl");
-        let (first, second) = (evicted.hold(&[file.clone()]), evicted.hold(&[file.clone()]));
+        let files = [file];
+        let (first, second) = (evicted.hold(&files), evicted.hold(&files));
         let evict = || {
             let mut removed = false;
             evicted.evict("a/steps.jsonl", || {
@@ -236,7 +237,7 @@ mod tests {
         drop(second);
         evicted.evict("a/steps.jsonl", || false);
         assert_eq!(evicted.count(), 0, "it could not be removed");
-        assert!(evict() && evicted.is_evicted(&[file.clone()]) && evicted.hold(&[file]).is_none());
+        assert!(evict() && evicted.is_evicted(&files) && evicted.hold(&files).is_none());
     }
 
     #[test]
