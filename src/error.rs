@@ -5,7 +5,19 @@
 use std::fmt;
 
 /// A failure with the advice that goes with it.
-#[derive(Debug)]
+///
+/// `{}` is the message alone, for callers that walk the causes themselves. `{:#}` is all of it on one line: the message,
+/// its causes, the hints. `{:?}` is the same, so that `?` out of `main` and `unwrap` tell it to a person:
+///
+/// ```
+/// use trace_board::{Error, Kind};
+///
+/// let cause = std::io::Error::other("the disk is full");
+/// let error = Error::new(Kind::Unreadable, "cannot write the run").because(cause).hint("make room");
+/// assert_eq!(format!("{error}"), "cannot write the run");
+/// assert_eq!(format!("{error:#}"), "cannot write the run: the disk is full (hint: make room)");
+/// assert_eq!(format!("{error:?}"), format!("{error:#}"));
+/// ```
 pub struct Error {
     kind: Kind,
     message: String,
@@ -77,12 +89,58 @@ pub fn causes(error: &Error) -> impl Iterator<Item = String> {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.message)?;
+        if f.alternate() {
+            causes(self).try_for_each(|cause| write!(f, ": {cause}"))?;
+            if !self.hints.is_empty() {
+                write!(f, " (hint: {})", self.hints.join("; "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The text of `{:#}`: what a program prints that returns the error from `main`.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:#}")
     }
 }
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn all_of_an_error_is_told_where_that_is_asked_for() {
+        #[derive(Debug)]
+        struct Outer(io::Error);
+        impl fmt::Display for Outer {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the file is unread")
+            }
+        }
+        impl std::error::Error for Outer {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let error = Error::new(Kind::Usage, "no rules").because(Outer(io::Error::other("no disk")));
+        assert_eq!(error.to_string(), "no rules");
+        assert_eq!(format!("{error:#}"), "no rules: the file is unread: no disk");
+        let error = error.hint("mount it").hint("or name another");
+        let all = "no rules: the file is unread: no disk (hint: mount it; or name another)";
+        assert_eq!(format!("{error:#}"), all);
+        assert_eq!(format!("{error:?}"), all);
+        assert_eq!(format!("{error:#?}"), all);
+        assert_eq!(error.to_string(), "no rules");
     }
 }

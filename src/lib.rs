@@ -28,9 +28,10 @@
 //! those that lie in plain files, its own and every tool's of [`mod@format`]; of a packed one (Inspect's `.eval`, Codex's `.jsonl.zst`) it says
 //! that it cannot. It neither explains nor shows them.
 //!
-//! Running an agent takes an agent, tools, and rules that say when to stop; it leaves a trace and a verdict:
+//! Running an agent takes an agent, tools, and rules that say when to stop; it leaves a trace and a verdict. This is a
+//! whole program, for the dependencies that README lists:
 //!
-//! ```
+//! ```standalone_crate
 //! use schemars::JsonSchema;
 //! use serde::Deserialize;
 //! use trace_board::engine::{Action, Agent, AgentError, Decision, Engine, State, StepCx, Task, Tool, ToolCx, ToolError};
@@ -60,16 +61,22 @@
 //!     }
 //! }
 //!
-//! # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-//! # let runs = tempfile::tempdir()?;
-//! let writer = RunWriter::create(runs.path(), "first")?; // the directory that `board serve` watches
-//! let engine = Engine::builder(Clerk).tool(Add).max_steps(5).record(writer).build()?;
-//! let result = engine.run("What is 19 + 23?").await;
-//! assert_eq!(result.require_answer()?, "42");
-//! assert_eq!((result.verdict.code.as_str(), result.verdict.step), ("final", Some(1)));
-//! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> trace_board::Result<()> {
+//! #   let scratch = tempfile::tempdir().expect("a directory");
+//! #   std::env::set_current_dir(&scratch).expect("it is there");
+//!     let writer = RunWriter::create("runs", "first")?; // runs/first; `board serve runs` shows it
+//!     let engine = Engine::builder(Clerk).tool(Add).max_steps(5).record(writer).build()?;
+//!     let result = engine.run("What is 19 + 23?").await;
+//!     println!("{}: {}", result.verdict.code, result.require_answer()?);
+//! #   assert_eq!((result.verdict.code.as_str(), result.verdict.step, result.answer()), ("final", Some(1), Some("42")));
+//! #   assert!(std::path::Path::new("runs/first/manifest.json").exists());
+//!     Ok(())
+//! }
 //! ```
+//!
+//! A name is taken once: the second time `runs/first` holds a trace and is refused. An error that `main` returns is printed
+//! with its causes and hints; see [`Error`].
 //!
 //! Four programs in `examples` go further, each one file that is read in a few minutes: `coding_agent` (a model with tools,
 //! and a critic that sends it back), `judge_and_retry` (a model that scores another one), `custom_rule` (a stop rule and a

@@ -167,7 +167,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 fn no_parquet(table: Table) -> Error {
     let name = table.name();
     let hint = format!(
-        "build it with that: cargo install trace-board --features parquet; or keep the table with --out table, and have \
+        "build it with that: cargo install --path . --features parquet; or keep the table with --out table, and have \
          DuckDB convert it: COPY (FROM read_json('table/{name}/*/*.jsonl')) TO '{name}.parquet'"
     );
     Error::new(Kind::Usage, "this board was built without the feature parquet, and cannot write Parquet").hint(hint)

@@ -54,7 +54,7 @@ pub trait Agent: Send {
         Ok(Prompt { system: None, user: Some(user.join("\n\n")).filter(|user| !user.is_empty()) })
     }
 
-    /// Decides, or leaves it to the model with `None`.
+    /// Decides, or leaves it to the model with `None`, as it does by default. Without a model the step then fails.
     fn decide(
         &mut self,
         state: &State<Self::Data>,

@@ -188,7 +188,8 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Sets the model that decides where the agent does not.
+    /// Sets the model that decides where the agent does not. Without one, an agent whose [`Agent::decide`] decides nothing
+    /// fails its first step, and the run ends as `recovery_exhausted`.
     #[must_use]
     pub fn model(mut self, model: impl ChatModel + 'static) -> Self {
         self.parts.model = Some(Box::new(model));
@@ -224,7 +225,17 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Adds a stop rule: one that accepts answers to the completion list, any other to the policies.
+    /// Adds a stop rule: one that accepts answers to the completion list, any other to the policies. A rule is a struct of
+    /// [`stop`](crate::stop), or is read from its short form or JSON; [`Builder::rules`] takes those in code.
+    ///
+    /// ```
+    /// # use trace_board::engine::{Agent, Builder};
+    /// use trace_board::stop::{MaxCost, StopSpec};
+    /// # fn limited<A: Agent>(builder: Builder<A>) -> Result<Builder<A>, Box<dyn std::error::Error>> {
+    /// let builder = builder.stop(MaxCost { usd: 1.0 }).stop("loop_detection=3".parse::<StopSpec>()?);
+    /// # Ok(builder)
+    /// # }
+    /// ```
     #[must_use]
     pub fn stop(self, rule: impl Into<StopSpec>) -> Self {
         let spec = rule.into();
@@ -238,7 +249,18 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Sets limits, field by field; a task's go before them. Without a limit of steps there are ten.
+    /// Sets limits, field by field; a task's go before them. Without a limit of steps there are ten. [`Origin`] is who is
+    /// named in the verdict.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use trace_board::engine::{Agent, Builder};
+    /// use trace_board::stop::{Budget, Origin};
+    /// # fn limited<A: Agent>(builder: Builder<A>) -> Builder<A> {
+    /// let limits = Budget::default().time(Duration::from_secs(60), Origin::Cli).tokens(50_000, Origin::Cli);
+    /// builder.budget(limits)
+    /// # }
+    /// ```
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = self.budget.overridden_by(budget);
@@ -249,6 +271,18 @@ impl<A: Agent> Builder<A> {
     #[must_use]
     pub fn max_steps(self, steps: u64) -> Self {
         self.budget(Budget::default().steps(steps, Origin::Engine))
+    }
+
+    /// Limits the time; shorthand for [`Builder::budget`].
+    #[must_use]
+    pub fn max_runtime(self, limit: Duration) -> Self {
+        self.budget(Budget::default().time(limit, Origin::Engine))
+    }
+
+    /// Limits the tokens, sent and received; shorthand for [`Builder::budget`].
+    #[must_use]
+    pub fn max_tokens(self, tokens: u64) -> Self {
+        self.budget(Budget::default().tokens(tokens, Origin::Engine))
     }
 
     /// Lets the run go on until something else ends it.
@@ -325,7 +359,7 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Records the run.
+    /// Records the run. [`Engine::go_on`] records by itself and refuses an engine with this.
     #[must_use]
     pub fn record(mut self, writer: RunWriter) -> Self {
         self.parts.writer = Some(writer);

@@ -13,6 +13,22 @@ use super::toolbox::ToolResult;
 use crate::stop::{CriticWish, Usage};
 
 /// Judges steps of agents whose state holds a `D`.
+///
+/// ```
+/// use trace_board::engine::{Critic, CriticCx, CriticError, Opinion};
+///
+/// /// Sends an answer back that shows no number.
+/// struct Numbers;
+/// impl<D: Sync> Critic<D> for Numbers {
+///     fn name(&self) -> &str { "numbers" }
+///     async fn judge(&self, step: CriticCx<'_, D>) -> Result<Opinion, CriticError> {
+///         Ok(match &step.decision.final_answer {
+///             Some(answer) if !answer.contains(char::is_numeric) => Opinion::retry("no number").instruction("Give a number."),
+///             _ => Opinion::proceed("").score(1.0),
+///         })
+///     }
+/// }
+/// ```
 pub trait Critic<D>: Send + Sync {
     /// The name under which its opinions are recorded.
     fn name(&self) -> &str;

@@ -17,6 +17,10 @@ use serde_json::value::RawValue;
 use self::lines::{Lines, StepBack};
 use self::past::Past;
 pub(super) use self::past::{Said, Spent};
+use super::agent::{Agent, AgentError};
+use super::builder::Engine;
+use super::cancel::caught_now;
+use super::result::RunResult;
 use super::run::Failures;
 use super::state::State;
 use super::talk::Conversation;
@@ -38,7 +42,7 @@ const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 /// # use trace_board::engine::{Agent, Earlier, Engine};
 /// # async fn go_on(engine: Engine<impl Agent>) -> trace_board::Result<()> {
 /// let earlier = Earlier::open(Path::new("runs/coder-20261123-160000"))?;
-/// let result = engine.go_on(earlier).await?;
+/// let result = engine.go_on(earlier).await?; // made without `record`: it writes on in that directory
 /// # Ok(())
 /// # }
 /// ```
@@ -58,6 +62,8 @@ pub struct Earlier {
     pub(super) seed: Option<u64>,
     /// When the run began, where it stays the same run.
     pub(super) started_at: Option<i64>,
+    /// The agent that made it, where it stays the same run and says so.
+    agent: Option<String>,
     /// The run whose steps these are, where it becomes another one.
     pub(super) parent: Option<String>,
     state: BTreeMap<String, Box<RawValue>>,
@@ -87,6 +93,7 @@ pub struct Unfinished {
 struct Manifest {
     run_id: Option<String>,
     writer: Option<String>,
+    agent_name: Option<String>,
     host: Option<String>,
     pid: Option<i64>,
     seed: Value,
@@ -112,7 +119,49 @@ impl Manifest {
     }
 }
 
+impl<A: Agent> Engine<A> {
+    /// Goes on with a run from its trace: with its task, state, conversation, counters and time. The rules and limits are
+    /// this engine's, and count from the run's beginning: after three steps `max_steps(5)` leaves two. The environment is
+    /// reset, and files are as they are found.
+    ///
+    /// The run is recorded in the directory that `earlier` names, so the engine has no [`Builder::record`](super::Builder::record).
+    ///
+    /// # Errors
+    /// The engine has a writer of its own, a run that is opened is of an agent with another name, the state is not one of
+    /// this agent, or the agent cannot go on. Nothing is written then. A branch may be another agent's.
+    pub async fn go_on(mut self, mut earlier: Earlier) -> Result<RunResult<A::Data>> {
+        earlier.check(self.agent.name(), self.parts.writer.as_ref())?;
+        let state = earlier.state::<A::Data>()?;
+        let agent = &mut self.agent;
+        let heard = caught_now(|| agent.resume(&earlier.task, &state)).map_err(AgentError::fatal).flatten();
+        heard.map_err(|error| {
+            Error::new(Kind::Usage, "the agent cannot go on").because(io::Error::other(error.message))
+        })?;
+        let task = std::mem::take(&mut earlier.task);
+        Ok(self.play(task, Some((state, earlier))).await)
+    }
+}
+
 impl Earlier {
+    /// Whether an engine with this agent and this writer can go on with it.
+    fn check(&self, agent: &str, writer: Option<&RunWriter>) -> Result<()> {
+        if let Some(writer) = writer {
+            let (dir, other) = (self.dir.display(), writer.dir().display());
+            let error = Error::new(Kind::Usage, format!("the run goes on in {dir}, and the engine records in {other}"));
+            return Err(error.hint("leave out `Builder::record`: `go_on` records by itself"));
+        }
+        match &self.agent {
+            Some(made_by) if made_by != agent => {
+                let dir = self.dir.display();
+                let error = Error::new(Kind::Usage, format!("{dir} is a run of {made_by:?}, not of {agent:?}"));
+                let error = error.hint(format!("go on with an agent that is called {made_by:?}"));
+                Err(error
+                    .hint("or begin a new run with its first steps: `Earlier::branch`, or `board run --from STEP`"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Takes a run to go on with it in its own directory; nothing is written before the engine does.
     ///
     /// # Errors
@@ -128,12 +177,13 @@ impl Earlier {
         let manifest = Manifest::read(dir).map_err(|why| foreign(cannot().because(io::Error::other(why))))?;
         if manifest.stop.as_ref().is_some_and(|stop| stop.outcome == Outcome::Completed) {
             let error = cannot().because(io::Error::other("it has its answer, and there is nothing to go on with"));
-            return Err(error.hint("begin a new run with its first steps instead, as --from STEP does"));
+            return Err(error
+                .hint("begin a new run with its first steps instead: `Earlier::branch`, or `board run --from STEP`"));
         }
         let started_at = manifest.started_at.as_deref().and_then(parse_ts).map(|stamp| stamp.micros);
         let earlier =
             Self::read(dir, None, &manifest, writer).map_err(|why| cannot().because(io::Error::other(why)))?;
-        Ok(Self { started_at, ..earlier })
+        Ok(Self { started_at, agent: manifest.agent_name, ..earlier })
     }
 
     /// Takes the steps of a run before step `from` as the beginning of a new run, which `into` will be. The run itself
@@ -229,6 +279,7 @@ impl Earlier {
             last: steps.last().map(|step| step.results.clone()).unwrap_or_default(),
             last_text,
             started_at: None,
+            agent: None,
             parent: None,
             rounds: past.rounds,
             state,

@@ -9,6 +9,23 @@ use super::toolbox::ToolResult;
 use crate::stop::StopVerdict;
 
 /// Hears of a run's moments, in the order in which they were added. A failure or a panic ends the run under `hook_failed`.
+///
+/// ```
+/// use trace_board::engine::{Hook, Moment};
+///
+/// struct Prints;
+/// impl<D> Hook<D> for Prints {
+///     fn name(&self) -> &str { "prints" }
+///     fn on(&mut self, moment: &Moment<'_, D>) -> Result<(), String> {
+///         match moment {
+///             Moment::Call { step, action } => println!("step {step} calls {}", action.name),
+///             Moment::RunEnd { verdict } => println!("ended: {}", verdict.code),
+///             _ => {}
+///         }
+///         Ok(())
+///     }
+/// }
+/// ```
 pub trait Hook<D>: Send {
     /// Its name, for the message when it fails.
     fn name(&self) -> &str;

@@ -13,7 +13,8 @@ use super::parse::Diagnostics;
 use super::state::{State, StateDiff};
 use super::task::Task;
 use super::toolbox::ToolResult;
-use crate::stop::{CriticWish, Outcome, Stats, StepFacts, StopVerdict, Usage};
+use crate::error::{Error, Kind};
+use crate::stop::{Code, CriticWish, Evidence, Outcome, Stats, StepFacts, StopVerdict, Usage};
 
 /// A finished run.
 #[derive(Debug)]
@@ -70,11 +71,30 @@ pub struct NoAnswer {
 
 impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the run ended without an answer ({}): {}", self.verdict.code, self.verdict.reading.detail)
+        // A step that failed is told by its own words; the recovery that was refused is the engine's business.
+        let failure = self.verdict.reading.evidence.iter().find_map(|evidence| match evidence {
+            Evidence::Failure { step, phase, message } => Some((step, phase, message)),
+            _ => None,
+        });
+        match failure.filter(|_| self.verdict.code == Code::RecoveryExhausted) {
+            Some((step, phase, message)) => {
+                write!(f, "the run ended without an answer: step {step} failed ({}): {message}", phase.as_str())
+            }
+            None => {
+                write!(f, "the run ended without an answer ({}): {}", self.verdict.code, self.verdict.reading.detail)
+            }
+        }
     }
 }
 
 impl std::error::Error for NoAnswer {}
+
+/// So that a function of [`crate::Result`] takes [`RunResult::require_answer`] with `?`; the verdict is not kept.
+impl From<NoAnswer> for Error {
+    fn from(none: NoAnswer) -> Self {
+        Error::new(Kind::NotFound, none.to_string())
+    }
+}
 
 /// One step.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::agent::{Agent, AgentError};
+use super::agent::Agent;
 use super::builder::{Engine, Parts};
 use super::cancel::{Lost, Wish, caught, caught_now, cut_off};
 use super::clock::{Clock, SystemClock};
@@ -89,24 +89,7 @@ impl<A: Agent> Engine<A> {
         self.play(task.into(), None).await
     }
 
-    /// Goes on with a run from its trace: with its task, state, conversation, counters and time, under the rules and limits
-    /// of this engine, which count what was before. The environment is reset, and files are as they are found.
-    ///
-    /// # Errors
-    /// The state is not one of this agent, or the agent cannot go on. Nothing is written then.
-    pub async fn go_on(mut self, mut earlier: Earlier) -> crate::Result<RunResult<A::Data>> {
-        let state = earlier.state::<A::Data>()?;
-        let agent = &mut self.agent;
-        let heard = caught_now(|| agent.resume(&earlier.task, &state)).map_err(AgentError::fatal).flatten();
-        heard.map_err(|error| {
-            crate::Error::new(crate::Kind::Usage, "the agent cannot go on")
-                .because(std::io::Error::other(error.message))
-        })?;
-        let task = std::mem::take(&mut earlier.task);
-        Ok(self.play(task, Some((state, earlier))).await)
-    }
-
-    async fn play(self, task: Task, earlier: Option<(State<A::Data>, Earlier)>) -> RunResult<A::Data> {
+    pub(super) async fn play(self, task: Task, earlier: Option<(State<A::Data>, Earlier)>) -> RunResult<A::Data> {
         let Engine { mut agent, tools, mut rules, mut parts } = self;
         rules.limit(task.limits());
         if let Some(limit) = parts.hard_timeout {

@@ -34,7 +34,7 @@ pub struct State<D> {
     pub task: String,
     /// Completed steps.
     pub current_step: u64,
-    /// The step limit the agent works by; the budget's where the agent names none.
+    /// The step limit the agent works by; `None` where the agent names none, and the budget then counts alone.
     pub max_steps: Option<u64>,
     /// The answer, once there is one.
     pub final_result: Option<String>,

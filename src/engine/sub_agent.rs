@@ -18,6 +18,18 @@ use crate::trace::RunWriter;
 
 /// A tool that gives a task to another agent. Its run is recorded beside the one that calls it, which it names as its
 /// parent; the result names it too. It is dropped with the call, and its tokens count in its own run.
+///
+/// The run is called `PARENT.TOOL-STEP-NUMBER`, as in `first.scout-0-2`: the run that calls, the tool's name, the step that
+/// calls, and a number that goes up with each call of this tool. Where the calling run is not recorded, this one is neither,
+/// unless the builder that `make` gives has a writer; it then names no parent.
+///
+/// ```
+/// # use trace_board::engine::{Agent, Builder, Engine, SubAgent};
+/// # fn with_scout<A: Agent, S: Agent + 'static>(builder: Builder<A>, scout: fn() -> S) -> Builder<A> {
+/// let make = move || Engine::builder(scout()).max_steps(5);
+/// builder.tool(SubAgent::new("scout", "Looks for a file and says where it is.", make))
+/// # }
+/// ```
 pub struct SubAgent<F> {
     name: String,
     description: String,
@@ -54,7 +66,10 @@ impl<F> std::fmt::Debug for SubAgent<F> {
 
 impl<F> SubAgent<F> {
     /// A sub-agent whose engine `make` begins for each call.
-    pub fn new(name: impl Into<String>, description: impl Into<String>, make: F) -> Self {
+    pub fn new<A: Agent>(name: impl Into<String>, description: impl Into<String>, make: F) -> Self
+    where
+        F: Fn() -> Builder<A> + Send + Sync,
+    {
         // Its own limits end it.
         let limits = ToolLimits { timeout: None, ..ToolLimits::default() };
         Self { name: name.into(), description: description.into(), limits, make, started: AtomicU64::new(0) }

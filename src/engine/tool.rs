@@ -63,7 +63,7 @@ pub trait Tool: Send + Sync {
     /// What it does, for the model.
     fn description(&self) -> &str;
 
-    /// Does it. A tool that blocks moves its work to [`tokio::task::spawn_blocking`].
+    /// Does it. A tool that blocks moves its work to [`tokio::task::spawn_blocking`](https://docs.rs/tokio/latest/tokio/task/fn.spawn_blocking.html).
     fn call(&self, args: Self::Args, cx: ToolCx<'_>) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
 
     /// The JSON Schema of its arguments. That of a tool which is known at run time only is a value: such a tool takes a

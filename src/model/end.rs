@@ -20,7 +20,7 @@ mod reason;
 pub use budget::{Budget, Limit};
 pub use code::Code;
 pub use ended::Ended;
-pub use reading::{Evidence, Op, Reading};
+pub use reading::{Evidence, Measured, Op, Reading};
 pub use reason::StopReason;
 
 /// A text of a verdict is cut to this many bytes when it is read into an index.

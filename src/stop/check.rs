@@ -32,7 +32,8 @@ impl Check {
         Check::Pass(Reading::default())
     }
 
-    /// A stop under this name; without one of the known names, it is the user's own.
+    /// A stop under this name. One that is none of the known codes is a user's own: it stands in the verdict's `code`, with
+    /// the stop reason `agent_condition` and the outcome `halted`. In a completion rule it accepts the answer.
     pub fn stop(code: impl Into<Code>, reading: Reading) -> Self {
         Check::Stop { code: code.into(), reading }
     }

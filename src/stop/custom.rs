@@ -29,11 +29,33 @@ pub struct StopCx<'a, S> {
 /// A rule of a user's own.
 ///
 /// It may look at the state, which no record keeps whole; so its answers are recorded, and a replay quotes them.
+///
+/// ```
+/// use trace_board::stop::{Check, CriterionError, Op, Reading, StopCriterion, StopCx};
+///
+/// /// Ends the run once a step leaves fewer than `least` coins.
+/// struct Purse { least: f64 }
+///
+/// impl StopCriterion<f64> for Purse {
+///     fn id(&self) -> &str { "purse" }
+///     fn check(&self, cx: &StopCx<'_, f64>) -> Result<Check, CriterionError> {
+///         let reading = Reading::compare(*cx.state, Op::Below, self.least, "coins");
+///         if *cx.state >= self.least {
+///             return Ok(Check::Pass(reading));
+///         }
+///         Ok(Check::stop("purse", reading.detail("the purse is nearly empty")))
+///     }
+/// }
+/// # assert!(Purse { least: 1.0 }.gates().meets(trace_board::stop::GateSet::only(trace_board::stop::Gate::AfterStep)));
+/// ```
+///
+/// An engine takes it with `.rules(|rules| rules.policy_with(Purse { least: 1.0 }))`; its state `S` is then a
+/// [`State`](crate::engine::State) with the agent's data. `examples/custom_rule.rs` is a whole program.
 pub trait StopCriterion<S>: Send + Sync {
     /// Its id; unlike every other in the set.
     fn id(&self) -> &str;
 
-    /// Where it wants to be asked; a completion rule is asked about candidate answers after the step, whatever it says.
+    /// Where it wants to be asked: by default after the step alone. A completion rule is asked about candidate answers after the step, whatever it says.
     fn gates(&self) -> GateSet {
         GateSet::only(Gate::AfterStep)
     }

@@ -48,7 +48,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use crate::model::end::{
-    Budget, Code, Evidence, Gate, Limit, Op, Origin, Outcome, Phase, Reading, Source, StopVerdict,
+    Budget, Code, Evidence, Gate, Limit, Measured, Op, Origin, Outcome, Phase, Reading, Source, StopVerdict,
 };
 pub use crate::model::recorded::text_hash;
 pub(crate) use budget::BUDGETS;

@@ -138,19 +138,20 @@ impl RunWriter {
     ///
     /// # Errors
     /// An id that is not one plain directory name; a directory that holds a trace already; what the system says.
-    pub fn create(root: &Path, run_id: &str) -> crate::Result<Self> {
+    pub fn create(root: impl AsRef<Path>, run_id: &str) -> crate::Result<Self> {
         if let Some(fault) = id_fault(run_id) {
             let message = format!("the run id {run_id:?} cannot name a directory: {fault}");
             return Err(Error::new(Kind::Usage, message).hint("use letters, digits, '-', '_' and '.'"));
         }
-        let dir = root.join(run_id);
+        let dir = root.as_ref().join(run_id);
         std::fs::create_dir_all(&dir).map_err(|error| {
             Error::new(Kind::Unreadable, format!("cannot create the run directory {}", dir.display())).because(error)
         })?;
         let taken = |file: &TraceFile| std::fs::symlink_metadata(dir.join(file.name())).is_ok();
         if TraceFile::ALL.iter().any(taken) {
             let message = format!("{} already holds a trace", dir.display());
-            return Err(Error::new(Kind::Unreadable, message).hint("give the run another name"));
+            let error = Error::new(Kind::Usage, message).hint("give the run another name");
+            return Err(error.hint("to go on with that one, a program opens it with `Earlier::open`"));
         }
         Ok(Self::new(dir, run_id.to_owned(), None))
     }

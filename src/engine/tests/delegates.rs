@@ -79,14 +79,38 @@ async fn tools_reach_the_state_the_environment_and_the_end_and_hooks_hear_calls(
     assert_eq!(*heard.lock().unwrap(), all);
 }
 
+/// Gives up at once.
+struct Cannot;
+
+impl Agent for Cannot {
+    type Data = ();
+
+    fn name(&self) -> &str {
+        "cannot"
+    }
+
+    fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
+        Ok(State::new(&*task.objective, ()))
+    }
+
+    async fn decide(&mut self, _: &State<()>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+        Err(AgentError::fatal("I cannot"))
+    }
+}
+
 #[tokio::test]
 async fn a_part_of_the_work_is_a_run_of_its_own() {
     let root = tempfile::tempdir().unwrap();
     let part = || engine([echo("deep"), Decision::final_answer("found it")]);
     let lost = || engine([Decision::wait("")]).max_steps(1);
+    let fails = || Engine::builder(Cannot).process(None);
     let ask = |who: &str| Action::new(who).arg("task", "look for it");
-    let play = engine([Decision::act([ask("scout"), ask("scout"), ask("lost")]), Decision::final_answer("done")]);
+    let play = engine([
+        Decision::act([ask("scout"), ask("scout"), ask("lost"), ask("fails")]),
+        Decision::final_answer("done"),
+    ]);
     let play = play.tool(SubAgent::new("scout", "Looks for it.", part)).tool(SubAgent::new("lost", "Never.", lost));
+    let play = play.tool(SubAgent::new("fails", "Cannot.", fails));
     let play = play.record(RunWriter::create(root.path(), "whole").unwrap());
     let result = play.build().unwrap().run("?").await;
     let results = &result.steps[0].results;
@@ -104,6 +128,8 @@ async fn a_part_of_the_work_is_a_run_of_its_own() {
     let failed = results[2].text();
     assert!(failed.contains("max_steps") || failed.contains("budget_steps"), "{failed}");
     assert!(failed.ends_with("; its run is whole.lost-0-0"), "{failed}");
+    let told = "the run ended without an answer: step 0 failed (decide): I cannot; its run is whole.fails-0-0";
+    assert!(results[3].text().contains(told), "{}", results[3].text());
     assert_eq!(Disk::read(&root.path().join("whole")).manifest["parent_run_id"], Value::Null);
 }
 

@@ -240,14 +240,40 @@ async fn a_state_of_another_agent_is_refused_and_nothing_is_written() {
     impl Agent for Other {
         type Data = Wants;
         fn name(&self) -> &str {
-            "other"
+            "counts"
         }
         fn init_state(&mut self, _: &Task) -> Result<State<Wants>, AgentError> {
             Err(AgentError::new("not asked"))
         }
     }
     let refused = Engine::builder(Other).build().unwrap().go_on(Earlier::open(&dir).unwrap()).await.unwrap_err();
-    assert!(format!("{refused:?}").contains("other"), "{refused:?}");
+    assert!(format!("{refused:?}").contains("is not one of this agent"), "{refused:?}");
     let after = Disk::read(&dir);
     assert_eq!((before.manifest, before.events), (after.manifest, after.events));
+}
+
+#[tokio::test]
+async fn a_run_goes_on_with_the_agent_that_made_it_and_in_its_own_directory() {
+    let root = tempfile::tempdir().unwrap();
+    let (builder, _) = asking((0..9).map(call));
+    record(builder.max_steps(1), root.path()).await;
+    let dir = root.path().join("r");
+    let before = Disk::read(&dir);
+    let open = || Earlier::open(&dir).unwrap();
+    let play = || engine([Decision::final_answer("done")]).build().unwrap();
+    let refused = play().go_on(open()).await.unwrap_err();
+    assert!(refused.to_string().ends_with(r#"is a run of "counts", not of "play""#), "{refused:?}");
+    assert!(refused.hints()[1].contains("Earlier::branch"), "{refused:?}");
+
+    let (builder, _) = asking([Reply::text("done")]);
+    let writes = builder.record(RunWriter::create(root.path(), "w").unwrap()).build().unwrap();
+    let refused = writes.go_on(open()).await.unwrap_err();
+    assert!(refused.to_string().contains("and the engine records in"), "{refused:?}");
+    assert!(refused.hints()[0].contains("Builder::record"), "{refused:?}");
+    let after = Disk::read(&dir);
+    assert_eq!((before.manifest, before.events), (after.manifest, after.events));
+
+    // A branch is a run of its own, and may be another agent's.
+    let branch = Earlier::branch(&dir, 1, RunWriter::create(root.path(), "b").unwrap()).unwrap();
+    assert_eq!(play().go_on(branch).await.unwrap().require_answer(), Ok("done"));
 }

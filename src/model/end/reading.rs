@@ -34,16 +34,40 @@ pub struct Reading {
     pub evidence: Vec<Evidence>,
 }
 
-impl Reading {
-    /// A comparison of two numbers.
-    pub fn compare(measured: impl Into<Number>, op: Op, limit: impl Into<Number>, unit: &'static str) -> Self {
-        Self {
-            measured: Some(measured.into()),
-            limit: Some(limit.into()),
-            op: Some(op),
-            unit: unit.into(),
-            ..Self::default()
+/// A number that a [`Reading`] can compare.
+pub trait Measured {
+    /// The number; `None` where it is not finite, which JSON cannot hold.
+    fn number(self) -> Option<Number>;
+}
+
+impl Measured for Number {
+    fn number(self) -> Option<Number> {
+        Some(self)
+    }
+}
+
+impl Measured for f64 {
+    fn number(self) -> Option<Number> {
+        Number::from_f64(self)
+    }
+}
+
+macro_rules! measured {
+    ($($whole:ty)*) => {$(
+        impl Measured for $whole {
+            fn number(self) -> Option<Number> {
+                Some(self.into())
+            }
         }
+    )*};
+}
+
+measured!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
+
+impl Reading {
+    /// A comparison of two numbers: whole ones, an `f64`, or a [`serde_json::Number`]. One that is not finite is unknown.
+    pub fn compare(measured: impl Measured, op: Op, limit: impl Measured, unit: &'static str) -> Self {
+        Self { measured: measured.number(), limit: limit.number(), op: Some(op), unit: unit.into(), ..Self::default() }
     }
 
     /// A reading without numbers.
@@ -206,5 +230,19 @@ impl Evidence {
             | Evidence::Schema { step, .. }
             | Evidence::Step { step } => (step, step),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_are_compared_and_what_is_not_finite_is_unknown() {
+        let reading = Reading::compare(0.25, Op::Below, 0.5, "score");
+        assert_eq!((reading.measured(), reading.limit(), reading.headroom()), (Some(0.25), Some(0.5), Some(-0.25)));
+        assert_eq!(Reading::compare(3_usize, Op::AtLeast, 4.5, "").headroom(), Some(1.5));
+        let unknown = Reading::compare(f64::NAN, Op::Below, 1, "");
+        assert_eq!((unknown.measured.clone(), unknown.limit(), unknown.headroom()), (None, Some(1.0), None));
     }
 }

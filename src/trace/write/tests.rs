@@ -238,7 +238,8 @@ fn a_directory_with_a_trace_is_not_written_into() {
         fs::write(dir.join(file), "").unwrap();
         let error = RunWriter::create(root.path(), dir.file_name().unwrap().to_str().unwrap()).unwrap_err();
         assert!(error.to_string().ends_with("already holds a trace"), "{error}");
-        assert_eq!(error.hints(), ["give the run another name"]);
+        assert_eq!((error.kind(), error.hints().len()), (Kind::Usage, 2));
+        assert!(error.hints()[1].contains("Earlier::open"), "{error:?}");
     }
     fs::write(root.path().join("file"), "").unwrap();
     let error = RunWriter::create(root.path(), "file").unwrap_err();
