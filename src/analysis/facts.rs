@@ -154,9 +154,13 @@ pub(super) fn foreign(index: &Index) -> Option<u64> {
     Some((first + odd) as u64)
 }
 
-/// Whether it is known how many steps of the newest run there are: as many as it has lines.
+/// Whether it is known how many steps of the newest run were completed: as many as it has lines. The one in which an
+/// exception ended the run was not.
 pub(super) fn is_counted(index: &Index) -> bool {
-    lost(index).is_none() && foreign(index).is_none()
+    let there = index.steps().len() - index.newest_start();
+    let died = index.segment().is_some_and(|segment| segment.end.is_none() && segment.teardown.is_some());
+    let is_only_the_last = |lost: Lost| died && lost.count == 1 && counted(index) <= there;
+    lost(index).is_none_or(is_only_the_last) && foreign(index).is_none()
 }
 
 /// Steps by the manifest's count, which is no help where several runs wrote or it is not final.

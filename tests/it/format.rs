@@ -41,12 +41,27 @@ pub(crate) fn listed_as_the_tables_say(root: &Path) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Runs whose manifest counts other steps than there are lines: how many ran is not known.
+const UNCOUNTED: [&str; 4] = [
+    "emulated_q060_garbage_lines",
+    "emulated_q060_jsonl_empty",
+    "emulated_q060_steps_missing",
+    "q060_tracing_provider",
+];
+
 /// What `run` has wrong, against `row`.
 fn differences(row: &Row, run: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
     for (what, lines) in [("steps", row.steps), ("events", row.events)] {
         // A bad line counts where it has its line end; a torn last line does not.
         let got = run[what].as_u64().unwrap_or(0);
+        let is_untold = what == "steps" && UNCOUNTED.contains(&&*row.name);
+        if is_untold != run[what].is_null() {
+            wrong.push(format!("{}: {what} is {}, known: {}", row.name, run[what], !is_untold));
+        }
+        if is_untold {
+            continue;
+        }
         // The tables count the lines of a file, the board those of the newest run in it.
         let holds = match run["segment_count"].as_u64() {
             Some(2..) => (1..lines.good).contains(&got),

@@ -114,6 +114,22 @@ impl Recorded {
         self.key.replace('%', "%25").replace('/', "%2F").replace(' ', "%20").replace('"', "%22").replace('<', "%3C")
     }
 
+    /// How many steps the newest run has; null where a writer that came to its end counts others than there are lines.
+    fn counted(&self) -> Value {
+        let lines = self.steps.len() - self.newest();
+        let ended = self.manifest.as_ref().filter(|manifest| {
+            self.segments() <= 1 && manifest.get("status").is_some_and(|status| status != "running")
+        });
+        let counts = |manifest: &Object| {
+            let counts = [manifest.get("step_count").cloned(), Some(manifest["summary"]["steps"].clone())];
+            counts.iter().flatten().filter_map(Value::as_u64).max()
+        };
+        match ended.and_then(counts) {
+            Some(count) if count != lines as u64 => Value::Null,
+            _ => lines.into(),
+        }
+    }
+
     fn stop_reason(&self) -> Value {
         let manifest = self.manifest.as_ref().map(|manifest| manifest["summary"]["stop_reason"].clone());
         let mut ends = self.events.iter().flatten().filter(|event| event.get("phase") == Some(&"END".into()));
@@ -200,7 +216,7 @@ fn state_after(step: &Object) -> Option<Object> {
 fn compare_run(board: &Board, row: &Value, run: &Recorded, tally: &mut Tally) {
     let key = &*run.key;
     let api = format!("/api/runs/{}", run.address());
-    tally.same("steps", key, &row["steps"], &(run.steps.len() - run.newest()).into());
+    tally.same("steps", key, &row["steps"], &run.counted());
     let good = run.newest_events().iter().flatten().count() as u64;
     let events = row["events"].as_u64().unwrap_or_default();
     tally.holds("events between good and all lines", key, good <= events && events <= run.newest_events().len() as u64);
@@ -332,7 +348,7 @@ fn compare_pair(board: &Board, a: &Recorded, b: &Recorded, tally: &mut Tally) {
         if run.segments() == 1 && !run.steps.is_empty() {
             // Of a run with a line that is no object nobody knows how many there were.
             let is_open = counted.is_null() && run.steps.iter().any(Option::is_none);
-            let wanted = if is_open { Value::Null } else { run.steps.len().into() };
+            let wanted = if is_open { Value::Null } else { run.counted() };
             tally.same("steps compared", &place, &counted, &wanted);
             tally.same("steps aligned", &place, &json!(ordinals), &json!((0..run.steps.len()).collect::<Vec<_>>()));
         }
