@@ -41,10 +41,11 @@ pub(crate) fn listed_as_the_tables_say(root: &Path) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Runs whose manifest counts other steps than there are lines: how many ran is not known.
-const UNCOUNTED: [&str; 4] = [
+/// Runs whose manifest or events count other steps than there are lines: how many ran is not known.
+const UNCOUNTED: [&str; 5] = [
     "emulated_q060_garbage_lines",
     "emulated_q060_jsonl_empty",
+    "emulated_q060_steps_last_line_cut",
     "emulated_q060_steps_missing",
     "q060_tracing_provider",
 ];

@@ -22,6 +22,8 @@ struct Recorded {
     manifest: Option<Object>,
     /// A line that is no object is `None`.
     steps: Vec<Option<Object>>,
+    /// The last line of steps is cut: its step ran and has no line.
+    is_cut: bool,
     events: Vec<Option<Object>>,
 }
 
@@ -106,6 +108,10 @@ impl Recorded {
             key: key.to_owned(),
             manifest: fs::read(dir.join("manifest.json")).ok().and_then(|bytes| object(&bytes)),
             steps: lines(&dir.join("steps.jsonl")),
+            is_cut: fs::read(dir.join("steps.jsonl")).is_ok_and(|bytes| {
+                let last = bytes.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+                !last.is_empty() && object(last).is_none()
+            }),
             events: lines(&dir.join("events.jsonl")),
         }
     }
@@ -126,6 +132,7 @@ impl Recorded {
         };
         match ended.and_then(counts) {
             Some(count) if count != lines as u64 => Value::Null,
+            _ if self.is_cut => Value::Null,
             _ => lines.into(),
         }
     }
