@@ -177,10 +177,11 @@ impl Failure {
 }
 
 impl Manifest {
-    /// How many steps ran, by the highest of the counts.
+    /// How many steps ran: by the count of the lines that were written, or where there is none, by the summary, which of a run
+    /// that was gone on with counts those before it too.
     pub fn steps_counted(&self) -> usize {
-        let most = self.step_count.max(self.steps_summed);
-        most.and_then(|steps| usize::try_from(steps).ok()).unwrap_or_default()
+        let counted = self.step_count.filter(|steps| *steps > 0).or(self.steps_summed);
+        counted.and_then(|steps| usize::try_from(steps).ok()).unwrap_or_default()
     }
 
     /// The model of a step that does not name its own; `None` where it may have been another one.

@@ -60,7 +60,7 @@ fn lines_that_a_call_names_by_number_are_counted() {
     let file = &told["files"][0];
     assert_eq!((&file["path"], &file["added"], &file["removed"]), (&"cart.sh".into(), &1.into(), &2.into()));
     let page = board.get("/runs/fix_bug?tab=files&file=cart.sh");
-    assert!(page.text().contains("line 14") && page.text().contains("/ 100))"), "{}", page.text());
+    assert!(page.text().contains("line 14") && page.text().contains("/ <b>100</b>))"), "{}", page.text());
 }
 
 #[test]

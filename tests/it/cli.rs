@@ -167,9 +167,10 @@ fn help_of_every_command() {
     Its fields:
       run path run_id manifest_status liveness outcome status stop verdict verdict_second
       contradictions certainty steps events segments errors max_steps max_steps_from tokens input
-      cached output reasoning model_calls calls tool_errors cost cost_recorded cost_estimated duration
-      score critic model task parent format writer project turns children
-      files started updated issues problems partial agent tool err state.KEY
+      cached output reasoning untold model_calls calls tool_errors cost cost_recorded cost_estimated
+      duration score critic model task parent format writer project turns
+      children files started updated issues problems partial agent tool err
+      state.KEY
     "#);
     insta::assert_snapshot!(help(&["search", "--help"]), @r#"
     Search the text of all runs

@@ -25,8 +25,6 @@ pub struct Step {
     /// Its round, by number.
     round: Option<usize>,
     counted: Option<Counted>,
-    /// Whether a step up to this one says what it cost.
-    paid: bool,
     usage: Usage,
     address: String,
 }
@@ -34,12 +32,11 @@ pub struct Step {
 /// The rows of the steps of a run, in order.
 pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
     let lost = run.record.lost.map_or(u64::MAX, |lost| lost.from).min(run.record.foreign.unwrap_or(u64::MAX));
-    let (mut before, mut paid) = (None, false);
+    let mut before = None;
     newest_run(&run.index).enumerate().map(move |(at, (n, head))| {
         let usage = head.usage_alone(before);
         before = before.max(head.tokens_total);
         let counted = run.course.get(at).copied();
-        paid |= run.record.facts.get(at).is_some_and(says_cost);
         Step {
             run: Arc::clone(run),
             n,
@@ -47,7 +44,6 @@ pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
             round: run.index.group_of(n),
             // After a step that is missing nobody can count.
             counted: counted.filter(|counted| counted.step == n as u64 && counted.step < lost),
-            paid,
             usage,
             address: format!("{}?step={n}", run.place.address),
         }
@@ -110,9 +106,9 @@ impl Step {
         facts.cost().filter(|_| says_cost(facts) && facts.cost_estimated == estimated)
     }
 
-    /// What all steps cost up to this one. Where none says, a sum of 0 is no record of it.
+    /// What a limit on cost had counted up to this step, for which one that asked no model costs nothing.
     fn cost_so_far(&self) -> Option<f64> {
-        self.counted?.cost_usd.filter(|cost| self.paid || *cost > 0.0)
+        self.counted?.cost_usd
     }
 }
 

@@ -57,7 +57,7 @@ fn a_cost_that_no_step_records_is_no_0() {
     let run = Arc::new(Run::new(summary, files.index, record, place));
     let mut rows = 0;
     for step in steps(&run) {
-        for name in ["cost_usd", "cost_estimated", "cost_so_far"] {
+        for name in ["cost_usd", "cost_estimated"] {
             let field = STEPS.iter().find(|field| field.name == name).unwrap();
             assert_eq!(field.cell(&step), None, "{name}");
         }
