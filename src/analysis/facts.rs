@@ -131,7 +131,9 @@ pub(super) fn lost(index: &Index) -> Option<Lost> {
     let under_way = |segment: &Segment| segment.end.is_none() && segment.teardown.is_none();
     let open = |segment: &Segment| segment.first_group + usize::from(under_way(segment));
     let rounds = index.segment().map_or(0, |segment| index.groups().len().saturating_sub(open(segment)));
-    let count = rounds.max(counted(index)).saturating_sub(there);
+    // A writer that wrote a line twice may have counted both.
+    let lines = index.steps().len() - index.newest_start();
+    let count = rounds.saturating_sub(there).max(counted(index).saturating_sub(lines));
     // Ids count up by one; where they skip, a line is missing.
     let from = index.tally().run.first_jump.unwrap_or(index.steps().len());
     (count > 0).then_some(Lost { count, from: from as u64 })
