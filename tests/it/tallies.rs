@@ -179,7 +179,7 @@ fn walked(index: &Index) -> String {
 }
 
 /// The same as the summary has it.
-fn kept(told: &Summary, run: &trace_board::model::index::RunTally) -> String {
+fn kept(told: &Summary, run: &trace_board::model::index::Tally) -> String {
     format!(
         "{:?}",
         (
@@ -188,7 +188,7 @@ fn kept(told: &Summary, run: &trace_board::model::index::RunTally) -> String {
             told.errors,
             (told.last_score.as_ref(), &told.spark),
             told.tokens,
-            (told.tool_calls.unwrap_or(run.calls), told.tool_errors.unwrap_or(run.failed_calls)),
+            (told.tool_calls.unwrap_or(run.run.calls), told.tool_errors.unwrap_or(run.run.failed_calls)),
             &told.critics,
             &told.tools,
             &told.agents,
@@ -216,7 +216,7 @@ proptest! {
         for deed in &deeds {
             act(dir.path(), deed, &mut next, || follow(&mut reader, &mut index, limit));
             follow(&mut reader, &mut index, limit);
-            prop_assert_eq!(kept(&told(&index), &index.tally().run), walked(&index), "{:?}", deed);
+            prop_assert_eq!(kept(&told(&index), index.tally()), walked(&index), "{:?}", deed);
             let without_line = (0..index.groups().len()).filter(|at| index.step_of(*at).is_none());
             prop_assert_eq!(index.groups_without_line(), without_line.collect::<Vec<_>>(), "{:?}", deed);
         }
