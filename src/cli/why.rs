@@ -44,7 +44,7 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     let verdict = &summary.verdict;
     let told = why(summary, index, run);
     let mark = look.paint(ink_of(verdict), verdict.mark.word());
-    writeln!(out, "{}  {mark}", look.paint(Ink::Heading, &visible_line(summary.key.as_str())))?;
+    writeln!(out, "{}  {mark}", look.paint(Ink::Heading, &visible_line(run.name())))?;
     writeln!(out, "{}.", visible_line(&verdict.sentence))?;
     if !verdict.second.is_empty() {
         writeln!(out, "{}", visible_line(&verdict.second))?;

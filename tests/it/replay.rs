@@ -50,7 +50,7 @@ fn walked(root: &Path, most: u64) -> usize {
         let start = board.get(&format!("/runs/{key}/replay?step=start"));
         assert_eq!(start.status, 200, "{key}");
         if let [why] = &texts(start.text(), "#replay > .empty")[..] {
-            assert!(run["events"] == 0 && run["steps"].as_u64().unwrap_or(0) == 0, "{key} says {why}");
+            assert!(run["events"] == 0 && (run["steps"] == 0 || run["steps"].is_null()), "{key} says {why}");
             continue;
         }
         let last: usize = data(start.text(), "last").parse().unwrap();

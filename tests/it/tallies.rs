@@ -11,6 +11,7 @@ use trace_board::analysis::health;
 use trace_board::analysis::life::Outside;
 use trace_board::analysis::newest::newest_run;
 use trace_board::analysis::summary::{Summary, summary};
+use trace_board::model::index::Tally;
 use trace_board::model::{Fate, Index, RunKey, StepHead};
 use trace_board::trace::{RunDir, RunReader};
 
@@ -178,8 +179,8 @@ fn walked(index: &Index) -> String {
     )
 }
 
-/// The same as the summary has it.
-fn kept(told: &Summary, run: &trace_board::model::index::Tally) -> String {
+/// The same as the summary has it, and the tally where the summary leaves it open.
+fn kept(told: &Summary, tally: &Tally) -> String {
     format!(
         "{:?}",
         (
@@ -188,7 +189,7 @@ fn kept(told: &Summary, run: &trace_board::model::index::Tally) -> String {
             told.errors,
             (told.last_score.as_ref(), &told.spark),
             told.tokens,
-            (told.tool_calls.unwrap_or(run.run.calls), told.tool_errors.unwrap_or(run.run.failed_calls)),
+            (told.tool_calls.unwrap_or(tally.run.calls), told.tool_errors.unwrap_or(tally.run.failed_calls)),
             &told.critics,
             &told.tools,
             &told.agents,
