@@ -233,6 +233,11 @@ impl Column {
         self.of_tokens && run.tokens_untold > 0
     }
 
+    /// The words of its value, which say so.
+    pub fn bound(&self, run: &Summary, words: String) -> String {
+        if self.is_least(run) { format!("≥{words}") } else { words }
+    }
+
     /// The text of this column, or the word for an unknown one; empty where there is neither.
     pub fn word<'a>(&self, run: &'a Summary) -> &'a str {
         let text = match self.kind {

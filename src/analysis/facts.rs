@@ -132,8 +132,7 @@ pub(super) fn lost(index: &Index) -> Option<Lost> {
     let open = |segment: &Segment| segment.first_group + usize::from(under_way(segment));
     let rounds = index.segment().map_or(0, |segment| index.groups().len().saturating_sub(open(segment)));
     // A writer that wrote a line twice may have counted both.
-    let lines = index.steps().len() - index.newest_start();
-    let count = rounds.saturating_sub(there).max(counted(index).saturating_sub(lines));
+    let count = rounds.saturating_sub(there).max(counted(index).saturating_sub(index.newest_lines()));
     // Ids count up by one; where they skip, a line is missing.
     let from = index.tally().run.first_jump.unwrap_or(index.steps().len());
     (count > 0).then_some(Lost { count, from: from as u64 })
@@ -148,7 +147,7 @@ pub(super) fn foreign(index: &Index) -> Option<u64> {
     let rounds =
         index.newest_segments().first().map_or(0, |segment| index.groups().len().saturating_sub(segment.first_group));
     let ran = rounds.max(counted(index));
-    if ran == 0 || index.steps().len() - first <= ran {
+    if ran == 0 || index.newest_lines() <= ran {
         return None;
     }
     let is_odd = |step: &StepHead| !step.fate.is_readable() || step.step_id.is_none();
@@ -159,9 +158,8 @@ pub(super) fn foreign(index: &Index) -> Option<u64> {
 /// Whether it is known how many steps of the newest run were completed: as many as it has lines. The one in which an
 /// exception ended the run was not.
 pub(super) fn is_counted(index: &Index) -> bool {
-    let there = index.steps().len() - index.newest_start();
     let died = index.segment().is_some_and(|segment| segment.end.is_none() && segment.teardown.is_some());
-    let is_only_the_last = |lost: Lost| died && lost.count == 1 && counted(index) <= there;
+    let is_only_the_last = |lost: Lost| died && lost.count == 1 && counted(index) <= index.newest_lines();
     lost(index).is_none_or(is_only_the_last) && foreign(index).is_none()
 }
 

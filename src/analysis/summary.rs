@@ -190,7 +190,7 @@ impl Summary {
         let tokens = format::count(self.tokens?);
         Some(match self.tokens_untold {
             0 => tokens,
-            untold => format!("at least {tokens}; {} not say", does(untold)),
+            untold => format!("at least {tokens}; {} not say", steps_do(untold)),
         })
     }
 
@@ -238,7 +238,7 @@ impl Summary {
 }
 
 /// "1 step does", "2 steps do".
-fn does(steps: usize) -> String {
+fn steps_do(steps: usize) -> String {
     format!("{} {}", format::counted(steps, "step"), if steps == 1 { "does" } else { "do" })
 }
 

@@ -223,7 +223,7 @@ impl<'a> Facts<'a> {
         let written = newest.and_then(|at| index.step_of(at)).is_some();
         let after = after_the_end(index);
         let last = newest_run(index).rev().filter(|(_, step)| !step.is_left).nth(after);
-        let (stop, done) = (index.stop(), index.newest_len() - after);
+        let (stop, done) = (index.stop(), index.newest_len().saturating_sub(after));
         Self { index, segment, manifest, last, group, written, reason, stop, done }
     }
 

@@ -11,6 +11,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::stop::waited_for_people;
+
 /// Ends a run from outside. Clones end the same run.
 #[derive(Debug, Clone)]
 pub struct Cancel {
@@ -149,10 +151,7 @@ impl Cancel {
 
 /// Why a run ended in the middle of something, where people had so much of its time to answer.
 pub(super) fn cut_off(limit_ms: u128, waited_ms: u64) -> String {
-    let waited = match waited_ms {
-        0 => String::new(),
-        waited => format!("; {waited} ms went by for the answer of a person"),
-    };
+    let waited = waited_for_people(waited_ms);
     format!("the run was to end within {limit_ms} ms, and what was under way was dropped{waited}")
 }
 

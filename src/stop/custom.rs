@@ -55,7 +55,8 @@ pub trait StopCriterion<S>: Send + Sync {
     /// Its id; unlike every other in the set.
     fn id(&self) -> &str;
 
-    /// Where it wants to be asked: by default after the step alone. A completion rule is asked about candidate answers after the step, whatever it says.
+    /// Where it wants to be asked: by default after the step alone. A completion rule is asked about candidate answers
+    /// after the step, whatever it says.
     fn gates(&self) -> GateSet {
         GateSet::only(Gate::AfterStep)
     }

@@ -67,6 +67,7 @@ pub use record::{EntryRule, RuleEntry, StopRules};
 pub use replay::{RuleReading, WhatIf};
 pub use rules::*;
 pub use spec::SpecError;
+pub(crate) use stats::waited_for_people;
 pub use stats::{Below, Pause, Stats, Streak};
 pub use table::rules_table;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::{StepError, StepFacts, Text, Usage};
+use super::facts::{StepError, StepFacts, Text, Usage, is_zero};
 use super::text::clip;
 use super::text_hash;
 use crate::model::{Evidence, Gate};
@@ -34,7 +34,7 @@ pub struct Stats {
     #[serde(default, skip_serializing_if = "is_free")]
     pub cost_usd: f64,
     /// Completed steps that do not say what they cost.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub cost_missing: u64,
     /// Whether a cost among them was estimated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -44,7 +44,7 @@ pub struct Stats {
     /// Time before this session, counted as elapsed.
     pub carried_ms: u64,
     /// Of the elapsed time, what completed steps waited for people.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub waited_ms: u64,
     /// Failed steps.
     pub errors: u64,
@@ -52,7 +52,7 @@ pub struct Stats {
     pub consecutive_errors: u64,
     /// So many failed steps more may belong to the row: those up to the newest step of which nobody says whether it
     /// failed.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub untold_errors: u64,
     /// The newest of them.
     pub failures: Vec<Evidence>,
@@ -70,8 +70,12 @@ fn is_free(cost_usd: &f64) -> bool {
     *cost_usd == 0.0
 }
 
-fn is_none(count: &u64) -> bool {
-    *count == 0
+/// What is said behind a time of which people, whom guards had asked, had so much to answer.
+pub(crate) fn waited_for_people(waited_ms: u64) -> String {
+    match waited_ms {
+        0 => String::new(),
+        waited => format!("; {waited} ms went by for the answer of a person"),
+    }
 }
 
 /// Equal values in a row.
@@ -110,10 +114,10 @@ pub struct Below {
     /// The number of completed steps when it was last counted, so that two equal rules count once.
     pub counted: u64,
     /// So many low scores more may belong to the row: those up to the newest step whose line could not be read.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub untold: u64,
     /// The number of completed steps when such a step was last counted.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub unread: u64,
 }
 

@@ -105,11 +105,6 @@ impl Step {
         let facts = self.facts()?;
         facts.cost().filter(|_| says_cost(facts) && facts.cost_estimated == estimated)
     }
-
-    /// What a limit on cost had counted up to this step, for which one that asked no model costs nothing.
-    fn cost_so_far(&self) -> Option<f64> {
-        self.counted?.cost_usd
-    }
 }
 
 /// Whether a step says what it cost; one that asked no model costs nothing for a rule, and its record says nothing of it.
@@ -153,7 +148,7 @@ pub static STEPS: &[Field<Step>] = &[
     // What limits had counted: a rule stops the run at the first step at which these come to its limit.
     field("steps_so_far", Whole(|step| whole(step.counted?.steps))),
     field("tokens_so_far", Whole(|step| whole(step.counted?.tokens?))),
-    field("cost_so_far", Number(Step::cost_so_far)),
+    field("cost_so_far", Number(|step| step.counted?.cost_usd)),
     field("tokens_asked", Whole(|step| whole(step.counted?.tokens_asked?))),
     field("asked_before_end", Flag(|step| step.counted.map(|at| at.completed && at.tokens_gate < Gate::AfterStep))),
 ];

@@ -121,7 +121,7 @@ impl Spent {
                 // A line that no round belongs to was no step, or one that nobody can tell from it.
                 let odd = (first..index.steps().len()).any(|n| index.group_of(n).is_none());
                 let odd = odd && index.segment().is_some_and(|segment| segment.first_group < index.groups().len());
-                let done = (whole && !odd).then(|| (index.newest_len() - after_the_end(index)) as f64);
+                let done = (whole && !odd).then(|| index.newest_len().saturating_sub(after_the_end(index)) as f64);
                 let limit = manifest.and_then(|manifest| manifest.max_steps).or(task.and_then(|task| task.max_steps));
                 of(done, Op::AtLeast, limit.map(|steps| steps as f64))
             }

@@ -236,7 +236,12 @@ impl Index {
 
     /// How many steps the newest run has; a line that its writer wrote twice counts once.
     pub fn newest_len(&self) -> usize {
-        (self.steps.len() - self.newest_start()).saturating_sub(self.tally.run.repeats)
+        self.newest_lines().saturating_sub(self.tally.run.repeats)
+    }
+
+    /// How many lines of steps the newest run has.
+    pub fn newest_lines(&self) -> usize {
+        self.steps.len() - self.newest_start()
     }
 
     /// The ordinal at which the steps of the newest run begin; one past the last step where it has none yet. A run that

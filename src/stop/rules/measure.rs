@@ -4,7 +4,7 @@ use serde_json::Number;
 
 use crate::model::{Code, Evidence, Op, Reading};
 use crate::stop::check::Check;
-use crate::stop::stats::Stats;
+use crate::stop::stats::{Stats, waited_for_people};
 
 /// A limit on completed steps.
 pub(in crate::stop) fn steps(code: &str, stats: &Stats, limit: u64) -> Check {
@@ -25,10 +25,7 @@ pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) ->
         return Check::Pass(reading);
     }
     let slowest = stats.slowest.map(|(step, took_ms)| Evidence::Slow { step, took_ms });
-    let waited = match stats.waited_ms {
-        0 => String::new(),
-        waited => format!("; {waited} ms went by for the answer of a person"),
-    };
+    let waited = waited_for_people(stats.waited_ms);
     let detail = format!("{elapsed} ms {} {limit_ms}{waited}", op.as_str());
     Check::Stop { code: Code::from(code), reading: reading.detail(detail).evidence(slowest) }
 }
