@@ -44,6 +44,11 @@ impl Mirror {
         match *self {}
     }
 
+    /// None was.
+    pub fn has_evicted(&self) -> bool {
+        match *self {}
+    }
+
     /// None is.
     pub fn is_evicted(&self, _: &[PathBuf]) -> bool {
         match *self {}

@@ -116,6 +116,11 @@ impl Mirror {
         })
     }
 
+    /// Whether any file was removed, so that it is worth asking which.
+    pub fn has_evicted(&self) -> bool {
+        self.shared.evicted.count() > 0
+    }
+
     /// Whether one of `files` was removed to keep the cache within its limit.
     pub fn is_evicted(&self, files: &[PathBuf]) -> bool {
         self.shared.evicted.is_evicted(files)

@@ -3,11 +3,12 @@
 //! Everything behind this file takes such a one as if it were not compressed: places and lengths are those of its text.
 //! Who reads all of it gets it in a file without a name; who reads a line of it shares one copy with all others.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
@@ -25,8 +26,10 @@ type Known = HashMap<FileId, (Stamp, u64, Option<String>)>;
 
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
-/// The text of the file that was unpacked to know how long it is: whoever asks that opens the file next as a rule.
-static READY: Mutex<Option<(Stamp, File)>> = Mutex::new(None);
+thread_local! {
+    /// The text of the file that this thread unpacked to know how long it is: it opens the file next as a rule.
+    static READY: RefCell<Option<(Stamp, File)>> = const { RefCell::new(None) };
+}
 
 /// The name that it had before.
 pub(super) fn plain(name: &OsStr) -> &OsStr {
@@ -52,12 +55,8 @@ pub(super) fn stat(stamp: Stamp, open: impl FnOnce() -> io::Result<File>) -> io:
         return Ok(stamp.with_size(size));
     }
     let (text, unpacked) = unpack(open()?, stamp)?;
-    *ready() = Some((stamp, text));
+    READY.set(Some((stamp, text)));
     Ok(unpacked)
-}
-
-fn ready() -> MutexGuard<'static, Option<(Stamp, File)>> {
-    READY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is wrong with the file that looks like this, where it was read.
@@ -67,7 +66,7 @@ pub(super) fn fault(stamp: Stamp) -> Option<String> {
 
 /// All its text, in a file.
 pub(super) fn open(file: File, stamp: Stamp) -> io::Result<(File, Stamp)> {
-    let unpacked = ready().take_if(|(of, _)| *of == stamp).map(|(_, text)| text);
+    let unpacked = READY.with_borrow_mut(|ready| ready.take_if(|(of, _)| *of == stamp)).map(|(_, text)| text);
     match unpacked.zip(known(stamp)) {
         Some((text, (size, _))) => Ok((text, stamp.with_size(size))),
         None => unpack(file, stamp),

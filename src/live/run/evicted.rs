@@ -33,7 +33,7 @@ impl Run {
 
     /// Whether files of it were removed to keep a store's cache within its limit.
     pub fn is_evicted(&self) -> bool {
-        self.store.as_ref().is_some_and(|store| store.is_evicted(&self.files()))
+        self.store.as_ref().is_some_and(|store| store.has_evicted() && store.is_evicted(&self.files()))
     }
 
     /// Whether it stays on the board without its files: what was read of it is all there was.
