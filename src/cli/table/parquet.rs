@@ -57,10 +57,11 @@ impl Writer {
             schema.push_str(&declared(name, *holds));
         }
         schema.push('}');
-        let schema = parse_message_type(&schema).map_err(told)?;
+        let schema = parse_message_type(&schema).map_err(io_error)?;
         let writer = format!("board version {}", env!("CARGO_PKG_VERSION"));
-        let how = WriterProperties::builder().set_compression(Compression::SNAPPY).set_created_by(writer).build();
-        let file = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(how)).map_err(told)?;
+        let properties =
+            WriterProperties::builder().set_compression(Compression::SNAPPY).set_created_by(writer).build();
+        let file = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties)).map_err(io_error)?;
         let columns = fields.iter().map(|(_, holds)| Column::new(*holds)).collect();
         Ok(Self { file, columns, waiting: 0 })
     }
@@ -96,19 +97,20 @@ impl Writer {
         if self.waiting > 0 {
             self.write_group(out)?;
         }
-        self.file.finish().map_err(told)?;
+        self.file.finish().map_err(io_error)?;
         out.write_all(self.file.inner())
     }
 
     fn write_group(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.waiting = 0;
-        let mut group = self.file.next_row_group().map_err(told)?;
+        let mut group = self.file.next_row_group().map_err(io_error)?;
         for column in &mut self.columns {
-            let mut writer = group.next_column().map_err(told)?.ok_or_else(|| told(odd("a column is missing")))?;
-            column.write(writer.untyped()).map_err(told)?;
-            writer.close().map_err(told)?;
+            let mut writer =
+                group.next_column().map_err(io_error)?.ok_or_else(|| io_error(general("a column is missing")))?;
+            column.write(writer.untyped()).map_err(io_error)?;
+            writer.close().map_err(io_error)?;
         }
-        group.close().map_err(told)?;
+        group.close().map_err(io_error)?;
         self.file.flush()?;
         let written = self.file.inner_mut();
         out.write_all(written)?;
@@ -131,11 +133,11 @@ fn declared(name: &str, holds: Holds) -> String {
     }
 }
 
-fn told(error: ParquetError) -> io::Error {
+fn io_error(error: ParquetError) -> io::Error {
     io::Error::other(error)
 }
 
-fn odd(what: &str) -> ParquetError {
+fn general(what: &str) -> ParquetError {
     ParquetError::General(what.to_owned())
 }
 
@@ -213,7 +215,7 @@ impl Column {
                 out.write_batch(values, defined, None)?;
                 values.clear();
             }
-            _ => return Err(odd("a column is not of the type that the schema gives it")),
+            _ => return Err(general("a column is not of the type that the schema gives it")),
         }
         self.defined.clear();
         self.repeated.clear();
