@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use crate::analysis::format::{count, counted, score};
-use crate::analysis::mark::Mark;
 use crate::analysis::newest::{label, newest_run};
+use crate::analysis::run_status::RunStatus;
 use crate::model::{CANCELLED, Can, Index, StepHead, StopReason, Symbol};
 
 /// So many equal calls in a row are a repetition.
@@ -70,17 +70,17 @@ impl Sort {
 }
 
 /// The stretches that explain an end under `mark` and `reason`, the best explanation first; at most two.
-pub(super) fn before_the_stop(index: &Index, mark: Mark, reason: Option<&str>) -> Vec<Stretch> {
+pub(super) fn before_the_stop(index: &Index, mark: RunStatus, reason: Option<&str>) -> Vec<Stretch> {
     use Sort::{Error, Fall, Growth, Idle, Same, Turns};
     let reason = reason.map(StopReason::parse);
     let wanted: &[Sort] = match (mark, reason) {
-        (Mark::Limit, Some(StopReason::BudgetTokens | StopReason::ContextOverflow)) => {
+        (RunStatus::Limit, Some(StopReason::BudgetTokens | StopReason::ContextOverflow)) => {
             &[Growth, Same, Turns, Error, Idle]
         }
-        (Mark::Limit, _) => &[Same, Turns, Error, Idle],
-        (Mark::Critic, _) => &[Fall, Same, Turns, Error, Idle],
-        (Mark::Died, _) => &[Same, Turns, Error],
-        (Mark::Error, _) => &[Error],
+        (RunStatus::Limit, _) => &[Same, Turns, Error, Idle],
+        (RunStatus::Critic, _) => &[Fall, Same, Turns, Error, Idle],
+        (RunStatus::Died, _) => &[Same, Turns, Error],
+        (RunStatus::Error, _) => &[Error],
         _ => return Vec::new(),
     };
     let mut found: Vec<Stretch> = wanted.iter().filter_map(|sort| stretch(index, *sort)).collect();

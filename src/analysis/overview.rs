@@ -2,12 +2,12 @@
 //!
 //! Knows the index only. A column keeps one step of each kind, so that no error hides a retry and no peak is averaged away.
 
-use crate::analysis::replay::{Mark, has};
+use crate::analysis::replay::{StepFlag, has};
 use crate::analysis::timing::took;
 use crate::model::Index;
 
 /// The marks of a step, in the order of their weight.
-pub const MARKS: [Mark; 4] = [Mark::Error, Mark::Stop, Mark::Retry, Mark::Code];
+pub const MARKS: [StepFlag; 4] = [StepFlag::Error, StepFlag::Stop, StepFlag::Retry, StepFlag::Code];
 
 /// What stands out among some steps, each with the step itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

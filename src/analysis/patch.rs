@@ -79,7 +79,7 @@ pub enum Sign {
 
 /// What a call asks for, and the arguments that say so.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked<'a> {
+pub struct CallEdits<'a> {
     /// File by file, in the order of the call.
     pub edits: Vec<Edit<'a>>,
     /// The arguments whose whole text stands in the edits.
@@ -107,31 +107,31 @@ const OPEN_FILE: &str = "(the open file, which the call does not name)";
 const WHOLE: [&str; 5] = ["content", "contents", "file_text", "new_content", "text"];
 
 /// The edits that a call of the tool `name` asks for; nothing where it is no edit, or one too large to show line by line.
-pub fn asked<'a>(name: &str, args: &'a Json<'a>) -> Asked<'a> {
+pub fn asked<'a>(name: &str, args: &'a Json<'a>) -> CallEdits<'a> {
     match args {
-        Json::String(text) => Asked { edits: patch(text), too_large: large_patch(text), ..Asked::default() },
+        Json::String(text) => CallEdits { edits: patch(text), too_large: large_patch(text), ..CallEdits::default() },
         Json::Object(members) => {
             let path = PATHS.iter().find_map(|key| text(args, key)).filter(|path| !path.is_empty());
             let path = path.or_else(|| edits_open_file(name, args).then_some(OPEN_FILE));
-            let found = path.map_or_else(Asked::default, |path| at_path(name, path, args));
+            let found = path.map_or_else(CallEdits::default, |path| at_path(name, path, args));
             if !found.edits.is_empty() {
                 return found;
             }
             if let Some(path) = path.filter(|_| is_edit(name, args)) {
-                return Asked { too_large: Some(path), ..Asked::default() };
+                return CallEdits { too_large: Some(path), ..CallEdits::default() };
             }
             // The content of a file may be a patch, and is no change of what that patch names.
             let texts = members.iter().filter(|(key, _)| path.is_none() || !WHOLE.contains(&&**key));
             for (key, value) in texts {
                 let edits = value.as_str().map(patch).unwrap_or_default();
                 if !edits.is_empty() {
-                    return Asked { edits, arguments: vec![key], too_large: None };
+                    return CallEdits { edits, arguments: vec![key], too_large: None };
                 }
             }
             let too_large = members.iter().find_map(|(_, value)| large_patch(value.as_str()?));
-            Asked { too_large, ..Asked::default() }
+            CallEdits { too_large, ..CallEdits::default() }
         }
-        _ => Asked::default(),
+        _ => CallEdits::default(),
     }
 }
 
@@ -165,29 +165,29 @@ fn text<'a>(args: &'a Json<'a>, key: &str) -> Option<&'a str> {
 }
 
 /// An edit of a file that has an argument of its own.
-fn at_path<'a>(name: &str, path: &'a str, args: &'a Json<'a>) -> Asked<'a> {
+fn at_path<'a>(name: &str, path: &'a str, args: &'a Json<'a>) -> CallEdits<'a> {
     if let Some((edit, arguments)) = replaced(path, args) {
-        return Asked { edits: vec![edit], arguments, too_large: None };
+        return CallEdits { edits: vec![edit], arguments, too_large: None };
     }
     if let Some(list) = args.get("edits").and_then(Json::as_array) {
         let all: Option<Vec<_>> = list.iter().map(|item| Some(replaced(path, item)?.0)).collect();
         let edits = all.unwrap_or_default();
         let arguments = if edits.is_empty() { Vec::new() } else { vec!["edits"] };
-        return Asked { edits, arguments, too_large: None };
+        return CallEdits { edits, arguments, too_large: None };
     }
     if let Some((edit, arguments)) = renumbered(path, args).filter(|_| replaces(name)) {
-        return Asked { edits: vec![edit], arguments, too_large: None };
+        return CallEdits { edits: vec![edit], arguments, too_large: None };
     }
     let command = text(args, "command").unwrap_or_default();
     if command == "insert" || args.get("insert_line").is_some() {
         let key = ["new_str", "insert_text", "text"].into_iter().find(|key| text(args, key).is_some());
         let edit = key.and_then(|key| Some(Edit::new(path, EditKind::Inserted, all(Sign::Ins, text(args, key)?))));
-        return Asked { edits: edit.into_iter().collect(), arguments: key.into_iter().collect(), too_large: None };
+        return CallEdits { edits: edit.into_iter().collect(), arguments: key.into_iter().collect(), too_large: None };
     }
     let key = WHOLE.into_iter().find(|key| text(args, key).is_some()).filter(|_| writes(name, args));
     let kind = if appends(name) { EditKind::Inserted } else { EditKind::Written };
     let edit = key.and_then(|key| Some(Edit::new(path, kind, all(Sign::Ins, text(args, key)?))));
-    Asked { edits: edit.into_iter().collect(), arguments: key.into_iter().collect(), too_large: None }
+    CallEdits { edits: edit.into_iter().collect(), arguments: key.into_iter().collect(), too_large: None }
 }
 
 /// Whether a call writes a whole text, by the name of its tool or its command.

@@ -303,7 +303,7 @@ fn between(index: &Index, part: &Part, event: usize, next: Option<usize>) -> i64
 
 /// What stands out in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mark {
+pub enum StepFlag {
     /// An error, of the engine or of a tool, or a line that cannot be read.
     Error,
     /// A critic stopped the run.
@@ -315,19 +315,19 @@ pub enum Mark {
 }
 
 /// Whether step `n` has a mark.
-pub fn has(index: &Index, n: usize, mark: Mark) -> bool {
+pub fn has(index: &Index, n: usize, mark: StepFlag) -> bool {
     let Some(step) = index.steps().get(n) else { return false };
     match mark {
-        Mark::Error => step.error.is_some() || !step.fate.is_readable() || index.error_of(n).is_some(),
-        Mark::Stop => step.asked(CriticAction::Stop),
-        Mark::Retry => step.asked(CriticAction::Retry),
-        Mark::Code => step.returncode.is_some(),
+        StepFlag::Error => step.error.is_some() || !step.fate.is_readable() || index.error_of(n).is_some(),
+        StepFlag::Stop => step.asked(CriticAction::Stop),
+        StepFlag::Retry => step.asked(CriticAction::Retry),
+        StepFlag::Code => step.returncode.is_some(),
     }
 }
 
 /// What stands out most in step `n`.
-pub fn mark(index: &Index, n: usize) -> Option<Mark> {
-    [Mark::Error, Mark::Stop, Mark::Retry, Mark::Code].into_iter().find(|mark| has(index, n, *mark))
+pub fn mark(index: &Index, n: usize) -> Option<StepFlag> {
+    [StepFlag::Error, StepFlag::Stop, StepFlag::Retry, StepFlag::Code].into_iter().find(|mark| has(index, n, *mark))
 }
 
 /// The next step after `n` with a mark, from the top again after the last.

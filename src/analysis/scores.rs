@@ -77,7 +77,7 @@ pub struct Sums {
 
 /// A point that asked for more than to go on, and what came after it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Asked {
+pub struct Intervention {
     /// Which lane it is in.
     pub lane: usize,
     /// The point.
@@ -135,13 +135,13 @@ impl Scores {
     }
 
     /// Every point that asked for a retry or a stop or wants something changed, in the order of the steps.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<Intervention> {
         let mut asked = Vec::new();
         for (at, lane) in self.lanes.iter().enumerate() {
             let mut next = None;
             for point in lane.points.iter().rev() {
                 if point.patches || matches!(point.action, CriticAction::Retry | CriticAction::Stop) {
-                    asked.push(Asked { lane: at, point: *point, next });
+                    asked.push(Intervention { lane: at, point: *point, next });
                 }
                 next = point.score.map(|score| (point.n, score)).or(next);
             }

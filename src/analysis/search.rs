@@ -69,18 +69,18 @@ pub struct InLine {
 
 /// A line that holds the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct LineMatch {
     /// The file.
     pub file: TraceFile,
     /// What the line is.
-    pub place: Place,
+    pub place: LinePlace,
     /// Where in it the text stands.
     pub line: InLine,
 }
 
 /// What a line of a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
-pub struct Place {
+pub struct LinePlace {
     /// Where it begins in its file, in bytes.
     pub offset: u64,
     /// The step it is or belongs to.

@@ -22,7 +22,7 @@ mod tests;
 pub use group::{Group, Groups, Member, Sum, Window, groups};
 pub use survey::{End, Facets, Medians, Strip, Survey, survey};
 
-use cursor::{Cursor, Place, place};
+use cursor::{Cursor, SortKey, place};
 
 /// One window of the runs that match.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,7 +95,7 @@ pub fn matching_steps<'a>(index: &'a Index, query: &'a Query) -> impl Iterator<I
 /// A run and what it is sorted by.
 struct Ranked<'a, T> {
     run: &'a T,
-    place: Option<Place<'a>>,
+    place: Option<SortKey<'a>>,
     key: &'a str,
 }
 
@@ -107,6 +107,6 @@ impl<'a, T: AsRef<Summary>> Ranked<'a, T> {
 }
 
 /// Keys are distinct, so no two runs are equal and the order is the same however the runs came.
-fn order(sort: Sort, a: (Option<Place<'_>>, &str), b: (Option<Place<'_>>, &str)) -> Ordering {
+fn order(sort: Sort, a: (Option<SortKey<'_>>, &str), b: (Option<SortKey<'_>>, &str)) -> Ordering {
     sort.order(a.0, b.0).then_with(|| a.1.cmp(b.1))
 }

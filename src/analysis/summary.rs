@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::format;
 use super::life::{Life, Outside, life};
-use super::verdict::{Mark, Verdict, tokens, verdict};
+use super::verdict::{RunStatus, Verdict, tokens, verdict};
 use super::{facts, health, life::Liveness, newest::took_ms};
 use crate::model::index::Distinct;
 use crate::model::price::Prices;
@@ -392,7 +392,7 @@ impl Verdict {
             sentence: format!("Being read, {} so far", format::counted(steps, "step")),
             second: String::new(),
             outcome: Outcome::Unknown,
-            mark: Mark::Unknown,
+            mark: RunStatus::Unknown,
             certainty: Certainty::Unknown,
             answered: false,
             contradictions: Vec::new(),

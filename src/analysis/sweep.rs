@@ -8,7 +8,7 @@ use std::fmt;
 
 use super::facts::{Depth, Record};
 use super::summary::Summary;
-use super::whatif::{Found, Question, RuleResult, Saved, Wrong, together, typed};
+use super::whatif::{Question, RuleResult, Saved, StopTiming, Wrong, together, typed};
 use crate::model::RunKey;
 use crate::stop::{SpecError, StopSpec, Tally};
 
@@ -130,7 +130,7 @@ pub struct Inquiry {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepResult {
     /// Earlier, at the same step, not at all, or not to be told.
-    pub found: Found,
+    pub found: StopTiming,
     /// The step at which it stops the run.
     pub step: Option<u64>,
     /// What stopping there spares.
@@ -226,10 +226,10 @@ fn all_of(results: &[RuleResult]) -> SweepResult {
     match together(results) {
         (_, true) => {
             let needs = results.iter().find_map(|result| result.needs.clone());
-            SweepResult { needs, ..nothing(Found::Unknown) }
+            SweepResult { needs, ..nothing(StopTiming::Unknown) }
         }
         (Some((_, first)), false) => SweepResult::from(first.clone()),
-        (None, false) => nothing(Found::NotReached),
+        (None, false) => nothing(StopTiming::NotReached),
     }
 }
 

@@ -13,7 +13,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-pub use run::{Place, RUNS, Run};
+pub use run::{RUNS, Run, RunSource};
 pub use step::{STEPS, Step, steps};
 
 /// A column of a table whose rows are made from `T`.

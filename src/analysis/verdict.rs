@@ -25,7 +25,7 @@ mod second;
 mod tests;
 mod told;
 
-pub use super::mark::Mark;
+pub use super::run_status::RunStatus;
 pub use recorded::{amount, reading};
 
 /// The answer to "why did this run stop?".
@@ -38,7 +38,7 @@ pub struct Verdict {
     /// How it came out.
     pub outcome: Outcome,
     /// Its mark.
-    pub mark: Mark,
+    pub mark: RunStatus,
     /// What the sentence rests on.
     pub certainty: Certainty,
     /// Whether the run ended well and left an answer.
@@ -112,10 +112,10 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
     };
     let verdict = |outcome, mark, certainty, mut sentence: String| {
         let contradictions = contradiction::contradictions(&facts, life, outcome);
-        if mark == Mark::Answered && !contradictions.is_empty() && !facts.is_unsuccessful() {
+        if mark == RunStatus::Answered && !contradictions.is_empty() && !facts.is_unsuccessful() {
             sentence.push_str(" · but the files contradict each other");
         }
-        let answered = mark == Mark::Answered || outcome == Outcome::Completed && facts.kept_answer().is_some();
+        let answered = mark == RunStatus::Answered || outcome == Outcome::Completed && facts.kept_answer().is_some();
         Verdict {
             sentence,
             second: facts.second(mark),
@@ -137,21 +137,28 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
     if let Some(sentence) = facts.refuted().filter(|_| life.liveness == Liveness::Finished && disputed(index).is_none())
     {
         let outcome = reason.map_or(Outcome::Unknown, |word| classify(StopReason::parse(word)).0);
-        return verdict(facts.stop.map_or(outcome, |stop| stop.outcome), Mark::Unknown, Certainty::Unknown, sentence);
+        return verdict(
+            facts.stop.map_or(outcome, |stop| stop.outcome),
+            RunStatus::Unknown,
+            Certainty::Unknown,
+            sentence,
+        );
     }
     match (life.liveness, reason) {
-        (Liveness::Running, _) => verdict(Outcome::Running, Mark::Running, Certainty::Inferred, facts.now()),
-        (Liveness::Quiet, _) => verdict(Outcome::Running, Mark::Quiet, Certainty::Inferred, facts.now()),
-        (Liveness::Stalled, _) => verdict(Outcome::Running, Mark::Stalled, Certainty::Inferred, facts.stalled(life)),
-        (Liveness::Waiting, _) => verdict(Outcome::Unknown, Mark::Unknown, Certainty::Unknown, facts.waits()),
-        (Liveness::Unknown, _) if let Some(cut) = facts.cut() => {
-            verdict(Outcome::Unknown, Mark::Unknown, Certainty::Unknown, capitalised(&cut))
+        (Liveness::Running, _) => verdict(Outcome::Running, RunStatus::Running, Certainty::Inferred, facts.now()),
+        (Liveness::Quiet, _) => verdict(Outcome::Running, RunStatus::Quiet, Certainty::Inferred, facts.now()),
+        (Liveness::Stalled, _) => {
+            verdict(Outcome::Running, RunStatus::Stalled, Certainty::Inferred, facts.stalled(life))
         }
-        (Liveness::Unknown, _) => verdict(Outcome::Unknown, Mark::Unknown, Certainty::Unknown, facts.untold()),
-        (Liveness::Died, None) => verdict(Outcome::Failed, Mark::Died, Certainty::Inferred, facts.died(life)),
+        (Liveness::Waiting, _) => verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, facts.waits()),
+        (Liveness::Unknown, _) if let Some(cut) = facts.cut() => {
+            verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, capitalised(&cut))
+        }
+        (Liveness::Unknown, _) => verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, facts.untold()),
+        (Liveness::Died, None) => verdict(Outcome::Failed, RunStatus::Died, Certainty::Inferred, facts.died(life)),
         _ if let Some((kept, told)) = disputed(index) => {
             let sentence = format!("The files disagree on the end: the manifest says {kept}, the END event {told}");
-            verdict(Outcome::Unknown, Mark::Unknown, Certainty::Unknown, sentence)
+            verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, sentence)
         }
         (_, word) => match (facts.stop, word) {
             (Some(stop), _) => {
@@ -160,26 +167,28 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             }
             (None, Some(word)) => {
                 let (outcome, mark) = classify(StopReason::parse(word));
-                let certainty = if mark == Mark::Unknown { Certainty::Unknown } else { Certainty::Recorded };
+                let certainty = if mark == RunStatus::Unknown { Certainty::Unknown } else { Certainty::Recorded };
                 verdict(outcome, mark, certainty, facts.stopped(word))
             }
-            (None, None) => verdict(Outcome::Unknown, Mark::Unknown, Certainty::Unknown, facts.no_reason()),
+            (None, None) => verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, facts.no_reason()),
         },
     }
 }
 
-fn classify(reason: StopReason) -> (Outcome, Mark) {
+fn classify(reason: StopReason) -> (Outcome, RunStatus) {
     use StopReason as R;
     match reason {
-        R::Success | R::Final => (Outcome::Completed, Mark::Answered),
-        R::AgentCondition | R::EnvTerminal => (Outcome::Completed, Mark::OwnRule),
-        R::MaxSteps | R::BudgetSteps | R::BudgetTime | R::BudgetTokens => (Outcome::Truncated, Mark::Limit),
-        R::Stagnation => (Outcome::Halted, Mark::Limit),
-        R::CriticStop => (Outcome::Halted, Mark::Critic),
-        R::ContextOverflow => (Outcome::Failed, Mark::Limit),
-        R::UnrecoverableError | R::TaskValidationFailed | R::EnvCapabilityMismatch => (Outcome::Failed, Mark::Error),
-        R::CancelledImmediate | R::CancelledAfterStep | R::Interrupt => (Outcome::Cancelled, Mark::Cancelled),
-        R::Other => (Outcome::Unknown, Mark::Unknown),
+        R::Success | R::Final => (Outcome::Completed, RunStatus::Answered),
+        R::AgentCondition | R::EnvTerminal => (Outcome::Completed, RunStatus::OwnRule),
+        R::MaxSteps | R::BudgetSteps | R::BudgetTime | R::BudgetTokens => (Outcome::Truncated, RunStatus::Limit),
+        R::Stagnation => (Outcome::Halted, RunStatus::Limit),
+        R::CriticStop => (Outcome::Halted, RunStatus::Critic),
+        R::ContextOverflow => (Outcome::Failed, RunStatus::Limit),
+        R::UnrecoverableError | R::TaskValidationFailed | R::EnvCapabilityMismatch => {
+            (Outcome::Failed, RunStatus::Error)
+        }
+        R::CancelledImmediate | R::CancelledAfterStep | R::Interrupt => (Outcome::Cancelled, RunStatus::Cancelled),
+        R::Other => (Outcome::Unknown, RunStatus::Unknown),
     }
 }
 

@@ -17,7 +17,7 @@ mod near;
 mod tests;
 mod typed;
 
-pub use answers::{Answer, Answers, Rule, answers};
+pub use answers::{Answer, Answers, EndCause, answers};
 pub use near::near;
 pub use typed::{Typed, Wrong, question, typed};
 
@@ -25,7 +25,7 @@ pub use typed::{Typed, Wrong, question, typed};
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuleResult {
     /// Earlier, at the same step, not at all, or not to be told.
-    pub found: Found,
+    pub found: StopTiming,
     /// The step at which it stops the run, as an ordinal; `None` also where it lets none run.
     pub step: Option<u64>,
     /// Where in that step.
@@ -52,7 +52,7 @@ pub struct RuleResult {
 
 /// Where a rule stops a run, against where it did stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Found {
+pub enum StopTiming {
     /// Before the recorded end.
     Earlier,
     /// At the recorded end's step.
@@ -63,11 +63,11 @@ pub enum Found {
     Unknown,
 }
 
-impl Found {
+impl StopTiming {
     /// The words people read.
     pub fn words(self) -> &'static str {
         match self {
-            Found::NotReached => "not reached",
+            StopTiming::NotReached => "not reached",
             other => other.word(),
         }
     }
@@ -75,10 +75,10 @@ impl Found {
     /// The word of the JSON contract.
     pub fn word(self) -> &'static str {
         match self {
-            Found::Earlier => "earlier",
-            Found::Same => "same",
-            Found::NotReached => "not_reached",
-            Found::Unknown => "unknown",
+            StopTiming::Earlier => "earlier",
+            StopTiming::Same => "same",
+            StopTiming::NotReached => "not_reached",
+            StopTiming::Unknown => "unknown",
         }
     }
 }
@@ -213,7 +213,7 @@ fn rule_result(
     let refused = first.refused.as_ref().map(|(step, _)| *step);
     if let Some((needs, from, latest)) = missing(spec, first, record, last) {
         return RuleResult {
-            found: Found::Unknown,
+            found: StopTiming::Unknown,
             detail: format!("Cannot be told: {needs}"),
             needs: Some(needs),
             unknown_from: Some(from),
@@ -223,10 +223,11 @@ fn rule_result(
         };
     }
     let Some(stop) = stop else { return RuleResult { detail: not_reached(first, last), refused, ..nothing() } };
-    let found = if stop.step < last || record.lost.is_some() || record.begun { Found::Earlier } else { Found::Same };
+    let found =
+        if stop.step < last || record.lost.is_some() || record.begun { StopTiming::Earlier } else { StopTiming::Same };
     // A stop after the decision of the last step is at its step, and its actions and their outcome would not have been.
     let end = record.facts.iter().rev().find(|facts| Some(facts.step) == last);
-    let cuts = found == Found::Earlier || end.is_some_and(|end| stop.gate < end.reached);
+    let cuts = found == StopTiming::Earlier || end.is_some_and(|end| stop.gate < end.reached);
     RuleResult {
         found,
         step: stop.step,
@@ -256,7 +257,7 @@ fn in_words(reading: &Reading) -> String {
 
 fn nothing() -> RuleResult {
     RuleResult {
-        found: Found::NotReached,
+        found: StopTiming::NotReached,
         step: None,
         gate: None,
         code: None,
@@ -332,7 +333,7 @@ impl Saved {
 /// `None` where none stops it. A rule that cannot be told might have been earlier still; whether one is left open
 /// before that step is the second value.
 pub fn together(results: &[RuleResult]) -> (Option<(usize, &RuleResult)>, bool) {
-    let stops = |result: &RuleResult| matches!(result.found, Found::Earlier | Found::Same);
+    let stops = |result: &RuleResult| matches!(result.found, StopTiming::Earlier | StopTiming::Same);
     let first = results.iter().enumerate().filter(|(_, result)| stops(result));
     let first = first.min_by_key(|(_, result)| (result.step, result.gate));
     let until = first.map(|(_, result)| result.step);

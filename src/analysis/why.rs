@@ -14,7 +14,7 @@ pub mod rules;
 pub(super) mod tests;
 mod trouble;
 
-pub use rules::{Rule, Standing};
+pub use rules::{RuleStatus, Standing};
 pub use trouble::Trouble;
 
 /// A piece of evidence.
@@ -66,7 +66,7 @@ pub struct Why {
     /// The weightiest first.
     pub evidence: Vec<Evidence>,
     /// How every rule stood, the one that ended the run first.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<RuleStatus>,
     /// Which limit would end a run that goes on, an estimate in one sentence without a full stop.
     pub pace: Option<String>,
     /// Where the files contradict each other, a sentence each.

@@ -56,7 +56,7 @@ impl Settings {
             }
             Some((file, text)) => {
                 let text = text.map_err(|error| unreadable("the settings", file, error))?;
-                let place = Place { file, text: &text };
+                let place = ConfigText { file, text: &text };
                 let Written { roots, sessions, prices } = place.toml()?;
                 let home = home(&var);
                 let root = |root: String| place.root(&root, home.as_deref());
@@ -69,7 +69,7 @@ impl Settings {
         };
         if let Some(file) = &self.prices {
             let text = fs::read_to_string(file).map_err(|error| unreadable("the prices", file, error))?;
-            let place = Place { file, text: &text };
+            let place = ConfigText { file, text: &text };
             // No TOML begins so.
             let Table { prices } = if text.trim_start().starts_with('{') { place.json()? } else { place.toml()? };
             config.prices = Arc::new(place.prices(prices)?);
@@ -113,12 +113,12 @@ struct Table {
 }
 
 /// The file that is being read.
-struct Place<'a> {
+struct ConfigText<'a> {
     file: &'a Path,
     text: &'a str,
 }
 
-impl Place<'_> {
+impl ConfigText<'_> {
     fn toml<T: DeserializeOwned>(&self) -> Result<T> {
         toml::from_str(self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);

@@ -6,7 +6,7 @@ use clap::builder::styling::{AnsiColor, Style};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::analysis::verdict::{Mark, Verdict};
+use crate::analysis::verdict::{RunStatus, Verdict};
 
 /// What output depends on besides its content.
 #[derive(Debug, Clone)]
@@ -57,12 +57,12 @@ impl Look {
 /// The ink of a verdict's mark.
 pub(super) fn ink_of(verdict: &Verdict) -> Ink {
     match verdict.mark {
-        Mark::Answered if !verdict.contradictions.is_empty() => Ink::Warning,
-        Mark::Answered => Ink::Good,
-        Mark::Error | Mark::Died => Ink::Bad,
-        Mark::Limit | Mark::Critic | Mark::Stalled => Ink::Warning,
-        Mark::Running | Mark::Quiet => Ink::Live,
-        Mark::OwnRule | Mark::Cancelled | Mark::Unknown => Ink::Dim,
+        RunStatus::Answered if !verdict.contradictions.is_empty() => Ink::Warning,
+        RunStatus::Answered => Ink::Good,
+        RunStatus::Error | RunStatus::Died => Ink::Bad,
+        RunStatus::Limit | RunStatus::Critic | RunStatus::Stalled => Ink::Warning,
+        RunStatus::Running | RunStatus::Quiet => Ink::Live,
+        RunStatus::OwnRule | RunStatus::Cancelled | RunStatus::Unknown => Ink::Dim,
     }
 }
 

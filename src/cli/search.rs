@@ -10,7 +10,7 @@ use super::look::{Ink, Look};
 use super::{Done, write_json};
 use crate::analysis::format::{bytes, counted, visible_line};
 use crate::analysis::query::Query;
-use crate::analysis::search::{Found, LeftOut, Needle, Tally};
+use crate::analysis::search::{LeftOut, LineMatch, Needle, Tally};
 use crate::error::{Error, Kind, Result};
 use crate::live::{Library, Listener, search};
 use crate::model::{Index, RunKey, TraceFile};
@@ -101,7 +101,7 @@ struct Heard<'a> {
 }
 
 impl Heard<'_> {
-    fn print(&mut self, found: &Found) -> std::io::Result<()> {
+    fn print(&mut self, found: &LineMatch) -> std::io::Result<()> {
         let place = place(found);
         for hit in &found.line.hits {
             let field = if hit.path.is_empty() { String::new() } else { format!("  {}", visible_line(&hit.path)) };
@@ -130,7 +130,7 @@ impl Listener for Heard<'_> {
         true
     }
 
-    fn found(&mut self, found: Found) -> bool {
+    fn found(&mut self, found: LineMatch) -> bool {
         if self.json {
             self.tally.keep(usize::MAX, &self.key, found);
             return true;

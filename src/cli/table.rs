@@ -18,7 +18,7 @@ use super::{Done, write_json};
 use crate::analysis::facts::{Depth, record};
 use crate::analysis::format::{bytes, count, counted, visible_line};
 use crate::analysis::query::Query;
-use crate::analysis::table::{Place, Run};
+use crate::analysis::table::{Run, RunSource};
 use crate::error::{Error, Kind, Result};
 use crate::live::{Listed, list};
 use crate::model::price::Prices;
@@ -77,11 +77,11 @@ impl Table {
 
 /// What was done, for programs.
 #[derive(Debug, serde::Serialize)]
-struct Said<'a> {
+struct TableReportJson<'a> {
     table: &'static str,
     out: &'a str,
     #[serde(flatten)]
-    done: out::Kept,
+    done: out::TableReport,
 }
 
 /// How runs become rows.
@@ -105,7 +105,7 @@ impl Maker {
             let record = record(&opened.index, &opened, Depth::Heads);
             let record = record.priced(&opened.index, opened.summary.prices.as_deref());
             let address = format!("{}{}", self.board.trim_end_matches('/'), href::run(run.key.as_str()));
-            let place = Place { root: run.root.to_string_lossy().into_owned(), size, address };
+            let place = RunSource { root: run.root.to_string_lossy().into_owned(), size, address };
             let run = Run::new(opened.summary, opened.index, record, place);
             made.started = run.started();
             rows::write(self.table, self.format, &Arc::new(run), &mut made);
@@ -142,7 +142,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     };
     let done = out::keep(dir, &args.roots, query, &runs, &maker)?;
     if args.json {
-        let done = Said { table: args.table.name(), out: &dir.to_string_lossy(), done };
+        let done = TableReportJson { table: args.table.name(), out: &dir.to_string_lossy(), done };
         write_json(out, &done)?;
         return Ok(0);
     }

@@ -13,7 +13,7 @@ use super::look::{Ink, Look};
 use super::open::Opened;
 use super::{Done, write_json};
 use crate::analysis::format::{MISSING, count, counted, millis, visible_line};
-use crate::analysis::whatif::{Answer, Answers, Found, Question, Wrong, answers, question, typed};
+use crate::analysis::whatif::{Answer, Answers, Question, StopTiming, Wrong, answers, question, typed};
 use crate::error::{Error, Kind, Result};
 use crate::page::whatif::json;
 use crate::stop::{RULES, Row, SpecError};
@@ -159,9 +159,9 @@ fn write_text(out: &mut dyn Write, run: &Opened, answers: &Answers, look: &Look)
     for (row, answer) in rows.iter().zip(&answers.rules) {
         let text = line(row.each_ref().map(String::as_str));
         let ink = match answer.result.found {
-            Found::Earlier => Ink::Warning,
-            Found::Same => Ink::Heading,
-            Found::NotReached | Found::Unknown => Ink::Dim,
+            StopTiming::Earlier => Ink::Warning,
+            StopTiming::Same => Ink::Heading,
+            StopTiming::NotReached | StopTiming::Unknown => Ink::Dim,
         };
         writeln!(out, "  {}  {}", look.paint(ink, &text), visible_line(&why(run, answer)))?;
     }
@@ -198,7 +198,7 @@ fn why(run: &Opened, answer: &Answer) -> String {
 
 fn cells(run: &Opened, answer: &Answer) -> [String; 7] {
     let result = &answer.result;
-    let fires = matches!(result.found, Found::Earlier | Found::Same);
+    let fires = matches!(result.found, StopTiming::Earlier | StopTiming::Same);
     let step = match result.step.and_then(|step| usize::try_from(step).ok()) {
         Some(step) => run.index.label(step),
         None if fires => "none runs".to_owned(),

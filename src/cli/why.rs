@@ -10,7 +10,7 @@ use super::{Done, write_json};
 use crate::analysis::format::{MISSING, visible_line};
 use crate::analysis::health;
 use crate::analysis::verdict::LimitFrom;
-use crate::analysis::why::{Evidence, Rule, Standing, Trouble, Why, rules, why};
+use crate::analysis::why::{Evidence, RuleStatus, Standing, Trouble, Why, rules, why};
 use crate::model::{Certainty, Index, Op};
 use crate::page::run::json_why;
 
@@ -85,13 +85,13 @@ fn write_evidence(out: &mut dyn Write, index: &Index, told: &Why, look: &Look) -
 }
 
 /// One rule a line, in columns.
-fn write_rules(out: &mut dyn Write, rows: &[Rule], ended: bool, look: &Look) -> io::Result<()> {
+fn write_rules(out: &mut dyn Write, rows: &[RuleStatus], ended: bool, look: &Look) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
     let title = if ended { "stop rules" } else { "room left" };
     writeln!(out, "\n{}  {}", look.paint(Ink::Heading, title), rules::tally(rows, ended))?;
-    let name = |rule: &Rule| {
+    let name = |rule: &RuleStatus| {
         let id = if rule.is_listed() { format!(" {}", rule.id) } else { String::new() };
         visible_line(&format!("{}{id}", rule.name())).into_owned()
     };

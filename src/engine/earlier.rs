@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use self::lines::{Lines, StepBack};
 use self::past::Past;
-pub(super) use self::past::{Said, Spent};
+pub(super) use self::past::{Exchange, Spent};
 use super::agent::{Agent, AgentError};
 use super::builder::Engine;
 use super::cancel::caught_now;
@@ -30,7 +30,7 @@ use crate::error::{Error, Kind, Result};
 use crate::model::time::parse_ts;
 use crate::model::{Outcome, TraceFile};
 use crate::stop::{StepFacts, StopVerdict};
-use crate::trace::{Kept, RunWriter, is_running};
+use crate::trace::{KeptSteps, RunWriter, is_running};
 
 /// Larger manifests are none of ours.
 const MAX_MANIFEST_BYTES: u64 = 64 << 20;
@@ -259,7 +259,7 @@ impl Earlier {
         let torn = if is_branch { 0 } else { lines.torn() + events.torn() };
         let (unfinished, lost) = past.settle(steps.len())?.filter(|_| !is_branch).unzip();
         let kept =
-            Kept { steps: lines.so_far(), events: if is_branch { past.end_of_steps() } else { events.so_far() } };
+            KeptSteps { steps: lines.so_far(), events: if is_branch { past.end_of_steps() } else { events.so_far() } };
         let lost_ms = if is_branch { 0 } else { past.lost_ms() };
         let mut state = past.state;
         for step in &mut steps {

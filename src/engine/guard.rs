@@ -156,7 +156,7 @@ pub(super) enum Admitted {
 
 /// What a guard said, as an event.
 #[derive(Serialize)]
-struct Said<'a> {
+struct GuardEvent<'a> {
     tool: &'a str,
     /// The call's place among those of the step.
     action: usize,
@@ -175,7 +175,7 @@ struct Said<'a> {
     waited_ms: Option<u64>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> GuardEvent<'a> {
     fn of(action: &'a Action, place: usize) -> Self {
         let tool = &action.name;
         Self { tool, action: place, guard: None, reason: None, args: None, consent: None, waited_ms: None }
@@ -200,12 +200,12 @@ impl<A: Agent> Session<A> {
                 Ok(Err(wrong)) | Err(Lost::Panicked(wrong)) => Pass::Deny(format!("the guard {name} failed: {wrong}")),
                 Err(Lost::Cancelled) => return Admitted::Refused(ToolResult::skipped(action)),
             };
-            let said = Said { guard: Some(&name), ..Said::of(action, place) };
+            let said = GuardEvent { guard: Some(&name), ..GuardEvent::of(action, place) };
             match pass {
                 Pass::Allow => {}
                 Pass::Change { args, mut reason } => {
                     clip(&mut reason, MAX_REASON_BYTES);
-                    self.emit(step, "GATE", "change", Said { reason: Some(&reason), args: Some(&args), ..said });
+                    self.emit(step, "GATE", "change", GuardEvent { reason: Some(&reason), args: Some(&args), ..said });
                     changed = Some(Action { args, ..action.clone() });
                 }
                 Pass::Ask(mut reason) => {
@@ -218,28 +218,28 @@ impl<A: Agent> Session<A> {
                     *waited_ms = waited_ms.saturating_add(waited);
                     let granted = consent.as_ref().map(|consent| *consent == Consent::Yes);
                     let waited = Some(waited).filter(|_| self.parts.person.is_some());
-                    let asked = Said { reason: Some(&reason), consent: granted, waited_ms: waited, ..said };
+                    let asked = GuardEvent { reason: Some(&reason), consent: granted, waited_ms: waited, ..said };
                     self.emit(step, "GATE", "ask", asked);
                     let Some(consent) = consent else { return Admitted::Refused(ToolResult::skipped(action)) };
                     if let Consent::No(mut why) = consent {
                         clip(&mut why, MAX_REASON_BYTES);
-                        self.emit(step, "GATE", "deny", Said { reason: Some(&why), ..said });
+                        self.emit(step, "GATE", "deny", GuardEvent { reason: Some(&why), ..said });
                         return Admitted::Refused(ToolResult::refused(action, &why));
                     }
                 }
                 Pass::Deny(mut reason) => {
                     clip(&mut reason, MAX_REASON_BYTES);
-                    self.emit(step, "GATE", "deny", Said { reason: Some(&reason), ..said });
+                    self.emit(step, "GATE", "deny", GuardEvent { reason: Some(&reason), ..said });
                     return Admitted::Refused(ToolResult::refused(action, &reason));
                 }
                 Pass::Stop(mut reason) => {
                     clip(&mut reason, MAX_REASON_BYTES);
-                    self.emit(step, "GATE", "stop", Said { reason: Some(&reason), ..said });
+                    self.emit(step, "GATE", "stop", GuardEvent { reason: Some(&reason), ..said });
                     return Admitted::Ended(format!("the guard {name} ended the run at {}: {reason}", action.name));
                 }
             }
         }
-        self.emit(step, "GATE", "allow", Said::of(action, place));
+        self.emit(step, "GATE", "allow", GuardEvent::of(action, place));
         changed.map_or(Admitted::AsIs, Admitted::Changed)
     }
 }

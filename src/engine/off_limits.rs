@@ -10,12 +10,12 @@ use std::sync::Arc;
 ///
 /// On Unix a directory is known by device and inode: another name of it, or a link to it, is the same directory.
 #[derive(Debug, Clone, Default)]
-pub struct OffLimits(Arc<[Known]>);
+pub struct OffLimits(Arc<[Identity]>);
 
 #[cfg(unix)]
-type Known = (u64, u64);
+type Identity = (u64, u64);
 #[cfg(not(unix))]
-type Known = PathBuf;
+type Identity = PathBuf;
 
 impl OffLimits {
     /// These directories; one that is not there is left out.

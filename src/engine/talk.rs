@@ -3,7 +3,7 @@
 
 use super::chat::{Message, Reply, Request, Role, ToolCall, ToolSpec};
 use super::decision::Action;
-use super::earlier::Said;
+use super::earlier::Exchange;
 use super::history::{History, HistoryPolicy};
 use super::parse::Parser;
 use super::toolbox::ToolResult;
@@ -133,18 +133,18 @@ impl Conversation {
     }
 
     /// Takes in what was said in a step of an earlier time.
-    pub(super) fn retell(&mut self, step: u64, said: Vec<Said>) {
+    pub(super) fn retell(&mut self, step: u64, said: Vec<Exchange>) {
         let mut new = Vec::new();
         for said in said {
             match said {
-                Said::Asked(messages) => {
+                Exchange::Asked(messages) => {
                     self.close();
                     let system = messages.iter().find(|message| message.role == Role::System);
                     self.system = system.map(|system| system.content.clone()).or(self.system.take());
                     new = messages;
                 }
-                Said::Shortened => drop(self.shrink()),
-                Said::Answered(mut reply) => {
+                Exchange::Shortened => drop(self.shrink()),
+                Exchange::Answered(mut reply) => {
                     with_ids(step, &mut reply.tool_calls);
                     self.push(std::mem::take(&mut new), &reply);
                 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use super::part::{self, quoted, text};
 use super::value::{count, cut, exported_end, filled, int, is_true, member, micros, number, spoken, unpacked};
 use super::watch::begun;
-use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
+use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::{Can, Capabilities, Certainty, Ended, Format, IssueKind, Outcome};
 
@@ -65,7 +65,7 @@ fields! {
         cost = "total_cost_usd",
     }
     struct Agent { name, version, model = "model_name", extra }
-    struct Place { index = "continuation_index", parent = "parent_session_id" }
+    struct RecordPlace { index = "continuation_index", parent = "parent_session_id" }
     struct Board { verdict, outcome, reason = "stop_reason", certainty }
     struct Ref { id = "trajectory_id", session = "session_id", path = "trajectory_path" }
 }
@@ -116,7 +116,7 @@ impl Reader for Trajectory {
                 self.parent = filled(place.parent);
             }
             2 => {
-                draft.event(Mark { phase: "final_metrics", ..Mark::default() });
+                draft.event(EventDraft { phase: "final_metrics", ..EventDraft::default() });
                 let totals = Totals::of(record.text);
                 self.totals = (count(totals.prompt), count(totals.completion), number(totals.cost));
                 self.cached = count(totals.cached);
@@ -126,7 +126,7 @@ impl Reader for Trajectory {
             5 => self.own_id = filled(value),
             6 => self.goes_on = filled(value),
             7 => {
-                draft.event(Mark { phase: "subagent_trajectories", ..Mark::default() });
+                draft.event(EventDraft { phase: "subagent_trajectories", ..EventDraft::default() });
                 self.held += 1;
             }
             8 => {
@@ -134,7 +134,7 @@ impl Reader for Trajectory {
                 self.children.extend(filled(value));
             }
             _ => {
-                let event = draft.event(Mark { phase: "extra", ..Mark::default() });
+                let event = draft.event(EventDraft { phase: "extra", ..EventDraft::default() });
                 self.end = end(&Board::of(record.text)).map(|end| end.told_by(event));
             }
         }
@@ -191,7 +191,7 @@ impl Trajectory {
         let source = text(step.source).unwrap_or_default();
         let ts = micros(step.timestamp);
         let before = draft.latest();
-        let mark = Mark { phase: &source, ts, ..Mark::default() };
+        let mark = EventDraft { phase: &source, ts, ..EventDraft::default() };
         // The id is of this step alone.
         if int(step.id).is_some() && draft.is_again(record) {
             return draft.again(&mark);
@@ -207,7 +207,7 @@ impl Trajectory {
             _ if copied => draft.copied("", &mark),
             "agent" => {
                 let part = part_of(record);
-                let n = draft.reply(None, before, Mark { failed: part.has_failed(), ..mark });
+                let n = draft.reply(None, before, EventDraft { failed: part.has_failed(), ..mark });
                 if let Some(last) = self.last.replace(n) {
                     draft.close(last);
                 }
@@ -270,8 +270,8 @@ fn trial_of(file: &Path) -> Option<&str> {
     names.next().flatten().filter(|_| is_step)
 }
 
-fn agent<'a>(record: &'a str, trial: Option<&str>, draft: &mut Draft<'_>) -> Place<'a> {
-    draft.event(Mark { phase: "agent", ..Mark::default() });
+fn agent<'a>(record: &'a str, trial: Option<&str>, draft: &mut Draft<'_>) -> RecordPlace<'a> {
+    draft.event(EventDraft { phase: "agent", ..EventDraft::default() });
     let agent = Agent::of(record);
     let name = filled(agent.name);
     let version = filled(agent.version).map_or_else(String::new, |version| format!(" {version}"));
@@ -280,7 +280,7 @@ fn agent<'a>(record: &'a str, trial: Option<&str>, draft: &mut Draft<'_>) -> Pla
     run.agent = name.map(|name| cut(&name));
     run.model = filled(agent.model).map(|model| cut(&model));
     run.parent = trial.map(cut);
-    agent.extra.map(Place::of).unwrap_or_default()
+    agent.extra.map(RecordPlace::of).unwrap_or_default()
 }
 
 fn version(word: &str, draft: &mut Draft<'_>) {
@@ -302,7 +302,7 @@ fn part_of(record: &str) -> Part {
         thought: filled(step.reasoning).into_iter().collect(),
         text: Some(spoken(step.message)).filter(|text| !text.is_empty()).into_iter().collect(),
         calls: calls
-            .map(|call| Asked {
+            .map(|call| CallDraft {
                 id: text(call.id).unwrap_or_default(),
                 name: text(call.name).unwrap_or_default(),
                 args: call.arguments.map(unpacked).unwrap_or_default(),

@@ -14,7 +14,7 @@ use lines::Lines;
 
 use super::part::{self, quoted, text};
 use super::value::{count, cut, filled, is_text, is_true, micros, number, objects, spoken};
-use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
+use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
@@ -125,7 +125,7 @@ impl Reader for Session {
         let ts = micros(line.timestamp);
         let before = draft.latest();
         let kind = text(line.kind).unwrap_or_default();
-        let mark = Mark { phase: &kind, ts, ..Mark::default() };
+        let mark = EventDraft { phase: &kind, ts, ..EventDraft::default() };
         let copied = self.lines.copied(&line, record.name());
         if self.lines.is_again(&line, record.text) {
             return draft.again(&mark);
@@ -156,7 +156,7 @@ impl Reader for Session {
             }
             _ => {
                 let stage = text(line.subtype).unwrap_or_default();
-                draft.event(Mark { stage: &stage, failed: stage == "api_error", ..mark });
+                draft.event(EventDraft { stage: &stage, failed: stage == "api_error", ..mark });
             }
         }
         self.branch(&line, step, draft);
@@ -220,7 +220,7 @@ impl Session {
     ) -> usize {
         let id = filled(message.id).or_else(|| filled(line.uuid));
         let known = id.as_ref().and_then(|id| self.by_message.get(&**id).copied());
-        let mark = Mark { kind: EventKind::Decided, phase: "assistant", ts, ..Mark::default() };
+        let mark = EventDraft { kind: EventKind::Decided, phase: "assistant", ts, ..EventDraft::default() };
         let n = draft.reply(known, before, mark);
         if known.is_none() {
             self.by_message.extend(id.map(|id| (id.into(), n)));
@@ -243,7 +243,14 @@ impl Session {
     }
 
     /// A line of the user: what tools gave, a prompt, or a word of the program.
-    fn user(&mut self, line: &Line<'_>, message: &Message<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn user(
+        &mut self,
+        line: &Line<'_>,
+        message: &Message<'_>,
+        record: &str,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
         let blocks = || message.content.into_iter().flat_map(walk::items).map(Block::of);
         let mut steps: Vec<usize> = Vec::new();
         let mut lost = 0;
@@ -258,7 +265,7 @@ impl Session {
         if !steps.is_empty() || lost > 0 {
             let part = part_of(record);
             let failed = part.has_failed();
-            draft.event(Mark {
+            draft.event(EventDraft {
                 kind: EventKind::Inside,
                 stage: "result",
                 step: steps.first().copied(),
@@ -280,7 +287,7 @@ impl Session {
             return;
         }
         if is_interruption(&words) || line.interrupted.is_some() {
-            let at = draft.event(Mark { stage: "interrupted", ..mark });
+            let at = draft.event(EventDraft { stage: "interrupted", ..mark });
             let end = Ended::new(&words, "Interrupted by the user", Outcome::Cancelled, Certainty::Recorded);
             self.end = Some(end.told_by(at));
             return;
@@ -289,7 +296,7 @@ impl Session {
             words.starts_with("<command-") || words.starts_with("<local-command") || words.starts_with("<bash-");
         if is_true(line.meta) || is_true(line.summary) || is_command {
             let stage = if is_true(line.summary) { "summary" } else { "note" };
-            draft.event(Mark { stage, ..mark });
+            draft.event(EventDraft { stage, ..mark });
             return;
         }
         draft.prompt(Some(&words), &mark);
@@ -300,9 +307,9 @@ impl Session {
     }
 
     /// The program itself speaks in place of the model: a request failed.
-    fn api_error(&mut self, line: &Line<'_>, message: &Message<'_>, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn api_error(&mut self, line: &Line<'_>, message: &Message<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let words = spoken(message.content);
-        let at = draft.event(Mark { stage: "API error", failed: true, ..mark });
+        let at = draft.event(EventDraft { stage: "API error", failed: true, ..mark });
         if !is_true(line.api_error) {
             return;
         }
@@ -313,10 +320,10 @@ impl Session {
         }
     }
 
-    fn attachment(&mut self, line: &Line<'_>, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn attachment(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let attachment = line.attachment.map(Attachment::of).unwrap_or_default();
         let kind = text(attachment.kind).unwrap_or_default();
-        let at = draft.event(Mark { stage: &kind, ..mark });
+        let at = draft.event(EventDraft { stage: &kind, ..mark });
         match &*kind {
             "max_turns_reached" => {
                 let end =
@@ -387,7 +394,7 @@ fn blocks(message: &Message<'_>, reply: bool, result: Option<&str>, part: &mut P
         match (block.kind, reply) {
             (Some("\"text\""), true) => part.text.extend(text(block.text).filter(|text| !text.is_empty())),
             (Some("\"thinking\""), true) => part.thought.extend(text(block.thinking).filter(|text| !text.is_empty())),
-            (Some("\"tool_use\"" | "\"server_tool_use\""), true) => part.calls.push(Asked {
+            (Some("\"tool_use\"" | "\"server_tool_use\""), true) => part.calls.push(CallDraft {
                 id: text(block.id).unwrap_or_default(),
                 name: text(block.name).unwrap_or_default(),
                 args: block.input.unwrap_or_default().to_owned(),

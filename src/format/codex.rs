@@ -16,7 +16,7 @@ use item::part_of;
 
 use super::part::{self, text};
 use super::value::{count, cut, member, micros, objects, short, spoken};
-use super::{Asked, Draft, Mark, Part, Reader, Shape, Source, Tool};
+use super::{CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::json::walk;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
 
@@ -107,7 +107,7 @@ impl Reader for Rollout {
         let kind = text(line.kind).unwrap_or_default();
         let item = payload.item.map(Item::of).unwrap_or_default();
         let stage = text(item.kind).or_else(|| text(payload.kind)).or_else(|| text(payload.role)).unwrap_or_default();
-        let mark = Mark { phase: &kind, stage: &stage, ts, ..Mark::default() };
+        let mark = EventDraft { phase: &kind, stage: &stage, ts, ..EventDraft::default() };
         // A line has its time or its number in it: no two are the same.
         let is_one_of_a_kind = line.timestamp.is_some() || line.ordinal.is_some();
         if is_one_of_a_kind && draft.is_again(record.text) {
@@ -208,7 +208,7 @@ impl Rollout {
         kind: Option<&str>,
         payload: &Payload<'_>,
         record: &str,
-        mark: Mark<'_>,
+        mark: EventDraft<'_>,
         before: Option<i64>,
         draft: &mut Draft<'_>,
     ) {
@@ -238,19 +238,19 @@ impl Rollout {
     }
 
     /// An item of a reply of the model.
-    fn reply(&mut self, record: &str, mark: Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
+    fn reply(&mut self, record: &str, mark: EventDraft<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
         let part = part_of(record);
         let n = self.step(mark, before, draft);
-        let answered = |call: &Asked| part.answers.iter().any(|answer| answer.call == call.id);
+        let answered = |call: &CallDraft| part.answers.iter().any(|answer| answer.call == call.id);
         self.calls.extend(part.calls.iter().map(|call| ((*call.id).into(), (n, !answered(call)))));
         draft.part(n, part);
     }
 
     /// The step that an item belongs to, with the item as an event.
-    fn step(&mut self, mark: Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) -> usize {
+    fn step(&mut self, mark: EventDraft<'_>, before: Option<i64>, draft: &mut Draft<'_>) -> usize {
         (self.end, self.due) = (None, false);
         let known = self.last.filter(|_| self.replying);
-        let n = draft.reply(known, before, Mark { kind: EventKind::Decided, ..mark });
+        let n = draft.reply(known, before, EventDraft { kind: EventKind::Decided, ..mark });
         if known.is_some() {
             return n;
         }
@@ -262,10 +262,10 @@ impl Rollout {
     }
 
     /// The tokens of a whole reply. One in which nothing was written is a step as well: it was asked for and paid.
-    fn tokens(&mut self, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn tokens(&mut self, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let n = match self.last.filter(|_| !self.counted) {
             Some(n) => {
-                draft.event(Mark { kind: EventKind::Inside, step: Some(n), ..mark });
+                draft.event(EventDraft { kind: EventKind::Inside, step: Some(n), ..mark });
                 n
             }
             None => {
@@ -278,7 +278,7 @@ impl Rollout {
     }
 
     /// What a call gave.
-    fn result(&mut self, payload: &Payload<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn result(&mut self, payload: &Payload<'_>, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         (self.replying, self.due) = (false, true);
         let Some(id) = text(payload.call_id) else {
             // Context that the program puts in the shape of a result.
@@ -292,14 +292,14 @@ impl Rollout {
             *waits = false;
             *n
         });
-        draft.event(Mark { kind: EventKind::Inside, step: n, failed, ..mark });
+        draft.event(EventDraft { kind: EventKind::Inside, step: n, failed, ..mark });
         if !n.is_some_and(|n| draft.part(n, part)) {
             draft.issue(IssueKind::Join, "a result without a call before it");
         }
     }
 
     /// What the program did for a call.
-    fn done(&mut self, item: &Item<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn done(&mut self, item: &Item<'_>, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let kind = text(item.kind);
         if kind.as_deref() == Some("UserMessage") {
             return self.prompt(&spoken(item.content), &mark, draft);
@@ -316,7 +316,7 @@ impl Rollout {
         let call = text(item.id).and_then(|id| self.calls.get(&*id).copied());
         let n = call.map(|(n, _)| n).or(self.last);
         let failed = part.beside.iter().any(|beside| beside.error.is_some());
-        draft.event(Mark { kind: EventKind::Inside, step: n, failed, ..mark });
+        draft.event(EventDraft { kind: EventKind::Inside, step: n, failed, ..mark });
         let takes = |n: &usize| self.last == Some(*n) || call.is_some_and(|(_, waits)| waits);
         match n {
             Some(n) if takes(&n) => _ = draft.part(n, part),
@@ -326,7 +326,7 @@ impl Rollout {
     }
 
     /// What a person asks for.
-    fn prompt(&mut self, words: &str, mark: &Mark<'_>, draft: &mut Draft<'_>) {
+    fn prompt(&mut self, words: &str, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
         (self.replying, self.due) = (false, true);
         draft.prompt(Some(words), mark);
         let first = self.last.map_or(0, |last| last + 1);
@@ -350,7 +350,7 @@ impl Rollout {
     }
 
     /// What the program tells.
-    fn event(&mut self, word: &str, payload: &Payload<'_>, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn event(&mut self, word: &str, payload: &Payload<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         match word {
             "task_started" | "turn_started" => {
                 draft.event(mark);
@@ -364,12 +364,12 @@ impl Rollout {
             }
             "user_message" => self.prompt(&text(payload.message).unwrap_or_default(), &mark, draft),
             "error" => {
-                let at = draft.event(Mark { failed: true, ..mark });
+                let at = draft.event(EventDraft { failed: true, ..mark });
                 self.end = Some(failure(payload.code, payload.message).told_by(at));
             }
             "task_complete" | "turn_complete" => {
                 let error = payload.error.filter(|error| error.starts_with('{')).map(Payload::of);
-                let at = draft.event(Mark { failed: error.is_some(), ..mark });
+                let at = draft.event(EventDraft { failed: error.is_some(), ..mark });
                 self.has_turns = true;
                 self.answer = short(payload.last);
                 let end = match (error, &self.answer) {
@@ -402,7 +402,7 @@ impl Rollout {
             _ => {
                 self.children.extend(short(payload.child));
                 let failed = matches!(word, "stream_error" | "warning");
-                draft.event(Mark { failed, ..mark });
+                draft.event(EventDraft { failed, ..mark });
             }
         }
     }

@@ -21,7 +21,7 @@ const BATCH_MICROS: i64 = 60_000_000;
 
 /// Where a record lies.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Place {
+pub struct RecordPlace {
     /// Its bytes.
     pub span: Span,
     /// The number of its line, counted from 1; its own number in a document.
@@ -32,7 +32,7 @@ pub struct Place {
 
 /// What an event is.
 #[derive(Debug, Default)]
-pub struct Mark<'a> {
+pub struct EventDraft<'a> {
     /// What it is to the run.
     pub kind: EventKind,
     /// The tool's word for the record.
@@ -92,7 +92,7 @@ impl Open {
 struct Going {
     part: Part,
     events: Vec<u32>,
-    first: Place,
+    first: RecordPlace,
     /// Its reply is over: only answers can come.
     closed: bool,
     /// Something came since its head was made.
@@ -111,24 +111,24 @@ pub struct Draft<'a> {
     delta: &'a mut Delta,
     /// Steps that the index had before this look.
     known: usize,
-    place: Place,
+    place: RecordPlace,
 }
 
 impl<'a> Draft<'a> {
     /// A draft for one look.
     pub fn new(open: &'a mut Open, names: &'a mut Names, delta: &'a mut Delta) -> Self {
         let known = open.next_step;
-        Self { open, names, delta, known, place: Place::default() }
+        Self { open, names, delta, known, place: RecordPlace::default() }
     }
 
     /// What follows is said of the record at this place.
-    pub fn at(&mut self, place: Place) {
+    pub fn at(&mut self, place: RecordPlace) {
         self.place = place;
     }
 
     /// Adds the record as an event; its number.
-    pub fn event(&mut self, mark: Mark<'_>) -> usize {
-        let Place { span, line, fate } = self.place;
+    pub fn event(&mut self, mark: EventDraft<'_>) -> usize {
+        let RecordPlace { span, line, fate } = self.place;
         // Some tools write in batches, a bit out of order: of a line that was made a moment before the one above it, when
         // it was is in its record alone, so that the course of the run does not go back.
         let is_batched = !self.open.manifest.format.is_in_order;
@@ -164,8 +164,15 @@ impl<'a> Draft<'a> {
 
     /// Adds the record as an event of another run, `from`, which was copied into this file: what it tells of counts there.
     /// When that was is no time of this run.
-    pub fn copied(&mut self, from: &str, mark: &Mark<'_>) {
-        self.event(Mark { kind: EventKind::default(), stage: "copied", ts: None, step: None, note: None, ..*mark });
+    pub fn copied(&mut self, from: &str, mark: &EventDraft<'_>) {
+        self.event(EventDraft {
+            kind: EventKind::default(),
+            stage: "copied",
+            ts: None,
+            step: None,
+            note: None,
+            ..*mark
+        });
         let copied = self.open.manifest.copied.get_or_insert_default();
         copied.records += 1;
         if copied.from.is_none() && !from.is_empty() {
@@ -174,8 +181,15 @@ impl<'a> Draft<'a> {
     }
 
     /// Adds the record as an event that tells nothing new: the same record stands before it.
-    pub fn again(&mut self, mark: &Mark<'_>) {
-        self.event(Mark { kind: EventKind::default(), stage: "again", ts: None, step: None, note: None, ..*mark });
+    pub fn again(&mut self, mark: &EventDraft<'_>) {
+        self.event(EventDraft {
+            kind: EventKind::default(),
+            stage: "again",
+            ts: None,
+            step: None,
+            note: None,
+            ..*mark
+        });
         let what = if self.open.grows { "the line" } else { "it" };
         self.issue(IssueKind::Join, format!("{what} is there twice, and counts once"));
     }
@@ -202,20 +216,20 @@ impl<'a> Draft<'a> {
 
     /// Adds the record as an event of a reply of the model: of step `known`, or of a new one, which was asked for at
     /// `asked`, in microseconds since the epoch. The ordinal of the step.
-    pub fn reply(&mut self, known: Option<usize>, asked: Option<i64>, mark: Mark<'_>) -> usize {
+    pub fn reply(&mut self, known: Option<usize>, asked: Option<i64>, mark: EventDraft<'_>) -> usize {
         if let Some(n) = known {
-            self.event(Mark { step: Some(n), ..mark });
+            self.event(EventDraft { step: Some(n), ..mark });
             return n;
         }
         let (step, note) = (Some(self.open.next_step), asked.map(EventNote::Asked));
-        self.event(Mark { kind: EventKind::StepStart, step, note, ..mark });
+        self.event(EventDraft { kind: EventKind::StepStart, step, note, ..mark });
         self.begin()
     }
 
     /// Adds the record as a prompt; the first one is the task of the run.
-    pub fn prompt(&mut self, words: Option<&str>, mark: &Mark<'_>) {
+    pub fn prompt(&mut self, words: Option<&str>, mark: &EventDraft<'_>) {
         let note = (!self.open.has_task).then(|| self.task(words));
-        self.event(Mark { stage: "prompt", note, ..*mark });
+        self.event(EventDraft { stage: "prompt", note, ..*mark });
     }
 
     /// What an event notes that tells of the task.
@@ -383,7 +397,7 @@ impl Going {
 
     fn head(&self, n: usize, names: &mut Names) -> StepHead {
         let (head, _) = step_head(self.part.line(n).as_bytes(), names);
-        let Place { span, line, .. } = self.first;
+        let RecordPlace { span, line, .. } = self.first;
         // What one step left is not what the next one finds: others change the same files.
         StepHead {
             span,

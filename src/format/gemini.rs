@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use super::part::{self, text};
 use super::value::{below, count, cut, is_text, member, micros, objects, short, spoken, status};
 use super::watch::begun;
-use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
+use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
@@ -131,7 +131,7 @@ impl Reader for Session {
         let ts = micros(line.timestamp).filter(|ts| !is_told_again || is_news(ts));
         let ts = ts.or_else(|| micros(line.start).filter(is_news));
         let kind = text(line.kind).unwrap_or_default();
-        let mark = Mark { phase: &kind, ts, ..Mark::default() };
+        let mark = EventDraft { phase: &kind, ts, ..EventDraft::default() };
         if line.id.is_some() && draft.is_again(record.text) {
             return draft.again(&mark);
         }
@@ -141,16 +141,16 @@ impl Reader for Session {
             "user" => self.user(&line, mark, draft),
             // What the program says in words of its own.
             "error" | "warning" | "info" => {
-                let at = draft.event(Mark { failed: kind == "error", ..mark });
+                let at = draft.event(EventDraft { failed: kind == "error", ..mark });
                 self.told(&kind, &spoken(line.content), at);
             }
-            _ if line.set.is_some() => self.set(&line, record.text, &Mark { phase: "$set", ..mark }, draft),
+            _ if line.set.is_some() => self.set(&line, record.text, &EventDraft { phase: "$set", ..mark }, draft),
             _ if line.rewind.is_some() => {
-                draft.event(Mark { phase: "$rewindTo", stage: "rewind", ..mark });
+                draft.event(EventDraft { phase: "$rewindTo", stage: "rewind", ..mark });
                 self.rewind(&text(line.rewind).unwrap_or_default(), draft);
             }
             _ => {
-                draft.event(Mark { phase: "header", ..mark });
+                draft.event(EventDraft { phase: "header", ..mark });
                 self.is_child |= line.agent == Some("\"subagent\"");
                 about(&line, record.folder(), draft);
             }
@@ -186,12 +186,19 @@ impl Reader for Session {
 
 impl Session {
     /// A reply of the model, or the same one again with what its tools gave.
-    fn reply(&mut self, line: &Line<'_>, record: &str, mark: &Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
+    fn reply(
+        &mut self,
+        line: &Line<'_>,
+        record: &str,
+        mark: &EventDraft<'_>,
+        before: Option<i64>,
+        draft: &mut Draft<'_>,
+    ) {
         let id = text(line.id).unwrap_or_default();
         let part = part_of(record);
         let known = self.replies.get(&*id).copied().filter(|_| !id.is_empty());
         let failed = part.has_failed();
-        let n = draft.reply(known, before, Mark { kind: EventKind::Inside, note: None, failed, ..*mark });
+        let n = draft.reply(known, before, EventDraft { kind: EventKind::Inside, note: None, failed, ..*mark });
         self.calls.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
         let calls = line.calls.into_iter().flat_map(walk::items).map(Call::of);
         self.children.extend(calls.filter_map(|call| text(call.agent)).map(Box::from));
@@ -216,7 +223,7 @@ impl Session {
     }
 
     /// What tools gave, which the reply has as well, or a prompt.
-    fn user(&mut self, line: &Line<'_>, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn user(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let given = line.content.into_iter().flat_map(walk::items).find_map(|part| member(part, "functionResponse"));
         let steps = self.last.map_or(0, |last| last + 1);
         if let Some(id) = text(line.id)
@@ -227,7 +234,7 @@ impl Session {
         (self.due, self.end) = (true, None);
         if let Some(given) = given {
             let step = text(member(given, "id")).and_then(|id| self.calls.get(&*id).copied());
-            draft.event(Mark { kind: EventKind::Inside, stage: "result", step, ..mark });
+            draft.event(EventDraft { kind: EventKind::Inside, stage: "result", step, ..mark });
             return;
         }
         self.turns += 1;
@@ -258,7 +265,7 @@ impl Session {
 
     /// A list of all messages, as a resumed session begins with it: those that are known are not read again. Of the others
     /// a reply is the step of its place among the replies, so that it is found there again.
-    fn set(&mut self, line: &Line<'_>, record: &str, mark: &Mark<'_>, draft: &mut Draft<'_>) {
+    fn set(&mut self, line: &Line<'_>, record: &str, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
         let messages: Vec<(&str, Line<'_>)> = messages(line).map(|message| (message, Line::of(message))).collect();
         let is_prompt = |message: &Line<'_>| {
             // What the program tells the model of its surroundings is in the shape of a prompt.
@@ -274,7 +281,7 @@ impl Session {
         let task = messages.iter().find(|(_, message)| is_prompt(message)).filter(|_| !draft.has_task());
         let note = task.map(|(_, message)| draft.task(Some(&spoken(message.content))));
         let kind = if begins { EventKind::StepStart } else { mark.kind };
-        let at = draft.event(Mark { kind, note, step: begins.then(|| steps(self)), ..*mark });
+        let at = draft.event(EventDraft { kind, note, step: begins.then(|| steps(self)), ..*mark });
         // As long as the list tells the course of the steps.
         let (mut place, mut unknown, mut agrees) = (0, 0, true);
         for (text_of, message) in &messages {
@@ -377,7 +384,7 @@ fn part_of(record: &str) -> Part {
         part.answers.extend(answer(&id, &call));
         part.changes.extend(call.display.into_iter().flat_map(|display| changes(display, None)));
         let args = call.args.unwrap_or("{}").to_owned();
-        part.calls.push(Asked { id, name: text(call.name).unwrap_or_default(), args });
+        part.calls.push(CallDraft { id, name: text(call.name).unwrap_or_default(), args });
     }
     part
 }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::value::{cut, filled, is_true, micros, spoken};
 use super::watch::begun;
-use super::{Draft, Mark, Reader, Several, Shape, Source, Tool};
+use super::{Draft, EventDraft, Reader, Several, Shape, Source, Tool};
 use crate::format::part::text;
 use crate::model::json::walk;
 use crate::model::{Can, Capabilities, EventKind, Format};
@@ -159,17 +159,17 @@ impl Reader for Sample {
             ["events", _] | ["transcript", "events", _] => self.event(record.text, draft),
             ["attachments", _] | ["transcript", "content", _] => self.attached(record, draft),
             ["events_data" | "message_pool", ..] => {
-                draft.event(Mark { phase: "message pool", ..Mark::default() });
+                draft.event(EventDraft { phase: "message pool", ..EventDraft::default() });
             }
             ["input"] => {
                 let words = text(Some(record.text)).unwrap_or_else(|| last_said(record.text));
-                draft.prompt(Some(&words), &Mark { phase: "input", ..Mark::default() });
+                draft.prompt(Some(&words), &EventDraft { phase: "input", ..EventDraft::default() });
             }
             ["messages", ..] => self.facts.take("messages", record.text, None),
             [key] | [key, _] => {
                 let is_object = record.text.starts_with('{');
-                let at =
-                    is_object.then(|| draft.event(Mark { phase: key, failed: *key == "error", ..Mark::default() }));
+                let at = is_object
+                    .then(|| draft.event(EventDraft { phase: key, failed: *key == "error", ..EventDraft::default() }));
                 self.facts.take(key, record.text, at);
             }
             _ => {}
@@ -222,11 +222,11 @@ impl Sample {
         let began = micros(event.timestamp);
         let ts = in_order(if sort == "model" { micros(event.completed).or(began) } else { began });
         let failed = is_true(event.failed) || matches!(event.error, Some(error) if error != "null");
-        let mark = Mark { phase: &sort, stage: &stage, ts, failed, ..Mark::default() };
+        let mark = EventDraft { phase: &sort, stage: &stage, ts, failed, ..EventDraft::default() };
         if event.uuid.is_some() && draft.is_again(record) {
             return draft.again(&mark);
         }
-        let inside = Mark { kind: EventKind::Inside, step: self.last, note: None, ..mark };
+        let inside = EventDraft { kind: EventKind::Inside, step: self.last, note: None, ..mark };
         match &*sort {
             "model" if !self.is_scoring(event.span_id) => {
                 let asked = began.filter(|_| micros(event.completed).is_some()).or(latest);
@@ -265,7 +265,7 @@ impl Sample {
             }
             "sandbox" | "subtask" | "approval" | "compaction" if self.last.is_some() => drop(draft.event(inside)),
             "sample_limit" => {
-                let at = draft.event(Mark { failed: true, ..mark });
+                let at = draft.event(EventDraft { failed: true, ..mark });
                 self.facts.limit_event(at, record);
             }
             _ => drop(draft.event(mark)),
@@ -273,7 +273,14 @@ impl Sample {
     }
 
     /// A reply of the model.
-    fn reply(&mut self, record: &str, event: &Event<'_>, asked: Option<i64>, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn reply(
+        &mut self,
+        record: &str,
+        event: &Event<'_>,
+        asked: Option<i64>,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
         let n = draft.reply(None, asked, mark);
         let before = self.last.replace(n);
         self.first.insert(n, draft.newest());
@@ -296,11 +303,11 @@ impl Sample {
     }
 
     /// What came back from a call.
-    fn answer(&mut self, record: &str, event: &Event<'_>, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn answer(&mut self, record: &str, event: &Event<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let n = text(event.id).and_then(|id| self.calls.remove(&id)).or(self.last);
         let part = part_of(record);
         let kind = if n.is_some() { EventKind::Inside } else { EventKind::Other };
-        draft.event(Mark { kind, step: n, failed: part.has_failed(), ..mark });
+        draft.event(EventDraft { kind, step: n, failed: part.has_failed(), ..mark });
         if let Some(n) = n {
             self.part(n, part, draft);
             if self.last != Some(n) {
@@ -339,7 +346,7 @@ impl Sample {
 
     /// A text that events refer to.
     fn attached(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
-        let at = draft.event(Mark { phase: "attachment", ..Mark::default() });
+        let at = draft.event(EventDraft { phase: "attachment", ..EventDraft::default() });
         let prefix =
             if matches!(PATHS.get(record.path), Some(["attachments", ..])) { PREFIXES[0] } else { PREFIXES[1] };
         let reference = format!("{prefix}{}", record.key);

@@ -6,7 +6,7 @@
 use super::part::{self, quoted, text};
 use super::value::{above_zero, count, cut, filled, given, int, limit, number, reached, seconds, spoken, unpacked};
 use super::watch::{begun, has_begun};
-use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
+use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome};
 
@@ -134,7 +134,7 @@ impl Trajectory {
             text(message.role).or_else(|| text(message.kind)).or_else(|| text(message.object)).unwrap_or_default();
         let ts = seconds(extra.timestamp);
         let before = draft.latest();
-        let mark = Mark { phase: &role, ts, ..Mark::default() };
+        let mark = EventDraft { phase: &role, ts, ..EventDraft::default() };
         if ts.is_some() && draft.is_again(record) {
             return draft.again(&mark);
         }
@@ -159,7 +159,7 @@ impl Trajectory {
             "user" | "tool" | "function_call_output" => self.answer(record, &extra, mark, draft),
             "exit" => {
                 let status = text(extra.exit_status).unwrap_or_default();
-                let at = draft.event(Mark { stage: &status, ..mark });
+                let at = draft.event(EventDraft { stage: &status, ..mark });
                 if self.info.answer.is_none() {
                     self.info.answer = filled(extra.submission);
                 }
@@ -172,18 +172,18 @@ impl Trajectory {
     }
 
     /// What came back from a command, or what the program says to a reply that holds none.
-    fn answer(&mut self, record: &str, extra: &Extra<'_>, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn answer(&mut self, record: &str, extra: &Extra<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let interrupt = text(extra.interrupt);
         self.submits &= is_submission(&spoken(Message::of(record).content));
         let waits = self.last.filter(|n| draft.unanswered(*n) > 0);
         let Some(n) = waits.filter(|_| interrupt.is_none()) else {
             let failed = interrupt.as_deref() == Some("FormatError");
-            draft.event(Mark { stage: interrupt.as_deref().unwrap_or("note"), failed, ..mark });
+            draft.event(EventDraft { stage: interrupt.as_deref().unwrap_or("note"), failed, ..mark });
             return;
         };
         let part = part_of(record);
         let failed = part.has_failed();
-        draft.event(Mark { kind: EventKind::Inside, stage: "result", step: Some(n), failed, ..mark });
+        draft.event(EventDraft { kind: EventKind::Inside, stage: "result", step: Some(n), failed, ..mark });
         draft.part(n, part);
     }
 
@@ -193,7 +193,11 @@ impl Trajectory {
         let config = info.config.map(Config::of).unwrap_or_default();
         let limits = config.agent.map(Limits::of).unwrap_or_default();
         let status = filled(info.exit_status);
-        let at = draft.event(Mark { phase: "info", stage: status.as_deref().unwrap_or_default(), ..Mark::default() });
+        let at = draft.event(EventDraft {
+            phase: "info",
+            stage: status.as_deref().unwrap_or_default(),
+            ..EventDraft::default()
+        });
         self.info = About {
             event: Some(at),
             status,
@@ -299,13 +303,13 @@ fn part_of(record: &str) -> Part {
     part
 }
 
-fn asked(action: &str) -> Asked {
+fn asked(action: &str) -> CallDraft {
     let fields = Action::of(action);
     call(text(fields.id).unwrap_or_default(), fields.command.unwrap_or(action))
 }
 
-fn call(id: String, command: &str) -> Asked {
-    Asked { id, name: "bash".to_owned(), args: format!("{{\"command\":{}}}", unpacked(command)) }
+fn call(id: String, command: &str) -> CallDraft {
+    CallDraft { id, name: "bash".to_owned(), args: format!("{{\"command\":{}}}", unpacked(command)) }
 }
 
 /// Whether a command prints the word that ends the run, and does not merely speak of it.

@@ -74,9 +74,9 @@ pub(crate) use qitos::event_kind;
 use std::ffi::OsStr;
 use std::path::Path;
 
-pub use draft::{Draft, Mark, Open, Place};
-pub use part::{Answer, Asked, Part, Tokens};
-pub use watch::{Found, Values};
+pub use draft::{Draft, EventDraft, Open, RecordPlace};
+pub use part::{Answer, CallDraft, Part, Tokens};
+pub use watch::{Values, WatchedValue};
 
 use crate::model::event::Event;
 use crate::model::repair::{Remark, has_half_pair};

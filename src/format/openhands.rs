@@ -15,7 +15,7 @@ use super::value::{
     spoken, unpacked,
 };
 use super::watch::has_begun;
-use super::{Answer, Asked, Draft, Mark, Numbering, Part, Reader, Shape, Source, Tool};
+use super::{Answer, CallDraft, Draft, EventDraft, Numbering, Part, Reader, Shape, Source, Tool};
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
@@ -134,7 +134,7 @@ impl Reader for Conversation {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let event = Event::of(record.text);
         let kind = text(event.kind).unwrap_or_default();
-        let mark = Mark { phase: &kind, ts: micros(event.timestamp), ..Mark::default() };
+        let mark = EventDraft { phase: &kind, ts: micros(event.timestamp), ..EventDraft::default() };
         let source = text(event.source).unwrap_or_default();
         if event.id.is_some() && draft.is_again(record.text) {
             return draft.again(&mark);
@@ -154,21 +154,21 @@ impl Reader for Conversation {
             }
             ("ConversationStateUpdateEvent", _) => {
                 let key = text(event.key).unwrap_or_default();
-                let at = draft.event(Mark { stage: &key, ..mark });
+                let at = draft.event(EventDraft { stage: &key, ..mark });
                 self.update(&key, event.value.unwrap_or_default(), at);
             }
             ("ConversationErrorEvent" | "ServerErrorEvent", _) => {
                 let code = text(event.code).unwrap_or_default();
-                let at = draft.event(Mark { stage: &code, failed: true, ..mark });
+                let at = draft.event(EventDraft { stage: &code, failed: true, ..mark });
                 self.end = Some(self.fault(&code, &text(event.detail).unwrap_or_default()).told_by(at));
             }
             ("PauseEvent" | "InterruptEvent", _) => {
-                let at = draft.event(Mark { stage: "paused", ..mark });
+                let at = draft.event(EventDraft { stage: "paused", ..mark });
                 let end = Ended::new(&kind, "Paused by the user", Outcome::Cancelled, Certainty::Recorded);
                 self.end = Some(end.told_by(at));
             }
             _ => {
-                draft.event(Mark { stage: &source, ..mark });
+                draft.event(EventDraft { stage: &source, ..mark });
             }
         }
     }
@@ -205,11 +205,11 @@ impl Reader for Conversation {
 impl Conversation {
     /// A call that the model asks for, or a reply without calls. Of what another agent did in its place only the calls are
     /// told, each with all there is to it.
-    fn reply(&mut self, event: &Event<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn reply(&mut self, event: &Event<'_>, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let id = text(event.response.or(event.call)).or_else(|| text(event.id)).unwrap_or_default();
         let known = self.by_response.get(&*id).copied();
         let before = draft.latest();
-        let n = draft.reply(known, before, Mark { kind: EventKind::Decided, ..mark });
+        let n = draft.reply(known, before, EventDraft { kind: EventKind::Decided, ..mark });
         if known.is_none() {
             self.by_response.insert(id.into(), n);
             if let Some(last) = self.last.replace(n) {
@@ -227,12 +227,12 @@ impl Conversation {
     }
 
     /// What came of a call.
-    fn result(&mut self, event: &Event<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn result(&mut self, event: &Event<'_>, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let ids = [event.action_id, event.call].into_iter().filter_map(text);
         let step = ids.filter_map(|id| self.by_call.get(&*id).copied()).next();
         let part = part_of(record);
         let failed = part.has_failed();
-        draft.event(Mark { kind: EventKind::Inside, stage: "result", step, failed, ..mark });
+        draft.event(EventDraft { kind: EventKind::Inside, stage: "result", step, failed, ..mark });
         if let Some((_, is_over)) = self.answer.as_mut().filter(|_| event.tool == Some("\"finish\"")) {
             *is_over = !failed;
         }
@@ -385,12 +385,12 @@ fn part_of(record: &str) -> Part {
         Some("ActionEvent") => {
             let call = event.tool_call.map(ToolCall::of).unwrap_or_default();
             let name = filled(event.tool).or_else(|| text(call.name)).unwrap_or_default();
-            part.calls.push(Asked { id: id(), name, args: arguments(call.arguments) });
+            part.calls.push(CallDraft { id: id(), name, args: arguments(call.arguments) });
         }
         Some("ACPToolCallEvent") => {
             let name = filled(event.tool_kind).or_else(|| text(event.title)).unwrap_or_default();
             let args = event.input.filter(|input| input.starts_with('{')).unwrap_or_default().to_owned();
-            part.calls.push(Asked { id: id(), name, args });
+            part.calls.push(CallDraft { id: id(), name, args });
             part.text.extend(filled(event.title));
             let output = event.output.unwrap_or("null").to_owned();
             let failed = is_true(event.is_error) || event.status == Some("\"failed\"");

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use super::part::{self, text};
 use super::value::{cut, filled, leading, number, unpacked};
-use super::{Answer, Apart, Asked, Belongs, Draft, Mark, Part, Reader, Several, Shape, Source, Tokens, Tool};
+use super::{Answer, Apart, Belongs, CallDraft, Draft, EventDraft, Part, Reader, Several, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
@@ -211,7 +211,7 @@ impl Reader for Trace {
         let name = text(span.raw.name).unwrap_or_default();
         let (start, end) = (Span::micros(span.raw.start), Span::micros(span.raw.end));
         let fault = span.fault();
-        let mark = Mark { phase: &name, ts: start, failed: fault.is_some(), ..Mark::default() };
+        let mark = EventDraft { phase: &name, ts: start, failed: fault.is_some(), ..EventDraft::default() };
         // What is exported once more, after a word from the collector was lost.
         if filled(span.raw.id).is_some_and(|id| draft.is_again(&id)) {
             return draft.again(&mark);
@@ -221,13 +221,13 @@ impl Reader for Trace {
         let parent = filled(span.raw.parent);
         let sort = span.sort();
         match sort {
-            Sort::Reply => self.reply(&span, parent.as_deref(), Mark { ts: end.or(start), ..mark }, draft),
+            Sort::Reply => self.reply(&span, parent.as_deref(), EventDraft { ts: end.or(start), ..mark }, draft),
             Sort::Tool => self.tool(&span, parent.as_deref(), &mark, draft),
             Sort::Agent | Sort::Other => {
                 let task = asked(&span).filter(|_| !draft.has_task());
                 let note = task.map(|words| draft.task(Some(&words)));
                 let stage = if sort == Sort::Agent { "agent" } else { "" };
-                draft.event(Mark { stage, note, ..mark });
+                draft.event(EventDraft { stage, note, ..mark });
             }
         }
         let run = draft.run();
@@ -270,9 +270,9 @@ impl Reader for Trace {
 }
 
 impl Trace {
-    fn reply(&mut self, span: &Span<'_>, parent: Option<&str>, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn reply(&mut self, span: &Span<'_>, parent: Option<&str>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let asked = Span::micros(span.raw.start);
-        let n = draft.reply(None, asked, Mark { kind: EventKind::Decided, ..mark });
+        let n = draft.reply(None, asked, EventDraft { kind: EventKind::Decided, ..mark });
         let part = part_of(span);
         if let Some(model) = &part.model {
             draft.run().model = Some(cut(model));
@@ -288,13 +288,13 @@ impl Trace {
     }
 
     /// A tool that ran: by the id of its call, else for the newest reply beside it.
-    fn tool(&mut self, span: &Span<'_>, parent: Option<&str>, mark: &Mark<'_>, draft: &mut Draft<'_>) {
+    fn tool(&mut self, span: &Span<'_>, parent: Option<&str>, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
         let part = part_of(span);
         let called = part.calls.first().and_then(|call| self.by_call.get(&call.id)).copied();
         let beside = || self.by_parent.get(parent.unwrap_or_default()).copied();
         let step = called.or_else(beside).or(self.last);
         let note = Span::micros(span.raw.end).map(EventNote::Until);
-        draft.event(Mark { kind: EventKind::Inside, stage: "tool", step, note, ..*mark });
+        draft.event(EventDraft { kind: EventKind::Inside, stage: "tool", step, note, ..*mark });
         if !step.is_some_and(|n| draft.part(n, part)) {
             draft.issue(IssueKind::Join, "a tool ran without a reply of a model before it");
         }
@@ -352,7 +352,7 @@ fn asked(span: &Span<'_>) -> Option<String> {
 }
 
 /// What a message says, what was thought before it, and what it asks for.
-fn said(message: &Message<'_>) -> (String, Vec<String>, Vec<Asked>) {
+fn said(message: &Message<'_>) -> (String, Vec<String>, Vec<CallDraft>) {
     let (mut words, mut thought, mut calls) = (Vec::new(), Vec::new(), Vec::new());
     words.extend(filled(message.content));
     let inner = message.parts.or(message.content.filter(|content| content.starts_with('[')));
@@ -372,12 +372,12 @@ fn said(message: &Message<'_>) -> (String, Vec<String>, Vec<Asked>) {
     (words.join("\n"), thought, calls)
 }
 
-fn call(id: Option<&str>, name: Option<&str>, arguments: Option<&str>) -> Asked {
+fn call(id: Option<&str>, name: Option<&str>, arguments: Option<&str>) -> CallDraft {
     let args = match text(arguments) {
         Some(inner) => unpacked(&inner),
         None => arguments.filter(|arguments| *arguments != "null").unwrap_or_default().to_owned(),
     };
-    Asked { id: text(id).unwrap_or_default(), name: text(name).unwrap_or_default(), args }
+    CallDraft { id: text(id).unwrap_or_default(), name: text(name).unwrap_or_default(), args }
 }
 
 /// What a span says of the step that it belongs to.
@@ -451,7 +451,7 @@ fn older(span: &Span<'_>, part: &mut Part) {
             let Some(tool) = span.text(&[&format!("{calls}{name}")]) else { break };
             let id = span.text(&[&format!("{calls}id"), &format!("{calls}tool_call.id")]).unwrap_or_default();
             let args = span.json(&[&format!("{calls}{args}")]).unwrap_or_default();
-            part.calls.push(Asked { id, name: tool, args });
+            part.calls.push(CallDraft { id, name: tool, args });
         }
     }
     if part.text.is_empty() && part.calls.is_empty() {
@@ -465,7 +465,7 @@ fn tool(span: &Span<'_>, part: &mut Part) {
     // Without the id of its call it goes by its own.
     let id = span.text(&["gen_ai.tool.call.id"]).or_else(|| text(span.raw.id)).unwrap_or_default();
     let args = span.json(&["gen_ai.tool.call.arguments", "tool.parameters", "input.value", "traceloop.entity.input"]);
-    part.calls.push(Asked { id: id.clone(), name, args: args.unwrap_or_default() });
+    part.calls.push(CallDraft { id: id.clone(), name, args: args.unwrap_or_default() });
     let output = span.json(&["gen_ai.tool.call.result", "output.value", "traceloop.entity.output"]);
     let fault = span.fault();
     let exit = span.text(&["board.exit_code"]).and_then(|code| code.parse().ok());

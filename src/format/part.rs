@@ -27,7 +27,7 @@ pub struct Part {
     /// What it said is left out of the record.
     pub is_text_untold: bool,
     /// What it asks for.
-    pub calls: Vec<Asked>,
+    pub calls: Vec<CallDraft>,
     /// What came back; of a call that is not the step's own, it is left out.
     pub answers: Vec<Answer>,
     /// What is told of a call beside its answer, or of what the step's only call did itself, such as a command of a
@@ -49,7 +49,7 @@ pub struct Part {
 
 /// A call of a tool.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
+pub struct CallDraft {
     /// Its id, which its answer names. Where a format has none, the place of the call among those of the step.
     pub id: String,
     /// The tool.
@@ -222,7 +222,7 @@ impl Part {
         out.json("step_id", &n.to_string());
         out.text("agent_id", self.agent.as_deref());
         out.json("decision", &self.decision());
-        out.json("actions", &list(self.calls.iter().map(Asked::json)));
+        out.json("actions", &list(self.calls.iter().map(CallDraft::json)));
         let answers = (0..self.calls.len()).map(|at| match (self.told(at), self.calls.get(at)) {
             (Some(answer), call) => answer.json(call.map(|call| &*call.name)),
             (None, call) => open(call.map_or("", |call| &call.name)),
@@ -312,7 +312,7 @@ impl Part {
     }
 }
 
-impl Asked {
+impl CallDraft {
     fn json(&self) -> String {
         let mut out = Object::new();
         out.text("name", Some(&self.name));
@@ -449,7 +449,7 @@ mod tests {
 
     #[test]
     fn a_step_is_put_together_from_its_parts() {
-        let call = |id: &str| Asked { id: id.into(), name: "Read".into(), args: r#"{"path":"a.py"}"#.into() };
+        let call = |id: &str| CallDraft { id: id.into(), name: "Read".into(), args: r#"{"path":"a.py"}"#.into() };
         let answer = |call: &str| Answer {
             call: call.into(),
             status: Some("error"),

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use super::gemini::{changes, given_for};
 use super::part::{self, text};
 use super::value::{count, cut, filled, int, is_text, is_true, member, micros, number, objects, short, status};
-use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
+use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
 
@@ -75,7 +75,7 @@ impl Reader for Session {
         let before = draft.latest();
         about(&line, record.name(), draft);
         let (kind, stage) = (text(line.kind).unwrap_or_default(), text(line.subtype).unwrap_or_default());
-        let mark = Mark { phase: &kind, stage: &stage, ts, ..Mark::default() };
+        let mark = EventDraft { phase: &kind, stage: &stage, ts, ..EventDraft::default() };
         if filled(line.uuid).is_some_and(|uuid| draft.is_again(&uuid)) {
             return draft.again(&mark);
         }
@@ -112,10 +112,17 @@ impl Reader for Session {
 
 impl Session {
     /// A reply of the model. What comes without tokens belongs to the one before it.
-    fn reply(&mut self, line: &Line<'_>, record: &str, mark: &Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
+    fn reply(
+        &mut self,
+        line: &Line<'_>,
+        record: &str,
+        mark: &EventDraft<'_>,
+        before: Option<i64>,
+        draft: &mut Draft<'_>,
+    ) {
         let part = part_of(record);
         let known = self.last.filter(|_| self.replying && part.tokens.is_none());
-        let n = draft.reply(known, before, Mark { kind: EventKind::Decided, note: None, ..*mark });
+        let n = draft.reply(known, before, EventDraft { kind: EventKind::Decided, note: None, ..*mark });
         self.replying = true;
         if let Some(last) = self.last.replace(n).filter(|last| *last != n) {
             draft.close(last);
@@ -127,7 +134,7 @@ impl Session {
     }
 
     /// What tools gave.
-    fn result(&mut self, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn result(&mut self, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         (self.replying, self.due, self.end) = (false, true, None);
         let part = part_of(record);
         let display = Line::of(record).result.map(Result::of).and_then(|result| result.display).map(Display::of);
@@ -135,19 +142,19 @@ impl Session {
         let mut steps: Vec<usize> = part.answers.iter().filter_map(|answer| self.calls.remove(&*answer.call)).collect();
         steps.dedup();
         let failed = part.has_failed();
-        draft.event(Mark { kind: EventKind::Inside, step: steps.first().copied(), failed, ..mark });
+        draft.event(EventDraft { kind: EventKind::Inside, step: steps.first().copied(), failed, ..mark });
         if steps.iter().filter(|n| draft.part(**n, part.clone())).count() == 0 {
             draft.issue(IssueKind::Join, "a result without a call before it");
         }
     }
 
     /// What the program tells.
-    fn event(&mut self, line: &Line<'_>, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn event(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let told = line.payload.and_then(|payload| member(payload, "uiEvent")).map(Telemetry::of).unwrap_or_default();
         let name = text(told.name).unwrap_or_default();
         let is_error = name == "qwen-code.api_error";
         let stage = if name.is_empty() { mark.stage } else { &name };
-        let at = draft.event(Mark { stage, failed: is_error, ..mark });
+        let at = draft.event(EventDraft { stage, failed: is_error, ..mark });
         if is_error {
             // It may be asked again: that nothing came after it is all there is to say.
             let word = text(told.class).unwrap_or_else(|| "api_error".to_owned());
@@ -186,7 +193,7 @@ fn part_of(record: &str) -> Part {
     for chunk in chunks(&line) {
         if let Some(call) = chunk.call.map(Call::of) {
             let (id, name) = (text(call.id).unwrap_or_default(), text(call.name).unwrap_or_default());
-            part.calls.push(Asked { id, name, args: call.args.unwrap_or("{}").to_owned() });
+            part.calls.push(CallDraft { id, name, args: call.args.unwrap_or("{}").to_owned() });
         } else if let Some(given) = chunk.given.map(Call::of) {
             part.answers.push(answer(&given, &result));
         } else if let Some(said) = text(chunk.text).filter(|said| !said.is_empty()) {

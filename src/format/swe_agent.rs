@@ -8,7 +8,7 @@
 use super::part::{self, quoted, text};
 use super::value::{above_zero, count, cut, filled, is_true, limit, number, reached, unpacked};
 use super::watch::begun;
-use super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tool};
+use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::json::{Json, walk};
 use crate::model::step::Usage;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome, ToolLimit};
@@ -103,7 +103,7 @@ impl Trajectory {
     fn element(&mut self, record: &str, draft: &mut Draft<'_>) {
         self.has_elements = true;
         let element = Element::of(record);
-        let mark = Mark { phase: "trajectory", ..Mark::default() };
+        let mark = EventDraft { phase: "trajectory", ..EventDraft::default() };
         // The same command may come to the same again, but not in the same time.
         let is_measured = number(element.execution_time).is_some_and(|seconds| seconds.fract() != 0.0);
         if is_measured && draft.is_again(record) {
@@ -114,7 +114,7 @@ impl Trajectory {
         if part.calls.is_empty() && part.text.is_empty() {
             // The program speaks in place of the model where it ends the run.
             self.note = text(element.thought).unwrap_or_default();
-            draft.event(Mark { stage: "no reply", ..mark });
+            draft.event(EventDraft { stage: "no reply", ..mark });
             return;
         }
         let n = draft.reply(None, None, mark);
@@ -145,7 +145,7 @@ impl Trajectory {
         let item = Item::of(record);
         let role = text(item.role).unwrap_or_default();
         *draft.run().trial.get_or_insert_default().messages.get_or_insert_default() += 1;
-        let mark = Mark { phase: "history", stage: &role, ..Mark::default() };
+        let mark = EventDraft { phase: "history", stage: &role, ..EventDraft::default() };
         let is_demo = is_true(item.demo);
         match &*role {
             "user" if !draft.has_task() && !is_demo => draft.prompt(text(item.content).as_deref(), &mark),
@@ -158,7 +158,7 @@ impl Trajectory {
                 self.open = Some(n);
             }
             "tool" | "user" if !is_demo && self.open.is_some() => {
-                draft.event(Mark { kind: EventKind::Inside, step: self.open, ..mark });
+                draft.event(EventDraft { kind: EventKind::Inside, step: self.open, ..mark });
                 if let Some(n) = self.open.take() {
                     draft.part(n, part_of(record));
                 }
@@ -174,7 +174,7 @@ impl Trajectory {
         let info = Info::of(record);
         let stats = info.model_stats.map(Stats::of).unwrap_or_default();
         let status = filled(info.exit_status);
-        let mark = Mark { phase: "info", stage: status.as_deref().unwrap_or_default(), ..Mark::default() };
+        let mark = EventDraft { phase: "info", stage: status.as_deref().unwrap_or_default(), ..EventDraft::default() };
         let at = draft.event(mark);
         self.stats = [stats.instance_cost, stats.total_cost, stats.api_calls].map(number);
         self.answer = filled(info.submission).map(|answer| cut(answer.trim()));
@@ -204,7 +204,7 @@ impl Trajectory {
             seconds: above_zero(tools.total_execution_timeout),
         };
         let note = filled(problem.text).map(|task| draft.task(Some(&task)));
-        draft.event(Mark { phase: "replay_config", note, ..Mark::default() });
+        draft.event(EventDraft { phase: "replay_config", note, ..EventDraft::default() });
         let run = draft.run();
         run.model = filled(model.name).map(|name| cut(&name));
         run.run_id = filled(problem.id).map(|id| cut(&id));
@@ -319,7 +319,7 @@ fn part_of(record: &str) -> Part {
         let function = call.function.map(Function::of).unwrap_or_default();
         // The arguments are a text of JSON.
         let args = text(function.arguments).map(|args| unpacked(&args));
-        Asked {
+        CallDraft {
             id: text(call.id).unwrap_or_default(),
             name: text(function.name).unwrap_or_default(),
             args: args.or_else(|| function.arguments.map(unpacked)).unwrap_or_default(),
@@ -328,7 +328,7 @@ fn part_of(record: &str) -> Part {
     if let Some(action) = filled(element.action).filter(|_| part.calls.is_empty()) {
         // Tools are commands of a shell: the first word is the tool.
         let name = action.split_whitespace().next().unwrap_or_default().to_owned();
-        part.calls.push(Asked { id: String::new(), name, args: format!("{{\"command\":{}}}", quoted(&action)) });
+        part.calls.push(CallDraft { id: String::new(), name, args: format!("{{\"command\":{}}}", quoted(&action)) });
         if element.observation.is_some() {
             let ms = number(element.execution_time).map(|seconds| seconds * 1e3);
             part.answers.push(Answer { ms, ..answer(element.observation) });

@@ -14,7 +14,7 @@ use super::value::{
     unpacked,
 };
 use super::watch::{begun, has_begun};
-use super::{Answer, Asked, Draft, Mark, Part, Paths, Reader, Several, Shape, Source, Tokens, Tool};
+use super::{Answer, CallDraft, Draft, EventDraft, Part, Paths, Reader, Several, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome, Trial};
@@ -145,7 +145,7 @@ impl Reader for Simulation {
             11 => self.trial.repeat = int(value),
             path if record.text.starts_with('{') => {
                 let phase = if path == 7 { "reward_info" } else { "info" };
-                let at = draft.event(Mark { phase, ..Mark::default() });
+                let at = draft.event(EventDraft { phase, ..EventDraft::default() });
                 match path {
                     7 => self.reward = Some((at, record.text.to_owned())),
                     _ => self.note = filled(member(record.text, "error")),
@@ -202,7 +202,7 @@ impl Simulation {
     fn message(&mut self, record: &str, draft: &mut Draft<'_>) {
         let message = Message::of(record);
         let role = text(message.role).unwrap_or_default();
-        let mark = Mark { phase: &role, ts: micros(message.timestamp), ..Mark::default() };
+        let mark = EventDraft { phase: &role, ts: micros(message.timestamp), ..EventDraft::default() };
         if mark.ts.is_some() && draft.is_again(record) {
             return draft.again(&mark);
         }
@@ -211,7 +211,7 @@ impl Simulation {
         match &*role {
             // The greeting comes with the program.
             "assistant" if self.last.is_none() && self.turns == 0 && !is_reply(&message) => {
-                draft.event(Mark { stage: "greeting", ..mark });
+                draft.event(EventDraft { stage: "greeting", ..mark });
             }
             "assistant" => {
                 let before = draft.latest();
@@ -235,7 +235,7 @@ impl Simulation {
                 let call = part.answers.first().map(|answer| answer.call.as_str()).unwrap_or_default();
                 let step = self.by_call.get(call).copied();
                 let failed = part.has_failed();
-                draft.event(Mark { kind: EventKind::Inside, stage: "result", step, failed, ..mark });
+                draft.event(EventDraft { kind: EventKind::Inside, stage: "result", step, failed, ..mark });
                 // Of several results in one message some may be the user's.
                 if !step.is_some_and(|n| draft.part(n, part)) && message.results.is_none() {
                     draft.issue(IssueKind::Join, "a result without a call before it");
@@ -243,7 +243,7 @@ impl Simulation {
             }
             _ => {
                 let stage = if role == "tool" || message.calls.is_some() { "tool of the user" } else { "" };
-                draft.event(Mark { stage, failed: is_true(message.error), ..mark });
+                draft.event(EventDraft { stage, failed: is_true(message.error), ..mark });
             }
         }
     }
@@ -251,7 +251,7 @@ impl Simulation {
     /// A moment of a conversation in speech.
     fn tick(&mut self, record: &str, draft: &mut Draft<'_>) {
         let tick = Tick::of(record);
-        let mark = Mark { phase: "tick", ts: micros(tick.timestamp), ..Mark::default() };
+        let mark = EventDraft { phase: "tick", ts: micros(tick.timestamp), ..EventDraft::default() };
         let before = draft.latest();
         if mark.ts.is_some() && draft.is_again(record) {
             return draft.again(&mark);
@@ -265,7 +265,7 @@ impl Simulation {
         let part = part_of_tick(&tick);
         let failed = part.has_failed();
         if !part.calls.is_empty() {
-            let n = draft.reply(None, before, Mark { kind: EventKind::Decided, failed, ..mark });
+            let n = draft.reply(None, before, EventDraft { kind: EventKind::Decided, failed, ..mark });
             if let Some(last) = self.last.replace(n) {
                 draft.close(last);
             }
@@ -279,7 +279,13 @@ impl Simulation {
             draft.event(mark);
             return;
         }
-        draft.event(Mark { kind: EventKind::Inside, stage: "result", step: steps.first().copied(), failed, ..mark });
+        draft.event(EventDraft {
+            kind: EventKind::Inside,
+            stage: "result",
+            step: steps.first().copied(),
+            failed,
+            ..mark
+        });
         if !steps.first().is_some_and(|n| draft.part(*n, part)) {
             draft.issue(IssueKind::Join, "a result without a call before it");
         }
@@ -374,10 +380,10 @@ fn part_of(record: &str) -> Part {
     part
 }
 
-fn asked(calls: Option<&str>) -> Vec<Asked> {
+fn asked(calls: Option<&str>) -> Vec<CallDraft> {
     let calls = calls.into_iter().flat_map(walk::items).map(Call::of);
     calls
-        .map(|call| Asked {
+        .map(|call| CallDraft {
             id: text(call.id).unwrap_or_default(),
             name: text(call.name).unwrap_or_default(),
             args: call.arguments.unwrap_or_default().to_owned(),

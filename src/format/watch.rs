@@ -35,7 +35,7 @@ pub struct Values {
 
 /// A watched value.
 #[derive(Debug, Clone, Copy)]
-pub struct Found<'a> {
+pub struct WatchedValue<'a> {
     /// Which of the paths it stands at.
     pub path: usize,
     /// The key that it has in its object, where its path leaves that open.
@@ -156,7 +156,7 @@ impl Values {
     }
 
     /// Takes in the next piece, and hands out the watched values that end in it.
-    pub fn push(&mut self, piece: &[u8], mut on_value: impl FnMut(Found<'_>)) {
+    pub fn push(&mut self, piece: &[u8], mut on_value: impl FnMut(WatchedValue<'_>)) {
         (self.kept, self.counted) = (0, 0);
         let mut at = 0;
         while let Some(byte) = piece.get(at).copied().filter(|_| self.state != State::Broken) {
@@ -284,7 +284,7 @@ impl Values {
         piece: &[u8],
         mut at: usize,
         (mut depth, mut string, mut escaped): (u32, bool, bool),
-        on_value: &mut impl FnMut(Found<'_>),
+        on_value: &mut impl FnMut(WatchedValue<'_>),
     ) -> usize {
         while let Some(rest) = piece.get(at..).filter(|rest| !rest.is_empty()) {
             if escaped {
@@ -323,7 +323,7 @@ impl Values {
         at
     }
 
-    fn scalar(&mut self, piece: &[u8], at: usize, on_value: &mut impl FnMut(Found<'_>)) -> usize {
+    fn scalar(&mut self, piece: &[u8], at: usize, on_value: &mut impl FnMut(WatchedValue<'_>)) -> usize {
         let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r' | b':' | b'"');
         match piece.get(at..).unwrap_or_default().iter().position(ends) {
             Some(len) => self.ended(piece, at + len, on_value),
@@ -332,12 +332,12 @@ impl Values {
     }
 
     /// A value ended before `at`.
-    fn ended(&mut self, piece: &[u8], at: usize, on_value: &mut impl FnMut(Found<'_>)) -> usize {
+    fn ended(&mut self, piece: &[u8], at: usize, on_value: &mut impl FnMut(WatchedValue<'_>)) -> usize {
         self.state = self.behind();
         if let Some(mut open) = self.open.take() {
             open.keep(piece.get(self.kept..at).unwrap_or_default());
             self.end = self.offset + at as u64;
-            on_value(Found {
+            on_value(WatchedValue {
                 path: open.path,
                 key: &open.key,
                 span: Span { offset: open.start, len: self.end - open.start },

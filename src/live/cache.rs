@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::run::Run;
 use crate::analysis::summary::Summary;
-use crate::trace::{Known, Stamps};
+use crate::trace::{RunLocation, Stamps};
 
 /// What a file holds, by run directory.
 pub(super) type Entries = HashMap<PathBuf, (Stamps, Summary, Option<Stored>)>;
@@ -24,7 +24,7 @@ pub(super) type Entries = HashMap<PathBuf, (Stamps, Summary, Option<Stored>)>;
 pub(super) struct Stored {
     /// What its root calls it.
     pub(super) key: String,
-    pub(super) known: Known,
+    pub(super) known: RunLocation,
 }
 
 /// The first line of a file.

@@ -12,7 +12,7 @@ use super::run::now;
 use crate::analysis::summary::Summary;
 use crate::mirror::Mirror;
 use crate::model::{RunKey, TraceFile};
-use crate::trace::{Found, Place, RootScanner, RunDir, Stamps};
+use crate::trace::{RootDir, RootScan, RootScanner, RunDir, Stamps};
 
 #[derive(Debug)]
 pub(super) struct Root {
@@ -24,7 +24,7 @@ pub(super) struct Root {
     pub(super) mirror: Option<Arc<Mirror>>,
     pub(super) scanner: RootScanner,
     /// What the system watches for it.
-    pub(super) watched: Option<Place>,
+    pub(super) watched: Option<RootDir>,
     /// Whether it could not be read at the last look.
     pub(super) fault: bool,
     /// What the last board knew of its runs; `None` before the first look at it.
@@ -61,7 +61,7 @@ impl Root {
     }
 
     /// Looks for runs now; the first time the root is there, recalls what the last board knew of them.
-    pub(super) fn look(&mut self, cache: Option<&Cache>) -> Found {
+    pub(super) fn look(&mut self, cache: Option<&Cache>) -> RootScan {
         let mut found = self.scanner.scan();
         self.fault = found.fault.is_some();
         if let (Some(cache), Some(place), None) = (cache, self.scanner.place(), &self.remembered) {

@@ -19,7 +19,7 @@ use super::supervise::contained;
 use super::{Options, Shared};
 use crate::analysis::summary::Summary;
 use crate::model::RunKey;
-use crate::trace::{Found, RunDir, SETTLE, Skipped, is_trace_file, may_be_trace};
+use crate::trace::{RootScan, RunDir, SETTLE, Skipped, is_trace_file, may_be_trace};
 
 /// Bytes of each file read in one go, so that a hint never waits long behind a large file.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -385,7 +385,7 @@ impl Scanner {
     }
 
     /// Adds the runs that were not known, in the order of their keys.
-    fn take_in(&mut self, at: usize, look: Found, found: &mut BTreeMap<OsString, Arc<Run>>) {
+    fn take_in(&mut self, at: usize, look: RootScan, found: &mut BTreeMap<OsString, Arc<Run>>) {
         let (before, was_looked_at) = {
             let status = self.shared.status.read().map(|status| status.clone());
             status.map_or((None, false), |status| (status.roots.get(at).cloned(), status.first_look_done))

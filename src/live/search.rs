@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::analysis::search::{Found, InLine, Needle, Place};
+use crate::analysis::search::{InLine, LineMatch, LinePlace, Needle};
 use crate::model::{Index, MAX_LINE_BYTES, TraceFile};
 use crate::trace::RunDir;
 
@@ -16,7 +16,7 @@ pub trait Listener {
     /// So many more bytes were looked through. False ends the search.
     fn read(&mut self, bytes: u64) -> bool;
     /// A line that holds the text. False ends the search.
-    fn found(&mut self, found: Found) -> bool;
+    fn found(&mut self, found: LineMatch) -> bool;
     /// Something that could not be searched, and why.
     fn left_out(&mut self, file: TraceFile, why: String);
 }
@@ -43,7 +43,7 @@ fn manifest(dir: &RunDir, needle: &Needle, listener: &mut dyn Listener) -> bool 
         Err(error) => return missing(file, &error, listener),
     };
     let line = if needle.candidates(&bytes).next().is_some() { needle.look(&bytes) } else { InLine::default() };
-    let goes_on = line.found == 0 || listener.found(Found { file, place: Place::default(), line });
+    let goes_on = line.found == 0 || listener.found(LineMatch { file, place: LinePlace::default(), line });
     goes_on && listener.read(bytes.len() as u64)
 }
 
@@ -67,7 +67,7 @@ fn lines(
         for range in needle.candidates(block.bytes) {
             let offset = block.offset + range.start as u64;
             let line = needle.look(block.bytes.get(range).unwrap_or_default());
-            if line.found > 0 && !listener.found(Found { file, place: place(&index(), file, offset), line }) {
+            if line.found > 0 && !listener.found(LineMatch { file, place: place(&index(), file, offset), line }) {
                 return false;
             }
         }
@@ -91,7 +91,7 @@ fn records(dir: &RunDir, needle: &Needle, index: &Index, listener: &mut dyn List
         };
         let line = if needle.candidates(&bytes).next().is_some() { needle.look(&bytes) } else { InLine::default() };
         let place = || place(index, file, event.span.offset);
-        if line.found > 0 && !listener.found(Found { file, place: place(), line }) {
+        if line.found > 0 && !listener.found(LineMatch { file, place: place(), line }) {
             return false;
         }
         if !listener.read(bytes.len() as u64) {
@@ -110,16 +110,16 @@ fn missing(file: TraceFile, error: &std::io::Error, listener: &mut dyn Listener)
 }
 
 /// What the line at `offset` is.
-fn place(index: &Index, file: TraceFile, offset: u64) -> Place {
+fn place(index: &Index, file: TraceFile, offset: u64) -> LinePlace {
     match file {
-        TraceFile::Manifest => Place::default(),
+        TraceFile::Manifest => LinePlace::default(),
         TraceFile::Steps => {
-            Place { offset, event: None, step: index.steps().position(&offset, |step| step.span.offset) }
+            LinePlace { offset, event: None, step: index.steps().position(&offset, |step| step.span.offset) }
         }
         TraceFile::Events => {
             let event = index.events().position(&offset, |event| event.span.offset);
             let step = event.and_then(|event| index.group_at(event)).and_then(|group| index.step_of(group));
-            Place { offset, event, step }
+            LinePlace { offset, event, step }
         }
     }
 }

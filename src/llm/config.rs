@@ -223,13 +223,13 @@ pub(super) struct BudgetPart {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct StopPart {
-    completion: Vec<Spanned<Rule>>,
-    policies: Vec<Spanned<Rule>>,
+    completion: Vec<Spanned<StopEntry>>,
+    policies: Vec<Spanned<StopEntry>>,
 }
 
 /// A rule as written.
 #[derive(Debug)]
-enum Rule {
+enum StopEntry {
     Short(String),
     Long(StopSpec),
 }
@@ -248,24 +248,24 @@ struct TaskPart {
     objective: Option<String>,
 }
 
-impl<'de> Deserialize<'de> for Rule {
+impl<'de> Deserialize<'de> for StopEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         struct Written;
         impl<'de> Visitor<'de> for Written {
-            type Value = Rule;
+            type Value = StopEntry;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("a rule as text or as a table")
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<Rule, E> {
-                Ok(Rule::Short(text.to_owned()))
+            fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<StopEntry, E> {
+                Ok(StopEntry::Short(text.to_owned()))
             }
 
-            fn visit_map<M: MapAccess<'de>>(self, map: M) -> std::result::Result<Rule, M::Error> {
+            fn visit_map<M: MapAccess<'de>>(self, map: M) -> std::result::Result<StopEntry, M::Error> {
                 // As JSON, which rules are read from elsewhere; from TOML itself all of them would be compiled again.
                 let table = Value::deserialize(MapAccessDeserializer::new(map))?;
-                serde_json::from_value(table).map(Rule::Long).map_err(de::Error::custom)
+                serde_json::from_value(table).map(StopEntry::Long).map_err(de::Error::custom)
             }
         }
         deserializer.deserialize_any(Written)
@@ -290,7 +290,7 @@ impl AgentFile {
     /// # Errors
     /// As [`AgentFile::load`].
     pub fn parse(text: &str, path: &Path) -> Result<Self> {
-        let place = Place { text, path };
+        let place = ConfigText { text, path };
         let whole: Whole = toml::from_str(text)
             .map_err(|wrong| place.error(wrong.span().unwrap_or_default(), wrong.message()).hint(HELP))?;
         let Whole { agent, model, workspace, budget, stop, gate, critics, task, prices, .. } = whole;
@@ -417,12 +417,12 @@ fn beside(file: &Path, path: &Path) -> PathBuf {
 }
 
 /// The file that is being read.
-struct Place<'a> {
+struct ConfigText<'a> {
     text: &'a str,
     path: &'a Path,
 }
 
-impl Place<'_> {
+impl ConfigText<'_> {
     /// What is wrong at `span`, with its line.
     fn error(&self, span: Range<usize>, message: &str) -> Error {
         let line = 1 + self.text.get(..span.start).unwrap_or_default().matches('\n').count();
@@ -467,13 +467,13 @@ impl Place<'_> {
     }
 
     /// The rules of one list; a rule in the wrong one would never do what its author means.
-    fn rules(&self, written: Vec<Spanned<Rule>>, completion: bool) -> Result<Vec<StopSpec>> {
-        let rule = |rule: Spanned<Rule>| {
+    fn rules(&self, written: Vec<Spanned<StopEntry>>, completion: bool) -> Result<Vec<StopSpec>> {
+        let rule = |rule: Spanned<StopEntry>| {
             let span = rule.span();
             let wrong = |message: &str| self.error(span.clone(), message).hint(HELP);
             let spec = match rule.into_inner() {
-                Rule::Long(spec) => spec,
-                Rule::Short(text) => StopSpec::parse_with(&text, |file| {
+                StopEntry::Long(spec) => spec,
+                StopEntry::Short(text) => StopSpec::parse_with(&text, |file| {
                     let text = self.read(Path::new(file), span.clone()).map_err(|error| error.to_string())?;
                     serde_json::from_str(&text).map_err(|error| format!("the schema {file} is no JSON: {error}"))
                 })

@@ -13,7 +13,7 @@ use super::Options;
 use super::evicted::is_within;
 use super::fetch::{Got, Here, rest, whole};
 use super::keep::Keep;
-use super::plan::{How, Kept, Limits, Plan, plan};
+use super::plan::{CachedObject, How, Limits, Plan, plan};
 use super::status::{Odd, Trouble};
 use super::store::{Fault, Store};
 use super::thread::Shared;
@@ -229,7 +229,7 @@ impl Follower {
 
     /// What has to be done if the store holds what it held; what was opened longer ago makes room too.
     fn plan_known(&self) -> Plan {
-        let object = |(key, kept): (&String, &Kept)| Object {
+        let object = |(key, kept): (&String, &CachedObject)| Object {
             key: key.clone(),
             etag: kept.etag.clone(),
             size: kept.size,

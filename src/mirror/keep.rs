@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use super::address::Address;
 use super::fetch::{Got, Here};
 use super::place::place;
-use super::plan::Kept;
+use super::plan::CachedObject;
 use super::sign::hex;
 use crate::error::{Error, Kind, Result};
 
@@ -31,7 +31,7 @@ pub(super) struct Keep {
     /// Where the files lie.
     dir: PathBuf,
     home: PathBuf,
-    objects: BTreeMap<String, Kept>,
+    objects: BTreeMap<String, CachedObject>,
     /// Bytes on disk.
     bytes: u64,
     notes: File,
@@ -113,7 +113,7 @@ impl Keep {
         self.home.join("coming")
     }
 
-    pub(super) fn objects(&self) -> &BTreeMap<String, Kept> {
+    pub(super) fn objects(&self) -> &BTreeMap<String, CachedObject> {
         &self.objects
     }
 
@@ -146,7 +146,8 @@ impl Keep {
         let Got { object, file, after, unproven, sum } = got;
         let path = self.dir.join(place(&object.key).map_err(io::Error::other)?);
         let written = UNIX_EPOCH + Duration::from_micros(u64::try_from(object.modified).unwrap_or_default());
-        let kept = Kept { etag: object.etag, size: object.size, modified: object.modified, unproven, evicted: false };
+        let kept =
+            CachedObject { etag: object.etag, size: object.size, modified: object.modified, unproven, evicted: false };
         let before = self.objects.get(&object.key).filter(|before| !before.evicted).cloned();
         match after {
             Some(after) => {
@@ -192,7 +193,7 @@ impl Keep {
     pub(super) fn evict(&mut self, key: &str) -> io::Result<()> {
         let Some(kept) = self.objects.get(key).cloned() else { return Ok(()) };
         // Noted first: a file that is noted as evicted goes at the next start, if not now.
-        self.note(key.to_owned(), Some(Kept { evicted: true, ..kept }))?;
+        self.note(key.to_owned(), Some(CachedObject { evicted: true, ..kept }))?;
         self.remove(key)
     }
 
@@ -215,7 +216,7 @@ impl Keep {
         Ok(())
     }
 
-    fn note(&mut self, key: String, kept: Option<Kept>) -> io::Result<()> {
+    fn note(&mut self, key: String, kept: Option<CachedObject>) -> io::Result<()> {
         // Where the disk is full, what is known stays as it was noted.
         self.notes.write_all(&line(&key, kept.as_ref())?)?;
         let before = self.objects.remove(&key);
@@ -234,7 +235,7 @@ impl Keep {
 }
 
 /// Bytes of an object on disk.
-fn bytes_of(kept: &Kept) -> u64 {
+fn bytes_of(kept: &CachedObject) -> u64 {
     if kept.evicted { 0 } else { kept.size }
 }
 
@@ -262,9 +263,9 @@ fn private(dir: &Path) -> io::Result<()> {
     builder.create(dir)
 }
 
-fn line(key: &str, kept: Option<&Kept>) -> io::Result<Vec<u8>> {
+fn line(key: &str, kept: Option<&CachedObject>) -> io::Result<Vec<u8>> {
     let kept_or_none = kept.cloned().unwrap_or_default();
-    let Kept { etag, size, modified, unproven, evicted } = kept_or_none;
+    let CachedObject { etag, size, modified, unproven, evicted } = kept_or_none;
     let note = Note { key: key.to_owned(), tag: kept.map(|_| etag), size, modified, unproven, evicted };
     let mut line = serde_json::to_vec(&note)?;
     line.push(b'\n');
@@ -272,7 +273,7 @@ fn line(key: &str, kept: Option<&Kept>) -> io::Result<Vec<u8>> {
 }
 
 /// What the notes say, as far as the files agree.
-fn recalled(notes: &Path, dir: &Path) -> BTreeMap<String, Kept> {
+fn recalled(notes: &Path, dir: &Path) -> BTreeMap<String, CachedObject> {
     let mut objects = BTreeMap::new();
     let Ok(file) = File::open(notes) else { return objects };
     for line in BufReader::new(file).split(b'\n').map_while(io::Result::ok) {
@@ -280,7 +281,7 @@ fn recalled(notes: &Path, dir: &Path) -> BTreeMap<String, Kept> {
         let Ok(note) = serde_json::from_slice::<Note>(&line) else { continue };
         let Note { key, tag, size, modified, unproven, evicted } = note;
         match tag {
-            Some(etag) => drop(objects.insert(key, Kept { etag, size, modified, unproven, evicted })),
+            Some(etag) => drop(objects.insert(key, CachedObject { etag, size, modified, unproven, evicted })),
             None => drop(objects.remove(&key)),
         }
     }
@@ -295,7 +296,7 @@ fn recalled(notes: &Path, dir: &Path) -> BTreeMap<String, Kept> {
 }
 
 /// Removes files that no note tells of: what they are is not known.
-fn sweep(dir: &Path, key: &str, objects: &BTreeMap<String, Kept>) {
+fn sweep(dir: &Path, key: &str, objects: &BTreeMap<String, CachedObject>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let known = name.to_str().map(|name| format!("{key}{name}"));
@@ -317,7 +318,7 @@ fn sweep(dir: &Path, key: &str, objects: &BTreeMap<String, Kept>) {
 }
 
 /// Writes the notes anew, and opens them to go on.
-fn rewritten(home: &Path, objects: &BTreeMap<String, Kept>) -> io::Result<File> {
+fn rewritten(home: &Path, objects: &BTreeMap<String, CachedObject>) -> io::Result<File> {
     let beside = tempfile::NamedTempFile::new_in(home)?;
     let mut out = io::BufWriter::new(beside);
     for (key, kept) in objects {

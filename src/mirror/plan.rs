@@ -15,7 +15,7 @@ const MAX_PICTURE_BYTES: u64 = 8 << 20;
 
 /// An object as it is on disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct CachedObject {
     pub(super) etag: String,
     pub(super) size: u64,
     pub(super) modified: i64,
@@ -64,7 +64,7 @@ pub(super) struct Limits<'a> {
 }
 
 /// Compares a complete listing, with keys below the prefix, with what is kept.
-pub(super) fn plan(listed: Vec<Object>, kept: &BTreeMap<String, Kept>, limits: Limits<'_>) -> Plan {
+pub(super) fn plan(listed: Vec<Object>, kept: &BTreeMap<String, CachedObject>, limits: Limits<'_>) -> Plan {
     let mut plan = Plan::default();
     let mut wanted: BTreeMap<String, Object> = BTreeMap::new();
     for object in listed {
@@ -131,7 +131,7 @@ fn is_spelled_alike(key: &str, spelled: &mut HashMap<String, String>) -> bool {
     parts.all(|part| spelled.entry(part.to_lowercase()).or_insert_with(|| part.to_owned()) == part)
 }
 
-fn how(object: &Object, kept: Option<&Kept>) -> Option<How> {
+fn how(object: &Object, kept: Option<&CachedObject>) -> Option<How> {
     match kept.filter(|kept| !kept.evicted) {
         Some(kept) if kept.etag == object.etag && kept.size == object.size => {
             // A whole copy proves what pieces did not, once the object is quiet.
@@ -190,8 +190,8 @@ mod tests {
         Object { key: key.to_owned(), etag: etag.to_owned(), size, modified }
     }
 
-    fn kept(key: &str, etag: &str, size: u64) -> (String, Kept) {
-        (key.to_owned(), Kept { etag: etag.to_owned(), size, ..Kept::default() })
+    fn kept(key: &str, etag: &str, size: u64) -> (String, CachedObject) {
+        (key.to_owned(), CachedObject { etag: etag.to_owned(), size, ..CachedObject::default() })
     }
 
     const LIMITS: Limits<'_> = Limits { bytes: 1_000, folds: false, asked: &[] };
@@ -225,7 +225,8 @@ mod tests {
 
     #[test]
     fn pieces_are_proven_by_a_whole_copy_once_the_object_is_quiet() {
-        let pieces = |etag: &str| Kept { etag: etag.to_owned(), size: 5, unproven: true, ..Kept::default() };
+        let pieces =
+            |etag: &str| CachedObject { etag: etag.to_owned(), size: 5, unproven: true, ..CachedObject::default() };
         let before = BTreeMap::from([("a.jsonl".to_owned(), pieces("1")), ("b.jsonl".to_owned(), pieces("1"))]);
         let plan = plan(vec![object("a.jsonl", "1", 5, 0), object("b.jsonl", "2", 9, 0)], &before, LIMITS);
         assert_eq!(keys(&plan), [("a.jsonl", How::Whole), ("b.jsonl", How::Rest)]);

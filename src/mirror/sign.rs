@@ -16,7 +16,7 @@ const PATH: &AsciiSet = &VALUE.remove(b'/');
 
 /// A request for an object or a listing.
 #[derive(Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct StoreRequest<'a> {
     pub(super) host: &'a str,
     /// The path as it is sent: encoded once.
     pub(super) path: &'a str,
@@ -40,7 +40,12 @@ pub(super) fn query(pairs: &[(&str, &str)]) -> String {
 }
 
 /// The headers that sign a request.
-pub(super) fn sign(asked: &Asked<'_>, who: &Credentials, region: &str, at: Timestamp) -> Vec<(&'static str, String)> {
+pub(super) fn sign(
+    asked: &StoreRequest<'_>,
+    who: &Credentials,
+    region: &str,
+    at: Timestamp,
+) -> Vec<(&'static str, String)> {
     let time = at.strftime("%Y%m%dT%H%M%SZ").to_string();
     let day = time.get(..8).unwrap_or_default();
     let nothing = hex(&Sha256::digest(b""));
@@ -94,7 +99,7 @@ mod tests {
             secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".to_owned(),
             session: None,
         };
-        let asked = Asked { host: "examplebucket.s3.amazonaws.com", path, query, headers };
+        let asked = StoreRequest { host: "examplebucket.s3.amazonaws.com", path, query, headers };
         let signed = sign(&asked, &who, "us-east-1", "2013-05-24T00:00:00Z".parse().unwrap());
         let (_, authorization) = signed.iter().find(|(name, _)| *name == "authorization").unwrap();
         authorization.rsplit_once("Signature=").unwrap().1.to_owned()

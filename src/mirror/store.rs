@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::address::Address;
 use super::http::{Http, Patience, Response};
 use super::settings::Settings;
-use super::sign::{self, Asked};
+use super::sign::{self, StoreRequest};
 use super::xml::{self, Page, Refusal};
 use crate::error::{Error, Kind, Result};
 
@@ -203,7 +203,7 @@ impl Store {
         let mut sent = vec![("host", host.clone())];
         sent.extend(headers.iter().cloned());
         if let Some(who) = &settings.credentials {
-            let asked = Asked { host: &host, path: &path, query, headers };
+            let asked = StoreRequest { host: &host, path: &path, query, headers };
             let now = Timestamp::try_from(SystemTime::now()).unwrap_or_default();
             sent.extend(sign::sign(&asked, who, &settings.region, now));
         }

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use crate::analysis::columns::INDEXING;
 use crate::analysis::format;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::Mark;
+use crate::analysis::verdict::RunStatus;
 use crate::model::time::Stamp;
 
 /// What every page has around its content.
@@ -25,7 +25,7 @@ pub(crate) struct Shell {
     /// Whether what this page shows has ended, so that the indicator says *Ended* and not *Live*.
     pub ended: bool,
     /// The place in the main navigation this page belongs to.
-    pub place: Place,
+    pub place: NavItem,
 }
 
 impl Shell {
@@ -36,7 +36,7 @@ impl Shell {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Place {
+pub(crate) enum NavItem {
     /// The run table itself.
     Runs,
     /// A page of one run, below the run table.
@@ -50,11 +50,11 @@ pub(crate) enum Place {
     None,
 }
 
-impl Place {
+impl NavItem {
     /// The value of `aria-current` on the link to `place`.
-    pub(crate) fn current(self, place: Place) -> Option<&'static str> {
+    pub(crate) fn current(self, place: NavItem) -> Option<&'static str> {
         match self {
-            Place::Run if place == Place::Runs => Some("true"),
+            NavItem::Run if place == NavItem::Runs => Some("true"),
             own => (own == place).then_some("page"),
         }
     }
@@ -85,7 +85,7 @@ impl HtmlSafe for Pulse {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Template)]
 #[template(path = "part/status.html")]
 pub(crate) enum Status {
-    Of(Mark),
+    Of(RunStatus),
     /// Answered, and the files contradict each other about it.
     Contradicted,
     /// Not read far enough to say.
@@ -96,7 +96,7 @@ impl Status {
     /// The status of a run that is read to its end.
     pub(crate) fn of(run: &Summary) -> Self {
         match run.verdict.mark {
-            Mark::Answered if !run.verdict.contradictions.is_empty() => Status::Contradicted,
+            RunStatus::Answered if !run.verdict.contradictions.is_empty() => Status::Contradicted,
             mark => Status::Of(mark),
         }
     }
@@ -117,17 +117,17 @@ impl Status {
             Status::Indexing => return ("i-dot", "plain", "f-plain"),
         };
         match mark {
-            Mark::Answered => ("i-ok", "ok", "f-ok"),
-            Mark::Limit => ("i-limit", "limit", "f-warn"),
-            Mark::OwnRule => ("i-rule", "plain", "f-plain"),
-            Mark::Critic => ("i-critic", "critic", "f-stop"),
-            Mark::Error => ("i-error", "error", "f-err"),
-            Mark::Cancelled => ("i-cancel", "plain", "f-hatch"),
-            Mark::Running => ("i-running", "running", "f-plain"),
-            Mark::Quiet => ("i-ring", "quiet", "f-plain"),
-            Mark::Stalled => ("i-stalled", "stalled", "f-plain"),
-            Mark::Died => ("i-died", "died", "f-err"),
-            Mark::Unknown => ("i-unknown", "plain", "f-plain"),
+            RunStatus::Answered => ("i-ok", "ok", "f-ok"),
+            RunStatus::Limit => ("i-limit", "limit", "f-warn"),
+            RunStatus::OwnRule => ("i-rule", "plain", "f-plain"),
+            RunStatus::Critic => ("i-critic", "critic", "f-stop"),
+            RunStatus::Error => ("i-error", "error", "f-err"),
+            RunStatus::Cancelled => ("i-cancel", "plain", "f-hatch"),
+            RunStatus::Running => ("i-running", "running", "f-plain"),
+            RunStatus::Quiet => ("i-ring", "quiet", "f-plain"),
+            RunStatus::Stalled => ("i-stalled", "stalled", "f-plain"),
+            RunStatus::Died => ("i-died", "died", "f-err"),
+            RunStatus::Unknown => ("i-unknown", "plain", "f-plain"),
         }
     }
 

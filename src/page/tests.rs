@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use crate::analysis::facts::tests::Files;
 use crate::analysis::life::Outside;
 use crate::analysis::summary::{Summary, summary};
-use crate::analysis::verdict::Mark;
+use crate::analysis::verdict::RunStatus;
 use crate::model::RunKey;
 use crate::page::lens::Lens;
 
@@ -142,7 +142,7 @@ pub(crate) fn check_page(html: &str) -> Vec<Tag> {
 
 #[test]
 fn every_status_has_a_shape_and_a_word() {
-    let all = Mark::ALL.map(Status::Of).into_iter().chain([Status::Contradicted, Status::Indexing]);
+    let all = RunStatus::ALL.map(Status::Of).into_iter().chain([Status::Contradicted, Status::Indexing]);
     let sprite = include_str!("../../templates/part/sprite.html");
     let mut seen = HashSet::new();
     for status in all {

@@ -18,7 +18,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::group::Group;
-use super::kept::Kept;
+use super::kept::KeptOutput;
 use super::workspace::{Workspace, invalid};
 use crate::engine::{Tool, ToolCx, ToolError, ToolLimits};
 
@@ -103,7 +103,7 @@ impl RunCommand {
         let cannot = |error: std::io::Error| ToolError::new(format!("the command cannot be run: {error}"));
         let mut child = self.command(command).spawn().map_err(cannot)?;
         let mut group = Group::led_by(&child);
-        let (mut stdout, mut stderr) = (Kept::new(self.max_output_bytes), Kept::new(self.max_output_bytes));
+        let (mut stdout, mut stderr) = (KeptOutput::new(self.max_output_bytes), KeptOutput::new(self.max_output_bytes));
         let ended = {
             let pipes = (child.stdout.take(), child.stderr.take());
             let reading = async { tokio::join!(keep(pipes.0, &mut stdout), keep(pipes.1, &mut stderr)) };
@@ -225,7 +225,7 @@ impl Tool for RunCommand {
     }
 }
 
-async fn keep(pipe: Option<impl AsyncRead + Unpin>, kept: &mut Kept) {
+async fn keep(pipe: Option<impl AsyncRead + Unpin>, kept: &mut KeptOutput) {
     let Some(mut pipe) = pipe else { return };
     let mut buffer = vec![0; 16 << 10];
     // A pipe that cannot be read any more has ended as far as we are concerned.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// The first and the last bytes of a stream.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptOutput {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     head_room: usize,
@@ -12,7 +12,7 @@ pub(super) struct Kept {
     seen: u64,
 }
 
-impl Kept {
+impl KeptOutput {
     /// Keeps at most `max_bytes`.
     pub(super) fn new(max_bytes: usize) -> Self {
         let head_room = max_bytes / 2;

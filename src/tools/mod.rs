@@ -34,5 +34,5 @@ pub use command::{CommandArgs, Ran, RunCommand, passed_on};
 pub use edit::{ReplaceArgs, ReplaceLines, Replaced, WriteArgs, WriteFile, Written};
 pub use list::{Entry, ListArgs, ListDir, Listing};
 pub use read::{Lines, ReadArgs, ReadFile};
-pub use search::{Found, Hit, Search, SearchArgs};
+pub use search::{Hit, Search, SearchArgs, SearchResult};
 pub use workspace::Workspace;

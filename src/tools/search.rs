@@ -58,7 +58,7 @@ pub struct SearchArgs {
 
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Found {
+pub struct SearchResult {
     /// The lines that match, by path and number.
     pub hits: Vec<Hit>,
     /// How many files were looked into.
@@ -85,7 +85,7 @@ pub struct Hit {
 
 impl Tool for Search {
     type Args = SearchArgs;
-    type Output = Found;
+    type Output = SearchResult;
 
     fn name(&self) -> &str {
         "search"
@@ -95,20 +95,20 @@ impl Tool for Search {
         "Finds the lines of the workspace's text files that match a regular expression. Links and .git are not followed."
     }
 
-    async fn call(&self, args: SearchArgs, cx: ToolCx<'_>) -> Result<Found, ToolError> {
+    async fn call(&self, args: SearchArgs, cx: ToolCx<'_>) -> Result<SearchResult, ToolError> {
         let (workspace, off_limits) = (self.workspace.clone(), cx.off_limits.clone());
         blocking(move || search(&workspace, &args, &off_limits)).await
     }
 }
 
-fn search(workspace: &Workspace, args: &SearchArgs, off_limits: &OffLimits) -> Result<Found, ToolError> {
+fn search(workspace: &Workspace, args: &SearchArgs, off_limits: &OffLimits) -> Result<SearchResult, ToolError> {
     let compile = |pattern: &str, ignore_case: bool| {
         let built = RegexBuilder::new(pattern).case_insensitive(ignore_case).size_limit(MAX_REGEX_BYTES).build();
         built.map_err(|wrong| invalid(format!("the pattern {pattern:?} does not compile: {wrong}")))
     };
     let pattern = compile(&args.pattern, args.ignore_case)?;
     let files = args.files.as_deref().map(|files| compile(files, false)).transpose()?;
-    let mut walk = Walk { workspace, off_limits, pattern, files, found: Found::default(), bytes: 0 };
+    let mut walk = Walk { workspace, off_limits, pattern, files, found: SearchResult::default(), bytes: 0 };
     let start = workspace.inside(&args.path)?;
     let told = |error: io::Error| failure(&args.path, &error);
     let metadata = workspace.dir().metadata(start).map_err(told)?;
@@ -127,7 +127,7 @@ struct Walk<'a> {
     off_limits: &'a OffLimits,
     pattern: Regex,
     files: Option<Regex>,
-    found: Found,
+    found: SearchResult,
     bytes: u64,
 }
 

@@ -12,7 +12,7 @@ use super::manifest::MAX_MANIFEST_BYTES;
 use super::several::Opened;
 use super::stamp::Stamp;
 use super::tail::Look;
-use crate::format::{Draft, Found, Mark, Open, Paths, Place, Shape, Source, Tool, Values};
+use crate::format::{Draft, EventDraft, Open, Paths, RecordPlace, Shape, Source, Tool, Values, WatchedValue};
 use crate::model::index::FileState;
 use crate::model::{Delta, Fate, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, TraceFile};
 
@@ -208,28 +208,28 @@ fn read(
 /// Gives a value to the reader, as far as it can be read.
 pub(super) fn tell(
     draft: &mut Draft<'_>,
-    found: Found<'_>,
+    found: WatchedValue<'_>,
     mut record: impl FnMut(Source<'_>, &mut Draft<'_>),
     file: &Path,
 ) {
-    let Found { path, key, span, line, bytes } = found;
+    let WatchedValue { path, key, span, line, bytes } = found;
     let Some(bytes) = bytes else {
-        draft.at(Place { span, line, fate: Fate::Unreadable });
-        draft.event(Mark { failed: true, ..Mark::default() });
+        draft.at(RecordPlace { span, line, fate: Fate::Unreadable });
+        draft.event(EventDraft { failed: true, ..EventDraft::default() });
         let reason = format!("{} bytes in one value, more than {MAX_LINE_BYTES}; not parsed", span.len);
         return draft.issue(IssueKind::TooLong, reason);
     };
     let read = Record::of(bytes);
     // What is no object is for the reader to judge: it knows what stands where.
     let fate = if read.fate == Fate::Foreign { Fate::Good } else { read.fate };
-    draft.at(Place { span, line, fate });
+    draft.at(RecordPlace { span, line, fate });
     for (kind, reason) in read.remarks.into_iter().filter(|(kind, _)| *kind != IssueKind::Foreign) {
         draft.issue(kind, reason);
     }
     if fate.is_readable() {
         record(Source { text: &read.text, path, key, file }, draft);
     } else {
-        draft.event(Mark { failed: true, ..Mark::default() });
+        draft.event(EventDraft { failed: true, ..EventDraft::default() });
     }
 }
 

@@ -22,9 +22,9 @@ use crate::model::Span;
 const MAX_KNOWN: usize = 100_000;
 
 /// How long the text of a file is, and what is wrong with it.
-type Known = HashMap<FileId, (Stamp, u64, Option<String>)>;
+type TextLengths = HashMap<FileId, (Stamp, u64, Option<String>)>;
 
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+static KNOWN: Mutex<Option<TextLengths>> = Mutex::new(None);
 
 thread_local! {
     /// The text of the file that this thread unpacked to know how long it is: it opens the file next as a rule.

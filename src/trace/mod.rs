@@ -40,16 +40,16 @@ mod write;
 pub use blocks::{Block, Blocks};
 pub use dir::RunDir;
 #[cfg(feature = "serve")]
-pub use dir::known::Known;
+pub use dir::known::RunLocation;
 pub use manifest::MAX_MANIFEST_BYTES;
 pub use process::{host_name, is_running};
 pub use read::{RunReader, SETTLE, read_index};
 #[cfg(feature = "serve")]
 pub use redact::RedactedRun;
-pub use root::{Found, MAX_DEPTH, Place, RootScanner, Skipped, is_trace_file, may_be_trace};
+pub use root::{MAX_DEPTH, RootDir, RootScan, RootScanner, Skipped, is_trace_file, may_be_trace};
 pub use stamp::Stamps;
 pub use whole::{Beginning, WholeLines, step_of};
-pub use write::{EventLine, Kept, RESERVE_FILE, RunEnd, RunInfo, RunWriter, WriteError};
+pub use write::{EventLine, KeptSteps, RESERVE_FILE, RunEnd, RunInfo, RunWriter, WriteError};
 
 #[doc = include_str!("FORMAT.md")]
 pub mod format {}

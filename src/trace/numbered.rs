@@ -17,7 +17,7 @@ use super::document::tell;
 use super::manifest::MAX_MANIFEST_BYTES;
 use super::stamp::Stamp;
 use super::tail::Look;
-use crate::format::{Draft, Found, Numbering, Reader, Shape};
+use crate::format::{Draft, Numbering, Reader, Shape, WatchedValue};
 use crate::model::index::FileState;
 use crate::model::{Delta, Issue, IssueKind, MAX_LINE_BYTES, Record, Span, TraceFile};
 
@@ -281,7 +281,7 @@ impl Numbered {
                 break;
             }
             let span = Span { offset: number << PLACE_BITS, len: stamp.size };
-            let found = Found { path: 0, key: "", span, line: number + 1, bytes: bytes.as_deref() };
+            let found = WatchedValue { path: 0, key: "", span, line: number + 1, bytes: bytes.as_deref() };
             tell(draft, found, |source, draft| reader.record(source, draft), dir.path());
             if self.taken > 0 && *number > self.next {
                 let (from, to) = (self.next, number - 1);

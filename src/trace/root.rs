@@ -24,7 +24,7 @@ const TRUST_AFTER: Duration = Duration::from_secs(2);
 
 /// What a look at a root found.
 #[derive(Debug, Clone, Default)]
-pub struct Found {
+pub struct RootScan {
     /// The runs and their directories.
     pub runs: BTreeMap<RunKey, RunDir>,
     /// Directories that are no runs and hold none, and others that could not be looked into.
@@ -51,7 +51,7 @@ pub struct RootScanner {
 
 /// Which directory a root is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct RootDir {
     /// Its path, links resolved.
     pub path: PathBuf,
     id: FileId,
@@ -154,16 +154,16 @@ impl RootScanner {
     }
 
     /// Which directory the root is now; `None` where it is not there.
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<RootDir> {
         let path = fs::canonicalize(&self.root).ok()?;
         let (_, stamp) = Dir::open(&path, Path::new("")).ok()?.look(OsStr::new(".")).ok()?;
-        Some(Place { path, id: stamp.id })
+        Some(RootDir { path, id: stamp.id })
     }
 
     /// Finds the runs in `dir`, a directory below the root that came or changed, and below it. Says less than a whole
     /// look: names that are taken already, and what is skipped, are known of all runs only.
     pub fn scan_below(&mut self, dir: &Path) -> BTreeMap<RunKey, RunDir> {
-        let mut found = Found::default();
+        let mut found = RootScan::default();
         let Ok(root) = fs::canonicalize(&self.root) else { return found.runs };
         let parts: Vec<&OsStr> = dir.strip_prefix(&root).map(|below| below.iter().collect()).unwrap_or_default();
         let hidden = parts.iter().any(|part| part.as_encoded_bytes().starts_with(b"."));
@@ -183,15 +183,15 @@ impl RootScanner {
     }
 
     /// Looks now. Costs one `stat` for each directory that did not change.
-    pub fn scan(&mut self) -> Found {
-        let mut found = Found::default();
+    pub fn scan(&mut self) -> RootScan {
+        let mut found = RootScan::default();
         let root = match fs::canonicalize(&self.root) {
             Ok(root) if root.is_dir() => root,
-            Ok(_) => return Found { fault: Some("it is not a directory".to_owned()), ..found },
+            Ok(_) => return RootScan { fault: Some("it is not a directory".to_owned()), ..found },
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Found { fault: Some("it does not exist yet".to_owned()), ..found };
+                return RootScan { fault: Some("it does not exist yet".to_owned()), ..found };
             }
-            Err(error) => return Found { fault: Some(error.to_string()), ..found },
+            Err(error) => return RootScan { fault: Some(error.to_string()), ..found },
         };
         let before = std::mem::take(&mut self.cache);
         let visit = Visit::top(&root);
@@ -211,7 +211,7 @@ impl RootScanner {
         start: Visit,
         root: &Path,
         before: &HashMap<PathBuf, Listing>,
-        found: &mut Found,
+        found: &mut RootScan,
     ) -> io::Result<()> {
         let top = start.depth;
         let mut work = vec![start];
@@ -271,7 +271,7 @@ impl Visit {
         }
     }
 
-    fn judge(&self, listing: &Listing, root: &Path, found: &mut Found) {
+    fn judge(&self, listing: &Listing, root: &Path, found: &mut RootScan) {
         let mut skip = |path: &str, reason: &str| {
             found.skipped.push(Skipped { path: path.to_owned(), reason: reason.to_owned() });
         };
@@ -408,7 +408,7 @@ pub fn is_trace_file(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    fn keys(found: &Found) -> Vec<&str> {
+    fn keys(found: &RootScan) -> Vec<&str> {
         found.runs.keys().map(RunKey::as_str).collect()
     }
 

@@ -336,16 +336,16 @@ fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
     Ok(Listing { stamp, settled: stamp.is_settled(), runs, beside, fault })
 }
 
-type Found = (BTreeMap<Arc<str>, At>, Option<At>, Option<String>);
+type RunsInFile = (BTreeMap<Arc<str>, At>, Option<At>, Option<String>);
 
 #[cfg(not(feature = "archives"))]
-fn in_archive(_: &File, _: u64, _: &Several) -> io::Result<Found> {
+fn in_archive(_: &File, _: u64, _: &Several) -> io::Result<RunsInFile> {
     let what = "an archive, which this program was built to leave alone: without the feature `archives`";
     Err(io::Error::new(io::ErrorKind::Unsupported, what))
 }
 
 #[cfg(feature = "archives")]
-fn in_archive(file: &File, size: u64, several: &Several) -> io::Result<Found> {
+fn in_archive(file: &File, size: u64, several: &Several) -> io::Result<RunsInFile> {
     let (entries, mut fault) = archive::entries(file, size)?;
     let (mut runs, mut beside) = (BTreeMap::new(), None);
     let mut twice = 0;
@@ -371,7 +371,7 @@ fn in_archive(file: &File, size: u64, several: &Several) -> io::Result<Found> {
 }
 
 /// One pass: where each run is, and what names it.
-fn in_document(file: &File, several: &Several) -> io::Result<Found> {
+fn in_document(file: &File, several: &Several) -> io::Result<RunsInFile> {
     let (mut places, mut names) = (Values::new(several.runs).places_only(), Values::new(several.named_by));
     let mut spans: Vec<(Span, u64)> = Vec::new();
     let mut said: Vec<(u64, usize, String)> = Vec::new();

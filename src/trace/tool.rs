@@ -9,7 +9,7 @@ use super::numbered::Numbered;
 use super::read::{is_event, record};
 use super::stamp::Stamp;
 use super::tail::{Look, Tail};
-use crate::format::{Draft, Mark, Open, Place, Reader, Shape, Source, Tool};
+use crate::format::{Draft, EventDraft, Open, Reader, RecordPlace, Shape, Source, Tool};
 use crate::model::{Delta, Fate, Names, Record, TraceFile};
 
 /// Follows the file.
@@ -91,11 +91,11 @@ impl ToolFile {
             let remarks = read.remarks.into_iter();
             issues.extend(remarks.map(|(kind, reason)| super::read::at(TraceFile::Events, line, kind, reason)));
             let fate = fate.filter(|_| read.fate == Fate::Good).unwrap_or(read.fate);
-            draft.at(Place { span: line.span, line: line.number, fate });
+            draft.at(RecordPlace { span: line.span, line: line.number, fate });
             if fate.is_readable() {
                 reader.record(Source { text: &read.text, path: 0, key: "", file: dir.path() }, &mut draft);
             } else {
-                draft.event(Mark { failed: true, ..Mark::default() });
+                draft.event(EventDraft { failed: true, ..EventDraft::default() });
             }
         });
         if look.as_ref().is_ok_and(|look| look.restarted) {

@@ -40,7 +40,7 @@ pub struct RunWriter {
     info: RunInfo,
     stage: Stage,
     /// What stands there before the first line, and in which directory, where it is another.
-    kept: Option<(Kept, Option<PathBuf>)>,
+    kept: Option<(KeptSteps, Option<PathBuf>)>,
     /// Gone after the first failed write.
     reserve: Option<Reserve>,
     steps: u64,
@@ -71,7 +71,7 @@ struct Files {
 
 /// What is kept of a run that somebody goes on with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptSteps {
     /// Of its steps, whose ids are their places.
     pub steps: Beginning,
     /// Of its events.
@@ -197,7 +197,7 @@ impl RunWriter {
     /// Says what stands before the first line: in the own directory the rest is cut off when the run begins, of another
     /// one it is copied then.
     #[must_use]
-    pub fn keeping(mut self, kept: Kept, of: Option<&Path>) -> Self {
+    pub fn keeping(mut self, kept: KeptSteps, of: Option<&Path>) -> Self {
         self.kept = Some((kept, of.map(Path::to_owned)));
         self
     }

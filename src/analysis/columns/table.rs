@@ -2,7 +2,7 @@
 
 use super::Kind::{Count, Flag, List, Millis, Score, Text, Time, Usd, Word};
 use super::{Cell, Column, Cost, Kind, OfStep, Summary, Width, Words, step};
-use crate::analysis::verdict::Mark;
+use crate::analysis::verdict::RunStatus;
 use crate::model::Outcome;
 
 /// The status word of a run that is not read to its end yet; what it has shown so far is no verdict.
@@ -228,7 +228,7 @@ fn spelled(run: &Summary, out: &mut dyn FnMut(&str)) {
 }
 
 fn is_status_word(word: &str) -> bool {
-    Mark::ALL.iter().any(|mark| mark.word().eq_ignore_ascii_case(word)) || word.eq_ignore_ascii_case(INDEXING)
+    RunStatus::ALL.iter().any(|mark| mark.word().eq_ignore_ascii_case(word)) || word.eq_ignore_ascii_case(INDEXING)
 }
 
 /// Whether a step had an error or the run failed; unknown while a run without one is still being read.

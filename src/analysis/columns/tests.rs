@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::analysis::select::sample::run;
-use crate::analysis::verdict::Mark;
+use crate::analysis::verdict::RunStatus;
 
 #[test]
 fn names_keys_and_places_are_distinct() {
@@ -22,7 +22,7 @@ fn names_keys_and_places_are_distinct() {
 
 #[test]
 fn the_table_is_in_the_order_of_its_places() {
-    let mut run = run("a", Mark::Answered, None);
+    let mut run = run("a", RunStatus::Answered, None);
     (run.tokens, run.model, run.last_score) = (Some(1), Some("m".to_owned()), Some(0.5));
     let names: Vec<_> = shown(&[&Arc::new(run)]).iter().map(|(column, _)| column.name).collect();
     assert_eq!(names, ["status", "run", "verdict", "steps", "score", "duration", "tokens", "model", "updated"]);
@@ -30,9 +30,9 @@ fn the_table_is_in_the_order_of_its_places() {
 
 #[test]
 fn an_optional_column_is_there_where_a_run_fills_it() {
-    let mut paid = run("a", Mark::Answered, None);
+    let mut paid = run("a", RunStatus::Answered, None);
     paid.cost_usd = Some(0.0042);
-    let (paid, free) = (Arc::new(paid), Arc::new(run("b", Mark::Answered, None)));
+    let (paid, free) = (Arc::new(paid), Arc::new(run("b", RunStatus::Answered, None)));
     let names: Vec<_> = shown(&[&free, &paid]).iter().map(|(column, _)| column.name).collect();
     // Neither has a model or a score: the verdict has their room.
     assert_eq!(names[4..], ["duration", "cost", "updated"]);

@@ -89,7 +89,7 @@ const MAX_DEPTH: usize = 8;
 
 /// Compares the settings of two runs; `a` and `b` are their manifests, where they can be read.
 pub fn config(a: (&Summary, Option<&Json<'_>>), b: (&Summary, Option<&Json<'_>>)) -> Config {
-    let mut found = Found::default();
+    let mut found = ConfigDiff::default();
     let text = |text: &str| serde_json::to_string(text).unwrap_or_default();
     let task = |summary: &Summary| summary.task.as_deref().map(text);
     found.add("task", task(a.0), task(b.0));
@@ -118,13 +118,13 @@ impl Config {
 
 /// What differs so far.
 #[derive(Default)]
-struct Found {
+struct ConfigDiff {
     config: Config,
     /// Both values of each, and what they bear on.
     known: HashSet<(Option<String>, Option<String>, &'static str)>,
 }
 
-impl Found {
+impl ConfigDiff {
     fn values<'v>(&mut self, path: &str, a: Option<&'v Json<'v>>, b: Option<&'v Json<'v>>, depth: usize) {
         let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         if depth < MAX_DEPTH

@@ -162,7 +162,7 @@ fn breakpoints_find_steps_and_say_what_they_do_not_understand() {
 fn marks_tell_errors_before_anything_else() {
     let files = corpus("q060/q060_recovered_errors");
     let marks: Vec<_> = (0..files.index.steps().len()).map(|n| mark(&files.index, n)).collect();
-    assert!(marks.contains(&Some(Mark::Error)), "{marks:?}");
+    assert!(marks.contains(&Some(StepFlag::Error)), "{marks:?}");
     let first = marks.iter().position(Option::is_some);
     assert_eq!(next_mark(&files.index, None), first);
     assert_eq!(next_mark(&files.index, Some(marks.len())), first, "from the top again");

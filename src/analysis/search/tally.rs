@@ -8,7 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::{Found, Hit};
+use super::{Hit, LineMatch};
 use crate::model::TraceFile;
 
 /// So many hits are kept; more are counted.
@@ -52,7 +52,7 @@ pub struct InRun {
     /// The run.
     pub key: Arc<str>,
     /// Its lines that hold the text.
-    pub lines: Arc<Vec<Found>>,
+    pub lines: Arc<Vec<LineMatch>>,
 }
 
 /// Something that could not be searched.
@@ -73,7 +73,7 @@ fn milliseconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, 
 
 impl Tally {
     /// Counts the hits of a line of the run `key`, and keeps them while there are fewer than `max`.
-    pub fn keep(&mut self, max: usize, key: &str, mut found: Found) {
+    pub fn keep(&mut self, max: usize, key: &str, mut found: LineMatch) {
         self.found += found.line.found;
         found.line.hits.truncate(max.saturating_sub(self.kept));
         if found.line.hits.is_empty() {
@@ -87,7 +87,7 @@ impl Tally {
     }
 
     /// The hits that are kept, each with its run and its line.
-    pub fn hits(&self) -> impl Iterator<Item = (&str, &Found, &Hit)> {
+    pub fn hits(&self) -> impl Iterator<Item = (&str, &LineMatch, &Hit)> {
         let lines = self.found_in.iter().flat_map(|run| run.lines.iter().map(|found| (&*run.key, found)));
         lines.flat_map(|(key, found)| found.line.hits.iter().map(move |hit| (key, found, hit)))
     }

@@ -123,7 +123,7 @@ proptest! {
 fn hits_are_kept_run_by_run_up_to_a_number_and_all_are_counted() {
     let line = |hits: usize| {
         let line = Needle::new("x").unwrap().look(format!("[{}\"x\"]", "\"x\",".repeat(hits - 1)).as_bytes());
-        Found { file: TraceFile::Steps, place: Place::default(), line }
+        LineMatch { file: TraceFile::Steps, place: LinePlace::default(), line }
     };
     let mut tally = Tally::default();
     tally.keep(MAX_HITS, "a", line(2));

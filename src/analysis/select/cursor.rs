@@ -8,7 +8,7 @@ use crate::analysis::summary::Summary;
 
 /// What a run is sorted by. All runs have the same kind in one column.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub(super) enum Place<'a> {
+pub(super) enum SortKey<'a> {
     /// A number. Times in microseconds are exact up to the year 2255.
     Number(f64),
     /// A text, never empty.
@@ -16,12 +16,14 @@ pub(super) enum Place<'a> {
 }
 
 /// What `run` is sorted by in column `by`; `None` where it is unknown.
-pub(super) fn place<'a>(run: &'a Summary, by: &Column) -> Option<Place<'a>> {
+pub(super) fn place<'a>(run: &'a Summary, by: &Column) -> Option<SortKey<'a>> {
     match by.value(run)? {
-        Cell::Text(text) => Some(text).filter(|text| !text.is_empty()).map(Place::Text),
-        Cell::Count(number) | Cell::Time(number) => Some(Place::Number(number as f64)),
-        Cell::Score(number) | Cell::Millis(number) => Some(number).filter(|number| !number.is_nan()).map(Place::Number),
-        Cell::Usd(cost) => Some(cost.usd()).filter(|usd| !usd.is_nan()).map(Place::Number),
+        Cell::Text(text) => Some(text).filter(|text| !text.is_empty()).map(SortKey::Text),
+        Cell::Count(number) | Cell::Time(number) => Some(SortKey::Number(number as f64)),
+        Cell::Score(number) | Cell::Millis(number) => {
+            Some(number).filter(|number| !number.is_nan()).map(SortKey::Number)
+        }
+        Cell::Usd(cost) => Some(cost.usd()).filter(|usd| !usd.is_nan()).map(SortKey::Number),
         Cell::List(_) | Cell::Flag(_) => None,
     }
 }
@@ -54,20 +56,20 @@ impl Cursor {
     }
 
     /// The value of the last row.
-    pub(super) fn place(&self) -> Option<Place<'_>> {
+    pub(super) fn place(&self) -> Option<SortKey<'_>> {
         match &self.value {
             Value::Unknown => None,
-            Value::Number(number) => Some(Place::Number(*number)),
-            Value::Text(text) => Some(Place::Text(text)),
+            Value::Number(number) => Some(SortKey::Number(*number)),
+            Value::Text(text) => Some(SortKey::Text(text)),
         }
     }
 }
 
 /// Writes a cursor that stands behind the run with this value and key.
-pub(super) fn write(place: Option<Place<'_>>, key: &str) -> String {
+pub(super) fn write(place: Option<SortKey<'_>>, key: &str) -> String {
     match place {
         None => format!(":{key}"),
-        Some(Place::Number(number)) => format!("{number}:{key}"),
-        Some(Place::Text(text)) => format!("{}:{key}", text.replace('%', "%25").replace(':', "%3A")),
+        Some(SortKey::Number(number)) => format!("{number}:{key}"),
+        Some(SortKey::Text(text)) => format!("{}:{key}", text.replace('%', "%25").replace(':', "%3A")),
     }
 }

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use super::cursor::{self, Cursor, Place, place};
+use super::cursor::{self, Cursor, SortKey, place};
 use super::{Ranked, Selection, order};
 use crate::analysis::columns::{COLUMNS, Column, Kind, PARENT, Value};
 use crate::analysis::format::counted;
@@ -180,7 +180,7 @@ pub fn groups<'a, T: AsRef<Summary>>(
         let (at, twin) = twins.session(at, run, all)?;
         (name_of(at, twin) == name).then_some(twin)
     };
-    let mut found: Vec<Found<'a>> = Vec::new();
+    let mut found: Vec<GroupKey<'a>> = Vec::new();
     let mut by_name: HashMap<&'a str, usize> = HashMap::new();
     let mut group_of: Vec<Option<usize>> = Vec::with_capacity(all.len());
     for (at, run) in all.iter().enumerate() {
@@ -191,7 +191,7 @@ pub fn groups<'a, T: AsRef<Summary>>(
         }
         let name = name_of(at, run);
         let group = *by_name.entry(name).or_insert_with(|| {
-            found.push(Found { name, ..Found::default() });
+            found.push(GroupKey { name, ..GroupKey::default() });
             found.len() - 1
         });
         if let Some(found) = found.get_mut(group) {
@@ -201,7 +201,7 @@ pub fn groups<'a, T: AsRef<Summary>>(
     }
     let matched = group_of.iter().flatten().count();
     let count = found.len();
-    let mut ranked: Vec<(Option<Place<'a>>, &'a str, usize)> =
+    let mut ranked: Vec<(Option<SortKey<'a>>, &'a str, usize)> =
         found.iter().enumerate().map(|(at, found)| (found.place(sort), found.name, at)).collect();
     let cursor = window.after.map(|text| Cursor::parse(text, sort.by));
     if let Some(Some(cursor)) = &cursor {
@@ -255,13 +255,13 @@ fn text<'a>(by: &Column, run: &'a Summary) -> &'a str {
 
 /// A group as far as its place in the list needs it.
 #[derive(Debug, Clone, Copy, Default)]
-struct Found<'a> {
+struct GroupKey<'a> {
     name: &'a str,
     sum: Sum,
-    first: Option<Place<'a>>,
+    first: Option<SortKey<'a>>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> GroupKey<'a> {
     fn add(&mut self, run: &'a Summary, sort: Sort, twin: Option<&Summary>) {
         if sort.by.sums {
             self.sum.add(sort.by, run, twin);
@@ -273,8 +273,8 @@ impl<'a> Found<'a> {
         }
     }
 
-    fn place(&self, sort: Sort) -> Option<Place<'a>> {
-        if sort.by.sums { (self.sum.known > 0).then_some(Place::Number(self.sum.amount)) } else { self.first }
+    fn place(&self, sort: Sort) -> Option<SortKey<'a>> {
+        if sort.by.sums { (self.sum.known > 0).then_some(SortKey::Number(self.sum.amount)) } else { self.first }
     }
 }
 

@@ -2,28 +2,28 @@
 
 use crate::analysis::life::{Basis, Life, Liveness, Outside, Silent};
 use crate::analysis::summary::{Summary, summary};
-use crate::analysis::verdict::{LimitFrom, Mark, StepLimit};
+use crate::analysis::verdict::{LimitFrom, RunStatus, StepLimit};
 use crate::model::{Index, Origin, Outcome, RunKey};
 
 /// A run that ended with `reason`, six steps of forty, one minute before second 1,000,000.
-pub(crate) fn run(key: &str, mark: Mark, reason: Option<&str>) -> Summary {
+pub(crate) fn run(key: &str, mark: RunStatus, reason: Option<&str>) -> Summary {
     let mut run = summary(&RunKey::new(key), format!("./runs/{key}"), &Index::default(), Outside::default());
     let liveness = match mark {
-        Mark::Running => Liveness::Running,
-        Mark::Quiet => Liveness::Quiet,
-        Mark::Stalled => Liveness::Stalled,
-        Mark::Died => Liveness::Died,
+        RunStatus::Running => Liveness::Running,
+        RunStatus::Quiet => Liveness::Quiet,
+        RunStatus::Stalled => Liveness::Stalled,
+        RunStatus::Died => Liveness::Died,
         _ => Liveness::Finished,
     };
     run.life = Life { liveness, basis: Basis::End, silence: None, sign: None, gap: 0, silent: Silent::Died };
     run.status = Some(if liveness == Liveness::Finished { "completed" } else { "running" }.to_owned());
     run.verdict.mark = mark;
-    run.verdict.answered = mark == Mark::Answered;
+    run.verdict.answered = mark == RunStatus::Answered;
     run.verdict.outcome = match mark {
-        Mark::Running | Mark::Quiet | Mark::Stalled => Outcome::Running,
-        Mark::Answered | Mark::OwnRule => Outcome::Completed,
-        Mark::Limit => Outcome::Truncated,
-        Mark::Error | Mark::Died => Outcome::Failed,
+        RunStatus::Running | RunStatus::Quiet | RunStatus::Stalled => Outcome::Running,
+        RunStatus::Answered | RunStatus::OwnRule => Outcome::Completed,
+        RunStatus::Limit => Outcome::Truncated,
+        RunStatus::Error | RunStatus::Died => Outcome::Failed,
         _ => Outcome::Unknown,
     };
     run.verdict.stop_reason = reason.map(str::to_owned);
@@ -40,13 +40,13 @@ pub(crate) fn run(key: &str, mark: Mark, reason: Option<&str>) -> Summary {
 /// `number` runs of many kinds, no two with the same key.
 pub(crate) fn many(number: usize) -> Vec<Summary> {
     let kinds = [
-        (Mark::Answered, Some("final")),
-        (Mark::Limit, Some("budget_steps")),
-        (Mark::Running, None),
-        (Mark::Error, Some("unrecoverable_error")),
-        (Mark::Died, None),
-        (Mark::Critic, Some("critic_stop")),
-        (Mark::OwnRule, Some("env_terminal")),
+        (RunStatus::Answered, Some("final")),
+        (RunStatus::Limit, Some("budget_steps")),
+        (RunStatus::Running, None),
+        (RunStatus::Error, Some("unrecoverable_error")),
+        (RunStatus::Died, None),
+        (RunStatus::Critic, Some("critic_stop")),
+        (RunStatus::OwnRule, Some("env_terminal")),
     ];
     (0..number)
         .map(|n| {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::Summary;
 use crate::analysis::columns::{Column, MODEL, STATUS, STOP};
 use crate::analysis::query::Query;
-use crate::analysis::verdict::Mark;
+use crate::analysis::verdict::RunStatus;
 
 /// The runs that match, in numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,7 +16,7 @@ pub struct Survey {
     /// How many match.
     pub matched: usize,
     /// How many of those that match have each mark; runs that are still being read have none.
-    pub marks: BTreeMap<Mark, usize>,
+    pub marks: BTreeMap<RunStatus, usize>,
     /// The newest change among those that match; microseconds since the epoch.
     pub newest: Option<i64>,
     /// The filters.
@@ -32,7 +32,7 @@ pub struct Survey {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facets {
     /// `status` by mark; those that no run has are left out.
-    pub marks: BTreeMap<Mark, usize>,
+    pub marks: BTreeMap<RunStatus, usize>,
     /// `status:indexing`: runs that are still being read.
     pub indexing: usize,
     /// `stop`, most frequent first.
@@ -60,7 +60,7 @@ pub struct Strip {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
     /// Its mark.
-    pub mark: Mark,
+    pub mark: RunStatus,
     /// The recorded stop reason.
     pub reason: Option<String>,
     /// How many runs ended so.
@@ -112,7 +112,7 @@ pub fn survey<T: AsRef<Summary>>(all: &[T], query: &Query) -> Survey {
 
 #[derive(Debug, Default)]
 struct Tally<'a> {
-    marks: BTreeMap<Mark, usize>,
+    marks: BTreeMap<RunStatus, usize>,
     indexing: usize,
     stops: HashMap<&'a str, usize>,
     models: HashMap<&'a str, usize>,
@@ -170,9 +170,9 @@ fn ranked(counts: HashMap<&str, usize>) -> Vec<(String, usize)> {
 
 /// Sums the runs that match up: how many have which mark, the newest change, and the strip. One pass: of a hundred thousand
 /// runs, to fetch each from memory is most of the work.
-fn sum(matched: &[&Summary]) -> (BTreeMap<Mark, usize>, Option<i64>, Strip) {
+fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip) {
     let (mut marks, mut newest) = (BTreeMap::new(), None);
-    let mut ends: BTreeMap<(Mark, Option<&str>), usize> = BTreeMap::new();
+    let mut ends: BTreeMap<(RunStatus, Option<&str>), usize> = BTreeMap::new();
     let (mut steps, mut durations, mut tokens, mut scores) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut strip = Strip::default();
     for run in matched {
@@ -194,8 +194,11 @@ fn sum(matched: &[&Summary]) -> (BTreeMap<Mark, usize>, Option<i64>, Strip) {
         tokens.extend(run.tokens.map(|tokens| tokens as f64));
         scores.extend(run.last_score);
     }
-    let end =
-        |((mark, reason), count): ((Mark, Option<&str>), usize)| End { mark, reason: reason.map(str::to_owned), count };
+    let end = |((mark, reason), count): ((RunStatus, Option<&str>), usize)| End {
+        mark,
+        reason: reason.map(str::to_owned),
+        count,
+    };
     strip.ends = ends.into_iter().map(end).collect();
     strip.ends.sort_by(|a, b| a.mark.cmp(&b.mark).then(b.count.cmp(&a.count)));
     strip.medians = Medians {

@@ -5,7 +5,7 @@ use super::*;
 use crate::analysis::columns::{COLUMNS, MODEL, STATUS, STOP};
 use crate::analysis::life::Outside;
 use crate::analysis::summary::summary;
-use crate::analysis::verdict::Mark;
+use crate::analysis::verdict::RunStatus;
 use crate::model::index::FileState;
 use crate::model::manifest::ManifestState;
 use crate::model::{Delta, EventHead, EventKind, EventNote, Index, Manifest, Names, RunKey};
@@ -26,11 +26,11 @@ fn found(all: &[Summary], query: &str) -> Vec<String> {
 
 fn five() -> Vec<Summary> {
     let mut runs = vec![
-        run("a/answered", Mark::Answered, Some("final")),
-        run("b/limit", Mark::Limit, Some("budget_steps")),
-        run("c/rule", Mark::OwnRule, Some("env_terminal")),
-        run("d/died", Mark::Died, None),
-        run("e/now", Mark::Running, None),
+        run("a/answered", RunStatus::Answered, Some("final")),
+        run("b/limit", RunStatus::Limit, Some("budget_steps")),
+        run("c/rule", RunStatus::OwnRule, Some("env_terminal")),
+        run("d/died", RunStatus::Died, None),
+        run("e/now", RunStatus::Running, None),
     ];
     runs[0].model = Some("Qwen/Qwen3-8B".into());
     runs[0].task = Some("Fix calc.py by plan".into());
@@ -109,7 +109,7 @@ fn a_run_that_is_still_read_has_no_verdict_yet() {
     let survey = survey(&shared(all), &Query::default());
     assert_eq!(survey.strip.ended, 3);
     assert_eq!(survey.facets.indexing, 1);
-    assert_eq!(survey.facets.marks.get(&Mark::Died), None);
+    assert_eq!(survey.facets.marks.get(&RunStatus::Died), None);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_window_goes_on_where_the_one_before_ended_whatever_happened_meanwhile() {
     // The last row shown goes away, the first grows, a new one comes.
     runs.retain(|run| run.key.as_str() != first[39]);
     runs.iter_mut().find(|run| run.key.as_str() == first[20]).unwrap().updated = Some(i64::MAX / 4);
-    runs.push(Summary { updated: Some(i64::MAX / 4), ..run("new", Mark::Running, None) });
+    runs.push(Summary { updated: Some(i64::MAX / 4), ..run("new", RunStatus::Running, None) });
     let later = select(&shared(runs), &Query::default(), Sort::default(), 99, Some(&next)).rows.len();
     assert_eq!((rest.len(), later), (60, 60));
 }
@@ -152,9 +152,9 @@ fn a_window_goes_on_where_the_one_before_ended_whatever_happened_meanwhile() {
 #[test]
 fn cursors_carry_any_text_and_refuse_what_they_are_not() {
     for (model, key) in [("llama3:8b", "a:b"), ("100%3A", "%"), ("", ""), ("ä:%25", "\u{202e}x")] {
-        let mut first = run(key, Mark::Answered, None);
+        let mut first = run(key, RunStatus::Answered, None);
         first.model = Some(model.into());
-        let mut second = run(&format!("{key}~"), Mark::Answered, None);
+        let mut second = run(&format!("{key}~"), RunStatus::Answered, None);
         second.model = Some(format!("{model}~"));
         let all = shared(vec![first, second]);
         let sort = "model".parse().unwrap();
@@ -173,7 +173,7 @@ fn cursors_carry_any_text_and_refuse_what_they_are_not() {
 
 #[test]
 fn unknown_values_come_last_and_ties_go_by_key() {
-    let mut runs: Vec<_> = ["c", "a", "d", "b"].map(|key| run(key, Mark::Answered, None)).into();
+    let mut runs: Vec<_> = ["c", "a", "d", "b"].map(|key| run(key, RunStatus::Answered, None)).into();
     runs[0].last_score = Some(0.5);
     runs[1].last_score = Some(0.5);
     runs[2].last_score = Some(f64::NAN);
@@ -214,7 +214,7 @@ fn spellings_that_a_query_takes_for_one_are_counted_as_one() {
 fn the_strip_leaves_live_runs_out() {
     let mut runs = five();
     runs[4].steps = 900;
-    runs.push(run("f", Mark::Answered, Some("final")));
+    runs.push(run("f", RunStatus::Answered, Some("final")));
     runs[5].verdict.contradictions = vec!["The status is failed".to_owned()];
     runs[1].verdict.sentence = "Stopped by a rule: but success is recorded as false".to_owned();
     runs[5].steps = 9;
@@ -224,16 +224,16 @@ fn the_strip_leaves_live_runs_out() {
     assert_eq!((strip.ended, strip.answered, strip.contradicted), (5, 2, 1));
     let end = |mark, reason: Option<&str>, count| End { mark, reason: reason.map(str::to_owned), count };
     let expected = [
-        end(Mark::Answered, Some("final"), 2),
-        end(Mark::Limit, Some("budget_steps"), 1),
-        end(Mark::OwnRule, Some("env_terminal"), 1),
-        end(Mark::Died, None, 1),
+        end(RunStatus::Answered, Some("final"), 2),
+        end(RunStatus::Limit, Some("budget_steps"), 1),
+        end(RunStatus::OwnRule, Some("env_terminal"), 1),
+        end(RunStatus::Died, None, 1),
     ];
     assert_eq!(strip.ends, expected);
     let medians =
         Medians { steps: Some(6.0), duration_ms: Some(90_500.0), tokens: Some(12_500.0), last_score: Some(0.25) };
     assert_eq!(strip.medians, medians);
-    assert_eq!(survey.marks.get(&Mark::Running), Some(&1));
+    assert_eq!(survey.marks.get(&RunStatus::Running), Some(&1));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::*;
 use crate::analysis::facts::tests::{Files, runs_below};
-use crate::analysis::whatif::{Found, Question};
+use crate::analysis::whatif::{Question, StopTiming};
 use crate::model::json::Json;
 
 fn open(run: &str) -> Files {
@@ -226,5 +226,5 @@ fn rules_over_a_state_that_changed_unrecorded_cannot_be_told() {
     assert_eq!(known, [true, false, true, false]);
     let question = Question::new(vec!["stagnation=1".parse().unwrap()]).unwrap();
     let answer = &question.ask(&record, false)[0];
-    assert_eq!((answer.found, answer.unknown_from), (Found::Unknown, Some(1)));
+    assert_eq!((answer.found, answer.unknown_from), (StopTiming::Unknown, Some(1)));
 }

@@ -220,7 +220,7 @@ fn a_cost_that_is_not_recorded_is_estimated_by_the_tokens_of_each_model() {
 
 #[test]
 fn a_cost_limit_over_an_estimate_says_so() {
-    use crate::analysis::whatif::{Found, Question, answers};
+    use crate::analysis::whatif::{Question, StopTiming, answers};
 
     let tokens = r#", "context": {"input_tokens_total": 100000, "output_tokens": 0}"#;
     let steps: Vec<_> = (0..4).map(|n| step(n, tokens)).collect();
@@ -231,8 +231,8 @@ fn a_cost_limit_over_an_estimate_says_so() {
         let first = answers.rules[0].result.clone();
         (first.found, first.step, first.detail, answers.inferred.iter().any(|fact| fact.contains("prices")))
     };
-    assert_eq!(ask(&told(&index)).0, Found::Unknown);
+    assert_eq!(ask(&told(&index)).0, StopTiming::Unknown);
     let (found, step, detail, said) = ask(&told(&index).priced(&prices(&[("m", 1.0)])));
-    assert_eq!((found, step, said), (Found::Earlier, Some(1), true));
+    assert_eq!((found, step, said), (StopTiming::Earlier, Some(1), true));
     assert_eq!(detail, "$0.2 (estimated) >= $0.15");
 }

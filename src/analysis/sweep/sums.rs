@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::{Answer, SweepResult, anywhere, by_frequency, count};
-use crate::analysis::whatif::Found;
+use crate::analysis::whatif::StopTiming;
 use crate::model::RunKey;
 
 /// At most this many runs whose answer is lost are named; all are counted.
@@ -207,16 +207,16 @@ impl Effect {
 
     fn add(&mut self, answer: &Answer, result: &SweepResult) {
         match result.found {
-            Found::Earlier => self.cut += 1,
-            Found::Same => self.same += 1,
-            Found::NotReached => self.not_reached += 1,
-            Found::Unknown => self.unknown += 1,
+            StopTiming::Earlier => self.cut += 1,
+            StopTiming::Same => self.same += 1,
+            StopTiming::NotReached => self.not_reached += 1,
+            StopTiming::Unknown => self.unknown += 1,
         }
         if result.answer_lost {
             self.lost += 1;
             self.lose(answer.key.clone(), result.step);
         } else if answer.answered {
-            let answers = if result.found == Found::Unknown { &mut self.unknown_answers } else { &mut self.kept };
+            let answers = if result.found == StopTiming::Unknown { &mut self.unknown_answers } else { &mut self.kept };
             *answers += 1;
         }
     }
@@ -252,9 +252,9 @@ impl Effect {
 /// What a rule spares of a measure; `None` where that cannot be told.
 fn saved(result: &SweepResult, measure: Measure) -> Option<u64> {
     match result.found {
-        Found::Unknown => None,
-        Found::Same | Found::NotReached => Some(0),
-        Found::Earlier => match measure {
+        StopTiming::Unknown => None,
+        StopTiming::Same | StopTiming::NotReached => Some(0),
+        StopTiming::Earlier => match measure {
             Measure::Steps => result.saved.steps,
             Measure::Tokens => result.saved.tokens,
             Measure::Ms => result.saved.ms,

@@ -228,15 +228,20 @@ fn the_runs_in_this_repository_are_swept() {
 }
 
 fn any_told() -> impl Strategy<Value = SweepResult> {
-    let found = prop_oneof![Just(Found::Earlier), Just(Found::Same), Just(Found::NotReached), Just(Found::Unknown)];
+    let found = prop_oneof![
+        Just(StopTiming::Earlier),
+        Just(StopTiming::Same),
+        Just(StopTiming::NotReached),
+        Just(StopTiming::Unknown)
+    ];
     let number = || proptest::option::of(0_u64..50);
     (found, number(), (number(), number(), number()), any::<bool>()).prop_map(
         |(found, step, (steps, tokens, ms), lost)| SweepResult {
             found,
             step,
             saved: Saved { steps, tokens, ms },
-            answer_lost: lost && found == Found::Earlier,
-            needs: (found == Found::Unknown).then(|| "3 steps have no line in steps.jsonl".to_owned()),
+            answer_lost: lost && found == StopTiming::Earlier,
+            needs: (found == StopTiming::Unknown).then(|| "3 steps have no line in steps.jsonl".to_owned()),
         },
     )
 }

@@ -10,7 +10,7 @@ use crate::analysis::columns::{self, named};
 use crate::analysis::facts::Record;
 use crate::analysis::newest::newest_run;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::Mark;
+use crate::analysis::verdict::RunStatus;
 use crate::analysis::why;
 use crate::model::time::day;
 use crate::model::{CallEnd, Certainty, Index, Outcome, Reading, StopReason, Trial};
@@ -22,7 +22,7 @@ pub struct Run {
     pub(super) summary: Summary,
     pub(super) index: Index,
     /// Where it lies.
-    pub(super) place: Place,
+    pub(super) place: RunSource,
     pub(super) record: Record,
     pub(super) course: Vec<Counted>,
     ended_by: Option<Reading>,
@@ -30,7 +30,7 @@ pub struct Run {
 
 /// Where a run lies, and where a person looks at it.
 #[derive(Debug, Clone, Default)]
-pub struct Place {
+pub struct RunSource {
     /// The root as the person typed it.
     pub root: String,
     /// Bytes of its files.
@@ -41,7 +41,7 @@ pub struct Place {
 
 impl Run {
     /// Of the newest run in `index`; `record` is what stop rules looked at.
-    pub fn new(summary: Summary, index: Index, record: Record, place: Place) -> Self {
+    pub fn new(summary: Summary, index: Index, record: Record, place: RunSource) -> Self {
         let course = course(record.resumed.clone(), &record.facts);
         let ended_by = why::ended_by(&summary, &index);
         Self { summary, index, place, record, course, ended_by }
@@ -55,15 +55,15 @@ impl Run {
     /// What ended it, in one of few words that are the same for all formats.
     fn kind(&self) -> Option<&'static str> {
         Some(match self.summary.verdict.mark {
-            Mark::Running | Mark::Quiet | Mark::Stalled => "running",
-            Mark::Answered => "answered",
-            Mark::Limit => self.limit(),
-            Mark::OwnRule => "own_rule",
-            Mark::Critic => "critic",
-            Mark::Cancelled => "cancelled",
-            Mark::Error => "error",
-            Mark::Died => "died",
-            Mark::Unknown => return None,
+            RunStatus::Running | RunStatus::Quiet | RunStatus::Stalled => "running",
+            RunStatus::Answered => "answered",
+            RunStatus::Limit => self.limit(),
+            RunStatus::OwnRule => "own_rule",
+            RunStatus::Critic => "critic",
+            RunStatus::Cancelled => "cancelled",
+            RunStatus::Error => "error",
+            RunStatus::Died => "died",
+            RunStatus::Unknown => return None,
         })
     }
 
@@ -157,7 +157,7 @@ pub static RUNS: &[Field<Run>] = &[
     field("total_time", Number(|run| Some(run.summary.duration_ms? / 1e3))),
     shared("total_tokens", named("tokens")),
     field("error", Text(Run::error)),
-    field("limit", Text(|run| (run.summary.verdict.mark == Mark::Limit).then(|| run.limit().into()))),
+    field("limit", Text(|run| (run.summary.verdict.mark == RunStatus::Limit).then(|| run.limit().into()))),
     shared("format", named("format")),
     shared("format_version", named("writer")),
     shared("outcome", named("outcome")),

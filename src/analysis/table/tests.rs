@@ -53,7 +53,7 @@ fn a_cost_that_no_step_records_is_no_0() {
     let summary = summary(&RunKey::new("a"), String::new(), &files.index, Outside::default());
     let record = record(&files.index, &files, Depth::Heads);
     assert!(record.facts.iter().all(|facts| facts.cost() == Some(0.0)), "for a rule it costs nothing");
-    let place = Place { root: "r".to_owned(), size: 1, address: "/runs/a".to_owned() };
+    let place = RunSource { root: "r".to_owned(), size: 1, address: "/runs/a".to_owned() };
     let run = Arc::new(Run::new(summary, files.index, record, place));
     let mut rows = 0;
     for step in steps(&run) {
@@ -91,7 +91,7 @@ fn a_line_that_stands_there_twice_counts_once() {
             let record = record(&files.index, files, Depth::Heads);
             let counts = (summary.steps, summary.steps_now, summary.errors, summary.tokens);
             let (lost, tools) = (record.lost.map(|lost| lost.count), record.facts.len());
-            let place = Place { root: "r".to_owned(), size: 1, address: String::new() };
+            let place = RunSource { root: "r".to_owned(), size: 1, address: String::new() };
             let run = Arc::new(Run::new(summary, files.index.clone(), record, place));
             let sum = |name: &str| {
                 let field = STEPS.iter().find(|field| field.name == name).unwrap();
@@ -123,7 +123,7 @@ fn rows_say_what_pages_say() {
         numbers += usize::from(told.is_some());
 
         let record = record(&files.index, &files, Depth::Heads);
-        let place = Place { root: "r".to_owned(), size: 1, address: "/runs/a%20b".to_owned() };
+        let place = RunSource { root: "r".to_owned(), size: 1, address: "/runs/a%20b".to_owned() };
         let run = Arc::new(Run::new(summary, files.index, record, place));
         keeps_to(RUNS, &*run);
         let field = |name: &str| STEPS.iter().find(|field| field.name == name).unwrap();
@@ -153,7 +153,7 @@ fn of_a_step_whose_line_cannot_be_read_nothing_is_told() {
     let files = Files::open(dir.path());
     let summary = summary(&RunKey::new("r"), String::new(), &files.index, Outside::default());
     let record = record(&files.index, &files, Depth::Heads);
-    let run = Arc::new(Run::new(summary, files.index, record, Place::default()));
+    let run = Arc::new(Run::new(summary, files.index, record, RunSource::default()));
     let field = |name: &str| STEPS.iter().find(|field| field.name == name).unwrap();
     for name in ["tools", "tool_errors", "changed_keys"] {
         let told: Vec<bool> = steps(&run).map(|step| field(name).cell(&step).is_some()).collect();

@@ -1,11 +1,11 @@
 //! What does the end of another tool's run say? One sentence of what its format read from the trace.
 
 use super::recorded::amount;
-use super::{Facts, Mark};
+use super::{Facts, RunStatus};
 use crate::model::{Certainty, Ended, Outcome};
 
 /// The mark and the sentence.
-pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (Mark, String) {
+pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (RunStatus, String) {
     let at = if ended.outcome == Outcome::Completed { "at" } else { "after" };
     let cut = facts.cut();
     let step = if cut.is_some() { String::new() } else { facts.step_after(at) };
@@ -28,5 +28,5 @@ pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (Mark, String) {
     if let Some(cut) = cut {
         sentence += &format!(" · {cut}");
     }
-    (Mark::of(ended.outcome), sentence)
+    (RunStatus::of(ended.outcome), sentence)
 }

@@ -1,6 +1,6 @@
 //! What does a recorded verdict say? One sentence for each code of our own engine; QitOS records no more than a reason.
 
-use super::{Facts, Mark, duration, newest_run, steps};
+use super::{Facts, RunStatus, duration, newest_run, steps};
 use crate::analysis::format::count;
 use crate::model::{Code, CriticAction, Origin, Outcome, Source, StopVerdict, Symbol};
 use crate::stop;
@@ -40,7 +40,7 @@ pub fn amount(value: f64, unit: &str) -> String {
 }
 
 /// How the run came out, what ended it, and the sentence.
-pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, Mark, String) {
+pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus, String) {
     let sentence = sentence(facts, stop) + facts.refusal(stop.outcome) + &facts.asides(&stop.stop_reason);
     (stop.outcome, mark(&stop.code, stop.outcome), sentence)
 }
@@ -64,13 +64,13 @@ pub(super) fn also(stop: &StopVerdict) -> String {
     }
 }
 
-fn mark(code: &Code, outcome: Outcome) -> Mark {
+fn mark(code: &Code, outcome: Outcome) -> RunStatus {
     match code {
-        Code::ContextOverflow | Code::LoopDetection | Code::Stagnation => Mark::Limit,
-        _ if outcome == Outcome::Truncated => Mark::Limit,
-        Code::CriticStop | Code::CriticBelow => Mark::Critic,
-        Code::AgentCondition | Code::EnvTerminal => Mark::OwnRule,
-        _ => Mark::of(outcome),
+        Code::ContextOverflow | Code::LoopDetection | Code::Stagnation => RunStatus::Limit,
+        _ if outcome == Outcome::Truncated => RunStatus::Limit,
+        Code::CriticStop | Code::CriticBelow => RunStatus::Critic,
+        Code::AgentCondition | Code::EnvTerminal => RunStatus::OwnRule,
+        _ => RunStatus::of(outcome),
     }
 }
 

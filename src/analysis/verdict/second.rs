@@ -1,7 +1,7 @@
 //! What else is worth saying about the end? At most two sentences: rules that were true as well, and what the run did
 //! instead of answering.
 
-use super::{Facts, Mark, disputed, label, newest_run, recorded};
+use super::{Facts, RunStatus, disputed, label, newest_run, recorded};
 use crate::analysis::chain;
 use crate::analysis::format::score;
 use crate::model::{CriticAction, StepHead, StopReason};
@@ -11,7 +11,7 @@ const LOW: f64 = 0.5;
 
 impl Facts<'_> {
     /// What happened besides; empty where nothing did.
-    pub(super) fn second(&self, mark: Mark) -> String {
+    pub(super) fn second(&self, mark: RunStatus) -> String {
         let also = self.stop.map(recorded::also).unwrap_or_default();
         let own = self.besides(mark).unwrap_or_default();
         let gap = if also.is_empty() || own.is_empty() { "" } else { " " };
@@ -19,7 +19,7 @@ impl Facts<'_> {
     }
 
     /// The first that applies: a refused answer, a loop, the last error, another stretch, a low last score, no answer.
-    fn besides(&self, mark: Mark) -> Option<String> {
+    fn besides(&self, mark: RunStatus) -> Option<String> {
         let preflight = self.reason.is_some_and(|word| StopReason::parse(word).is_preflight());
         if preflight || self.stop.is_some_and(|stop| stop.step.is_none()) || disputed(self.index).is_some() {
             return None;
@@ -33,9 +33,9 @@ impl Facts<'_> {
             let found = stretches.iter().find(|stretch| stretch.sort.is_loop() == is_loop);
             found.map(|stretch| format!("{}.", stretch.text))
         };
-        let low_counts = unanswered && matches!(mark, Mark::Limit | Mark::Error);
+        let low_counts = unanswered && matches!(mark, RunStatus::Limit | RunStatus::Error);
         // A refused answer may be the last step's, and is none that was accepted.
-        let may_be_refused = ended && !kept && mark != Mark::Answered;
+        let may_be_refused = ended && !kept && mark != RunStatus::Answered;
         // Each of these may walk the steps: nothing is looked for that would not be said.
         let refused = may_be_refused.then(|| self.refused()).flatten();
         refused

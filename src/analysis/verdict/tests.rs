@@ -167,7 +167,7 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
     );
     assert_eq!(budget.sentence, "Step budget used up: 10 of 10 steps; the answer was not accepted");
     assert_eq!(budget.second, "At the same moment the token budget was reached and stop[1] was true.");
-    assert_eq!((budget.outcome, budget.mark, budget.step), (Outcome::Truncated, Mark::Limit, Some(0)));
+    assert_eq!((budget.outcome, budget.mark, budget.step), (Outcome::Truncated, RunStatus::Limit, Some(0)));
     assert_eq!(budget.certainty, Certainty::Recorded);
     let time = recorded_as(
         "act",
@@ -241,7 +241,7 @@ fn an_end_without_a_manifest_is_enough() {
         "task_validation_failed", "stop": {"code": "task_validation_failed", "source": "preflight", "detail": "no task"}}}"#;
     let verdict = judged(&[], &[end], None);
     assert_eq!(verdict.sentence, "Not started: the task did not pass validation (no task)");
-    assert_eq!((verdict.second.as_str(), verdict.step, verdict.mark), ("", None, Mark::Error));
+    assert_eq!((verdict.second.as_str(), verdict.step, verdict.mark), ("", None, RunStatus::Error));
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn an_answer_that_a_critic_stopped_was_given() {
 fn the_files_may_disagree_on_the_end() {
     let verdict = judged(&[STEP_0, ANSWER_1], &[OPENS_0, OPENS_1, &end(1, "critic_stop")], Some(FINAL));
     assert_eq!(verdict.sentence, "The files disagree on the end: the manifest says final, the END event critic_stop");
-    assert_eq!((&*verdict.second, verdict.mark, verdict.certainty), ("", Mark::Unknown, Certainty::Unknown));
+    assert_eq!((&*verdict.second, verdict.mark, verdict.certainty), ("", RunStatus::Unknown, Certainty::Unknown));
     assert_eq!(verdict.contradictions, ["The manifest says final, the END event says critic_stop"]);
 }
 

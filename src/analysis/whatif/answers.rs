@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::{Found, Question, RuleResult, headline, nothing, rule_result, switched_off};
+use super::{Question, RuleResult, StopTiming, headline, nothing, rule_result, switched_off};
 use crate::analysis::facts::{Depth, Record, record};
 use crate::analysis::summary::Summary;
 use crate::model::{Index, Lines};
@@ -42,7 +42,7 @@ pub struct Answers {
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The rule.
-    pub rule: Rule,
+    pub rule: EndCause,
     /// Whether it is the run's own.
     pub own: bool,
     /// Whether it is what ended the run.
@@ -53,7 +53,7 @@ pub struct Answer {
 
 /// A rule, or whatever else ended a run.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Rule {
+pub enum EndCause {
     /// One that can be written down.
     Spec(StopSpec),
     /// A limit of the budget; of time in milliseconds.
@@ -65,12 +65,12 @@ pub enum Rule {
 }
 
 /// The short form, or the recorded name.
-impl fmt::Display for Rule {
+impl fmt::Display for EndCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Rule::Spec(spec) => spec.fmt(f),
-            Rule::Budget(row, limit) => write!(f, "{}={limit}", row.written),
-            Rule::InCode(name) | Rule::Ending(name) => f.write_str(name),
+            EndCause::Spec(spec) => spec.fmt(f),
+            EndCause::Budget(row, limit) => write!(f, "{}={limit}", row.written),
+            EndCause::InCode(name) | EndCause::Ending(name) => f.write_str(name),
         }
     }
 }
@@ -90,7 +90,8 @@ pub fn answers(question: &Question, summary: &Summary, index: &Index, lines: &dy
     let headline = headline::headline(&results, question.suggested, &record, summary, index);
     let first = super::together(&results).0.map(|(place, _)| place);
     let asked = question.specs().iter().zip(results);
-    let asked = asked.map(|(spec, result)| Answer { rule: Rule::Spec(spec.clone()), own: false, ended: false, result });
+    let asked =
+        asked.map(|(spec, result)| Answer { rule: EndCause::Spec(spec.clone()), own: false, ended: false, result });
     let own = own(&record, index, answered);
     let ending = (!live && !own.iter().any(|answer| answer.ended)).then(|| ending(&record, summary, index)).flatten();
     Answers {
@@ -131,15 +132,15 @@ fn own(record: &Record, index: &Index, answered: bool) -> Vec<Answer> {
     firsts.rules.iter().filter_map(answer).collect()
 }
 
-fn rule_of(id: &str, rules: &StopRules) -> Option<Rule> {
+fn rule_of(id: &str, rules: &StopRules) -> Option<EndCause> {
     if let Some(row) = BUDGETS.iter().find(|row| row.id == id) {
-        return (row.limit)(&rules.budget).map(|limit| Rule::Budget(row, limit.limit));
+        return (row.limit)(&rules.budget).map(|limit| EndCause::Budget(row, limit.limit));
     }
     let mut entries = rules.completion.iter().chain(&rules.policies);
     let entry = entries.find(|entry| entry.id.as_deref() == Some(id))?;
     Some(match &entry.rule {
-        EntryRule::Spec(spec) => Rule::Spec(spec.clone()),
-        EntryRule::Opaque { .. } => Rule::InCode(id.to_owned()),
+        EntryRule::Spec(spec) => EndCause::Spec(spec.clone()),
+        EntryRule::Opaque { .. } => EndCause::InCode(id.to_owned()),
     })
 }
 
@@ -157,10 +158,10 @@ fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<Answer> {
     let untold = record.lost.map(|lost| lost.from).or(record.foreign);
     let result = match untold {
         // The step at which it ended is among those without a line, or nobody knows which line is its.
-        Some(from) => RuleResult { found: Found::Unknown, unknown_from: Some(from), ..said },
-        None => RuleResult { found: Found::Same, step: record.last_step(), saved: super::Saved::NONE, ..said },
+        Some(from) => RuleResult { found: StopTiming::Unknown, unknown_from: Some(from), ..said },
+        None => RuleResult { found: StopTiming::Same, step: record.last_step(), saved: super::Saved::NONE, ..said },
     };
-    Some(Answer { rule: Rule::Ending(name), own: true, ended: true, result })
+    Some(Answer { rule: EndCause::Ending(name), own: true, ended: true, result })
 }
 
 #[cfg(test)]
@@ -185,10 +186,15 @@ mod tests {
             };
             let ended: Vec<_> = told.rules.iter().filter(|answer| answer.ended).collect();
             assert_eq!(ended.len(), 1, "{}: {ended:?}", path.display());
-            assert_eq!((ended[0].result.found, ended[0].result.step), (Found::Same, stop.step), "{}", path.display());
+            assert_eq!(
+                (ended[0].result.found, ended[0].result.step),
+                (StopTiming::Same, stop.step),
+                "{}",
+                path.display()
+            );
             assert_eq!(ended[0].result.code.as_ref(), Some(&stop.code), "{}", path.display());
-            by_rule += usize::from(!matches!(ended[0].rule, Rule::Ending(_)));
-            let early = told.rules.iter().filter(|answer| answer.result.found == Found::Earlier);
+            by_rule += usize::from(!matches!(ended[0].rule, EndCause::Ending(_)));
+            let early = told.rules.iter().filter(|answer| answer.result.found == StopTiming::Earlier);
             assert_eq!(early.count(), 0, "none of its rules would have ended {} earlier", path.display());
         }
         assert!(by_rule >= 10, "budgets and rules ended {by_rule} of them");

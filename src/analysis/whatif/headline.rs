@@ -1,6 +1,6 @@
 //! What would all rules together have done? One sentence, and one on the answer.
 
-use super::{Found, RuleResult, together};
+use super::{RuleResult, StopTiming, together};
 use crate::analysis::facts::Record;
 use crate::analysis::format::counted;
 use crate::analysis::summary::Summary;
@@ -44,7 +44,7 @@ pub(super) fn headline(
         };
     };
     let mut said = match (first.found, first.step) {
-        (Found::Earlier, Some(step)) => {
+        (StopTiming::Earlier, Some(step)) => {
             let instead = match record.lost {
                 _ if first.step == Some(last) => String::new(),
                 Some(_) => String::new(),
@@ -54,11 +54,11 @@ pub(super) fn headline(
             };
             format!("{these} would have ended it at step {}{instead} and saved {}.", label(step), saved(first))
         }
-        (Found::Earlier, None) => format!("{these} would have let no step run, and saved {}.", saved(first)),
+        (StopTiming::Earlier, None) => format!("{these} would have let no step run, and saved {}.", saved(first)),
         _ if live => format!("{these} would have ended it at step {}, the last so far.", label(last)),
         _ => format!("{these} would have ended it at step {}, where it ended.", label(last)),
     };
-    if first.found == Found::Earlier && !live {
+    if first.found == StopTiming::Earlier && !live {
         said.push_str(&answer(first, summary));
     }
     if open {

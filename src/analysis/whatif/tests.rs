@@ -61,8 +61,8 @@ fn what_the_last_steps_actions_brought_is_lost_where_they_would_not_have_run() {
     // The answer is what the last step's reduce put into the state.
     run.facts[9].candidate = false;
     let told = question(&["max_rounds=10", "max_steps=10"]).ask(&run, true);
-    assert_eq!((told[0].found, told[0].answer_lost, told[0].saved.ms), (Found::Same, true, Some(400)));
-    assert_eq!((told[1].found, told[1].answer_lost, told[1].saved.ms), (Found::Same, false, Some(0)));
+    assert_eq!((told[0].found, told[0].answer_lost, told[0].saved.ms), (StopTiming::Same, true, Some(400)));
+    assert_eq!((told[1].found, told[1].answer_lost, told[1].saved.ms), (StopTiming::Same, false, Some(0)));
 }
 
 #[test]
@@ -72,18 +72,18 @@ fn past_a_refused_answer_nothing_is_told() {
     run.facts[4].final_answer = Some("forty".to_owned());
     let told = question(&["keyword=two"]).ask(&run, true);
     let needs = "what the run would have done after its answer was refused";
-    assert_eq!((told[0].found, told[0].needs.as_deref()), (Found::Unknown, Some(needs)));
+    assert_eq!((told[0].found, told[0].needs.as_deref()), (StopTiming::Unknown, Some(needs)));
     assert_eq!((told[0].refused, told[0].unknown_from, told[0].at_latest), (Some(4), Some(5), None));
     let never = question(&["keyword=never"]).ask(&run, true);
     assert_eq!(
         (never[0].found, never[0].refused),
-        (Found::Unknown, Some(4)),
+        (StopTiming::Unknown, Some(4)),
         "what it would have said instead is not known"
     );
     // The run's own rule refused it with the same words.
     let own = question(&["keyword=two"]).set.record();
     run.rules = Some(own);
-    assert_eq!(question(&["keyword=two"]).ask(&run, true)[0].found, Found::Same);
+    assert_eq!(question(&["keyword=two"]).ask(&run, true)[0].found, StopTiming::Same);
 }
 
 #[test]
@@ -91,11 +91,11 @@ fn a_missing_fact_is_named_and_from_which_step_on() {
     let mut run = answered_run();
     run.facts[6].usage = None;
     let told = question(&["token_budget=40", "token_budget=80", "token_budget=900"]).ask(&run, true);
-    assert_eq!((told[0].found, told[0].step), (Found::Earlier, Some(4)), "before the gap it is exact");
+    assert_eq!((told[0].found, told[0].step), (StopTiming::Earlier, Some(4)), "before the gap it is exact");
     assert_eq!(told[0].saved.tokens, None, "the whole is not known");
-    assert_eq!((told[1].found, told[1].unknown_from, told[1].at_latest), (Found::Unknown, Some(6), Some(9)));
+    assert_eq!((told[1].found, told[1].unknown_from, told[1].at_latest), (StopTiming::Unknown, Some(6), Some(9)));
     assert_eq!(told[1].detail, "Cannot be told: the token usage of every step is not recorded");
-    assert_eq!((told[2].found, told[2].unknown_from), (Found::Unknown, Some(6)));
+    assert_eq!((told[2].found, told[2].unknown_from), (StopTiming::Unknown, Some(6)));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn the_recorded_rules_give_the_recorded_stop() {
             let told = question.ask(record, true).remove(0);
             let ended = stop.as_ref().is_some_and(|stop| entry.id.as_deref() == Some(&*stop.criterion));
             let also = stop.as_ref().is_some_and(|stop| stop.also.iter().any(|id| entry.id.as_deref() == Some(&**id)));
-            let expected = if ended || also { Found::Same } else { Found::NotReached };
+            let expected = if ended || also { StopTiming::Same } else { StopTiming::NotReached };
             assert_eq!(told.found, expected, "{}: {spec}: {told:?}", path.display());
             if ended {
                 fired += 1;
@@ -155,7 +155,7 @@ fn the_recorded_rules_give_the_recorded_stop() {
 #[test]
 fn a_record_without_steps_stops_nowhere() {
     let told = question(&["max_steps=1"]).ask(&Record { resumed: Stats::default(), ..Record::default() }, false);
-    assert_eq!((told[0].found, &*told[0].detail), (Found::NotReached, "No step ran"));
+    assert_eq!((told[0].found, &*told[0].detail), (StopTiming::NotReached, "No step ran"));
 }
 
 #[test]
@@ -166,16 +166,16 @@ fn up_to_a_step_without_a_line_all_is_told_and_nothing_after_it() {
     };
     for run in ["emulated/emulated_q060_steps_missing", "emulated/emulated_q060_jsonl_empty"] {
         let told = ask(run, &["max_steps=1"]).remove(0);
-        assert_eq!((told.found, told.unknown_from), (Found::Unknown, Some(0)), "{run}");
+        assert_eq!((told.found, told.unknown_from), (StopTiming::Unknown, Some(0)), "{run}");
         assert_eq!(told.needs.as_deref(), Some("6 steps have no line in steps.jsonl"), "{run}");
     }
     // The line of step 3 is cut; its events are there.
     let cut = ask("emulated/emulated_q060_steps_last_line_cut", &["max_steps=3", "max_steps=4"]);
-    assert_eq!((cut[0].found, cut[0].step, cut[0].saved.steps), (Found::Earlier, Some(2), Some(1)));
-    assert_eq!((cut[1].found, cut[1].unknown_from), (Found::Unknown, Some(3)));
+    assert_eq!((cut[0].found, cut[0].step, cut[0].saved.steps), (StopTiming::Earlier, Some(2), Some(1)));
+    assert_eq!((cut[1].found, cut[1].unknown_from), (StopTiming::Unknown, Some(3)));
     assert_eq!(cut[1].needs.as_deref(), Some("1 step has no line in steps.jsonl"));
     // Step 4 was under way when the process was killed, and would not have begun.
     let killed = ask("q060/q060_sigkill", &["max_steps=4", "max_steps=5"]);
-    assert_eq!((killed[0].found, killed[0].step, killed[0].saved.steps), (Found::Earlier, Some(3), Some(1)));
-    assert_eq!((killed[0].saved.ms, killed[1].found), (None, Found::NotReached));
+    assert_eq!((killed[0].found, killed[0].step, killed[0].saved.steps), (StopTiming::Earlier, Some(3), Some(1)));
+    assert_eq!((killed[0].saved.ms, killed[1].found), (None, StopTiming::NotReached));
 }

@@ -6,7 +6,7 @@ use crate::analysis::format;
 use crate::analysis::life::{Basis, Liveness};
 use crate::analysis::newest::newest_run;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::{Mark, reading, under_way};
+use crate::analysis::verdict::{RunStatus, reading, under_way};
 use crate::model::event::StopNote;
 use crate::model::names::clipped;
 use crate::model::step::Value;
@@ -117,7 +117,7 @@ fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
         let reason = stop.reason.as_deref().unwrap_or("no reason");
         let detail = stop.detail.as_deref().map_or_else(String::new, |detail| format!(": {detail}"));
         let env = if stop.env_terminal { ", as the environment said" } else { "" };
-        let ended = if summary.verdict.mark == Mark::Died { "decided to end" } else { "ended" };
+        let ended = if summary.verdict.mark == RunStatus::Died { "decided to end" } else { "ended" };
         add(Kind::Rule, *event, format!("The stop check {ended} the run with {reason}{detail}{env}"));
     }
     if let Some((event, text)) = &segment.overflow {
@@ -153,11 +153,11 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
     let mut add = |event, text| evidence.push(Evidence { event, ..Evidence::at(Kind::Gap, None, text) });
     if index.format().is_one_file() {
         let last = index.events().len().checked_sub(1);
-        if summary.verdict.mark == Mark::Unknown && !index.format().untold.is_empty() {
+        if summary.verdict.mark == RunStatus::Unknown && !index.format().untold.is_empty() {
             let replied = newest_run(index).next_back().is_some_and(|(_, step)| step.actions == 0 && !step.is_left);
             add(last, if replied { REPLIED } else { UNTOLD }.to_owned());
         }
-        if summary.verdict.mark == Mark::Died {
+        if summary.verdict.mark == RunStatus::Died {
             add(last, "This is the last record. Nothing says why none follows: the program may have been killed, or waits for its user".to_owned());
         }
         return;
@@ -179,14 +179,14 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
         });
         add(last, words.unwrap_or_else(|| "No event was written".to_owned()));
     }
-    if summary.verdict.mark == Mark::Died
+    if summary.verdict.mark == RunStatus::Died
         && let Some((event, words)) = under_way(index)
     {
         add(Some(event), words);
     }
     let segment = index.segment();
     let begun = segment.is_some_and(|segment| segment.first_group < index.groups().len());
-    if summary.verdict.mark == Mark::Died && begun && segment.is_some_and(|segment| segment.init.is_none()) {
+    if summary.verdict.mark == RunStatus::Died && begun && segment.is_some_and(|segment| segment.init.is_none()) {
         let first = segment.map(|segment| segment.first_event);
         add(
             first,
@@ -202,7 +202,7 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
             format!("The agent's state allows {limit} steps and the run has {done}; to go on past that is an error");
         add(None, text);
     }
-    if summary.verdict.mark == Mark::Died && summary.status.as_deref() == Some("running") {
+    if summary.verdict.mark == RunStatus::Died && summary.status.as_deref() == Some("running") {
         add(None, "The manifest still says running".to_owned());
     }
 }
@@ -248,5 +248,5 @@ fn from_critics(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
     let text = format!("Last scores: {}; {asked}", words.join(", "));
     let evidence_of = Evidence::at(Kind::Critic, Some(at), text);
     // A critic's stop is the reason itself and leads.
-    if summary.verdict.mark == Mark::Critic { evidence.insert(0, evidence_of) } else { evidence.push(evidence_of) }
+    if summary.verdict.mark == RunStatus::Critic { evidence.insert(0, evidence_of) } else { evidence.push(evidence_of) }
 }

@@ -1,6 +1,6 @@
 //! Which limit ends a run that still goes on, if it goes on as it did? An estimate, and said to be one.
 
-use super::rules::{Rule, Standing};
+use super::rules::{RuleStatus, Standing};
 use crate::analysis::format::{count, counted, percent};
 use crate::analysis::summary::Summary;
 use crate::model::Index;
@@ -9,16 +9,16 @@ use crate::stop::{Counts, counts};
 /// "9 of 14 steps, 61 % of the tokens; at this pace the token budget ends it in about 6 steps (estimate)".
 ///
 /// The pace is the average of the recorded steps so far. `None` for a run that ended, did no step, or has no limit.
-pub(super) fn pace(summary: &Summary, index: &Index, rules: &[Rule]) -> Option<String> {
+pub(super) fn pace(summary: &Summary, index: &Index, rules: &[RuleStatus]) -> Option<String> {
     let before = index.manifest().get().and_then(|manifest| manifest.resumed_after).unwrap_or_default();
     let steps = summary.steps_now as f64 + before.max(0) as f64;
     if !summary.life.liveness.may_grow() || summary.steps_now == 0 {
         return None;
     }
     let mut parts = Vec::new();
-    let mut first: Option<(f64, &Rule)> = None;
+    let mut first: Option<(f64, &RuleStatus)> = None;
     for wanted in [Counts::Steps, Counts::Tokens, Counts::Time] {
-        let left = |rule: &Rule| Some(rule.reading.headroom()? / (rule.reading.measured()? / steps));
+        let left = |rule: &RuleStatus| Some(rule.reading.headroom()? / (rule.reading.measured()? / steps));
         let held = rules.iter().filter(|rule| rule.result == Standing::Held && counts(&rule.kind) == wanted);
         let usable = held.filter_map(|rule| Some((left(rule).filter(|left| left.is_finite())?, rule)));
         let Some((left, rule)) = usable.min_by(|(a, _), (b, _)| a.total_cmp(b)) else { continue };
@@ -52,12 +52,12 @@ mod tests {
     use crate::analysis::life::{Life, Liveness};
     use crate::model::{Op, Reading};
 
-    fn rule(kind: &str, measured: u64, limit: u64) -> Rule {
+    fn rule(kind: &str, measured: u64, limit: u64) -> RuleStatus {
         let reading = Reading::compare(measured, Op::AtLeast, limit, "");
-        Rule { kind: kind.to_owned(), result: Standing::Held, reading, ..Rule::default() }
+        RuleStatus { kind: kind.to_owned(), result: Standing::Held, reading, ..RuleStatus::default() }
     }
 
-    fn said(steps: usize, liveness: Liveness, rules: &[Rule]) -> Option<String> {
+    fn said(steps: usize, liveness: Liveness, rules: &[RuleStatus]) -> Option<String> {
         let index = Index::default();
         let key = crate::model::RunKey::new("r");
         let mut summary = crate::analysis::summary::summary(&key, String::new(), &index, Default::default());
@@ -86,7 +86,7 @@ mod tests {
         let rules = [rule("budget_steps", 9, 14)];
         assert_eq!(said(0, Liveness::Running, &rules), None);
         assert_eq!(said(9, Liveness::Finished, &rules), None);
-        let unknown = Rule { result: Standing::Unknown, ..rule("budget_steps", 9, 0) };
+        let unknown = RuleStatus { result: Standing::Unknown, ..rule("budget_steps", 9, 0) };
         assert_eq!(said(9, Liveness::Running, &[unknown]), None);
         // Nothing was used yet, so there is no pace to speak of.
         assert_eq!(said(9, Liveness::Running, &[rule("budget_tokens", 0, 100)]), None);

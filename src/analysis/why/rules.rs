@@ -15,7 +15,7 @@ mod tool;
 
 /// How a rule stood when the run ended, or stands now.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Rule {
+pub struct RuleStatus {
     /// The rule's id: `budget.steps`, `stop[2]`, `critics`.
     pub id: String,
     /// Which sort of rule it is: `budget_steps`, `stagnation`, `critic_stop`.
@@ -52,7 +52,7 @@ words! {
     }
 }
 
-impl Rule {
+impl RuleStatus {
     /// Which share of the limit is used, from 0 to 1.
     pub fn share(&self) -> Option<f64> {
         let (measured, limit) = (self.reading.measured()?, self.reading.limit()?);
@@ -142,7 +142,7 @@ impl Rule {
 }
 
 /// The rules of a run, the one that ended it first.
-pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<Rule> {
+pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<RuleStatus> {
     let recorded = index.format().can.limits == Can::Yes || index.stop().is_some();
     if index.format().is_one_file() {
         return tool::rules(summary, index);
@@ -163,7 +163,7 @@ pub(super) fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
 }
 
 /// "1 fired, 6 not fired, 1 off, 2 unknown", for a heading over the rows.
-pub fn tally(rules: &[Rule], ended: bool) -> String {
+pub fn tally(rules: &[RuleStatus], ended: bool) -> String {
     let number = |result: Standing| rules.iter().filter(|rule| rule.result == result).count();
     let fired = number(Standing::Fired);
     let inferred = rules.iter().filter(|rule| rule.is_inferred).count();
@@ -187,18 +187,18 @@ pub fn tally(rules: &[Rule], ended: bool) -> String {
 }
 
 /// Fired first, then those that were true besides, then by share used, then off, then unknown.
-fn sort(rules: &mut [Rule]) {
-    let rank = |rule: &Rule| match rule.result {
+fn sort(rules: &mut [RuleStatus]) {
+    let rank = |rule: &RuleStatus| match rule.result {
         Standing::Fired => 0,
         Standing::Held if rule.also => 1,
         Standing::Held => 2,
         Standing::Off => 3,
         Standing::Unknown => 4,
     };
-    let share = |rule: &Rule| rule.share().unwrap_or(-1.0);
+    let share = |rule: &RuleStatus| rule.share().unwrap_or(-1.0);
     rules.sort_by(|a, b| rank(a).cmp(&rank(b)).then(share(b).total_cmp(&share(a))));
 }
 
-fn plain(id: &str, kind: &str, result: Standing, note: &str) -> Rule {
-    Rule { id: id.to_owned(), kind: kind.to_owned(), result, note: note.to_owned(), ..Rule::default() }
+fn plain(id: &str, kind: &str, result: Standing, note: &str) -> RuleStatus {
+    RuleStatus { id: id.to_owned(), kind: kind.to_owned(), result, note: note.to_owned(), ..RuleStatus::default() }
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::analysis::chain::{Sort, before_the_stop};
 use crate::analysis::life::{Outside, life};
 use crate::analysis::summary::summary;
-use crate::analysis::verdict::Mark;
+use crate::analysis::verdict::RunStatus;
 use crate::model::{Delta, ManifestState, Names, RunKey, Span, StepHead, TraceFile};
 
 mod causes;
@@ -103,7 +103,7 @@ impl Run {
         (summary, why)
     }
 
-    fn chain(&self, mark: Mark, reason: &str) -> Vec<(Sort, usize, usize, String)> {
+    fn chain(&self, mark: RunStatus, reason: &str) -> Vec<(Sort, usize, usize, String)> {
         let found = before_the_stop(&self.index(), mark, Some(reason));
         found.into_iter().map(|stretch| (stretch.sort, stretch.first, stretch.last, stretch.text)).collect()
     }
@@ -115,7 +115,7 @@ fn calls(tools: &str) -> Run {
 
 #[test]
 fn repeated_calls_are_found_with_their_first_step() {
-    let limit = |tools: &str| calls(tools).chain(Mark::Limit, "budget_steps");
+    let limit = |tools: &str| calls(tools).chain(RunStatus::Limit, "budget_steps");
     let one = |tools: &str| limit(tools).pop().map(|(_, first, last, text)| (first, last, text));
     let said = |first, last, text: &str| Some((first, last, text.to_owned()));
     assert_eq!(one("xaaa"), said(1, 3, "From step 1 on the same call was made 3 times in a row: a()"));
@@ -135,7 +135,7 @@ fn what_the_index_cut_is_like_nothing_else() {
     let several = r#""decision": {"mode": "act", "actions": [{"name": "w"}, {"name": "v"}]}"#;
     for step in [nested, several] {
         let run = (0..5).fold(Run::default(), |run, _| run.step(&format!(r#"{step}, "state_diff": {{"a": 1}}"#)));
-        assert_eq!(run.chain(Mark::Limit, "budget_steps"), [], "{step}");
+        assert_eq!(run.chain(RunStatus::Limit, "budget_steps"), [], "{step}");
     }
 }
 
@@ -143,7 +143,7 @@ fn what_the_index_cut_is_like_nothing_else() {
 fn waits_answers_and_texts_that_are_not_understood_have_their_own_words() {
     let words = |step: &str| {
         let run = (0..5).fold(Run::default(), |run, _| run.step(step));
-        run.chain(Mark::Limit, "budget_steps").into_iter().map(|(.., text)| text).collect::<Vec<_>>()
+        run.chain(RunStatus::Limit, "budget_steps").into_iter().map(|(.., text)| text).collect::<Vec<_>>()
     };
     assert_eq!(
         words(r#""decision": {"mode": "wait", "rationale": "not yet"}"#),
@@ -162,23 +162,26 @@ fn waits_answers_and_texts_that_are_not_understood_have_their_own_words() {
 #[test]
 fn a_chain_explains_some_ends_and_no_others() {
     let looped = calls("aaaa");
-    assert_eq!(looped.chain(Mark::Answered, "final"), []);
-    assert_eq!(looped.chain(Mark::OwnRule, "agent_condition"), []);
-    assert_eq!(looped.chain(Mark::Running, ""), []);
-    assert_eq!(looped.chain(Mark::Died, "").len(), 1);
+    assert_eq!(looped.chain(RunStatus::Answered, "final"), []);
+    assert_eq!(looped.chain(RunStatus::OwnRule, "agent_condition"), []);
+    assert_eq!(looped.chain(RunStatus::Running, ""), []);
+    assert_eq!(looped.chain(RunStatus::Died, "").len(), 1);
     let idle = (0..3).fold(Run::default(), |run, n| run.call(&n.to_string(), ""));
-    assert_eq!(idle.chain(Mark::Limit, "stagnation")[0].0, Sort::Idle);
-    assert_eq!(idle.chain(Mark::Died, ""), []);
+    assert_eq!(idle.chain(RunStatus::Limit, "stagnation")[0].0, Sort::Idle);
+    assert_eq!(idle.chain(RunStatus::Died, ""), []);
     // The loop says it better.
     let both = (0..3).fold(Run::default(), |run, _| run.call("a", ""));
-    assert_eq!(both.chain(Mark::Limit, "stagnation").iter().map(|found| found.0).collect::<Vec<_>>(), [Sort::Same]);
+    assert_eq!(
+        both.chain(RunStatus::Limit, "stagnation").iter().map(|found| found.0).collect::<Vec<_>>(),
+        [Sort::Same]
+    );
 }
 
 #[test]
 fn scores_that_fall_explain_a_critic_and_requests_that_grow_a_token_budget() {
     let falls = |scores: &[f64]| {
         let run = scores.iter().enumerate().fold(Run::default(), |run, (n, score)| run.scored(&n.to_string(), *score));
-        run.chain(Mark::Critic, "critic_stop").into_iter().find(|found| found.0 == Sort::Fall).map(|found| found.3)
+        run.chain(RunStatus::Critic, "critic_stop").into_iter().find(|found| found.0 == Sort::Fall).map(|found| found.3)
     };
     assert_eq!(falls(&[0.2, 0.9, 0.7, 0.5]).as_deref(), Some("From step 1 on the scores of C fall from 0.90 to 0.50"));
     assert_eq!(falls(&[0.9, 0.8, 0.7]), None, "by no more than 0.3");
@@ -192,7 +195,7 @@ fn scores_that_fall_explain_a_critic_and_requests_that_grow_a_token_budget() {
             ))
         };
         let run = tokens.iter().enumerate().fold(Run::default(), step);
-        run.chain(Mark::Limit, reason).pop().map(|found| found.3)
+        run.chain(RunStatus::Limit, reason).pop().map(|found| found.3)
     };
     let said = "From step 0 on requests grow from 100 to 250 tokens";
     assert_eq!(grows(&[100, 150, 250], "budget_tokens").as_deref(), Some(said));
@@ -210,7 +213,7 @@ fn only_the_newest_run_of_a_directory_counts() {
     run.events.insert(0, init.clone());
     run.events.push(init);
     run.events.extend(again.events);
-    assert_eq!(run.chain(Mark::Limit, "budget_steps"), []);
+    assert_eq!(run.chain(RunStatus::Limit, "budget_steps"), []);
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl Look {
 
 /// The note.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct TableNote {
     /// By key.
     pub(super) runs: BTreeMap<String, Entry>,
     /// By name below the table.
@@ -70,7 +70,7 @@ enum Line {
     Part(String, Look),
 }
 
-impl Known {
+impl TableNote {
     /// Whose table the note is of, and what it says; `None` where there is no note.
     ///
     /// # Errors

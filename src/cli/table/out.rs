@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::known::{Entry, Head, Known, Look};
+use super::known::{Entry, Head, Look, TableNote};
 use super::rows::Sheet;
 use super::{Maker, read};
 use crate::cli::Failure;
@@ -30,7 +30,7 @@ const NO_DAY: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// What was done.
 #[derive(Debug, Default, serde::Serialize)]
-pub(super) struct Kept {
+pub(super) struct TableReport {
     /// Runs in the table.
     pub(super) runs: usize,
     /// Rows in the table.
@@ -57,7 +57,7 @@ pub(super) fn keep(
     query: &str,
     runs: &[Listed],
     maker: &Maker,
-) -> Result<Kept, Failure> {
+) -> Result<TableReport, Failure> {
     let failed = |error: io::Error| {
         let what = format!("the table in {} cannot be written", dir.display());
         Failure::Told(Error::new(Kind::Unreadable, what).because(error))
@@ -70,14 +70,14 @@ pub(super) fn keep(
     let note = notes.join(format!("{}.jsonl", maker.table.name()));
     let there = files(&table).map_err(failed)?;
     let head = head_of(roots, query, maker).map_err(failed)?;
-    let known = match Known::read(&note).map_err(failed)? {
+    let known = match TableNote::read(&note).map_err(failed)? {
         Some((before, _)) if before.roots != head.roots => {
             let what = format!("{} holds the table of other runs: {}", table.display(), before.roots.join(", "));
             return Err(Error::new(Kind::Usage, what).hint("name another --out, or remove this one").into());
         }
         Some((before, known)) if before == head => known,
-        Some(_) => Known::default(),
-        None if there.is_empty() => Known::default(),
+        Some(_) => TableNote::default(),
+        None if there.is_empty() => TableNote::default(),
         None => {
             let what = format!("{} holds files of a table that this command did not write", table.display());
             return Err(Error::new(Kind::Usage, what).hint("name another --out, or remove this one").into());
@@ -90,16 +90,16 @@ pub(super) fn keep(
         table: &table,
         spool: Spool::new(&notes).map_err(failed)?,
         before: known,
-        now: Known::default(),
+        now: TableNote::default(),
         dirty: BTreeSet::new(),
-        done: Kept::default(),
+        done: TableReport::default(),
         failed: &failed,
     };
     work.collect(runs)?;
     work.put(&there)?;
     work.now.write(&head, &note).map_err(failed)?;
     let rows = work.now.runs.values().filter(|entry| entry.part.is_some());
-    Ok(Kept {
+    Ok(TableReport {
         runs: rows.clone().count(),
         rows: rows.map(|entry| entry.rows).sum(),
         files: work.now.parts.len(),
@@ -243,11 +243,11 @@ struct Work<'a, F> {
     maker: &'a Maker,
     table: &'a Path,
     spool: Spool,
-    before: Known,
-    now: Known,
+    before: TableNote,
+    now: TableNote,
     /// The files of the table that are to be written, or to go.
     dirty: BTreeSet<String>,
-    done: Kept,
+    done: TableReport,
     failed: &'a F,
 }
 

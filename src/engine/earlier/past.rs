@@ -57,7 +57,7 @@ impl Event {
 
 /// One thing in a conversation.
 #[derive(Debug)]
-pub(in super::super) enum Said {
+pub(in super::super) enum Exchange {
     /// What was new in a request.
     Asked(Vec<Message>),
     /// Older turns were given up.
@@ -88,7 +88,7 @@ impl Spent {
 /// What happened in a step, beside its line.
 #[derive(Debug, Default)]
 pub(super) struct Round {
-    pub(super) said: Vec<Said>,
+    pub(super) said: Vec<Exchange>,
     pub(super) feedback: Vec<String>,
     reply: Option<Box<Reply>>,
     spent: Spent,
@@ -142,14 +142,14 @@ impl Past {
         };
         round.events += 1;
         match (event.phase.as_str(), payload.stage.as_str()) {
-            ("DECIDE", "model_input") => round.said.push(Said::Asked(payload.messages)),
+            ("DECIDE", "model_input") => round.said.push(Exchange::Asked(payload.messages)),
             ("DECIDE", "model_output") => {
                 let Payload { raw_output: text, tool_calls, fields, usage, cost_usd, cost_estimated, .. } = payload;
                 round.spent = Spent { usage, cost_usd, cost_estimated };
                 round.reply = Some(Box::new(Reply { text, tool_calls, fields, ..Reply::default() }));
             }
-            ("DECIDE", "parser_result") => round.said.extend(round.reply.take().map(Said::Answered)),
-            ("COMPACT", _) => round.said.push(Said::Shortened),
+            ("DECIDE", "parser_result") => round.said.extend(round.reply.take().map(Exchange::Answered)),
+            ("COMPACT", _) => round.said.push(Exchange::Shortened),
             ("DECIDE_ERROR" | "ACT_ERROR" | "REDUCE_ERROR", _) => {
                 round.failure = Some(FailureLine {
                     step_id: event.step_id,

@@ -240,7 +240,7 @@ impl Refusal {
 
 /// A decision and the liberties that led to it.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ParsedDecision {
     pub(super) decision: Decision,
     pub(super) repairs: Repairs,
     pub(super) ignored: Ignored,
@@ -257,9 +257,9 @@ pub(super) struct Contract {
 
 impl Contract {
     /// The outcome of reading `text`, with its record.
-    pub(super) fn report(&self, text: &str, outcome: Result<Found, Refusal>) -> Parsed {
+    pub(super) fn report(&self, text: &str, outcome: Result<ParsedDecision, Refusal>) -> Parsed {
         match outcome {
-            Ok(Found { decision, repairs, ignored }) => {
+            Ok(ParsedDecision { decision, repairs, ignored }) => {
                 let diagnostics = self.warning(text, &repairs, &ignored);
                 Parsed { decision: Some(decision), diagnostics }
             }

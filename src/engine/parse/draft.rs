@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::diagnostics::{Found, Ignored, Refusal, Repairs, Trouble, snippet};
+use super::diagnostics::{Ignored, ParsedDecision, Refusal, Repairs, Trouble, snippet};
 use crate::engine::{Action, Decision};
 
 /// What a key, label or tag stands for.
@@ -81,7 +81,7 @@ impl Draft {
     }
 
     /// The decision. A mode that is given decides; without one there is either an action or an answer.
-    pub(super) fn settle(self, repairs: Repairs) -> Result<Found, Refusal> {
+    pub(super) fn settle(self, repairs: Repairs) -> Result<ParsedDecision, Refusal> {
         let Self { mode, actions, mut ignored, thought, reflection, answer } = self;
         let mode = mode.map(|mode| mode.trim().to_ascii_lowercase()).filter(|mode| !mode.is_empty());
         let missing = |what: &str, path: &str| {
@@ -126,7 +126,7 @@ impl Draft {
         if !reflection.is_empty() {
             decision = decision.meta("reflection", reflection);
         }
-        Ok(Found { decision, repairs, ignored })
+        Ok(ParsedDecision { decision, repairs, ignored })
     }
 }
 

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::diagnostics::{Contract, Extraction, Found, Parsed, Refusal, Repairs, Trouble};
+use super::diagnostics::{Contract, Extraction, Parsed, ParsedDecision, Refusal, Repairs, Trouble};
 use super::draft::{Draft, Word, action, after_reasoning, is_fence};
 use super::literal::{Reader, consumed};
 use super::{Parser, tool_list};
@@ -48,7 +48,7 @@ To do nothing this time: {{"mode": "wait", "thought": "why"}}
     }
 }
 
-fn decide(text: &str) -> Result<Found, Refusal> {
+fn decide(text: &str) -> Result<ParsedDecision, Refusal> {
     if text.trim().is_empty() {
         return Err(Contract::empty());
     }

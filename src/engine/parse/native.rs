@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::diagnostics::{Contract, Found, Ignored, Parsed, Refusal, Repairs, Trouble, snippet};
+use super::diagnostics::{Contract, Ignored, Parsed, ParsedDecision, Refusal, Repairs, Trouble, snippet};
 use super::draft::{after_reasoning, arguments};
 use super::json::only_object;
 use super::literal::Reader;
@@ -29,7 +29,7 @@ pub fn native(calls: &[ToolCall], text: &str) -> Parsed {
     CONTRACT.report(subject.unwrap_or(text), outcome)
 }
 
-fn decide<'t>(calls: &'t [ToolCall], text: &str, subject: &mut Option<&'t str>) -> Result<Found, Refusal> {
+fn decide<'t>(calls: &'t [ToolCall], text: &str, subject: &mut Option<&'t str>) -> Result<ParsedDecision, Refusal> {
     if calls.is_empty() && text.trim().is_empty() {
         return Err(Contract::empty());
     }
@@ -51,7 +51,7 @@ fn decide<'t>(calls: &'t [ToolCall], text: &str, subject: &mut Option<&'t str>) 
     }
     let thought = Some(after_reasoning(text).trim()).filter(|thought| !thought.is_empty());
     let decision = Decision { rationale: thought.map(str::to_owned), ..Decision::act(actions) };
-    Ok(Found { decision, repairs, ignored: Ignored::default() })
+    Ok(ParsedDecision { decision, repairs, ignored: Ignored::default() })
 }
 
 fn read(place: usize, call: &ToolCall) -> Result<(Map<String, Value>, Repairs), Refusal> {

@@ -16,7 +16,7 @@
 
 use serde_json::{Map, Value};
 
-use super::diagnostics::{Contract, Extraction, Found, Parsed, Refusal, Repairs, Trouble, snippet};
+use super::diagnostics::{Contract, Extraction, Parsed, ParsedDecision, Refusal, Repairs, Trouble, snippet};
 use super::draft::{Draft, Word, action, after_reasoning, arguments, is_fence};
 use super::literal::{Fault, Reader, consumed, is_word};
 use super::{Parser, tool_list};
@@ -63,7 +63,7 @@ Final Answer: the answer
     }
 }
 
-fn decide(text: &str) -> Result<Found, Refusal> {
+fn decide(text: &str) -> Result<ParsedDecision, Refusal> {
     if text.trim().is_empty() {
         return Err(Contract::empty());
     }

@@ -20,7 +20,7 @@
 
 use serde_json::{Map, Value};
 
-use super::diagnostics::{Contract, Extraction, Found, Parsed, Refusal, Repairs, Trouble, snippet};
+use super::diagnostics::{Contract, Extraction, Parsed, ParsedDecision, Refusal, Repairs, Trouble, snippet};
 use super::draft::{Draft, Word, after_reasoning, is_fence};
 use super::literal::{Fault, Reader, consumed};
 use super::markup::{Cursor, Next, Tag, block};
@@ -68,7 +68,7 @@ To do nothing this time: <decision mode="wait"><think>why</think></decision>
     }
 }
 
-fn decide(whole: &str) -> Result<Found, Refusal> {
+fn decide(whole: &str) -> Result<ParsedDecision, Refusal> {
     if whole.trim().is_empty() {
         return Err(Contract::empty());
     }

@@ -6,7 +6,7 @@ use super::*;
 use crate::analysis::facts::{Depth, tests::Files};
 use crate::analysis::life::Outside;
 use crate::analysis::summary::summary;
-use crate::analysis::whatif::{Found, Question};
+use crate::analysis::whatif::{Question, StopTiming};
 use crate::analysis::why::{Standing, why};
 use crate::model::RunKey;
 use crate::stop::{
@@ -218,9 +218,9 @@ proptest! {
             let asked = Question::new(vec![spec.clone()]).unwrap().ask(&read, false).remove(0);
             let id = entry.id.clone().unwrap_or_default();
             if id == recorded.criterion || recorded.also.contains(&id) {
-                prop_assert_eq!((asked.found, asked.step), (Found::Same, recorded.step), "{}", spec);
+                prop_assert_eq!((asked.found, asked.step), (StopTiming::Same, recorded.step), "{}", spec);
             } else {
-                prop_assert!(matches!(asked.found, Found::NotReached | Found::Unknown), "{}: {:?}", spec, asked);
+                prop_assert!(matches!(asked.found, StopTiming::NotReached | StopTiming::Unknown), "{}: {:?}", spec, asked);
             }
         }
         for record in &result.steps {

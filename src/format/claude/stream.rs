@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use super::{Message, blocks, changes, is_interruption, spoken, tokens};
 use crate::format::part::{self, text};
 use crate::format::value::{count, cut, is_text, is_true, micros, number, objects, short};
-use crate::format::{Draft, Mark, OTHER_SESSION, Part, Reader, Shape, Source, Tokens, Tool};
+use crate::format::{Draft, EventDraft, OTHER_SESSION, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::Usage as Whole;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
@@ -107,7 +107,7 @@ impl Reader for Stream {
         let ts = micros(line.timestamp);
         let before = draft.latest();
         let (kind, stage) = (text(line.kind).unwrap_or_default(), text(line.subtype).unwrap_or_default());
-        let mark = Mark { phase: &kind, stage: &stage, ts, ..Mark::default() };
+        let mark = EventDraft { phase: &kind, stage: &stage, ts, ..EventDraft::default() };
         let message = line.message.map(Message::of).unwrap_or_default();
         if line.uuid.is_some() && draft.is_again(record.text) {
             return draft.again(&mark);
@@ -128,17 +128,17 @@ impl Reader for Stream {
                 }
             }
             ("system", _) => {
-                draft.event(Mark { failed: stage == "api_retry", ..mark });
+                draft.event(EventDraft { failed: stage == "api_retry", ..mark });
             }
             ("assistant", _) if is_own(&message, self.is_qwen) => {
-                draft.event(Mark { stage: "API error", failed: true, ..mark });
+                draft.event(EventDraft { stage: "API error", failed: true, ..mark });
             }
             ("assistant", _) => self.reply(&line, &message, record.text, &mark, before, draft),
             ("user", _) => self.user(&line, &message, record.text, mark, draft),
             ("stream_event", _) => self.partial(&line, record.text, mark, draft),
             ("result", _) => {
                 let end = ended(&line);
-                let at = draft.event(Mark { kind: EventKind::Other, failed: is_true(line.is_error), ..mark });
+                let at = draft.event(EventDraft { kind: EventKind::Other, failed: is_true(line.is_error), ..mark });
                 self.answer = short(line.said).filter(|_| end.outcome == Outcome::Completed);
                 self.end = Some(end.told_by(at));
                 self.totals(&line, draft);
@@ -171,7 +171,7 @@ impl Stream {
         line: &Line<'_>,
         message: &Message<'_>,
         record: &str,
-        mark: &Mark<'_>,
+        mark: &EventDraft<'_>,
         before: Option<i64>,
         draft: &mut Draft<'_>,
     ) {
@@ -179,7 +179,7 @@ impl Stream {
         let part = part_of(record, self.is_qwen);
         let goes_on = self.newest.get(&*lane).filter(|(_, goes_on)| *goes_on).map(|(n, _)| *n);
         let known = self.by_message.get(&*id).copied().or(goes_on);
-        let n = draft.reply(known, before, Mark { kind: EventKind::Decided, note: None, ..*mark });
+        let n = draft.reply(known, before, EventDraft { kind: EventKind::Decided, note: None, ..*mark });
         if !id.is_empty() {
             self.by_message.insert(id.into(), n);
         }
@@ -201,14 +201,21 @@ impl Stream {
     }
 
     /// What tools gave, a prompt, or a word of the program.
-    fn user(&mut self, line: &Line<'_>, message: &Message<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn user(
+        &mut self,
+        line: &Line<'_>,
+        message: &Message<'_>,
+        record: &str,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
         let part = part_of(record, self.is_qwen);
         if part.answers.is_empty() {
             let words = spoken(message.content);
             if is_interruption(&words) {
-                draft.event(Mark { stage: "interrupted", ..mark });
+                draft.event(EventDraft { stage: "interrupted", ..mark });
             } else if text(line.parent).is_some() || is_true(line.is_synthetic) || self.unasked(draft) {
-                draft.event(Mark { stage: "note", ..mark });
+                draft.event(EventDraft { stage: "note", ..mark });
             } else {
                 draft.prompt(Some(&words), &mark);
             }
@@ -220,7 +227,13 @@ impl Stream {
             part.answers.iter().filter_map(|answer| self.by_call.remove(&*answer.call)).collect();
         steps.dedup();
         let failed = part.has_failed();
-        draft.event(Mark { kind: EventKind::Inside, stage: "result", step: steps.first().copied(), failed, ..mark });
+        draft.event(EventDraft {
+            kind: EventKind::Inside,
+            stage: "result",
+            step: steps.first().copied(),
+            failed,
+            ..mark
+        });
         let taken = steps.iter().filter(|n| draft.part(**n, part.clone())).count();
         if taken == 0 {
             draft.issue(IssueKind::Join, "a result without a call before it");
@@ -299,14 +312,14 @@ impl Stream {
     }
 
     /// A reply on its way; the last such line of it has its final usage.
-    fn partial(&mut self, line: &Line<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn partial(&mut self, line: &Line<'_>, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let event = line.event.map(Event::of).unwrap_or_default();
         let stage = text(event.kind).unwrap_or_default();
         let lane = text(line.parent).unwrap_or_default();
         let part = part_of(record, self.is_qwen);
         let step = self.newest.get(&*lane).map(|(n, _)| *n).filter(|_| part.tokens.is_some());
         let kind = if step.is_some() { EventKind::Inside } else { EventKind::Other };
-        draft.event(Mark { kind, stage: &stage, step, ..mark });
+        draft.event(EventDraft { kind, stage: &stage, step, ..mark });
         if let Some(n) = step {
             draft.part(n, part);
         }

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use super::failure;
 use crate::format::part::{self, text};
 use crate::format::value::{count, int, is_text, member, objects, short};
-use crate::format::{Answer, Asked, Draft, Mark, OTHER_SESSION, Part, Reader, Shape, Source, Tool};
+use crate::format::{Answer, CallDraft, Draft, EventDraft, OTHER_SESSION, Part, Reader, Shape, Source, Tool};
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
@@ -65,7 +65,7 @@ impl Reader for Stream {
         let line = Line::of(record.text);
         let item = line.item.map(Item::of).unwrap_or_default();
         let (kind, stage) = (text(line.kind).unwrap_or_default(), text(item.kind).unwrap_or_default());
-        let mark = Mark { phase: &kind, stage: &stage, ..Mark::default() };
+        let mark = EventDraft { phase: &kind, stage: &stage, ..EventDraft::default() };
         let children = item.receivers.into_iter().flat_map(walk::items);
         self.children.extend(children.filter_map(|child| text(Some(child))).map(Box::from));
         if let Some(id) = text(item.id).filter(|_| kind.starts_with("item.")) {
@@ -121,7 +121,7 @@ impl Reader for Stream {
                 run.usage = earlier.plus(usage);
             }
             ("turn.failed", _) => {
-                let at = draft.event(Mark { failed: true, ..mark });
+                let at = draft.event(EventDraft { failed: true, ..mark });
                 let end = failure(None, line.error.and_then(|error| member(error, "message")));
                 self.end = Some(Ended { word: kind.as_str().into(), event: Some(at), ..end });
             }
@@ -129,11 +129,11 @@ impl Reader for Stream {
                 draft.event(mark);
             }
             ("item.started" | "item.updated" | "item.completed", "error") => {
-                draft.event(Mark { failed: true, ..mark });
+                draft.event(EventDraft { failed: true, ..mark });
             }
             ("item.started" | "item.updated" | "item.completed", _) => self.item(&item, record.text, mark, draft),
             _ => {
-                draft.event(Mark { failed: kind == "error", ..mark });
+                draft.event(EventDraft { failed: kind == "error", ..mark });
             }
         }
     }
@@ -152,14 +152,14 @@ impl Reader for Stream {
 
 impl Stream {
     /// A piece of a reply, or what a call gave.
-    fn item(&mut self, item: &Item<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn item(&mut self, item: &Item<'_>, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let part = part_of(record);
         let is_done = !part.answers.is_empty();
         let failed = part.has_failed();
         let id = text(item.id).unwrap_or_default();
         let known = self.calls.get(&*id).copied();
         if let Some(n) = known {
-            draft.event(Mark { kind: EventKind::Inside, step: Some(n), failed, ..mark });
+            draft.event(EventDraft { kind: EventKind::Inside, step: Some(n), failed, ..mark });
             if is_done {
                 self.calls.remove(&*id);
                 self.replying = false;
@@ -171,7 +171,7 @@ impl Stream {
         }
         self.end = None;
         let known = self.last.filter(|_| self.replying);
-        let n = draft.reply(known, None, Mark { kind: EventKind::Decided, failed, ..mark });
+        let n = draft.reply(known, None, EventDraft { kind: EventKind::Decided, failed, ..mark });
         if let Some(last) = self.last.replace(n).filter(|last| *last != n) {
             draft.close(last);
         }
@@ -203,7 +203,7 @@ fn part_of(record: &str) -> Part {
         "todo_list" => {
             part.changes.extend(item.items.map(|items| ("todos".to_owned(), None, Some(items.to_owned()))));
             part.answers.push(Answer { call: id.clone(), status: Some("success"), ..Answer::default() });
-            part.calls.push(Asked { id, name: kind, args: wrapped("items", item.items) });
+            part.calls.push(CallDraft { id, name: kind, args: wrapped("items", item.items) });
             return part;
         }
         "command_execution" => (kind.clone(), wrapped("command", item.command)),
@@ -222,7 +222,7 @@ fn part_of(record: &str) -> Part {
         let done = item.status == Some("\"completed\"");
         part.changes.extend(changed.filter(|_| done).map(|path| (format!("files.{path}"), None, None)));
     }
-    part.calls.push(Asked { id, name, args });
+    part.calls.push(CallDraft { id, name, args });
     part
 }
 

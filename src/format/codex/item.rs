@@ -3,7 +3,7 @@
 use super::{Item, Line, Payload, Usage};
 use crate::format::part::{quoted, text};
 use crate::format::value::{count, int, member, spoken, unpacked};
-use crate::format::{Answer, Asked, Part, Tokens};
+use crate::format::{Answer, CallDraft, Part, Tokens};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
 
@@ -60,7 +60,7 @@ fn call_of(kind: &str, payload: &Payload<'_>, timestamp: Option<&str>, part: &mu
         };
         part.answers.push(Answer { call: id.clone(), status, ..Answer::default() });
     }
-    part.calls.push(Asked { id, name, args });
+    part.calls.push(CallDraft { id, name, args });
 }
 
 /// What the model was given for a call. Whether it failed stands in the text, if anywhere.

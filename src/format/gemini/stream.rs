@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::format::part::{self, text};
 use crate::format::value::{count, cut, is_text, micros, number, objects, short, spoken, status};
-use crate::format::{Answer, Asked, Draft, Mark, OTHER_SESSION, Part, Reader, Shape, Source, Tool};
+use crate::format::{Answer, CallDraft, Draft, EventDraft, OTHER_SESSION, Part, Reader, Shape, Source, Tool};
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
 
@@ -67,7 +67,7 @@ impl Reader for Stream {
         let ts = micros(line.timestamp);
         let before = draft.latest();
         let (kind, role) = (text(line.kind).unwrap_or_default(), text(line.role).unwrap_or_default());
-        let mark = Mark { phase: &kind, stage: &role, ts, ..Mark::default() };
+        let mark = EventDraft { phase: &kind, stage: &role, ts, ..EventDraft::default() };
         // A piece of a text may come twice in a moment.
         if line.timestamp.is_some() && line.delta != Some("true") && draft.is_again(record.text) {
             return draft.again(&mark);
@@ -95,7 +95,7 @@ impl Reader for Stream {
             }
             ("tool_result", _) => self.result(&line, record.text, mark, draft),
             ("result", _) => {
-                let at = draft.event(Mark { failed: line.status == Some("\"error\""), ..mark });
+                let at = draft.event(EventDraft { failed: line.status == Some("\"error\""), ..mark });
                 self.end = Some(ended(&line, self.looped).told_by(at));
                 let stats = line.stats.map(Stats::of).unwrap_or_default();
                 let run = draft.run();
@@ -112,7 +112,7 @@ impl Reader for Stream {
                 run.latency_s = took.map(|took| took + run.latency_s.unwrap_or_default()).or(run.latency_s);
             }
             _ => {
-                draft.event(Mark { failed: kind == "error", ..mark });
+                draft.event(EventDraft { failed: kind == "error", ..mark });
                 self.looped |= kind == "error" && text(line.message).as_deref() == Some(LOOPED);
             }
         }
@@ -132,11 +132,11 @@ impl Reader for Stream {
 
 impl Stream {
     /// A piece of a reply of the model.
-    fn reply(&mut self, record: &str, mark: &Mark<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
+    fn reply(&mut self, record: &str, mark: &EventDraft<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
         let part = part_of(record);
         (self.looped, self.end) = (false, None);
         let known = self.last.filter(|_| self.replying);
-        let n = draft.reply(known, before, Mark { kind: EventKind::Decided, note: None, ..*mark });
+        let n = draft.reply(known, before, EventDraft { kind: EventKind::Decided, note: None, ..*mark });
         self.replying = true;
         if let Some(last) = self.last.replace(n).filter(|last| *last != n) {
             draft.close(last);
@@ -146,11 +146,11 @@ impl Stream {
     }
 
     /// What a call gave.
-    fn result(&mut self, line: &Line<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn result(&mut self, line: &Line<'_>, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         self.replying = false;
         let step = text(line.id).and_then(|id| self.calls.remove(&*id));
         let failed = line.status == Some("\"error\"");
-        draft.event(Mark { kind: EventKind::Inside, step, failed, ..mark });
+        draft.event(EventDraft { kind: EventKind::Inside, step, failed, ..mark });
         if !step.is_some_and(|n| draft.part(n, part_of(record))) {
             draft.issue(IssueKind::Join, "a result without a call before it");
         }
@@ -180,7 +180,7 @@ fn part_of(record: &str) -> Part {
     let mut part = Part::default();
     match text(line.kind).as_deref() {
         Some("message") => part.tail.push(spoken(line.content)),
-        Some("tool_use") => part.calls.push(Asked {
+        Some("tool_use") => part.calls.push(CallDraft {
             id: text(line.id).unwrap_or_default(),
             name: text(line.name).unwrap_or_default(),
             args: line.parameters.unwrap_or("{}").to_owned(),

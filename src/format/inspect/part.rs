@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::super::part::{self, text};
 use super::super::value::{count, filled, is_true, micros, number, unpacked};
-use super::super::{Answer, Asked, Part, Tokens};
+use super::super::{Answer, CallDraft, Part, Tokens};
 use crate::model::json::{Json, walk};
 use crate::model::step;
 
@@ -141,7 +141,7 @@ fn reply(event: &Event<'_>) -> Part {
         }
     }
     let calls = message.tool_calls.into_iter().flat_map(walk::items).map(Call::of);
-    part.calls.extend(calls.map(|call| Asked {
+    part.calls.extend(calls.map(|call| CallDraft {
         id: text(call.id).unwrap_or_default(),
         name: text(call.function).unwrap_or_default(),
         args: call.arguments.map(unpacked).unwrap_or_default(),

@@ -12,7 +12,7 @@ use super::super::value::{
     above_zero, count, cut, filled, int, is_text, is_true, leading, member, micros, spoken, unpacked,
 };
 use super::super::watch::begun;
-use super::super::{Answer, Asked, Draft, Mark, Part, Reader, Shape, Source, Tokens, Tool};
+use super::super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use super::arguments;
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
@@ -107,7 +107,7 @@ impl Reader for Trajectory {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let event = Event::of(record.text);
         let kind = text(event.action).or_else(|| text(event.observation)).unwrap_or_default();
-        let mark = Mark { phase: &kind, ts: micros(event.timestamp), ..Mark::default() };
+        let mark = EventDraft { phase: &kind, ts: micros(event.timestamp), ..EventDraft::default() };
         if event.id.is_some() && draft.is_again(record.text) {
             return draft.again(&mark);
         }
@@ -128,7 +128,7 @@ impl Reader for Trajectory {
             (false, _, "agent_state_changed") => {
                 let extras = event.extras.map(Extras::of).unwrap_or_default();
                 let state = text(extras.state).unwrap_or_default();
-                let at = draft.event(Mark { stage: &state, failed: state == "error", ..mark });
+                let at = draft.event(EventDraft { stage: &state, failed: state == "error", ..mark });
                 // Who closes a conversation that is over stops it once more.
                 let is_over = self.end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
                 let end = standing(&state, &filled(extras.reason).unwrap_or_default());
@@ -140,7 +140,7 @@ impl Reader for Trajectory {
                 self.result(&event, record.text, mark, draft);
             }
             _ => {
-                draft.event(Mark { stage: &source, failed: kind == "error", ..mark });
+                draft.event(EventDraft { stage: &source, failed: kind == "error", ..mark });
             }
         }
         if is_misplaced {
@@ -170,12 +170,12 @@ impl Reader for Trajectory {
 
 impl Trajectory {
     /// A call that the model asks for, or a reply without calls.
-    fn reply(&mut self, event: &Event<'_>, record: &str, mark: &Mark<'_>, draft: &mut Draft<'_>) {
+    fn reply(&mut self, event: &Event<'_>, record: &str, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
         let response = event.metadata.map(Metadata::of).and_then(|metadata| metadata.response).map(Response::of);
         let id = response.and_then(|response| filled(response.id));
         let known = id.as_ref().and_then(|id| self.by_response.get(id)).copied();
         let before = draft.latest();
-        let n = draft.reply(known, before, Mark { kind: EventKind::Decided, note: None, ..*mark });
+        let n = draft.reply(known, before, EventDraft { kind: EventKind::Decided, note: None, ..*mark });
         if known.is_none() {
             self.by_response.extend(id.map(|id| (id, n)));
             if let Some(last) = self.last.replace(n) {
@@ -196,17 +196,17 @@ impl Trajectory {
     }
 
     /// What came of an action.
-    fn result(&mut self, event: &Event<'_>, record: &str, mark: Mark<'_>, draft: &mut Draft<'_>) {
+    fn result(&mut self, event: &Event<'_>, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let call = event.metadata.map(Metadata::of).and_then(|metadata| text(metadata.call));
         let step = call.as_deref().or(event.cause).and_then(|id| self.by_call.get(id)).copied();
         let step = step.or_else(|| self.by_call.get(event.cause?).copied());
         let part = part_of(record);
         let Some(n) = step else {
             // What a user or the program did has results as well.
-            draft.event(Mark { stage: "result", failed: part.has_failed(), ..mark });
+            draft.event(EventDraft { stage: "result", failed: part.has_failed(), ..mark });
             return;
         };
-        draft.event(Mark { kind: EventKind::Inside, stage: "result", step, failed: part.has_failed(), ..mark });
+        draft.event(EventDraft { kind: EventKind::Inside, stage: "result", step, failed: part.has_failed(), ..mark });
         if !draft.part(n, part) {
             draft.issue(IssueKind::Join, "a result of a step that takes no more");
         }
@@ -291,7 +291,7 @@ fn part_of(record: &str) -> Part {
     let args = own.and_then(|function| function.arguments).map(|given| arguments(Some(given)));
     let args = args.or_else(|| event.args.map(without_thought)).unwrap_or_default();
     let name = filled(metadata.name).unwrap_or_else(|| action.clone());
-    part.calls.push(Asked { id: id(event.id), name, args });
+    part.calls.push(CallDraft { id: id(event.id), name, args });
     if matches!(&*action, "finish" | "reject") {
         // Nothing comes back from these: that the conversation ends with them is all that they do.
         part.answers.push(Answer { call: id(event.id), status: Some("success"), ..Answer::default() });

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::format::{Draft, HEAD_BYTES, Mark, Open, Place, Shape, Source, step_head, tool};
+use crate::format::{Draft, EventDraft, HEAD_BYTES, Open, RecordPlace, Shape, Source, step_head, tool};
 use crate::model::{Delta, Fate, Names, Record, Span, StepHead};
 
 /// The samples whose records are lines, smallest first.
@@ -42,11 +42,11 @@ fn steps(name: &str, bytes: &[u8], each: usize) -> Vec<StepHead> {
         for line in some {
             let record = Record::of(line);
             let line = texts.len() as u64;
-            draft.at(Place { span: Span { offset: line, len: 1 }, line, fate: record.fate });
+            draft.at(RecordPlace { span: Span { offset: line, len: 1 }, line, fate: record.fate });
             if record.fate.is_readable() {
                 reader.record(Source { text: &record.text, path: 0, key: "", file: Path::new(name) }, &mut draft);
             } else {
-                draft.event(Mark { failed: true, ..Mark::default() });
+                draft.event(EventDraft { failed: true, ..EventDraft::default() });
             }
             texts.push(record.text.into_owned());
         }

@@ -9,7 +9,7 @@ use crate::trace::{RootScanner, read_index};
 #[derive(Default)]
 struct Heard {
     bytes: u64,
-    found: Vec<Found>,
+    found: Vec<LineMatch>,
     left_out: Vec<String>,
     patience: Option<usize>,
 }
@@ -20,7 +20,7 @@ impl Listener for Heard {
         true
     }
 
-    fn found(&mut self, found: Found) -> bool {
+    fn found(&mut self, found: LineMatch) -> bool {
         self.found.push(found);
         self.patience.is_none_or(|most| self.found.len() < most)
     }
@@ -134,7 +134,7 @@ fn a_hit_names_its_step_and_its_event() {
             TraceFile::Events => {
                 assert_eq!(index.events().get(found.place.event.unwrap()).unwrap().span.offset, found.place.offset)
             }
-            TraceFile::Manifest => assert_eq!(found.place, Place::default()),
+            TraceFile::Manifest => assert_eq!(found.place, LinePlace::default()),
         }
     }
     assert!(all.found.iter().any(|found| found.file == TraceFile::Events && found.place.step == Some(1)));

@@ -21,7 +21,7 @@ use crate::page::lens::Lens;
 use crate::page::part::href;
 use crate::page::run::handler::{html, load_again};
 use crate::page::runs::handler::{no_such_run, now, shown_roots};
-use crate::page::shell::{Place, Pulse, Shell};
+use crate::page::shell::{NavItem, Pulse, Shell};
 
 /// The address of the pulse.
 const PULSE: &str = "/live/compare";
@@ -82,7 +82,7 @@ fn shell(state: &AppState, runs: &[Arc<Run>], title: String) -> Shell {
         revision: *state.library.revision().borrow(),
         boot: state.boot.to_string(),
         ended: false,
-        place: Place::Compare,
+        place: NavItem::Compare,
     }
 }
 

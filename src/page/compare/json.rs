@@ -55,9 +55,9 @@ pub(crate) struct Compared<'a> {
     /// How many rows both do the same from the beginning on.
     common_prefix: usize,
     /// Where they part.
-    first_divergence: Option<Place>,
+    first_divergence: Option<RowPlace>,
     /// The first row before that at which something differs although both do the same.
-    first_unlike: Option<Place>,
+    first_unlike: Option<RowPlace>,
 }
 
 /// A number of both runs.
@@ -72,7 +72,7 @@ struct Metric {
 
 /// A row of the comparison, by the ordinals of its steps.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Place {
+struct RowPlace {
     a: Option<usize>,
     b: Option<usize>,
     what: Relation,
@@ -84,7 +84,7 @@ pub(crate) fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> (bool, Compared<'a>) {
     let config = settings(a, b);
     let at = |row: Option<usize>| {
         let row = comparison.rows.get(row?)?;
-        Some(Place { a: row.pair.a, b: row.pair.b, what: row.relation })
+        Some(RowPlace { a: row.pair.a, b: row.pair.b, what: row.relation })
     };
     let metrics = measures_of_two((a.summary, a.index), (b.summary, b.index)).map(|(one, other)| {
         let delta = other.value.zip(one.value).map(|(other, one)| other - one);

@@ -1,10 +1,10 @@
 use super::*;
 use crate::analysis::select::sample::run;
-use crate::analysis::verdict::Mark;
+use crate::analysis::verdict::RunStatus;
 
 fn summaries() -> Vec<Arc<Summary>> {
     let made = |key: &str, task: Option<&str>, updated: i64| {
-        let mut summary = run(key, Mark::Answered, None);
+        let mut summary = run(key, RunStatus::Answered, None);
         (summary.task, summary.run_id, summary.updated) = (task.map(str::to_owned), None, Some(updated));
         Arc::new(summary)
     };

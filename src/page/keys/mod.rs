@@ -11,7 +11,7 @@ use crate::page::error::Answer;
 use crate::page::part::text::Line;
 use crate::page::run::handler::html;
 use crate::page::runs::handler::shell;
-use crate::page::shell::{Place, Shell};
+use crate::page::shell::{NavItem, Shell};
 
 #[derive(Debug, Template)]
 #[template(path = "keys/page.html")]
@@ -27,7 +27,7 @@ struct KeysDialog;
 
 /// `GET /keys`
 pub(crate) async fn page(State(state): State<AppState>) -> Answer {
-    let shell = Shell { title: "Keyboard".to_owned(), ..shell(&state, Place::None) };
+    let shell = Shell { title: "Keyboard".to_owned(), ..shell(&state, NavItem::None) };
     let roots = state.library.status().roots;
     let roots = roots.iter().map(|root| root.path.to_string_lossy().as_ref().into()).collect();
     html(&KeysPage { shell, roots })

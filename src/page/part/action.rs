@@ -321,7 +321,7 @@ fn facts(call: Option<&Asked<'_>>, invocation: Option<&Invocation<'_>>, result: 
 
 impl Call {
     /// Reads a call; arguments that stand as an edit below are not said again.
-    fn new(call: &Asked<'_>, args: Option<&Json<'_>>, edits: &patch::Asked<'_>, fold: &mut Fold) -> Self {
+    fn new(call: &Asked<'_>, args: Option<&Json<'_>>, edits: &patch::CallEdits<'_>, fold: &mut Fold) -> Self {
         let Some(name) = call.name.as_deref() else {
             let value = text::one_line(&call.value.json().to_string(), ARGUMENT).0.into();
             return Self {

@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn shares_fill_the_bar() {
         let share = |count| Share {
-            status: Status::Of(crate::analysis::verdict::Mark::Limit),
+            status: Status::Of(crate::analysis::verdict::RunStatus::Limit),
             name: "x".into(),
             count,
             href: "/".into(),

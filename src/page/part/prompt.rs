@@ -54,7 +54,7 @@ pub(crate) struct Message {
 
 /// What the model had been told before this prompt.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Known<'a> {
+pub(crate) struct EarlierPrompt<'a> {
     /// The messages of the prompt before, as JSON text, and the step that it was sent in.
     pub before: Option<(&'a str, String)>,
     /// The messages of the run's first prompt, as JSON text: its system prompt stands apart.
@@ -65,7 +65,7 @@ pub(crate) struct Known<'a> {
     pub setup: String,
 }
 
-impl Known<'_> {
+impl EarlierPrompt<'_> {
     /// Which of `messages` are told apart: new ones and, of the others, those that are not the system prompt.
     fn divide<'m>(&self, messages: &[&'m str]) -> Vec<Told<'m>> {
         let mut left: HashMap<&str, usize> = HashMap::new();
@@ -103,7 +103,7 @@ pub(crate) fn system(list: &str) -> impl Iterator<Item = &str> {
 
 impl Prompt {
     /// Reads the messages of an event; `links` address that event.
-    pub(crate) fn new(input: &Event<'_>, known: &Known<'_>, links: ValueLinks, fold: &mut Fold) -> Self {
+    pub(crate) fn new(input: &Event<'_>, known: &EarlierPrompt<'_>, links: ValueLinks, fold: &mut Fold) -> Self {
         let list = input.messages.map_or("", |list| list.text);
         let at = input.messages.map(|list| list.at.to_string()).unwrap_or_default();
         let before = input.messages_before.filter(|before| known.only_news && *before >= 1.0).unwrap_or_default();
@@ -115,7 +115,7 @@ impl Prompt {
         list: &str,
         at: &str,
         before: usize,
-        known: &Known<'_>,
+        known: &EarlierPrompt<'_>,
         links: ValueLinks,
         fold: &mut Fold,
     ) -> Self {
@@ -276,7 +276,7 @@ mod tests {
         let links = ValueLinks { value: "/event".into(), raw: String::new() };
         let long = "x".repeat(crate::page::part::fold::LONG + 1);
         let output = format!(r#"{{"payload": {{"raw_output": "{long}"}}}}"#);
-        let known = Known { setup: "/setup".into(), ..Known::default() };
+        let known = EarlierPrompt { setup: "/setup".into(), ..EarlierPrompt::default() };
         let prompt =
             Prompt::new(&event_of(event), &known, links.clone(), fold).with_output(&event_of(&output), links, fold);
         let roles: Vec<_> = prompt.messages.iter().map(|message| message.role.as_str()).collect();
@@ -295,7 +295,7 @@ mod tests {
             r#"{"payload": {"history_message_count": 12, "messages": [{"role": "user", "content": "Go on."}]}}"#;
         let fold = &mut Fold::new(ValueLinks::default());
         let mut read = |only_news| {
-            let known = Known { only_news, ..Known::default() };
+            let known = EarlierPrompt { only_news, ..EarlierPrompt::default() };
             Prompt::new(&event_of(event), &known, ValueLinks::default(), fold)
         };
         let (ours, other) = (read(true), read(false));
@@ -313,8 +313,12 @@ mod tests {
         let (ask, again) = (r#"{"role": "user", "content": "Go on."}"#, r#"{"role": "user", "content": "And?"}"#);
         let first = format!("[{system}, {ask}]");
         let event = format!(r#"{{"payload": {{"messages": [{system}, {ask}, {again}, {ask}]}}}}"#);
-        let known =
-            Known { before: Some((&first, "3".into())), first: Some(&first), only_news: false, setup: "/setup".into() };
+        let known = EarlierPrompt {
+            before: Some((&first, "3".into())),
+            first: Some(&first),
+            only_news: false,
+            setup: "/setup".into(),
+        };
         let links = ValueLinks { value: "/event".into(), raw: String::new() };
         let prompt = Prompt::new(&event_of(&event), &known, links, &mut Fold::new(ValueLinks::default()));
         assert!(prompt.summary.as_str().starts_with("2 new messages, "), "{}", prompt.summary);
@@ -334,7 +338,7 @@ mod tests {
         );
         let event = event_of(&event);
         let fold = &mut Fold::new(ValueLinks::default());
-        let html = Prompt::new(&event, &Known::default(), ValueLinks::default(), fold)
+        let html = Prompt::new(&event, &EarlierPrompt::default(), ValueLinks::default(), fold)
             .with_output(&event, ValueLinks::default(), fold)
             .render()
             .unwrap();

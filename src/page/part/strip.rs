@@ -13,7 +13,7 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
 use crate::analysis::overview::{Extremes, MARKS, Overview};
-use crate::analysis::replay::Mark;
+use crate::analysis::replay::StepFlag;
 use crate::page::lens::{Lens, micros};
 use crate::page::part::href;
 use crate::page::part::text;
@@ -175,12 +175,12 @@ pub(crate) fn lanes(overview: &Overview) -> (Vec<(&'static str, String)>, usize)
     (lanes, top)
 }
 
-fn class(mark: Mark) -> &'static str {
+fn class(mark: StepFlag) -> &'static str {
     match mark {
-        Mark::Error => "error",
-        Mark::Stop => "stop",
-        Mark::Retry => "retry",
-        Mark::Code => "code",
+        StepFlag::Error => "error",
+        StepFlag::Stop => "stop",
+        StepFlag::Retry => "retry",
+        StepFlag::Code => "code",
     }
 }
 
@@ -243,13 +243,13 @@ fn range_words(lens: &Lens<'_>, first: usize, end: usize, within: &Extremes) -> 
 }
 
 /// `2 errors`.
-fn many(mark: Mark, count: usize) -> String {
+fn many(mark: StepFlag, count: usize) -> String {
     match mark {
-        Mark::Error => format::counted(count, "error"),
-        Mark::Stop => format::counted(count, "critic stop"),
-        Mark::Retry if count == 1 => "1 retry".to_owned(),
-        Mark::Retry => format!("{} retries", format::count(count as u64)),
-        Mark::Code => format::counted(count, "failed command"),
+        StepFlag::Error => format::counted(count, "error"),
+        StepFlag::Stop => format::counted(count, "critic stop"),
+        StepFlag::Retry if count == 1 => "1 retry".to_owned(),
+        StepFlag::Retry => format!("{} retries", format::count(count as u64)),
+        StepFlag::Code => format::counted(count, "failed command"),
     }
 }
 
@@ -267,10 +267,10 @@ fn legend(
     legend.extend(lowest.into_iter().chain(longest).map(|(class, words, n)| (class, "", words, to(n))));
     for (mark, found) in MARKS.iter().zip(whole.marks) {
         let icon = match mark {
-            Mark::Error => "error",
-            Mark::Stop => "critic",
-            Mark::Retry => "retry",
-            Mark::Code => "",
+            StepFlag::Error => "error",
+            StepFlag::Stop => "critic",
+            StepFlag::Retry => "retry",
+            StepFlag::Code => "",
         };
         if let Some((n, count)) = found {
             legend.push((class(*mark), icon, format!("{}{}", many(*mark, count), first(count, &label(n))), to(n)));

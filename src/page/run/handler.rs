@@ -34,7 +34,7 @@ use crate::page::run::timeline::Timeline;
 use crate::page::run::verdict::Verdict;
 use crate::page::run::{Content, Fresh, RunPage, RunPulse};
 use crate::page::runs::handler::{now, shown_roots};
-use crate::page::shell::{Place, Pulse, Shell};
+use crate::page::shell::{NavItem, Pulse, Shell};
 use crate::page::state::fill::state_tab;
 use crate::page::step::fill::{StepPlace, step_view};
 use crate::page::step::{StepFragment, StepPage};
@@ -108,7 +108,7 @@ pub(crate) fn shell(state: &AppState, run: &Run) -> Shell {
         revision: run.revision_now(),
         boot: state.boot.to_string(),
         ended: run.summary().life.liveness.is_over(),
-        place: Place::Run,
+        place: NavItem::Run,
         ..Shell::default()
     }
 }

@@ -84,7 +84,7 @@ pub(crate) fn why<'a>(summary: &'a Summary, index: &Index, lines: &dyn Lines) ->
     }
 }
 
-fn rule(rule: why::Rule) -> Rule {
+fn rule(rule: why::RuleStatus) -> Rule {
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let stop = rule.stop.as_deref();
     Rule {

@@ -8,7 +8,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
-use crate::analysis::replay::{Mark, has};
+use crate::analysis::replay::{StepFlag, has};
 use crate::analysis::timing::took;
 use crate::page::extract::Params;
 use crate::page::lens::Lens;
@@ -71,7 +71,7 @@ impl Pick {
         let is_picked = |n: &usize| {
             let uses = || index.steps().get(*n).is_some_and(|step| step.tools().any(|name| Some(name) == tool));
             (self.tool.is_empty() || uses())
-                && (!self.errors || has(index, *n, Mark::Error) || has(index, *n, Mark::Code))
+                && (!self.errors || has(index, *n, StepFlag::Error) || has(index, *n, StepFlag::Code))
         };
         let mut picked: Vec<usize> = (0..index.steps().len()).filter(is_picked).collect();
         let step = |n: &usize| index.steps().get(*n);

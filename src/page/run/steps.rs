@@ -8,7 +8,7 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
 use crate::analysis::timing::{longest, stretches, took};
-use crate::analysis::verdict::Mark;
+use crate::analysis::verdict::RunStatus;
 use crate::model::index::Group;
 use crate::model::{CriticAction, Fate, StepHead};
 use crate::page::lens::{Lens, micros, phase};
@@ -424,11 +424,11 @@ impl EndSlot<'_> {
             let Some(group) = index.groups().get(at) else { continue };
             let events = format::counted(group.end - group.first, "event");
             let rest = format!(" has {events} and was never written to steps.jsonl");
-            lines.push(line(Status::Of(Mark::Unknown), one(group, "a"), rest, lens.at_event(group.first)));
+            lines.push(line(Status::Of(RunStatus::Unknown), one(group, "a"), rest, lens.at_event(group.first)));
         }
         if let Some(group) = pending.and_then(|at| index.groups().get(at)) {
             let (mark, words) =
-                if lens.is_alive() { (Mark::Running, "in progress") } else { (Mark::Died, "never finished") };
+                if lens.is_alive() { (RunStatus::Running, "in progress") } else { (RunStatus::Died, "never finished") };
             let call = group.decision.as_deref().map_or_else(String::new, |call| format!(" · {call}"));
             lines.push(line(Status::Of(mark), one(group, "A"), format!(" {words}{call}"), lens.at_pending()));
         }
@@ -437,7 +437,7 @@ impl EndSlot<'_> {
             lines.push(line(lens.status(), "END".to_owned(), rest, lens.at_event(*event)));
         } else if let Some(event) = segment.teardown {
             let rest = format!(" without END · event {event}");
-            lines.push(line(Status::Of(Mark::Died), "Tools closed".to_owned(), rest, lens.at_event(event)));
+            lines.push(line(Status::Of(RunStatus::Died), "Tools closed".to_owned(), rest, lens.at_event(event)));
         }
         lines
     }

@@ -6,8 +6,8 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format::{self, MISSING};
 use crate::analysis::health;
 use crate::analysis::life::{Basis, Liveness, Silent};
-use crate::analysis::verdict::{LimitFrom, Mark};
-use crate::analysis::why::{self, Evidence, Kind, Rule, Standing, Why};
+use crate::analysis::verdict::{LimitFrom, RunStatus};
+use crate::analysis::why::{self, Evidence, Kind, RuleStatus, Standing, Why};
 use crate::model::Certainty;
 use crate::page::lens::{Lens, micros};
 use crate::page::part::sign::{Link, Phrase, Sign};
@@ -28,8 +28,8 @@ pub(crate) struct Verdict<'a> {
     pub lens: &'a Lens<'a>,
     why: Why,
     /// The rules that one looks for: those that fired or would have, and those that had a limit.
-    leading: Vec<Rule>,
-    others: Vec<Rule>,
+    leading: Vec<RuleStatus>,
+    others: Vec<RuleStatus>,
     /// How all of them stood.
     tally: String,
 }
@@ -40,7 +40,7 @@ impl<'a> Verdict<'a> {
     pub(crate) fn new(lens: &'a Lens<'a>) -> Self {
         let mut why = why::why(lens.summary, lens.index, lens.lines);
         let tally = why::rules::tally(&why.rules, !lens.is_alive());
-        let leads = |rule: &Rule| {
+        let leads = |rule: &RuleStatus| {
             rule.result == Standing::Fired || rule.is_inferred || rule.also || rule.reading.limit().is_some()
         };
         let (leading, others) = std::mem::take(&mut why.rules).into_iter().partition(leads);
@@ -76,10 +76,10 @@ impl<'a> Verdict<'a> {
         let mark = self.lens.summary.verdict.mark;
         match kind {
             Kind::End | Kind::Manifest => ("doc", ""),
-            Kind::Rule if mark == Mark::Limit => ("limit", "lim"),
+            Kind::Rule if mark == RunStatus::Limit => ("limit", "lim"),
             Kind::Rule => ("rule", ""),
             Kind::Chain => ("loop", ""),
-            Kind::Critic if mark == Mark::Critic => ("critic", "stop"),
+            Kind::Critic if mark == RunStatus::Critic => ("critic", "stop"),
             Kind::Critic => ("brand", ""),
             Kind::Error => ("error", "err"),
             Kind::Answer => ("ok", ""),
@@ -183,15 +183,15 @@ impl<'a> Verdict<'a> {
     }
 
     /// The class of a rule's row, and how the rule stood.
-    fn standing(&self, rule: &Rule) -> (&'static str, Sign) {
+    fn standing(&self, rule: &RuleStatus) -> (&'static str, Sign) {
         let state = rule.state(!self.lens.is_alive());
         match (rule.result, self.lens.summary.verdict.mark) {
             _ if rule.is_inferred => ("ends", Sign::word("mk", "doubt", state)),
-            (Standing::Fired, Mark::Limit) => ("hit", Sign::word("mk lim", "limit", state)),
+            (Standing::Fired, RunStatus::Limit) => ("hit", Sign::word("mk lim", "limit", state)),
             // Amber is for limits alone.
-            (Standing::Fired, Mark::Critic) => ("ends", Sign::word("mk stop", "critic", state)),
-            (Standing::Fired, Mark::Error) => ("ends", Sign::word("mk err", "error", state)),
-            (Standing::Fired, Mark::Answered) => ("ends", Sign::word("mk", "ok", state)),
+            (Standing::Fired, RunStatus::Critic) => ("ends", Sign::word("mk stop", "critic", state)),
+            (Standing::Fired, RunStatus::Error) => ("ends", Sign::word("mk err", "error", state)),
+            (Standing::Fired, RunStatus::Answered) => ("ends", Sign::word("mk", "ok", state)),
             (Standing::Fired, _) => ("ends", Sign::word("mk", "rule", state)),
             (Standing::Held, _) => ("", Sign::plain("mk", state)),
             (Standing::Off, _) => ("off", Sign::plain("mk", state)),
@@ -200,11 +200,11 @@ impl<'a> Verdict<'a> {
     }
 }
 
-fn amount(rule: &Rule, value: Option<f64>) -> String {
+fn amount(rule: &RuleStatus, value: Option<f64>) -> String {
     format::or_missing(value, |value| rule.amount(value))
 }
 
-fn set_by(rule: &Rule) -> &'static str {
+fn set_by(rule: &RuleStatus) -> &'static str {
     rule.limit_from.map_or(MISSING, LimitFrom::as_str)
 }
 

@@ -18,7 +18,7 @@ use crate::page::runs::fill::row::Row;
 use crate::page::runs::fill::shown::Shown;
 use crate::page::runs::fill::stores::Store;
 use crate::page::runs::{RunsBody, RunsNews, RunsPage, RunsParts, RunsPulse};
-use crate::page::shell::{Place, Pulse, Shell, Skipped};
+use crate::page::shell::{NavItem, Pulse, Shell, Skipped};
 
 pub(crate) mod about;
 pub(crate) mod filters;
@@ -128,7 +128,7 @@ pub(crate) fn page<'a>(ctx: &'a ListContext, runs: &'a [Listed]) -> RunsPage<'a>
         revision: ctx.revision,
         boot: ctx.boot.clone(),
         ended: false,
-        place: Place::Runs,
+        place: NavItem::Runs,
     };
     let rows = list.shown();
     RunsPage { shell, pulse: list.pulse(&rows, &list.columns, 0), body: list.body(|_| false) }

@@ -21,7 +21,7 @@ use crate::page::runs::fill as list;
 use crate::page::runs::fill::stores::Store;
 use crate::page::runs::fill::{ListContext, Listed, Root, Watch};
 use crate::page::runs::json::{fields, write_csv};
-use crate::page::shell::{Place, Shell, Skipped};
+use crate::page::shell::{NavItem, Shell, Skipped};
 
 /// `GET /`
 pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answer {
@@ -184,7 +184,7 @@ pub(crate) fn shown_roots(state: &AppState) -> String {
 }
 
 /// What is around a page that is of no run and no stream.
-pub(crate) fn shell(state: &AppState, place: Place) -> Shell {
+pub(crate) fn shell(state: &AppState, place: NavItem) -> Shell {
     Shell { root: shown_roots(state), boot: state.boot.to_string(), place, ..Shell::default() }
 }
 

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use crate::analysis::newest::newest_run;
 use crate::model::{CriticAction, Index, Symbol};
 use crate::page::part::csv;
-use crate::page::scores::said::{Said, said};
+use crate::page::scores::said::{CriticText, said};
 use crate::page::step::json::action_word;
 
 /// A run to write.
@@ -102,7 +102,7 @@ fn number(score: Option<f64>) -> String {
 }
 
 /// What a critic asked for, in its own word; `None` where it let the run go on.
-fn word(action: CriticAction, said: Option<&Said>) -> Option<String> {
+fn word(action: CriticAction, said: Option<&CriticText>) -> Option<String> {
     let own = said.map(|said| said.action.clone()).filter(|word| !word.is_empty());
     (action != CriticAction::Continue).then(|| own.unwrap_or_else(|| action_word(action).to_owned()))
 }

@@ -22,7 +22,7 @@ use crate::page::runs::handler as pages;
 use crate::page::scores::csv::{CsvRun, write_csv};
 use crate::page::scores::several::SeveralPage;
 use crate::page::scores::{Query, ScoresBody, ScoresPage, ScoresPulse};
-use crate::page::shell::{Place, Pulse, Shell};
+use crate::page::shell::{NavItem, Pulse, Shell};
 
 const TAB: &str = "scores";
 const TITLE: &str = "Scores";
@@ -115,7 +115,7 @@ pub(crate) async fn several(State(state): State<AppState>, params: Params) -> An
         }
     }
     let status = if found.is_empty() && !missing.is_empty() { StatusCode::NOT_FOUND } else { StatusCode::OK };
-    let shell = pages::shell(&state, Place::Scores);
+    let shell = pages::shell(&state, NavItem::Scores);
     with_lenses(&state, found, move |lenses| {
         let query = Query { before: None, ..query(&params)? };
         let page = SeveralPage::new(shell, query, params.text("x"), lenses, missing, (params.text("find"), known));

@@ -21,7 +21,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
-use crate::analysis::scores::{Asked, MAX_CRITICS, Pair, Rank, Scores, agreement, in_words};
+use crate::analysis::scores::{Intervention, MAX_CRITICS, Pair, Rank, Scores, agreement, in_words};
 use crate::model::{CriticAction, TraceFile};
 use crate::page::lens::Lens;
 use crate::page::part::chart::series_of;
@@ -32,7 +32,7 @@ use crate::page::run::head::{RunHead, Tabs};
 use crate::page::scores::heat::Heat;
 use crate::page::scores::lane::LaneView;
 use crate::page::scores::plot::{Along, Px, Request, View, tick_class};
-use crate::page::scores::said::{Said, said};
+use crate::page::scores::said::{CriticText, said};
 use crate::page::scores::table::Table;
 use crate::page::shell::{Pulse, Shell};
 use crate::stop::{CriticBelow, StopSpec};
@@ -227,7 +227,7 @@ struct Requests<'a> {
     body: &'a ScoresBody<'a>,
     /// How many are not listed.
     earlier: usize,
-    rows: Vec<Asked>,
+    rows: Vec<Intervention>,
 }
 
 impl Requests<'_> {
@@ -239,13 +239,13 @@ impl Requests<'_> {
     }
 
     /// The patch, or the reason.
-    fn words(&self, asked: &Asked) -> String {
+    fn words(&self, asked: &Intervention) -> String {
         let said = said_at(self.body.lens, asked.point.n).into_iter().nth(asked.point.place).unwrap_or_default();
         one_line(if said.patch.is_empty() { &said.reason } else { &said.patch }, REASON_CHARS).0
     }
 }
 
-fn sign(asked: &Asked) -> Sign {
+fn sign(asked: &Intervention) -> Sign {
     let point = &asked.point;
     match point.action {
         CriticAction::Retry => Sign::word("mk retry", "retry", if point.patches { "retry, patch" } else { "retry" }),
@@ -255,7 +255,7 @@ fn sign(asked: &Asked) -> Sign {
 }
 
 /// How far the next score lies from the one of the request: ` (+0.40)`.
-fn change(asked: &Asked) -> String {
+fn change(asked: &Intervention) -> String {
     let Some(by) = asked.next.zip(asked.point.score).map(|((_, next), score)| next - score) else {
         return String::new();
     };
@@ -264,7 +264,7 @@ fn change(asked: &Asked) -> String {
 }
 
 /// What the line of step `n` says of its critics; nothing where it cannot be read.
-fn said_at(lens: &Lens<'_>, n: usize) -> Vec<Said> {
+fn said_at(lens: &Lens<'_>, n: usize) -> Vec<CriticText> {
     let span = lens.index.steps().get(n).map(|step| step.span).unwrap_or_default();
     lens.lines.short_line(TraceFile::Steps, span).map(|line| said(&line)).unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use crate::model::step::{CriticOutput, Value};
 
 /// What a critic's output says, as written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct CriticText {
     /// The score as spelled in the file: a number's own digits, a string's text, JSON of anything else; empty for none.
     pub score: String,
     /// The word for what it asks; empty for none.
@@ -16,18 +16,18 @@ pub(crate) struct Said {
 }
 
 /// The outputs of a step's line that are objects, as the index counts them.
-pub(crate) fn said(line: &[u8]) -> Vec<Said> {
+pub(crate) fn said(line: &[u8]) -> Vec<CriticText> {
     let record = Record::of(line);
     let step = crate::format::step(&record).unwrap_or_default();
     step.critics.iter().filter(|output| output.value.is_object()).map(read).collect()
 }
 
-fn read(output: &CriticOutput<'_>) -> Said {
+fn read(output: &CriticOutput<'_>) -> CriticText {
     let text = |value: Option<Value<'_>>| {
         value.filter(|value| value.text != "null").map(|value| value.plain().into_owned()).unwrap_or_default()
     };
     let patches: Vec<_> = output.patches.iter().map(|(name, value)| format!("{name}: {}", value.plain())).collect();
-    Said {
+    CriticText {
         score: text(output.raw_score),
         action: text(output.word),
         reason: text(output.reason),

@@ -7,7 +7,7 @@ use crate::analysis::scores::{Lane, Point};
 use crate::page::part::href;
 use crate::page::part::sign::Link;
 use crate::page::scores::plot::Request;
-use crate::page::scores::said::Said;
+use crate::page::scores::said::CriticText;
 use crate::page::scores::{MAX_LANES, Query, ScoresBody, said_at};
 
 /// So many steps fit beside each other on a laptop.
@@ -19,7 +19,7 @@ pub(crate) struct Table<'a> {
     /// The steps that are shown.
     pub steps: Range<usize>,
     /// What the lines say of steps at which a critic gave no number.
-    read: Vec<(usize, Vec<Said>)>,
+    read: Vec<(usize, Vec<CriticText>)>,
 }
 
 /// What a critic said about one step.

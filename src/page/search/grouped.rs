@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::analysis::search::{Found, Hit};
+use crate::analysis::search::{Hit, LineMatch};
 use crate::analysis::summary::Summary;
 use crate::model::TraceFile;
 use crate::page::shell::Status;
@@ -12,7 +12,7 @@ use crate::page::shell::Status;
 const ALSO: usize = 4;
 
 /// A line, and what was found in it.
-type Place<'a> = (&'a Found, &'a Hit);
+type HitPlace<'a> = (&'a LineMatch, &'a Hit);
 
 /// The hits of one run.
 pub(crate) struct RunHits<'a> {
@@ -30,15 +30,15 @@ pub(crate) struct Group<'a> {
 
 /// A text that was found, and all places where it stands.
 pub(crate) struct Text<'a> {
-    pub(crate) found: &'a Found,
+    pub(crate) found: &'a LineMatch,
     pub(crate) hit: &'a Hit,
-    pub(crate) also: Vec<Place<'a>>,
+    pub(crate) also: Vec<HitPlace<'a>>,
 }
 
 impl<'a> RunHits<'a> {
-    pub(crate) fn new(key: &'a str, run: Option<&'a Summary>, mut hits: Vec<(&'a Found, &'a Hit)>) -> Self {
+    pub(crate) fn new(key: &'a str, run: Option<&'a Summary>, mut hits: Vec<(&'a LineMatch, &'a Hit)>) -> Self {
         // A step's line is where a text belongs; an event repeats it, and the manifest sums up.
-        let rank = |found: &Found| match found.file {
+        let rank = |found: &LineMatch| match found.file {
             TraceFile::Steps => 0,
             TraceFile::Events => 1,
             TraceFile::Manifest => 2,
@@ -69,7 +69,7 @@ impl<'a> RunHits<'a> {
 
 impl<'a> Group<'a> {
     /// A hit that says which step it is.
-    pub(crate) fn first(&self) -> Option<&'a Found> {
+    pub(crate) fn first(&self) -> Option<&'a LineMatch> {
         self.texts.first().map(|text| text.found)
     }
 
@@ -84,7 +84,7 @@ impl<'a> Group<'a> {
 
 impl<'a> Text<'a> {
     /// The other places that are named, and those that are folded behind their number.
-    pub(crate) fn named(&self) -> (&[Place<'a>], &[Place<'a>]) {
+    pub(crate) fn named(&self) -> (&[HitPlace<'a>], &[HitPlace<'a>]) {
         self.also.split_at_checked(ALSO).unwrap_or((&self.also, &[]))
     }
 }

@@ -21,13 +21,13 @@ use crate::page::run::handler::html;
 use crate::page::runs::handler::shell;
 use crate::page::search::json::document;
 use crate::page::search::{Body, Context, SHOWN, Search, SearchPage, SearchPart, Standing};
-use crate::page::shell::{Place, Shell};
+use crate::page::shell::{NavItem, Shell};
 
 /// `GET /search`
 pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
     let (context, job) = ask(&state, &params).await?;
     let status = if context.fault.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-    let shell = Shell { title: context.title(), ..shell(&state, Place::Search) };
+    let shell = Shell { title: context.title(), ..shell(&state, NavItem::Search) };
     let page = show(&state, context, job, move |body| html(&SearchPage { shell, body })).await?;
     Ok((status, page).into_response())
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::query::Ignored;
-use crate::analysis::search::{self, Found, Tally};
+use crate::analysis::search::{self, LineMatch, Tally};
 use crate::model::TraceFile;
 use crate::page::json::time;
 use crate::page::part::job::State;
@@ -36,7 +36,7 @@ struct Hit<'a> {
     run: &'a str,
     file: TraceFile,
     #[serde(flatten)]
-    place: search::Place,
+    place: search::LinePlace,
     /// `null` where the line is no JSON.
     field: Option<&'a str>,
     #[serde(flatten)]
@@ -51,7 +51,7 @@ pub(crate) fn found<'a>(
     tally: Option<&'a Tally>,
     limit: usize,
 ) -> Search<'a> {
-    let hit = |(key, found, hit): (&'a str, &'a Found, &'a search::Hit)| Hit {
+    let hit = |(key, found, hit): (&'a str, &'a LineMatch, &'a search::Hit)| Hit {
         run: key,
         file: found.file,
         place: found.place,

@@ -21,7 +21,7 @@ pub(crate) use task::Search;
 
 use crate::analysis::format::{bytes, count, counted};
 use crate::analysis::query::Ignored;
-use crate::analysis::search::{Found, Hit, MAX_HITS, Tally};
+use crate::analysis::search::{Hit, LineMatch, MAX_HITS, Tally};
 use crate::analysis::summary::Summary;
 use crate::model::TraceFile;
 use crate::page::part::job::{AsOf, Progress, Status};
@@ -151,7 +151,7 @@ impl<'a> Body<'a> {
     }
 
     /// Where the line of a hit is shown.
-    fn hit_href(&self, key: &str, found: &Found) -> String {
+    fn hit_href(&self, key: &str, found: &LineMatch) -> String {
         match (found.file, found.place.step) {
             (_, Some(step)) => href::run_at(key, step),
             (TraceFile::Events, None) => href::tab(key, "events"),
@@ -160,7 +160,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    fn note(&self, found: &Found, hit: &Hit) -> &'static str {
+    fn note(&self, found: &LineMatch, hit: &Hit) -> &'static str {
         match (found.line.as_text, hit.in_key) {
             (true, _) => "no JSON, searched as it stands",
             (false, true) => "the field's name",

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::analysis::search::{Found, LeftOut, MAX_HITS, Needle, Tally};
+use crate::analysis::search::{LeftOut, LineMatch, MAX_HITS, Needle, Tally};
 use crate::live::{Listener, search};
 use crate::model::TraceFile;
 use crate::page::jobs::over::Over;
@@ -101,7 +101,7 @@ impl Listener for Heard<'_, '_> {
         self.turn.ended().is_none()
     }
 
-    fn found(&mut self, found: Found) -> bool {
+    fn found(&mut self, found: LineMatch) -> bool {
         self.in_run += found.line.found;
         self.search.lock().keep(MAX_HITS, self.key, found);
         self.turn.tell();

@@ -1,13 +1,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::analysis::search::{InLine, InRun, LeftOut, Place as At};
+use crate::analysis::search::{InLine, InRun, LeftOut, LinePlace as At};
 use crate::page::part::job::State;
 use crate::page::search::*;
 
 const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[31m\u{202e}";
 
-fn found(hits: usize) -> Found {
+fn found(hits: usize) -> LineMatch {
     let hit = |n: usize| Hit {
         path: HOSTILE.to_owned(),
         in_key: false,
@@ -16,7 +16,7 @@ fn found(hits: usize) -> Found {
         after: HOSTILE.to_owned(),
     };
     let place = At { offset: 7, event: None, step: Some(3) };
-    Found {
+    LineMatch {
         file: TraceFile::Steps,
         place,
         line: InLine { hits: (0..hits).map(hit).collect(), found: hits, as_text: false },
@@ -96,7 +96,7 @@ fn a_text_that_stands_in_several_files_is_shown_once_below_its_step() {
     };
     let found = |file, step, event, hits: Vec<Hit>| {
         let place = At { offset: 0, event, step };
-        Found { file, place, line: InLine { found: hits.len(), hits, as_text: false } }
+        LineMatch { file, place, line: InLine { found: hits.len(), hits, as_text: false } }
     };
     let lines = [
         found(TraceFile::Manifest, None, None, vec![hit("summary", "same"), hit("task", "other")]),

@@ -1,12 +1,12 @@
 //! What is said of a search, in sentences?
 
 use crate::analysis::format::{bytes, count, counted};
-use crate::analysis::search::{Found, Tally};
+use crate::analysis::search::{LineMatch, Tally};
 use crate::model::TraceFile;
 use crate::page::part::job::State;
 
 /// `step 3`, `step 3, event 12`, `event 12`, `manifest`; of a line that the index does not know, its place in the file.
-pub(crate) fn place(found: &Found) -> String {
+pub(crate) fn place(found: &LineMatch) -> String {
     let place = found.place;
     match (found.file, place.step, place.event) {
         (TraceFile::Manifest, ..) => "manifest".to_owned(),

@@ -9,7 +9,7 @@ use crate::model::{EventKind, Record, TraceFile};
 use crate::page::lens::Lens;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::href;
-use crate::page::part::prompt::{Known, Message, Prompt};
+use crate::page::part::prompt::{EarlierPrompt, Message, Prompt};
 use crate::page::step::fill::event_of;
 
 /// The prompt before is looked for in so many rounds.
@@ -35,7 +35,7 @@ pub(crate) fn prompt(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) 
         Some((_, record)) => messages(record),
         None => event.messages.map(|list| list.text.to_owned()),
     };
-    let known = Known {
+    let known = EarlierPrompt {
         before: before.as_ref().map(|(list, label)| (list.as_str(), label.clone())),
         first: first.as_deref(),
         only_news: lens.index.format().prompts_hold_news,
@@ -85,7 +85,7 @@ fn of_records(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Option<Prompt> {
         let list = |record: &'_ Record<'_>| input(&record.text).map(str::to_owned);
         let before = before.and_then(|(record, label)| Some((list(&record)?, label)));
         let first = first.as_ref().and_then(list);
-        let known = Known {
+        let known = EarlierPrompt {
             before: before.as_ref().map(|(list, label)| (list.as_str(), label.clone())),
             first: first.as_deref(),
             only_news: false,

@@ -21,7 +21,7 @@ use crate::page::jobs::over::Over;
 use crate::page::json;
 use crate::page::run::handler::html;
 use crate::page::runs::handler::shell;
-use crate::page::shell::{Place, Shell};
+use crate::page::shell::{NavItem, Shell};
 use crate::page::sweep::json::document;
 use crate::page::sweep::{Context, Form, Question, Standing, SweepPage, SweepPart, View};
 
@@ -37,7 +37,7 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
         Err(Refused::Rule(why)) => (StatusCode::BAD_REQUEST, Err(why)),
         Err(Refused::Other(error)) => return Err(error),
     };
-    let shell = shell(&state, Place::WhatIf);
+    let shell = shell(&state, NavItem::WhatIf);
     let page =
         show(&state, form, job, move |view| html(&SweepPage { shell: Shell { title: view.title(), ..shell }, view }));
     Ok((status, page.await?).into_response())

@@ -4,7 +4,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format::{self, MISSING, count, counted};
-use crate::analysis::whatif::{Answer, Answers, Found, Rule, RuleResult};
+use crate::analysis::whatif::{Answer, Answers, EndCause, RuleResult, StopTiming};
 use crate::page::lens::Lens;
 use crate::page::part::sign::{Phrase, Sign};
 use crate::page::part::text::{self, one_line};
@@ -121,9 +121,9 @@ impl RulesAnswer<'_> {
     pub(crate) fn answer(&self, result: &RuleResult) -> Phrase {
         let answered = self.lens.summary.verdict.answered;
         match (result.found, result.answer_lost) {
-            (Found::Earlier, true) => Phrase::new().strong("lost"),
-            (Found::Earlier, false) if answered => Phrase::from("kept"),
-            (Found::Earlier, false) => Phrase::new().dim("none"),
+            (StopTiming::Earlier, true) => Phrase::new().strong("lost"),
+            (StopTiming::Earlier, false) if answered => Phrase::from("kept"),
+            (StopTiming::Earlier, false) => Phrase::new().dim("none"),
             _ => Phrase::new().dim(MISSING),
         }
     }
@@ -169,7 +169,7 @@ impl RulesAnswer<'_> {
             ),
         );
         add(
-            any(|answer| answer.result.found == Found::NotReached && answer.result.off.is_none()),
+            any(|answer| answer.result.found == StopTiming::NotReached && answer.result.off.is_none()),
             "What the run would have done after its record ends is not known, so nothing is said about it.".to_owned(),
         );
         add(
@@ -189,25 +189,25 @@ impl RulesAnswer<'_> {
     }
 }
 
-fn asks_time(rule: &Rule) -> bool {
+fn asks_time(rule: &EndCause) -> bool {
     match rule {
-        Rule::Spec(spec) => spec.row().counts == Counts::Time,
-        Rule::Budget(row, _) => row.rule.counts == Counts::Time,
-        Rule::InCode(_) | Rule::Ending(_) => false,
+        EndCause::Spec(spec) => spec.row().counts == Counts::Time,
+        EndCause::Budget(row, _) => row.rule.counts == Counts::Time,
+        EndCause::InCode(_) | EndCause::Ending(_) => false,
     }
 }
 
 fn fires(result: &RuleResult) -> bool {
-    matches!(result.found, Found::Earlier | Found::Same)
+    matches!(result.found, StopTiming::Earlier | StopTiming::Same)
 }
 
 /// Rules that fire come first, by step; those that are off last.
 fn order(result: &RuleResult) -> (u8, Option<u64>, Option<Gate>) {
     let rank = match result.found {
         _ if result.off.is_some() => 3,
-        Found::Earlier | Found::Same => 0,
-        Found::NotReached => 1,
-        Found::Unknown => 2,
+        StopTiming::Earlier | StopTiming::Same => 0,
+        StopTiming::NotReached => 1,
+        StopTiming::Unknown => 2,
     };
     (rank, result.step, result.gate)
 }
@@ -216,25 +216,25 @@ fn order(result: &RuleResult) -> (u8, Option<u64>, Option<Gate>) {
 pub(crate) fn against(result: &RuleResult) -> Sign {
     match result.found {
         _ if result.off.is_some() => Sign::plain("mk", "off"),
-        Found::Earlier => Sign::word("mk lim", "limit", result.found.words()),
-        Found::Same => Sign::word("mk", "dot", result.found.words()),
-        Found::NotReached => Sign::word("mk", "ring", result.found.words()),
-        Found::Unknown => Sign::word("mk", "unknown", result.found.words()),
+        StopTiming::Earlier => Sign::word("mk lim", "limit", result.found.words()),
+        StopTiming::Same => Sign::word("mk", "dot", result.found.words()),
+        StopTiming::NotReached => Sign::word("mk", "ring", result.found.words()),
+        StopTiming::Unknown => Sign::word("mk", "unknown", result.found.words()),
     }
 }
 
 /// What a rule is called, and its limit.
-pub(crate) fn words(rule: &Rule) -> (String, String) {
+pub(crate) fn words(rule: &EndCause) -> (String, String) {
     let (name, limit) = match rule {
-        Rule::Spec(spec) => {
+        EndCause::Spec(spec) => {
             let (name, limit) = of_spec(spec);
             return (name, one_line(&limit, LIMIT_CHARS).0);
         }
-        Rule::Budget(row, limit) if row.rule.counts != Counts::Time => (row.label, count(*limit)),
-        Rule::Budget(row, limit) if limit % 1000 == 0 => (row.label, format!("{} s", count(limit / 1000))),
-        Rule::Budget(row, limit) => (row.label, format!("{} ms", count(*limit))),
-        Rule::InCode(id) => ("Rule in code", one_line(id, LIMIT_CHARS).0),
-        Rule::Ending(code) => ("Recorded end", one_line(code, LIMIT_CHARS).0),
+        EndCause::Budget(row, limit) if row.rule.counts != Counts::Time => (row.label, count(*limit)),
+        EndCause::Budget(row, limit) if limit % 1000 == 0 => (row.label, format!("{} s", count(limit / 1000))),
+        EndCause::Budget(row, limit) => (row.label, format!("{} ms", count(*limit))),
+        EndCause::InCode(id) => ("Rule in code", one_line(id, LIMIT_CHARS).0),
+        EndCause::Ending(code) => ("Recorded end", one_line(code, LIMIT_CHARS).0),
     };
     (name.to_owned(), limit)
 }

@@ -83,14 +83,14 @@ struct Machines(Mutex<HashMap<IpAddr, u32>>);
 
 /// One of the connections of a machine, for as long as the value lives.
 #[derive(Debug)]
-struct Place {
+struct ConnectionSlot {
     machines: Arc<Machines>,
     machine: IpAddr,
 }
 
 impl Machines {
     /// A place for a connection from `machine`; `None` where it has all it may have.
-    fn enter(self: &Arc<Self>, machine: IpAddr, limits: Limits) -> Option<Place> {
+    fn enter(self: &Arc<Self>, machine: IpAddr, limits: Limits) -> Option<ConnectionSlot> {
         let machine = machine.to_canonical();
         let most = if machine.is_loopback() { limits.of_this_machine } else { limits.of_machine };
         let mut open = self.open();
@@ -99,7 +99,7 @@ impl Machines {
             return None;
         }
         *count += 1;
-        Some(Place { machines: Arc::clone(self), machine })
+        Some(ConnectionSlot { machines: Arc::clone(self), machine })
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<IpAddr, u32>> {
@@ -107,7 +107,7 @@ impl Machines {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut open = self.machines.open();
         let left = open.get_mut(&self.machine).map(|count| {
@@ -171,7 +171,7 @@ async fn connection(
     limits: Limits,
     mut stopping: watch::Receiver<bool>,
     // The first is given back first: whoever takes the second finds room among those of its machine.
-    _places: (Place, OwnedSemaphorePermit),
+    _places: (ConnectionSlot, OwnedSemaphorePermit),
 ) {
     // Small answers to one reader: waiting to fill a packet only adds delay.
     let _ = stream.set_nodelay(true);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{Found, ListDir, ReadFile, Search, Workspace};
+use super::super::{ListDir, ReadFile, Search, SearchResult, Workspace};
 use super::{Place, call};
 use crate::error::Kind;
 
@@ -115,7 +115,7 @@ async fn a_full_directory_is_cut() {
     assert_eq!(listing.entries.last().unwrap().name, "499");
 }
 
-fn places(found: &Found) -> Vec<String> {
+fn places(found: &SearchResult) -> Vec<String> {
     found.hits.iter().map(|hit| format!("{}:{}: {}", hit.path, hit.line, hit.text)).collect()
 }
 

@@ -10,7 +10,7 @@ use crate::format::{number_of, numbered};
 
 /// A run below a root. Only the build that wrote it understands it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Known {
+pub struct RunLocation {
     /// The way from the root to its directory.
     below: PathBuf,
     /// The number of its tool and the name of its file, where it is one.
@@ -21,17 +21,17 @@ pub struct Known {
 
 impl RunDir {
     /// What tells where it lies, without its root.
-    pub fn known(&self) -> Option<Known> {
+    pub fn known(&self) -> Option<RunLocation> {
         let single = match &self.single {
             Some((tool, name)) => Some((number_of(tool)?, PathBuf::from(name))),
             None => None,
         };
         let member = self.member.as_ref().map(|member| (member.name().map(str::to_owned),));
-        Some(Known { below: self.below.clone(), single, member })
+        Some(RunLocation { below: self.below.clone(), single, member })
     }
 
     /// The run that was written down so, below `root`. Nothing is looked at.
-    pub fn of_known(root: PathBuf, known: Known) -> Option<Self> {
+    pub fn of_known(root: PathBuf, known: RunLocation) -> Option<Self> {
         let Some((tool, name)) = known.single else { return Some(Self::new(root, known.below)) };
         let tool = numbered(tool)?;
         let run = Self::of_tool(root.clone(), known.below.clone(), name.clone().into(), tool);

@@ -9,22 +9,22 @@ use super::{Read, read, sample};
 use crate::archives::{Packed, archive};
 use trace_board::format::step_head;
 use trace_board::model::{Index, IssueKind, RunKey, StepHead, TraceFile};
-use trace_board::trace::{Found, RootScanner, RunDir, RunReader, read_index};
+use trace_board::trace::{RootScan, RootScanner, RunDir, RunReader, read_index};
 
 fn run(name: &str) -> Read {
     read(&sample("tools/inspect").join(name))
 }
 
-fn keys(found: &Found) -> Vec<&str> {
+fn keys(found: &RootScan) -> Vec<&str> {
     found.runs.keys().map(RunKey::as_str).collect()
 }
 
-fn reasons(found: &Found) -> Vec<(&str, &str)> {
+fn reasons(found: &RootScan) -> Vec<(&str, &str)> {
     found.skipped.iter().map(|skipped| (skipped.path.as_str(), skipped.reason.as_str())).collect()
 }
 
 /// Every run below a directory, with all its steps read as pages have them.
-fn read_all(dir: &Path) -> (Found, Vec<Index>) {
+fn read_all(dir: &Path) -> (RootScan, Vec<Index>) {
     let found = RootScanner::new(dir.to_owned()).scan();
     let indexes = found.runs.values().map(|run| {
         let index = read_index(run);

@@ -5,7 +5,7 @@ use super::*;
 use crate::analysis::columns::COLUMNS;
 use crate::analysis::select::sample::{many, run};
 use crate::analysis::select::select;
-use crate::analysis::verdict::Mark;
+use crate::analysis::verdict::RunStatus;
 
 fn column(name: &str) -> &'static Column {
     Column::find(name).unwrap()
@@ -96,7 +96,7 @@ fn windows_of_groups_follow_each_other_in_every_order() {
 
 #[test]
 fn groups_are_in_the_order_of_what_they_add_up_to() {
-    let mut runs: Vec<_> = ["a", "b", "c", "d"].map(|key| run(key, Mark::Answered, None)).into();
+    let mut runs: Vec<_> = ["a", "b", "c", "d"].map(|key| run(key, RunStatus::Answered, None)).into();
     for (run, (project, tokens)) in runs.iter_mut().zip([("x", 50), ("y", 30), ("y", 40), ("z", 0)]) {
         (run.project, run.tokens) = (Some(project.into()), Some(tokens).filter(|tokens| *tokens > 0));
     }
@@ -113,7 +113,7 @@ fn groups_are_in_the_order_of_what_they_add_up_to() {
 #[test]
 fn children_stand_below_their_parents() {
     let named = |key: &str, id: &str, parent: Option<&str>| {
-        let mut run = run(key, Mark::Answered, None);
+        let mut run = run(key, RunStatus::Answered, None);
         (run.run_id, run.parent) = (Some(id.into()), parent.map(str::to_owned));
         run
     };
@@ -157,7 +157,7 @@ fn a_junk_cursor_is_told() {
 #[test]
 fn a_branch_says_that_its_copied_steps_count() {
     let branch = |key: &str, steps: Option<u64>| {
-        let mut run = run(key, Mark::Answered, None);
+        let mut run = run(key, RunStatus::Answered, None);
         (run.project, run.branched_after) = (Some("/p".to_owned()), steps);
         run
     };
@@ -175,7 +175,7 @@ fn a_branch_says_that_its_copied_steps_count() {
 #[test]
 fn a_session_and_its_captured_stream_add_up_once() {
     let session = |key: &str, id: &str, is_session: bool, tokens: u64, cost: Option<f64>| {
-        let mut run = run(key, Mark::Answered, None);
+        let mut run = run(key, RunStatus::Answered, None);
         (run.run_id, run.is_session, run.project) = (Some(id.to_owned()), is_session, Some("/p".to_owned()));
         (run.tokens, run.cost_usd) = (Some(tokens), cost);
         run

@@ -6,7 +6,7 @@
 
 use serde_json::Number;
 
-use super::{Rule, Standing, plain};
+use super::{RuleStatus, Standing, plain};
 use crate::analysis::facts::{Lost, lost};
 use crate::analysis::life::Liveness;
 use crate::analysis::newest::newest_run;
@@ -18,7 +18,7 @@ use crate::model::{CriticAction, EventHead, EventKind, Index, Op, Origin, Readin
 use crate::stop;
 
 /// The rules of a run that does not record them.
-pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<Rule> {
+pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     let asked = Asked::of(summary, index);
     if asked.reason.is_some_and(StopReason::is_preflight) {
         return asked.other().into_iter().collect();
@@ -34,7 +34,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<Rule> {
 }
 
 /// Takes back that a rule did not end the run, where the files disagree on what did; a limit with room left did not.
-fn leave_open(rule: &mut Rule) {
+fn leave_open(rule: &mut RuleStatus) {
     if rule.result == Standing::Held && rule.reading.headroom().is_none_or(|left| left <= 0.0) {
         (rule.result, rule.note) = (Standing::Unknown, "the files disagree on the end".to_owned());
     }
@@ -98,7 +98,7 @@ impl<'a> Asked<'a> {
     }
 
     /// A limit of the budget: fired, held or unknown.
-    fn budget(&self, reason: StopReason, kind: &str, unit: &'static str) -> Rule {
+    fn budget(&self, reason: StopReason, kind: &str, unit: &'static str) -> RuleStatus {
         let Spent { measured, op, limit } = Spent::of(self.index, reason);
         let named = self.reason == Some(reason);
         let fired = named && self.cause == Cause::Budget;
@@ -111,7 +111,7 @@ impl<'a> Asked<'a> {
             (None, Some(_)) => (Standing::Unknown, "what was used is not recorded"),
             (Some(_), Some(_)) => (Standing::Held, ""),
         };
-        let mut rule = Rule {
+        let mut rule = RuleStatus {
             reading: reading(measured, op, limit, unit),
             limit_from: limit.map(|_| LimitFrom::SetBy(Origin::Task)),
             ..plain(&format!("budget.{}", kind.trim_start_matches("budget_")), kind, result, note)
@@ -123,12 +123,12 @@ impl<'a> Asked<'a> {
         rule
     }
 
-    fn steps(&self) -> Rule {
+    fn steps(&self) -> RuleStatus {
         let rule = self.budget(StopReason::BudgetSteps, "budget_steps", "steps");
         // It fires at the first step that is one too many, so that the number of steps is the limit.
         let inferred = self.summary.verdict.limit.filter(|limit| limit.from == LimitFrom::Inferred);
         let Some(limit) = inferred else { return rule };
-        Rule {
+        RuleStatus {
             reading: reading(rule.reading.measured(), Op::AtLeast, Some(limit.steps as f64), "steps"),
             limit_from: Some(LimitFrom::Inferred),
             note: String::new(),
@@ -136,11 +136,11 @@ impl<'a> Asked<'a> {
         }
     }
 
-    fn time(&self) -> Rule {
+    fn time(&self) -> RuleStatus {
         self.budget(StopReason::BudgetTime, "budget_time", "ms")
     }
 
-    fn tokens(&self) -> Rule {
+    fn tokens(&self) -> RuleStatus {
         let mut rule = self.budget(StopReason::BudgetTokens, "budget_tokens", "tokens");
         if rule.reading.measured().is_none() && rule.reading.limit().is_some() {
             rule.note = "no step records its tokens".to_owned();
@@ -148,7 +148,7 @@ impl<'a> Asked<'a> {
         rule
     }
 
-    fn answer(&self) -> Rule {
+    fn answer(&self) -> RuleStatus {
         let fired = self.ended_by(StopReason::Final);
         let (result, note) = match (last_mode(self.index), self.check) {
             _ if fired => (Standing::Fired, ""),
@@ -162,7 +162,7 @@ impl<'a> Asked<'a> {
         plain("decision", "final", result, note)
     }
 
-    fn critics(&self) -> Rule {
+    fn critics(&self) -> RuleStatus {
         let asked = newest_run(self.index).any(|(_, step)| !step.critics.is_empty());
         let stops = newest_run(self.index).filter(|(_, step)| step.asked(CriticAction::Stop)).count();
         let fired = self.ended_by(StopReason::CriticStop);
@@ -178,12 +178,12 @@ impl<'a> Asked<'a> {
         }
     }
 
-    fn recoveries(&self) -> Rule {
+    fn recoveries(&self) -> RuleStatus {
         // Each is an event, so that without rounds nobody knows.
         let rounds = self.index.groups().len();
         let failures = self.index.segment().filter(|segment| segment.first_group < rounds);
         let failures = failures.map(|segment| segment.recoveries);
-        let row = |result, recovered: Option<usize>, note| Rule {
+        let row = |result, recovered: Option<usize>, note| RuleStatus {
             reading: Reading {
                 measured: recovered.map(Into::into),
                 unit: "recovered errors".into(),
@@ -208,18 +208,18 @@ impl<'a> Asked<'a> {
         plain("recovery", "unrecoverable_error", Standing::Fired, note)
     }
 
-    fn agent(&self) -> Rule {
+    fn agent(&self) -> RuleStatus {
         let fired = self.ended_by(StopReason::AgentCondition);
         self.after("agent", "agent_condition", fired, LastCheck::Agent)
     }
 
-    fn env(&self) -> Rule {
+    fn env(&self) -> RuleStatus {
         let fired = self.ended_by(StopReason::EnvTerminal);
         self.after("env", "env_terminal", fired, LastCheck::Env)
     }
 
     /// A rule of the stop check that only says something when it is true.
-    fn after(&self, id: &str, kind: &str, fired: bool, place: LastCheck) -> Rule {
+    fn after(&self, id: &str, kind: &str, fired: bool, place: LastCheck) -> RuleStatus {
         let (result, note) = match self.check {
             _ if fired => (Standing::Fired, ""),
             LastCheck::Never => (Standing::Unknown, "no stop check is recorded"),
@@ -230,7 +230,7 @@ impl<'a> Asked<'a> {
     }
 
     /// The criterion that stopped the run, or one row for the list that nobody recorded.
-    fn criteria(&self) -> Rule {
+    fn criteria(&self) -> RuleStatus {
         let list = self.index.manifest().get().and_then(|manifest| manifest.criteria.as_deref());
         let list = list.filter(|list| !list.is_empty()).map(|list| list.join(", "));
         let Cause::Criterion(Criterion { own, words }) = self.cause else {
@@ -263,7 +263,7 @@ impl<'a> Asked<'a> {
         let scale = if seconds { 1e3 } else { 1.0 };
         let unit =
             if own == Some(Own::Stagnation) { "equal signatures" } else { stop::row(kind).map_or("", |row| row.unit) };
-        Rule {
+        RuleStatus {
             // A criterion that counts one by one stops at its limit.
             reading: reading(Some(measured * scale), Op::AtLeast, Some(limit.unwrap_or(measured) * scale), unit),
             limit_from: Some(if limit.is_some() { LimitFrom::Criteria } else { LimitFrom::Inferred }),
@@ -272,7 +272,7 @@ impl<'a> Asked<'a> {
     }
 
     /// What ended the run and is none of the rules above.
-    fn other(&self) -> Option<Rule> {
+    fn other(&self) -> Option<RuleStatus> {
         let issue = self.index.segment().and_then(|segment| segment.end.as_ref()?.1.issue.as_deref());
         let overflow = self.index.segment().and_then(|segment| segment.overflow.as_ref()).map(|(_, text)| &**text);
         if self.cause == Cause::NotRecorded {

@@ -1,7 +1,7 @@
 //! How did the rules of our own engine's run stand at its end? The recorded rules over the recorded facts, asked with
 //! the engine's own code; which of them ended the run is the recorded verdict's to say.
 
-use super::{Rule, Standing, plain};
+use super::{RuleStatus, Standing, plain};
 use crate::analysis::facts::{Depth, Record, record};
 use crate::analysis::verdict::LimitFrom;
 use crate::format;
@@ -14,7 +14,7 @@ use crate::stop::{
 const NO_ANSWER: &str = "no step records what it answered";
 
 /// The rules of a run that records them.
-pub(super) fn rules(index: &Index, lines: &dyn Lines) -> Vec<Rule> {
+pub(super) fn rules(index: &Index, lines: &dyn Lines) -> Vec<RuleStatus> {
     let stop = index.stop();
     let mut told = record(index, lines, Depth::Heads);
     with_texts(&mut told, index, lines);
@@ -44,7 +44,7 @@ fn with_texts(record: &mut Record, index: &Index, lines: &dyn Lines) {
 }
 
 /// The budget and the lists.
-fn surveyed(rules: StopRules, record: &Record) -> Vec<Rule> {
+fn surveyed(rules: StopRules, record: &Record) -> Vec<RuleStatus> {
     let Ok(set) = StopSet::<()>::builder().rules(rules).build_fail_closed() else {
         return vec![plain("rules", "stop_rules", Standing::Unknown, "the recorded rules cannot be used")];
     };
@@ -74,13 +74,13 @@ fn surveyed(rules: StopRules, record: &Record) -> Vec<Rule> {
             _ => "opaque".to_owned(),
         }
     };
-    let mut rows: Vec<Rule> = end.readings.iter().map(|reading| row(reading, kind(reading))).collect();
+    let mut rows: Vec<RuleStatus> = end.readings.iter().map(|reading| row(reading, kind(reading))).collect();
     let used = |row: &BudgetRow| match row.rule.counts {
         Counts::Steps => Some(end.stats.steps),
         Counts::Tokens => tokens(&end),
         _ => end.stats.elapsed_ms,
     };
-    let off = BUDGETS.iter().filter(|row| (row.limit)(&rules.budget).is_none()).map(|row| Rule {
+    let off = BUDGETS.iter().filter(|row| (row.limit)(&rules.budget).is_none()).map(|row| RuleStatus {
         reading: Reading { measured: used(row).map(Into::into), unit: row.rule.unit.into(), ..Reading::default() },
         ..plain(row.id, row.code, Standing::Off, "no limit was set")
     });
@@ -109,7 +109,7 @@ fn tokens(end: &WhatIf) -> Option<u64> {
     (total > 0 && end.stats.usage_missing == 0).then_some(total)
 }
 
-fn row(reading: &RuleReading, kind: String) -> Rule {
+fn row(reading: &RuleReading, kind: String) -> RuleStatus {
     let (result, said, note) = match &reading.check {
         Check::Stop { reading, .. } => (Standing::Held, Some(reading), ""),
         Check::Pass(reading) => (Standing::Held, Some(reading), &*reading.detail),
@@ -122,7 +122,7 @@ fn row(reading: &RuleReading, kind: String) -> Rule {
         Standing::Off if note == "0" => "a limit of 0".to_owned(),
         _ => note.to_owned(),
     };
-    Rule {
+    RuleStatus {
         is_inferred: false,
         id: reading.id.clone(),
         kind,
@@ -136,7 +136,7 @@ fn row(reading: &RuleReading, kind: String) -> Rule {
 }
 
 /// What can end a run beside its lists: critics, failures, the agent, the environment.
-fn besides(record: &Record, index: &Index) -> Vec<Rule> {
+fn besides(record: &Record, index: &Index) -> Vec<RuleStatus> {
     let facts = &record.facts;
     if record.last_step().is_none() {
         return Vec::new();
@@ -154,7 +154,7 @@ fn besides(record: &Record, index: &Index) -> Vec<Rule> {
     let raised = index.segment().filter(|segment| segment.init.is_some()).map(|segment| segment.recoveries);
     let given_up = index.stop().is_some_and(|stop| stop.criterion == "recovery");
     let recovered = raised.map(|raised| raised.saturating_sub(usize::from(given_up)));
-    let recovery = Rule {
+    let recovery = RuleStatus {
         reading: Reading { measured: recovered.map(Into::into), unit: "recovered errors".into(), ..Reading::default() },
         ..held("recovery", "recovery_exhausted")
     };
@@ -162,7 +162,7 @@ fn besides(record: &Record, index: &Index) -> Vec<Rule> {
 }
 
 /// Marks what the recorded verdict says: the rule that ended the run, and those that were true besides.
-fn judge(rules: &mut Vec<Rule>, stop: &StopVerdict) {
+fn judge(rules: &mut Vec<RuleStatus>, stop: &StopVerdict) {
     let own =
         |criterion: &str| if criterion.starts_with("critic[") { "critics".to_owned() } else { criterion.to_owned() };
     let fired = own(&stop.criterion);

@@ -3,14 +3,14 @@
 
 use serde_json::Number;
 
-use super::{Rule, Standing};
+use super::{RuleStatus, Standing};
 use crate::analysis::summary::{Cost, Summary};
 use crate::model::{Certainty, Ended, Index, Manifest, Op, Reading};
 
 /// The rules of the run, the one that ended it first.
-pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<Rule> {
+pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     let Some(manifest) = index.manifest().get() else { return Vec::new() };
-    let mut rules: Vec<Rule> = manifest.ended.iter().map(|ended| end(ended)).collect();
+    let mut rules: Vec<RuleStatus> = manifest.ended.iter().map(|ended| end(ended)).collect();
     let spent = |unit: &str| spent(summary, manifest, unit);
     let told = rules.first().map(|rule| rule.reading.unit.to_string()).unwrap_or_default();
     for limit in &manifest.limits {
@@ -65,11 +65,11 @@ fn spent(summary: &Summary, manifest: &Manifest, unit: &str) -> Option<f64> {
     }
 }
 
-fn end(ended: &Ended) -> Rule {
+fn end(ended: &Ended) -> RuleStatus {
     let note = if ended.detail.is_empty() { &ended.headline } else { &ended.detail };
     let is_inferred = ended.certainty != Certainty::Recorded;
     let result = if is_inferred { Standing::Unknown } else { Standing::Fired };
-    Rule { is_inferred, ..row(&ended.word, ended.measured, ended.limit, ended.unit, result, note) }
+    RuleStatus { is_inferred, ..row(&ended.word, ended.measured, ended.limit, ended.unit, result, note) }
 }
 
 fn row(
@@ -79,7 +79,7 @@ fn row(
     unit: &'static str,
     result: Standing,
     note: &str,
-) -> Rule {
+) -> RuleStatus {
     let reading = Reading {
         measured: measured.and_then(Number::from_f64),
         limit: limit.and_then(Number::from_f64),
@@ -87,5 +87,12 @@ fn row(
         unit: unit.into(),
         ..Reading::default()
     };
-    Rule { id: name.to_owned(), kind: name.to_owned(), result, reading, note: note.to_owned(), ..Rule::default() }
+    RuleStatus {
+        id: name.to_owned(),
+        kind: name.to_owned(),
+        result,
+        reading,
+        note: note.to_owned(),
+        ..RuleStatus::default()
+    }
 }

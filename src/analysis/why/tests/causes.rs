@@ -31,7 +31,7 @@ fn by_budget(task: bool, reason: &str, manifest: &str) -> Run {
 
 /// The names of the rules with this standing.
 fn named(why: &Why, standing: Standing) -> Vec<String> {
-    why.rules.iter().filter(|rule| rule.result == standing).map(Rule::name).collect()
+    why.rules.iter().filter(|rule| rule.result == standing).map(RuleStatus::name).collect()
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_stop_check_without_words_leaves_open_which_rule_it_was() {
 fn an_end_that_no_file_bears_out_is_told_as_recorded_and_not_as_true() {
     let told = |run: Run, reason: &str| {
         let (summary, why) = with(&run.ended(reason), &unanswered(reason)).explained();
-        assert_eq!((summary.verdict.mark, summary.verdict.answered), (Mark::Unknown, false));
+        assert_eq!((summary.verdict.mark, summary.verdict.answered), (RunStatus::Unknown, false));
         (summary.verdict.sentence, why.contradictions.last().cloned().unwrap_or_default())
     };
     for reason in ["final", "success", "final_result"] {
@@ -289,7 +289,7 @@ fn a_manifest_that_its_writer_never_updates_contradicts_nothing() {
 fn a_run_that_answered_by_its_state_was_not_ended_by_a_final_decision() {
     let manifest = r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
     let (summary, why) = with(&calls("ab").ended("final"), manifest).explained();
-    assert_eq!((&*summary.verdict.sentence, summary.verdict.mark), ("Answered at step 1", Mark::Answered));
+    assert_eq!((&*summary.verdict.sentence, summary.verdict.mark), ("Answered at step 1", RunStatus::Answered));
     assert_eq!(named(&why, Standing::Fired), ["Rule not recorded"]);
     let answered = calls("a").step(r#""decision": {"mode": "final"}"#);
     assert_eq!(named(&with(&answered.ended("final"), manifest).explained().1, Standing::Fired), ["Final answer"]);

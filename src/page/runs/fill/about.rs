@@ -4,7 +4,7 @@ use crate::analysis::columns::{STATUS, STOP};
 use crate::analysis::format::{self, count, counted, or_missing};
 use crate::analysis::query::Query;
 use crate::analysis::select::End;
-use crate::analysis::verdict::Mark;
+use crate::analysis::verdict::RunStatus;
 use crate::page::part::chart::{Segment, Share, stack};
 use crate::page::part::href;
 use crate::page::runs::fill::row::{duration, line};
@@ -12,8 +12,16 @@ use crate::page::runs::fill::{List, ListContext, MAX_ROWS, WINDOW, Watch, group}
 use crate::page::shell::{Skipped, Status, When};
 
 /// The order of marks in the bar: from what went well to what broke.
-const ENDS: [Mark; 8] =
-    [Mark::Answered, Mark::OwnRule, Mark::Limit, Mark::Critic, Mark::Cancelled, Mark::Error, Mark::Died, Mark::Unknown];
+const ENDS: [RunStatus; 8] = [
+    RunStatus::Answered,
+    RunStatus::OwnRule,
+    RunStatus::Limit,
+    RunStatus::Critic,
+    RunStatus::Cancelled,
+    RunStatus::Error,
+    RunStatus::Died,
+    RunStatus::Unknown,
+];
 /// At most this many reasons of one mark have a part of the bar each; the others share one.
 const MAX_REASONS: usize = 12;
 /// The query for runs whose files contradict each other.
@@ -41,7 +49,7 @@ impl List<'_> {
 
     /// How many runs go on: `1 running`, `1 stalled`.
     pub(crate) fn alive(&self) -> Vec<String> {
-        let live = [Mark::Running, Mark::Quiet, Mark::Stalled].into_iter();
+        let live = [RunStatus::Running, RunStatus::Quiet, RunStatus::Stalled].into_iter();
         let some = live.filter_map(|mark| Some((mark, *self.survey.marks.get(&mark)?)));
         some.map(|(mark, number)| format!("{} {}", count(number as u64), mark.word())).collect()
     }
@@ -83,7 +91,7 @@ impl List<'_> {
     }
 
     /// The parts of the bar with this mark.
-    fn shares(&self, mark: Mark) -> Vec<Share> {
+    fn shares(&self, mark: RunStatus) -> Vec<Share> {
         let ends: Vec<&End> = self.survey.strip.ends.iter().filter(|end| end.mark == mark).collect();
         let (named, others) = ends.split_at(ends.len().min(MAX_REASONS));
         let share = |name: &str, count, href| Share { status: Status::Of(mark), name: line(name), count, href };

@@ -3,7 +3,7 @@
 use crate::analysis::columns::{COLUMNS, Column, INDEXING, MODEL, RUN, STATUS, STOP};
 use crate::analysis::format;
 use crate::analysis::query::{Query, Sort, Term};
-use crate::analysis::verdict::Mark;
+use crate::analysis::verdict::RunStatus;
 use crate::page::runs::fill::row::line;
 use crate::page::runs::fill::{List, ListContext};
 use crate::page::runs::{Chip, Facet};
@@ -94,7 +94,7 @@ impl List<'_> {
             href: self.ctx.url(&without.to_string(), self.ctx.sort, ""),
             status: None,
         };
-        let marks = Mark::ALL
+        let marks = RunStatus::ALL
             .into_iter()
             .map(|mark| (mark.word(), facets.marks.get(&mark).copied().unwrap_or_default(), Status::Of(mark)));
         let words = marks.chain([(INDEXING, facets.indexing, Status::Indexing)]);

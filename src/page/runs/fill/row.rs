@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use crate::analysis::columns::{Cell, Column, Shown, Value, Width};
 use crate::analysis::format;
 use crate::analysis::summary::{Cost, Summary};
-use crate::analysis::verdict::{LimitFrom, Mark};
+use crate::analysis::verdict::{LimitFrom, RunStatus};
 use crate::model::StopReason;
 use crate::page::part::chart::{Spark, filled};
 use crate::page::part::href;
@@ -161,7 +161,7 @@ impl Row<'_> {
         let verdict = &self.run.verdict;
         // A criterion may go by another limit than the one that is known.
         let is_step_limit = verdict.stop_reason.as_deref().is_some_and(|word| StopReason::parse(word).is_step_limit());
-        is_step_limit && self.run.steps_now >= *limit && verdict.mark == Mark::Limit
+        is_step_limit && self.run.steps_now >= *limit && verdict.mark == RunStatus::Limit
     }
 
     /// The steps done; where there is a limit, those that it counts.

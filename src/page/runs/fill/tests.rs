@@ -4,7 +4,7 @@ use askama::Template;
 
 use crate::analysis::columns::{Column, UPDATED};
 use crate::analysis::select::sample::{many, run};
-use crate::analysis::verdict::{LimitFrom, Mark, StepLimit};
+use crate::analysis::verdict::{LimitFrom, RunStatus, StepLimit};
 use crate::model::Origin;
 use crate::page::runs::fill::row::Row;
 use crate::page::runs::fill::*;
@@ -79,7 +79,7 @@ fn ask(ctx: &ListContext, pulse: &Pulse) -> ListContext {
 
 #[test]
 fn a_row_says_what_is_known() {
-    let mut run = run("sweep/a", Mark::Answered, Some("final"));
+    let mut run = run("sweep/a", RunStatus::Answered, Some("final"));
     run.verdict.sentence = "Answered at step 5 · 2 critic retries · after 1 recovered error".into();
     run.task = Some("Fix\n  calc.py.".into());
     run.spark = vec![0.2, 0.9];
@@ -92,7 +92,7 @@ fn a_row_says_what_is_known() {
     let note = "2 critic retries · after 1 recovered error".to_owned();
     assert_eq!(
         (row.status(), row.verdict()),
-        (Status::Of(Mark::Answered), ("Answered at step 5".to_owned(), Some(note)))
+        (Status::Of(RunStatus::Answered), ("Answered at step 5".to_owned(), Some(note)))
     );
     assert_eq!(row.task().as_deref(), Some("Fix calc.py."));
     let html = row.render().unwrap();
@@ -115,7 +115,7 @@ fn a_row_says_what_is_known() {
 
 #[test]
 fn what_is_not_known_is_left_out() {
-    let mut run = run("x", Mark::Died, None);
+    let mut run = run("x", RunStatus::Died, None);
     (run.steps, run.steps_now) = (0, 0);
     (run.duration_ms, run.updated, run.model) = (Some(-1.0), None, Some(String::new()));
     run.issues = (3, 0);
@@ -137,18 +137,18 @@ fn the_bar_is_amber_only_if_this_limit_ended_the_run() {
         let row = row_of(run);
         row.limit().is_some_and(|limit| row.is_ended_by(&limit))
     };
-    assert!(ended(Mark::Limit, "budget_steps", 40, LimitFrom::SetBy(Origin::Task)));
-    assert!(ended(Mark::Limit, "budget_steps", 40, LimitFrom::Inferred));
-    assert!(ended(Mark::Limit, "max_steps", 41, LimitFrom::SetBy(Origin::Task)));
-    assert!(!ended(Mark::Limit, "max_steps", 5, LimitFrom::SetBy(Origin::Task)));
-    assert!(!ended(Mark::Limit, "max_steps", 40, LimitFrom::State), "the state's is no limit that is shown");
-    assert!(!ended(Mark::Limit, "budget_time", 40, LimitFrom::SetBy(Origin::Task)));
-    assert!(!ended(Mark::Running, "budget_steps", 40, LimitFrom::SetBy(Origin::Task)));
+    assert!(ended(RunStatus::Limit, "budget_steps", 40, LimitFrom::SetBy(Origin::Task)));
+    assert!(ended(RunStatus::Limit, "budget_steps", 40, LimitFrom::Inferred));
+    assert!(ended(RunStatus::Limit, "max_steps", 41, LimitFrom::SetBy(Origin::Task)));
+    assert!(!ended(RunStatus::Limit, "max_steps", 5, LimitFrom::SetBy(Origin::Task)));
+    assert!(!ended(RunStatus::Limit, "max_steps", 40, LimitFrom::State), "the state's is no limit that is shown");
+    assert!(!ended(RunStatus::Limit, "budget_time", 40, LimitFrom::SetBy(Origin::Task)));
+    assert!(!ended(RunStatus::Running, "budget_steps", 40, LimitFrom::SetBy(Origin::Task)));
 }
 
 #[test]
 fn a_run_that_is_still_read_says_so() {
-    let mut run = run("x", Mark::Died, None);
+    let mut run = run("x", RunStatus::Died, None);
     run.partial = true;
     let row = row_of(run);
     assert_eq!((row.status(), row.verdict().0.as_str()), (Status::Indexing, "Being read, 6 steps so far"));
@@ -156,13 +156,13 @@ fn a_run_that_is_still_read_says_so() {
 
 #[test]
 fn long_names_keep_their_end() {
-    let name = |key: &str| row_of(run(key, Mark::Answered, None)).name();
+    let name = |key: &str| row_of(run(key, RunStatus::Answered, None)).name();
     let long = format!("{}_tail_of_name", "ä".repeat(90));
     let shown = name(&long);
     assert_eq!(shown.chars().count(), 48);
     assert!(shown.ends_with("…tail_of_name") && shown.starts_with("ää"), "{shown}");
     assert_eq!(name(&"x".repeat(48)), "x".repeat(48));
-    let mut run = run("x", Mark::Error, None);
+    let mut run = run("x", RunStatus::Error, None);
     run.verdict.sentence = "e ".repeat(2_000);
     assert_eq!(row_of(run).verdict().0.chars().count(), 240);
 }
@@ -222,7 +222,7 @@ fn many_words_do_not_fill_the_page() {
     let mut runs = many(700);
     for (n, run) in runs.iter_mut().enumerate() {
         run.model = Some(format!("model {n}"));
-        run.verdict.mark = Mark::Unknown;
+        run.verdict.mark = RunStatus::Unknown;
         run.verdict.stop_reason = Some(format!("reason {n}"));
     }
     let list = table(&ctx("model=\"model 699\""), runs).list;
@@ -310,7 +310,7 @@ fn hostile_names_stay_text() {
     let runs: Vec<Summary> = names
         .iter()
         .flat_map(|name| {
-            [Mark::Error, Mark::Answered].map(|mark| run(&format!("{name}{}", mark.word()), mark, Some(name)))
+            [RunStatus::Error, RunStatus::Answered].map(|mark| run(&format!("{name}{}", mark.word()), mark, Some(name)))
         })
         .map(|mut run| {
             (run.task, run.model, run.status) = (Some(text()), Some(format!("{}{}", run.key, HOSTILE)), Some(text()));
@@ -362,7 +362,7 @@ fn nothing_new_is_a_pulse_alone() {
 fn the_first_run_makes_the_table_and_the_last_one_takes_it_away() {
     let none = ctx("");
     let opened = page(&none, &[]);
-    let mut runs = listed(vec![run("a", Mark::Running, None)]);
+    let mut runs = listed(vec![run("a", RunStatus::Running, None)]);
     runs[0].revision = 18;
     runs[0].born = 18;
     let ctx = ListContext { revision: 18, ..ctx("") };
@@ -398,7 +398,7 @@ fn a_page_in_another_order_gets_its_rows_in_place() {
     let RunsNews::Parts(parts) = answer.news else { panic!("one row changed") };
     assert_eq!((parts.changed.len(), parts.fresh.len()), (1, 0));
     let asked = ask(&ListContext { revision: 52, ..ctx.clone() }, &answer.pulse);
-    runs.push(Listed { summary: Arc::new(run("new", Mark::Running, None)), revision: 52, born: 52 });
+    runs.push(Listed { summary: Arc::new(run("new", RunStatus::Running, None)), revision: 52, born: 52 });
     assert!(matches!(pulse(&asked, &runs).news, RunsNews::Whole(_)));
 }
 

@@ -56,7 +56,7 @@ fn pulses_lead_to_the_page_as_it_would_be_opened_now() {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % below
     };
-    let marks = [Mark::Running, Mark::Stalled, Mark::Answered, Mark::Died];
+    let marks = [RunStatus::Running, RunStatus::Stalled, RunStatus::Answered, RunStatus::Died];
     for query in ["", "status:running,stalled", "-status:answered steps>3", "state"] {
         let (mut revision, mut runs): (u64, Vec<Listed>) = (0, Vec::new());
         let context = |revision| ListContext { revision, ..ctx(query) };
@@ -67,7 +67,7 @@ fn pulses_lead_to_the_page_as_it_would_be_opened_now() {
                 let at = next(runs.len().max(1) as u64) as usize;
                 match next(if round % 10 == 0 { 10 } else { 9 }) {
                     0..2 => {
-                        let mut new = run(&format!("r/{revision}"), Mark::Died, None);
+                        let mut new = run(&format!("r/{revision}"), RunStatus::Died, None);
                         new.partial = true;
                         runs.push(Listed { summary: Arc::new(new), revision, born: revision });
                     }
@@ -104,7 +104,7 @@ fn a_page_that_grows_for_long_is_cut_back_to_its_window() {
     let context = |revision| ListContext { revision, limit: 10, ..ctx("") };
     let mut follower = Page::open(&context(0), &runs);
     for revision in 1..200 {
-        let mut new = run(&format!("r/{revision}"), Mark::Running, None);
+        let mut new = run(&format!("r/{revision}"), RunStatus::Running, None);
         new.updated = Some(revision as i64);
         runs.push(Listed { summary: Arc::new(new), revision, born: revision });
         follower.refresh(&context(revision), &runs);

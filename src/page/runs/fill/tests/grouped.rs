@@ -6,7 +6,7 @@ use crate::analysis::summary::Spent;
 use crate::model::price::{Price, Prices};
 
 fn session(key: &str, project: &str, task: &str) -> Summary {
-    let mut run = run(key, Mark::Answered, None);
+    let mut run = run(key, RunStatus::Answered, None);
     (run.project, run.task, run.is_session) = (Some(project.into()), Some(task.into()), true);
     run
 }
@@ -39,7 +39,7 @@ fn a_session_is_called_by_its_project_and_task() {
 fn groups_are_rows_with_counts_and_sums() {
     let mut runs: Vec<_> = (0..12).map(|n| session(&format!("s/{n:02}"), "/home/me/shop", "x")).collect();
     runs.push(session("t/0", "/home/me/bank", "y"));
-    runs.push(run("u/0", Mark::Died, None));
+    runs.push(run("u/0", RunStatus::Died, None));
     for (n, run) in runs.iter_mut().enumerate() {
         run.tokens = (n > 0).then_some(1_000);
     }

@@ -1,11 +1,11 @@
-//! Which mark does a run get in the status column?
+//! Which status does a run get in the run table?
 
 use crate::model::Outcome;
 use crate::model::words::words;
 
 words! {
     /// What ended the run, or how alive it is.
-    pub enum Mark {
+    pub enum RunStatus {
         /// May still write, and did lately.
         Running = "running",
         /// May still write, silent for a while.
@@ -31,20 +31,20 @@ words! {
     }
 }
 
-impl Mark {
-    /// The mark of a run that ended and of which no more is known than how it came out.
+impl RunStatus {
+    /// The status of a run that ended and of which no more is known than how it came out.
     pub(super) fn of(outcome: Outcome) -> Self {
         match outcome {
-            Outcome::Completed => Mark::Answered,
-            Outcome::Truncated => Mark::Limit,
-            Outcome::Halted => Mark::OwnRule,
-            Outcome::Failed => Mark::Error,
-            Outcome::Cancelled => Mark::Cancelled,
-            Outcome::Running | Outcome::Unknown => Mark::Unknown,
+            Outcome::Completed => RunStatus::Answered,
+            Outcome::Truncated => RunStatus::Limit,
+            Outcome::Halted => RunStatus::OwnRule,
+            Outcome::Failed => RunStatus::Error,
+            Outcome::Cancelled => RunStatus::Cancelled,
+            Outcome::Running | Outcome::Unknown => RunStatus::Unknown,
         }
     }
 
-    /// The mark as written.
+    /// The status as written.
     pub fn word(self) -> &'static str {
         self.as_str()
     }
