@@ -225,3 +225,22 @@ proptest! {
         prop_assert_eq!(told(&index), told(&fresh));
     }
 }
+
+/// Events that are read first tell that there is one run, so that lines out of order begin none; what the state was
+/// followed through must not hang on it.
+#[test]
+fn lines_out_of_order_have_the_same_issues_whenever_their_events_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("manifest.json"), r#"{"run_id": "r", "status": "running"}"#).unwrap();
+    let mut reader = RunReader::settling(RunDir::alone(dir.path()), Duration::ZERO);
+    let mut index = Index::default();
+    fs::write(dir.path().join("events.jsonl"), "{\"phase\": \"INIT\", \"step_id\": 0}\n").unwrap();
+    follow(&mut reader, &mut index, u64::MAX);
+    let changed = r#", "state_diff": {"plan": {"before": 1, "after": 2}}"#;
+    let line = |id: i64| format!("{{\"step_id\": {id}{}}}\n", if id < 3 { changed } else { "" });
+    let lines: String = [3, 4, 0, 1, 2].map(line).concat();
+    fs::write(dir.path().join("steps.jsonl"), lines + &format!("{{\"step_id\": 3{changed}}}\n")).unwrap();
+    follow(&mut reader, &mut index, u64::MAX);
+    let fresh = read_at_once(dir.path(), Duration::ZERO);
+    assert_eq!(health::issues(&index), health::issues(&fresh));
+}

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::event::EventKind;
 use super::super::head::hash_of_text;
 use super::super::{EventHead, EventNote, Fate, Issue, IssueKind, StepHead, Symbol, TraceFile};
+use super::join::MAX_WALK;
 use super::{Delta, Group, Index, Segment, Tally};
 
 /// At most this many changes of the state outside reduce are noted; a run that makes one in each step makes no more news.
@@ -50,12 +51,11 @@ impl Index {
 
     fn push_step(&mut self, mut step: StepHead) {
         self.steps_read += usize::from(step.fate != Fate::Unreadable);
-        let laps = self.step_laps.len();
         let is_out_of_order = self.is_out_of_order(&step);
         self.lap_of_step(&step, self.steps.len());
-        if !step.fate.is_readable() || self.step_laps.len() > laps || step.repeats || is_out_of_order {
-            // What is between, or the run before, left a state that nobody knows. Whether a repeated line begins a run
-            // may be known only later, and what is kept does not hang on that.
+        if !step.fate.is_readable() || step.repeats || is_out_of_order {
+            // What is between, or the run before, left a state that nobody knows. Where a run begins may be known only
+            // when its events are read, and what is kept does not hang on that.
             self.state.clear();
             self.state_is_whole = false;
         }
@@ -67,9 +67,9 @@ impl Index {
     /// Whether the line comes before the one above it by its id, or follows such a line with a gap: what is above it left
     /// another state than the step before it did.
     fn is_out_of_order(&self, step: &StepHead) -> bool {
-        let id = |back: usize| self.steps.get(self.steps.len().checked_sub(back)?)?.step_id;
-        let (Some(id_now), Some(above)) = (step.step_id, id(1)) else { return false };
-        id_now <= above || (id(2).is_some_and(|before| above <= before) && id_now > above.saturating_add(1))
+        let mut ids = self.steps.iter().rev().take(MAX_WALK).filter_map(|above| above.step_id);
+        let (Some(id_now), Some(above)) = (step.step_id, ids.next()) else { return false };
+        id_now <= above || (ids.next().is_some_and(|before| above <= before) && id_now > above.saturating_add(1))
     }
 
     /// Whether the step takes the state up where the one before left it.

@@ -171,7 +171,7 @@ impl Again {
 /// A search for an id gives up after this many laps; only a file whose ids all repeat has more.
 const MAX_LAPS: usize = 64;
 /// An item without an id takes the id of at most this many items before it, for the binary search.
-const MAX_WALK: usize = 64;
+pub(super) const MAX_WALK: usize = 64;
 
 /// The position in `others` of the item that belongs to the one at `at` in `ids`, whose id is `id`.
 pub(super) fn matching<A, B>(ids: &Ids<'_, A>, others: &Ids<'_, B>, at: usize, id: i64) -> Option<usize> {
