@@ -29,7 +29,7 @@
 //! that it cannot. It neither explains nor shows them.
 //!
 //! Running an agent takes an agent, tools, and rules that say when to stop; it leaves a trace and a verdict. This is a
-//! whole program, for the dependencies that README lists:
+//! whole program, for the dependencies that docs/agents.md lists:
 //!
 //! ```standalone_crate
 //! use schemars::JsonSchema;

@@ -143,7 +143,7 @@ impl ConfigText<'_> {
         let what = what.replace("unknown field", "there is no key").replace("missing field", "there must be a key");
         let key = if key.is_empty() || what.contains(&format!("`{key}`")) { String::new() } else { format!("{key}: ") };
         let error = Error::new(Kind::Usage, format!("{}:{}: {key}{what}", self.file.display(), line + 1));
-        error.hint("README.md shows a whole file under Settings")
+        error.hint("docs/using.md shows a whole file under Settings")
     }
 
     /// A directory to serve: relative to the file, `~/` in this user's home.
@@ -207,9 +207,9 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_shows_a_whole_file() {
-        let readme = include_str!("../../README.md");
-        let (_, shown) = readme.split_once("## Settings").unwrap();
+    fn the_docs_show_a_whole_file() {
+        let docs = include_str!("../../docs/using.md");
+        let (_, shown) = docs.split_once("## Settings").unwrap();
         let (_, shown) = shown.split_once("```toml\n").unwrap();
         let config = config(shown.split_once("```").unwrap().0).unwrap();
         assert_eq!((config.roots.len(), config.sessions), (2, true));

@@ -41,13 +41,13 @@ fn fails(said: &Said, code: i32) {
 }
 
 #[test]
-fn every_command_stands_in_the_readme() {
+fn every_command_stands_in_the_docs() {
     let help = board(&["--help"]).stdout;
     let commands = help.split_once("Commands:\n").and_then(|(_, rest)| rest.split_once("\n\n")).unwrap().0;
     let names: Vec<_> = commands.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert!(names.contains(&"serve") && names.len() > 10, "{help}");
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
-    let missing = |name: &&str| *name != "help" && !readme.contains(&format!("| `board {name} "));
+    let using = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/using.md")).unwrap();
+    let missing = |name: &&str| *name != "help" && !using.contains(&format!("| `board {name} "));
     assert_eq!(names.into_iter().filter(missing).collect::<Vec<_>>(), Vec::<&str>::new());
 }
 

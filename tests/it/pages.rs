@@ -313,10 +313,10 @@ fn static_files_may_be_kept_for_ever() {
 }
 
 #[test]
-fn every_page_stands_in_the_readme_and_every_document_in_the_description_of_the_api() {
+fn every_page_stands_in_the_docs_and_every_document_in_the_description_of_the_api() {
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
     let router = fs::read_to_string(home.join("src/serve/mod.rs")).unwrap();
-    let readme = fs::read_to_string(home.join("README.md")).unwrap();
+    let using = fs::read_to_string(home.join("docs/using.md")).unwrap();
     let routes = |part: &str| -> Vec<String> {
         let routes = part.split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next());
         routes.map(str::to_owned).collect()
@@ -336,7 +336,7 @@ fn every_page_stands_in_the_readme_and_every_document_in_the_description_of_the_
     };
     let mut addresses: Vec<_> = routes(pages).into_iter().chain(routes(rest)).filter(by_hand).collect();
     assert!(["/runs/{key}/scores", "/healthz", "/compare"].iter().all(|known| addresses.iter().any(|a| a == known)));
-    addresses.retain(|route| !readme.contains(&format!("`{route}`")) && !readme.contains(&format!("`{route}?")));
+    addresses.retain(|route| !using.contains(&format!("`{route}`")) && !using.contains(&format!("`{route}?")));
     assert_eq!(addresses, Vec::<String>::new());
 }
 

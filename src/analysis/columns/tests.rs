@@ -44,12 +44,12 @@ fn an_optional_column_is_there_where_a_run_fills_it() {
 }
 
 #[test]
-fn the_readme_names_every_column() {
-    let readme = include_str!("../../../README.md");
-    let (_, search) = readme.split_once("## Search").unwrap();
+fn the_docs_name_every_column() {
+    let docs = include_str!("../../../docs/using.md");
+    let (_, search) = docs.split_once("## Search").unwrap();
     let (search, _) = search.split_once("-term").unwrap();
     let named: HashSet<&str> = search.split('`').skip(1).step_by(2).flat_map(str::split_whitespace).collect();
     for column in COLUMNS {
-        assert!(named.contains(column.name), "README lacks {}", column.name);
+        assert!(named.contains(column.name), "docs/using.md lacks {}", column.name);
     }
 }

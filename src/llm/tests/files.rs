@@ -30,9 +30,9 @@ fn the_example_is_an_agent_file() {
 }
 
 #[test]
-fn the_readme_shows_an_agent_file() {
-    let readme = include_str!("../../../README.md");
-    let (_, shown) = readme.split_once("## Run an agent").unwrap();
+fn the_docs_show_an_agent_file() {
+    let docs = include_str!("../../../docs/agents.md");
+    let (_, shown) = docs.split_once("## Run an agent").unwrap();
     let (_, shown) = shown.split_once("```toml\n").unwrap();
     let (shown, _) = shown.split_once("```").unwrap();
     let file = parse(shown).unwrap();
