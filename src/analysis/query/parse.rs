@@ -35,7 +35,23 @@ pub(super) fn query(text: &str) -> Query {
 /// Whether `text`, written as it is, is read as this one word.
 pub(super) fn is_word(text: &str) -> bool {
     let unbroken = !text.is_empty() && !text.contains(char::is_whitespace);
-    unbroken && !text.starts_with(['-', '"']) && head(text).is_none()
+    unbroken && !text.starts_with(['-', '"']) && head(text).is_none() && misread(text).is_none()
+}
+
+/// What somebody may have meant by a word that looks like an operator of another query language: as a text it would
+/// hardly be found, and say nothing of it.
+fn misread(word: &str) -> Option<&'static str> {
+    let after_name = word.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
+    let inner = word.trim_start_matches('(');
+    Some(match word {
+        "or" | "OR" | "||" => "either of two values is field:a,b; put the word in quotes to search for it",
+        "and" | "AND" | "&&" => "all terms must hold as they are; put the word in quotes to search for it",
+        "NOT" => "a minus sign turns a term round: -field:value; put the word in quotes to search for it",
+        _ if word.starts_with('-') => "one minus sign turns a term round; put the text in quotes to search for it",
+        _ if after_name.len() < word.len() && after_name.starts_with("!=") => "\"is not\" is written -field:value",
+        _ if inner.len() < word.len() && head(inner).is_some() => "terms cannot be put in parentheses",
+        _ => return None,
+    })
 }
 
 /// Reads the term that `text` starts with, and gives back what follows it.
@@ -55,7 +71,7 @@ fn term(text: &str) -> (Parsed<Term>, &str) {
         field(head, after)
     } else {
         let (word, after) = split(body, char::is_whitespace);
-        (Ok(Test::Text(Needle::new(word))), after)
+        (misread(word).map_or_else(|| Ok(Test::Text(Needle::new(word))), |why| Err(why.to_owned())), after)
     };
     (test.map(|test| Term { negated, test }), after)
 }

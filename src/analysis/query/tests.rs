@@ -235,7 +235,6 @@ fn a_minus_takes_what_the_term_leaves() {
     hit("-agent:lead");
     hit("-\"two words\"");
     miss("-stop:final");
-    hit("--q060");
 }
 
 #[test]
@@ -265,6 +264,12 @@ fn what_cannot_be_understood_is_named_and_the_rest_filters() {
     bad("state.", "state.", "state.KEY");
     bad("state.:5", "state.:5", "key");
     bad("-state.x:", "-state.x:", "state.KEY:text");
+
+    bad("steps!=3", "steps!=3", "-field:value");
+    bad("steps>2 or tokens>5", "or", "field:a,b");
+    bad("-(steps>3)", "-(steps>3)", "parentheses");
+    bad("--steps>5", "--steps>5", "one minus");
+    hit("\"calc\" -\"or else\"");
 
     let query = Query::parse("steps:many stop:final colour:red");
     assert_eq!(query.terms.len(), 1);

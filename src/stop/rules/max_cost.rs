@@ -24,7 +24,7 @@ impl MaxCost {
         headline: Some("Cost limit reached"),
         field: Some(Field { unit: "$", ..Field::new(FieldGroup::Limits, Input::Number) }),
         scale: Some(Scale {
-            least: Some(0.01),
+            least: Some(0.0001),
             grain: 0.01,
             usual: (0.05, 1.0, 20),
             example: "0.05,0.1..1/10",
