@@ -26,7 +26,8 @@ impl Rounds {
     /// Notes how lively a run is after a look at it.
     pub(super) fn note(&mut self, run: &Arc<Run>) {
         if run.is_lively() && !run.is_gone() {
-            self.lively.entry(run.key().clone()).or_insert_with(|| Arc::clone(run));
+            // In place of one of the same name that is gone.
+            self.lively.insert(run.key().clone(), Arc::clone(run));
         } else if self.lively.get(run.key()).is_some_and(|known| Arc::ptr_eq(known, run)) {
             self.lively.remove(run.key());
         }

@@ -79,6 +79,8 @@ pub(super) struct News {
     pub(super) changed: bool,
     /// There are more bytes to read.
     pub(super) more: bool,
+    /// A file was written anew, and is read from its start.
+    pub(super) restarted: bool,
 }
 
 impl Run {
@@ -278,7 +280,7 @@ impl Run {
         // Nobody waits for a page that has a large run read; it is looked at again within a second.
         let Ok(mut held) = self.held.try_lock() else { return News::default() };
         // What was read of files that are not here any more stays.
-        let Ok(_files) = self.hold() else { return News { changed: self.grows_older(), more: false } };
+        let Ok(_files) = self.hold() else { return News { changed: self.grows_older(), ..News::default() } };
         let waits = match &*held {
             Held::Parked(stamps) => Some(Some(*stamps)),
             Held::Failed(stamps) => Some(*stamps),
@@ -301,7 +303,7 @@ impl Run {
         };
         drop(held);
         let outdated = self.outdated.swap(false, Ordering::Relaxed);
-        let (news, more) = (outdated || self.is_news(&delta), delta.more);
+        let (news, more, restarted) = (outdated || self.is_news(&delta), delta.more, delta.restarted);
         let grows =
             self.is_known() && (!delta.steps.is_empty() || !delta.events.is_empty() || self.sizes_differ(&delta));
         if grows && !self.current().is_partial() {
@@ -315,10 +317,10 @@ impl Run {
         self.known.store(true, Ordering::Relaxed);
         // While a large file is read, what is known of it changes with every slice.
         if more && !first && !outdated && !self.is_sum_due() {
-            return News { changed: false, more };
+            return News { changed: false, more, restarted };
         }
         let differs = (news || first || self.life_moved()) && self.sum_up();
-        News { changed: news || first || differs, more }
+        News { changed: news || first || differs, more, restarted }
     }
 
     /// Whether what is known is to be summed up although more is being read.

@@ -240,7 +240,8 @@ impl Scanner {
                 self.by_dir.remove(run.dir().path().as_os_str());
                 self.leave(&run);
             } else {
-                self.refresh(&run);
+                // A file that was written anew from its start may be another tool's now. That of a document always is.
+                rescan |= self.refresh(&run) && !run.dir().is_document();
             }
         }
         dirs.into_iter().for_each(|dir| self.look_below(dir, Instant::now()));
@@ -295,18 +296,16 @@ impl Scanner {
         }
         let before = std::mem::replace(&mut self.by_dir, found);
         for (dir, run) in before {
-            if self.by_dir.contains_key(&dir) {
-                continue;
-            }
-            match run.stays() || stay.contains(&dir) {
-                true => drop(self.by_dir.insert(dir, run)),
-                false => self.leave(&run),
+            match self.by_dir.get(&dir) {
+                Some(now) if Arc::ptr_eq(now, &run) => {}
+                None if run.stays() || stay.contains(&dir) => drop(self.by_dir.insert(dir, run)),
+                _ => self.leave(&run),
             }
         }
         self.publish();
     }
 
-    /// Takes a run from the board.
+    /// Takes a run from the board, whose files are gone or another tool's trace by now.
     fn leave(&self, run: &Arc<Run>) {
         if let Ok(mut runs) = self.shared.runs.write() {
             // A root that is a link and leads elsewhere now may hold another run of the same name.
@@ -397,7 +396,7 @@ impl Scanner {
             if found.contains_key(&path) {
                 continue;
             }
-            let known = self.by_dir.get(&path).cloned();
+            let known = self.by_dir.get(&path).filter(|run| run.dir().is_read_as(&dir)).cloned();
             let run = known.or_else(|| {
                 let run = self.follow_run(at, key, dir)?;
                 fresh.push(Arc::clone(&run));
@@ -454,7 +453,7 @@ impl Scanner {
         let start = Instant::now();
         for _ in 0..slice {
             match self.rounds.next() {
-                Some(run) if run.is_known() => self.refresh(&run),
+                Some(run) if run.is_known() => drop(self.refresh(&run)),
                 Some(_) => {}
                 None => break,
             }
@@ -464,13 +463,14 @@ impl Scanner {
         }
     }
 
-    pub(super) fn refresh(&mut self, run: &Arc<Run>) {
+    /// Looks at a run; says whether it begins anew.
+    pub(super) fn refresh(&mut self, run: &Arc<Run>) -> bool {
         self.shared.beat.beat(run.path());
         let Some(news) = contained(|| run.refresh(PIECE_BYTES)) else {
             run.fail();
             contained(|| run.sum_up());
             self.shared.raise(|revision| run.tell(revision));
-            return;
+            return false;
         };
         if news.changed {
             self.shared.raise(|revision| run.tell(revision));
@@ -480,6 +480,7 @@ impl Scanner {
         if news.more && !self.backlog.iter().any(|waiting| Arc::ptr_eq(waiting, run)) {
             self.backlog.push_back(Arc::clone(run));
         }
+        news.restarted
     }
 
     /// Reads one piece of the first run that waits; says whether more wait.

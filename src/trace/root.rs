@@ -13,7 +13,7 @@ use super::dir::RunDir;
 use super::frames;
 use super::recognise::recognise;
 use super::several::{Holder, Member};
-use super::stamp::FileId;
+use super::stamp::{FileId, Stamp};
 use crate::format::{self, Shape, Tool};
 use crate::model::{RunKey, TraceFile};
 
@@ -76,8 +76,8 @@ struct Listing {
 #[derive(Debug, Clone)]
 struct Candidate {
     name: OsString,
-    /// How long it was, and when it was last written, when it was looked into.
-    seen: Option<(u64, Option<SystemTime>)>,
+    /// What it looked like when it was looked into, and whether any change since shows in that.
+    seen: Option<(Stamp, bool)>,
     tool: Option<&'static Tool>,
     /// What it holds, where that are several runs.
     holder: Option<Arc<Holder>>,
@@ -90,28 +90,39 @@ impl Candidate {
         Self { name, seen: None, tool: None, holder: None, fault: None }
     }
 
-    /// Looks into the file where that may tell something new: one that is known stays what it is until it shrinks.
+    /// Looks into the file where it is not what it was. One that grew is looked into too: whether it is another under the
+    /// same name shows in its beginning alone.
     fn look(&mut self, dir: &Dir, root: &Path, below: &Path) {
         let Ok((Kind::File, stamp)) = dir.look(&self.name) else {
             *self = Self::new(std::mem::take(&mut self.name));
             return;
         };
-        let (size, modified) = self.seen.unwrap_or_default();
-        let grown_only = self.tool.is_some() && stamp.size >= size;
-        if self.seen.is_none() || !(grown_only || (size, modified) == (stamp.size, stamp.modified)) {
-            // What cannot be read now may be later.
-            let read = recognise(dir, &self.name);
-            self.tool = read.as_ref().ok().copied().flatten();
-            let fault = read.as_ref().err().filter(|error| error.kind() == io::ErrorKind::InvalidData);
-            self.fault = fault.map(ToString::to_string);
-            self.seen = (read.is_ok() || self.fault.is_some()).then_some((stamp.size, stamp.modified));
-            self.holder = match self.tool.map(|tool| tool.shape) {
-                Some(Shape::Several(several)) => {
-                    Some(Arc::new(Holder::new(root.to_owned(), below.to_owned(), self.name.clone(), several)))
-                }
-                _ => None,
-            };
+        if self.seen.is_some_and(|(seen, settled)| seen == stamp && (settled || !stamp.is_settled())) {
+            return;
         }
+        let read = match recognise(dir, &self.name) {
+            // What cannot be read now may be later; until then, it is what it was.
+            Err(error) if error.kind() != io::ErrorKind::InvalidData => {
+                self.seen = None;
+                return;
+            }
+            read => read,
+        };
+        self.seen = Some((stamp, stamp.is_settled()));
+        self.fault = read.as_ref().err().map(ToString::to_string);
+        let tool = read.ok().flatten();
+        let is_same = |known: &'static Tool| tool.is_some_and(|tool| std::ptr::eq(known, tool));
+        // What is known of the runs in it is looked up anew by the holder itself.
+        if self.tool.is_some_and(is_same) {
+            return;
+        }
+        self.tool = tool;
+        self.holder = match tool.map(|tool| tool.shape) {
+            Some(Shape::Several(several)) => {
+                Some(Arc::new(Holder::new(root.to_owned(), below.to_owned(), self.name.clone(), several)))
+            }
+            _ => None,
+        };
     }
 }
 

@@ -85,9 +85,9 @@ impl Run {
             let mut summary = self.summary.write().unwrap_or_else(PoisonError::into_inner);
             let changed = !summary.partial;
             Arc::make_mut(&mut summary).partial = true;
-            return News { changed, more: behind.more };
+            return News { changed, more: behind.more, ..News::default() };
         }
         let outdated = self.outdated.swap(false, Ordering::Relaxed);
-        News { changed: self.sum_up() || outdated, more: false }
+        News { changed: self.sum_up() || outdated, ..News::default() }
     }
 }

@@ -20,6 +20,11 @@ pub struct RunLocation {
 }
 
 impl RunDir {
+    /// Whether another of the same path is read in the same way: their files are the traces of one tool.
+    pub fn is_read_as(&self, other: &Self) -> bool {
+        self.tool().map(std::ptr::from_ref) == other.tool().map(std::ptr::from_ref)
+    }
+
     /// What tells where it lies, without its root.
     pub fn known(&self) -> Option<RunLocation> {
         let single = match &self.single {
