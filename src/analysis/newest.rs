@@ -1,5 +1,6 @@
 //! Which steps are the newest run's, what are they called in a sentence, and how long did it take?
 
+use crate::model::index::Segment;
 use crate::model::{Index, StepHead};
 
 /// The steps of the newest run in the directory, with their ordinals; none as long as it has not come to its first. A line
@@ -8,8 +9,36 @@ pub fn newest_run(index: &Index) -> impl DoubleEndedIterator<Item = (usize, &Ste
     index.steps().iter().enumerate().skip(index.newest_start()).filter(|(n, _)| !index.is_repeat(*n))
 }
 
-/// How long the newest run took, in milliseconds: the writer's own figure, or the time between its first and its last
-/// event. A writer's figure is of what it wrote itself, when it was done.
+/// How many steps at the beginning of the run are copies of its parent's, where it branched from that.
+pub fn copied(index: &Index) -> Option<usize> {
+    let steps = index.manifest().get()?.branched_after.filter(|steps| *steps > 0)?;
+    usize::try_from(steps).ok()
+}
+
+/// What a run that begins with copied steps did itself; none where the events do not tell where that begins.
+fn own_segments(index: &Index, copied: usize) -> &[Segment] {
+    let newest = index.newest_segments();
+    let last = copied.checked_sub(1).and_then(|last| index.group_of(last));
+    let from = last.and_then(|last| newest.iter().position(|segment| segment.first_group > last));
+    from.and_then(|from| newest.get(from..)).unwrap_or_default()
+}
+
+/// When the run began itself, behind the steps that it copied; microseconds since the epoch. `None` where it copied none, or
+/// where the events do not tell.
+pub fn own_start(index: &Index) -> Option<i64> {
+    own_segments(index, copied(index)?).first()?.span.map(|(from, _)| from)
+}
+
+/// How long the newest run took itself, in milliseconds. Steps that it copied from another took their time there.
+pub fn own_ms(index: &Index) -> Option<f64> {
+    let Some(copied) = copied(index) else { return took_ms(index) };
+    let own = own_segments(index, copied);
+    let took: Option<i64> = own.iter().map(Segment::took).sum();
+    took.filter(|_| !own.is_empty()).map(|took| took as f64 / 1e3)
+}
+
+/// How long the newest run took with what it went on from, as limits count it, in milliseconds: the writer's own figure, or
+/// the time between its first and its last event. A writer's figure is of what it wrote itself, when it was done.
 pub fn took_ms(index: &Index) -> Option<f64> {
     let segments = index.newest_segments();
     let is_ended = index.segments().len() <= 1 || segments.first().is_some_and(|segment| segment.end.is_some());

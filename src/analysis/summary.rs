@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::format;
 use super::life::{Life, Outside, life};
 use super::verdict::{RunStatus, Verdict, tokens, verdict};
-use super::{facts, health, life::Liveness, newest::took_ms};
+use super::{facts, health, life::Liveness, newest::own_ms};
 use crate::model::index::Distinct;
 use crate::model::price::Prices;
 use crate::model::step::Usage;
@@ -333,7 +333,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         cost_by_run_usd: manifest.filter(|manifest| manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
         spent: spent(index),
         prices: None,
-        duration_ms: took_ms(index),
+        duration_ms: own_ms(index),
         last_score: given(run_scores.clone()).or(run.last_score),
         spark: run.lows.as_slice().to_vec(),
         critics: run_scores.map(|(name, _)| name.to_string()).fold(names(&run.critics), distinct),

@@ -138,6 +138,11 @@ impl Segment {
     pub fn goes_on(&self) -> bool {
         self.init.as_ref().is_some_and(|(_, init)| init.goes_on)
     }
+
+    /// How long it took by its events; microseconds. `None` where no event tells, or where the clock went back.
+    pub fn took(&self) -> Option<i64> {
+        self.span.filter(|_| self.goes_back.is_none()).map(|(from, to)| to - from)
+    }
 }
 
 /// A run as the board remembers it.
@@ -361,8 +366,7 @@ impl Index {
     /// tells, or where the clock went back.
     pub fn elapsed(&self) -> Option<i64> {
         let segments = self.newest_segments();
-        let took = |segment: &Segment| segment.span.filter(|_| segment.goes_back.is_none()).map(|(from, to)| to - from);
-        if segments.is_empty() { None } else { segments.iter().map(took).sum() }
+        if segments.is_empty() { None } else { segments.iter().map(Segment::took).sum() }
     }
 
     /// Why the run stopped, where that is recorded: by the manifest, else by the END event of the newest run.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use crate::analysis::format;
+use crate::analysis::newest::own_start;
 use crate::analysis::summary::Summary;
 use crate::analysis::timing::Begins;
 use crate::model::time::Stamp;
@@ -109,11 +110,15 @@ impl Lens<'_> {
         format!("{query}#event-{n}")
     }
 
-    /// A time as an offset from the run's first event; empty for a time before it, which the clock cannot mean.
+    /// The time that is called 0: when the run began. Of one that branched from another, its copied steps lie before.
+    pub(crate) fn zero(&self) -> Option<i64> {
+        own_start(self.index).or(self.index.first_ts())
+    }
+
+    /// A time as an offset from the run's beginning; empty for a time before its first event, which the clock cannot mean.
     pub(crate) fn offset(&self, micros: Option<i64>) -> Line {
-        let start = self.index.first_ts();
-        let since = micros.zip(start).map(|(at, start)| at - start).filter(|since| *since >= 0);
-        since.map_or_else(Line::default, |since| format::offset(since).into())
+        let at = micros.filter(|at| self.index.first_ts().is_some_and(|first| *at >= first));
+        at.zip(self.zero()).map_or_else(Line::default, |(at, zero)| format::offset(at - zero).into())
     }
 
     /// A moment in RFC 3339 for `datetime`.

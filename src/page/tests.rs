@@ -21,7 +21,7 @@ pub(crate) const HOSTILE: &str = r#"a"'><script>alert(1)</script><hx-partial hx-
 /// A run read from its files, as pages see it.
 pub(crate) struct Recorded {
     files: Files,
-    summary: Summary,
+    pub(crate) summary: Summary,
     zone: TimeZone,
     _dir: Option<tempfile::TempDir>,
 }
@@ -29,9 +29,16 @@ pub(crate) struct Recorded {
 impl Recorded {
     /// A run with these lines of steps.
     pub(crate) fn steps(lines: impl IntoIterator<Item = String>) -> Self {
-        let dir = tempfile::tempdir().unwrap();
         let lines: String = lines.into_iter().map(|line| line + "\n").collect();
-        std::fs::write(dir.path().join("steps.jsonl"), lines).unwrap();
+        Self::files([("steps.jsonl", &*lines)])
+    }
+
+    /// A run with these files.
+    pub(crate) fn files<const N: usize>(files: [(&str, &str); N]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
         let run = Self::read(dir.path());
         Self { _dir: Some(dir), ..run }
     }

@@ -4,6 +4,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format::{self, count};
+use crate::analysis::newest;
 use crate::model::time::Stamp;
 use crate::model::{Manifest, RunKey};
 use crate::page::lens::{Kin, Lens, micros};
@@ -106,6 +107,11 @@ impl<'a> RunHead<'a> {
             }),
             Kin::Child(_) | Kin::Branch(_) => None,
         });
+        let copies = |steps| {
+            let steps = format::counted(steps, "step");
+            Phrase::from(format!("{steps}; they count in all numbers of this run but its time"))
+        };
+        add("copied", newest::copied(lens.index).map(copies));
         // One that is not on the board has its id alone.
         let relation = if summary.branched_after.is_some() { "branched from" } else { "part of" };
         add(relation, parent.or_else(|| summary.parent.as_deref().map(Phrase::from)));

@@ -278,3 +278,37 @@ fn a_timeline_draws_what_is_timed_and_says_what_is_not() {
     assert!(html.contains("No time is recorded"), "{html}");
     assert!(!html.contains("tl-pic") && html.contains("Steps 25 to 74 of 90"), "{html}");
 }
+
+#[test]
+fn a_run_that_branched_took_no_time_for_the_steps_that_it_copied() {
+    let event = |id: u64, phase: &str, at: &str, payload: &str| {
+        format!(r#"{{"step_id": {id}, "phase": "{phase}", "ts": "2026-11-{at}+00:00", "payload": {{{payload}}}}}"#)
+    };
+    let events = [
+        event(0, "INIT", "20T10:00:00", ""),
+        event(0, "DECIDE", "20T10:00:01", ""),
+        event(0, "ACT", "20T10:05:00", ""),
+        event(0, "CHECK_STOP", "20T10:10:00", ""),
+        event(1, "INIT", "21T12:00:00", r#""resumed": {"steps": 1}"#),
+        event(1, "DECIDE", "21T12:00:01", ""),
+        event(1, "END", "21T12:00:07", r#""stop_reason": "final""#),
+    ];
+    let manifest = r#"{"run_id": "b", "status": "completed", "parent_run_id": "a", "branched_from": {"run_id": "a", "steps": 1},
+        "latency_s": 607}"#;
+    let step = |id| format!(r#"{{"step_id": {id}, "decision": {{"mode": "wait"}}}}"#);
+    let run = Recorded::files([
+        ("events.jsonl", &events.map(|event| event + "\n").concat()),
+        ("steps.jsonl", &format!("{}\n{}\n", step(0), step(1))),
+        ("manifest.json", manifest),
+    ]);
+    assert_eq!(run.summary.duration_ms, Some(7_000.0));
+    let lens = run.lens();
+    let facts = RunHead::new(&lens).render().unwrap();
+    assert!(facts.contains(&crate::page::lens::micros(7_000_000)), "{facts}");
+    assert!(facts.contains("1 step; they count in all numbers of this run but its time"), "{facts}");
+    let timeline = Timeline::new(&lens, None).render().unwrap();
+    assert!(timeline.contains("The first step is copied from the run that this one branched from"), "{timeline}");
+    assert_eq!(timeline.matches("copied: ").count(), 2, "in the picture and in the table: {timeline}");
+    assert!(timeline.contains("\u{2212}25 h 59 min 59.000 s"), "it began before this run did: {timeline}");
+    assert!(timeline.contains("+1.000 s"), "{timeline}");
+}

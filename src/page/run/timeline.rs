@@ -9,6 +9,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
+use crate::analysis::newest::copied;
 use crate::analysis::timing::{Stretch, began, stretches, took};
 use crate::model::index::Group;
 use crate::page::lens::{Lens, micros, phase};
@@ -59,6 +60,8 @@ struct Row {
     /// Whether it is another run.
     is_child: bool,
     is_current: bool,
+    /// It is a copy of a step of another run.
+    is_copy: bool,
     began: String,
     took: String,
     /// The phases or calls with how long they took.
@@ -106,7 +109,7 @@ impl<'a> Timeline<'a> {
             end,
             has_children: rows.iter().any(|row| row.is_child),
             has_calls: rows.iter().any(|row| !row.calls.is_empty()),
-            scale: Scale::over(&spans, lens.index.first_ts().unwrap_or_default(), WIDTH),
+            scale: Scale::over(&spans, lens.zero().unwrap_or_default(), WIDTH),
             rows,
             paths: Vec::new(),
             legend: Vec::new(),
@@ -177,6 +180,16 @@ impl<'a> Timeline<'a> {
         }
     }
 
+    /// That steps were copied, where some of them are in the window; empty for none.
+    fn copied(&self) -> String {
+        let copied = copied(self.lens.index).filter(|copied| self.first < *copied);
+        copied.map_or_else(String::new, |copied| {
+            let which = if copied == 1 { "The first step is" } else { "The first steps are" };
+            let many = if copied == 1 { String::new() } else { format!(" ({})", format::count(copied as u64)) };
+            format!("{which}{many} copied from the run that this one branched from: that took the time drawn for them, before 0")
+        })
+    }
+
     /// How many of the steps have no time; empty for none.
     fn untimed(&self) -> String {
         match self.rows.iter().filter(|row| row.span.is_none()).count() {
@@ -206,6 +219,7 @@ fn step(lens: &Lens<'_>, n: usize, is_current: bool) -> Row {
         name: lens.label(n),
         words: step.call.to_string(),
         is_current,
+        is_copy: copied(index).is_some_and(|copied| n < copied),
         parts: parts.join(", "),
         calls: calls.unwrap_or_default(),
         ..known
