@@ -60,14 +60,17 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
     }
     // A writer counts only what it wrote itself, so with several runs its counts say nothing about the files.
     if let Some(manifest) = manifest.filter(|manifest| manifest.is_final() && runs <= 1 && !index.is_partial()) {
+        // A line that was written twice counts once, whether its writer knows of it or not.
+        let repeats = index.tally().repeats.count;
         let pairs = [
-            (TraceFile::Steps, manifest.step_count, index.steps().len()),
-            (TraceFile::Events, manifest.event_count, index.events().len()),
+            (TraceFile::Steps, manifest.step_count, index.steps().len(), repeats),
+            (TraceFile::Events, manifest.event_count, index.events().len(), 0),
         ];
-        for (file, counted, there) in pairs {
+        for (file, counted, there, repeats) in pairs {
             // A file that is not there is an issue of its own.
             let exists = if file == TraceFile::Steps { steps.exists } else { events.exists };
-            if let Some(counted) = counted.filter(|counted| exists && *counted != there as i64) {
+            let fits = |counted: i64| [there, there - repeats].iter().any(|there| counted == *there as i64);
+            if let Some(counted) = counted.filter(|counted| exists && !fits(*counted)) {
                 add(IssueKind::Count, file, format!("the manifest counts {counted}, the file has {there}"));
             }
         }
@@ -269,6 +272,23 @@ mod tests {
         assert_eq!(said(&[0, 3, 7]), [jump]);
         let over = "step ids start over here with 0, and no event tells of a new run".to_owned();
         assert_eq!(said(&[0, 1, 0]), [(IssueKind::Join, Some(3), over)]);
+    }
+
+    #[test]
+    fn a_line_that_was_written_twice_is_named_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        write("events.jsonl", "");
+        write("steps.jsonl", "{\"step_id\": 0}\n{\"step_id\": 1}\n{\"step_id\": 1}\n");
+        let said = |counted: usize| {
+            write("manifest.json", &format!(r#"{{"status": "completed", "step_count": {counted}}}"#));
+            let index = crate::trace::read_index(&crate::trace::RunDir::alone(dir.path()));
+            let steps = issues(&index).into_iter().filter(|issue| issue.file == TraceFile::Steps);
+            steps.map(|issue| issue.reason).collect::<Vec<_>>()
+        };
+        let twice = "the line repeats the one before, and no event tells of a new run";
+        assert_eq!((said(2), said(3)), (vec![twice.to_owned()], vec![twice.to_owned()]));
+        assert_eq!(said(4), ["the manifest counts 4, the file has 3", twice]);
     }
 
     #[test]
