@@ -108,6 +108,8 @@ pub enum Basis {
     ManifestTime,
     /// The time of the newest file.
     FileTime,
+    /// Nothing can be added to its file, and that says nothing of an end.
+    Closed,
     /// Nothing carries a time.
     Nothing,
 }
@@ -139,6 +141,9 @@ pub fn life(index: &Index, outside: Outside) -> Life {
     let has_end = |manifest: &Manifest| manifest.ended.is_some() || !outlived(index, manifest.updated_at);
     if silent != Silent::Waits && manifest.is_some_and(|manifest| manifest.is_final() && has_end(manifest)) {
         return sure(Liveness::Finished, Basis::Manifest);
+    }
+    if manifest.is_some_and(|manifest| manifest.is_closed) {
+        return sure(Liveness::Unknown, Basis::Closed);
     }
     if segment.is_some_and(|segment| segment.teardown.is_some()) {
         return sure(Liveness::Died, Basis::Teardown);

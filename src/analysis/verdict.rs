@@ -154,7 +154,11 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         (Liveness::Unknown, _) if let Some(cut) = facts.cut() => {
             verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, capitalised(&cut))
         }
-        (Liveness::Unknown, _) => verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, facts.untold()),
+        (Liveness::Unknown, _) => {
+            let closed = life.basis == Basis::Closed;
+            let sentence = if closed { facts.no_reason() } else { facts.untold() };
+            verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, sentence)
+        }
         (Liveness::Died, None) => verdict(Outcome::Failed, RunStatus::Died, Certainty::Inferred, facts.died(life)),
         _ if let Some((kept, told)) = disputed(index) => {
             let sentence = format!("The files disagree on the end: the manifest says {kept}, the END event {told}");
@@ -268,11 +272,15 @@ impl<'a> Facts<'a> {
             .or(state.map(limit(LimitFrom::State)))
     }
 
-    /// That the one document of the run ends in the middle, and where.
+    /// That the one document of the run ends in the middle or is damaged, and where.
     fn cut(&self) -> Option<String> {
-        let place = || self.step().map_or_else(|| "before its first step".to_owned(), |step| format!("after {step}"));
-        let is_cut = self.manifest.is_some_and(|manifest| manifest.is_cut);
-        is_cut.then(|| format!("the {} is cut {}: what follows is missing", self.index.format().file, place()))
+        let manifest = self.manifest.filter(|manifest| manifest.is_cut || manifest.damage.is_some())?;
+        let (file, after) = (self.index.format().file, self.step_after("after"));
+        Some(match &manifest.damage {
+            Some(damage) => format!("the {file} cannot be read{after}: {damage}"),
+            None if after.is_empty() => format!("the {file} is cut before its first step: what follows is missing"),
+            None => format!("the {file} is cut{after}: what follows is missing"),
+        })
     }
 
     /// Nothing follows, and no trace of this sort would say why.

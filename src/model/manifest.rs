@@ -111,6 +111,10 @@ pub struct Manifest {
     pub trial: Option<Box<Trial>>,
     /// The one document of the run ends in the middle: what it says of its end may stand before steps that are missing.
     pub is_cut: bool,
+    /// Nothing can be added to the document of the run: it lies in an archive, or says that all is over.
+    pub is_closed: bool,
+    /// Why what is missing of such a document can not be read.
+    pub damage: Option<Box<str>>,
 }
 
 /// A run as one of many: which task of which set it was, and what agent and model were given.

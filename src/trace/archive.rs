@@ -176,7 +176,7 @@ pub(super) fn unpack(mut file: File, entry: Entry) -> io::Result<impl Read + Sen
         return Err(io::Error::new(io::ErrorKind::Unsupported, "the member of the archive is encrypted"));
     }
     let Some((fixed, name_len)) = header(&file, at)? else {
-        return Err(damaged("the archive has no member where its directory says"));
+        return Err(damaged("the archive is damaged: it has no member where its directory says"));
     };
     let data = at + HEADER_BYTES + u64::from(name_len) + u64::from(short(&fixed, 28));
     file.seek(SeekFrom::Start(data))?;
@@ -184,7 +184,9 @@ pub(super) fn unpack(mut file: File, entry: Entry) -> io::Result<impl Read + Sen
     let inner: Box<dyn Read + Send> = match method {
         0 => Box::new(bytes),
         8 => Box::new(DeflateDecoder::new(bytes)),
-        20 | 93 => Box::new(zstandard(bytes).map_err(damaged)?),
+        20 | 93 => Box::new(
+            zstandard(bytes).map_err(|error| damaged(format!("the member of the archive is damaged: {error}")))?,
+        ),
         _ => {
             let what = format!("the member of the archive is packed by method {method}, which is not read");
             return Err(io::Error::new(io::ErrorKind::Unsupported, what));
@@ -218,7 +220,7 @@ impl Read for Checked {
         }
         let part = buffer.get_mut(..most).unwrap_or_default();
         let read = match self.inner.read(part) {
-            Ok(0) => Err(damaged(format!("the member of the archive ends {} bytes early", self.left))),
+            Ok(0) => Err(damaged(format!("the member of the archive is damaged: it ends {} bytes early", self.left))),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
             Err(error) => Err(damaged(format!("the member of the archive is damaged: {error}"))),
             Ok(read) => Ok(read),
@@ -235,10 +237,10 @@ impl Checked {
     /// All bytes that the directory tells of were read.
     fn end(&mut self) -> io::Result<usize> {
         if self.inner.read(&mut [0]).is_ok_and(|more| more > 0) {
-            return Err(damaged("the member of the archive has more bytes than its directory says"));
+            return Err(damaged("the member of the archive is damaged: it has more bytes than its directory says"));
         }
         if self.read.sum() != self.crc {
-            return Err(damaged("the checksum of the member is not the one in the archive's directory"));
+            return Err(damaged("the member of the archive is damaged: its checksum is not the one in the directory"));
         }
         Ok(0)
     }

@@ -279,7 +279,7 @@ impl RunDir {
             return member.open(file);
         }
         let (opened, stamp) = self.open(file)?;
-        Ok(Opened { input: Box::new(opened), stamp, start: (0, 0) })
+        Ok(Opened { input: Box::new(opened), stamp, start: (0, 0), is_closed: false })
     }
 
     /// Whether the run rightly has no records: it is what a file tells of that holds no other.

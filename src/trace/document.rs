@@ -153,6 +153,7 @@ fn read(
 ) -> io::Result<Pass> {
     let (mut open, mut reader) = (Open::new(tool), tool.reader());
     let mut draft = Draft::new(&mut open, names, delta);
+    let is_closed = document.as_ref().is_some_and(|document| document.is_closed);
     let (exists, expected) = (document.is_some(), document.as_ref().map_or(0, |document| document.stamp.size));
     let (start, mut file) = document.map_or_else(
         || ((0, 0), Box::new(io::empty()) as Box<dyn io::Read>),
@@ -166,8 +167,8 @@ fn read(
             Ok(0) => break,
             Ok(read) => piece.get(..read).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // What came before the damage is there.
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            // What came before the damage is there. Of what is packed in an unknown way, nothing is.
+            Err(error) if is_lasting(&error) => {
                 damage = Some(error.to_string());
                 break;
             }
@@ -186,23 +187,30 @@ fn read(
             reader.beside(&read.text);
         }
     }
-    draft.run().is_cut = exists && size > 0 && !values.is_whole() && !values.is_broken();
+    let fault = match (&damage, values.is_broken(), size) {
+        (Some(damage), ..) => damage.clone(),
+        (None, true, _) => "it is not one JSON document".to_owned(),
+        (None, false, 0) => "the file is empty".to_owned(),
+        (None, false, read) => format!("the document ends in the middle, after {read} bytes"),
+    };
+    let run = draft.run();
+    run.is_cut = exists && size > 0 && !values.is_whole() && !values.is_broken();
+    run.is_closed = is_closed;
+    run.damage = Some(fault.as_str()).filter(|_| is_closed && !values.is_whole()).map(Box::from);
     reader.look(&mut draft);
     draft.end();
     // An archive tells how many bytes there would be.
-    let (read, size) = (size, if damage.is_some() { expected } else { size });
-    let is_damaged = damage.is_some();
-    let fault = match (damage, values.is_broken(), read) {
-        (Some(damage), ..) => damage,
-        (None, true, _) => "it is not one JSON document".to_owned(),
-        (None, false, 0) => "the file is empty".to_owned(),
-        (None, false, _) => format!("the document ends in the middle, after {read} bytes"),
-    };
-    let (fault, is_whole) = match (beside_is_whole, !is_damaged && (values.is_whole() || !exists)) {
+    let size = if damage.is_some() { expected } else { size };
+    let (fault, is_whole) = match (beside_is_whole, damage.is_none() && (values.is_whole() || !exists)) {
         (false, true) => ("the document beside it is not whole".to_owned(), false),
         (_, is_whole) => (fault, is_whole),
     };
     Ok(Pass { exists, hash: hasher.finish(), is_whole, fault, end: values.end(), size })
+}
+
+/// Whether trying again is of no use as long as the bytes are these.
+fn is_lasting(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::Unsupported | io::ErrorKind::FileTooLarge)
 }
 
 /// Gives a value to the reader, as far as it can be read.

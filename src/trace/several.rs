@@ -18,7 +18,7 @@ use super::manifest::MAX_MANIFEST_BYTES;
 use super::pieces::{self, Pieces};
 use super::stamp::Stamp;
 #[cfg(feature = "archives")]
-use super::unpacked::Unpacked;
+use super::unpacked::{self, Unpacked};
 use crate::format::{Several, Values};
 use crate::model::{Span, TraceFile};
 
@@ -80,6 +80,8 @@ pub(super) struct Opened {
     pub(super) stamp: Stamp,
     /// Where in its file it begins, and how many line ends are before it.
     pub(super) start: (u64, u64),
+    /// All that there will be of it is there, by the word of what holds it.
+    pub(super) is_closed: bool,
 }
 
 impl Listing {
@@ -250,14 +252,18 @@ impl Member {
         let (opened, listing) = self.holder.opened()?;
         let at = self.at(&listing, file)?;
         let stamp = stamp_of(listing.stamp, &at);
+        #[cfg(feature = "archives")]
+        let is_closed = matches!(at, At::Packed(..));
+        #[cfg(not(feature = "archives"))]
+        let is_closed = false;
         let (input, start): (Box<dyn Read + Send>, _) = match at {
             At::Bytes(span, line) => (Box::new(bytes_of(opened, span)?), (span.offset, line.saturating_sub(1))),
             At::Before(len) => (Box::new(io::Cursor::new(before(&opened, len)?)), (0, 0)),
             #[cfg(feature = "archives")]
-            At::Packed(entry, _) => (Box::new(archive::unpack(opened, entry)?), (0, 0)),
+            At::Packed(entry, _) => (unpacked::whole(opened, listing.stamp.id, entry), (0, 0)),
             At::Apart(pieces) => (Box::new(pieces.read(opened, Span { offset: 0, len: pieces.len() })), (0, 0)),
         };
-        Ok(Opened { input, stamp, start })
+        Ok(Opened { input, stamp, start, is_closed })
     }
 
     /// Some bytes of one of its files, or all of them, and how many they are.

@@ -21,6 +21,8 @@ const MAX_KEPT_BYTES: [u64; 2] = [16 << 20, 2 << 30];
 pub(super) struct Unpacked {
     bytes: Bytes,
     len: u64,
+    /// Nothing is wrong with it.
+    is_whole: bool,
 }
 
 #[derive(Debug)]
@@ -60,20 +62,12 @@ impl Unpacked {
     }
 
     fn kept<R: Read>(key: Key, input: impl FnOnce() -> io::Result<(R, u64)>) -> io::Result<Arc<Self>> {
-        let kept = || KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        {
-            let mut kept = kept();
-            if let Some(at) = kept.iter().position(|(known, _)| *known == key)
-                && let Some(found) = kept.remove(at)
-            {
-                let unpacked = Arc::clone(&found.1);
-                kept.push_back(found);
-                return Ok(unpacked);
-            }
+        if let Some(unpacked) = Self::known(key) {
+            return Ok(unpacked);
         }
         let input = input()?;
         let unpacked = Arc::new(Self::read(input.0, input.1)?);
-        let mut kept = kept();
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push_back((key, Arc::clone(&unpacked)));
         for (on_disk, most) in [(false, MAX_KEPT_BYTES[0]), (true, MAX_KEPT_BYTES[1])] {
             let alike = |kept: &(Key, Arc<Self>)| matches!(kept.1.bytes, Bytes::OnDisk(_)) == on_disk;
@@ -86,27 +80,60 @@ impl Unpacked {
         Ok(unpacked)
     }
 
+    /// What is kept of it; it is the newest then.
+    fn known(key: Key) -> Option<Arc<Self>> {
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = kept.iter().position(|(known, _)| *known == key)?;
+        let found = kept.remove(at)?;
+        let unpacked = Arc::clone(&found.1);
+        kept.push_back(found);
+        Some(unpacked)
+    }
+
     fn read(mut input: impl Read, size: u64) -> io::Result<Self> {
+        // What came before the damage can be shown.
         let whole = |read: io::Result<u64>| match read {
-            // What came before the damage can be shown.
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(()),
-            read => read.map(|_| ()),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(false),
+            read => read.map(|_| true),
         };
         if size <= MAX_HELD_BYTES {
             let mut bytes = Vec::new();
-            whole(io::copy(&mut input, &mut bytes))?;
-            return Ok(Self { len: bytes.len() as u64, bytes: Bytes::Held(bytes) });
+            let is_whole = whole(io::copy(&mut input, &mut bytes))?;
+            return Ok(Self { len: bytes.len() as u64, bytes: Bytes::Held(bytes), is_whole });
         }
         let no_place = |error| io::Error::other(format!("no place to unpack it, {size} bytes: {error}"));
         let mut file = tempfile::tempfile().map_err(no_place)?;
-        whole(io::copy(&mut input, &mut file))?;
+        let is_whole = whole(io::copy(&mut input, &mut file))?;
         file.flush()?;
-        Ok(Self { len: file.metadata()?.len(), bytes: Bytes::OnDisk(Mutex::new(file)) })
+        Ok(Self { len: file.metadata()?.len(), bytes: Bytes::OnDisk(Mutex::new(file)), is_whole })
     }
 
     /// Some of its bytes.
     pub(super) fn part(self: Arc<Self>, span: Span) -> impl Read + Send {
         Part { of: self, at: span.offset, end: span.offset.saturating_add(span.len) }
+    }
+}
+
+/// The member `entry` of the archive `file` from its start: as it is kept, else unpacked while it is read. Why it cannot be
+/// unpacked is said where it is read.
+pub(super) fn whole(file: File, id: FileId, entry: Entry) -> Box<dyn Read + Send> {
+    // What is wrong with a member is found by unpacking it.
+    if let Some(kept) = Unpacked::known(Key::Member(id, entry)).filter(|kept| kept.is_whole) {
+        let span = Span { offset: 0, len: kept.len };
+        return Box::new(kept.part(span));
+    }
+    match archive::unpack(file, entry) {
+        Ok(input) => Box::new(input),
+        Err(error) => Box::new(Refused(Some(error))),
+    }
+}
+
+/// What cannot be read at all.
+struct Refused(Option<io::Error>);
+
+impl Read for Refused {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
     }
 }
 

@@ -149,7 +149,10 @@ impl Facts {
         let header = Header::of(&header);
         let eval = header.eval.map(Eval::of).unwrap_or_default();
         let stats = header.stats.map(Stats::of).unwrap_or_default();
-        let is_sample = self.id.is_some() || self.uuid.is_some() || self.is_whole || latest.is_some();
+        // A member of an archive is a sample, whatever of it can be read.
+        let is_sample = run.is_closed || self.id.is_some() || self.uuid.is_some() || self.is_whole || latest.is_some();
+        // What is written of an evaluation that is over was written at its end.
+        run.is_closed |= matches!(text(header.status).as_deref(), Some("success" | "cancelled" | "error"));
         let of_log = || {
             let id = [filled(eval.run_id), self.id.clone(), self.epoch.map(|epoch| epoch.to_string())];
             Some(id.into_iter().flatten().collect::<Vec<_>>().join("/")).filter(|id| !id.is_empty())

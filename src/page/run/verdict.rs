@@ -124,6 +124,7 @@ impl<'a> Verdict<'a> {
             // Of a crash the evidence says so.
             Basis::End | Basis::Manifest | Basis::Teardown => return None,
             Basis::Process => return Some("The recorded process does not exist any more".into()),
+            Basis::Closed => return Some("Nothing can be added to its file, so it does not go on".into()),
             Basis::Nothing => return Some("Nothing carries a time".into()),
             Basis::Event => "The newest event is from",
             Basis::ManifestTime if lens.index.format().is_one_file() => "The newest record is from",

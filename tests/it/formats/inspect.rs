@@ -11,6 +11,8 @@ use trace_board::format::step_head;
 use trace_board::model::{Index, IssueKind, RunKey, StepHead, TraceFile};
 use trace_board::trace::{RootScan, RootScanner, RunDir, RunReader, read_index};
 
+mod damaged;
+
 fn run(name: &str) -> Read {
     read(&sample("tools/inspect").join(name))
 }
@@ -23,18 +25,20 @@ fn reasons(found: &RootScan) -> Vec<(&str, &str)> {
     found.skipped.iter().map(|skipped| (skipped.path.as_str(), skipped.reason.as_str())).collect()
 }
 
+/// A run with all its steps read as pages have them.
+fn read_run(run: &RunDir) -> Index {
+    let index = read_index(run);
+    for step in index.steps() {
+        let line = run.line(|| &index, TraceFile::Steps, step.span).expect("a listed step can be read");
+        serde_json::from_slice::<serde_json::Value>(&line).expect("it is JSON");
+    }
+    index
+}
+
 /// Every run below a directory, with all its steps read as pages have them.
 fn read_all(dir: &Path) -> (RootScan, Vec<Index>) {
     let found = RootScanner::new(dir.to_owned()).scan();
-    let indexes = found.runs.values().map(|run| {
-        let index = read_index(run);
-        for step in index.steps() {
-            let line = run.line(|| &index, TraceFile::Steps, step.span).expect("a listed step can be read");
-            serde_json::from_slice::<serde_json::Value>(&line).expect("it is JSON");
-        }
-        index
-    });
-    let indexes = indexes.collect();
+    let indexes = found.runs.values().map(read_run).collect();
     (found, indexes)
 }
 
@@ -226,46 +230,6 @@ fn a_document_that_is_replaced_has_other_runs() {
     assert!(!run.has_files());
 }
 
-/// Cuts a log at every so many bytes, and spoils such bytes of it: no step that is listed is unreadable, and what stands
-/// before a cut stays.
-fn cut_and_spoilt(log: &str, every: usize) {
-    let temp = tempfile::tempdir().expect("a directory");
-    let whole = fs::read(sample("tools/inspect").join(log)).expect("the sample");
-    let path = temp.path().join(log);
-    let mut most = 0;
-    for cut in (0..whole.len()).step_by(every).chain([whole.len()]) {
-        fs::write(&path, &whole[..cut]).expect("written");
-        let (_, indexes) = read_all(temp.path());
-        let steps: usize = indexes.iter().map(|index| index.steps().len()).sum();
-        assert!(steps >= most, "{log}: {steps} steps of {cut} bytes, {most} of fewer");
-        most = steps;
-    }
-    for at in (0..whole.len()).step_by(every.max(3)) {
-        // One that is there already spoils nothing.
-        for byte in [0, b'"', b'{', 0xff].into_iter().filter(|byte| *byte != whole[at]) {
-            let mut spoilt = whole.clone();
-            spoilt[at] = byte;
-            fs::write(&path, &spoilt).expect("written");
-            read_all(temp.path());
-        }
-    }
-}
-
-#[test]
-fn a_running_log_cut_at_any_byte() {
-    cut_and_spoilt("running.eval", 1);
-}
-
-#[test]
-fn an_archive_cut_at_many_bytes() {
-    cut_and_spoilt("ledger.eval", 37);
-}
-
-#[test]
-fn a_document_cut_at_many_bytes() {
-    cut_and_spoilt("ledger.json", 211);
-}
-
 #[test]
 fn an_archive_without_its_directory_is_named_with_its_place() {
     let temp = tempfile::tempdir().expect("a directory");
@@ -280,52 +244,6 @@ fn an_archive_without_its_directory_is_named_with_its_place() {
     assert_eq!(reasons(&found), [("l.eval", said.as_str())]);
     let torn = indexes[0].passing_issues();
     assert!(torn.iter().any(|issue| issue.kind == IssueKind::Torn && issue.reason == said), "{torn:?}");
-}
-
-#[test]
-fn damaged_members_are_shown_as_far_as_they_go() {
-    let temp = tempfile::tempdir().expect("a directory");
-    let sample = members("running.eval");
-    let (name, bytes) = sample.last().expect("a sample");
-    let issue = |packed: Packed| {
-        fs::write(temp.path().join("l.eval"), archive(&[packed])).expect("written");
-        let (found, indexes) = read_all(temp.path());
-        assert_eq!(found.runs.len(), 1);
-        let issues = indexes[0].issues().listed().iter().chain(indexes[0].passing_issues());
-        (indexes[0].steps().len(), issues.map(|issue| issue.reason.clone()).collect::<Vec<_>>().join("; "))
-    };
-    let whole = || Packed::deflated(name, bytes);
-    let (steps, said) = issue(Packed { crc: whole().crc ^ 1, ..whole() });
-    assert_eq!((steps, said.as_str()), (2, "the checksum of the member is not the one in the archive's directory"));
-    let (steps, said) = issue(Packed { size: whole().size - 100, ..whole() });
-    assert_eq!(steps, 2);
-    assert!(said.contains("more bytes than its directory says"), "{said}");
-    let (_, said) = issue(Packed { size: whole().size + 100, ..whole() });
-    assert!(said.contains("ends 100 bytes early"), "{said}");
-    let (steps, said) = issue(Packed { size: 3 << 30, ..whole() });
-    assert_eq!(steps, 0);
-    assert!(said.contains("3221225472 bytes in one member of the archive, more than the 2147483648"), "{said}");
-    let (_, said) = issue(Packed { method: 12, ..whole() });
-    assert!(said.contains("packed by method 12, which is not read"), "{said}");
-    let mut spoilt = whole();
-    let middle = spoilt.bytes.len() / 2;
-    spoilt.bytes.truncate(middle);
-    let (_, said) = issue(spoilt);
-    assert!(said.contains("the member of the archive"), "{said}");
-}
-
-#[test]
-fn a_bomb_is_held_to_what_its_directory_says() {
-    let temp = tempfile::tempdir().expect("a directory");
-    let zeros = vec![b' '; 64 << 20];
-    let bomb = Packed { size: 1_000, ..Packed::deflated("samples/1_epoch_1.json", &zeros) };
-    // Members that lie over each other would be a bomb of any size.
-    let (header, twin) = (Packed::stored("header.json", b"{}"), Packed { at: Some(0), ..bomb.clone() });
-    fs::write(temp.path().join("a.eval"), archive(std::slice::from_ref(&bomb))).expect("written");
-    fs::write(temp.path().join("b.eval"), archive(&[bomb, header, twin])).expect("written");
-    let (found, indexes) = read_all(temp.path());
-    assert_eq!((keys(&found), indexes[0].steps().len()), (vec!["a.eval/1_epoch_1"], 0));
-    assert_eq!(reasons(&found), [("b.eval", "members of the archive lie over each other, or beyond its end")]);
 }
 
 #[test]
