@@ -207,6 +207,8 @@ impl Run {
         #[cfg(test)]
         self.play_fault();
         self.used.store(now(), Ordering::Relaxed);
+        // Whoever asks for the index reads lines as well.
+        self.dir.unpack();
         let mut behind = self.begin_again(std::mem::take(&mut *held));
         while behind.read(u64::MAX) {}
         let index = Arc::clone(&behind.index);

@@ -10,6 +10,7 @@ use crate::trace::RunDir;
 #[cfg(all(unix, feature = "s3"))]
 mod evicted;
 mod replaced;
+mod unpacked;
 
 fn write_run(root: &std::path::Path, key: &str, manifest: &str) -> PathBuf {
     let dir = root.join(key);

@@ -266,6 +266,17 @@ impl Member {
         Ok(Opened { input, stamp, start, is_closed })
     }
 
+    /// Unpacks its records for whoever reads them and then parts of them, where they are packed.
+    #[cfg(all(feature = "archives", feature = "serve"))]
+    pub(super) fn unpack(&self) {
+        if let Ok((opened, listing)) = self.holder.opened()
+            && let Ok(At::Packed(entry, _)) = self.at(&listing, TraceFile::Events)
+        {
+            // What is wrong with it is told by who reads it.
+            let _ = Unpacked::of(opened, listing.stamp.id, entry);
+        }
+    }
+
     /// Some bytes of one of its files, or all of them, and how many they are.
     pub(super) fn span(&self, file: TraceFile, span: Option<Span>) -> io::Result<(Box<dyn Read + Send>, u64)> {
         let (opened, listing) = self.holder.opened()?;

@@ -1,4 +1,5 @@
-//! How is a run written down whose files are not here, so that its row can be shown before they are?
+//! What does a board keep of a run beside its index: where it lies, written down so that its row can be shown before its
+//! files are here, and its records, unpacked.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,6 +24,11 @@ impl RunDir {
     /// Whether another of the same path is read in the same way: their files are the traces of one tool.
     pub fn is_read_as(&self, other: &Self) -> bool {
         self.tool().map(std::ptr::from_ref) == other.tool().map(std::ptr::from_ref)
+    }
+
+    /// Unpacks the records, where they lie in an archive, so that reading them and then parts of them unpacks them once.
+    pub fn unpack(&self) {
+        self.member.iter().for_each(Member::unpack);
     }
 
     /// What tells where it lies, without its root.
