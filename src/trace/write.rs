@@ -54,6 +54,19 @@ pub struct RunWriter {
     altered: Vec<String>,
     /// The record being built; kept for its memory.
     line: Vec<u8>,
+    /// Last, so that it goes after all that lies in the directory.
+    _made: Option<MadeDir>,
+}
+
+/// A directory that was made for the run; it goes again where nothing was written into it.
+#[derive(Debug)]
+struct MadeDir(PathBuf);
+
+impl Drop for MadeDir {
+    fn drop(&mut self) {
+        // One that is not empty stays.
+        let _ = std::fs::remove_dir(&self.0);
+    }
 }
 
 #[derive(Debug)]
@@ -134,7 +147,8 @@ pub enum WriteError {
 }
 
 impl RunWriter {
-    /// Creates the run's directory below `root`; its name is the run id.
+    /// Creates the run's directory below `root`; its name is the run id. One that is dropped before anything is written
+    /// takes the directory away again, if it made it.
     ///
     /// # Errors
     /// An id that is not one plain directory name; a directory that holds a trace already; what the system says.
@@ -144,7 +158,14 @@ impl RunWriter {
             return Err(Error::new(Kind::Usage, message).hint("use letters, digits, '-', '_' and '.'"));
         }
         let dir = root.as_ref().join(run_id);
-        std::fs::create_dir_all(&dir).map_err(|error| {
+        let create = || {
+            std::fs::create_dir_all(root.as_ref())?;
+            match std::fs::create_dir(&dir) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(None),
+                made => made.map(|()| Some(MadeDir(dir.clone()))),
+            }
+        };
+        let made = create().map_err(|error| {
             Error::new(Kind::Unreadable, format!("cannot create the run directory {}", dir.display())).because(error)
         })?;
         let taken = |file: &TraceFile| std::fs::symlink_metadata(dir.join(file.name())).is_ok();
@@ -153,7 +174,7 @@ impl RunWriter {
             let error = Error::new(Kind::Usage, message).hint("give the run another name");
             return Err(error.hint("to go on with that one, a program opens it with `Earlier::open`"));
         }
-        Ok(Self::new(dir, run_id.to_owned(), None))
+        Ok(Self { _made: made, ..Self::new(dir, run_id.to_owned(), None) })
     }
 
     /// Takes a run's directory to go on with it, and holds it from now on; nothing else is touched before
@@ -191,6 +212,7 @@ impl RunWriter {
             stamper: Stamper::default(),
             altered: Vec::new(),
             line: Vec::new(),
+            _made: None,
         }
     }
 

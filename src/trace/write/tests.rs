@@ -426,3 +426,18 @@ fn the_last_manifest_takes_the_room_of_the_reserve() {
     writer.finish(RunEnd::default()).unwrap();
     assert_eq!(manifest(&writer)["status"], "completed");
 }
+
+#[test]
+fn a_writer_that_writes_nothing_leaves_only_directories_that_were_there() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = |name: &str| root.path().join("runs").join(name);
+    drop(RunWriter::create(root.path().join("runs"), "new").unwrap());
+    assert!(!dir("new").exists() && root.path().join("runs").exists());
+    fs::create_dir(dir("there")).unwrap();
+    drop(RunWriter::create(root.path().join("runs"), "there").unwrap());
+    assert!(dir("there").exists(), "somebody else made it");
+    let mut writer = RunWriter::create(root.path().join("runs"), "begun").unwrap();
+    writer.begin(RunInfo::default()).unwrap();
+    drop(writer);
+    assert!(dir("begun").join("manifest.json").exists());
+}
