@@ -7,6 +7,8 @@ mod coding_agent;
 mod custom_rule;
 #[path = "../../examples/environment.rs"]
 mod environment;
+#[path = "../../examples/guard_and_go_on.rs"]
+mod guard_and_go_on;
 #[path = "../../examples/judge_and_retry.rs"]
 mod judge_and_retry;
 
@@ -75,4 +77,23 @@ async fn the_environment_ends_the_episode() {
     let result = environment::run(runs.path()).await.unwrap();
     assert_eq!((result.verdict.code.as_str(), result.step_count), ("env_terminal", 3));
     assert_eq!(why(runs.path(), "environment")["stop_reason"], "env_terminal");
+}
+
+#[tokio::test]
+async fn what_a_guard_refuses_is_not_bought_and_the_run_goes_on_in_its_own_trace() {
+    let runs = tempfile::tempdir().unwrap();
+    let (result, notes) = guard_and_go_on::run(runs.path()).await.unwrap();
+    assert_eq!(result.require_answer().unwrap(), "bought bread, cheese, olives");
+    assert_eq!(result.step_count, 5);
+    let calls = notes.iter().filter(|note| note.ends_with(": buy")).count();
+    let ends: Vec<_> = notes.iter().map(String::as_str).filter(|note| note.starts_with("ended")).collect();
+    assert_eq!(
+        (calls, ends),
+        (3, vec!["ended: budget_steps", "ended: final"]),
+        "what is refused is not carried out: {notes:?}"
+    );
+    let why = why(runs.path(), "guard_and_go_on");
+    assert_eq!((&why["stop_reason"], &why["step"]), (&"final".into(), &4.into()), "{why}");
+    let lines = std::fs::read_to_string(runs.path().join("guard_and_go_on/steps.jsonl")).unwrap();
+    assert!(lines.lines().nth(1).unwrap().contains("the shopper is too young"), "{lines}");
 }

@@ -1,0 +1,138 @@
+//! A guard, a hook and a run in two parts: a shopper who may not buy everything, is heard at each step, and goes on in the
+//! same trace after its steps were used up.
+//!
+//! `cargo run --example guard_and_go_on`, then `board serve runs`: the refused call stands in its step with the guard's
+//! reason, and the run page says where the run was gone on with.
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trace_board::engine::{
+    Action, Agent, AgentError, Builder, Decision, Done, Earlier, Engine, Guard, GuardCx, Hook, Moment, Pass, RunResult,
+    State, StepCx, Task, Tool, ToolCx, ToolError,
+};
+use trace_board::trace::RunWriter;
+
+/// What the shopper has done so far; read back from the trace when the run goes on.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Basket {
+    /// How much of the list was asked for.
+    pub asked: usize,
+    /// What of it may be carried home.
+    pub bought: Vec<String>,
+}
+
+const LIST: [&str; 4] = ["bread", "wine", "cheese", "olives"];
+
+#[derive(Deserialize, JsonSchema)]
+struct Item {
+    name: String,
+}
+
+struct Buy;
+
+impl Tool for Buy {
+    type Args = Item;
+    type Output = String;
+
+    fn name(&self) -> &str {
+        "buy"
+    }
+
+    fn description(&self) -> &str {
+        "Buys one thing."
+    }
+
+    async fn call(&self, item: Item, _: ToolCx<'_>) -> Result<String, ToolError> {
+        Ok(item.name)
+    }
+}
+
+struct Shopper;
+
+impl Agent for Shopper {
+    type Data = Basket;
+
+    fn name(&self) -> &str {
+        "shopper"
+    }
+
+    fn init_state(&mut self, task: &Task) -> Result<State<Basket>, AgentError> {
+        Ok(State::new(&*task.objective, Basket::default()))
+    }
+
+    async fn decide(&mut self, state: &State<Basket>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+        Ok(Some(match LIST.get(state.data.asked) {
+            Some(name) => Decision::act([Action::new("buy").arg("name", *name)]),
+            None => Decision::final_answer(format!("bought {}", state.data.bought.join(", "))),
+        }))
+    }
+
+    fn reduce(&mut self, state: &mut State<Basket>, step: &Done<'_>) -> Result<(), AgentError> {
+        state.data.asked += step.decision.actions.len();
+        // What was refused has no output.
+        state.data.bought.extend(step.results.iter().filter_map(|result| result.output.as_str().map(str::to_owned)));
+        Ok(())
+    }
+}
+
+/// Lets no wine be bought.
+struct NoWine;
+
+impl Guard<Basket> for NoWine {
+    fn name(&self) -> &str {
+        "no wine"
+    }
+
+    async fn judge(&self, call: GuardCx<'_, Basket>) -> Result<Pass, String> {
+        let is_wine = call.args.get("name").is_some_and(|name| name == "wine");
+        Ok(if is_wine { Pass::Deny("the shopper is too young".to_owned()) } else { Pass::Allow })
+    }
+}
+
+/// Notes what is carried out, and how each part ends.
+struct Notes(Arc<Mutex<Vec<String>>>);
+
+impl<D> Hook<D> for Notes {
+    fn name(&self) -> &str {
+        "notes"
+    }
+
+    fn on(&mut self, moment: &Moment<'_, D>) -> Result<(), String> {
+        let line = match moment {
+            Moment::Call { step, action } => format!("step {step}: {}", action.name),
+            Moment::RunEnd { verdict } => format!("ended: {}", verdict.code),
+            _ => return Ok(()),
+        };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        Ok(())
+    }
+}
+
+fn shopper(notes: &Arc<Mutex<Vec<String>>>) -> Builder<Shopper> {
+    Engine::builder(Shopper).tool(Buy).guard(NoWine).hook(Notes(notes.clone()))
+}
+
+/// Runs the agent for two steps and goes on then, with its trace below `runs`; also what the hook noted.
+pub async fn run(runs: &Path) -> Result<(RunResult<Basket>, Vec<String>), Box<dyn Error>> {
+    let notes = Arc::default();
+    let writer = RunWriter::create(runs, "guard_and_go_on")?;
+    shopper(&notes).max_steps(2).record(writer).build()?.run("Buy supper.").await;
+    // Without `record`: it writes on in the directory of the run. The steps of both parts count.
+    let earlier = Earlier::open(&runs.join("guard_and_go_on"))?;
+    let result = shopper(&notes).max_steps(10).build()?.go_on(earlier).await?;
+    let notes = notes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Ok((result, notes))
+}
+
+#[tokio::main(flavor = "current_thread")]
+#[allow(dead_code, clippy::print_stdout, reason = "a test takes this file in and calls `run`")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let (result, notes) = run(Path::new("runs")).await?;
+    println!("{}", notes.join("\n"));
+    println!("{} after {} steps: {}", result.verdict.code, result.step_count, result.require_answer()?);
+    Ok(())
+}
