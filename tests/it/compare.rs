@@ -103,6 +103,9 @@ fn the_page_opens_the_first_difference() {
         ["/compare?a=loop&b=fix_bug", "/compare/replay?a=fix_bug&b=loop&at=1"]
     );
     assert_eq!(texts(&page, "[aria-current=page]"), ["Compare"]);
+    // What machines say to each other is no prose.
+    let code = texts(&page, ".diverge dd.mono");
+    assert_eq!(code.len(), 4, "action and result of both: {code:?}");
 }
 
 #[test]

@@ -51,6 +51,13 @@ enum Part {
     Text(Vec<Piece>),
 }
 
+impl Part {
+    /// Whether it is what machines say to each other: calls and their results.
+    fn is_code(&self, term: &str) -> bool {
+        matches!(self, Self::Text(_)) && matches!(term, "Action" | "Result")
+    }
+}
+
 /// A text of a step, or why there is none.
 type Text = Result<String, &'static str>;
 
