@@ -169,6 +169,8 @@ pub fn life(index: &Index, outside: Outside) -> Life {
 fn silent(index: &Index, manifest: Option<&Manifest>) -> Silent {
     match manifest {
         Some(manifest) if manifest.awaits_user => Silent::Waits,
+        // Nobody answered, and what became of the program is not told.
+        Some(manifest) if manifest.asks_user.is_some() => Silent::Untold,
         // What is missing of a document that was cut may be its end.
         Some(manifest) if manifest.is_cut => Silent::Untold,
         _ if !index.format().untold.is_empty() => Silent::Untold,

@@ -150,6 +150,9 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         (Liveness::Stalled, _) => {
             verdict(Outcome::Running, RunStatus::Stalled, Certainty::Inferred, facts.stalled(life))
         }
+        (Liveness::Waiting | Liveness::Unknown, _) if let Some(sentence) = facts.asks(life) => {
+            verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Inferred, sentence)
+        }
         (Liveness::Waiting, _) => verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, facts.waits()),
         (Liveness::Unknown, _) if let Some(cut) = facts.cut() => {
             verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, capitalised(&cut))
@@ -291,6 +294,16 @@ impl<'a> Facts<'a> {
     /// The last turn is over, and nothing says how.
     fn waits(&self) -> String {
         format!("May wait for its user{}; no end of a turn is recorded", self.step_after("after"))
+    }
+
+    /// The last call is a question to the user.
+    fn asks(&self, life: &Life) -> Option<String> {
+        let tool = self.manifest?.asks_user.as_deref()?;
+        let step = self.step_after("in");
+        Some(match life.liveness {
+            Liveness::Waiting => format!("Waits for its user{step}: {tool} has no answer"),
+            _ => format!("Ends{step} with a question to its user: {tool} has no answer"),
+        })
     }
 
     fn died(&self, life: &Life) -> String {

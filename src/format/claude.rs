@@ -5,11 +5,13 @@
 //! spread over a line for each of its blocks, which share `message.id`; results come as lines of the user; other lines
 //! stand between. `usage` is repeated on each line of a reply.
 
+mod changes;
 mod lines;
 pub(super) mod stream;
 
 use std::collections::{HashMap, HashSet};
 
+use changes::changes;
 use lines::Lines;
 
 use super::part::{self, quoted, text};
@@ -39,6 +41,9 @@ pub(super) static SESSION: Tool = Tool {
     is: |name, head| name.ends_with(".jsonl") && is_session(head),
     reader: || Box::new(Session::default()),
 };
+
+/// The tools that do nothing but ask the user.
+const QUESTIONS: &[&str] = &["AskUserQuestion", "ExitPlanMode"];
 
 /// Whether a text is what the program writes where the user stops it: a prompt may begin with the same words.
 fn is_interruption(words: &str) -> bool {
@@ -176,8 +181,11 @@ impl Reader for Session {
             .last
             .and_then(|n| draft.said(n))
             .filter(|_| ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed));
+        let asks = self.last.filter(|_| ended.is_none()).and_then(|n| draft.asks(n, QUESTIONS));
+        let is_users_turn = asks.is_some() || ended.as_ref().is_some_and(Ended::is_inferred_answer);
         let run = draft.run();
-        run.awaits_user = may_go_on && run.parent.is_none() && ended.as_ref().is_some_and(Ended::is_inferred_answer);
+        run.awaits_user = may_go_on && run.parent.is_none() && is_users_turn;
+        run.asks_user = asks;
         run.ended = ended.map(Box::new);
         run.updated_at = at.filter(|_| run.ended.is_some());
         run.final_result = answer;
@@ -442,47 +450,6 @@ fn answer(block: &Block<'_>, result: Option<&str>) -> Answer {
         exit,
         ms: None,
     }
-}
-
-/// The text of a file after these edits, one after the other; `None` where one of them does not fit.
-fn replaced<'a>(original: Option<&str>, mut edits: impl Iterator<Item = Replaced<'a>>) -> Option<String> {
-    let after = edits.try_fold(text(original)?, |file, edit| {
-        let (old, new) = (text(edit.old)?, text(edit.new)?);
-        let many = if is_true(edit.all) && !old.is_empty() { usize::MAX } else { 1 };
-        file.contains(&*old).then(|| file.replacen(&*old, &new, many))
-    });
-    after.map(|after| quoted(&after))
-}
-
-/// Which files and plans a result says were changed, with both sides where both can be told.
-fn changes(result: &Result<'_>, cwd: Option<&str>) -> Vec<(String, Option<String>, Option<String>)> {
-    let mut changes = Vec::new();
-    if let Some(path) = text(result.file)
-        && (result.original.or(result.contents).or(result.edits).or(result.old).is_some())
-    {
-        let short = cwd.and_then(|cwd| path.strip_prefix(cwd)).map_or(&*path, |path| path.trim_start_matches('/'));
-        let original = result.original.or(result.contents);
-        let one = || Replaced { old: result.old, new: result.new, all: result.all, ..Replaced::default() };
-        let after = match (result.content, result.edits, result.old) {
-            // A file that is written anew.
-            (Some(content), None, None) => Some(content.to_owned()),
-            (_, Some(edits), _) => replaced(original, walk::items(edits).map(Replaced::of)),
-            _ => replaced(original, [one()].into_iter()),
-        };
-        changes.push((format!("files.{short}"), original.map(str::to_owned), after));
-    }
-    if let Some(todos) = result.new_todos {
-        changes.push(("todos".to_owned(), result.old_todos.map(str::to_owned), Some(todos.to_owned())));
-    }
-    fields! { struct Change { from, to } struct Task { id, subject } }
-    if let (Some(id), Some(change)) = (text(result.task_id), result.change.map(Change::of)) {
-        changes.push((format!("tasks.{id}"), change.from.map(str::to_owned), change.to.map(str::to_owned)));
-    } else if let Some(task) = result.task.filter(|task| task.starts_with('{')).map(Task::of)
-        && let Some(id) = text(task.id)
-    {
-        changes.push((format!("tasks.{id}"), None, task.subject.map(str::to_owned)));
-    }
-    changes
 }
 
 /// The vendor counts what the cache held apart from the other input.

@@ -39,6 +39,10 @@ pub(super) static ROLLOUT: Tool = Tool {
     reader: || Box::new(Rollout::default()),
 };
 
+/// The tool that does nothing but ask the user, and what the program tells where it asks for leave.
+const QUESTIONS: &[&str] = &["request_user_input"];
+const REQUESTS: [&str; 3] = ["exec_approval_request", "apply_patch_approval_request", "request_user_input"];
+
 fields! {
     struct Line { timestamp, ordinal, kind = "type", payload }
     struct Payload {
@@ -84,6 +88,8 @@ struct Rollout {
     asked: Vec<Turn>,
     /// A person gives its prompts, as far as the first line tells.
     is_manned: Option<bool>,
+    /// The program asked its user for leave, and did nothing since.
+    asks_leave: bool,
     /// What holds before the turn that begins now, and whether a person's prompt came in it.
     before: (Option<Ended>, Option<Box<str>>),
     has_prompt: bool,
@@ -160,13 +166,18 @@ impl Reader for Rollout {
         let ended = self.ended(draft);
         let at = draft.latest().filter(|_| ended.is_some());
         let answer = self.answer.clone().filter(|_| ended.is_some());
+        let asks = self.last.filter(|_| ended.is_none()).and_then(|n| {
+            let leave = draft.waits_for(n).filter(|_| self.asks_leave).map(cut);
+            leave.or_else(|| draft.asks(n, QUESTIONS))
+        });
         let run = draft.run();
         let is_answer = |end: &Ended| end.outcome == Outcome::Completed;
         let may_go_on = match self.is_manned {
-            Some(is_manned) => is_manned && ended.as_ref().is_some_and(is_answer),
-            None => ended.as_ref().is_some_and(Ended::is_inferred_answer),
+            Some(is_manned) => is_manned && (asks.is_some() || ended.as_ref().is_some_and(is_answer)),
+            None => asks.is_some() || ended.as_ref().is_some_and(Ended::is_inferred_answer),
         };
         run.awaits_user = may_go_on && run.parent.is_none();
+        run.asks_user = asks;
         run.ended = ended.map(Box::new);
         run.updated_at = at;
         run.final_result = answer;
@@ -212,6 +223,7 @@ impl Rollout {
         before: Option<i64>,
         draft: &mut Draft<'_>,
     ) {
+        self.asks_leave = false;
         let is_model = text(payload.role).as_deref() == Some("assistant");
         match kind {
             Some("message") | None if is_model => self.reply(record, mark, before, draft),
@@ -304,6 +316,7 @@ impl Rollout {
         if kind.as_deref() == Some("UserMessage") {
             return self.prompt(&spoken(item.content), &mark, draft);
         }
+        self.asks_leave = false;
         let started = item.receivers.into_iter().flat_map(walk::items).chain(item.child);
         self.children.extend(started.filter_map(|child| text(Some(child))).map(Box::from));
         let part = part_of(record);
@@ -351,6 +364,7 @@ impl Rollout {
 
     /// What the program tells.
     fn event(&mut self, word: &str, payload: &Payload<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+        self.asks_leave = REQUESTS.contains(&word);
         match word {
             "task_started" | "turn_started" => {
                 draft.event(mark);

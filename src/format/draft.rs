@@ -317,6 +317,17 @@ impl<'a> Draft<'a> {
         self.step(n).map_or(0, Part::unanswered)
     }
 
+    /// The tool of the first call of step `n` without an answer, as far as the step may still go on.
+    pub fn waits_for(&self, n: usize) -> Option<&str> {
+        let step = self.step(n)?;
+        Some(&step.calls.get(usize::from(step.first_unanswered()?.get() - 1))?.name)
+    }
+
+    /// The same, where it is one of these, which do nothing but ask the user.
+    pub fn asks(&self, n: usize, tools: &[&str]) -> Option<Box<str>> {
+        self.waits_for(n).filter(|tool| tools.contains(tool)).map(cut)
+    }
+
     /// What is known of step `n`, as long as it may go on.
     pub fn step(&self, n: usize) -> Option<&Part> {
         self.open.steps.get(&n).filter(|step| !(self.open.grows && step.is_over())).map(|step| &step.part)

@@ -37,6 +37,9 @@ pub(super) static SESSION: Tool = Tool {
     reader: || Box::new(Session::default()),
 };
 
+/// The tools that do nothing but ask the user.
+const QUESTIONS: &[&str] = &["ask_user_question", "exit_plan_mode"];
+
 fields! {
     struct Line {
         session = "sessionId", uuid, timestamp, kind = "type", subtype, cwd, version, model, message,
@@ -99,9 +102,12 @@ impl Reader for Session {
         let is_last = |n: &usize| !self.due && draft.step(*n).is_some_and(|step| step.calls.is_empty());
         let answer = self.last.filter(is_last).and_then(|n| draft.said(n)).filter(|_| self.end.is_none());
         let ended = self.end.clone().or_else(|| answer.is_some().then(|| Ended::answered(Ended::NO_CALLS)));
+        let asks = self.last.filter(|_| ended.is_none()).and_then(|n| draft.asks(n, QUESTIONS));
         let at = draft.latest();
         let run = draft.run();
-        run.awaits_user = run.parent.is_none() && ended.as_ref().is_some_and(Ended::is_inferred_answer);
+        let is_users_turn = asks.is_some() || ended.as_ref().is_some_and(Ended::is_inferred_answer);
+        run.awaits_user = run.parent.is_none() && is_users_turn;
+        run.asks_user = asks;
         run.updated_at = at.filter(|_| ended.is_some());
         run.ended = ended.map(Box::new);
         run.final_result = answer;

@@ -85,8 +85,10 @@ pub struct Manifest {
     pub format: &'static Format,
     /// How the run ended, where another tool's format tells.
     pub ended: Option<Box<Ended>>,
-    /// Its last turn is over, and its user may go on with it: nothing tells that the program which wrote it is gone.
+    /// Its last turn is over, or asks its user something, and its user may go on with it: nothing tells that the program which wrote it is gone.
     pub awaits_user: bool,
+    /// The tool whose call asks the user something, or asks for leave, and has no answer; nothing follows it.
+    pub asks_user: Option<Box<str>>,
     /// The limits that the run was under, where another tool's trace names them.
     pub limits: Vec<ToolLimit>,
     /// The program that wrote the trace and its version, where the trace names them.

@@ -140,7 +140,10 @@ impl<'a> Verdict<'a> {
             }
         };
         let Some(sign) = life.sign else { return Some(format!("{words} an unknown time").into()) };
+        let asks = lens.index.manifest().get().is_some_and(|manifest| manifest.asks_user.is_some());
         let turn = match (life.liveness, life.silent) {
+            (Liveness::Waiting, _) if asks => "It asks its user something. ",
+            (Liveness::Unknown, _) if asks => "It asked its user something; whether that is answered is not known. ",
             (Liveness::Waiting, _) => "Its last turn is over, and its user may go on with it. ",
             (Liveness::Unknown, Silent::Waits) => {
                 "Its last turn is over; whether its user goes on with it is not known. "

@@ -110,3 +110,75 @@ fn lists_and_queries_say_that_a_session_waits() {
     assert_eq!(waiting["runs"][0]["liveness"], "waiting");
     assert_eq!(said("liveness:finished")["runs"][0]["key"], "then.jsonl");
 }
+
+/// The lines up to the first that holds these words, with others in the place of these.
+fn up_to(words: &'static str, instead: &'static str) -> impl Fn(String) -> String {
+    move |text| {
+        let end = text.find(words).expect("the words");
+        let end = text[end..].find('\n').map_or(text.len(), |at| end + at + 1);
+        text[..end].replace(words, instead)
+    }
+}
+
+#[test]
+fn a_session_that_asks_its_user_waits_and_did_not_die() {
+    let question = "Waits for its user in step 1: AskUserQuestion has no answer";
+    let asks = [
+        (CLAUDE, "\"name\":\"Bash\"", "\"name\":\"AskUserQuestion\"", question),
+        (
+            CLAUDE,
+            "\"name\":\"Bash\"",
+            "\"name\":\"ExitPlanMode\"",
+            "Waits for its user in step 1: ExitPlanMode has no answer",
+        ),
+        (
+            CODEX,
+            "\"name\":\"exec\"",
+            "\"name\":\"request_user_input\"",
+            "Waits for its user in step 2: request_user_input has no answer",
+        ),
+    ];
+    for (name, words, instead, sentence) in asks {
+        let change = |text: String| up_to(words, instead)(text).replace("\"source\":\"exec\"", "\"source\":\"cli\"");
+        let runs = [0, 59, 61, 10_000].map(|minutes| row(name, minutes, change));
+        assert_eq!(runs.each_ref().map(|run| run.life.liveness.word()), ["waiting", "waiting", "unknown", "unknown"]);
+        for run in &runs {
+            let verdict = &run.verdict;
+            assert_eq!(
+                (verdict.outcome.as_str(), verdict.mark.word(), verdict.certainty.as_str(), verdict.answered),
+                ("unknown", "unknown", "inferred", false)
+            );
+        }
+        assert_eq!(runs[1].verdict.sentence, sentence);
+        let later = sentence.replace("Waits for its user", "Ends").replace(':', " with a question to its user:");
+        assert_eq!(runs[2].verdict.sentence, later);
+    }
+}
+
+#[test]
+fn a_call_that_waits_for_leave_waits_for_the_user_until_it_is_given() {
+    let request = "{\"timestamp\":\"2026-05-04T09:00:03.500Z\",\"ordinal\":90,\"type\":\"event_msg\",\"payload\":\
+                   {\"type\":\"exec_approval_request\",\"call_id\":\"call_c\",\"command\":[\"rm\"]}}\n";
+    let asked = |text: String| {
+        up_to("\"call_id\":\"call_c\"", "\"call_id\":\"call_c\"")(text)
+            .replace("\"source\":\"exec\"", "\"source\":\"cli\"")
+            + request
+    };
+    let waiting = row(CODEX, 5, asked);
+    assert_eq!(waiting.life.liveness.word(), "waiting");
+    assert_eq!(waiting.verdict.sentence, "Waits for its user in step 1: update_plan has no answer");
+    let begun = request.replace("exec_approval_request", "exec_command_begin").replace("90", "91");
+    assert_eq!(liveness(CODEX, 100, |text| asked(text) + &begun), "died", "it had leave, and went on");
+}
+
+#[test]
+fn a_question_that_nobody_is_there_to_answer_is_no_end_and_no_death() {
+    let asks = |text: String| {
+        let cost = text.lines().last().expect("the costs").to_owned();
+        up_to("\"name\":\"Bash\"", "\"name\":\"AskUserQuestion\"")(text) + &cost + "\n"
+    };
+    let gone = row(CLAUDE, 30, asks);
+    assert_eq!((gone.life.liveness.word(), gone.verdict.outcome.as_str()), ("unknown", "unknown"), "it told its costs");
+    let runs_on = |text: String| up_to("\"id\":\"toolu_01c\"", "\"id\":\"toolu_01c\"")(text);
+    assert_eq!(liveness(CLAUDE, 100, runs_on), "died", "a command asks nobody");
+}
