@@ -32,6 +32,8 @@ pub struct Record {
     pub lost: Option<Lost>,
     /// From which line on it is not known which of them are steps: there are more lines than steps ran.
     pub foreign: Option<u64>,
+    /// Whether the records do not tell where each step begins: these are some of them.
+    pub untold: bool,
     /// Whether the step after them all had begun: it is under way, or the run died in it.
     pub begun: bool,
     /// Whether the cost of a step is an estimate.
@@ -99,7 +101,8 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     let foreign = foreign(index);
     let begun = lost.is_none() && index.pending_group().is_some();
     if index.format().can.facts != Can::Yes {
-        return Record { lost, foreign, begun, ..inferred::record(index, steps, lines, depth) };
+        let untold = index.manifest().get().is_some_and(|manifest| manifest.steps_untold);
+        return Record { lost, foreign, untold, begun, ..inferred::record(index, steps, lines, depth) };
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]

@@ -83,6 +83,9 @@ impl StopTiming {
     }
 }
 
+/// What nobody can count steps without.
+const STEPS_UNTOLD: &str = "where each of its steps begins";
+
 /// What an earlier stop spares. `None` is unknown, or nothing to speak of where the rule stops nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Saved {
@@ -280,6 +283,9 @@ fn missing(
     last: Option<u64>,
 ) -> Option<(String, u64, Option<u64>)> {
     let stopped = first.stop.as_ref().and_then(|stop| stop.step);
+    if record.untold {
+        return Some((format!("{STEPS_UNTOLD} is not recorded"), 0, None));
+    }
     let stopped_by = |step: u64| first.stop.is_some() && stopped <= Some(step);
     // A step that is not there may have ended a row, so that a later stop is no latest.
     if let Some(lost) = record.lost.filter(|lost| lost.from == 0 || !stopped_by(lost.from - 1)) {

@@ -189,7 +189,8 @@ impl Reader for Simulation {
         run.latency_s = self.seconds.filter(|seconds| *seconds > 0.0);
         run.cost_usd = self.cost;
         run.turns = Some(self.turns).filter(|_| !self.is_spoken);
-        run.steps_untold = self.is_spoken;
+        // Nor does one say how many there were of which no message is kept.
+        run.steps_untold = self.is_spoken || self.trial.messages.is_none();
         // As it counts itself: a task is done by the whole reward.
         run.success = rewarded.map(|rewarded| rewarded >= 1.0);
         run.scores = scores;

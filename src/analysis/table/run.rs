@@ -126,11 +126,17 @@ impl Run {
         scored.and_then(|(_, step)| step.critic_reason.as_deref()).map(Cow::Borrowed)
     }
 
+    /// How many steps have no line, where that is known.
+    fn steps_missing(&self) -> Option<i64> {
+        self.record.lost.map_or((!self.record.untold).then_some(0), |lost| whole(lost.count))
+    }
+
     /// What its steps add up to; `None` where one does not say, or has no line.
     fn tokens_of_steps(&self) -> Option<i64> {
         let sum = self.course.last().map_or(Some(0), |last| last.tokens)?;
         // A run that records no tokens may have used some.
-        let is_whole = self.record.lost.is_none() && self.record.foreign.is_none() && !self.record.begun;
+        let is_whole = self.record.lost.is_none() && self.record.foreign.is_none();
+        let is_whole = is_whole && !self.record.untold && !self.record.begun;
         let is_known = (sum > 0 || self.record.inferred.is_empty()) && is_whole;
         if is_known { whole(sum) } else { None }
     }
@@ -197,7 +203,7 @@ pub static RUNS: &[Field<Run>] = &[
     shared("task", named("task")),
     field("answered", Flag(|run| Some(run.summary.verdict.answered))),
     // Steps that were over and have no line; and the one that has none because it is under way, or the run died in it.
-    field("steps_missing", Whole(|run| run.record.lost.map_or(Some(0), |lost| whole(lost.count)))),
+    field("steps_missing", Whole(Run::steps_missing)),
     field("steps_begun", Whole(|run| Some(i64::from(run.record.begun)))),
     field("tokens_of_steps", Whole(Run::tokens_of_steps)),
 ];

@@ -31,7 +31,9 @@ pub struct Step {
 
 /// The rows of the steps of a run, in order.
 pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
-    let lost = run.record.lost.map_or(u64::MAX, |lost| lost.from).min(run.record.foreign.unwrap_or(u64::MAX));
+    let untold = run.record.untold.then_some(0);
+    let first = [run.record.lost.map(|lost| lost.from), run.record.foreign, untold].into_iter().flatten().min();
+    let lost = first.unwrap_or(u64::MAX);
     let mut before = None;
     newest_run(&run.index).enumerate().map(move |(at, (n, head))| {
         let usage = head.usage_alone(before);

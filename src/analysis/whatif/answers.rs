@@ -155,7 +155,7 @@ fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<Answer> {
         detail: detail.unwrap_or_else(|| summary.verdict.sentence.clone()),
         ..nothing()
     };
-    let untold = record.lost.map(|lost| lost.from).or(record.foreign);
+    let untold = record.lost.map(|lost| lost.from).or(record.foreign).or(record.untold.then_some(0));
     let result = match untold {
         // The step at which it ended is among those without a line, or nobody knows which line is its.
         Some(from) => RuleResult { found: StopTiming::Unknown, unknown_from: Some(from), ..said },

@@ -1,9 +1,10 @@
 //! What would all rules together have done? One sentence, and one on the answer.
 
-use super::{RuleResult, StopTiming, together};
+use super::{RuleResult, STEPS_UNTOLD, StopTiming, together};
 use crate::analysis::facts::Record;
 use crate::analysis::format::counted;
 use crate::analysis::summary::Summary;
+use crate::analysis::verdict::capitalised;
 use crate::model::Index;
 
 pub(super) fn headline(
@@ -14,6 +15,9 @@ pub(super) fn headline(
     index: &Index,
 ) -> String {
     let live = summary.life.liveness.may_grow();
+    if record.untold {
+        return format!("{} is not recorded, so nothing can be told.", capitalised(STEPS_UNTOLD));
+    }
     let Some(last) = record.last_step() else {
         if let Some(lost) = record.lost {
             let have = if lost.count == 1 { "has" } else { "have" };

@@ -23,12 +23,18 @@ const UNTOLD: &str = "This is the last record. What came after it, and why nothi
 const REPLIED: &str =
     "The last step calls nothing: it may be the answer, or what was said before something that is not recorded";
 
+/// What is missing where the records do not tell where each step begins.
+const UNCOUNTED: &str = "Where each step begins is not recorded: how many there were is not known";
+
 /// The evidence of a run's end.
 pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<Evidence> {
     let mut evidence = Vec::new();
     // A run that did not come to its end is explained by what is missing, not by what was decided before.
     from_silence(summary, index, &mut evidence);
     from_tool(index, &mut evidence);
+    if index.manifest().get().is_some_and(|manifest| manifest.steps_untold) {
+        evidence.push(Evidence::at(Kind::Gap, None, UNCOUNTED.to_owned()));
+    }
     from_record(summary, index, &mut evidence);
     from_events(summary, index, &mut evidence);
     if summary.answer.is_none() {

@@ -1,6 +1,11 @@
 //! Simulations of tau2: several in a file of results, or one in a file of its own.
 
+use std::path::Path;
+use std::process::Command;
+
 use trace_board::trace::RootScanner;
+
+use crate::board::BINARY;
 
 use super::{damaged, read, sample};
 
@@ -60,10 +65,37 @@ fn a_limit_is_told_with_its_figure() {
 fn a_conversation_in_speech_is_shown_by_its_end() {
     let run = read(&sample("tools/tau2/voice/simulations/sim-voice-0.json"));
     assert_eq!((run.row.steps, run.row.tokens, run.row.cost_usd), (0, None, None));
+    says_nothing_of_steps(&sample("tools/tau2/voice/simulations/sim-voice-0.json"));
     assert_eq!(
         &*run.row.verdict.sentence,
         "Ended by an error around the simulation: the service closed the connection"
     );
+}
+
+/// What the board says of this file, by this command.
+fn said(path: &Path, command: &[&str]) -> serde_json::Value {
+    let output = Command::new(BINARY).args(command).args(["--json"]).arg(path).output().expect("it runs");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// Neither that steps ran nor that none did, and of no rule that counts them where it would have stopped the run.
+fn says_nothing_of_steps(path: &Path) {
+    let whatif = said(path, &["whatif", "--rule", "max_steps=9", "--rule", "token_budget=9"]);
+    let run = &whatif["runs"][0];
+    assert_eq!(run["headline"], "Where each of its steps begins is not recorded, so nothing can be told.");
+    let rules = ["rules", "own_rules"].map(|key| run[key].as_array().expect("rules").as_slice()).concat();
+    assert_eq!(rules.len(), 3);
+    for rule in &rules {
+        assert_eq!((&rule["result"], &rule["unknown_from"]), (&"unknown".into(), &0.into()), "{rule}");
+        assert!(rule["step"].is_null() && rule["saved"]["steps"].is_null(), "{rule}");
+    }
+    let why = said(path, &["why"]);
+    let rule = why["rules"].as_array().expect("rules").iter().find(|rule| rule["unit"] == "steps").expect("steps");
+    let untold = "how many there were is not recorded, nor a limit";
+    assert_eq!((&rule["measured"], &rule["note"]), (&serde_json::Value::Null, &untold.into()));
+    let told =
+        |piece: &serde_json::Value| piece["text"].as_str().is_some_and(|text| text.starts_with("Where each step"));
+    assert!(why["evidence"].as_array().expect("evidence").iter().any(told), "{why}");
 }
 
 #[test]
@@ -92,6 +124,7 @@ fn how_many_steps_a_conversation_in_speech_has_is_not_known() {
         (run.row.tool_calls, run.row.tool_errors, run.row.events, run.row.issues),
         (Some(2), Some(1), 5, (0, 0))
     );
+    says_nothing_of_steps(&path);
     let step = run.step(0);
     assert_eq!((&step["action_results"][0]["output"], &step["action_results"][1]["error"]), (&"x".into(), &"x".into()));
 }

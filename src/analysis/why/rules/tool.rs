@@ -33,10 +33,10 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     for (name, unit) in usual {
         if unit != told && manifest.limits.iter().all(|limit| limit.unit != unit) {
             let estimate = is_estimate(summary, unit);
-            let note = if estimate {
-                "an estimate by tokens and prices; no limit is recorded"
-            } else {
-                "no limit is recorded"
+            let note = match unit {
+                _ if estimate => "an estimate by tokens and prices; no limit is recorded",
+                "steps" if summary.steps_untold => "how many there were is not recorded, nor a limit",
+                _ => "no limit is recorded",
             };
             rules.push(row(name, spent(unit), None, unit, Standing::Unknown, note));
         }
@@ -56,7 +56,7 @@ fn is_estimate(summary: &Summary, unit: &str) -> bool {
 fn spent(summary: &Summary, manifest: &Manifest, unit: &str) -> Option<f64> {
     match unit {
         // Where no record is there, nothing was measured.
-        "steps" => Some(summary.steps_now as f64).filter(|_| summary.events > 0),
+        "steps" => Some(summary.steps_now as f64).filter(|_| summary.events > 0 && !summary.steps_untold),
         "turns" => manifest.turns.map(|turns| turns as f64),
         "tokens" => summary.tokens.map(|tokens| tokens as f64),
         "usd" => summary.cost().map(Cost::usd),
