@@ -262,13 +262,15 @@ fn usage(index: &Index) -> Usage {
     Usage { cached: of_run.cached.or(of_steps.cached), reasoning: of_run.reasoning.or(of_steps.reasoning), ..whole }
 }
 
-/// Replies of the model: of another tool's run the steps are nothing else, of ours events tell of them, and where none does
+/// Replies of the model: as the run counts them, else of another tool's run the steps are nothing else, of ours events tell of them, and where none does
 /// that may be because no model was asked.
 fn model_calls(index: &Index) -> Option<u64> {
     let format = index.format();
     if format.is_one_file() {
-        let untold = index.manifest().get().is_some_and(|manifest| manifest.steps_untold);
-        return (format.tells_replies && !untold).then_some(index.tally().run.readable as u64);
+        let manifest = index.manifest().get();
+        let untold = manifest.is_some_and(|manifest| manifest.steps_untold || manifest.replies_untold);
+        let seen = (format.tells_replies && !untold).then_some(index.tally().run.readable as u64);
+        return manifest.and_then(|manifest| manifest.model_calls).or(seen);
     }
     let outputs: usize = index.newest_segments().iter().map(|segment| segment.outputs).sum();
     Some(outputs as u64).filter(|outputs| *outputs > 0)

@@ -357,6 +357,16 @@ impl<'a> Draft<'a> {
         &mut self.open.manifest
     }
 
+    /// The run counts itself how often it asked the model: that counts, and is told where the file has other replies.
+    pub fn counted_calls(&mut self, calls: Option<u64>) {
+        self.open.manifest.model_calls = calls;
+        let seen = self.open.next_step as u64;
+        if let Some(calls) = calls.filter(|calls| *calls != seen) {
+            let reason = format!("the run counts {calls} replies of the model, and {seen} are in the file");
+            self.issue_of_whole(IssueKind::NoStepLine, reason);
+        }
+    }
+
     /// Something is odd about the record.
     pub fn issue(&mut self, kind: IssueKind, reason: impl Into<String>) {
         let (line, offset) = (Some(self.place.line), Some(self.place.span.offset));

@@ -97,6 +97,7 @@ struct About {
     traceback: Option<String>,
     cost: Option<f64>,
     calls: Option<f64>,
+    counted: Option<u64>,
     step_limit: Option<f64>,
     cost_limit: Option<f64>,
     seconds: Option<f64>,
@@ -119,6 +120,7 @@ impl Reader for Trajectory {
         let ended = self.ended(draft);
         let answer = self.info.answer.as_deref().filter(|_| ended.is_some()).map(|answer| cut(answer.trim()));
         let at = draft.latest().filter(|_| ended.is_some());
+        draft.counted_calls(self.info.counted);
         let run = draft.run();
         run.updated_at = at;
         run.final_result = answer;
@@ -205,6 +207,7 @@ impl Trajectory {
             traceback: filled(info.traceback),
             cost: number(stats.instance_cost),
             calls: number(stats.api_calls),
+            counted: count(stats.api_calls),
             step_limit: above_zero(limits.step_limit),
             cost_limit: above_zero(limits.cost_limit),
             seconds: above_zero(limits.wall_time_limit_seconds),

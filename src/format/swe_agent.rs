@@ -62,6 +62,8 @@ struct Trajectory {
     end: Option<Ended>,
     limits: Limits,
     stats: [Option<f64>; 3],
+    /// The replies that the program counts.
+    counted: Option<u64>,
     ran: f64,
     answer: Option<Box<str>>,
 }
@@ -92,6 +94,7 @@ impl Reader for Trajectory {
             submitted.then(|| Ended::new("submit", "Submitted", Outcome::Completed, Certainty::Inferred))
         });
         let limits = self.given();
+        draft.counted_calls(self.counted);
         let run = draft.run();
         run.limits = limits;
         run.final_result = self.answer.take().filter(|_| end.is_some());
@@ -176,6 +179,7 @@ impl Trajectory {
         let status = filled(info.exit_status);
         let mark = EventDraft { phase: "info", stage: status.as_deref().unwrap_or_default(), ..EventDraft::default() };
         let at = draft.event(mark);
+        self.counted = count(stats.api_calls);
         self.stats = [stats.instance_cost, stats.total_cost, stats.api_calls].map(number);
         self.answer = filled(info.submission).map(|answer| cut(answer.trim()));
         self.end = status.map(|word| ended(&word).told_by(at));

@@ -101,6 +101,10 @@ pub struct Manifest {
     pub children: Option<u64>,
     /// The tokens apart, where that is said of the run as a whole.
     pub usage: Usage,
+    /// Replies of the model, by the run's own count.
+    pub model_calls: Option<u64>,
+    /// Some replies of the model are in no record: how many there were is not known.
+    pub replies_untold: bool,
     /// The tokens are the sum of what the steps say that they took.
     pub tokens_of_steps: bool,
     /// The records do not tell where each step of the run begins: how many there were is not known.

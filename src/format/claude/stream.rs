@@ -161,6 +161,8 @@ impl Reader for Stream {
         run.final_result = self.answer.clone().filter(|_| self.end.is_some());
         run.turns = Some(self.turns);
         run.children = Some(self.children.len() as u64);
+        // The last reply of a sub-agent is not printed, and the program counts turns and no replies.
+        run.replies_untold = !self.is_qwen && !self.children.is_empty();
     }
 }
 

@@ -10,6 +10,8 @@ fn replies_of_sub_agents_are_steps_and_the_result_has_the_totals() {
     assert_eq!((row.steps, row.errors, row.events, row.issues), (3, 1, 12, (0, 0)));
     // 1,630 + 280 + 1,600 + 490, with the sub-agent.
     assert_eq!((row.tokens, row.cost_usd), (Some(4_000), Some(0.0213)));
+    assert_eq!(row.model_calls, None, "the last reply of a sub-agent is not printed");
+    assert_eq!(read(&sample("tools/claude-code-stream/turn-limit.jsonl")).row.model_calls, Some(1));
     assert_eq!(row.tools, ["Edit", "Task", "Bash"]);
     assert_eq!(row.changed, ["files./home/me/ledger/split.py"]);
     assert_eq!((&*row.verdict.sentence, row.verdict.certainty.as_str()), ("Answered at step 2", "recorded"));
@@ -113,6 +115,7 @@ fn real_streams_agree_with_what_is_known_of_them() {
         ("sigkill-in-tool", "tokens of the run", 0, "no result, so nobody knows how much was written"),
         ("stream-cut-recovers", "tokens of the run", 2_959, "the tool counts a reply that was cut"),
         ("two-subagents", "replies", 7, last),
+        ("two-subagents", "replies of the run", 0, "so nobody knows how many there were"),
         ("two-subagents", "input", 33_746, last),
         ("two-subagents", "cached", 19_500, last),
         ("two-subagents", "input of the run", 40_186, "the result counts it"),

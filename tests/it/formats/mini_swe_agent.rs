@@ -11,11 +11,15 @@ fn a_submitted_trajectory() {
     let run = read(&trajectory("submitted"));
     let row = &run.row;
     // Ten messages, and what is known of the run.
-    assert_eq!((row.steps, row.errors, row.events, row.issues.0), (3, 2, 11, 0));
+    assert_eq!((row.steps, row.errors, row.events, row.issues.0), (3, 2, 11, 1));
     // 940, 1,230 and 1,425; of the input 0, 800 and 1,100 from the cache.
     assert_eq!((row.tokens, row.cost_usd), (Some(3_595), Some(0.0125)));
     assert_eq!(run.index.manifest().get().and_then(|manifest| manifest.usage.cached), Some(1_900));
     assert_eq!((row.tools.as_slice(), row.model.as_deref()), (&["bash".to_owned()][..], Some("example/small-1")));
+    // One reply, which held no command, is not in the file.
+    assert_eq!((row.steps, row.model_calls, row.issues), (3, Some(4), (1, 0)));
+    let issue = run.index.issues().listed().last().expect("an issue");
+    assert_eq!(issue.reason, "the run counts 4 replies of the model, and 3 are in the file");
     assert_eq!(row.verdict.sentence, "Submitted at step 2");
     assert_eq!(row.verdict.certainty.as_str(), "recorded");
     let step = run.step(0);
@@ -41,7 +45,7 @@ fn a_message_that_is_there_twice_counts_once() {
     std::fs::write(&path, whole.to_string()).expect("written");
     let messages = |path| read(path).index.manifest().get().and_then(|run| run.trial.as_ref()?.messages);
     assert_eq!(messages(&path), messages(&trajectory("submitted")));
-    assert_eq!(read(&path).row.issues.0, 1);
+    assert_eq!(read(&path).row.issues.0, read(&trajectory("submitted")).row.issues.0 + 1);
 }
 
 #[test]

@@ -114,3 +114,15 @@ fn a_demonstration_whose_last_call_submits_was_submitted() {
     let told = verdict("submit", &serde_json::json!({"info": {"exit_status": "exit_forfeit"}}));
     assert!(told.sentence.starts_with("The agent gave up"), "{}", told.sentence);
 }
+
+#[test]
+fn replies_are_counted_as_the_run_counts_them() {
+    let text = std::fs::read_to_string(trajectory("submitted")).expect("the sample");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("run.traj");
+    for (calls, expected, issues) in [("5", Some(5), 0), ("7", Some(7), 1), ("null", Some(5), 0)] {
+        std::fs::write(&path, text.replace("\"api_calls\": 5", &format!("\"api_calls\": {calls}"))).expect("written");
+        let row = read(&path).row;
+        assert_eq!((row.steps, row.model_calls, row.issues), (5, expected, (issues, 0)));
+    }
+}
