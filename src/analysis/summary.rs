@@ -317,6 +317,8 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let steps = index.newest_len();
     // Steps without a line may have called anything.
     let is_counted = facts::is_counted(index);
+    // So may those whose results alone are there.
+    let has_calls = is_counted && manifest.is_none_or(|manifest| manifest.answers_without_calls == 0);
     Summary {
         key: key.clone(),
         path,
@@ -360,9 +362,9 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         children: manifest.and_then(|manifest| manifest.children),
         usage: usage(index),
         model_calls: model_calls(index),
-        tool_calls: Some(run.calls).filter(|_| is_counted),
+        tool_calls: Some(run.calls).filter(|_| has_calls),
         // Where nobody says how a call went, nobody knows whether it failed.
-        tool_errors: Some(run.failed_calls).filter(|_| !run.untold_calls && is_counted),
+        tool_errors: Some(run.failed_calls).filter(|_| !run.untold_calls && has_calls),
         files_changed: files_changed(index),
         started: manifest
             .and_then(|manifest| manifest.started_at)

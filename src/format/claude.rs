@@ -289,7 +289,7 @@ impl Session {
                 }
             }
             if lost > 0 {
-                draft.issue(IssueKind::Join, format!("{lost} results without a call before them"));
+                draft.orphan(&part);
             }
             self.due = true;
             return;

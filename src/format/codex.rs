@@ -305,8 +305,8 @@ impl Rollout {
             *n
         });
         draft.event(EventDraft { kind: EventKind::Inside, step: n, failed, ..mark });
-        if !n.is_some_and(|n| draft.part(n, part)) {
-            draft.issue(IssueKind::Join, "a result without a call before it");
+        if !n.is_some_and(|n| draft.part(n, part.clone())) {
+            draft.orphan(&part);
         }
     }
 

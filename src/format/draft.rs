@@ -2,7 +2,7 @@
 //!
 //! A reader says what each record is; the draft keeps what may still change: the steps that go on, and the manifest.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::part::text;
 use super::value::{cut, short};
@@ -15,6 +15,9 @@ use crate::model::{
 
 /// So many steps that wait for an answer are kept: a reader of a file in which none ever comes must not fill the memory.
 const MAX_OPEN: usize = 1_000;
+
+/// An answer that waits for its call is kept up to this size.
+const MAX_ORPHAN_BYTES: usize = 16 << 10;
 
 /// Lines that are written together are not further apart; microseconds.
 const BATCH_MICROS: i64 = 60_000_000;
@@ -71,6 +74,10 @@ pub struct Open {
     left: BTreeSet<usize>,
     /// The prints of records of which no two are the same.
     seen: HashSet<u64>,
+    /// The prints of the ids of all calls.
+    asked: HashSet<u64>,
+    /// Answers whose calls are in no record so far, by the call, with their events; without the answer where it has no room.
+    orphans: HashMap<Box<str>, Option<(usize, Part)>>,
     manifest: Manifest,
     /// The manifest that was handed out last.
     told: Option<Manifest>,
@@ -270,9 +277,38 @@ impl<'a> Draft<'a> {
         if step.events.last() != Some(&event) {
             step.events.push(event);
         }
+        let calls: Vec<String> = part.calls.iter().map(|call| call.id.clone()).filter(|id| !id.is_empty()).collect();
         step.part.add(part);
         step.touched = true;
+        for call in calls {
+            self.open.asked.insert(StepHead::print_of(call.as_bytes()));
+            if self.open.orphans.get(&*call).is_some_and(Option::is_some)
+                && let Some(Some((event, answer))) = self.open.orphans.remove(&*call)
+            {
+                self.add(n, event, answer);
+            }
+        }
         true
+    }
+
+    /// The newest event holds answers, one of them to a call that no record before it has. Should the call come later, it is
+    /// the answer to that.
+    pub fn orphan(&mut self, part: &Part) {
+        self.issue(IssueKind::Join, "a result without a call before it");
+        let event = self.newest();
+        for answer in &part.answers {
+            let (print, orphans) = (StepHead::print_of(answer.call.as_bytes()), &mut self.open.orphans);
+            if self.open.asked.contains(&print) {
+                continue;
+            }
+            match orphans.len() < MAX_OPEN {
+                true => {
+                    let kept = Some((event, part.clone())).filter(|_| part.len() <= MAX_ORPHAN_BYTES);
+                    orphans.insert((*answer.call).into(), kept)
+                }
+                false => orphans.insert(Box::default(), None),
+            };
+        }
     }
 
     /// Step `n` is put together with the record of this older event too.
@@ -400,6 +436,7 @@ impl<'a> Draft<'a> {
             open.steps.pop_first();
         }
         let mut manifest = open.manifest.clone();
+        manifest.answers_without_calls = open.orphans.len();
         manifest.tokens_of_steps = manifest.tokens.is_none();
         manifest.tokens = manifest.tokens.or(Some(open.tokens).filter(|tokens| *tokens > 0));
         manifest.usage.cached = manifest.usage.cached.or(Some(open.cached).filter(|_| open.has_cached > 0));

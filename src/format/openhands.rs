@@ -18,7 +18,7 @@ use super::watch::has_begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Numbering, Part, Reader, Shape, Source, Tool};
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome};
 
 /// What both can hold.
 const FORMAT: Format = Format {
@@ -236,8 +236,8 @@ impl Conversation {
         if let Some((_, is_over)) = self.answer.as_mut().filter(|_| event.tool == Some("\"finish\"")) {
             *is_over = !failed;
         }
-        if !step.is_some_and(|n| draft.part(n, part)) {
-            draft.issue(IssueKind::Join, "a result without a call before it");
+        if !step.is_some_and(|n| draft.part(n, part.clone())) {
+            draft.orphan(&part);
         }
     }
 

@@ -14,7 +14,7 @@ use super::value::{cut, filled, leading, number, unpacked};
 use super::{Answer, Apart, Belongs, CallDraft, Draft, EventDraft, Part, Reader, Several, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, Outcome};
 
 /// A file of spans.
 pub(super) static TRACES: Tool = Tool {
@@ -295,8 +295,8 @@ impl Trace {
         let step = called.or_else(beside).or(self.last);
         let note = Span::micros(span.raw.end).map(EventNote::Until);
         draft.event(EventDraft { kind: EventKind::Inside, stage: "tool", step, note, ..*mark });
-        if !step.is_some_and(|n| draft.part(n, part)) {
-            draft.issue(IssueKind::Join, "a tool ran without a reply of a model before it");
+        if !step.is_some_and(|n| draft.part(n, part.clone())) {
+            draft.orphan(&part);
         }
     }
 

@@ -12,7 +12,7 @@ use super::part::{self, text};
 use super::value::{count, cut, filled, int, is_text, is_true, member, micros, number, objects, short, status};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome};
 
 /// A session file.
 pub(super) static SESSION: Tool = Tool {
@@ -150,7 +150,7 @@ impl Session {
         let failed = part.has_failed();
         draft.event(EventDraft { kind: EventKind::Inside, step: steps.first().copied(), failed, ..mark });
         if steps.iter().filter(|n| draft.part(**n, part.clone())).count() == 0 {
-            draft.issue(IssueKind::Join, "a result without a call before it");
+            draft.orphan(&part);
         }
     }
 

@@ -17,7 +17,7 @@ use super::watch::{begun, has_begun};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Paths, Reader, Several, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome, Trial};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome, Trial};
 
 const FORMAT: Format = Format {
     name: "tau2 simulation",
@@ -238,8 +238,8 @@ impl Simulation {
                 let failed = part.has_failed();
                 draft.event(EventDraft { kind: EventKind::Inside, stage: "result", step, failed, ..mark });
                 // Of several results in one message some may be the user's.
-                if !step.is_some_and(|n| draft.part(n, part)) && message.results.is_none() {
-                    draft.issue(IssueKind::Join, "a result without a call before it");
+                if !step.is_some_and(|n| draft.part(n, part.clone())) && message.results.is_none() {
+                    draft.orphan(&part);
                 }
             }
             _ => {
@@ -287,8 +287,8 @@ impl Simulation {
             failed,
             ..mark
         });
-        if !steps.first().is_some_and(|n| draft.part(*n, part)) {
-            draft.issue(IssueKind::Join, "a result without a call before it");
+        if !steps.first().is_some_and(|n| draft.part(*n, part.clone())) {
+            draft.orphan(&part);
         }
     }
 

@@ -103,6 +103,8 @@ pub struct Manifest {
     pub usage: Usage,
     /// Replies of the model, by the run's own count.
     pub model_calls: Option<u64>,
+    /// Answers to calls that are in no record.
+    pub answers_without_calls: usize,
     /// Some replies of the model are in no record: how many there were is not known.
     pub replies_untold: bool,
     /// The tokens are the sum of what the steps say that they took.

@@ -238,7 +238,7 @@ impl Stream {
         });
         let taken = steps.iter().filter(|n| draft.part(**n, part.clone())).count();
         if taken == 0 {
-            draft.issue(IssueKind::Join, "a result without a call before it");
+            draft.orphan(&part);
         }
     }
 

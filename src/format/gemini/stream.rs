@@ -151,8 +151,9 @@ impl Stream {
         let step = text(line.id).and_then(|id| self.calls.remove(&*id));
         let failed = line.status == Some("\"error\"");
         draft.event(EventDraft { kind: EventKind::Inside, step, failed, ..mark });
-        if !step.is_some_and(|n| draft.part(n, part_of(record))) {
-            draft.issue(IssueKind::Join, "a result without a call before it");
+        let part = part_of(record);
+        if !step.is_some_and(|n| draft.part(n, part.clone())) {
+            draft.orphan(&part);
         }
     }
 }

@@ -169,3 +169,61 @@ fn a_stream_that_begins_again_says_so() {
     assert!(last.reason.starts_with("the stream begins anew"), "{}", last.reason);
     assert!(RunDir::of_file(&path).expect("readable").is_some());
 }
+
+/// A call, and its result, by words of their lines.
+const PAIRS: [(&str, &str, &str); 5] = [
+    (
+        "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl",
+        "\"id\":\"toolu_01c\"",
+        "\"tool_use_id\":\"toolu_01c\"",
+    ),
+    ("claude-code-stream/answered.jsonl", "\"id\":\"toolu_3\"", "\"tool_use_id\":\"toolu_3\""),
+    (
+        "codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl",
+        "\\\"python3 -m unittest -q\\\"}\",\"call_id\":\"call_b\"",
+        "output\",\"call_id\":\"call_b\"",
+    ),
+    ("gemini-stream/answered.jsonl", "\"tool_name\":\"replace\"", "\"tool_id\":\"b\",\"status\""),
+    ("qwen/chats/7a1b2c3d-0000-4000-8000-0000000000d1.jsonl", "\"functionCall\":{\"id\":\"c1\"", "\"callId\":\"c1\""),
+];
+
+#[test]
+fn a_result_that_stands_before_its_call_is_the_result_of_that_call() {
+    let temp = tempfile::tempdir().expect("a directory");
+    for (name, call, result) in PAIRS {
+        let from = sample("tools").join(name);
+        let path = temp.path().join(from.file_name().expect("a name"));
+        let text = fs::read_to_string(&from).expect("the sample");
+        let mut lines: Vec<&str> = text.lines().collect();
+        let calls = |run: &Read| (run.row.tool_calls, run.row.tool_errors);
+        let before = calls(&of(&path, &lines));
+        assert!(before.1.is_some_and(|failed| failed > 0), "{name}");
+        let at = |words: &str| lines.iter().position(|line| line.contains(words)).unwrap_or_else(|| panic!("{words}"));
+        let (call, result) = (at(call), at(result));
+        let moved = lines.remove(result);
+        lines.insert(call, moved);
+        let run = of(&path, &lines);
+        assert_eq!(calls(&run), before, "{name}");
+        assert!(places(&run).contains(&(call as u64 + 1)), "{name}: {:?}", places(&run));
+        let shown = (0..run.index.steps().len()).any(|n| {
+            let results = run.step(n)["action_results"].as_array().cloned().unwrap_or_default();
+            results.iter().any(|result| result["status"] == "error")
+        });
+        assert!(shown, "{name}: on its page the call failed as well");
+    }
+}
+
+#[test]
+fn a_result_whose_call_is_not_there_leaves_unknown_how_many_failed() {
+    let temp = tempfile::tempdir().expect("a directory");
+    for (name, call, result) in PAIRS {
+        let from = sample("tools").join(name);
+        let path = temp.path().join(from.file_name().expect("a name"));
+        let text = fs::read_to_string(&from).expect("the sample");
+        let lines: Vec<&str> = text.lines().filter(|line| !line.contains(call)).collect();
+        let place = lines.iter().position(|line| line.contains(result)).expect("the result") as u64 + 1;
+        let run = of(&path, &lines);
+        assert_eq!((run.row.tool_calls, run.row.tool_errors), (None, None), "{name}");
+        assert!(places(&run).contains(&place), "{name}: {:?}", places(&run));
+    }
+}
