@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::part::text;
 use super::value::{cut, short};
-use super::{Part, Tokens, Tool, step_head};
+use super::{OTHER_SESSION, Part, Tokens, Tool, step_head};
 use crate::model::event::InitNote;
+use crate::model::step::Usage;
 use crate::model::{
     Delta, EventHead, EventKind, EventNote, Fate, Issue, IssueKind, Manifest, ManifestState, Names, Span, StepHead,
     TraceFile,
@@ -78,6 +79,10 @@ pub struct Open {
     asked: HashSet<u64>,
     /// Answers whose calls are in no record so far, by the call, with their events; without the answer where it has no room.
     orphans: HashMap<Box<str>, Option<(usize, Part)>>,
+    /// Up to how many steps the totals cover that the run told last; and whether it went on to another session without telling
+    /// those of one before, so that no totals cover all.
+    covered: Option<usize>,
+    is_partly_told: bool,
     manifest: Manifest,
     /// The manifest that was handed out last.
     told: Option<Manifest>,
@@ -393,6 +398,17 @@ impl<'a> Draft<'a> {
         &mut self.open.manifest
     }
 
+    /// The newest event tells what the run took as a whole, up to here.
+    pub fn totals(&mut self) {
+        self.open.covered = Some(self.open.next_step);
+    }
+
+    /// Another session begins here: what it takes, and what the one before took, is told apart.
+    pub fn other_session(&mut self) {
+        self.issue(IssueKind::Join, OTHER_SESSION);
+        self.open.is_partly_told |= self.open.covered.unwrap_or_default() < self.open.next_step;
+    }
+
     /// The run counts itself how often it asked the model: that counts, and is told where the file has other replies.
     pub fn counted_calls(&mut self, calls: Option<u64>) {
         self.open.manifest.model_calls = calls;
@@ -436,6 +452,11 @@ impl<'a> Draft<'a> {
             open.steps.pop_first();
         }
         let mut manifest = open.manifest.clone();
+        // Steps came after the totals that they are not in.
+        if open.is_partly_told || open.covered.is_some_and(|covered| covered < open.next_step) {
+            (manifest.tokens, manifest.usage) = (None, Usage::default());
+            (manifest.cost_usd, manifest.latency_s) = (None, None);
+        }
         manifest.answers_without_calls = open.orphans.len();
         manifest.tokens_of_steps = manifest.tokens.is_none();
         manifest.tokens = manifest.tokens.or(Some(open.tokens).filter(|tokens| *tokens > 0));

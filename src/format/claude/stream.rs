@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use super::{Message, blocks, changes, is_interruption, spoken, tokens};
 use crate::format::part::{self, text};
 use crate::format::value::{count, cut, is_text, is_true, micros, number, objects, short};
-use crate::format::{Draft, EventDraft, OTHER_SESSION, Part, Reader, Shape, Source, Tokens, Tool};
+use crate::format::{Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::Usage as Whole;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
@@ -124,7 +124,7 @@ impl Reader for Stream {
                 if before.is_some() && before != run.run_id {
                     (self.earlier, self.earlier_cost) = (run.usage, run.cost_usd);
                     self.inputs.clear();
-                    draft.issue(IssueKind::Join, OTHER_SESSION);
+                    draft.other_session();
                 }
             }
             ("system", _) => {
@@ -260,6 +260,9 @@ impl Stream {
             models.map(|usage| (whole(usage), number(usage.cost).unwrap_or_default())).collect::<Vec<_>>()
         };
         let plus = |(usage, cost): (Whole, f64), (more, and): (Whole, f64)| (usage.plus(more), cost + and);
+        if line.since.or(line.models).is_some() {
+            draft.totals();
+        }
         if let Some(since) = line.since {
             // Of each result, what was taken since the one before, by sub-agents too.
             let all = self.own.into_iter().chain(each(Some(since)));

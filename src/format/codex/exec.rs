@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use super::failure;
 use crate::format::part::{self, text};
 use crate::format::value::{count, int, is_text, member, objects, short};
-use crate::format::{Answer, CallDraft, Draft, EventDraft, OTHER_SESSION, Part, Reader, Shape, Source, Tool};
+use crate::format::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
@@ -88,7 +88,7 @@ impl Reader for Stream {
                 run.tool = Some("Codex".into());
                 if before.is_some() && before != run.run_id {
                     self.earlier = (run.tokens, run.usage);
-                    draft.issue(IssueKind::Join, OTHER_SESSION);
+                    draft.other_session();
                 } else if before.is_some() {
                     draft.issue(
                         IssueKind::Join,
@@ -111,6 +111,9 @@ impl Reader for Stream {
                 self.end = Some(end.told_by(at));
                 let usage = line.usage.map(Tokens::of).unwrap_or_default();
                 let parts = [usage.input_tokens, usage.output_tokens].map(count);
+                if parts.iter().any(Option::is_some) {
+                    draft.totals();
+                }
                 let run = draft.run();
                 let (tokens, earlier) = self.earlier;
                 let is_told = parts.iter().any(Option::is_some) || tokens.is_some();

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 use crate::format::part::{self, text};
 use crate::format::value::{count, cut, is_text, micros, number, objects, short, spoken, status};
-use crate::format::{Answer, CallDraft, Draft, EventDraft, OTHER_SESSION, Part, Reader, Shape, Source, Tool};
+use crate::format::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::step::{NO_WORDS, Usage};
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome};
 
 /// What the program prints.
 pub(in crate::format) static STREAM: Tool = Tool {
@@ -56,6 +56,8 @@ struct Stream {
     turns: u64,
     /// The program said that the model goes round in circles; the result after it is a success.
     looped: bool,
+    /// What is in the stream comes again from its beginning.
+    repeats: bool,
     end: Option<Ended>,
     /// What sessions took that stand before this one in the stream.
     earlier: (Option<u64>, Usage),
@@ -68,8 +70,11 @@ impl Reader for Stream {
         let before = draft.latest();
         let (kind, role) = (text(line.kind).unwrap_or_default(), text(line.role).unwrap_or_default());
         let mark = EventDraft { phase: &kind, stage: &role, ts, ..EventDraft::default() };
-        // A piece of a text may come twice in a moment.
-        if line.timestamp.is_some() && line.delta != Some("true") && draft.is_again(record.text) {
+        // A piece of a text may come twice in a moment, unless all that stands before it comes again.
+        let is_again = line.timestamp.is_some() && draft.is_again(record.text);
+        let is_piece = line.delta == Some("true");
+        self.repeats = if is_piece { self.repeats } else { is_again && (self.repeats || kind == "init") };
+        if is_again && (self.repeats || !is_piece) {
             return draft.again(&mark);
         }
         match (&*kind, &*role) {
@@ -84,7 +89,7 @@ impl Reader for Stream {
                 run.model = short(line.model);
                 run.tool = Some("Gemini CLI".into());
                 if is_other {
-                    draft.issue(IssueKind::Join, OTHER_SESSION);
+                    draft.other_session();
                 }
             }
             ("message", "assistant") | ("tool_use", _) => self.reply(record.text, &mark, before, draft),
@@ -98,8 +103,11 @@ impl Reader for Stream {
                 let at = draft.event(EventDraft { failed: line.status == Some("\"error\""), ..mark });
                 self.end = Some(ended(&line, self.looped).told_by(at));
                 let stats = line.stats.map(Stats::of).unwrap_or_default();
-                let run = draft.run();
                 let tokens = count(stats.total_tokens).filter(|tokens| *tokens > 0);
+                if tokens.is_some() {
+                    draft.totals();
+                }
+                let run = draft.run();
                 let (input, cached) = (count(stats.input_tokens), count(stats.cached));
                 // Its own count of what was written lacks the thoughts.
                 let output = tokens.zip(input).and_then(|(tokens, input)| tokens.checked_sub(input));

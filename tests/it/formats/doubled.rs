@@ -195,9 +195,12 @@ fn a_result_that_stands_before_its_call_is_the_result_of_that_call() {
         let path = temp.path().join(from.file_name().expect("a name"));
         let text = fs::read_to_string(&from).expect("the sample");
         let mut lines: Vec<&str> = text.lines().collect();
-        let calls = |run: &Read| (run.row.tool_calls, run.row.tool_errors);
+        let calls = |run: &Read| {
+            let failed: u64 = run.index.steps().iter().map(|step| u64::from(step.failed_calls)).sum();
+            (run.row.tool_calls, run.row.tool_errors, failed)
+        };
         let before = calls(&of(&path, &lines));
-        assert!(before.1.is_some_and(|failed| failed > 0), "{name}");
+        assert!(before.0.is_some() && before.2 > 0, "{name}");
         let at = |words: &str| lines.iter().position(|line| line.contains(words)).unwrap_or_else(|| panic!("{words}"));
         let (call, result) = (at(call), at(result));
         let moved = lines.remove(result);
@@ -225,5 +228,50 @@ fn a_result_whose_call_is_not_there_leaves_unknown_how_many_failed() {
         let run = of(&path, &lines);
         assert_eq!((run.row.tool_calls, run.row.tool_errors), (None, None), "{name}");
         assert!(places(&run).contains(&place), "{name}: {:?}", places(&run));
+    }
+}
+
+#[test]
+fn a_stream_of_texts_in_pieces_that_is_there_twice_counts_once() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("stream.jsonl");
+    let text = fs::read_to_string(sample("tools/gemini-stream/answered.jsonl")).expect("the sample");
+    let lines: Vec<&str> = text.lines().collect();
+    let (once, twice) = (of(&path, &lines), of(&path, &[lines.clone(), lines.clone()].concat()));
+    assert_eq!(counts(&twice), counts(&once));
+    assert_eq!((&twice.row.verdict, twice.row.answer), (&once.row.verdict, once.row.answer));
+    assert_eq!(places(&twice).len(), lines.len(), "each line is named");
+}
+
+#[test]
+fn totals_are_those_of_the_steps_that_they_cover() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("stream.jsonl");
+    for (name, id, total) in [
+        ("codex-exec/answered.jsonl", "019df000-0000-7000-8000-0000000000b1", "turn.completed"),
+        ("gemini-stream/answered.jsonl", "3b0c1d2e-0000-4000-8000-0000000000c1", "\"stats\""),
+        ("claude-code-stream/answered.jsonl", "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1b01", "\"modelUsage\""),
+    ] {
+        let text = fs::read_to_string(sample("tools").join(name)).expect("the sample");
+        let other = text.replace(id, "another").replace("msg_", "msg_2").replace("toolu_", "toolu_2");
+        let other = other.replace("2026-05-04T09", "2026-05-04T10");
+        let told = |first: &str, second: &str, without: &dyn Fn(usize, &str) -> bool| {
+            let lines: Vec<&str> = [first.lines(), second.lines()]
+                .into_iter()
+                .enumerate()
+                .flat_map(|(session, lines)| {
+                    lines.filter(move |line| !(line.contains(total) && without(session, line)))
+                })
+                .collect();
+            let run = of(&path, &lines);
+            let took = run.index.manifest().get().and_then(|run| run.latency_s);
+            (run.row.tokens, run.row.cost_usd, took, run.row.usage.input)
+        };
+        let both = told(&text, &other, &|_, _| false);
+        assert!(both.0.is_some(), "{name}");
+        for untold in 0..2 {
+            let part = told(&text, &other, &|session, _| session == untold);
+            assert_eq!(part, (None, None, None, None), "{name}: session {untold} does not tell");
+        }
     }
 }
