@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::newest::goes_on_unread;
 use crate::model::{Index, Manifest};
 
 /// How alive a run is.
@@ -139,7 +140,10 @@ pub fn life(index: &Index, outside: Outside) -> Life {
     }
     // The end of another tool's run is read from all that it wrote, whatever the clocks of its machines say.
     let has_end = |manifest: &Manifest| manifest.ended.is_some() || !outlived(index, manifest.updated_at);
-    if silent != Silent::Waits && manifest.is_some_and(|manifest| manifest.is_final() && has_end(manifest)) {
+    if silent != Silent::Waits
+        && !goes_on_unread(index)
+        && manifest.is_some_and(|manifest| manifest.is_final() && has_end(manifest))
+    {
         return sure(Liveness::Finished, Basis::Manifest);
     }
     if manifest.is_some_and(|manifest| manifest.is_closed) {
@@ -168,6 +172,8 @@ pub fn life(index: &Index, outside: Outside) -> Life {
 /// What silence says of this run.
 fn silent(index: &Index, manifest: Option<&Manifest>) -> Silent {
     match manifest {
+        // Whoever wrote after the last turn, its user or the program, nobody knows what.
+        _ if goes_on_unread(index) => Silent::Untold,
         Some(manifest) if manifest.awaits_user => Silent::Waits,
         // Nobody answered, and what became of the program is not told.
         Some(manifest) if manifest.asks_user.is_some() => Silent::Untold,

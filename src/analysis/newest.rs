@@ -1,7 +1,7 @@
-//! Which steps are the newest run's, what are they called in a sentence, and how long did it take?
+//! Which steps are the newest run's, what are they called in a sentence, how long did it take, and what comes after them?
 
 use crate::model::index::Segment;
-use crate::model::{Index, StepHead};
+use crate::model::{EventHead, Index, Issue, IssueKind, StepHead, TraceFile};
 
 /// The steps of the newest run in the directory, with their ordinals; none as long as it has not come to its first. A line
 /// that its writer wrote twice counts once.
@@ -45,6 +45,15 @@ pub fn took_ms(index: &Index) -> Option<f64> {
     let own = index.manifest().get().filter(|manifest| manifest.is_final() && segments.len() <= 1 && is_ended);
     let own = own.and_then(|manifest| manifest.latency_s).map(|seconds| seconds * 1e3);
     own.or_else(|| Some(index.elapsed()? as f64 / 1e3))
+}
+
+/// Whether the file of a session goes on after its last turn with a line that is cut: it may be what its user said next.
+pub(super) fn goes_on_unread(index: &Index) -> bool {
+    let is_over = index.manifest().get().is_some_and(|manifest| manifest.ended.is_some() || manifest.awaits_user);
+    let is_cut = |issue: &Issue| issue.kind == IssueKind::Torn && issue.file == TraceFile::Events;
+    let is_unread = |event: &EventHead| !event.fate.is_readable();
+    let last = index.events().iter().next_back();
+    index.format().is_session && is_over && (index.passing_issues().iter().any(is_cut) || last.is_some_and(is_unread))
 }
 
 /// "step 5", by the recorded id where there is one.

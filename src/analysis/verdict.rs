@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::facts::lost;
 use super::format::{self, counted};
 use super::life::{Basis, Life, Liveness, stalled_after};
-use super::newest::{after_the_end, label, newest_run};
+use super::newest::{after_the_end, goes_on_unread, label, newest_run};
 use crate::model::index::{Group, Segment};
 use crate::model::{
     Certainty, Code, CriticAction, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict,
@@ -129,6 +129,15 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             limit: facts.limit(),
         }
     };
+    if goes_on_unread(index) {
+        let (outcome, mark, certainty) = match life.liveness {
+            Liveness::Running => (Outcome::Running, RunStatus::Running, Certainty::Inferred),
+            Liveness::Quiet => (Outcome::Running, RunStatus::Quiet, Certainty::Inferred),
+            Liveness::Stalled => (Outcome::Running, RunStatus::Stalled, Certainty::Inferred),
+            _ => (Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown),
+        };
+        return verdict(outcome, mark, certainty, facts.goes_on_unread());
+    }
     if let Some(ended) = index.manifest().get().and_then(|manifest| manifest.ended.as_deref()) {
         let (mark, sentence) = ended::read(&facts, ended);
         let told = verdict(ended.outcome, mark, ended.certainty, sentence);

@@ -30,3 +30,18 @@ pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (RunStatus, String) {
     }
     (RunStatus::of(ended.outcome), sentence)
 }
+
+impl Facts<'_> {
+    /// After the end of the last turn stands a line that is cut.
+    pub(super) fn goes_on_unread(&self) -> String {
+        let ended = self.manifest.and_then(|manifest| manifest.ended.as_deref());
+        let turn = match ended {
+            Some(ended) if ended.outcome == Outcome::Completed => {
+                format!("{}{}", ended.headline, self.step_after("at"))
+            }
+            Some(ended) => format!("{}{}", ended.headline, self.step_after("after")),
+            None => format!("Replied{}", self.step_after("at")),
+        };
+        format!("{turn}; a line follows that is cut: whether the session went on is not known")
+    }
+}

@@ -182,3 +182,32 @@ fn a_question_that_nobody_is_there_to_answer_is_no_end_and_no_death() {
     let runs_on = |text: String| up_to("\"id\":\"toolu_01c\"", "\"id\":\"toolu_01c\"")(text);
     assert_eq!(liveness(CLAUDE, 100, runs_on), "died", "a command asks nobody");
 }
+
+#[test]
+fn a_line_that_is_cut_may_be_what_the_user_said_next() {
+    let open = without("cost-state");
+    let next = "{\"parentUuid\":\"x\",\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"Now do";
+    for end in ["", "\n"] {
+        let change = |text: String| open(text) + next + end;
+        let runs = [0, 5, 59, 10_000].map(|minutes| row(CLAUDE, minutes, change));
+        let words = runs.each_ref().map(|run| run.life.liveness.word());
+        assert_eq!((words[0], words[3]), ("running", "unknown"), "{words:?}");
+        for run in &runs {
+            assert_ne!((run.verdict.mark.word(), run.verdict.outcome.as_str()), ("answered", "completed"));
+            assert!(
+                run.life.liveness.word() != "waiting" && run.life.liveness.word() != "died" && !run.verdict.answered
+            );
+            assert_eq!(
+                run.verdict.sentence,
+                "Answered at step 4; a line follows that is cut: whether the session went on is not known"
+            );
+        }
+        let verdict = &runs[3].verdict;
+        assert_eq!((verdict.outcome.as_str(), verdict.certainty.as_str()), ("unknown", "unknown"));
+    }
+    // One that ends with its line is what it is.
+    let whole = |text: String| open(text).trim_end().to_owned();
+    assert_eq!(row(CLAUDE, 5, whole).verdict.mark.word(), "answered");
+    let typed = |text: String| text.replace("\"source\":\"exec\"", "\"source\":\"cli\"") + "{\"timestamp\":\"2026-";
+    assert_eq!((liveness(CODEX, 0, typed), liveness(CODEX, 10_000, typed)), ("running", "unknown"));
+}
