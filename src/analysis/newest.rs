@@ -1,7 +1,7 @@
 //! Which steps are the newest run's, what are they called in a sentence, how long did it take, and what comes after them?
 
 use crate::model::index::Segment;
-use crate::model::{EventHead, Index, Issue, IssueKind, StepHead, TraceFile};
+use crate::model::{EventHead, Index, Issue, IssueKind, Manifest, StepHead, TraceFile};
 
 /// The steps of the newest run in the directory, with their ordinals; none as long as it has not come to its first. A line
 /// that its writer wrote twice counts once.
@@ -42,7 +42,9 @@ pub fn own_ms(index: &Index) -> Option<f64> {
 pub fn took_ms(index: &Index) -> Option<f64> {
     let segments = index.newest_segments();
     let is_ended = index.segments().len() <= 1 || segments.first().is_some_and(|segment| segment.end.is_some());
-    let own = index.manifest().get().filter(|manifest| manifest.is_final() && segments.len() <= 1 && is_ended);
+    // Of another tool's run it is of all that is recorded, whether that has an end or not.
+    let is_told = |manifest: &&Manifest| manifest.is_final() || index.format().is_one_file();
+    let own = index.manifest().get().filter(is_told).filter(|_| segments.len() <= 1 && is_ended);
     let own = own.and_then(|manifest| manifest.latency_s).map(|seconds| seconds * 1e3);
     own.or_else(|| Some(index.elapsed()? as f64 / 1e3))
 }

@@ -141,9 +141,8 @@ impl Reader for Trajectory {
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        // It goes on in a run of its own.
-        let children =
-            self.children.len() + self.held.saturating_sub(self.held_by_name) + usize::from(self.goes_on.is_some());
+        // What it goes on with is a run of its own, and was not started by it.
+        let children = self.children.len() + self.held.saturating_sub(self.held_by_name);
         self.compare(children, draft);
         let (prompt, completion, cost) = self.totals;
         let sum = prompt.zip(completion).map(|(prompt, completion)| prompt.saturating_add(completion));

@@ -17,11 +17,14 @@ pub(super) static TRIAL: Tool = Tool {
         can: Capabilities { scores: Can::Partly, ..atif::FORMAT.can },
         ..atif::FORMAT
     },
-    shape: Shape::Directory { paths: atif::PATHS, below: "agent", records: "trajectory.json", beside: "result.json" },
+    shape: Shape::Directory { paths: atif::PATHS, below: "agent", records: "trajectory.json", beside: RESULT },
     // It is there from the start, and a job's has no trial.
     is: |name, head| name == "config.json" && has_begun(head, &["trial_name", "task"]),
     reader: || Box::new(Trial::default()),
 };
+
+/// What the trial came to.
+const RESULT: &str = "result.json";
 
 /// A trial of several steps has a trajectory for each.
 pub(super) const RUNS_INSIDE: &[&str] = &["steps", "*", "agent"];
@@ -103,6 +106,7 @@ impl Reader for Trial {
         let cost = above_zero(used.cost_usd);
         run.cost_usd = if self.trajectory.lacks_cost { cost.or(run.cost_usd) } else { run.cost_usd.or(cost) };
         run.latency_s = took(&result);
+        let ended = ended.map(|ended| Ended { file: RESULT, ..ended });
         run.ended = ended.map(Box::new).or(run.ended.take());
     }
 }

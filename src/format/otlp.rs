@@ -6,14 +6,17 @@
 //! are there only where the program chose to record them. No attribute tells of a limit: what raised may.
 
 mod exported;
+mod raised;
 
 use std::collections::HashMap;
 
+use raised::raised;
+
 use super::part::{self, text};
-use super::value::{cut, filled, leading, number, unpacked};
+use super::value::{cut, filled, number, unpacked};
 use super::{Answer, Apart, Belongs, CallDraft, Draft, EventDraft, Part, Reader, Several, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
-use crate::model::step::NO_WORDS;
+use crate::model::step::{NO_WORDS, NOT_RECORDED};
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, Outcome};
 
 /// A file of spans.
@@ -317,30 +320,6 @@ fn seconds_between(start: Option<i64>, end: Option<i64>) -> Option<f64> {
     (micros >= 0).then_some(micros as f64 / 1e6)
 }
 
-/// The end that an exception made.
-fn raised(kind: &str, words: &str) -> Ended {
-    let of = |headline, outcome| Ended::new(kind, headline, outcome, Certainty::Recorded).detail(cut(words));
-    // "would exceed the request_limit of 4"
-    let limit = words.split("limit of ").nth(1).and_then(leading);
-    match kind {
-        "UsageLimitExceeded" if words.contains("request_limit") => {
-            of("Request limit reached", Outcome::Truncated).compare(None, limit, "requests")
-        }
-        "UsageLimitExceeded" if words.contains("tool_calls_limit") => {
-            of("Tool call limit reached", Outcome::Truncated).compare(None, limit, "tool calls")
-        }
-        "UsageLimitExceeded" if words.contains("tokens_limit") => {
-            of("Token limit reached", Outcome::Truncated).compare(None, limit, "tokens")
-        }
-        "UsageLimitExceeded" => of("Usage limit reached", Outcome::Truncated),
-        "GraphRecursionError" => of("Step limit reached", Outcome::Truncated).compare(None, limit, "steps"),
-        "MaxTurnsExceeded" => of("Turn limit reached", Outcome::Truncated),
-        "CancelledError" | "KeyboardInterrupt" => of("Cancelled", Outcome::Cancelled),
-        "" => Ended::new("error", "Ended by an error", Outcome::Failed, Certainty::Recorded).detail(cut(words)),
-        _ => of("Ended by an error", Outcome::Failed),
-    }
-}
-
 /// What the user asked for, where the span says it.
 fn asked(span: &Span<'_>) -> Option<String> {
     let messages = span.json(&["gen_ai.input.messages", "pydantic_ai.all_messages"]);
@@ -463,9 +442,13 @@ fn tool(span: &Span<'_>, part: &mut Part) {
     let name = span.text(&["gen_ai.tool.name", "tool.name", "traceloop.entity.name"]);
     let name = name.or_else(|| text(span.raw.name)).unwrap_or_default();
     // Without the id of its call it goes by its own.
-    let id = span.text(&["gen_ai.tool.call.id"]).or_else(|| text(span.raw.id)).unwrap_or_default();
+    let id = span.text(&["gen_ai.tool.call.id"]).or_else(|| text(span.raw.id));
+    let is_called = span.text(&["board.without_call"]).is_none();
+    let id = id.filter(|_| is_called).unwrap_or_default();
     let args = span.json(&["gen_ai.tool.call.arguments", "tool.parameters", "input.value", "traceloop.entity.input"]);
-    part.calls.push(CallDraft { id: id.clone(), name, args: args.unwrap_or_default() });
+    if is_called {
+        part.calls.push(CallDraft { id: id.clone(), name, args: args.unwrap_or_default() });
+    }
     let output = span.json(&["gen_ai.tool.call.result", "output.value", "traceloop.entity.output"]);
     let fault = span.fault();
     let exit = span.text(&["board.exit_code"]).and_then(|code| code.parse().ok());
@@ -474,11 +457,12 @@ fn tool(span: &Span<'_>, part: &mut Part) {
     let took = nanos(span.raw.start).zip(nanos(span.raw.end)).and_then(|(start, end)| end.checked_sub(start));
     part.answers.push(Answer {
         call: id,
-        status: Some(match fault.as_ref().map(|(kind, _)| kind.as_str()) {
-            Some("cancelled" | "skipped") => "cancelled",
-            Some(_) => "error",
-            None => "success",
-        }),
+        status: match fault.as_ref().map(|(kind, _)| kind.as_str()) {
+            Some("cancelled" | "skipped") => Some("cancelled"),
+            Some(_) => Some("error"),
+            None if span.text(&["board.status"]).as_deref() == Some(NOT_RECORDED) => None,
+            None => Some("success"),
+        },
         output: output.unwrap_or_else(|| "null".to_owned()),
         error: fault.map(|(kind, words)| shown(&kind, words)),
         exit,

@@ -230,7 +230,11 @@ impl Part {
         // A trailing row of calls without answers needs no words: the page says so of each.
         let open = self.unanswered();
         let answers = answers.take(if open == self.calls.len() { 0 } else { self.calls.len() });
-        let spare = self.answers.iter().filter(|answer| answer.call.is_empty()).skip(self.calls.len());
+        // Those without a name are taken by place, where a call has none by its id.
+        let is_named =
+            |call: &&CallDraft| self.answers.iter().any(|answer| !call.id.is_empty() && answer.call == call.id);
+        let taken = if self.calls.iter().all(|call| is_named(&call)) { 0 } else { self.calls.len() };
+        let spare = self.answers.iter().filter(|answer| answer.call.is_empty()).skip(taken);
         // What failed is not lost because nobody says in which call.
         let nobodys = |beside: &&Answer| self.beside_of(beside).is_none() && beside.error.is_some();
         let spare = spare.chain(self.beside.iter().filter(nobodys));

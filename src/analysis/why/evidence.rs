@@ -90,10 +90,13 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
 /// How the run ended, as another tool's trace tells it.
 fn from_tool(index: &Index, evidence: &mut Vec<Evidence>) {
     let Some(ended) = index.manifest().get().and_then(|manifest| manifest.ended.as_deref()) else { return };
-    let file = index.format().file_name(TraceFile::Events);
+    let file = match ended.file {
+        "" => format!("The {}", index.format().file_name(TraceFile::Events)),
+        file => file.to_owned(),
+    };
     let told = if ended.certainty == Certainty::Recorded { "says" } else { "ends with" };
     let detail = if ended.detail.is_empty() { String::new() } else { format!(": {}", ended.detail) };
-    let text = format!("The {file} {told} {}{detail}", ended.word);
+    let text = format!("{file} {told} {}{detail}", ended.word);
     evidence.push(Evidence { event: ended.event, ..Evidence::at(Kind::End, None, text) });
 }
 

@@ -253,7 +253,11 @@ impl<'a> Trace<'a> {
         let output = result.output.filter(|output| output.text != "null");
         span.says_all([
             name.map(|name| text("gen_ai.tool.name", name)),
-            Some(text("gen_ai.tool.call.id", &self.ids.call(n, place))),
+            Some(match call {
+                Some(_) => text("gen_ai.tool.call.id", &self.ids.call(n, place)),
+                // What was observed answers no call that is recorded.
+                None => text("board.without_call", "true"),
+            }),
             recorded_id(call).map(|id| text("board.call_id", &id)),
             args,
             output.map(|output| text("gen_ai.tool.call.result", &output.plain())),

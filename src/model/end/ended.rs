@@ -21,6 +21,8 @@ pub struct Ended {
     pub limit: Option<f64>,
     /// The unit of both, in the plural: `turns`, `usd`, `tokens`, `ms`.
     pub unit: &'static str,
+    /// The name of the file that tells of it, where that is another one than the records'; else empty.
+    pub file: &'static str,
     /// The event that tells of it, by number.
     pub event: Option<usize>,
 }
@@ -37,6 +39,7 @@ impl Ended {
             measured: None,
             limit: None,
             unit: "",
+            file: "",
             event: None,
         }
     }

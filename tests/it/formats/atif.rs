@@ -61,7 +61,7 @@ fn trajectories_that_go_on_or_are_started_name_each_other() {
     };
     let some = |text: &str| Some(text.to_owned());
     let (none, index) = (json!({}), |n: u64| json!({"continuation_index": n}));
-    assert_eq!(named("s", none.clone(), Some("trajectory.cont-1.json")), (some("s"), None, Some(1)));
+    assert_eq!(named("s", none.clone(), Some("trajectory.cont-1.json")), (some("s"), None, Some(0)), "no child");
     assert_eq!(named("s", index(1), None), (some("s-cont-1"), some("s"), Some(0)), "the session's id is shared");
     assert_eq!(named("s-cont-2", index(2), None), (some("s-cont-2"), some("s-cont-1"), Some(0)));
     assert_eq!(named("s-summary", json!({"parent_session_id": "s"}), None), (some("s-summary"), some("s"), Some(0)));
@@ -278,4 +278,13 @@ fn a_step_that_is_there_twice_counts_once_and_one_of_nobody_is_an_issue() {
 #[test]
 fn a_trial_takes_as_long_as_its_agent() {
     assert_eq!(trial("ledger__timeout").row.duration_ms, Some(30_500.0));
+}
+
+#[test]
+fn what_the_result_of_a_trial_says_is_not_said_by_the_trajectory() {
+    let trial = sample("tools/harbor/nightly/ledger__solved");
+    let output = std::process::Command::new(crate::board::BINARY).args(["why", "--json"]).arg(&trial).output();
+    let why: Value = serde_json::from_slice(&output.expect("it runs").stdout).expect("JSON");
+    let told = why["evidence"][0]["text"].as_str().expect("a text");
+    assert!(told.starts_with("result.json says finished"), "{told}");
 }

@@ -239,7 +239,7 @@ fn a_stream_of_texts_in_pieces_that_is_there_twice_counts_once() {
     let lines: Vec<&str> = text.lines().collect();
     let (once, twice) = (of(&path, &lines), of(&path, &[lines.clone(), lines.clone()].concat()));
     assert_eq!(counts(&twice), counts(&once));
-    assert_eq!((&twice.row.verdict, twice.row.answer), (&once.row.verdict, once.row.answer));
+    assert_eq!((&twice.row.verdict, &twice.row.answer), (&once.row.verdict, &once.row.answer));
     assert_eq!(places(&twice).len(), lines.len(), "each line is named");
 }
 

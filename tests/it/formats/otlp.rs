@@ -288,3 +288,32 @@ fn what_is_read_of_traces_at_hand_is_what_stands_in_them() {
         }
     }
 }
+
+#[test]
+fn a_trace_without_its_root_took_as_long_as_what_is_there() {
+    let text = std::fs::read_to_string(sample("tools/otlp/traces.jsonl")).expect("the sample");
+    let (mut began, mut ended) = (u64::MAX, 0);
+    let mut without = String::new();
+    for line in text.lines() {
+        let mut line: Value = serde_json::from_str(line).expect("JSON");
+        for resource in line["resourceSpans"].as_array_mut().expect("a list") {
+            for scope in resource["scopeSpans"].as_array_mut().expect("a list") {
+                let spans = scope["spans"].as_array_mut().expect("a list");
+                spans.retain(|span| span["parentSpanId"].as_str().is_some_and(|parent| !parent.is_empty()));
+                for span in spans.iter().filter(|span| span["traceId"].as_str().unwrap().starts_with('a')) {
+                    let nanos = |key: &str| span[key].as_str().unwrap().parse::<u64>().unwrap();
+                    began = began.min(nanos("startTimeUnixNano"));
+                    ended = ended.max(nanos("endTimeUnixNano"));
+                }
+            }
+        }
+        without.push_str(&format!("{line}\n"));
+    }
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("traces.jsonl");
+    std::fs::write(&path, without).expect("written");
+    let whole = trace('a').row;
+    let run = read(&path.join(whole.run_id.as_deref().expect("an id")));
+    assert_eq!(run.row.life.liveness.word(), "died", "nothing says that it ended");
+    assert_eq!(run.row.duration_ms, Some((ended - began) as f64 / 1e6));
+}

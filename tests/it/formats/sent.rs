@@ -256,3 +256,39 @@ fn secrets_do_not_leave_in_a_trace() {
     let has = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains("sk-very-secret-1");
     assert!(has(&plain) && !has(&redacted) && !redacted.is_empty());
 }
+
+#[test]
+fn an_observation_gets_no_call_and_a_result_without_a_status_no_success() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("trajectory.json");
+    let step = |n: u64, calls: Value, results: Value| {
+        serde_json::json!({"step_id": n, "source": "agent", "timestamp": format!("2026-05-04T09:00:0{n}Z"), "message": "On.",
+            "tool_calls": calls, "observation": {"results": results}})
+    };
+    let call = serde_json::json!([{"tool_call_id": "a", "function_name": "ls", "arguments": {}}]);
+    let document = serde_json::json!({
+        "schema_version": "ATIF-v1.5", "session_id": "s", "agent": {"name": "a", "version": "1"},
+        "steps": [
+            step(1, Value::Null, serde_json::json!([{"content": "the screen"}])),
+            step(2, call, serde_json::json!([{"source_call_id": "a", "content": "x"}, {"content": "a bell"}])),
+        ],
+    });
+    std::fs::write(&path, document.to_string()).expect("written");
+    let (_, row) = original(&path);
+    assert_eq!((row.tool_calls, row.tool_errors), (Some(1), None), "nothing says how the call went");
+    let file = temp.path().join("trace.json");
+    assert!(export(&path, &["--otlp", file.to_str().expect("UTF-8")]).status.success());
+    let text = std::fs::read_to_string(&file).expect("it is there");
+    let spans = spans(&serde_json::from_str(&text).expect("it is JSON"));
+    let back = read(&file.join(spans[0]["traceId"].as_str().expect("an id")));
+    let tools: Vec<&Value> =
+        spans.iter().filter(|span| says(span, "gen_ai.operation.name") == Some("execute_tool".into())).collect();
+    let ids: Vec<bool> = tools.iter().map(|span| says(span, "gen_ai.tool.call.id").is_some()).collect();
+    assert_eq!(ids, [false, true, false]);
+    assert_eq!((back.row.tool_calls, back.row.tool_errors, &back.row.tools), (row.tool_calls, None, &row.tools));
+    let outputs = |n: usize| -> Vec<Value> {
+        let results = back.step(n)["action_results"].as_array().cloned().unwrap_or_default();
+        results.iter().map(|result| result["output"].clone()).collect()
+    };
+    assert_eq!((outputs(0), outputs(1)), (vec!["the screen".into()], vec!["x".into(), "a bell".into()]));
+}

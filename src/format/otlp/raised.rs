@@ -1,0 +1,28 @@
+//! What ended a run in which something raised? By the names of the exceptions of the frameworks whose traces were seen.
+
+use crate::format::value::{cut, leading};
+use crate::model::{Certainty, Ended, Outcome};
+
+/// The end that an exception made.
+pub(super) fn raised(kind: &str, words: &str) -> Ended {
+    let of = |headline, outcome| Ended::new(kind, headline, outcome, Certainty::Recorded).detail(cut(words));
+    // "would exceed the request_limit of 4"
+    let limit = words.split("limit of ").nth(1).and_then(leading);
+    match kind {
+        "UsageLimitExceeded" if words.contains("request_limit") => {
+            of("Request limit reached", Outcome::Truncated).compare(None, limit, "requests")
+        }
+        "UsageLimitExceeded" if words.contains("tool_calls_limit") => {
+            of("Tool call limit reached", Outcome::Truncated).compare(None, limit, "tool calls")
+        }
+        "UsageLimitExceeded" if words.contains("tokens_limit") => {
+            of("Token limit reached", Outcome::Truncated).compare(None, limit, "tokens")
+        }
+        "UsageLimitExceeded" => of("Usage limit reached", Outcome::Truncated),
+        "GraphRecursionError" => of("Step limit reached", Outcome::Truncated).compare(None, limit, "steps"),
+        "MaxTurnsExceeded" => of("Turn limit reached", Outcome::Truncated),
+        "CancelledError" | "KeyboardInterrupt" => of("Cancelled", Outcome::Cancelled),
+        "" => Ended::new("error", "Ended by an error", Outcome::Failed, Certainty::Recorded).detail(cut(words)),
+        _ => of("Ended by an error", Outcome::Failed),
+    }
+}
