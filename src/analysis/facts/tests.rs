@@ -72,6 +72,53 @@ fn an_index_keeps_all_facts_of_our_own_runs_but_texts() {
     }
 }
 
+/// Counts the lines that are opened.
+struct Counted<'a>(&'a Files, std::cell::Cell<usize>);
+
+impl Lines for Counted<'_> {
+    fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
+        self.1.set(self.1.get() + 1);
+        self.0.line(file, span)
+    }
+    fn manifest(&self) -> Result<Vec<u8>, String> {
+        self.0.manifest()
+    }
+    fn has_asset(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[test]
+fn lines_that_hold_no_facts_are_not_opened() {
+    let of = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/final");
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["manifest.json", "events.jsonl"] {
+        std::fs::copy(of.join(name), dir.path().join(name)).unwrap();
+    }
+    let whole = std::fs::read_to_string(of.join("steps.jsonl")).unwrap();
+    let without_facts = |n: usize| {
+        format!(
+            "{{]{n}\n[{n}]\n{{\"step_id\": {}}}\n{{\"step_id\": {}, \"facts\": {{\"reached\": 1}}}}\n",
+            2 * n,
+            2 * n + 1
+        )
+    };
+    let first = whole.lines().count();
+    let steps = whole.clone() + &(first..first + 50).map(without_facts).collect::<String>();
+    std::fs::write(dir.path().join("steps.jsonl"), steps).unwrap();
+    let files = Files::open(dir.path());
+    let reads = |depth| {
+        let counted = Counted(&files, Default::default());
+        let record = record(&files.index, &counted, depth);
+        assert_eq!((record.facts.len(), record.unread), (first + 200, 200));
+        counted.1.get()
+    };
+    assert_eq!(reads(Depth::Heads), reads(Depth::Hashes));
+    assert!(reads(Depth::Heads) <= 1, "the last event alone: {}", reads(Depth::Heads));
+    let with_an_object = first + 50;
+    assert!(reads(Depth::Texts) <= with_an_object + 1, "{}", reads(Depth::Texts));
+}
+
 #[test]
 fn the_recorded_rules_over_what_was_read_give_the_recorded_verdict() {
     for path in runs_below("sample_runs") {
