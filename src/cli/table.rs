@@ -4,6 +4,7 @@ mod known;
 mod out;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod place;
 mod read;
 mod rows;
 

@@ -80,7 +80,7 @@ fn a_kept_table_is_brought_up_to_date() {
     assert_eq!((&again["files_written"], &again["files_removed"]), (&0.into(), &0.into()), "{again}");
     assert_eq!(again["rows"], first["rows"]);
 
-    // One run goes, one comes, one changes, and a file of the table is not what it was.
+    // One run goes, one comes, one changes, and a file of the table is not there any more.
     fs::remove_dir_all(root.join("unicode")).unwrap();
     copy(&root.join("wait"), &root.join("waits_more"));
     let manifest = root.join("wait/manifest.json");
@@ -88,7 +88,7 @@ fn a_kept_table_is_brought_up_to_date() {
     assert!(text.contains("\"status\": \"completed\""), "{text}");
     fs::write(&manifest, text.replace("\"status\": \"completed\"", "\"status\":\"completed\"")).unwrap();
     let spoilt = walk(&out.join("runs")).into_iter().find(|path| path.is_file()).unwrap();
-    fs::write(&spoilt, "{}\n").unwrap();
+    fs::remove_file(&spoilt).unwrap();
     keep("runs", &root, &out);
     let fresh = dir.path().join("fresh");
     keep("runs", &root, &fresh);
@@ -127,12 +127,66 @@ fn a_call_that_is_killed_leaves_whole_files_and_the_next_one_goes_on() {
         child.kill().unwrap();
         child.wait().unwrap();
         for (name, bytes) in files(&out.join("steps")) {
-            let is_beside = name.file_name().unwrap().to_str().unwrap().starts_with(".board-");
-            assert!(is_beside || whole[&name] == bytes, "{}", name.display());
+            assert!(whole[&name] == bytes, "{}", name.display());
         }
     }
     keep("steps", &root, &out);
     assert!(files(&out.join("steps")) == whole);
+    let beside = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(".board-");
+    assert_eq!(walk(&out).into_iter().find(beside), None, "what a killed call began goes");
+}
+
+#[test]
+fn what_the_table_did_not_write_is_neither_overwritten_nor_removed() {
+    let (dir, root) = some_runs();
+    let out = dir.path().join("table");
+    keep("runs", &root, &out);
+    let own = walk(&out.join("runs")).into_iter().find(|path| path.is_file()).unwrap();
+    let bytes = fs::read(&own).unwrap();
+    let refused = |place: &Path, why: &str| {
+        let before = files(&out);
+        let said = table(&["runs", root.to_str().unwrap(), "--out", out.to_str().unwrap(), "--format", "csv"]);
+        let text = String::from_utf8(said.stderr).unwrap();
+        assert_eq!(said.status.code(), Some(2), "{text}");
+        assert!(text.contains(place.to_str().unwrap()) && text.contains(why) && text.contains("hint: "), "{text}");
+        assert!(files(&out) == before, "{why}");
+    };
+    // A file where the table has none, in whatever format, and one in the place of its own.
+    let foreign = own.with_file_name("99.csv");
+    fs::write(&foreign, "mine").unwrap();
+    refused(&foreign, "does not list it");
+    fs::remove_file(&foreign).unwrap();
+    fs::write(&own, "mine").unwrap();
+    refused(&own, "was changed");
+    fs::remove_file(&own).unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::symlink;
+        let elsewhere = dir.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        fs::write(elsewhere.join("file"), "theirs").unwrap();
+        symlink(elsewhere.join("file"), &own).unwrap();
+        refused(&own, "symbolic link");
+        fs::remove_file(&own).unwrap();
+        let moved = dir.path().join("moved");
+        for place in ["runs", "_board", "_board/runs.lock", "_board/runs.jsonl"].map(|name| out.join(name)) {
+            fs::rename(&place, &moved).unwrap();
+            symlink(&moved, &place).unwrap();
+            refused(&place, "symbolic link");
+            fs::remove_file(&place).unwrap();
+            fs::rename(&moved, &place).unwrap();
+        }
+        let day = out.join("runs/day=1999-01-01");
+        symlink(&elsewhere, &day).unwrap();
+        refused(&day, "symbolic link");
+        fs::remove_file(&day).unwrap();
+        assert_eq!(files(&elsewhere), BTreeMap::from([("file".into(), b"theirs".to_vec())]));
+        // The directory itself may be one: whoever named it meant it.
+        symlink(&out, dir.path().join("link")).unwrap();
+        keep("runs", &root, &dir.path().join("link"));
+    }
+    keep("runs", &root, &out);
+    assert!(fs::read(&own).unwrap() == bytes, "what is missing is written again");
 }
 
 #[test]

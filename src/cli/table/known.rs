@@ -46,8 +46,21 @@ pub(super) struct Look {
 impl Look {
     /// What it looks like now; `None` where it is not there.
     pub(super) fn of(path: &Path) -> Option<Self> {
-        let metadata = fs::symlink_metadata(path).ok()?;
-        Some(Self { size: metadata.len(), modified: metadata.modified().ok() })
+        fs::symlink_metadata(path).ok().map(|metadata| Self::from(&metadata))
+    }
+
+    /// What an open file looks like, wherever it is put.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn of_file(file: &File) -> io::Result<Self> {
+        file.metadata().map(|metadata| Self::from(&metadata))
+    }
+}
+
+impl From<&fs::Metadata> for Look {
+    fn from(metadata: &fs::Metadata) -> Self {
+        Self { size: metadata.len(), modified: metadata.modified().ok() }
     }
 }
 
@@ -58,6 +71,8 @@ pub(super) struct TableNote {
     pub(super) runs: BTreeMap<String, Entry>,
     /// By name below the table.
     pub(super) parts: BTreeMap<String, Look>,
+    /// What files were about to become when a call was ended, which may have been before or after.
+    pub(super) coming: BTreeMap<String, Look>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,6 +83,8 @@ enum Line {
     Run(String, Entry),
     #[serde(rename = "file")]
     Part(String, Look),
+    #[serde(rename = "coming")]
+    Coming(String, Look),
 }
 
 impl TableNote {
@@ -88,6 +105,7 @@ impl TableNote {
                 Ok(Line::Head(line)) => head = head.or(Some(line)),
                 Ok(Line::Run(key, entry)) => drop(known.runs.insert(key, entry)),
                 Ok(Line::Part(name, look)) => drop(known.parts.insert(name, look)),
+                Ok(Line::Coming(name, look)) => drop(known.coming.insert(name, look)),
                 Err(_) => {}
             }
         }
@@ -95,12 +113,27 @@ impl TableNote {
         Ok(Some((head.ok_or_else(none)?, known)))
     }
 
+    /// What the file `name` of the table may look like.
+    pub(super) fn looks(&self, name: &str) -> impl Iterator<Item = Look> {
+        [self.parts.get(name), self.coming.get(name)].into_iter().flatten().copied()
+    }
+
+    /// Adds to the note what a file of the table is about to become.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn announce(path: &Path, name: &str, look: Look) -> io::Result<()> {
+        let mut line = serde_json::to_vec(&Line::Coming(name.to_owned(), look))?;
+        line.push(b'\n');
+        File::options().append(true).open(path)?.write_all(&line)
+    }
+
     /// Writes the note anew.
     ///
     /// # Errors
     /// What the system says; the note stays as it was.
     pub(super) fn write(&self, head: &Head, path: &Path) -> io::Result<()> {
-        let mut out = BufWriter::new(super::out::beside(path)?);
+        let mut out = BufWriter::new(super::place::beside(path)?);
         let mut line = |line: &Line| -> io::Result<()> {
             serde_json::to_writer(&mut out, line)?;
             out.write_all(b"\n")
@@ -111,6 +144,9 @@ impl TableNote {
         }
         for (name, look) in &self.parts {
             line(&Line::Part(name.clone(), *look))?;
+        }
+        for (name, look) in &self.coming {
+            line(&Line::Coming(name.clone(), *look))?;
         }
         let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.persist(path).map_err(|error| error.error)?;

@@ -2,7 +2,8 @@
 //! once, and only where its rows changed.
 //!
 //! The same runs give the same files, whether they are written in one call or in many. Whoever ends the program at any moment
-//! leaves whole files and an old note; the next call finishes the work.
+//! leaves whole files and an old note; the next call finishes the work. Of what is in the directory only those files are
+//! replaced or removed that the note lists, and that look as they did when they were written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File, TryLockError};
@@ -10,11 +11,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
-
 use super::known::{Entry, Head, Look, TableNote};
 use super::rows::Sheet;
-use super::{Maker, read};
+use super::{Maker, place, read};
 use crate::cli::Failure;
 use crate::error::{Error, Kind};
 use crate::live::Listed;
@@ -23,8 +22,6 @@ use crate::trace::Stamps;
 
 /// Where notes, locks and rows that are being collected lie; engines leave out what begins so.
 const NOTES: &str = "_board";
-/// How files begin that are being written.
-const BESIDE: &str = ".board-";
 /// The value of a partition that nobody knows, as Hive writes it.
 const NO_DAY: &str = "__HIVE_DEFAULT_PARTITION__";
 
@@ -64,11 +61,14 @@ pub(super) fn keep(
     };
     let (notes, table) = (dir.join(NOTES), dir.join(maker.table.name()));
     apart(&table, roots, failed)?;
-    fs::create_dir_all(&notes).map_err(failed)?;
-    let _lock = lock(&notes.join(format!("{}.lock", maker.table.name())), dir)?;
-    fs::create_dir_all(&table).map_err(failed)?;
     let note = notes.join(format!("{}.jsonl", maker.table.name()));
-    let there = files(&table).map_err(failed)?;
+    let lock_file = note.with_extension("lock");
+    [&notes, &table].into_iter().try_for_each(|path| place::directory(path))?;
+    [&note, &lock_file].into_iter().try_for_each(|path| place::file(path))?;
+    fs::create_dir_all(&notes).map_err(failed)?;
+    let _lock = lock(&lock_file, dir)?;
+    fs::create_dir_all(&table).map_err(failed)?;
+    let there = place::parts(&table)?;
     let head = head_of(roots, query, maker).map_err(failed)?;
     let known = match TableNote::read(&note).map_err(failed)? {
         Some((before, _)) if before.roots != head.roots => {
@@ -76,18 +76,22 @@ pub(super) fn keep(
             return Err(Error::new(Kind::Usage, what).hint("name another --out, or remove this one").into());
         }
         Some((before, known)) if before == head => known,
-        Some(_) => TableNote::default(),
+        // All rows are made anew; the files are still the table's.
+        Some((_, known)) => TableNote { runs: BTreeMap::new(), ..known },
         None if there.is_empty() => TableNote::default(),
         None => {
             let what = format!("{} holds files of a table that this command did not write", table.display());
             return Err(Error::new(Kind::Usage, what).hint("name another --out, or remove this one").into());
         }
     };
+    there.iter().try_for_each(|name| place::part(&table, name, &known))?;
+    place::sweep(&note).map_err(failed)?;
     // From here on the files are this table's, whatever happens.
     known.write(&head, &note).map_err(failed)?;
     let mut work = Work {
         maker,
         table: &table,
+        note: &note,
         spool: Spool::new(&notes).map_err(failed)?,
         before: known,
         now: TableNote::default(),
@@ -109,7 +113,7 @@ pub(super) fn keep(
 
 /// Sees to it that nothing is written into a directory that is only watched.
 fn apart(table: &Path, roots: &[PathBuf], failed: impl Fn(io::Error) -> Failure) -> Result<(), Failure> {
-    let own = place(table).map_err(&failed)?;
+    let own = resolved(table).map_err(&failed)?;
     for root in roots {
         let root_place = fs::canonicalize(root).map_err(&failed)?;
         if own.starts_with(&root_place) || root_place.starts_with(&own) {
@@ -121,7 +125,7 @@ fn apart(table: &Path, roots: &[PathBuf], failed: impl Fn(io::Error) -> Failure)
 }
 
 /// A path without links, also of what is not there yet.
-fn place(path: &Path) -> io::Result<PathBuf> {
+fn resolved(path: &Path) -> io::Result<PathBuf> {
     let whole = std::path::absolute(path)?;
     let there = whole.ancestors().find_map(|ancestor| Some((ancestor, fs::canonicalize(ancestor).ok()?)));
     let below = |(ancestor, place): (&Path, PathBuf)| Some(place.join(whole.strip_prefix(ancestor).ok()?));
@@ -131,7 +135,8 @@ fn place(path: &Path) -> io::Result<PathBuf> {
 /// Holds the table for this program, for as long as the value lives.
 fn lock(path: &Path, dir: &Path) -> Result<File, Failure> {
     let what = || format!("the table in {} cannot be written", dir.display());
-    let file = File::create(path).map_err(|error| Error::new(Kind::Unreadable, what()).because(error))?;
+    let open = File::options().create(true).truncate(false).write(true).open(path);
+    let file = open.map_err(|error| Error::new(Kind::Unreadable, what()).because(error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::Error(error)) => Err(Error::new(Kind::Unreadable, what()).because(error).into()),
@@ -158,46 +163,6 @@ fn head_of(roots: &[PathBuf], query: &str, maker: &Maker) -> io::Result<Head> {
             maker.board
         ),
     })
-}
-
-/// Makes a file that is put in the place of `path` once it is whole.
-///
-/// # Errors
-/// What the system says.
-pub(super) fn beside(path: &Path) -> io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(BESIDE);
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666)); // less what the umask takes
-    builder.tempfile_in(path.parent().unwrap_or(path))
-}
-
-/// The files of the table that are there, by their names below it. What was being written when the program was ended goes.
-fn files(table: &Path) -> io::Result<BTreeSet<String>> {
-    let mut found = BTreeSet::new();
-    for day in fs::read_dir(table)? {
-        let day = day?;
-        let name = day.file_name().to_string_lossy().into_owned();
-        if !name.starts_with("day=") || !day.file_type()?.is_dir() {
-            continue;
-        }
-        for file in fs::read_dir(day.path())? {
-            let file = file?;
-            let own = file.file_name().to_string_lossy().into_owned();
-            if own.starts_with(BESIDE) {
-                fs::remove_file(file.path())?;
-            } else if is_part(&own) {
-                found.insert(format!("{name}/{own}"));
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// Whether a file has a name that this program gives: the hour and the format.
-fn is_part(name: &str) -> bool {
-    let hour = name.split_once('.').filter(|(_, extension)| ["jsonl", "csv", "parquet"].contains(extension));
-    hour.is_some_and(|(hour, _)| hour.len() == 2 && hour.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The file for a run that began then.
@@ -242,6 +207,7 @@ impl Spool {
 struct Work<'a, F> {
     maker: &'a Maker,
     table: &'a Path,
+    note: &'a Path,
     spool: Spool,
     before: TableNote,
     now: TableNote,
@@ -329,12 +295,15 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
         }
         for (name, keys) in &parts {
             if self.dirty.contains(name) {
+                // Somebody may have put something there while runs were read.
+                place::part(self.table, name, &self.before)?;
                 self.done.files_written += usize::from(self.put_part(name, keys).map_err(self.failed)?);
             }
             self.now.parts.extend(Look::of(&self.table.join(name)).map(|look| (name.clone(), look)));
         }
         for name in there.iter().filter(|name| !parts.contains_key(*name)) {
             let path = self.table.join(name);
+            place::part(self.table, name, &self.before)?;
             fs::remove_file(&path).map_err(self.failed)?;
             self.done.files_removed += 1;
             // A day without runs goes too, unless somebody else put something there.
@@ -347,7 +316,7 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
     fn put_part(&mut self, name: &str, keys: &[String]) -> io::Result<bool> {
         let path = self.table.join(name);
         fs::create_dir_all(path.parent().unwrap_or(&path))?;
-        let mut out = BufWriter::with_capacity(1 << 16, beside(&path)?);
+        let mut out = BufWriter::with_capacity(1 << 16, place::beside(self.note)?);
         let mut sheet = Sheet::begin(self.maker.table, self.maker.format, &mut out)?;
         for key in keys {
             sheet.push(&mut self.spool.rows(key)?, &mut out)?;
@@ -357,6 +326,8 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
         if is_same(file.as_file_mut(), &path)? {
             return Ok(false);
         }
+        // Noted before it is put there, so that it is known as the table's own whenever the program is ended.
+        TableNote::announce(self.note, name, Look::of_file(file.as_file())?)?;
         file.persist(&path).map_err(|error| error.error)?;
         Ok(true)
     }

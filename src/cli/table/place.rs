@@ -1,0 +1,136 @@
+//! What lies in the directory of a table, and what of it is the table's own? Nothing else is overwritten or removed, and no
+//! link is followed: the directory may be one that other programs write to as well.
+//!
+//! Knows nothing of rows, nor of which files are to be written.
+
+use std::collections::BTreeSet;
+use std::fs::{self, FileType};
+use std::io;
+use std::path::Path;
+
+use tempfile::NamedTempFile;
+
+use super::known::{Look, TableNote};
+use crate::error::{Error, Kind, Result};
+
+/// How files begin that are being written; the name of their table follows.
+const BESIDE: &str = ".board-";
+
+/// Makes a file beside the note of a table that is put in its place once it is whole.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn beside(note: &Path) -> io::Result<NamedTempFile> {
+    let prefix = prefix(note);
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix);
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666)); // less what the umask takes
+    builder.tempfile_in(note.parent().unwrap_or(note))
+}
+
+/// Two programs may write the two tables of one directory at a time.
+fn prefix(note: &Path) -> String {
+    format!("{BESIDE}{}-", note.file_stem().unwrap_or_default().to_string_lossy())
+}
+
+/// Removes what was being written when the program was ended.
+pub(super) fn sweep(note: &Path) -> io::Result<()> {
+    let prefix = prefix(note);
+    for file in fs::read_dir(note.parent().unwrap_or(note))? {
+        let file = file?;
+        if file.file_name().to_string_lossy().starts_with(&prefix) && file.file_type()?.is_file() {
+            fs::remove_file(file.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Sees to it that `path` is a directory or not there.
+///
+/// # Errors
+/// It is something else.
+pub(super) fn directory(path: &Path) -> Result<()> {
+    match kind(path)? {
+        Some(kind) if kind.is_symlink() => Err(foreign(path, "it is a symbolic link")),
+        Some(kind) if !kind.is_dir() => Err(foreign(path, "it is no directory")),
+        _ => Ok(()),
+    }
+}
+
+/// Sees to it that `path` is a file or not there.
+///
+/// # Errors
+/// It is something else.
+pub(super) fn file(path: &Path) -> Result<()> {
+    match kind(path)? {
+        Some(kind) if kind.is_symlink() => Err(foreign(path, "it is a symbolic link")),
+        Some(kind) if !kind.is_file() => Err(foreign(path, "it is no file")),
+        _ => Ok(()),
+    }
+}
+
+/// Sees to it that the file `name` of the table is as it was left, or not there.
+///
+/// # Errors
+/// Somebody else put it there, or changed it.
+pub(super) fn part(table: &Path, name: &str, known: &TableNote) -> Result<()> {
+    let path = table.join(name);
+    directory(path.parent().unwrap_or(table))?;
+    file(&path)?;
+    let look = Look::of(&path);
+    if look.is_none() || known.looks(name).any(|known| Some(known) == look) {
+        return Ok(());
+    }
+    let why = match known.looks(name).next() {
+        Some(_) => "it was changed since it was written",
+        None => "the note of the table does not list it",
+    };
+    Err(foreign(&path, why))
+}
+
+/// The names below the table that are given to its files, and are taken.
+///
+/// # Errors
+/// A day is a link, or the directory cannot be read.
+pub(super) fn parts(table: &Path) -> Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    let unread = |error| Error::new(Kind::Unreadable, format!("{} cannot be read", table.display())).because(error);
+    for day in fs::read_dir(table).map_err(unread)? {
+        let day = day.map_err(unread)?;
+        let name = day.file_name().to_string_lossy().into_owned();
+        if !name.starts_with("day=") {
+            continue;
+        }
+        directory(&day.path())?;
+        for file in fs::read_dir(day.path()).map_err(unread)? {
+            let own = file.map_err(unread)?.file_name().to_string_lossy().into_owned();
+            if is_part(&own) {
+                found.insert(format!("{name}/{own}"));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a file has a name that this program gives: the hour and the format.
+fn is_part(name: &str) -> bool {
+    let hour = name.split_once('.').filter(|(_, extension)| ["jsonl", "csv", "parquet"].contains(extension));
+    hour.is_some_and(|(hour, _)| hour.len() == 2 && hour.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// What stands there, without following a link.
+fn kind(path: &Path) -> Result<Option<FileType>> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) => Ok(Some(metadata.file_type())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            Err(Error::new(Kind::Unreadable, format!("{} cannot be looked at", path.display())).because(error))
+        }
+    }
+}
+
+fn foreign(path: &Path, why: &str) -> Error {
+    let what = format!("{} is not the table's own, and is neither overwritten nor removed", path.display());
+    Error::new(Kind::Usage, what).because(io::Error::other(why)).hint("move it away, or name another --out")
+}
