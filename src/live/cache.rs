@@ -1,14 +1,18 @@
 //! What was known of the runs when the board last ran? One file for each root, outside of all run directories.
 //!
 //! An entry is a summary, and the stamps of the files it was made of: it counts only while they still look the same.
-//! The file may be deleted at any time. Another build of the board, a torn line, anything odd in it: runs are read again,
+//! What changed since the file was written is added at its end: of two entries for a run the later one counts, and whoever
+//! ends the board meanwhile loses no more than what is not written yet. The file may be deleted at any time. Another build of the board, a torn line, anything odd in it: runs are read again,
 //! and nothing else happens. It holds tasks and answers, so only its owner may read it.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -49,12 +53,16 @@ struct Entry {
 pub(super) struct Cache {
     dir: PathBuf,
     build: String,
+    /// Of which runs, by a hash of their places, the files hold what, by a hash of its stamps.
+    noted: Mutex<HashMap<u64, u64>>,
+    /// The board is ending: what takes long is given up.
+    stopping: AtomicBool,
 }
 
 impl Cache {
     /// The cache in `dir`; `None` where this program cannot tell which build it is.
     pub(super) fn open(dir: &Path) -> Option<Self> {
-        Some(Self { dir: dir.to_owned(), build: build()? })
+        Some(Self { dir: dir.to_owned(), build: build()?, noted: Mutex::default(), stopping: AtomicBool::new(false) })
     }
 
     /// What was known of the runs below `root`, a path without links; nothing where there is no file that fits.
@@ -70,37 +78,95 @@ impl Cache {
                 lines.filter_map(entry).map(|entry| (entry.dir, (entry.stamps, entry.summary, entry.stored))).collect(),
             )
         };
-        read().unwrap_or_default()
+        let entries: Entries = read().unwrap_or_default();
+        self.noted().extend(entries.iter().map(|(dir, (stamps, ..))| mark(dir, *stamps)));
+        entries
     }
 
-    /// Writes down what is known of those `runs` that are parked. The root puts `prefix` before their keys.
+    fn noted(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives up writing a file anew, which may take longer than the board has left.
+    pub(super) fn hurry(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Writes the file anew with what is known of those `runs` that are parked. The root puts `prefix` before their keys.
     ///
     /// # Errors
-    /// What the system says; a file that was there before stays as it was.
+    /// What the system says, or the board is ending; a file that was there before stays as it was.
     pub(super) fn save(&self, root: &Path, prefix: &str, runs: &[Arc<Run>]) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         // Its owner alone may read a temporary file.
         let file_beside = tempfile::NamedTempFile::new_in(&self.dir)?;
         let mut out = BufWriter::new(file_beside);
-        let mut line = |text: String| out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n"));
-        line(serde_json::to_string(&self.head(root))?)?;
+        out.write_all(&self.first_line(root)?)?;
+        let mut marks = Vec::new();
         for run in runs {
-            let summary = run.summary();
+            if self.stopping.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             let Some(stamps) = run.stamps() else { continue };
-            let key = run.key().as_str();
-            let key = key.strip_prefix(prefix).map_or(key, |below| below.trim_start_matches('/'));
-            let known = Some(run).filter(|run| run.is_stored()).and_then(|run| run.dir().known());
-            let stored = known.map(|known| Stored { key: key.to_owned(), known });
-            let entry = Entry { dir: run.dir().path().to_owned(), stamps, summary: Summary::clone(&summary), stored };
-            // A path that is no text cannot be written as JSON; its run is read again.
-            let Ok(text) = serde_json::to_string(&entry) else { continue };
-            if serde_json::from_str::<Entry>(&text).is_ok_and(|read| read.summary.is_like(&summary)) {
-                line(text)?;
+            if let Some(line) = line(run, stamps, prefix) {
+                out.write_all(&line)?;
+                marks.push(mark(run.dir().path(), stamps));
             }
         }
         let file_beside = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file_beside.persist(self.file(root)).map_err(|error| error.error)?;
+        self.noted().extend(marks);
         Ok(())
+    }
+
+    /// Adds what is known of those `runs` that are parked and of which the file does not say that, those that take longest to
+    /// read first. Whoever ends the board meanwhile loses the rest alone.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn add(&self, root: &Path, prefix: &str, runs: &[Arc<Run>]) -> io::Result<()> {
+        let place = self.file(root);
+        let first_line = self.first_line(root)?;
+        let mut begins = Vec::new();
+        let is_ours = File::open(&place).is_ok_and(|file| {
+            file.take(first_line.len() as u64).read_to_end(&mut begins).is_ok() && begins == first_line
+        });
+        if !is_ours {
+            // Nothing of it counts, and nothing of what it held is noted.
+            self.noted().clear();
+            fs::create_dir_all(&self.dir)?;
+            let mut beside = tempfile::NamedTempFile::new_in(&self.dir)?;
+            beside.write_all(&first_line)?;
+            beside.persist(&place).map_err(|error| error.error)?;
+        }
+        let mut due: Vec<(u64, Stamps, &Arc<Run>)> = Vec::new();
+        for run in runs {
+            let Some(stamps) = run.stamps() else { continue };
+            let (dir, now) = mark(run.dir().path(), stamps);
+            if self.noted().get(&dir) != Some(&now) {
+                due.push((stamps.sizes().into_iter().flatten().sum(), stamps, run));
+            }
+        }
+        if due.is_empty() {
+            return Ok(());
+        }
+        due.sort_by_key(|(size, ..)| Reverse(*size));
+        let mut file = File::options().append(true).open(&place)?;
+        // The last line may be torn where the last board was ended.
+        file.write_all(b"\n")?;
+        for (_, stamps, run) in due {
+            if let Some(line) = line(run, stamps, prefix) {
+                file.write_all(&line)?;
+                self.noted().extend([mark(run.dir().path(), stamps)]);
+            }
+        }
+        Ok(())
+    }
+
+    fn first_line(&self, root: &Path) -> io::Result<Vec<u8>> {
+        let mut line = serde_json::to_vec(&self.head(root))?;
+        line.push(b'\n');
+        Ok(line)
     }
 
     fn head(&self, root: &Path) -> Head {
@@ -109,11 +175,35 @@ impl Cache {
 
     /// The file for `root`. Two roots of one name would only drive out each other: the head says whose it is.
     fn file(&self, root: &Path) -> PathBuf {
-        use std::hash::{DefaultHasher, Hash as _, Hasher as _};
         let mut hasher = DefaultHasher::new();
         root.hash(&mut hasher);
         self.dir.join(format!("{:016x}.jsonl", hasher.finish()))
     }
+}
+
+/// The entry of a run whose files look so; `None` where it does not read as it is written.
+fn line(run: &Arc<Run>, stamps: Stamps, prefix: &str) -> Option<Vec<u8>> {
+    let summary = run.summary();
+    let key = run.key().as_str();
+    let key = key.strip_prefix(prefix).map_or(key, |below| below.trim_start_matches('/'));
+    let known = Some(run).filter(|run| run.is_stored()).and_then(|run| run.dir().known());
+    let stored = known.map(|known| Stored { key: key.to_owned(), known });
+    let entry = Entry { dir: run.dir().path().to_owned(), stamps, summary: Summary::clone(&summary), stored };
+    // A path that is no text cannot be written as JSON; its run is read again.
+    let mut line = serde_json::to_vec(&entry).ok()?;
+    serde_json::from_slice::<Entry>(&line).ok().filter(|read| read.summary.is_like(&summary))?;
+    line.push(b'\n');
+    Some(line)
+}
+
+/// What stands for a run whose files look so.
+fn mark(dir: &Path, stamps: Stamps) -> (u64, u64) {
+    let hash = |text: &dyn std::fmt::Debug| {
+        let mut hasher = DefaultHasher::new();
+        format!("{text:?}").hash(&mut hasher);
+        hasher.finish()
+    };
+    (hash(&dir), hash(&stamps))
 }
 
 /// This very program: another build may sum runs up in other words.

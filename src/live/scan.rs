@@ -1,6 +1,7 @@
 //! When is what looked at? One thread: hints at once, live runs every second, the roots every few seconds, the rest
 //! now and then, and large files in pieces between all of these.
 
+mod notes;
 mod watching;
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -69,6 +70,8 @@ pub(super) struct Scanner {
     settle: Duration,
     /// When the cache is written next, if anything changed since it was.
     save_due: Instant,
+    /// The same while runs are read.
+    add_due: Instant,
     unsaved: bool,
     /// Whether the roots were looked at.
     looked: bool,
@@ -95,6 +98,7 @@ impl Scanner {
             rounds: Rounds::default(),
             settle: SETTLE,
             save_due: Instant::now(),
+            add_due: Instant::now() + SAVE_EVERY,
             unsaved: false,
             looked: false,
             watch_due: Instant::now() + WATCH_AGAIN_EVERY,
@@ -131,7 +135,7 @@ impl Scanner {
         self.settle = Duration::ZERO;
         self.look_at_roots();
         while self.read_piece() {}
-        self.save_and_wait();
+        self.save_at_the_end();
     }
 
     /// Follows the roots until the library is closed.
@@ -178,10 +182,11 @@ impl Scanner {
             self.shared.beat.beat("waiting for news");
             let inbox = self.shared.hints.wait(due);
             if inbox.stop {
-                self.save_and_wait();
+                self.save_at_the_end();
                 return;
             }
-            if self.unsaved && self.backlog.is_empty() && Instant::now() >= self.save_due {
+            let save_due = if self.backlog.is_empty() { self.save_due } else { self.add_due };
+            if self.unsaved && Instant::now() >= save_due {
                 self.save();
             }
             wanted |= self.act_on(&inbox);
@@ -345,42 +350,6 @@ impl Scanner {
                 runs.extend(fresh.iter().map(|run| (run.key().clone(), Arc::clone(run))));
             }
         });
-    }
-
-    /// Notes what is known, for the next start, on a thread of its own: of many runs it takes a second.
-    fn save(&mut self) {
-        let Some(cache) = self.cache.clone().filter(|_| self.unsaved) else { return };
-        if self.saver.as_ref().is_some_and(|saver| !saver.is_finished()) {
-            return;
-        }
-        let below = |root: &Root| {
-            let place = root.scanner.place()?.path;
-            let runs = self.by_dir.values().filter(|run| run.dir().root() == place).cloned().collect::<Vec<_>>();
-            Some((place, root.prefix.clone(), runs))
-        };
-        let all: Vec<_> = self.roots.iter().filter_map(below).collect();
-        let save = move || {
-            for (root, prefix, runs) in all {
-                if let Err(error) = cache.save(&root, &prefix, &runs) {
-                    tracing::debug!("{}: {error}; the next start reads all runs", root.display());
-                }
-            }
-        };
-        // Where no thread can be had, nothing is noted, and the next start takes longer.
-        self.saver = std::thread::Builder::new().name("board-notes".to_owned()).spawn(save).ok();
-        self.unsaved = false;
-        self.save_due =
-            Instant::now() + SAVE_EVERY.max(SAVE_REST * u32::try_from(self.by_dir.len()).unwrap_or(u32::MAX));
-    }
-
-    /// Notes what is known, and waits until it is written.
-    fn save_and_wait(&mut self) {
-        for _ in 0..2 {
-            // A panic in the thread was reported when it happened.
-            let _ = self.saver.take().map(JoinHandle::join);
-            self.save();
-        }
-        let _ = self.saver.take().map(JoinHandle::join);
     }
 
     /// Adds the runs that were not known, in the order of their keys.

@@ -9,6 +9,7 @@ use crate::trace::RunDir;
 
 #[cfg(all(unix, feature = "s3"))]
 mod evicted;
+mod noted;
 mod replaced;
 mod unpacked;
 
