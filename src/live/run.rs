@@ -179,7 +179,7 @@ impl Run {
     pub fn index_once(&self) -> Arc<Index> {
         self.open_index().unwrap_or_else(|| match self.hold() {
             Ok(_files) => Arc::new(RunReader::settling(self.dir.clone(), self.settle).read_whole()),
-            Err(()) => Self::nothing_here(),
+            Err(evicted::Evicted) => Self::nothing_here(),
         })
     }
 

@@ -1,11 +1,10 @@
 //! Which files were removed to keep the cache within its limit, and which of them are asked for again?
 //!
-//! Whoever indexes a run holds its files meanwhile, so that none is removed half read. What is read for a page alone is not
-//! held: what was opened last is evicted last.
+//! Whoever indexes a run, or makes an answer of it, holds its files meanwhile, so that none is removed half read.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use tokio::sync::{Notify, watch};
 
@@ -64,7 +63,7 @@ impl Evicted {
     }
 
     /// Keeps `files` where they are as long as the value lives; `None` where one was evicted.
-    pub(super) fn hold(&self, files: &[PathBuf]) -> Option<Hold<'_>> {
+    pub(super) fn hold(self: &Arc<Self>, files: &[PathBuf]) -> Option<Hold> {
         let mut held = self.held();
         if self.is_evicted(files) {
             return None;
@@ -73,7 +72,8 @@ impl Evicted {
         for place in &places {
             *held.entry(place.clone()).or_default() += 1;
         }
-        Some(Hold { evicted: self, places })
+        drop(held);
+        Some(Hold { evicted: Arc::clone(self), places })
     }
 
     fn held(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
@@ -163,12 +163,12 @@ impl Evicted {
 
 /// Files that are being read stay while it lives.
 #[derive(Debug)]
-pub(super) struct Hold<'a> {
-    evicted: &'a Evicted,
+pub(super) struct Hold {
+    evicted: Arc<Evicted>,
     places: Vec<String>,
 }
 
-impl Drop for Hold<'_> {
+impl Drop for Hold {
     fn drop(&mut self) {
         let mut held = self.evicted.held();
         for place in &self.places {
@@ -205,7 +205,7 @@ mod tests {
     fn a_run_is_evicted_where_one_of_its_files_is() {
         let dir = tempfile::tempdir().unwrap();
         let keys = ["a/steps.jsonl", "log.eval", "talk/events/1.json"].map(str::to_owned).into();
-        let evicted = Evicted::new(dir.path(), keys);
+        let evicted = Arc::new(Evicted::new(dir.path(), keys));
         let real = std::fs::canonicalize(dir.path()).unwrap();
         let is = |below: &str| evicted.is_evicted(&[real.join(below)]);
         assert!(
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn what_is_read_stays_and_keeps_nobody_waiting() {
         let dir = tempfile::tempdir().unwrap();
-        let evicted = Evicted::new(dir.path(), BTreeSet::new());
+        let evicted = Arc::new(Evicted::new(dir.path(), BTreeSet::new()));
         let file = std::fs::canonicalize(dir.path()).unwrap().join("a/steps.jsonl");
         let files = [file];
         let (first, second) = (evicted.hold(&files), evicted.hold(&files));

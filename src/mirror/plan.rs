@@ -83,7 +83,10 @@ pub(super) fn plan(listed: Vec<Object>, kept: &BTreeMap<String, CachedObject>, l
         let reason = match place(key) {
             Err(reason) => reason.to_owned(),
             Ok(_) if is_directory(key, &wanted) => "other objects lie below it".to_owned(),
-            Ok(_) if object.size > limits.bytes => format!("{} bytes are more than the cache holds", object.size),
+            Ok(_) if object.size > limits.bytes => format!(
+                "not on this machine: its {} bytes are more than the cache holds; --s3-cache lets it hold more",
+                object.size
+            ),
             Ok(_) if limits.folds && !is_spelled_alike(key, &mut spelled) => {
                 "its name differs from another one by capital letters only".to_owned()
             }
@@ -97,8 +100,12 @@ pub(super) fn plan(listed: Vec<Object>, kept: &BTreeMap<String, CachedObject>, l
     newest_first(&mut all, limits.asked);
     let older = all.split_off(fitting(&all, limits));
     let (known, unknown): (Vec<_>, Vec<_>) = older.into_iter().partition(|object| kept.contains_key(&object.key));
-    let reason = "the cache holds newer ones; --s3-cache lets it hold more".to_owned();
-    plan.odd.extend(unknown.into_iter().map(|object| Odd { key: object.key, reason: reason.clone() }));
+    let reason = |size: u64| {
+        format!(
+            "not on this machine: it has {size} bytes, and the cache holds newer ones; --s3-cache lets it hold more"
+        )
+    };
+    plan.odd.extend(unknown.into_iter().map(|object| Odd { reason: reason(object.size), key: object.key }));
     let stay: HashSet<&str> = all.iter().chain(&known).map(|object| &*object.key).collect();
     plan.gone = kept.keys().filter(|key| !stay.contains(&***key)).cloned().collect();
     // What was read of them is still known.

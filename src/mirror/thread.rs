@@ -38,7 +38,7 @@ pub(super) struct Shared {
     state: Mutex<State>,
     listener: Mutex<Option<Box<dyn Fn() + Send>>>,
     pub(super) listings_before: AtomicU64,
-    pub(super) evicted: Evicted,
+    pub(super) evicted: Arc<Evicted>,
 }
 
 /// The status, and what it is made of.
@@ -127,7 +127,7 @@ impl Mirror {
     }
 
     /// Keeps `files` from being evicted as long as the value lives; `None` where one was.
-    pub fn hold<'a>(&'a self, files: &[PathBuf]) -> Option<impl Sized + use<'a>> {
+    pub fn hold(&self, files: &[PathBuf]) -> Option<impl Sized + Send + use<>> {
         self.shared.evicted.hold(files)
     }
 
@@ -190,7 +190,7 @@ impl Shared {
             state: Mutex::new(state),
             listener: Mutex::default(),
             listings_before: AtomicU64::new(0),
-            evicted: Evicted::new(keep.dir(), keep.evicted()),
+            evicted: Arc::new(Evicted::new(keep.dir(), keep.evicted())),
         }
     }
 

@@ -3,12 +3,15 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use tokio::time::Instant;
+use tokio_stream::StreamExt as _;
 
 use crate::live::{FETCH_PATIENCE, Run};
 use crate::page::app::AppState;
@@ -83,13 +86,38 @@ pub(crate) async fn awake(State(state): State<AppState>, request: Request, next:
     // All are asked for before one is waited for.
     runs.iter().for_each(|run| run.ask());
     let until = Instant::now() + FETCH_PATIENCE;
+    let mut files = Vec::new();
     for run in runs {
-        if let Err(why) = run.fetch(until).await {
-            return not_here(&run, &why).into_response();
+        match held(&run, until).await {
+            Ok(of_run) => files.extend(of_run),
+            Err(why) => return not_here(&run, &why).into_response(),
         }
         read_again(&state, run).await;
     }
-    next.run(Request::from_parts(parts, body)).await
+    let (parts, body) = next.run(Request::from_parts(parts, body)).await.into_parts();
+    // What is told of a run as long as somebody looks at it is not read from its files.
+    let is_stream = parts.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
+    if files.is_empty() || is_stream || body.size_hint().exact().is_some() {
+        return Response::from_parts(parts, body);
+    }
+    let pieces = body.into_data_stream().map(move |piece| {
+        let _until_the_last = &files;
+        piece
+    });
+    Response::from_parts(parts, Body::from_stream(pieces))
+}
+
+/// Keeps the files of a run where they are until the answer is made, which must not begin with them and end without: lines
+/// are read one by one. Nothing is returned where they are in no store's cache.
+async fn held(run: &Run, until: Instant) -> Result<Option<impl Sized + Send + use<>>, String> {
+    loop {
+        run.fetch(until).await?;
+        match run.hold() {
+            Ok(files) => return Ok(files),
+            Err(_) if Instant::now() < until => {}
+            Err(_) => return Err("others need the room; look again in a moment".to_owned()),
+        }
+    }
 }
 
 /// What is said of a run whose files were evicted from the cache of its store, and do not come back.

@@ -10,6 +10,10 @@ use crate::live::{MirrorStatus, Mode};
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
 use crate::page::json::json;
+use crate::page::runs::json::Skipped;
+
+/// So many objects that are left out are named.
+const MAX_NAMED: usize = 10;
 
 /// How the board does.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -41,6 +45,9 @@ struct Store {
     bytes: u64,
     waiting: usize,
     left_out: usize,
+    /// The first of those that are left out: objects that never came, and so have no run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out_first: Vec<Skipped>,
     /// Objects whose files were removed to keep within the limit, and are fetched again where their run is opened.
     evicted: usize,
     kept_bytes: u64,
@@ -63,6 +70,9 @@ impl Store {
             bytes: status.bytes,
             waiting: status.waiting,
             left_out: status.odd_total,
+            left_out_first: (status.odd.iter().take(MAX_NAMED))
+                .map(|odd| Skipped { path: odd.key.clone(), reason: odd.reason.clone() })
+                .collect(),
             evicted: status.evicted,
             kept_bytes: status.kept_bytes,
             kept_limit: status.limit,

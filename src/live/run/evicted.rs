@@ -16,6 +16,10 @@ use crate::model::{Delta, Index, Issue, IssueKind, TraceFile};
 /// Whoever opens an evicted run waits so long for its files, and is then told that they are on their way.
 pub const FETCH_PATIENCE: Duration = Duration::from_secs(20);
 
+/// The files of a run are not on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Evicted;
+
 impl Run {
     /// The same run, in the mirror of a store.
     pub(in crate::live) fn in_store(self, store: Option<Arc<Mirror>>) -> Self {
@@ -42,10 +46,10 @@ impl Run {
     }
 
     /// Keeps its files where they are as long as the value lives; an error where they were evicted.
-    pub(super) fn hold(&self) -> Result<Option<impl Sized + '_>, ()> {
+    pub fn hold(&self) -> Result<Option<impl Sized + Send + use<>>, Evicted> {
         match &self.store {
             None => Ok(None),
-            Some(store) => store.hold(&self.files()).map(Some).ok_or(()),
+            Some(store) => store.hold(&self.files()).map(Some).ok_or(Evicted),
         }
     }
 

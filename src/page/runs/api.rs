@@ -35,6 +35,10 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
     }
     let roots = state.library.status().roots;
     let skipped = roots.iter().flat_map(|root| root.skipped.iter());
+    let skipped = skipped.map(|skipped| (&skipped.path, &skipped.reason));
+    // What never came from a store is no directory, and no run either.
+    let stores = || roots.iter().filter_map(|root| root.mirror.as_ref());
+    let left_out = stores().flat_map(|store| store.odd.iter()).map(|odd| (&odd.key, &odd.reason));
     json(&Runs {
         revision,
         total: selection.total,
@@ -45,9 +49,11 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
         groups_total: groups.as_ref().map(|groups| groups.count),
         ignored: query.ignored,
         skipped: skipped
+            .chain(left_out)
             .take(MAX_SKIPPED)
-            .map(|skipped| Skipped { path: skipped.path.clone(), reason: skipped.reason.clone() })
+            .map(|(path, reason)| Skipped { path: path.clone(), reason: reason.clone() })
             .collect(),
-        skipped_total: roots.iter().map(|root| root.skipped.len()).sum(),
+        skipped_total: roots.iter().map(|root| root.skipped.len()).sum::<usize>()
+            + stores().map(|store| store.odd_total).sum::<usize>(),
     })
 }

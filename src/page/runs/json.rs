@@ -33,7 +33,7 @@ pub(crate) struct Runs<'a> {
     pub groups_total: Option<usize>,
     /// Terms of the query that were not understood and do not filter.
     pub ignored: Vec<Ignored>,
-    /// Directories that are not shown as runs, the first of them.
+    /// Directories that are not shown as runs, and objects of stores that never came, the first of them.
     pub skipped: Vec<Skipped>,
     /// How many of those there are.
     pub skipped_total: usize,
@@ -102,10 +102,10 @@ impl<'a> GroupRow<'a> {
     }
 }
 
-/// A directory that is not shown as a run.
+/// A directory, or an object of a store, that is not shown as a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Skipped {
-    /// The path below its root.
+    /// The path below its root, or the key below its prefix.
     pub path: String,
     pub reason: String,
 }
