@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 
 use crate::live::Library;
 use crate::page::error::WebError;
+use crate::page::turns::{Turn, Turns};
 use crate::page::{download, extract, jobs, run, search, sweep};
 
 /// What all handlers share.
@@ -23,11 +24,11 @@ pub struct AppState {
     /// Searches that are under way or were done lately.
     pub(crate) searches: Arc<jobs::Jobs<search::Search>>,
     /// One for each long answer that may be written now.
-    pub(crate) downloads: Arc<Semaphore>,
+    pub(crate) downloads: Turns,
     /// One for each run that may be read again now because somebody asks for it.
     pub(crate) wakes: Arc<Semaphore>,
     /// One for each answer that may read all lines of a run now.
-    pub(crate) walks: Arc<Semaphore>,
+    pub(crate) walks: Turns,
     /// The lists of changed files that were asked for last.
     pub(crate) lists: Arc<run::lists::Lists>,
     /// True once the server is to stop; streams end then.
@@ -42,15 +43,15 @@ impl AppState {
         let boot = format!("{:x}", started.as_nanos());
         let sweeps = Arc::new(jobs::Jobs::new(stopping.clone()));
         let searches = Arc::new(jobs::Jobs::new(stopping.clone()));
-        let downloads = Arc::new(Semaphore::new(download::MAX_DOWNLOADS));
+        let downloads = Turns::new(download::MAX_DOWNLOADS);
         let wakes = Arc::new(Semaphore::new(extract::MAX_WAKES));
-        let walks = Arc::new(Semaphore::new(run::changed::MAX_WALKS));
+        let walks = Turns::new(run::changed::MAX_WALKS);
         let (boot, host, zone) = (boot.into(), host.into(), TimeZone::system());
         Self { library, boot, host, zone, sweeps, searches, downloads, wakes, walks, lists: Arc::default(), stopping }
     }
 
     /// Waits until all lines of a run may be read for an answer; what is returned is kept until they are.
-    pub(crate) async fn walk(&self) -> Result<OwnedSemaphorePermit, WebError> {
-        Arc::clone(&self.walks).acquire_owned().await.map_err(|error| WebError::fault(&error))
+    pub(crate) async fn walk(&self) -> Result<Turn, WebError> {
+        self.walks.take().await
     }
 }

@@ -1,7 +1,7 @@
 //! How is an answer sent that may be larger than the memory? Written while it is read, a piece at a time.
 //!
 //! A reader that takes nothing holds a thread and a few pieces until the connection gives it up, so only so many are
-//! written at a time; pages have threads of their own.
+//! written at a time, and only so many wait for that; pages have threads of their own.
 
 use std::io::{self, Write};
 
@@ -23,7 +23,7 @@ pub(crate) async fn body(
     state: &AppState,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
 ) -> Result<Body, WebError> {
-    let turn = state.downloads.clone().acquire_owned().await.map_err(|error| WebError::fault(&error))?;
+    let turn = state.downloads.take().await?;
     let (sender, receiver) = mpsc::channel(PIECES);
     tokio::task::spawn_blocking(move || {
         let _turn = turn;

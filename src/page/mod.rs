@@ -27,6 +27,7 @@ pub(crate) mod shell;
 pub(crate) mod state;
 pub(crate) mod step;
 pub(crate) mod sweep;
+pub(crate) mod turns;
 pub(crate) mod whatif;
 
 #[cfg(test)]

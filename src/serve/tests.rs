@@ -140,6 +140,112 @@ async fn lists_of_changed_files_wait_for_each_other_and_no_other_page_does() {
     }
 }
 
+#[cfg(feature = "s3")]
+#[tokio::test]
+async fn an_answer_that_began_ends_with_the_files_that_it_began_with_and_what_never_came_is_named() {
+    use std::time::Duration;
+
+    use crate::live::Options;
+    use crate::mirror::fake::{Fake, settled, until};
+
+    let (store, cache, root) = (Fake::new(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let put = |key: &str, hours: u32| {
+        write_old_run(root.path(), key);
+        for file in ["manifest.json", "events.jsonl", "steps.jsonl"] {
+            store.put_at(
+                &format!("runs/{key}/{file}"),
+                &std::fs::read(root.path().join(key).join(file)).unwrap(),
+                hours,
+            );
+        }
+    };
+    put("a", 1);
+    let whole = std::fs::read(root.path().join("a/steps.jsonl")).unwrap().trim_ascii().to_vec();
+    let size = std::fs::read_dir(root.path().join("a")).unwrap();
+    let size: u64 = size.map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    let mirror = Arc::new(store.follow(Some(cache.path()), size + 20));
+    settled(&mirror);
+    let options =
+        Options { poll: Some(Duration::from_millis(20)), mirrors: vec![Arc::clone(&mirror)], ..Options::default() };
+    let library = Arc::new(Library::open(vec![mirror.dir().to_owned()], options));
+    let known = async |key: &str| {
+        let mut news = library.revision();
+        while library.run(key).is_none_or(|run| !run.is_known() || run.summary().partial) {
+            news.changed().await.unwrap();
+        }
+        library.run(key).unwrap()
+    };
+    let run = known("a").await;
+    // A newer run, for which there is no room beside it, and one for which there never is.
+    put("b", 2);
+    store.put_at("runs/large/x.jsonl", &vec![b'x'; size as usize + 21], 3);
+    settled(&mirror);
+    known("b").await;
+    assert!(run.is_evicted());
+    let (_stop, stopping) = watch::channel(false);
+    let router = router(AppState::new(Arc::clone(&library), "localhost", stopping), None);
+    let ask = |path: &str| {
+        let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+        let router = router.clone();
+        async move { router.oneshot(request).await.unwrap() }
+    };
+    let answer = ask("/runs/a/export.html").await;
+    assert_eq!(answer.status(), StatusCode::OK);
+    // Now the other one is opened, for which it would make room.
+    assert_eq!(ask("/runs/b").await.status(), StatusCode::OK);
+    settled(&mirror);
+    assert!(!run.is_evicted() && run.dir().has_files(), "the answer may still read it");
+    let page = answer.into_body().collect().await.unwrap().to_bytes();
+    assert!(page.ends_with(b"</html>\n") || page.ends_with(b"</html>"), "it is whole");
+    until(&mirror, "it makes room once nobody reads it", |_| run.is_evicted());
+
+    for path in ["/healthz", "/api/runs"] {
+        let body = ask(path).await.into_body().collect().await.unwrap().to_bytes();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        assert!(body.contains("large/x.jsonl") && body.contains("more than the cache holds"), "{path}: {body}");
+    }
+    // What is asked for now comes again, or the answer says why it does not.
+    assert!(!run.dir().has_files());
+    let raw = ask("/api/runs/a/raw").await;
+    assert_eq!(raw.status(), StatusCode::OK);
+    let raw = raw.into_body().collect().await.unwrap().to_bytes();
+    assert!(raw.windows(whole.len()).any(|part| part == whole), "{}", String::from_utf8_lossy(&raw));
+}
+
+#[tokio::test]
+async fn one_reader_of_many_downloads_keeps_nobody_from_the_board() {
+    use crate::page::{download::MAX_DOWNLOADS, turns::MAX_WAITING};
+    let root = tempfile::tempdir().unwrap();
+    write_old_run(root.path(), "a");
+    let (_stop, stopping) = watch::channel(false);
+    let state = AppState::new(Arc::new(Library::load(vec![root.path().to_owned()])), "localhost", stopping);
+    let router = router(state.clone(), None);
+    let ask = |path: &'static str| {
+        let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+        let router = router.clone();
+        async move { router.oneshot(request).await.unwrap().status() }
+    };
+    // Readers that take nothing have all turns, and there are more requests than answers may be held.
+    let mut turns = Vec::new();
+    for _ in 0..MAX_DOWNLOADS {
+        turns.push(state.downloads.take().await.unwrap());
+    }
+    let downloads: Vec<_> = (0..300).map(|_| tokio::spawn(ask("/runs.csv"))).collect();
+    for page in ["/", "/runs/a", "/api/runs"] {
+        assert_eq!(ask(page).await, StatusCode::OK, "{page}");
+    }
+    // The others are refused.
+    while downloads.iter().filter(|download| !download.is_finished()).count() > MAX_WAITING {
+        tokio::task::yield_now().await;
+    }
+    drop(turns);
+    let mut done = 0;
+    for download in downloads {
+        done += usize::from(download.await.unwrap() == StatusCode::OK);
+    }
+    assert_eq!(done, MAX_WAITING);
+}
+
 #[test]
 fn requests_that_wait_for_runs_to_be_read_hold_neither_threads_nor_places() {
     /// Whether files answer, and word of it.
