@@ -255,3 +255,32 @@ fn the_beginning_of_a_long_argument_is_enough() {
         assert!(call.starts_with("w(t=\"") && (150..=163).contains(&call.len()), "{call}");
     }
 }
+
+#[test]
+fn a_count_in_a_manifest_that_is_none_is_an_issue_with_its_place() {
+    let reasons = |text: &str| -> Vec<String> {
+        let (_, remarks) = manifest(text.as_bytes()).unwrap();
+        assert!(remarks.iter().all(|(kind, _)| *kind == IssueKind::Field), "{remarks:?}");
+        remarks.into_iter().map(|(_, reason)| reason).collect()
+    };
+    let odd = r#"{"run_id": "a", "step_count": -1, "event_count": 1.5, "token_usage": "many", "resumed_from": {"steps": [1]},
+        "summary": {"steps": "five", "token_usage": {}, "task_result": {"metrics": {"steps": 1e300}}},
+        "branched_from": {"steps": true}}"#;
+    assert_eq!(
+        reasons(odd),
+        [
+            "/step_count is -1, not a count",
+            "/event_count is 1.5, not a count",
+            "/token_usage is a string, not a count",
+            "/summary/steps is a string, not a count",
+            "/summary/token_usage is an object, not a count",
+            "/summary/task_result/metrics/steps is 1e300, not a count",
+            "/resumed_from/steps is an array, not a count",
+            "/branched_from/steps is a boolean, not a count",
+        ]
+    );
+    let sound = r#"{"run_id": "a", "parent_run_id": "b", "step_count": 3, "event_count": 0, "token_usage": null,
+        "summary": {"steps": 3.0, "task_result": {"metrics": {}}}}"#;
+    assert_eq!(reasons(sound), [""; 0]);
+    assert_eq!(reasons(r#"{"run_id": "a", "parent_run_id": "a"}"#), ["/parent_run_id is the run itself"]);
+}

@@ -22,11 +22,14 @@ pub(crate) fn read(text: &[u8], format: fn(&str) -> &'static Format) -> Result<(
         return Err((IssueKind::Torn, format!("{} bytes: empty", text.len())));
     }
     let (read, _, mut remarks) = read_object(text, |text| {
-        Some(Manifest { format: format(text), ..object::<ManifestWire<'_>>(text)?.into_manifest() })
+        let wire = object::<ManifestWire<'_>>(text)?;
+        let odd = wire.odd();
+        Some((Manifest { format: format(text), ..wire.into_manifest() }, odd))
     });
     match (read, remarks.pop()) {
-        (Some(manifest), last) => {
+        (Some((manifest, odd)), last) => {
             remarks.extend(last);
+            remarks.extend(odd);
             Ok((manifest, remarks))
         }
         (None, Some((_, reason))) if reason.contains("EOF") => {
@@ -134,6 +137,37 @@ const MAX_ALTERED: usize = 2;
 const MAX_FAILURES: usize = 32;
 
 impl ManifestWire<'_> {
+    /// Counts that are none, by their places: what is made of such a run counts them as not said.
+    fn odd(&self) -> Vec<Remark> {
+        let summary = self.summary.value();
+        let task = summary.and_then(|summary| summary.task_result.value());
+        let metrics = task.and_then(|task| task.metrics.value());
+        let counts = [
+            ("/step_count", Some(&self.step_count)),
+            ("/event_count", Some(&self.event_count)),
+            ("/token_usage", Some(&self.token_usage)),
+            ("/summary/steps", summary.map(|summary| &summary.steps)),
+            ("/summary/token_usage", summary.map(|summary| &summary.token_usage)),
+            ("/summary/task_result/metrics/steps", metrics.map(|metrics| &metrics.steps)),
+            ("/resumed_from/steps", self.resumed_from.value().map(|before| &before.steps)),
+            ("/branched_from/steps", self.branched_from.value().map(|before| &before.steps)),
+        ];
+        let odd = counts.into_iter().filter_map(|(place, count)| {
+            let is = match count? {
+                Scalar::Absent | Scalar::Null => return None,
+                count if count.int().is_some_and(|count| count >= 0) => return None,
+                Scalar::Int(number) => number.to_string(),
+                Scalar::Float(number) => format!("{number:?}"),
+                other => other.type_name().to_owned(),
+            };
+            Some((IssueKind::Field, format!("{place} is {is}, not a count")))
+        });
+        // A run that started itself would stand above itself.
+        let is_own = self.run_id.text().is_some_and(|id| self.parent_run_id.text() == Some(id));
+        let circle = is_own.then(|| (IssueKind::Field, "/parent_run_id is the run itself".to_owned()));
+        odd.chain(circle).collect()
+    }
+
     fn into_manifest(self) -> Manifest {
         let no_summary = SummaryWire::default();
         let summary = self.summary.value().unwrap_or(&no_summary);
