@@ -60,7 +60,12 @@ impl Message {
     pub(crate) fn read(value: Value) -> Result<Self, (Value, Fault)> {
         let wrong = |id: &Value, what: &str| Err((id.clone(), Fault::new(INVALID_REQUEST, what)));
         let Value::Object(mut fields) = value else { return wrong(&Value::Null, "a message is an object") };
-        let id = fields.remove("id").filter(|id| !id.is_null());
+        let id = fields.remove("id");
+        // Only an answer to what could not be read has no id; whoever asks with one that is null waits for an answer.
+        if id.as_ref().is_some_and(Value::is_null) && fields.contains_key("method") {
+            return wrong(&Value::Null, "an id is a text or a number, not null; a message without an id is a notice");
+        }
+        let id = id.filter(|id| !id.is_null());
         if id.as_ref().is_some_and(|id| !id.is_string() && !id.is_number()) {
             return wrong(&Value::Null, "an id is a text or a number");
         }

@@ -30,6 +30,7 @@ fn what_is_no_message_is_refused_with_its_id() {
         ("1", Value::Null, "a message is an object"),
         (r#"{"jsonrpc":"2.0","id":[1],"method":"x"}"#, Value::Null, "an id is"),
         (r#"{"jsonrpc":"2.0","id":true,"method":"x"}"#, Value::Null, "an id is"),
+        (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, Value::Null, "not null"),
         (r#"{"id":7,"method":"x"}"#, 7.into(), "jsonrpc"),
         (r#"{"jsonrpc":"1.0","id":7,"method":"x"}"#, 7.into(), "jsonrpc"),
         (r#"{"jsonrpc":"2.0","id":7,"method":1}"#, 7.into(), "method"),
