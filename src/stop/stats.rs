@@ -138,7 +138,9 @@ impl Stats {
 
     /// US dollars as far as steps say, without the noise of adding fractions.
     pub(super) fn spent(&self) -> f64 {
-        (self.cost_usd * 1e9).round() / 1e9
+        let rounded = (self.cost_usd * 1e9).round() / 1e9;
+        // So large a number has no such digits.
+        if rounded.is_finite() { rounded } else { self.cost_usd }
     }
 
     /// Carries a finished session's counters into a new one, whose clock begins at zero again.

@@ -12,6 +12,7 @@ pub struct CriticBelow {
     /// The critic's name.
     pub critic: String,
     /// The score that is still good enough.
+    #[serde(deserialize_with = "finite_number")]
     pub score: f64,
     /// Scores in a row; 0 is off.
     #[serde(default = "one")]
@@ -51,35 +52,43 @@ impl CriticBelow {
     fn parse(text: &str) -> Result<Self, SpecError> {
         let wrong = || SpecError::new(format!("critic_below is written NAME:SCORE or NAME:SCORE:STEPS, not {text:?}"));
         let make = |critic: &str, score: &str, steps: u64| {
-            let score: f64 = score.trim().parse().ok().filter(|score: &f64| score.is_finite())?;
-            (!critic.is_empty()).then(|| Self { critic: critic.to_owned(), score, steps })
+            let score: f64 = score.trim().parse().ok().filter(|_| !critic.is_empty())?;
+            // Else NaN would be read as the end of a critic's name, and the steps as the score.
+            Some(finite(score).map(|score| Self { critic: critic.to_owned(), score, steps }))
         };
         let (rest, last) = text.rsplit_once(':').ok_or_else(wrong)?;
         let with_steps =
             rest.rsplit_once(':').and_then(|(critic, score)| make(critic, score, last.trim().parse().ok()?));
-        with_steps.or_else(|| make(rest, last, 1)).ok_or_else(wrong)
+        with_steps.or_else(|| make(rest, last, 1)).ok_or_else(wrong)?
     }
 }
 
 impl Rule for CriticBelow {
     fn value(&self) -> Option<String> {
         let Self { critic, score, steps } = self;
+        let score = plain(*score);
         Some(if *steps == 1 { format!("{critic}:{score}") } else { format!("{critic}:{score}:{steps}") })
     }
 
     fn limit(&self) -> Amount<'_> {
         let Self { critic, score, steps } = self;
         let row = if *steps == 1 { String::new() } else { format!(", {steps} in a row") };
-        Amount::Text(format!("{critic} < {score}{row}").into())
+        Amount::Text(format!("{critic} < {}{row}", plain(*score)).into())
     }
 
     fn compile(&self, _: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
         let Self { critic, score, .. } = self;
-        if !score.is_finite() {
-            return Err(SpecError::new(format!("critic_below needs a finite score, not {score}")));
-        }
+        finite(*score)?;
         Ok(Box::new(Compiled { key: format!("{critic} < {score}"), rule: self.clone() }))
     }
+}
+
+/// No score is below NaN, and each or none is below an infinite one.
+fn finite(score: f64) -> Result<f64, SpecError> {
+    let wrong = || {
+        SpecError::new(format!("critic_below needs a finite score, as in {}, not {score}", CriticBelow::ROW.example))
+    };
+    Some(score).filter(|score| score.is_finite()).ok_or_else(wrong)
 }
 
 /// The rule with the name under which its row of low scores is counted.
@@ -163,7 +172,8 @@ impl Condition for Compiled {
         let Some(row) = row.filter(|row| row.len >= *steps) else { return Check::Pass(reading) };
         let at = facts.critics.iter().position(|fact| fact.name == *critic).unwrap_or_default() as u64;
         let reason = facts.critics.iter().find(|fact| fact.name == *critic).and_then(|fact| fact.reason.clone());
-        let given = if score == f64::NEG_INFINITY { "-Infinity".to_owned() } else { score.to_string() };
+        let given = if score == f64::NEG_INFINITY { "-Infinity".to_owned() } else { plain(score) };
+        let limit = plain(*limit);
         let detail = match row.len {
             1 => format!("{critic} gave {given} < {limit}"),
             len => format!("{critic} gave {given} < {limit}, {len} scores in a row"),

@@ -7,6 +7,7 @@ use super::*;
 #[serde(deny_unknown_fields)]
 pub struct MaxCost {
     /// US dollars; 0 is off.
+    #[serde(deserialize_with = "finite_number")]
     pub usd: f64,
 }
 
@@ -43,11 +44,11 @@ impl MaxCost {
 
 impl Rule for MaxCost {
     fn value(&self) -> Option<String> {
-        Some(self.usd.to_string())
+        Some(plain(self.usd))
     }
 
     fn limit(&self) -> Amount<'_> {
-        Amount::Text(format!("${}", self.usd).into())
+        Amount::Text(format!("${}", plain(self.usd)).into())
     }
 
     fn compile(&self, _: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {

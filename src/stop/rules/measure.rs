@@ -4,6 +4,7 @@ use serde_json::Number;
 
 use crate::model::{Code, Evidence, Op, Reading};
 use crate::stop::check::Check;
+use crate::stop::rules::plain;
 use crate::stop::stats::{Stats, waited_for_people};
 
 /// A limit on completed steps.
@@ -44,7 +45,8 @@ pub(super) fn cost(code: &str, stats: &Stats, op: Op, limit_usd: f64) -> Check {
     match holds {
         true => {
             let kind = if stats.cost_estimated { " (estimated)" } else { "" };
-            let detail = format!("${spent}{kind} {} ${limit_usd}", op.as_str());
+            let (spent, limit) = (plain(spent), plain(limit_usd));
+            let detail = format!("${spent}{kind} {} ${limit}", op.as_str());
             Check::Stop { code: Code::from(code), reading: reading.detail(detail) }
         }
         false if stats.cost_missing > 0 => Check::Unknown("the cost of every step".into()),

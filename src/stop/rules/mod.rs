@@ -392,3 +392,15 @@ fn off_at_zero() -> Check {
 fn span(facts: &StepFacts, start: usize, end: usize) -> Evidence {
     Evidence::Text { step: facts.step, start: start as u64, end: end as u64 }
 }
+
+/// A number in JSON, which has no others; those of other formats that are not finite come as `null`.
+fn finite_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let number = Option::<f64>::deserialize(deserializer)?.filter(|number| number.is_finite());
+    number.ok_or_else(|| serde::de::Error::custom("a finite number is needed, not NaN or an infinite one"))
+}
+
+/// A number as it is written, and a very large or small one without its hundreds of digits.
+fn plain(number: f64) -> String {
+    let is_usual = number == 0.0 || !number.is_finite() || (1e-16..1e16).contains(&number.abs());
+    if is_usual { number.to_string() } else { format!("{number:e}") }
+}

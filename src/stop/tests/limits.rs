@@ -33,6 +33,8 @@ fn max_cost_counts_what_completed_steps_cost_and_is_unknown_where_one_does_not_s
     assert_eq!((gap.verdict, gap.unknown[0].step, gap.unknown[0].needs.as_str()), (None, 1, "the cost of every step"));
     let enough = set.replay(&[paid(0, None), paid(1, Some(0.3))]);
     assert_eq!(enough.verdict.and_then(|verdict| verdict.step), Some(1), "what is known is enough");
+    let huge = set.replay(&[paid(0, Some(1e300))]).verdict.expect("it ends").reading.detail.to_string();
+    assert!(huge.contains("e300 >= $0.2") && huge.len() < 40, "{huge}");
     for wrong in ["max_cost", "max_cost=-1", "max_cost=inf", "max_cost=ten", r#"{"type":"max_cost","usd":"1"}"#] {
         assert!(wrong.parse::<StopSpec>().is_err(), "{wrong}");
     }

@@ -65,11 +65,19 @@ fn the_short_forms_parse() {
         "final_result=1",
         "critic_below=a",
         "critic_below=a:nan",
+        r#"{"type":"critic_below","critic":"a","score":null}"#,
+        r#"{"type":"critic_below","critic":"a","score":1e999}"#,
         "x=1",
         "structured_output=s.json",
     ] {
         assert!(wrong.parse::<StopSpec>().is_err(), "{wrong}");
     }
+    for wrong in ["tests:NaN:2", "tests:inf:2", "tests:-inf", "a:b:nan:1", "tests:1e999:2"] {
+        let said = format!("critic_below={wrong}").parse::<StopSpec>().expect_err(wrong).to_string();
+        assert!(said.contains("needs a finite score"), "{wrong}: {said}");
+    }
+    let large: StopSpec = "critic_below=a:1e308".parse().expect("it parses");
+    assert_eq!(large.to_string(), "critic_below=a:1e308");
     let unknown = "max_step=1".parse::<StopSpec>().expect_err("no such rule").to_string();
     assert!(unknown.contains("max_steps"), "the names are listed: {unknown}");
 }
