@@ -190,13 +190,16 @@ pub fn score(score: f64) -> String {
 
 /// An amount of US dollars: `$12.50`, and below a dollar `$0.0042`. What is not nothing never reads as such: `<$0.0001`.
 pub fn usd(amount: f64) -> String {
+    /// No run costs that much: the digits of such a number say nothing, and there may be 309 of them.
+    const LARGE: f64 = 1e9;
     let (size, sign) = (amount.abs(), if amount < 0.0 { "\u{2212}" } else { "" });
     match size {
         _ if !size.is_finite() => MISSING.to_owned(),
         0.0 => "$0".to_owned(),
         _ if size < 0.0001 => format!("{sign}<$0.0001"),
         _ if size < 0.99995 => format!("{sign}${size:.4}"),
-        _ => format!("{sign}${size:.2}"),
+        _ if size < LARGE => format!("{sign}${size:.2}"),
+        _ => format!("{sign}${size:.2e}"),
     }
 }
 

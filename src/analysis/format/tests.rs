@@ -156,6 +156,8 @@ fn numbers() {
 
 #[test]
 fn scores_and_shares() {
+    let amounts = [12.5, 999_999_999.0, 1e9, -2e12, 1e308].map(usd);
+    assert_eq!(amounts, ["$12.50", "$999999999.00", "$1.00e9", "−$2.00e12", "$1.00e308"]);
     for (value, text) in [
         (0.9, "0.90"),
         (1.0, "1.00"),
