@@ -18,6 +18,8 @@ use crate::trace::{MAX_MANIFEST_BYTES, RedactedRun, RootScanner, RunDir, RunRead
 
 /// Of the runs below a directory that is none, at most so many are named.
 const MAX_NEAR: usize = 3;
+/// And they are looked for in so many directories and files: it is only a hint.
+const MAX_LOOKED: usize = 1_000;
 
 /// A run that was read.
 #[derive(Debug)]
@@ -173,24 +175,26 @@ fn check(path: &Path) -> Result<()> {
     if RunDir::alone(path).has_files() {
         return Ok(());
     }
-    let runs = RootScanner::new(path.to_owned()).scan().runs;
-    if !runs.is_empty() {
-        return Err(several(path, runs.keys().map(RunKey::as_str).collect()));
+    let (found, is_all) = RootScanner::new(path.to_owned()).scan_some(MAX_LOOKED);
+    if !found.runs.is_empty() {
+        return Err(several(path, found.runs.keys().map(RunKey::as_str).collect(), is_all));
     }
     let names = TraceFile::ALL.map(TraceFile::name).join(", ");
     let what = format!("{shown} is not a run directory: it has none of {names}");
     Err(Error::new(Kind::NotFound, what).hint(format!("`board list {shown}` lists the runs below it")))
 }
 
-/// A directory that holds runs and is none; `keys` are their paths below it.
-fn several(path: &Path, mut keys: Vec<&str>) -> Error {
+/// A directory that holds runs and is none; `keys` are their paths below it, or some of them.
+fn several(path: &Path, mut keys: Vec<&str>, is_all: bool) -> Error {
     let shown = path.display();
-    let lie = if keys.len() == 1 { "lies" } else { "lie" };
-    let what = format!("{shown} is no run itself; {} {lie} below it", counted(keys.len(), "run"));
+    let lie = if keys.len() == 1 && is_all { "lies" } else { "lie" };
+    let runs = counted(keys.len(), "run");
+    let runs = if is_all { runs } else { format!("{runs} and perhaps more") };
+    let what = format!("{shown} is no run itself; {runs} {lie} below it");
     keys.sort_by_key(|key| key.matches('/').count());
     let near = keys.iter().take(MAX_NEAR).map(|key| path.join(key).display().to_string());
     let error = near.fold(Error::new(Kind::NotFound, what), |error, run| error.hint(format!("there is {run}")));
-    if keys.len() > MAX_NEAR { error.hint(format!("`board list {shown}` lists all of them")) } else { error }
+    if keys.len() > MAX_NEAR || !is_all { error.hint(format!("`board list {shown}` lists all of them")) } else { error }
 }
 
 fn not_there(path: &Path) -> Error {

@@ -187,7 +187,7 @@ impl RootScanner {
         let visit = parts.iter().fold(start, |visit, part| visit.below(&(*part).to_owned(), &Listing::default()));
         let before = std::mem::take(&mut self.cache);
         // What cannot be listed now is named by the next whole look.
-        let _ = self.walk(visit, &root, &before, &mut found);
+        let _ = self.walk(visit, &root, &before, &mut found, &mut Reach::default());
         let fresh = std::mem::replace(&mut self.cache, before);
         self.cache.extend(fresh);
         found.runs
@@ -195,6 +195,17 @@ impl RootScanner {
 
     /// Looks now. Costs one `stat` for each directory that did not change.
     pub fn scan(&mut self) -> RootScan {
+        self.scan_within(&mut Reach::default())
+    }
+
+    /// The same, but looks into no more than `most` directories and files; says whether that was all there is.
+    pub fn scan_some(&mut self, most: usize) -> (RootScan, bool) {
+        let mut reach = Reach { left: most, cut: false };
+        let found = self.scan_within(&mut reach);
+        (found, !reach.cut)
+    }
+
+    fn scan_within(&mut self, reach: &mut Reach) -> RootScan {
         let mut found = RootScan::default();
         let root = match fs::canonicalize(&self.root) {
             Ok(root) if root.is_dir() => root,
@@ -206,7 +217,7 @@ impl RootScanner {
         };
         let before = std::mem::take(&mut self.cache);
         let visit = Visit::top(&root);
-        if let Err(error) = self.walk(visit, &root, &before, &mut found) {
+        if let Err(error) = self.walk(visit, &root, &before, &mut found, reach) {
             found.fault = Some(error.to_string());
         }
         found.skipped.sort_by(|a, b| a.path.cmp(&b.path));
@@ -223,11 +234,17 @@ impl RootScanner {
         root: &Path,
         before: &HashMap<PathBuf, Listing>,
         found: &mut RootScan,
+        reach: &mut Reach,
     ) -> io::Result<()> {
         let top = start.depth;
         let mut work = vec![start];
         while let Some(visit) = work.pop() {
-            let listing = match list(root, &visit, before.get(&visit.dir)) {
+            let Some(left) = reach.left.checked_sub(1) else {
+                reach.cut = true;
+                break;
+            };
+            reach.left = left;
+            let listing = match list(root, &visit, before.get(&visit.dir), reach) {
                 Ok(listing) => listing,
                 Err(error) if visit.depth == top => return Err(error),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -243,6 +260,20 @@ impl RootScanner {
             self.cache.insert(visit.dir, listing);
         }
         Ok(())
+    }
+}
+
+/// How much more is looked into.
+struct Reach {
+    /// So many directories and files.
+    left: usize,
+    /// There was more.
+    cut: bool,
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        Self { left: usize::MAX, cut: false }
     }
 }
 
@@ -355,7 +386,7 @@ impl Visit {
 }
 
 /// Lists a directory, or trusts the last listing where the directory did not change since.
-fn list(root: &Path, visit: &Visit, before: Option<&Listing>) -> io::Result<Listing> {
+fn list(root: &Path, visit: &Visit, before: Option<&Listing>, reach: &mut Reach) -> io::Result<Listing> {
     let modified = fs::symlink_metadata(&visit.dir)?.modified().ok();
     let settled = modified.and_then(|modified| modified.elapsed().ok()).is_some_and(|age| age > TRUST_AFTER);
     if let Some(before) = before.filter(|before| before.modified == modified && before.settled) {
@@ -393,6 +424,9 @@ fn list(root: &Path, visit: &Visit, before: Option<&Listing>) -> io::Result<List
     if listing.is_run || visit.inside_run {
         listing.files.clear();
     }
+    reach.cut |= listing.files.len() > reach.left;
+    listing.files.truncate(reach.left);
+    reach.left -= listing.files.len();
     let known = before.map_or(&[][..], |before| &before.files).iter();
     let known: HashMap<&OsStr, &Candidate> = known.map(|known| (known.name.as_os_str(), known)).collect();
     for file in &mut listing.files {
@@ -416,52 +450,4 @@ pub fn is_trace_file(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn keys(found: &RootScan) -> Vec<&str> {
-        found.runs.keys().map(RunKey::as_str).collect()
-    }
-
-    #[test]
-    fn runs_at_any_depth_up_to_eight() {
-        let root = tempfile::tempdir().unwrap();
-        for path in ["a", "b/c/d/e/f/g/h/i", "b/c/d/e/f/g/h/i/j", "a/sub"] {
-            let dir = root.path().join(path);
-            fs::create_dir_all(&dir).unwrap();
-            fs::write(dir.join("manifest.json"), "{}").unwrap();
-        }
-        fs::create_dir_all(root.path().join("empty")).unwrap();
-        fs::create_dir_all(root.path().join("a/assets")).unwrap();
-        let mut scanner = RootScanner::new(root.path().to_owned());
-        let found = scanner.scan();
-        assert_eq!(keys(&found), ["a", "a/sub", "b/c/d/e/f/g/h/i"]);
-        assert_eq!(found.skipped, [Skipped { path: "empty".to_owned(), reason: "no trace file in it".to_owned() }]);
-        fs::remove_dir_all(root.path().join("a/sub")).unwrap();
-        assert_eq!(keys(&scanner.scan()), ["a", "b/c/d/e/f/g/h/i"]);
-    }
-
-    #[test]
-    fn a_root_that_is_missing_or_a_file_or_a_run() {
-        let root = tempfile::tempdir().unwrap();
-        let inside = root.path().join("runs");
-        assert_eq!(RootScanner::new(inside.clone()).scan().fault.as_deref(), Some("it does not exist yet"));
-        fs::write(&inside, "x").unwrap();
-        assert_eq!(RootScanner::new(inside.clone()).scan().fault.as_deref(), Some("it is not a directory"));
-        fs::remove_file(&inside).unwrap();
-        fs::create_dir(&inside).unwrap();
-        fs::write(inside.join("events.jsonl"), "").unwrap();
-        assert_eq!(keys(&RootScanner::new(inside).scan()), ["runs"]);
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn links_to_directories_are_named_and_not_followed() {
-        let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::write(outside.path().join("manifest.json"), "{}").unwrap();
-        std::os::unix::fs::symlink(outside.path(), root.path().join("link")).unwrap();
-        let found = RootScanner::new(root.path().to_owned()).scan();
-        assert!(found.runs.is_empty());
-        assert!(found.skipped[0].reason.contains("link"));
-    }
-}
+mod tests;
