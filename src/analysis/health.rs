@@ -20,7 +20,7 @@ pub fn counts(index: &Index) -> (usize, usize) {
     let rest = || index.passing_issues().iter().chain(&whole);
     let problems = rest().filter(|issue| issue.kind.is_problem()).count();
     // The newest round may still get its line. None of the others costs data.
-    let lost = index.count_without_line() - usize::from(index.pending_group().is_some());
+    let lost = index.count_without_line().saturating_sub(usize::from(index.pending_group().is_some()));
     (index.issues().total() + rest().count() + lost, index.issues().problems() + problems)
 }
 

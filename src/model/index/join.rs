@@ -26,7 +26,7 @@ pub(super) struct Laps {
     gaps: BTreeMap<i64, i64>,
     /// How many items have, or would have, such an id.
     late: usize,
-    /// Where they are, by lap and id, and which positions these are.
+    /// Where they are, by lap and id, and which positions these and their repeats are.
     late_at: BTreeMap<(usize, i64), usize>,
     late_places: BTreeSet<usize>,
 }
@@ -38,8 +38,11 @@ impl Laps {
         let falls = id.is_some() && self.last.is_some() && id <= self.last && !repeats;
         let fills = id.filter(|id| falls && self.fill(*id));
         self.late += usize::from(fills.is_some());
+        let repeats_late = repeats && at.checked_sub(1).is_some_and(|above| self.is_late(above));
         if let Some(id) = fills.filter(|_| self.is_lenient) {
             self.late_at.insert((self.starts.len() - 1, id), at);
+            self.late_places.insert(at);
+        } else if repeats_late {
             self.late_places.insert(at);
         } else {
             if self.starts.is_empty() || falls {

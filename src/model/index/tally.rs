@@ -240,7 +240,7 @@ impl Index {
 
     /// The same as far as it is kept.
     pub(super) fn kept_without_line(&self) -> Option<usize> {
-        self.joins_by_laps().then_some(self.groups.len() - self.joined)
+        self.groups.len().checked_sub(self.joined).filter(|_| self.joins_by_laps())
     }
 
     /// Whether what is kept of steps and events together is how they belong together.
