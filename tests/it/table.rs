@@ -71,6 +71,22 @@ fn rows_go_to_stdout_in_both_formats() {
 }
 
 #[test]
+fn fields_of_csv_are_to_the_letter() {
+    let (_dir, root) = some_runs();
+    copy(&root.join("wait"), &root.join("-x"));
+    copy(&root.join("wait"), &root.join("=1+1,\"a\"\r"));
+    let said = table(&["runs", root.to_str().unwrap(), "--format", "csv"]).stdout;
+    let csv = String::from_utf8(said).unwrap();
+    let keys: Vec<Value> = rows(&table(&["runs", root.to_str().unwrap()]).stdout);
+    assert!(keys.iter().any(|row| row["transcript_id"] == "-x"), "{keys:?}");
+    for key in keys.iter().map(|row| row["transcript_id"].as_str().unwrap()) {
+        let field =
+            if key.contains([',', '"', '\r']) { format!("\"{}\"", key.replace('"', "\"\"")) } else { key.to_owned() };
+        assert_eq!(csv.matches(&format!("\r\n{field},")).count(), 1, "{key:?}");
+    }
+}
+
+#[test]
 fn a_kept_table_is_brought_up_to_date() {
     let (dir, root) = some_runs();
     let out = dir.path().join("table");

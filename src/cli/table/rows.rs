@@ -86,7 +86,7 @@ fn head(table: Table, format: Format) -> Vec<u8> {
     let mut out = Vec::new();
     let mut write = |names: &mut dyn Iterator<Item = &str>| {
         // Writing to memory does not fail.
-        let _ = csv::write_row(&mut out, names);
+        let _ = csv::write_row_verbatim(&mut out, names);
     };
     match (format, table) {
         (Format::Jsonl | Format::Parquet, _) => {}
@@ -110,7 +110,7 @@ fn row<T>(fields: &[Field<T>], row: &T, format: Format, made: &mut Made) {
     match format {
         Format::Jsonl => json(fields, row, out),
         // Writing to memory does not fail.
-        Format::Csv => drop(csv::write_row(out, fields.iter().map(|field| text(field.cell(row))))),
+        Format::Csv => drop(csv::write_row_verbatim(out, fields.iter().map(|field| text(field.cell(row))))),
         Format::Parquet => array(fields, row, out),
     }
 }

@@ -1,6 +1,7 @@
 //! How is a table written for spreadsheets and other programs? Fields and line ends of RFC 4180.
 //!
-//! A word that a spreadsheet would run as a formula has an apostrophe before it: traces hold what models wrote.
+//! In what a person downloads, a word that a spreadsheet would run as a formula has an apostrophe before it: traces hold
+//! what models wrote.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -12,11 +13,27 @@ use crate::analysis::format::visible;
 /// # Errors
 /// What `out` says.
 pub(crate) fn write_row(out: &mut dyn Write, fields: impl Iterator<Item = impl AsRef<str>>) -> io::Result<()> {
+    write(out, fields, harmless)
+}
+
+/// The same for programs: each field to the letter, since they compare and join them.
+///
+/// # Errors
+/// What `out` says.
+pub(crate) fn write_row_verbatim(out: &mut dyn Write, fields: impl Iterator<Item = impl AsRef<str>>) -> io::Result<()> {
+    write(out, fields, |field| field.into())
+}
+
+fn write(
+    out: &mut dyn Write,
+    fields: impl Iterator<Item = impl AsRef<str>>,
+    shown: fn(&str) -> Cow<'_, str>,
+) -> io::Result<()> {
     for (at, field) in fields.enumerate() {
         if at > 0 {
             out.write_all(b",")?;
         }
-        let field = harmless(field.as_ref());
+        let field = shown(field.as_ref());
         if field.contains([',', '"', '\r', '\n']) {
             write!(out, "\"{}\"", field.replace('"', "\"\""))?;
         } else {
