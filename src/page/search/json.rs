@@ -28,6 +28,8 @@ pub(crate) struct Search<'a> {
     #[serde(flatten)]
     tally: Cow<'a, Tally>,
     hits: Vec<Hit<'a>>,
+    /// How many fields besides hold the text: beyond the `limit`, or beyond what is kept of one line or of all.
+    hits_left_out: usize,
 }
 
 /// The first place of the text in a field.
@@ -58,6 +60,7 @@ pub(crate) fn found<'a>(
         field: (!found.line.as_text).then_some(&*hit.path),
         hit,
     };
+    let hits: Vec<_> = tally.into_iter().flat_map(Tally::hits).take(limit).map(hit).collect();
     Search {
         state,
         number: None,
@@ -67,7 +70,8 @@ pub(crate) fn found<'a>(
         as_of: None,
         changed: 0,
         tally: tally.map_or_else(Cow::default, Cow::Borrowed),
-        hits: tally.into_iter().flat_map(Tally::hits).take(limit).map(hit).collect(),
+        hits_left_out: tally.map_or(0, |tally| tally.found.saturating_sub(hits.len())),
+        hits,
     }
 }
 
