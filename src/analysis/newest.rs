@@ -34,7 +34,7 @@ pub fn own_ms(index: &Index) -> Option<f64> {
     let Some(copied) = copied(index) else { return took_ms(index) };
     let own = own_segments(index, copied);
     let took: Option<i64> = own.iter().map(Segment::took).sum();
-    took.filter(|_| !own.is_empty()).map(|took| took as f64 / 1e3)
+    took.filter(|_| !own.iter().all(|segment| segment.is_timed_once)).map(|took| took as f64 / 1e3)
 }
 
 /// How long the newest run took with what it went on from, as limits count it, in milliseconds: the writer's own figure, or

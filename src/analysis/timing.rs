@@ -39,9 +39,11 @@ pub fn stretches(index: &Index, group: &Group) -> Vec<Stretch> {
     stretches
 }
 
-/// How long a step took, from its first event to its last, or to the end of what that began; microseconds. `None` where the clock went back in it.
+/// How long a step took, from its first event to its last, or to the end of what that began; microseconds. `None` where the
+/// clock went back in it, or one time alone is recorded.
 pub fn took(group: &Group) -> Option<i64> {
-    if group.goes_back { None } else { Some(group.ended.max(group.until)? - group.started?).filter(|took| *took >= 0) }
+    let is_known = !group.goes_back && !(group.is_timed_once && group.until.is_none() && group.started == group.ended);
+    if is_known { Some(group.ended.max(group.until)? - group.started?).filter(|took| *took >= 0) } else { None }
 }
 
 /// When a step began; `None` where that would be before its run did, since the clock went back.

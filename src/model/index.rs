@@ -82,6 +82,8 @@ pub struct Group {
     pub until: Option<i64>,
     /// Whether one of its events is older than the one before it: how long it took is not known.
     pub goes_back: bool,
+    /// Whether one of its events alone has a time: it says when, and not for how long.
+    pub is_timed_once: bool,
     /// The first error in words, and its phase.
     pub error: Option<(Symbol, Box<str>)>,
     /// Whether the engine recovered (or gave up) after the error: a RECOVER event.
@@ -123,6 +125,8 @@ pub struct Segment {
     pub span: Option<(i64, i64)>,
     /// The first event that is older than the one before it: from there on no time since the beginning is known.
     pub goes_back: Option<usize>,
+    /// Whether one of its events alone has a time.
+    pub is_timed_once: bool,
     /// How many replies of a model its events tell of.
     pub outputs: usize,
     /// How many of its event lines are not JSON.
@@ -363,10 +367,14 @@ impl Index {
     }
 
     /// How long the newest run took by its events, without pauses between segments; microseconds. `None` where no event
-    /// tells, or where the clock went back.
+    /// tells, where one alone has a time, or where the clock went back.
     pub fn elapsed(&self) -> Option<i64> {
         let segments = self.newest_segments();
-        if segments.is_empty() { None } else { segments.iter().map(Segment::took).sum() }
+        if segments.iter().all(|segment| segment.is_timed_once) {
+            None
+        } else {
+            segments.iter().map(Segment::took).sum()
+        }
     }
 
     /// Why the run stopped, where that is recorded: by the manifest, else by the END event of the newest run.

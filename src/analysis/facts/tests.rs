@@ -299,6 +299,30 @@ fn errors_of_the_engine_are_known_from_events_or_from_the_report_of_failures() {
 }
 
 #[test]
+fn one_time_alone_tells_no_duration() {
+    use crate::analysis::newest::took_ms;
+    use crate::analysis::timing::took;
+    let event = |second: u64, phase: &str| {
+        format!(
+            r#"{{"step_id": 0, "phase": "{phase}", "ok": true, "ts": "2026-03-01T10:00:0{second}+00:00", "payload": {{"stage": "start"}}}}"#
+        ) + "\n"
+    };
+    let took = |manifest: &str, events: &str| {
+        let (_dir, files) = written(manifest, &line(0), events);
+        (took_ms(&files.index), files.index.round_of(0).and_then(took))
+    };
+    let manifest = r#"{"run_id": "r", "status": "completed", "summary": {"stop_reason": "final"}}"#;
+    assert_eq!(took(manifest, &event(1, "ACT")), (None, None));
+    // Two times that are equal are a duration.
+    assert_eq!(took(manifest, &(event(1, "ACT") + &event(1, "REDUCE"))), (Some(0.0), Some(0)));
+    assert_eq!(took(manifest, &(event(1, "ACT") + &event(3, "REDUCE"))), (Some(2e3), Some(2_000_000)));
+    // A run that says how long it took does not hang on that.
+    let latency =
+        r#"{"run_id": "r", "status": "completed", "latency_seconds": 1.5, "summary": {"stop_reason": "final"}}"#;
+    assert_eq!(took(latency, &event(1, "ACT")), (Some(1_500.0), None));
+}
+
+#[test]
 fn a_step_that_does_not_say_what_it_changed_may_have_changed_the_state() {
     let manifest = r#"{"run_id": "r", "status": "completed", "step_count": 3, "summary": {"stop_reason": "final"}}"#;
     let untold = |id: u64| format!("{{\"step_id\": {id}, \"decision\": {{\"mode\": \"wait\"}}}}\n");

@@ -173,6 +173,7 @@ impl Index {
                 // After a clock that went back, it is no pause that it comes to where it was.
                 self.slowest_gap = self.slowest_gap.max(ts.saturating_sub(latest));
             }
+            segment.is_timed_once = segment.span.is_none();
             let (first, latest) = segment.span.unwrap_or((ts, ts));
             segment.span = Some((first, latest.max(ts)));
         }
@@ -212,7 +213,10 @@ impl Index {
             group.end = at + 1;
             group.checked |= matches!(event.kind, Kind::Checked | Kind::Stopped);
             group.goes_back |= group.ended.zip(event.ts).is_some_and(|(last, ts)| ts < last);
-            group.ended = event.ts.or(group.ended);
+            if event.ts.is_some() {
+                group.is_timed_once = group.ended.is_none();
+                group.ended = event.ts;
+            }
         }
     }
 
