@@ -390,6 +390,12 @@ impl Index {
         self.round_of(ordinal)?.error.as_ref()
     }
 
+    /// What went wrong in step `ordinal`, in words: the first error of a tool, else that of its round.
+    pub fn failure_of(&self, ordinal: usize) -> Option<&str> {
+        let of_step = self.steps.get(ordinal)?.error.as_deref();
+        of_step.or_else(|| self.error_of(ordinal).map(|(_, words)| &**words))
+    }
+
     /// Groups of rounds that no step line belongs to.
     pub fn groups_without_line(&self) -> Vec<usize> {
         // The round under way is one, and most often the only one: the newest come first.

@@ -144,7 +144,7 @@ pub static STEPS: &[Field<Step>] = &[
     ),
     field("call", Text(|step| Some(&*step.head()?.call).filter(|call| !call.is_empty()).map(Cow::Borrowed))),
     field("mode", Text(|step| step.name(step.head()?.mode))),
-    field("error", Text(|step| step.head()?.error.as_deref().map(Cow::Borrowed))),
+    field("error", Text(|step| step.run.index.failure_of(step.n).map(Cow::Borrowed))),
     field("cost_estimated", Number(|step| step.cost(true))),
     field("tokens", Whole(Step::tokens)),
     // What limits had counted: a rule stops the run at the first step at which these come to its limit.

@@ -99,7 +99,6 @@ pub(crate) fn step_heads(index: &Index, after: Option<usize>, limit: usize) -> S
 pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
     let step = index.steps().get(n)?;
     let group = index.round_of(n);
-    let engine_error = group.and_then(|group| group.error.as_ref()).map(|(_, text)| text);
     let names = |list: &[Symbol]| list.iter().map(|name| index.name(*name).to_owned()).collect();
     let call = |mark: &model::CallMark| Call {
         name: recorded(index.name(mark.name)),
@@ -121,8 +120,8 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
         calls: step.calls.iter().map(call).collect(),
         label: step.step_id.map_or_else(|| n.to_string(), |id| id.to_string()),
         call: recorded(&step.call),
-        ok: step.is_ok() && engine_error.is_none(),
-        error: step.error.as_ref().or(engine_error).map(|text| text.to_string()),
+        ok: step.is_ok() && index.error_of(n).is_none(),
+        error: index.failure_of(n).map(str::to_owned),
         returncode: step.returncode,
         retry: step.asked(CriticAction::Retry),
         left: step.is_left,
