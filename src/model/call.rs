@@ -1,7 +1,7 @@
 //! How did each call of a step go, and how long did it take? In as few bytes as the index can keep of it.
 
 use super::step::{Invocation, NO_ANSWER, NOT_RECORDED, Outcome, Step};
-use super::{Names, Symbol};
+use super::{Names, StepHead, Symbol};
 
 /// One call in the index: its tool, how it went and how long it took.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,6 +52,14 @@ impl CallMark {
     /// Whether it went well; `None` where that is not known.
     pub fn is_ok(self) -> Option<bool> {
         self.end.is_ok()
+    }
+}
+
+impl StepHead {
+    /// How many of its calls failed; `None` where it is not known of each how it went.
+    pub fn tool_errors(&self) -> Option<u32> {
+        let is_told = self.fate.is_readable() && self.calls.iter().all(|call| call.is_ok().is_some());
+        is_told.then_some(self.failed_calls)
     }
 }
 

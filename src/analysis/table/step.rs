@@ -124,7 +124,7 @@ pub static STEPS: &[Field<Step>] = &[
     field("agent", Text(|step| step.name(step.head()?.agent))),
     field("model", Text(Step::model)),
     field("tools", Texts(|step| Some(step.names(step.readable()?.tools())))),
-    field("tool_errors", Whole(|step| whole(step.readable()?.failed_calls))),
+    field("tool_errors", Whole(|step| whole(step.head()?.tool_errors()?))),
     field("tokens_in", Whole(|step| whole(step.usage.input?))),
     field("tokens_out", Whole(|step| whole(step.usage.output?))),
     field("cost_usd", Number(|step| step.cost(false))),
