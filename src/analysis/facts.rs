@@ -60,12 +60,10 @@ impl Record {
     pub fn priced(mut self, index: &Index, prices: Option<&Prices>) -> Self {
         let Some(prices) = prices else { return self };
         let of_run = index.manifest().get().and_then(|manifest| manifest.model_of_steps()).unwrap_or_default();
-        let mut before = None;
         for facts in &mut self.facts {
-            let head = usize::try_from(facts.step).ok().and_then(|step| index.steps().get(step));
-            let Some(head) = head else { continue };
-            let usage = head.usage_alone(before);
-            before = before.max(head.tokens_total);
+            let n = usize::try_from(facts.step).unwrap_or(usize::MAX);
+            let Some(head) = index.steps().get(n) else { continue };
+            let usage = head.usage_alone(index.tokens_before(n));
             if facts.cost_usd.is_none() && facts.usage != Some(Usage::default()) {
                 let model = Some(index.name(head.model)).filter(|model| !model.is_empty()).unwrap_or(of_run);
                 facts.cost_usd = prices.cost(model, usage);

@@ -2,6 +2,8 @@
 //!
 //! Made from [`Step`] alone; must not know how a record spells what it says.
 
+mod tokens;
+
 use std::fmt::Write as _;
 use std::num::NonZeroU8;
 
@@ -202,17 +204,6 @@ impl StepHead {
     /// Whether no tool failed, no command returned non-zero and a decision was made.
     pub fn is_ok(&self) -> bool {
         self.fate.is_readable() && self.error.is_none() && self.returncode.is_none() && self.mode != Symbol::default()
-    }
-
-    /// Its tokens apart, after steps that took `before` in all; nothing where a total tells of more requests than the one
-    /// whose tokens are recorded.
-    pub fn usage_alone(&self, before: Option<u64>) -> Usage {
-        let usage = self.usage.get();
-        let told = usage.input.zip(usage.output).map(|(input, output)| input.saturating_add(output));
-        match (self.tokens_total, told) {
-            (Some(total), Some(told)) if total.checked_sub(before.unwrap_or(0)) != Some(told) => Usage::default(),
-            _ => usage,
-        }
     }
 
     /// The tools that its first actions name, in order.

@@ -396,6 +396,22 @@ impl Index {
         of_step.or_else(|| self.error_of(ordinal).map(|(_, words)| &**words))
     }
 
+    /// The tokens of step `ordinal`, where they are recorded. Those of the steps of a run add up to what it took.
+    pub fn tokens_of(&self, ordinal: usize) -> Option<u64> {
+        self.steps.get(ordinal)?.tokens_alone(self.tokens_before(ordinal))
+    }
+
+    /// What the run of step `ordinal` had taken before it, where its total runs over several steps.
+    pub fn tokens_before(&self, ordinal: usize) -> Option<u64> {
+        self.steps.get(ordinal)?.tokens_total.filter(|total| *total > 0)?;
+        let lap = self.lap_starts().partition_point(|start| *start <= ordinal).checked_sub(1);
+        let start = lap.and_then(|lap| self.lap_starts().get(lap).copied()).unwrap_or(0);
+        // Totals are most often a step apart.
+        let since = (start..ordinal).rev().find(|n| self.steps.get(*n).is_some_and(|step| step.total_told().is_some()));
+        let steps = self.steps.range(since.unwrap_or(start)..ordinal);
+        steps.fold(None, |before, step| step.tokens_with(before))
+    }
+
     /// Groups of rounds that no step line belongs to.
     pub fn groups_without_line(&self) -> Vec<usize> {
         // The round under way is one, and most often the only one: the newest come first.

@@ -79,7 +79,7 @@ pub(super) fn events(subject: &StepSubject<'_>, out: &mut dyn FnMut(f64)) {
 }
 
 pub(super) fn tokens(subject: &StepSubject<'_>, out: &mut dyn FnMut(f64)) {
-    subject.step.tokens.iter().for_each(|tokens| out(*tokens as f64));
+    subject.index.tokens_of(subject.ordinal).into_iter().for_each(|tokens| out(tokens as f64));
 }
 
 /// From its first event to its last.

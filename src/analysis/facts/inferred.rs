@@ -17,7 +17,7 @@ const INFERRED: &[&str] = &[
     "a step counts as failed where the engine met an error, or where its only call failed; a return code alone is no failure",
 ];
 
-/// The same, of runs whose steps need not ask a model.
+/// The same, of runs whose steps need not ask a model and which record tokens.
 const SCRIPTED: &str = "a step without a request to a model is taken to have used no tokens";
 
 /// The facts of these steps.
@@ -30,7 +30,7 @@ pub(super) fn record<'a>(
     let segments = index.newest_segments();
     let origin = segments.first().and_then(|segment| segment.span).map(|(first, _)| first);
     let clock_until = segments.iter().find_map(|segment| segment.goes_back).unwrap_or(usize::MAX);
-    let mut teller = Teller { index, origin, clock_until, changes: 0, tokens: 0 };
+    let mut teller = Teller { index, origin, clock_until, changes: 0 };
     let mut record = Record { inferred: INFERRED.to_vec(), ..Record::default() };
     if !index.format().is_one_file() {
         record.inferred.push(SCRIPTED);
@@ -56,8 +56,6 @@ struct Teller<'a> {
     clock_until: usize,
     /// How often the state was seen to change.
     changes: u64,
-    /// Tokens up to the step before.
-    tokens: u64,
 }
 
 impl<'a> Teller<'a> {
@@ -88,7 +86,7 @@ impl<'a> Teller<'a> {
             && self.index.format().tells_each_change()
             && (head.tells_changes || self.index.format().is_one_file());
         self.changes += u64::from(!head.changed.is_empty() || !is_told);
-        let usage = self.usage(head, scripted);
+        let usage = self.usage(ordinal, scripted);
         let error = self.error(group, head);
         // The engine's own errors are in the events alone.
         let is_error_untold = error.is_none() && !self.index.format().is_one_file() && group.is_none();
@@ -114,14 +112,10 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Tokens of the step: what the running total grew by, since a step may ask more than once.
-    fn usage(&mut self, head: &StepHead, scripted: bool) -> Option<Usage> {
-        let spent = match head.tokens_total {
-            Some(total) => total.checked_sub(std::mem::replace(&mut self.tokens, total)),
-            None => head.tokens.inspect(|tokens| self.tokens = self.tokens.saturating_add(*tokens)),
-        };
+    /// Tokens of the step.
+    fn usage(&self, ordinal: usize, scripted: bool) -> Option<Usage> {
         // No rule tells input from output.
-        let usage = spent.map(|tokens| Usage::reported(tokens, 0));
+        let usage = self.index.tokens_of(ordinal).map(|tokens| Usage::reported(tokens, 0));
         usage.or_else(|| scripted.then(Usage::default))
     }
 

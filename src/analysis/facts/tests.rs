@@ -299,6 +299,30 @@ fn errors_of_the_engine_are_known_from_events_or_from_the_report_of_failures() {
 }
 
 #[test]
+fn a_request_that_failed_says_nothing_of_tokens_and_resets_no_total() {
+    let manifest =
+        r#"{"run_id": "r", "status": "failed", "step_count": 4, "summary": {"stop_reason": "unrecoverable_error"}}"#;
+    let step = |id: u64, read: u64, wrote: u64, total: u64| {
+        let context = format!(
+            r#""context": {{"input_tokens_total": {read}, "output_tokens": {wrote}, "tokens_total": {total}}}, "state_diff""#
+        );
+        line(id).replace("\"state_diff\"", &context)
+    };
+    let steps = step(0, 260, 19, 279) + &step(1, 298, 0, 0) + &step(2, 315, 22, 616) + &step(3, 358, 0, 0);
+    let (_dir, files) = written(manifest, &steps, "");
+    let of = |n| {
+        (files.index.tokens_of(n), files.index.steps().get(n).unwrap().usage_alone(files.index.tokens_before(n)).input)
+    };
+    assert_eq!([0, 1, 2, 3].map(of), [(Some(279), Some(260)), (None, None), (Some(337), Some(315)), (None, None)]);
+    assert_eq!(row(&files).tokens, Some(616));
+    let tokens: Vec<_> = files.record(Depth::Heads).facts.iter().map(|facts| facts.usage.map(Usage::total)).collect();
+    assert_eq!(tokens, [0, 1, 2, 3].map(|n| of(n).0));
+    // Another run in the same directory begins at nothing.
+    let (_dir, again) = written(manifest, &(steps + &step(0, 90, 9, 99) + &step(1, 1, 1, 101)), "");
+    assert_eq!([4, 5].map(|n| again.index.tokens_of(n)), [Some(99), Some(2)]);
+}
+
+#[test]
 fn one_time_alone_tells_no_duration() {
     use crate::analysis::newest::took_ms;
     use crate::analysis::timing::took;

@@ -34,10 +34,8 @@ pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
     let untold = run.record.untold.then_some(0);
     let first = [run.record.lost.map(|lost| lost.from), run.record.foreign, untold].into_iter().flatten().min();
     let lost = first.unwrap_or(u64::MAX);
-    let mut before = None;
     newest_run(&run.index).enumerate().map(move |(at, (n, head))| {
-        let usage = head.usage_alone(before);
-        before = before.max(head.tokens_total);
+        let usage = head.usage_alone(run.index.tokens_before(n));
         let counted = run.course.get(at).copied();
         Step {
             run: Arc::clone(run),
@@ -97,12 +95,6 @@ impl Step {
         self.name(self.head()?.model).or_else(of_run)
     }
 
-    /// All that it used, as stop rules count it.
-    fn tokens(&self) -> Option<i64> {
-        let facts = self.facts()?;
-        whole(facts.usage?.plus(facts.late_usage).total())
-    }
-
     fn cost(&self, estimated: bool) -> Option<f64> {
         let facts = self.facts()?;
         facts.cost().filter(|_| says_cost(facts) && facts.cost_estimated == estimated)
@@ -146,7 +138,7 @@ pub static STEPS: &[Field<Step>] = &[
     field("mode", Text(|step| step.name(step.head()?.mode))),
     field("error", Text(|step| step.run.index.failure_of(step.n).map(Cow::Borrowed))),
     field("cost_estimated", Number(|step| step.cost(true))),
-    field("tokens", Whole(Step::tokens)),
+    field("tokens", Whole(|step| whole(step.run.index.tokens_of(step.n)?))),
     // What limits had counted: a rule stops the run at the first step at which these come to its limit.
     field("steps_so_far", Whole(|step| whole(step.counted?.steps))),
     field("tokens_so_far", Whole(|step| whole(step.counted?.tokens?))),

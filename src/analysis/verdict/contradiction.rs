@@ -202,7 +202,7 @@ fn of_the_tokens(facts: &Facts<'_>) -> Option<String> {
     let index = facts.index;
     let kept = facts.manifest?.tokens.filter(|_| lost(index).is_none() && !index.is_partial())?;
     // A step whose request failed records a total of 0.
-    let counted = index.tally().run.most_tokens?;
+    let counted = index.tally().run.tokens?;
     // Our own engine counts what critics ask a model for besides, which no step's total has.
     let more = index.format().can.facts == Can::Yes && kept > counted;
     (kept != counted && !more).then(|| {

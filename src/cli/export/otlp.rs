@@ -168,6 +168,8 @@ impl<'a> Trace<'a> {
         );
         span.ids(&self.ids);
         let usage = head.usage_alone(tokens_before);
+        // A step that asked no model has no count of its own.
+        let tokens = index.tokens_of(n).filter(|tokens| *tokens > 0);
         span.says(text("gen_ai.operation.name", "chat"));
         span.says_all([
             model.map(|model| text("gen_ai.request.model", model)),
@@ -189,7 +191,7 @@ impl<'a> Trace<'a> {
         };
         let finish = step.rest.iter().find(|(key, _)| key == "finish_reason").and_then(|(_, value)| value.string());
         span.says_all([
-            step.tokens.filter(|_| usage.input.is_none()).and_then(|count| whole("board.total_tokens", count)),
+            tokens.filter(|_| usage.input.is_none()).and_then(|count| whole("board.total_tokens", count)),
             step.cost_usd.and_then(|cost| number("gen_ai.usage.cost", cost)),
             finish.as_deref().map(|word| {
                 json!({"key": "gen_ai.response.finish_reasons", "value":

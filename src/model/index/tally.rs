@@ -62,8 +62,8 @@ pub struct RunTally {
     pub changed: Distinct,
     /// The newest count of all tokens so far that is not 0.
     pub tokens: Option<u64>,
-    /// The largest count of all tokens so far.
-    pub most_tokens: Option<u64>,
+    /// What its steps took so far, by their totals and by those that have none.
+    tokens_so_far: Option<u64>,
     /// What each model was asked for, in order of appearance; under the empty name where steps do not name it.
     pub spent: Vec<(Symbol, Spent)>,
     /// The tokens of steps that tell of them apart.
@@ -197,12 +197,12 @@ impl RunTally {
         }
         self.spend(step);
         self.untold_tokens += usize::from(step.fate.is_readable() && step.tokens.is_none());
-        self.tokens = step.tokens_total.filter(|tokens| *tokens > 0).or(self.tokens);
-        self.most_tokens = self.most_tokens.max(step.tokens_total);
+        self.tokens = step.total_told().or(self.tokens);
+        self.tokens_so_far = step.tokens_with(self.tokens_so_far);
     }
 
     fn spend(&mut self, step: &StepHead) {
-        let usage = step.usage_alone(self.most_tokens);
+        let usage = step.usage_alone(self.tokens_so_far);
         if usage.input.is_some() {
             self.usage = self.usage.plus(usage);
         }

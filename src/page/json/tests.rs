@@ -212,3 +212,37 @@ fn raw_keeps_every_byte() {
     write_raw(&mut out, None, none.clone(), none).unwrap();
     assert_eq!(out, br#"{"manifest":null,"steps":null,"events":null}"#);
 }
+
+#[test]
+fn a_program_reads_of_a_step_what_the_table_of_steps_says() {
+    use crate::analysis::facts::tests::{Files, runs_below};
+    use crate::analysis::facts::{Depth, record};
+    use crate::analysis::life::Outside;
+    use crate::analysis::summary::summary;
+    use crate::analysis::table::{Cell, Run, RunSource, STEPS, steps};
+    use crate::model::RunKey;
+    let (mut errors, mut unsure, mut tokens) = (0, 0, 0);
+    let open = |path: &std::path::PathBuf| Files::open(path);
+    let folders = ["sample_runs", "sample_runs/qitos", "tests/corpus/q060"];
+    for files in folders.into_iter().flat_map(runs_below).map(|path| open(&path)) {
+        let summary = summary(&RunKey::new("a"), String::new(), &files.index, Outside::default());
+        let record = record(&files.index, &files, Depth::Heads);
+        let first = files.index.newest_start();
+        let run = std::sync::Arc::new(Run::new(summary, files.index.clone(), record, RunSource::default()));
+        for (at, row) in steps(&run).enumerate() {
+            let cell = |name: &str| STEPS.iter().find(|field| field.name == name).unwrap().cell(&row);
+            let Some(Cell::Whole(n)) = cell("step") else { panic!("each row has its step") };
+            assert!(n as usize >= first + at);
+            let head = step_head(&files.index, n as usize).unwrap();
+            assert_eq!(cell("tokens"), head.tokens.map(|tokens| Cell::Whole(tokens as i64)));
+            assert_eq!(cell("error"), head.error.clone().map(|error| Cell::Text(error.into())));
+            let is_sure =
+                head.calls.iter().all(|call| call.ok.is_some()) && head.fate != "unreadable" && head.fate != "foreign";
+            assert_eq!(cell("tool_errors").is_some(), is_sure);
+            errors += usize::from(head.error.is_some());
+            unsure += usize::from(!is_sure);
+            tokens += usize::from(head.tokens.is_some());
+        }
+    }
+    assert!(errors > 10 && unsure > 1 && tokens > 100, "{errors} {unsure} {tokens}");
+}

@@ -78,7 +78,7 @@ impl Pick {
         let most = |value: Option<f64>| value.unwrap_or(f64::NEG_INFINITY);
         match &*self.sort {
             "time" => picked.sort_by_cached_key(|n| Reverse(index.round_of(*n).and_then(took))),
-            "tokens" => picked.sort_by_cached_key(|n| Reverse(step(n).and_then(|step| step.tokens))),
+            "tokens" => picked.sort_by_cached_key(|n| Reverse(index.tokens_of(*n))),
             "cost" => picked.sort_by(|a, b| {
                 let cost = |n| most(step(n).and_then(|step| step.cost_usd));
                 cost(b).total_cmp(&cost(a))
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(picked(Pick { errors: true, ..tool("write") }), [0_usize; 0]);
         let by = |sort: &str| picked(Pick { sort: sort.to_owned(), ..Pick::default() });
         assert_eq!(by("time"), [0, 1, 2], "what has no time stays in order");
-        let tokens: Vec<_> = by("tokens").iter().map(|n| lens.index.steps().get(*n).unwrap().tokens).collect();
+        let tokens: Vec<_> = by("tokens").iter().map(|n| lens.index.tokens_of(*n)).collect();
         assert!(tokens.is_sorted_by(|a, b| a >= b), "{tokens:?}");
     }
 

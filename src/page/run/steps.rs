@@ -339,7 +339,7 @@ impl<'a> StepRow<'a> {
     }
 
     fn tokens(&self) -> String {
-        format::or_missing(self.step.tokens, format::tokens)
+        format::or_missing(self.lens.index.tokens_of(self.n), format::tokens)
     }
 }
 

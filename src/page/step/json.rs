@@ -40,7 +40,7 @@ pub(crate) struct StepHead {
     pub critics: Vec<Critic>,
     /// The state keys that changed; at most the first 64.
     pub changed: Vec<String>,
-    /// Tokens of this step's requests.
+    /// Tokens of this step's requests, where they are recorded; those of all steps add up to the run's.
     pub tokens: Option<u64>,
     /// What they cost in US dollars, where that is recorded.
     pub cost_usd: Option<f64>,
@@ -127,7 +127,7 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
         left: step.is_left,
         critics: step.critics.iter().map(critic).collect(),
         changed: names(&step.changed),
-        tokens: step.tokens,
+        tokens: index.tokens_of(n),
         cost_usd: step.cost_usd,
         started_at: group.and_then(|group| began(index, group)).and_then(time),
         duration_ms: group.and_then(took).map(|micros| micros as f64 / 1e3),
