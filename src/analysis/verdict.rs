@@ -12,7 +12,7 @@ use super::life::{Basis, Life, Liveness, stalled_after};
 use super::newest::{after_the_end, goes_on_unread, label, newest_run};
 use crate::model::index::{Group, Segment};
 use crate::model::{
-    Certainty, Code, CriticAction, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict,
+    Can, Certainty, Code, CriticAction, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict,
 };
 
 pub(super) mod cause;
@@ -473,7 +473,14 @@ pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
 /// Tokens of the run: the manifest's figure, else the last cumulative one of a step.
 pub fn tokens(index: &Index) -> Option<u64> {
     let manifest = index.manifest().get().and_then(|manifest| manifest.tokens);
-    manifest.or(index.tally().run.tokens)
+    manifest.or(index.tally().run.tokens).or_else(|| asked_no_model(index).then_some(0))
+}
+
+/// Whether each step says that it asked no model. Our own engine alone does.
+fn asked_no_model(index: &Index) -> bool {
+    let (tally, run) = (index.tally(), &index.tally().run);
+    let all_tell = run.readable > 0 && tally.without_facts.count == 0 && lost(index).is_none();
+    index.format().can.facts == Can::Yes && all_tell && run.untold_tokens == run.readable
 }
 
 fn steps(number: usize) -> String {

@@ -23,16 +23,19 @@ const SCRIPTED: &str = "a step without a request to a model is taken to have use
 /// The facts of these steps.
 pub(super) fn record<'a>(
     index: &'a Index,
-    steps: impl Iterator<Item = (usize, &'a StepHead)>,
+    steps: impl Iterator<Item = (usize, &'a StepHead)> + Clone,
     lines: &dyn Lines,
     depth: Depth,
 ) -> Record {
     let segments = index.newest_segments();
     let origin = segments.first().and_then(|segment| segment.span).map(|(first, _)| first);
     let clock_until = segments.iter().find_map(|segment| segment.goes_back).unwrap_or(usize::MAX);
-    let mut teller = Teller { index, origin, clock_until, changes: 0 };
+    // A run none of whose steps says what it used may have used some in each.
+    let says_tokens = |(_, head): (usize, &StepHead)| head.tokens.is_some() || head.tokens_total > Some(0);
+    let scripted_is_free = !index.format().is_one_file() && steps.clone().any(says_tokens);
+    let mut teller = Teller { index, origin, clock_until, changes: 0, scripted_is_free };
     let mut record = Record { inferred: INFERRED.to_vec(), ..Record::default() };
-    if !index.format().is_one_file() {
+    if scripted_is_free {
         record.inferred.push(SCRIPTED);
     }
     for (ordinal, head) in steps {
@@ -56,6 +59,8 @@ struct Teller<'a> {
     clock_until: usize,
     /// How often the state was seen to change.
     changes: u64,
+    /// Whether a step that asked no model used no tokens.
+    scripted_is_free: bool,
 }
 
 impl<'a> Teller<'a> {
@@ -116,7 +121,7 @@ impl<'a> Teller<'a> {
     fn usage(&self, ordinal: usize, scripted: bool) -> Option<Usage> {
         // No rule tells input from output.
         let usage = self.index.tokens_of(ordinal).map(|tokens| Usage::reported(tokens, 0));
-        usage.or_else(|| scripted.then(Usage::default))
+        usage.or_else(|| (scripted && self.scripted_is_free).then(Usage::default))
     }
 
     fn error(&self, group: Option<&Group>, head: &StepHead) -> Option<StepError> {

@@ -299,6 +299,23 @@ fn errors_of_the_engine_are_known_from_events_or_from_the_report_of_failures() {
 }
 
 #[test]
+fn a_step_without_a_request_used_no_tokens_only_where_others_say_what_they_used() {
+    let manifest = r#"{"run_id": "r", "status": "completed", "step_count": 2, "summary": {"stop_reason": "final"}}"#;
+    let (_dir, untold) = written(manifest, &(line(0) + &line(1)), &rounds(2));
+    let record = untold.record(Depth::Heads);
+    assert!(record.facts.iter().all(|facts| facts.usage.is_none() && facts.cost().is_none()), "{:?}", record.facts);
+    assert!(!record.inferred.contains(&"a step without a request to a model is taken to have used no tokens"));
+    for rule in ["token_budget=100", "max_cost=0.01"] {
+        assert_eq!(told(&untold, rule), ("unknown", None), "{rule}");
+    }
+    let context = r#""context": {"input_tokens_total": 90, "output_tokens": 9, "tokens_total": 99}, "state_diff""#;
+    let (_dir, says) = written(manifest, &(line(0).replace("\"state_diff\"", context) + &line(1)), &rounds(2));
+    let tokens = says.record(Depth::Heads).facts.iter().map(|facts| facts.usage.map(Usage::total)).collect::<Vec<_>>();
+    assert_eq!(tokens, [Some(99), Some(0)]);
+    assert_eq!(told(&says, "token_budget=100"), ("not_reached", None));
+}
+
+#[test]
 fn a_request_that_failed_says_nothing_of_tokens_and_resets_no_total() {
     let manifest =
         r#"{"run_id": "r", "status": "failed", "step_count": 4, "summary": {"stop_reason": "unrecoverable_error"}}"#;

@@ -52,18 +52,33 @@ fn a_cost_that_no_step_records_is_no_0() {
     let files = Files::open(&path);
     let summary = summary(&RunKey::new("a"), String::new(), &files.index, Outside::default());
     let record = record(&files.index, &files, Depth::Heads);
-    assert!(record.facts.iter().all(|facts| facts.cost() == Some(0.0)), "for a rule it costs nothing");
+    assert!(record.facts.iter().all(|facts| facts.cost().is_none()), "it may have asked a model");
     let place = RunSource { root: "r".to_owned(), size: 1, address: "/runs/a".to_owned() };
     let run = Arc::new(Run::new(summary, files.index, record, place));
     let mut rows = 0;
     for step in steps(&run) {
-        for name in ["cost_usd", "cost_estimated"] {
+        for name in ["cost_usd", "cost_estimated", "cost_so_far", "tokens", "tokens_so_far", "tokens_asked"] {
             let field = STEPS.iter().find(|field| field.name == name).unwrap();
             assert_eq!(field.cell(&step), None, "{name}");
         }
         rows += 1;
     }
     assert!(rows > 0);
+}
+
+#[test]
+fn steps_of_our_own_engine_that_asked_no_model_used_no_tokens() {
+    let files = Files::open(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/final"));
+    let summary = summary(&RunKey::new("a"), String::new(), &files.index, Outside::default());
+    assert_eq!(summary.tokens, Some(0));
+    let record = record(&files.index, &files, Depth::Heads);
+    let run = Arc::new(Run::new(summary, files.index, record, RunSource::default()));
+    for name in ["tokens", "tokens_so_far", "tokens_asked"] {
+        let field = STEPS.iter().find(|field| field.name == name).unwrap();
+        assert!(steps(&run).all(|step| field.cell(&step) == Some(Cell::Whole(0))), "{name}");
+    }
+    let field = RUNS.iter().find(|field| field.name == "tokens_of_steps").unwrap();
+    assert_eq!(field.cell(&*run), Some(Cell::Whole(0)));
 }
 
 #[test]
