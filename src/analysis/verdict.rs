@@ -141,7 +141,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
     if let Some(ended) = index.manifest().get().and_then(|manifest| manifest.ended.as_deref()) {
         let (mark, sentence) = ended::read(&facts, ended);
         let told = verdict(ended.outcome, mark, ended.certainty, sentence);
-        return Verdict { stop_reason: Some(ended.word.to_string()), ..told };
+        return Verdict { stop_reason: Some(ended.word.to_string()).filter(|word| !word.is_empty()), ..told };
     }
     if let Some(sentence) = facts.refuted().filter(|_| life.liveness == Liveness::Finished && disputed(index).is_none())
     {

@@ -47,6 +47,8 @@ pub(super) const PATHS: &[&[&str]] = &[
 
 /// The newest version that is known.
 const NEWEST: u32 = 8;
+/// At most so many scores of a run are kept.
+const MAX_SCORES: usize = 64;
 /// Sums of money are not the same to the last bit.
 const CENT: f64 = 0.01;
 
@@ -62,11 +64,11 @@ fields! {
     struct Metrics { prompt_tokens, completion_tokens, cached_tokens, cost_usd, extra }
     struct Totals {
         prompt = "total_prompt_tokens", completion = "total_completion_tokens", cached = "total_cached_tokens",
-        cost = "total_cost_usd",
+        cost = "total_cost_usd", extra,
     }
     struct Agent { name, version, model = "model_name", extra }
     struct RecordPlace { index = "continuation_index", parent = "parent_session_id" }
-    struct Board { verdict, outcome, reason = "stop_reason", certainty }
+    struct Board { verdict, outcome, reason = "stop_reason", certainty, scores, untold = "steps_untold" }
     struct Ref { id = "trajectory_id", session = "session_id", path = "trajectory_path" }
 }
 
@@ -89,6 +91,8 @@ pub(super) struct Trajectory {
     pub(super) lacks_cost: bool,
     totals: (Option<u64>, Option<u64>, Option<f64>),
     cached: Option<u64>,
+    /// All tokens, which this program's own export says where they are not known apart.
+    tokens: Option<u64>,
     /// Which continuation of its session this is, and the session that started it.
     index: u64,
     parent: Option<String>,
@@ -101,8 +105,11 @@ pub(super) struct Trajectory {
     held_by_name: usize,
     copied: bool,
     goes_on: Option<String>,
-    /// How this program's own export says that the run ended.
+    /// This program exported it: how the run ended, and how it was scored.
+    is_exported: bool,
     end: Option<Ended>,
+    scores: Vec<(Box<str>, f64)>,
+    steps_untold: bool,
 }
 
 impl Reader for Trajectory {
@@ -120,6 +127,7 @@ impl Reader for Trajectory {
                 let totals = Totals::of(record.text);
                 self.totals = (count(totals.prompt), count(totals.completion), number(totals.cost));
                 self.cached = count(totals.cached);
+                self.tokens = totals.extra.and_then(|extra| count(member(extra, "total_tokens")));
             }
             3 => version(&text(value).unwrap_or_default(), draft),
             4 => self.session = filled(value),
@@ -135,7 +143,13 @@ impl Reader for Trajectory {
             }
             _ => {
                 let event = draft.event(EventDraft { phase: "extra", ..EventDraft::default() });
-                self.end = end(&Board::of(record.text)).map(|end| end.told_by(event));
+                let board = Board::of(record.text);
+                self.is_exported = true;
+                self.steps_untold = is_true(board.untold);
+                self.end = end(&board).map(|end| end.told_by(event));
+                let scored = board.scores.into_iter().flat_map(walk::members);
+                let score = |(name, score): (&str, &str)| Some((cut(&walk::string(name)?), number(Some(score))?));
+                self.scores = scored.filter_map(score).take(MAX_SCORES).collect();
             }
         }
     }
@@ -147,6 +161,10 @@ impl Reader for Trajectory {
         let (prompt, completion, cost) = self.totals;
         let sum = prompt.zip(completion).map(|(prompt, completion)| prompt.saturating_add(completion));
         let unsaid = self.read.is_none() && self.wrote.is_none();
+        // By the format, totals count others that take part, who are runs of their own here.
+        let is_alone = children == 0 && !self.copied && self.goes_on.is_none();
+        let told = sum.or(self.tokens.filter(|_| self.is_exported));
+        let of_steps = self.cost.filter(|_| !self.lacks_cost);
         let goes_on = self.goes_on.as_deref().map(|path| {
             Ended::new("continued_trajectory_ref", "Goes on in another file", Outcome::Unknown, Certainty::Recorded)
                 .detail(cut(path))
@@ -158,11 +176,15 @@ impl Reader for Trajectory {
         // A step of a trial belongs to that.
         run.parent = run.parent.take().or_else(|| before.map(|before| cut(&before)));
         run.children = Some(children as u64);
-        run.tokens = sum.filter(|tokens| unsaid && *tokens > 0);
+        run.tokens = told.filter(|tokens| self.is_exported || (unsaid && *tokens > 0));
         if run.tokens.is_some() {
             (run.usage.input, run.usage.cached, run.usage.output) = (prompt, self.cached, completion);
         }
-        run.cost_usd = self.cost.filter(|_| !self.lacks_cost).or(cost).filter(|cost| *cost > 0.0);
+        // Writers put 0 where they do not know.
+        let cost = cost.filter(|cost| *cost > 0.0 || self.is_exported);
+        run.cost_usd = if self.is_exported || is_alone { cost.or(of_steps) } else { of_steps.or(cost) };
+        run.scores = std::mem::take(&mut self.scores);
+        run.steps_untold = self.steps_untold;
         run.ended = goes_on.or(end).map(Box::new);
     }
 }

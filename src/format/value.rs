@@ -149,5 +149,5 @@ pub(super) fn exported_end(outcome: &str, certainty: &str, reason: &str, verdict
     };
     let certainty = Certainty::ALL.into_iter().find(|known| known.as_str() == certainty).unwrap_or(Certainty::Unknown);
     let end = Ended::new(reason, headline, outcome, certainty);
-    Some(end.detail(cut(if outcome == Outcome::Completed { "" } else { verdict })))
+    Some(Ended { is_sentence: !verdict.is_empty(), ..end.detail(cut(verdict)) })
 }

@@ -224,7 +224,13 @@ impl StepHead {
 
     /// The lowest score of the step.
     pub fn lowest_score(&self) -> Option<f64> {
-        self.critics.iter().filter_map(|mark| mark.score).min_by(f64::total_cmp)
+        self.lowest_critic()?.score
+    }
+
+    /// The critic that gave it.
+    pub fn lowest_critic(&self) -> Option<&CriticMark> {
+        let scored = self.critics.iter().filter_map(|mark| Some((mark, mark.score?)));
+        scored.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(mark, _)| mark)
     }
 
     /// Takes in what a record says of the step. A step that is spread over several records takes them in one by one.

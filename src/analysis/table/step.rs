@@ -85,9 +85,7 @@ impl Step {
     /// The critic that gave the lowest score, else the one that decides.
     fn critic(&self) -> Option<&CriticMark> {
         let head = self.head()?;
-        let scored = head.critics.iter().filter(|mark| mark.score.is_some());
-        let lowest = scored.min_by(|a, b| a.score.unwrap_or_default().total_cmp(&b.score.unwrap_or_default()));
-        lowest.or_else(|| head.critics.get(head.deciding()?)).or(head.critics.first())
+        head.lowest_critic().or_else(|| head.critics.get(head.deciding()?)).or(head.critics.first())
     }
 
     fn model(&self) -> Option<Cow<'_, str>> {

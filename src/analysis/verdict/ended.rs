@@ -6,9 +6,15 @@ use crate::model::{Certainty, Ended, Outcome};
 
 /// The mark and the sentence.
 pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (RunStatus, String) {
-    let at = if ended.outcome == Outcome::Completed { "at" } else { "after" };
     let cut = facts.cut();
-    let step = if cut.is_some() { String::new() } else { facts.step_after(at) };
+    let sentence = if ended.is_sentence { ended.detail.to_string() } else { sentence(facts, ended, cut.is_some()) };
+    let mark = RunStatus::of(ended.outcome);
+    (mark, sentence + &cut.map_or_else(String::new, |cut| format!(" · {cut}")))
+}
+
+fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
+    let at = if ended.outcome == Outcome::Completed { "at" } else { "after" };
+    let step = if is_cut { String::new() } else { facts.step_after(at) };
     let mut sentence = format!("{}{step}", ended.headline);
     match (ended.measured, ended.limit) {
         (Some(measured), Some(limit)) if measured == limit => sentence += &format!(": {}", amount(limit, ended.unit)),
@@ -25,10 +31,7 @@ pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (RunStatus, String) {
     if ended.certainty == Certainty::Inferred {
         sentence += &format!(" · inferred from {}", ended.word);
     }
-    if let Some(cut) = cut {
-        sentence += &format!(" · {cut}");
-    }
-    (RunStatus::of(ended.outcome), sentence)
+    sentence
 }
 
 impl Facts<'_> {

@@ -9,7 +9,7 @@ use crate::analysis::newest::newest_run;
 use crate::analysis::timing::began;
 use crate::format;
 use crate::model::json::Json;
-use crate::model::step::{Call, Outcome, Value as Recorded};
+use crate::model::step::{Call, Outcome, Usage, Value as Recorded};
 use crate::model::{Step, TraceFile};
 use crate::page::lens::Lens;
 
@@ -40,14 +40,14 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
         number += 1;
         write!(out, "{}", json!({"step_id": number, "source": "user", "message": task}))?;
     }
-    for (n, step) in newest_run(index) {
-        let record = lens.lines.record(TraceFile::Steps, step.span).ok();
+    for (n, head) in newest_run(index) {
+        let record = lens.lines.record(TraceFile::Steps, head.span).ok();
         let read = record.as_ref().and_then(format::step);
         let at = index.round_of(n).and_then(|round| began(index, round)).map(|at| lens.iso(at));
         number += 1;
         let comma = if number > 1 { "," } else { "" };
         let written = match &read {
-            Some(step) => agent_step(number, step, at.as_deref()),
+            Some(step) => agent_step(number, step, head.usage_alone(index.tokens_before(n)), at.as_deref()),
             // What cannot be read has its place.
             None => json!({"step_id": number, "source": "agent", "message": "", "extra": {"unreadable": true}}),
         };
@@ -56,6 +56,8 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
     let verdict = &summary.verdict;
     let tail = json!({
         "final_metrics": filled(json!({
+            "total_prompt_tokens": summary.usage.input,
+            "total_completion_tokens": summary.usage.output,
             "total_cost_usd": summary.cost_usd,
             "total_cached_tokens": summary.usage.cached,
             "total_steps": number,
@@ -67,6 +69,8 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
             "stop_reason": verdict.stop_reason,
             "certainty": verdict.certainty.as_str(),
             "answer": summary.answer,
+            "scores": scores(lens),
+            "steps_untold": summary.steps_untold.then_some(true),
             "format": summary.format,
             "partial": summary.partial,
         }))},
@@ -74,7 +78,18 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "],{}", tail.to_string().trim_start_matches('{'))
 }
 
-fn agent_step(number: usize, step: &Step<'_>, at: Option<&str>) -> Value {
+/// How the run was scored: as a whole, else by the critic that gave its last step with scores the lowest.
+fn scores(lens: &Lens<'_>) -> Option<Value> {
+    let index = lens.index;
+    let whole = index.manifest().get().map(|manifest| manifest.scores.as_slice()).unwrap_or_default();
+    if !whole.is_empty() {
+        return Some(whole.iter().map(|(name, score)| (name.to_string(), json!(score))).collect());
+    }
+    let lowest = newest_run(index).rev().find_map(|(_, head)| head.lowest_critic())?;
+    Some(json!({ index.name(lowest.name): lowest.score }))
+}
+
+fn agent_step(number: usize, step: &Step<'_>, usage: Usage, at: Option<&str>) -> Value {
     let decision = step.decision.as_ref();
     let text = |value: Option<Recorded<'_>>| value.and_then(Recorded::string).map(std::borrow::Cow::into_owned);
     let thought = decision.and_then(|decision| text(decision.rationale));
@@ -90,9 +105,9 @@ fn agent_step(number: usize, step: &Step<'_>, at: Option<&str>) -> Value {
         .map(|(result, call)| outcome(result, call))
         .collect();
     let metrics = filled(json!({
-        "prompt_tokens": step.usage.input,
-        "completion_tokens": step.usage.output,
-        "cached_tokens": step.usage.cached,
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "cached_tokens": usage.cached,
         "cost_usd": step.cost_usd,
     }));
     filled(json!({

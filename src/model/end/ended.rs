@@ -5,7 +5,8 @@ use super::{Certainty, Outcome};
 /// The end of a run, or of the last turn of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
-    /// The tool's own word, as it stands in the trace: `end_turn`, `error_max_turns`, `submitted (exit_cost)`.
+    /// The tool's own word, as it stands in the trace: `end_turn`, `error_max_turns`, `submitted (exit_cost)`; empty where
+    /// there is none.
     pub word: Box<str>,
     /// What happened, in the words of a headline: "Answered", "Turn limit reached", "Interrupted by the user".
     pub headline: Box<str>,
@@ -15,6 +16,8 @@ pub struct Ended {
     pub certainty: Certainty,
     /// What the tool says besides: the text of an error, the reason of a refusal.
     pub detail: Box<str>,
+    /// Whether that is the whole sentence, as another reader of the run said it.
+    pub is_sentence: bool,
     /// What was measured against which limit, where either is recorded.
     pub measured: Option<f64>,
     /// The limit.
@@ -36,6 +39,7 @@ impl Ended {
             outcome,
             certainty,
             detail: Box::default(),
+            is_sentence: false,
             measured: None,
             limit: None,
             unit: "",

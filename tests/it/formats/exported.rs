@@ -54,3 +54,54 @@ fn a_session_of_another_tool_can_be_exported_too() {
     assert_eq!(steps[1]["observation"]["results"][1]["extra"]["is_error"], true);
     assert_eq!(steps[1]["message"], "I read the code and its tests first.");
 }
+
+#[test]
+fn what_a_run_took_how_it_ended_and_how_it_was_scored_comes_back() {
+    let runs = [
+        "long",
+        "final",
+        "crash",
+        "unrecoverable_error",
+        "qitos/q060_critic_stop",
+        "tools/swe-agent/submitted.traj",
+        "tools/mini-swe-agent/submitted.traj.json",
+        "tools/claude-code-stream/cut.jsonl",
+        "tools/claude-code-stream/answered.jsonl",
+        "tools/gemini-stream/turn-limit.jsonl",
+        "tools/inspect/ledger.json/rent_epoch_1",
+        "tools/harbor/nightly/ledger__solved",
+        "tools/tau2/voice/simulations/sim-voice-0.json",
+    ];
+    let shown = |run: &Path| -> serde_json::Value {
+        let output = Command::new(BINARY).args(["show", "--json"]).arg(run).output().expect("it runs");
+        assert!(output.status.success(), "{}: {}", run.display(), String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let same = [
+        "steps",
+        "tokens",
+        "tokens_in",
+        "tokens_cached",
+        "tokens_out",
+        "cost_usd",
+        "last_score",
+        "verdict",
+        "outcome",
+        "certainty",
+        "stop_reason",
+    ];
+    let mut known = std::collections::BTreeMap::new();
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("trajectory.json");
+    for name in runs {
+        let run = sample(name);
+        let output = Command::new(BINARY).arg("export").arg(&run).arg("--atif").arg(&file).output().expect("it runs");
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let (before, after) = (shown(&run), shown(&file));
+        for key in same {
+            assert_eq!(after[key], before[key], "{name}: {key}");
+            *known.entry(key).or_insert(0) += usize::from(!before[key].is_null());
+        }
+    }
+    assert!(same.iter().all(|key| known[key] > 1), "{known:?}");
+}

@@ -69,7 +69,8 @@ fn end(ended: &Ended) -> RuleStatus {
     let note = if ended.detail.is_empty() { &ended.headline } else { &ended.detail };
     let is_inferred = ended.certainty != Certainty::Recorded;
     let result = if is_inferred { Standing::Unknown } else { Standing::Fired };
-    RuleStatus { is_inferred, ..row(&ended.word, ended.measured, ended.limit, ended.unit, result, note) }
+    let word = if ended.word.is_empty() { &ended.headline } else { &ended.word };
+    RuleStatus { is_inferred, ..row(word, ended.measured, ended.limit, ended.unit, result, note) }
 }
 
 fn row(
