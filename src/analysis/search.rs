@@ -87,6 +87,8 @@ pub struct LinePlace {
     pub step: Option<usize>,
     /// The event, by its place among the events.
     pub event: Option<usize>,
+    /// Whether it is what a document says beside its records.
+    pub beside_records: bool,
 }
 
 impl Needle {

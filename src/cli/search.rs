@@ -23,8 +23,9 @@ use crate::trace::{RootScanner, RunDir, read_index};
 #[derive(Debug, clap::Args)]
 #[command(allow_missing_positional = true)]
 #[command(
-    after_help = "Looks into every text, key and number of manifest.json, steps.jsonl and events.jsonl, escapes resolved.
-Letters from a to z match in either case. Exit code 1 where nothing is found."
+    after_help = "Looks into every text, key and number of manifest.json, steps.jsonl and events.jsonl, or of the file of another
+tool, escapes resolved. Letters from a to z match in either case. Exit code 1 where nothing is found. What is not searched
+is named: lines and records of more than 8 MB, and what a document of more than 16 MB says beside its records."
 )]
 pub(super) struct Args {
     /// The directory to look in, at any depth up to 8

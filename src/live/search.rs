@@ -1,14 +1,16 @@
 //! Where in the files of a run does a text stand?
 //!
-//! Reads all of the three files, since an index holds no texts. The index only tells which step or event a line is.
+//! Reads all of the three files, since an index holds no texts. The index only tells which step or event a line is. Of a
+//! document the records are read one by one, and what it says beside them at once.
 
 use std::sync::Arc;
 
 use crate::analysis::search::{InLine, LineMatch, LinePlace, Needle};
-use crate::model::{Index, MAX_LINE_BYTES, TraceFile};
+use crate::model::{EventHead, Index, MAX_LINE_BYTES, TraceFile};
 use crate::trace::RunDir;
 
-/// A larger manifest is not searched: to say where in it a text stands takes some twenty times its size.
+/// A larger manifest is not searched, nor what a larger document says beside its records: to say where in it a text stands
+/// takes some twenty times its size.
 const MAX_MANIFEST_SEARCHED: u64 = 16 << 20;
 
 /// Who hears of a search while it goes on.
@@ -30,7 +32,10 @@ pub fn search(
     listener: &mut dyn Listener,
 ) -> bool {
     if dir.is_document() {
-        return manifest(dir, needle, listener) && records(dir, needle, &index(), listener);
+        let index = index();
+        return manifest(dir, needle, listener)
+            && records(dir, needle, &index, listener)
+            && beside_records(dir, needle, &index, listener);
     }
     manifest(dir, needle, listener) && dir.line_files().iter().all(|file| lines(dir, *file, needle, index, listener))
 }
@@ -84,7 +89,8 @@ fn lines(
 /// The records of a document, each by its place.
 fn records(dir: &RunDir, needle: &Needle, index: &Index, listener: &mut dyn Listener) -> bool {
     let file = TraceFile::Events;
-    for event in index.events().iter().filter(|event| event.span.len <= MAX_LINE_BYTES) {
+    let is_too_long = |event: &&EventHead| event.span.len > MAX_LINE_BYTES;
+    for event in index.events().iter().filter(|event| !is_too_long(event)) {
         let bytes = match dir.read_span(file, event.span) {
             Ok(bytes) => bytes,
             Err(error) => return missing(file, &error, listener),
@@ -98,7 +104,30 @@ fn records(dir: &RunDir, needle: &Needle, index: &Index, listener: &mut dyn List
             return false;
         }
     }
+    let too_long = index.events().iter().filter(is_too_long).count();
+    if too_long > 0 {
+        listener.left_out(file, format!("{too_long} records longer than {MAX_LINE_BYTES} bytes"));
+    }
     true
+}
+
+/// What a document says beside its records: how the run ended, and what the writer keeps of it besides.
+fn beside_records(dir: &RunDir, needle: &Needle, index: &Index, listener: &mut dyn Listener) -> bool {
+    let file = TraceFile::Events;
+    let beside = match dir.beside_records(index, MAX_MANIFEST_SEARCHED) {
+        Ok(Some(beside)) => beside,
+        Ok(None) => return true,
+        Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+            listener.left_out(file, format!("what the document says beside its records, since it has {error}"));
+            return true;
+        }
+        Err(error) => return missing(file, &error, listener),
+    };
+    let holds = needle.candidates(&beside.bytes).next().is_some();
+    let line = if holds { needle.look(&beside.bytes) } else { InLine::default() };
+    let place = LinePlace { offset: beside.offset, beside_records: true, ..LinePlace::default() };
+    let goes_on = line.found == 0 || listener.found(LineMatch { file, place, line });
+    goes_on && listener.read(beside.len)
 }
 
 /// A file that is not there holds nothing; any other that cannot be read is told.
@@ -114,12 +143,13 @@ fn place(index: &Index, file: TraceFile, offset: u64) -> LinePlace {
     match file {
         TraceFile::Manifest => LinePlace::default(),
         TraceFile::Steps => {
-            LinePlace { offset, event: None, step: index.steps().position(&offset, |step| step.span.offset) }
+            let step = index.steps().position(&offset, |step| step.span.offset);
+            LinePlace { offset, step, ..LinePlace::default() }
         }
         TraceFile::Events => {
             let event = index.events().position(&offset, |event| event.span.offset);
             let step = event.and_then(|event| index.group_at(event)).and_then(|group| index.step_of(group));
-            LinePlace { offset, event, step }
+            LinePlace { offset, event, step, ..LinePlace::default() }
         }
     }
 }

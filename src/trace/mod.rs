@@ -10,6 +10,7 @@
 mod archive;
 mod asset;
 mod beneath;
+mod beside;
 mod blocks;
 mod dir;
 mod document;
@@ -37,6 +38,7 @@ mod unpacked;
 mod whole;
 mod write;
 
+pub use beside::BesideRecords;
 pub use blocks::{Block, Blocks};
 pub use dir::RunDir;
 #[cfg(feature = "serve")]

@@ -186,8 +186,9 @@ fn help_of_every_command() {
           --json        Print one JSON document
       -h, --help        Print help
 
-    Looks into every text, key and number of manifest.json, steps.jsonl and events.jsonl, escapes resolved.
-    Letters from a to z match in either case. Exit code 1 where nothing is found.
+    Looks into every text, key and number of manifest.json, steps.jsonl and events.jsonl, or of the file of another
+    tool, escapes resolved. Letters from a to z match in either case. Exit code 1 where nothing is found. What is not searched
+    is named: lines and records of more than 8 MB, and what a document of more than 16 MB says beside its records.
     "#);
     insta::assert_snapshot!(help(&["show", "--help"]), @r#"
     Show a run, one of its steps, or its events

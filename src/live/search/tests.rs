@@ -82,6 +82,9 @@ fn texts(lines: &[(TraceFile, Vec<String>)], number: usize) -> Vec<String> {
 
 fn agrees(dir: &RunDir, number: usize) {
     let mut lines: Vec<(TraceFile, Vec<String>)> = Vec::new();
+    if let Some(beside) = dir.beside_records(&read_index(dir), MAX_MANIFEST_SEARCHED).ok().flatten() {
+        lines.push((TraceFile::Events, says(&beside.bytes)));
+    }
     if dir.is_document() {
         for event in read_index(dir).events().iter() {
             lines.push((TraceFile::Events, says(&dir.read_span(TraceFile::Events, event.span).unwrap())));
@@ -117,6 +120,37 @@ fn a_search_finds_what_reading_everything_finds() {
     for dir in dirs {
         agrees(&dir, 2);
     }
+}
+
+#[test]
+fn what_a_document_says_beside_its_records_is_found_once() {
+    let places = |name: &str, text: &str| {
+        let dir = runs(Path::new("sample_runs/tools")).into_iter().find(|dir| dir.path().ends_with(name)).unwrap();
+        let found = heard(&dir, text).found.into_iter();
+        found
+            .map(|found| (found.place.beside_records, found.place.event, found.line.hits[0].path.clone()))
+            .collect::<Vec<_>>()
+    };
+    let end = (true, None, "termination_reason".to_owned());
+    assert_eq!(places("voice/simulations/sim-voice-0.json", "infrastructure_error"), [end]);
+    let prompt = places("swe-agent/cost_limit.traj", "You fix one issue.");
+    assert!(
+        prompt.iter().any(|(beside, event, path)| *beside && event.is_none() && path.starts_with("history[0]")),
+        "{prompt:?}"
+    );
+    // A text of a record is found in it, and not again in the document.
+    let dir = runs(Path::new("sample_runs/tools"))
+        .into_iter()
+        .find(|dir| dir.path().ends_with("swe-agent/cost_limit.traj"))
+        .unwrap();
+    let index = read_index(&dir);
+    let beside = dir.beside_records(&index, u64::MAX).unwrap().unwrap();
+    let whole = dir.read_all(TraceFile::Events, u64::MAX).unwrap();
+    let records: u64 = index.events().iter().map(|event| event.span.len).sum();
+    assert_eq!((beside.bytes.len(), beside.len), (whole.len(), whole.len() as u64 - records));
+    assert!(crate::model::json::Json::is_json(std::str::from_utf8(&beside.bytes).unwrap()));
+    let too_long = dir.beside_records(&index, beside.bytes.len() as u64 - 1).unwrap_err();
+    assert_eq!(too_long.kind(), std::io::ErrorKind::FileTooLarge);
 }
 
 #[test]

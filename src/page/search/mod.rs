@@ -153,6 +153,7 @@ impl<'a> Body<'a> {
     /// Where the line of a hit is shown.
     fn hit_href(&self, key: &str, found: &LineMatch) -> String {
         match (found.file, found.place.step) {
+            _ if found.place.beside_records => href::run(key),
             (_, Some(step)) => href::run_at(key, step),
             (TraceFile::Events, None) => href::tab(key, "events"),
             (TraceFile::Manifest, None) => href::tab(key, "manifest"),

@@ -15,7 +15,7 @@ fn found(hits: usize) -> LineMatch {
         text: "needle".to_owned(),
         after: HOSTILE.to_owned(),
     };
-    let place = At { offset: 7, event: None, step: Some(3) };
+    let place = At { offset: 7, step: Some(3), ..At::default() };
     LineMatch {
         file: TraceFile::Steps,
         place,
@@ -95,7 +95,7 @@ fn a_text_that_stands_in_several_files_is_shown_once_below_its_step() {
         after: String::new(),
     };
     let found = |file, step, event, hits: Vec<Hit>| {
-        let place = At { offset: 0, event, step };
+        let place = At { event, step, ..At::default() };
         LineMatch { file, place, line: InLine { found: hits.len(), hits, as_text: false } }
     };
     let lines = [

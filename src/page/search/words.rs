@@ -5,10 +5,12 @@ use crate::analysis::search::{LineMatch, Tally};
 use crate::model::TraceFile;
 use crate::page::part::job::State;
 
-/// `step 3`, `step 3, event 12`, `event 12`, `manifest`; of a line that the index does not know, its place in the file.
+/// `step 3`, `step 3, event 12`, `event 12`, `manifest`; what a document says beside its records is of no step; of a line
+/// that the index does not know, its place in the file.
 pub(crate) fn place(found: &LineMatch) -> String {
     let place = found.place;
     match (found.file, place.step, place.event) {
+        _ if place.beside_records => "the document".to_owned(),
         (TraceFile::Manifest, ..) => "manifest".to_owned(),
         (_, Some(step), Some(event)) => format!("step {step}, event {event}"),
         (_, Some(step), None) => format!("step {step}"),
