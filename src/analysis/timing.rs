@@ -42,8 +42,11 @@ pub fn stretches(index: &Index, group: &Group) -> Vec<Stretch> {
 /// How long a step took, from its first event to its last, or to the end of what that began; microseconds. `None` where the
 /// clock went back in it, or one time alone is recorded.
 pub fn took(group: &Group) -> Option<i64> {
-    let is_known = !group.goes_back && !(group.is_timed_once && group.until.is_none() && group.started == group.ended);
-    if is_known { Some(group.ended.max(group.until)? - group.started?).filter(|took| *took >= 0) } else { None }
+    let is_moment = group.is_timed_once && group.until.is_none() && group.started == group.ended;
+    if group.goes_back || is_moment {
+        return None;
+    }
+    Some(group.ended.max(group.until)? - group.started?).filter(|took| *took >= 0)
 }
 
 /// When a step began; `None` where that would be before its run did, since the clock went back.
