@@ -104,13 +104,23 @@ def chdb_rows(options, store):
 def spark_rows(options, store):
     from pyspark.sql import SparkSession
 
-    assert not store, "Spark's reader of s3a:// is in no package of PyPI"
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
-    spark = spark.config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "4").getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = spark.config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "4")
     changes = []
     if options.format == "parquet":
         changes = [(r"read\.json", "read.parquet"), (r"\.jsonl", ".parquet")]
+    if store:
+        import sagemaker_pyspark
+
+        provider = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+        told = {"endpoint": f"http://{store}", "endpoint.region": "us-east-1", "path.style.access": "true",
+                "access.key": "a", "secret.key": "b", "aws.credentials.provider": provider}
+        for name, value in told.items():
+            spark = spark.config(f"spark.hadoop.fs.s3a.{name}", value)
+        spark = spark.config("spark.jars", ",".join(sagemaker_pyspark.classpath_jars()))
+        changes.append((r'"table/', '"s3a://bucket/table/'))
+    spark = spark.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
     for name, text in recipes("spark", changes):
         if name:
             yield name, [tuple(row) for row in spark.sql(text.strip().rstrip(";")).collect()]
