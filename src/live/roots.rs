@@ -60,9 +60,10 @@ impl Root {
         shown.to_string_lossy().into_owned()
     }
 
-    /// Looks for runs now; the first time the root is there, recalls what the last board knew of them.
-    pub(super) fn look(&mut self, cache: Option<&Cache>) -> RootScan {
-        let mut found = self.scanner.scan();
+    /// Looks for runs now; the first time the root is there, recalls what the last board knew of them. `before_each` is
+    /// called before each directory.
+    pub(super) fn look(&mut self, cache: Option<&Cache>, before_each: &dyn Fn()) -> RootScan {
+        let mut found = self.scanner.scan_with(before_each);
         self.fault = found.fault.is_some();
         if let (Some(cache), Some(place), None) = (cache, self.scanner.place(), &self.remembered) {
             self.remembered = Some(cache.load(&place.path));
@@ -161,7 +162,7 @@ pub fn list(roots: Vec<PathBuf>) -> (Vec<Listed>, Vec<(PathBuf, String)>) {
     let (mut runs, mut faults) = (BTreeMap::new(), Vec::new());
     let mut known = HashSet::new();
     for mut root in Root::all(roots, &[]) {
-        let look = root.look(None);
+        let look = root.look(None, &|| {});
         faults.extend(look.fault.map(|fault| (root.shown.clone(), fault)));
         for (key, dir) in look.runs {
             // Where roots overlap, the first one has the run.

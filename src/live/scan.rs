@@ -49,6 +49,8 @@ const SAVE_EVERY: Duration = Duration::from_secs(60);
 const SAVE_REST: Duration = Duration::from_millis(2);
 /// A new directory without a run in it is looked into every second for this long.
 const YOUNG: Duration = Duration::from_secs(10);
+/// What the board is doing while it looks for runs.
+const LOOKING: &str = "looking at the roots";
 /// Time in each second for runs that nothing tells of; without events of the system, they are all there is.
 const IDLE_BUDGET: Duration = Duration::from_millis(5);
 const POLL_BUDGET: Duration = Duration::from_millis(200);
@@ -148,7 +150,7 @@ impl Scanner {
         let mut rest_until = roots_due;
         let mut wanted = false;
         loop {
-            self.shared.beat.beat("looking at the roots");
+            self.shared.beat.beat(LOOKING);
             #[cfg(test)]
             self.shared.play_fault();
             let now = Instant::now();
@@ -295,7 +297,7 @@ impl Scanner {
                 self.watch(at);
             }
             let Some(root) = self.roots.get_mut(at) else { continue };
-            let look = root.look(self.cache.as_deref());
+            let look = root.look(self.cache.as_deref(), &|| self.shared.beat.beat(LOOKING));
             self.take_in(at, look, &mut found);
             self.roots.iter_mut().skip(at).take(1).for_each(Root::forget);
         }
@@ -360,6 +362,7 @@ impl Scanner {
         };
         let mut fresh = Vec::new();
         for (key, dir) in look.runs {
+            self.shared.beat.beat(LOOKING);
             let path = dir.path().as_os_str().to_owned();
             // Where roots overlap, the first one has the run.
             if found.contains_key(&path) {

@@ -198,14 +198,19 @@ impl RootScanner {
         self.scan_within(&mut Reach::default())
     }
 
+    /// The same, and calls `before_each` before it looks into a directory: a large root takes seconds.
+    pub fn scan_with(&mut self, before_each: &dyn Fn()) -> RootScan {
+        self.scan_within(&mut Reach { before_each, ..Reach::default() })
+    }
+
     /// The same, but looks into no more than `most` directories and files; says whether that was all there is.
     pub fn scan_some(&mut self, most: usize) -> (RootScan, bool) {
-        let mut reach = Reach { left: most, cut: false };
+        let mut reach = Reach { left: most, ..Reach::default() };
         let found = self.scan_within(&mut reach);
         (found, !reach.cut)
     }
 
-    fn scan_within(&mut self, reach: &mut Reach) -> RootScan {
+    fn scan_within(&mut self, reach: &mut Reach<'_>) -> RootScan {
         let mut found = RootScan::default();
         let root = match fs::canonicalize(&self.root) {
             Ok(root) if root.is_dir() => root,
@@ -234,7 +239,7 @@ impl RootScanner {
         root: &Path,
         before: &HashMap<PathBuf, Listing>,
         found: &mut RootScan,
-        reach: &mut Reach,
+        reach: &mut Reach<'_>,
     ) -> io::Result<()> {
         let top = start.depth;
         let mut work = vec![start];
@@ -244,6 +249,7 @@ impl RootScanner {
                 break;
             };
             reach.left = left;
+            (reach.before_each)();
             let listing = match list(root, &visit, before.get(&visit.dir), reach) {
                 Ok(listing) => listing,
                 Err(error) if visit.depth == top => return Err(error),
@@ -264,16 +270,17 @@ impl RootScanner {
 }
 
 /// How much more is looked into.
-struct Reach {
+struct Reach<'a> {
     /// So many directories and files.
     left: usize,
     /// There was more.
     cut: bool,
+    before_each: &'a dyn Fn(),
 }
 
-impl Default for Reach {
+impl Default for Reach<'_> {
     fn default() -> Self {
-        Self { left: usize::MAX, cut: false }
+        Self { left: usize::MAX, cut: false, before_each: &|| {} }
     }
 }
 
@@ -386,7 +393,7 @@ impl Visit {
 }
 
 /// Lists a directory, or trusts the last listing where the directory did not change since.
-fn list(root: &Path, visit: &Visit, before: Option<&Listing>, reach: &mut Reach) -> io::Result<Listing> {
+fn list(root: &Path, visit: &Visit, before: Option<&Listing>, reach: &mut Reach<'_>) -> io::Result<Listing> {
     let modified = fs::symlink_metadata(&visit.dir)?.modified().ok();
     let settled = modified.and_then(|modified| modified.elapsed().ok()).is_some_and(|age| age > TRUST_AFTER);
     if let Some(before) = before.filter(|before| before.modified == modified && before.settled) {

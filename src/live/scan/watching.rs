@@ -54,6 +54,7 @@ impl Scanner {
     }
 
     pub(super) fn watch(&mut self, at: usize) {
+        self.shared.beat.beat("asking the system to tell of changes");
         let (Some(root), Some(watcher)) = (self.roots.get_mut(at), self.watcher.as_mut()) else { return };
         match root.watch(watcher) {
             // What was written before is told by nobody.
