@@ -71,6 +71,14 @@ impl Dir {
     }
 }
 
+/// What stands under `path` looks like from outside; through no link at its end.
+///
+/// # Errors
+/// Nothing does; what the system says.
+pub(super) fn stamp(path: &Path) -> io::Result<Stamp> {
+    system::stamp(path)
+}
+
 pub(super) fn refused(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why.to_owned())
 }
@@ -143,6 +151,10 @@ mod system {
         Ok((kind(FileType::from_raw_mode(stat.st_mode)), Stamp::of(&stat)))
     }
 
+    pub(super) fn stamp(path: &Path) -> io::Result<Stamp> {
+        Ok(Stamp::of(&rustix::fs::lstat(path)?))
+    }
+
     fn kind(file_type: FileType) -> Kind {
         match file_type {
             FileType::RegularFile => Kind::File,
@@ -199,6 +211,10 @@ mod system {
     pub(super) fn of_open(file: &File) -> io::Result<(Kind, Stamp)> {
         let metadata = file.metadata()?;
         Ok((kind(&metadata), Stamp::of(&metadata)))
+    }
+
+    pub(super) fn stamp(path: &Path) -> io::Result<Stamp> {
+        Ok(Stamp::of(&fs::symlink_metadata(path)?))
     }
 
     fn kind(metadata: &Metadata) -> Kind {

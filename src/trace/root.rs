@@ -6,9 +6,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
-use super::beneath::{Dir, Kind};
+use super::beneath::{self, Dir, Kind};
 use super::dir::RunDir;
 use super::frames;
 use super::recognise::recognise;
@@ -19,8 +18,6 @@ use crate::model::{RunKey, TraceFile};
 
 /// Run directories are looked for this many levels below a root.
 pub const MAX_DEPTH: usize = 8;
-/// A directory changed more recently than this is listed again: file systems stamp times coarsely.
-const TRUST_AFTER: Duration = Duration::from_secs(2);
 
 /// What a look at a root found.
 #[derive(Debug, Clone, Default)]
@@ -60,10 +57,10 @@ pub struct RootDir {
 /// What a directory held when it was last listed.
 #[derive(Debug, Clone, Default)]
 struct Listing {
-    modified: Option<SystemTime>,
-    is_run: bool,
-    /// The time was old enough when it was listed that a later change shows in it.
+    /// What the directory looked like, and whether any change since shows in that.
+    seen: Option<Stamp>,
     settled: bool,
+    is_run: bool,
     subdirs: Vec<OsString>,
     links: Vec<String>,
     /// Files that may be traces of other tools.
@@ -394,9 +391,8 @@ impl Visit {
 
 /// Lists a directory, or trusts the last listing where the directory did not change since.
 fn list(root: &Path, visit: &Visit, before: Option<&Listing>, reach: &mut Reach<'_>) -> io::Result<Listing> {
-    let modified = fs::symlink_metadata(&visit.dir)?.modified().ok();
-    let settled = modified.and_then(|modified| modified.elapsed().ok()).is_some_and(|age| age > TRUST_AFTER);
-    if let Some(before) = before.filter(|before| before.modified == modified && before.settled) {
+    let stamp = beneath::stamp(&visit.dir)?;
+    if let Some(before) = before.filter(|before| before.seen == Some(stamp) && before.settled) {
         let mut listing = before.clone();
         if !listing.files.is_empty() || listing.lone.is_some() {
             let dir = Dir::open(root, &visit.below)?;
@@ -407,7 +403,7 @@ fn list(root: &Path, visit: &Visit, before: Option<&Listing>, reach: &mut Reach<
             return Ok(listing);
         }
     }
-    let mut listing = Listing { modified, settled, ..Listing::default() };
+    let mut listing = Listing { seen: Some(stamp), settled: stamp.is_settled(), ..Listing::default() };
     let dir = Dir::open(root, &visit.below)?;
     let mut ours = Vec::new();
     for (name, kind) in dir.names()? {

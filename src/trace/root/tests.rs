@@ -80,3 +80,20 @@ fn links_to_directories_are_named_and_not_followed() {
     assert!(found.runs.is_empty());
     assert!(found.skipped[0].reason.contains("link"));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_run_that_came_is_seen_although_the_time_of_its_directory_was_put_back() {
+    let root = tempfile::tempdir().unwrap();
+    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    let add = |name: &str| {
+        fs::create_dir(root.path().join(name)).unwrap();
+        fs::write(root.path().join(name).join("manifest.json"), "{}").unwrap();
+        fs::File::open(root.path()).unwrap().set_modified(hour_ago).unwrap();
+    };
+    add("a");
+    let mut scanner = RootScanner::new(root.path().to_owned());
+    assert_eq!(keys(&scanner.scan()), ["a"]);
+    add("b");
+    assert_eq!(keys(&scanner.scan()), ["a", "b"]);
+}
