@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::beneath::{Dir, Kind, refused};
+use super::document;
 use super::frames;
 use super::numbered::{self, Names};
 use super::recognise::{is_packed, recognise};
@@ -358,8 +359,8 @@ impl RunDir {
         let index: &Index = index.borrow();
         // A document is written anew as a whole: the places in it are those of the one that was read.
         let is_one = self.is_document() && !self.is_files();
-        if is_one && self.stat(file).is_ok_and(|now| now.size != index.events_file().size) {
-            return Err("the file was written anew, and is being read; look again in a moment".to_owned());
+        if is_one && let Some(why) = document::unread(index, || Some(self.stat(file).ok()?.size)) {
+            return Err(why);
         }
         match file {
             TraceFile::Steps => index.assemble(span, read).unwrap_or_else(|| read(span)),

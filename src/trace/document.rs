@@ -14,7 +14,7 @@ use super::stamp::Stamp;
 use super::tail::Look;
 use crate::format::{Draft, EventDraft, Open, Paths, RecordPlace, Shape, Source, Tool, Values, WatchedValue};
 use crate::model::index::FileState;
-use crate::model::{Delta, Fate, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, TraceFile};
+use crate::model::{Delta, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, TraceFile};
 
 /// Read at a time.
 const PIECE_BYTES: usize = 256 << 10;
@@ -28,8 +28,8 @@ pub(super) struct Document {
     seen_beside: Option<Stamp>,
     /// The hash of the bytes that were handed out, and whether they were a whole document.
     handed_out: Option<(u64, bool)>,
-    /// What is there now is not what was handed out: why.
-    waits: Option<String>,
+    /// What is there now is not what was handed out: why, and from which byte on it cannot be read.
+    waits: Option<(String, Option<u64>)>,
     /// The file was quiet for long enough when it was read that any change since shows in its stamp.
     settled: bool,
     state: FileState,
@@ -44,6 +44,8 @@ struct Pass {
     fault: String,
     /// One past the last value that was read.
     end: u64,
+    /// From where on it cannot be read, where that is in itself.
+    broken_at: Option<u64>,
     size: u64,
 }
 
@@ -117,7 +119,7 @@ impl Document {
         match self.handed_out {
             Some((hash, _)) if hash == pass.hash => self.waits = None,
             Some((_, true)) if !pass.is_whole => {
-                self.waits = Some(format!("{}; what it said before is shown", pass.fault));
+                self.waits = Some((format!("{}; what it said before is shown", pass.fault), pass.broken_at));
             }
             before => {
                 *names = new_names;
@@ -127,8 +129,7 @@ impl Document {
                 let read = if pass.is_whole { pass.size } else { pass.end };
                 self.state = FileState { exists: pass.exists, size: pass.size, read };
                 if !pass.is_whole {
-                    let (line, offset) = (None, Some(pass.end));
-                    let reason = pass.fault.clone();
+                    let (line, offset, reason) = (None, pass.broken_at, pass.fault.clone());
                     delta.issues.push(Issue { kind: IssueKind::Torn, file: TraceFile::Events, line, offset, reason });
                 }
             }
@@ -137,10 +138,25 @@ impl Document {
 
     /// The state of the file, and what passes.
     fn told(&self, delta: &mut Delta) -> Look {
-        let issue = |reason| Issue { kind: IssueKind::Torn, file: TraceFile::Events, line: None, offset: None, reason };
+        let issue = |(reason, offset)| {
+            let (kind, file, line) = (IssueKind::Torn, TraceFile::Events, None);
+            Issue { kind, file, line, offset, reason }
+        };
         delta.passing.extend(self.waits.clone().map(issue));
         Look { state: self.state, ..Look::default() }
     }
+}
+
+/// Why the places in `index` are not those of the document that is there now, whose bytes are so many.
+pub(super) fn unread(index: &Index, size: impl FnOnce() -> Option<u64>) -> Option<String> {
+    let torn = || index.passing_issues().iter().filter(|issue| issue.kind == IssueKind::Torn);
+    // What is told of a file that holds several runs names no byte.
+    if let Some((reason, at)) = torn().find_map(|issue| Some((&issue.reason, issue.offset?))) {
+        return Some(format!("the file was written anew, and cannot be read from byte {at} on: {reason}"));
+    }
+    let differs = size().is_some_and(|size| size != index.events_file().size);
+    let why = || torn().next().map_or("it is being read; look again in a moment", |issue| issue.reason.as_str());
+    differs.then(|| format!("the file was written anew: {}", why()))
 }
 
 /// Reads the document from its start, and says to a new draft what it says.
@@ -201,11 +217,13 @@ fn read(
     draft.end();
     // An archive tells how many bytes there would be.
     let size = if damage.is_some() { expected } else { size };
-    let (fault, is_whole) = match (beside_is_whole, damage.is_none() && (values.is_whole() || !exists)) {
-        (false, true) => ("the document beside it is not whole".to_owned(), false),
-        (_, is_whole) => (fault, is_whole),
+    let end = values.end();
+    let (fault, broken_at, is_whole) = match (beside_is_whole, damage.is_none() && (values.is_whole() || !exists)) {
+        (false, true) => ("the document beside it is not whole".to_owned(), None, false),
+        (_, true) => (fault, None, true),
+        (_, false) => (fault, Some(end), false),
     };
-    Ok(Pass { exists, hash: hasher.finish(), is_whole, fault, end: values.end(), size })
+    Ok(Pass { exists, hash: hasher.finish(), is_whole, fault, end, broken_at, size })
 }
 
 /// Whether trying again is of no use as long as the bytes are these.
@@ -248,7 +266,6 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use super::*;
-    use crate::model::Index;
     use crate::trace::RunReader;
 
     const WHOLE: &str = r#"{"trajectory": [{"action": "ls", "observation": "a.py"}, {"action": "submit"}],
@@ -278,6 +295,17 @@ mod tests {
         let more = WHOLE.replace("[{", r#"[{"action": "pwd"}, {"#);
         write(&more[..more.len() / 2]);
         assert_eq!(look(&mut reader, &mut index), (2, 1), "the last good one stays, and it is said");
+        let issue = &index.passing_issues()[0];
+        let at = usize::try_from(issue.offset.unwrap()).unwrap();
+        assert!(at > 0 && at < more.len() / 2, "where what can be read of it ends");
+        let step = index.steps().get(1).unwrap().span;
+        let said = run(&root).line(|| &index, TraceFile::Steps, step).unwrap_err();
+        let expected = format!(
+            "the file was written anew, and cannot be read from byte {at} on: the document ends in the middle, after {} bytes; \
+             what it said before is shown",
+            more.len() / 2
+        );
+        assert_eq!(said, expected, "to look again is of no use");
         assert!(reader.stamps().is_none(), "a reader that starts now would say something else");
         write(&more);
         assert_eq!(look(&mut reader, &mut index), (3, 0));
