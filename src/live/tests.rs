@@ -12,6 +12,7 @@ mod evicted;
 mod noted;
 mod replaced;
 mod unpacked;
+mod unseen;
 
 fn write_run(root: &std::path::Path, key: &str, manifest: &str) -> PathBuf {
     let dir = root.join(key);

@@ -317,7 +317,10 @@ impl RunDir {
         match handle.look(self.name(file)?)? {
             (Kind::File, stamp) if self.is_packed() => frames::stat(stamp, || Ok(handle.file(self.name(file)?)?.0)),
             (Kind::File, stamp) => Ok(stamp),
-            (Kind::Dir, stamp) if file != TraceFile::Manifest && self.numbering().is_some() => Ok(stamp),
+            (Kind::Dir, stamp) if file != TraceFile::Manifest => match self.numbering() {
+                Some(numbering) => numbered::stamp(&self.records()?, numbering, stamp),
+                None => Err(refused("not a regular file")),
+            },
             (Kind::Link, _) => {
                 let (dir, name) = self.target(file)?;
                 match dir.look(&name)? {

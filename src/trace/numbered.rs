@@ -2,12 +2,13 @@
 //! written once.
 //!
 //! A record's place is made of the number and what is told of its length, so that a page finds it again without asking how
-//! long the files before it are. What is newest may be written just now: the last file waits until it is whole. A file that
-//! was read is not compared for ever: the newest few are, and that all others are still there under their names.
+//! long the files before it are. What is newest may be written just now: the last file waits until it is whole. Whether one
+//! that was read is another by now is seen from outside: each is asked what it looks like.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,8 +24,6 @@ use crate::model::{Delta, Issue, IssueKind, MAX_LINE_BYTES, Record, Span, TraceF
 
 /// A record's place begins this many bits above its number: no record that is parsed is as long.
 const PLACE_BITS: u32 = 24;
-/// So many of the newest files are compared with what they were.
-const COMPARED: usize = 16;
 
 /// The names of the files by their numbers, shared by all who read the run.
 #[derive(Debug, Clone, Default)]
@@ -58,6 +57,16 @@ pub(super) fn list(dir: &Dir, numbering: Numbering) -> io::Result<BTreeMap<u64, 
     let names = dir.names()?.into_iter().filter(|(_, kind)| *kind == Kind::File);
     let numbered = names.filter_map(|(name, _)| Some((numbering.of(name.to_str()?)?, name)));
     Ok(numbered.filter(|(number, _)| *number < u64::MAX >> PLACE_BITS).collect())
+}
+
+/// What the directory looks like from outside with all of these files, where it looks like `own` itself.
+///
+/// # Errors
+/// It cannot be listed.
+pub(super) fn stamp(dir: &Dir, numbering: Numbering, own: Stamp) -> io::Result<Stamp> {
+    // One that went away meanwhile changes the directory.
+    let stamps = list(dir, numbering)?.into_values().filter_map(|name| Some(dir.look(&name).ok()?.1));
+    Ok(stamps.fold(own.with_size(0), Stamp::and))
 }
 
 /// What the files hold, in their order; of one that is longer than any record that is parsed, how long it is.
@@ -124,7 +133,7 @@ impl RunDir {
 #[derive(Debug, Default)]
 pub(super) struct Numbered {
     names: Names,
-    /// What the last look saw of the directory, and whether any change since shows in that.
+    /// What the last look saw of the directory and its files, and whether any change since shows in that.
     seen: Option<Stamp>,
     settled: bool,
     seen_beside: Option<Stamp>,
@@ -133,8 +142,8 @@ pub(super) struct Numbered {
     /// How many records were handed out, and the number that comes next.
     taken: usize,
     next: u64,
-    /// The newest files that were handed out.
-    newest: VecDeque<(u64, Stamp)>,
+    /// What the files looked like that were handed out, in their order.
+    read: DefaultHasher,
     /// The last file, which is not whole.
     waits: Option<(OsString, Stamp)>,
     more: bool,
@@ -195,11 +204,11 @@ impl Numbered {
             self.seen = Some(stamp);
             self.settled = stamp.is_settled();
             let names = list(&files, numbering)?;
-            let known = names.range(..self.next).count() == self.taken;
-            let same = |(number, stamp): &(u64, Stamp)| {
-                names.get(number).is_some_and(|name| files.look(name).is_ok_and(|(_, now)| now == *stamp))
-            };
-            if !known || !self.newest.iter().all(same) {
+            let mut now = DefaultHasher::new();
+            for (number, name) in names.range(..self.next) {
+                (number, files.look(name).ok().map(|(_, stamp)| stamp)).hash(&mut now);
+            }
+            if now.finish() != self.read.finish() {
                 return Ok(Look { restarted: true, ..Look::default() });
             }
             let busy = self.read(&files, &names, limit, dir, reader, draft)?;
@@ -288,10 +297,7 @@ impl Numbered {
                 draft.issue(IssueKind::Gap, format!("files {from} to {to} are not there"));
             }
             (self.taken, self.next) = (self.taken + 1, number + 1);
-            self.newest.push_back((*number, stamp));
-            if self.newest.len() > COMPARED {
-                self.newest.pop_front();
-            }
+            (number, Some(stamp)).hash(&mut self.read);
             self.state.read += stamp.size;
             read += stamp.size;
         }

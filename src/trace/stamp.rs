@@ -1,5 +1,6 @@
 //! Is a file what it was? What the system says of it without opening it.
 
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,7 +15,7 @@ pub(super) struct FileId(u64, u64);
 
 /// What the system says of a file without opening it. Equal stamps mean equal bytes, once the file was quiet for
 /// longer than its file system's clock ticks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Stamp {
     pub(super) id: FileId,
     pub(super) size: u64,
@@ -55,6 +56,21 @@ impl Stamp {
     pub(super) fn of_bytes(crc: u32, packed: u64, size: u64) -> Self {
         // They cannot change without it, so they are as old as can be.
         Self { id: FileId(u64::from(crc), packed), size, modified: Some(UNIX_EPOCH), changed: (0, 0) }
+    }
+
+    /// That of a directory with a file in it: the newest times of both, and their bytes together. A change of any file shows
+    /// in it, as long as the system's clock is not put back.
+    pub(super) fn and(self, file: Self) -> Self {
+        let size = self.size.saturating_add(file.size);
+        Self { size, modified: self.modified.max(file.modified), changed: self.changed.max(file.changed), ..self }
+    }
+
+    /// That of something in a file about which `fault` is said.
+    pub(super) fn with_fault(self, fault: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        fault.hash(&mut hasher);
+        // No time of a file has such a number of nanoseconds.
+        Self { changed: (hasher.finish().cast_signed(), -1), ..self }
     }
 
     /// That of a part of the file.

@@ -7,12 +7,12 @@ const CODEX: &str = "codex/sessions/2026/05/04/rollout-2026-05-04T09-00-03-019df
 const CLAUDE: &str = "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl";
 const LOG: &str = "inspect/ledger.json";
 
-fn sample(name: &str) -> Vec<u8> {
+pub(super) fn sample(name: &str) -> Vec<u8> {
     fs::read(Path::new(SAMPLES).join(name)).unwrap()
 }
 
 /// What a board knows of its runs: key, format, steps, issues and the sentence on the end.
-fn told(shared: &Shared) -> Vec<String> {
+pub(super) fn told(shared: &Shared) -> Vec<String> {
     let runs = shared.runs.read().unwrap();
     let row = |run: &Arc<Run>| {
         let row = run.summary();
@@ -22,7 +22,7 @@ fn told(shared: &Shared) -> Vec<String> {
     runs.values().map(row).collect()
 }
 
-fn fresh(root: &Path) -> Vec<String> {
+pub(super) fn fresh(root: &Path) -> Vec<String> {
     told(&Library::load(vec![root.to_owned()]).shared)
 }
 

@@ -1,0 +1,65 @@
+//! Changes that another part of a run or of its file tells of, not the file that was looked at.
+
+use super::replaced::{fresh, sample, told};
+use super::*;
+
+/// Makes files and directories as old as they are long after they were written.
+fn age(paths: &[PathBuf], hours: u64) {
+    let time = std::time::SystemTime::now() - Duration::from_secs(hours * 3600);
+    for path in paths {
+        fs::File::open(path).unwrap().set_modified(time).unwrap();
+    }
+}
+
+/// A board that has read all below `root`.
+fn board(root: &Path) -> (Arc<Shared>, scan::Scanner) {
+    let root = root.to_owned();
+    let shared = Arc::new(Shared::new(std::slice::from_ref(&root), &[]));
+    let mut scanner = scan::Scanner::new(Arc::clone(&shared), vec![root], Options::default());
+    scanner.look_at_roots();
+    while scanner.read_piece() {}
+    (shared, scanner)
+}
+
+fn only(shared: &Shared) -> Arc<Run> {
+    let runs = shared.runs.read().unwrap();
+    assert_eq!(runs.len(), 1);
+    Arc::clone(runs.values().next().unwrap())
+}
+
+#[cfg(unix)]
+#[test]
+fn a_record_that_is_written_over_in_its_own_file_is_seen() {
+    for parked in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(dir.path()).unwrap();
+        let run = "openhands/conversations/111111110000400080000000000000a2";
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools").join(run);
+        fs::create_dir_all(root.join("a2/events")).unwrap();
+        fs::copy(from.join("base_state.json"), root.join("a2/base_state.json")).unwrap();
+        // More of them than are new.
+        let mut files = vec![root.join("a2/base_state.json")];
+        for entry in fs::read_dir(from.join("events")).unwrap() {
+            let entry = entry.unwrap();
+            files.push(root.join("a2/events").join(entry.file_name()));
+            fs::copy(entry.path(), files.last().unwrap()).unwrap();
+        }
+        files.sort();
+        files.push(root.join("a2/events"));
+        age(&files, 1);
+        let (shared, mut scanner) = board(&root);
+        let run = only(&shared);
+        assert_eq!(run.summary().issues.0, 0);
+        // Whoever asks for the index keeps it open.
+        match parked {
+            true => assert!(run.is_parked() || run.park()),
+            false => assert_eq!(told(&shared), fresh(&root)),
+        }
+        fs::write(&files[1], "[").unwrap();
+        age(&files, 1);
+        scanner.refresh(&run);
+        let seen = told(&shared);
+        assert_eq!(seen, fresh(&root), "parked: {parked}");
+        assert!(run.summary().issues.0 > 0, "{seen:?}");
+    }
+}
