@@ -294,8 +294,13 @@ impl Run {
         {
             return News::default();
         }
-        let delta = match &mut *held {
-            Held::Open(reader) => reader.refresh(limit),
+        let (delta, touched) = match &mut *held {
+            Held::Open(reader) => {
+                let seen = reader.seen();
+                let delta = reader.refresh(limit);
+                // Another time alone says something else of when the run was written.
+                (delta, seen != reader.seen())
+            }
             other => {
                 let mut behind = self.begin_again(std::mem::take(other));
                 behind.read(limit);
@@ -321,7 +326,7 @@ impl Run {
         if more && !first && !outdated && !self.is_sum_due() {
             return News { changed: false, more, restarted };
         }
-        let differs = (news || first || self.life_moved()) && self.sum_up();
+        let differs = (news || first || touched || self.life_moved()) && self.sum_up();
         News { changed: news || first || differs, more, restarted }
     }
 

@@ -63,3 +63,20 @@ fn a_record_that_is_written_over_in_its_own_file_is_seen() {
         assert!(run.summary().issues.0 > 0, "{seen:?}");
     }
 }
+
+#[test]
+fn a_run_whose_file_gets_another_time_was_written_then() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(dir.path()).unwrap();
+    let run = write_run(&root, "a", r#"{"run_id": "a", "status": "completed", "summary": {"stop_reason": "final"}}"#);
+    fs::write(run.join("steps.jsonl"), "{\"step_id\": 0}\n").unwrap();
+    let files = [run.join("manifest.json"), run.join("steps.jsonl")];
+    age(&files, 1);
+    let (shared, mut scanner) = board(&root);
+    let updated = |shared: &Shared| only(shared).summary().updated.unwrap();
+    let before = updated(&shared);
+    age(&files, 5);
+    scanner.refresh(&only(&shared));
+    assert_eq!(updated(&shared), updated(&Library::load(vec![root]).shared));
+    assert!(updated(&shared) < before - 3_600_000_000);
+}
