@@ -108,12 +108,7 @@ impl RunReader {
     pub fn read_whole(&mut self) -> Index {
         let mut index = Index::default();
         loop {
-            let mut delta = self.refresh(u64::MAX);
-            // Whoever follows a whole root is told of it there, once for all runs of the file.
-            let issue =
-                |reason| Issue { kind: IssueKind::Torn, file: TraceFile::Events, line: None, offset: None, reason };
-            delta.passing.extend(self.dir.fault().map(issue));
-            index.apply(delta);
+            index.apply(self.refresh(u64::MAX));
             if !index.is_partial() {
                 return index;
             }
@@ -147,7 +142,7 @@ impl RunReader {
             let look = settle_look(TraceFile::Events, look, delta);
             let torn =
                 |reason| Issue { kind: IssueKind::Torn, file: TraceFile::Events, line: None, offset: None, reason };
-            delta.passing.extend(self.dir.packed_fault().map(torn));
+            delta.passing.extend(self.dir.packed_fault().or_else(|| self.dir.fault()).map(torn));
             delta.event_confirmed = look.confirmed;
             (delta.steps_file, delta.events_file, delta.more) = (look.state, look.state, look.more);
             // A document that was read anew has names of its own.

@@ -244,14 +244,14 @@ impl Member {
     /// What one of its files looks like: equal where its bytes are, whatever else changed in an archive.
     pub(super) fn stat(&self, file: TraceFile) -> io::Result<Stamp> {
         let listing = self.holder.listing()?;
-        Ok(stamp_of(listing.stamp, &self.at(&listing, file)?))
+        Ok(stamp_of(&listing, &self.at(&listing, file)?))
     }
 
     /// Opens one of its files at its start.
     pub(super) fn open(&self, file: TraceFile) -> io::Result<Opened> {
         let (opened, listing) = self.holder.opened()?;
         let at = self.at(&listing, file)?;
-        let stamp = stamp_of(listing.stamp, &at);
+        let stamp = stamp_of(&listing, &at);
         #[cfg(feature = "archives")]
         let is_closed = matches!(at, At::Packed(..));
         #[cfg(not(feature = "archives"))]
@@ -311,14 +311,16 @@ impl Member {
 /// What closes a document whose runs are left out.
 const CLOSING: &[u8] = b"]}";
 
-fn stamp_of(holder: Stamp, at: &At) -> Stamp {
-    match at {
-        At::Bytes(span, _) => holder.with_size(span.offset.saturating_add(span.len)),
-        At::Before(len) => holder.with_size(*len),
+fn stamp_of(listing: &Listing, at: &At) -> Stamp {
+    let stamp = match at {
+        At::Bytes(span, _) => listing.stamp.with_size(span.offset.saturating_add(span.len)),
+        At::Before(len) => listing.stamp.with_size(*len),
         #[cfg(feature = "archives")]
         At::Packed(entry, _) => Stamp::of_bytes(entry.crc, entry.packed, entry.size),
         At::Apart(pieces) => pieces.stamp(),
-    }
+    };
+    // What is wrong with the file is told of each run in it, whose own bytes may be the same before and after.
+    listing.fault.as_ref().map_or(stamp, |fault| stamp.with_fault(fault))
 }
 
 fn bytes_of(mut file: File, span: Span) -> io::Result<io::Take<File>> {

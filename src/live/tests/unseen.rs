@@ -37,7 +37,6 @@ fn a_record_that_is_written_over_in_its_own_file_is_seen() {
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools").join(run);
         fs::create_dir_all(root.join("a2/events")).unwrap();
         fs::copy(from.join("base_state.json"), root.join("a2/base_state.json")).unwrap();
-        // More of them than are new.
         let mut files = vec![root.join("a2/base_state.json")];
         for entry in fs::read_dir(from.join("events")).unwrap() {
             let entry = entry.unwrap();
@@ -55,8 +54,9 @@ fn a_record_that_is_written_over_in_its_own_file_is_seen() {
             true => assert!(run.is_parked() || run.park()),
             false => assert_eq!(told(&shared), fresh(&root)),
         }
+        // Its directory knows nothing of it.
         fs::write(&files[1], "[").unwrap();
-        age(&files, 1);
+        age(&files[1..2], 1);
         scanner.refresh(&run);
         let seen = told(&shared);
         assert_eq!(seen, fresh(&root), "parked: {parked}");
@@ -70,13 +70,51 @@ fn a_run_whose_file_gets_another_time_was_written_then() {
     let root = fs::canonicalize(dir.path()).unwrap();
     let run = write_run(&root, "a", r#"{"run_id": "a", "status": "completed", "summary": {"stop_reason": "final"}}"#);
     fs::write(run.join("steps.jsonl"), "{\"step_id\": 0}\n").unwrap();
-    let files = [run.join("manifest.json"), run.join("steps.jsonl")];
+    age(&[run.join("manifest.json")], 9);
+    let files = [run.join("steps.jsonl")];
     age(&files, 1);
     let (shared, mut scanner) = board(&root);
     let updated = |shared: &Shared| only(shared).summary().updated.unwrap();
     let before = updated(&shared);
+    // Whoever asks for the index keeps it open; one that is let go of is read anew whatever changed.
+    only(&shared).index();
     age(&files, 5);
     scanner.refresh(&only(&shared));
     assert_eq!(updated(&shared), updated(&Library::load(vec![root]).shared));
     assert!(updated(&shared) < before - 3_600_000_000);
+}
+
+#[test]
+fn damage_of_an_archive_is_an_issue_of_each_run_wherever_one_looks() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(dir.path()).unwrap();
+    let path = root.join("l.eval");
+    let whole = sample("inspect/ledger.eval");
+    let issues = |shared: &Shared| {
+        let runs = shared.runs.read().unwrap();
+        runs.values().map(|run| (run.key().to_string(), run.summary().issues.0)).collect::<Vec<_>>()
+    };
+    // Without its directory, its members are found by their headers.
+    fs::write(&path, &whole[..whole.len() - 10]).unwrap();
+    let (shared, mut scanner) = board(&root);
+    let found = issues(&shared);
+    assert!(!found.is_empty() && found.iter().all(|(_, issues)| *issues == 1), "{found:?}");
+    for run in shared.runs.read().unwrap().values() {
+        let index = crate::trace::read_index(run.dir());
+        assert_eq!(crate::analysis::health::counts(&index).0, 1, "what one run is asked for alone");
+        assert_eq!(run.index_once().passing_issues(), index.passing_issues());
+    }
+    let runs: Vec<_> = shared.runs.read().unwrap().values().cloned().collect();
+    for run in &runs {
+        assert!(run.is_parked() || run.park(), "{}", run.key());
+    }
+    fs::write(&path, &whole).unwrap();
+    scanner.look_at_roots();
+    for run in &runs {
+        scanner.refresh(run);
+    }
+    while scanner.read_piece() {}
+    let mended = issues(&shared);
+    assert!(mended.iter().all(|(_, issues)| *issues == 0), "{mended:?}");
+    assert_eq!(told(&shared), fresh(&root));
 }
