@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,19 +21,20 @@ use crate::trace::{RootScanner, RunDir, read_index};
 
 /// Search the text of all runs
 #[derive(Debug, clap::Args)]
-#[command(allow_missing_positional = true)]
 #[command(
+    override_usage = "board search [OPTIONS] [ROOT] <TEXT>",
     after_help = "Looks into every text, key and number of manifest.json, steps.jsonl and events.jsonl, or of the file of another
 tool, escapes resolved. Letters from a to z match in either case. Exit code 1 where nothing is found. What is not searched
 is named: lines and records of more than 8 MB, and what a document of more than 16 MB says beside its records."
 )]
 pub(super) struct Args {
-    /// The directory to look in, at any depth up to 8
-    #[arg(default_value = "./runs")]
-    root: PathBuf,
-    /// The text
-    #[arg(required = true, allow_hyphen_values = true)]
-    text: String,
+    /// The directory to look in, at any depth up to 8 [default: ./runs]
+    // Where one is given alone it is the text: a parser that takes the text first would take a `--` before it for another.
+    #[arg(allow_hyphen_values = true)]
+    root: Option<PathBuf>,
+    /// The text, which may begin with a dash
+    #[arg(required_unless_present = "root", allow_hyphen_values = true)]
+    text: Option<String>,
     /// Only runs that match, as for `board list`: 'steps>5 -stop:final'
     #[arg(long = "in", value_name = "QUERY", allow_hyphen_values = true)]
     query: Option<String>,
@@ -43,9 +44,18 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
-    let needle = Needle::new(&args.text).map_err(|why| Error::new(Kind::Usage, why.trim_end_matches('.')))?;
-    super::stores::refuse(&args.root)?;
-    let runs = runs(args)?;
+    let (root, text) = match (&args.root, &args.text) {
+        (root, Some(text)) => (root.as_deref(), text.as_str()),
+        (Some(text), None) => match text.to_str() {
+            Some(text) => (None, text),
+            None => return Err(Error::new(Kind::Usage, "the text is not in UTF-8").into()),
+        },
+        (None, None) => return Err(Error::new(Kind::Usage, "there is no text to look for").into()),
+    };
+    let root = root.unwrap_or(Path::new("./runs"));
+    let needle = Needle::new(text).map_err(|why| Error::new(Kind::Usage, why.trim_end_matches('.')))?;
+    super::stores::refuse(root)?;
+    let runs = runs(root, args.query.as_deref())?;
     let tally = Tally { runs: runs.len(), ..Tally::default() };
     let mut heard = Heard { look, out, key: String::new(), json: args.json, failed: None, tally };
     let began = Instant::now();
@@ -65,7 +75,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     (tally.bytes, tally.took) = (tally.bytes_done, began.elapsed());
     if args.json {
         let query = args.query.as_deref().unwrap_or_default();
-        write_json(out, &found(&args.text, query, Some(State::Done), Some(&tally), usize::MAX))?;
+        write_json(out, &found(text, query, Some(State::Done), Some(&tally), usize::MAX))?;
     } else {
         foot(out, look, &tally)?;
     }
@@ -73,11 +83,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 }
 
 /// The runs to search.
-fn runs(args: &Args) -> Result<BTreeMap<RunKey, RunDir>> {
-    let Some(query) = &args.query else {
-        let found = RootScanner::new(args.root.clone()).scan();
+fn runs(root: &Path, query: Option<&str>) -> Result<BTreeMap<RunKey, RunDir>> {
+    let Some(query) = query else {
+        let found = RootScanner::new(root.to_owned()).scan();
         return match found.fault {
-            Some(fault) => Err(Error::new(Kind::NotFound, format!("no runs in {}: {fault}", args.root.display()))
+            Some(fault) => Err(Error::new(Kind::NotFound, format!("no runs in {}: {fault}", root.display()))
                 .hint("the directory comes before the text: board search ./runs 'text'")),
             None => Ok(found.runs),
         };
@@ -86,7 +96,7 @@ fn runs(args: &Args) -> Result<BTreeMap<RunKey, RunDir>> {
     if let Some(term) = query.ignored.first() {
         return Err(Error::new(Kind::Usage, format!("--in does not understand {}: {}", term.text, term.why)));
     }
-    let library = Library::load(vec![args.root.clone()]);
+    let library = Library::load(vec![root.to_owned()]);
     let runs = library.runs().into_iter().filter(|run| query.matches(&*run.summary()));
     Ok(runs.map(|run| (run.key().clone(), run.dir().clone())).collect())
 }

@@ -179,7 +179,7 @@ fn help_of_every_command() {
 
     Arguments:
       [ROOT]  The directory to look in, at any depth up to 8 [default: ./runs]
-      <TEXT>  The text
+      [TEXT]  The text, which may begin with a dash
 
     Options:
           --in <QUERY>  Only runs that match, as for `board list`: 'steps>5 -stop:final'

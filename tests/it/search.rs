@@ -86,7 +86,28 @@ fn a_query_narrows_the_runs_and_nothing_found_is_the_answer_no() {
     assert_eq!(search(&[&root, "run_id", "--in", "handoff"]).status.code(), Some(0));
     assert_eq!(search(&[&root, "run_id", "--in", "bogus<"]).status.code(), Some(2));
     assert_eq!(search(&["/no/such/root", "x"]).status.code(), Some(3));
+    assert_eq!(search(&[]).status.code(), Some(2));
     assert_eq!(search(&[&root, ""]).status.code(), Some(2));
+}
+
+#[test]
+fn a_text_may_begin_with_a_dash() {
+    let temp = tempfile::tempdir().unwrap();
+    fs::create_dir_all(temp.path().join("runs/a")).unwrap();
+    fs::write(temp.path().join("runs/a/steps.jsonl"), "{\"step_id\": 0, \"note\": \"rm -rf cart\"}\n").unwrap();
+    for args in [
+        ["--json", "runs", "--", "-rf"].as_slice(),
+        &["runs", "--json", "--", "-rf"],
+        &["runs", "-rf", "--json"],
+        &["--json", "--", "-rf"],
+        &["-rf", "--json"],
+        &["rm -rf", "--json"],
+    ] {
+        let said = Command::new(BINARY).current_dir(temp.path()).arg("search").args(args).output().unwrap();
+        assert_eq!(said.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&said.stderr));
+        let said: Value = serde_json::from_slice(&said.stdout).unwrap();
+        assert_eq!((&said["found"], &said["hits"][0]["field"]), (&1.into(), &"note".into()), "{args:?}");
+    }
 }
 
 #[test]
