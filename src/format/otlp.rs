@@ -10,6 +10,7 @@ mod raised;
 
 use std::collections::HashMap;
 
+use exported::Exported;
 use raised::raised;
 
 use super::part::{self, text};
@@ -196,8 +197,8 @@ struct Trace {
     /// The span that all others are below has come, with what went wrong in it; none has as long as the trace goes on.
     root: Option<(Option<(String, String)>, usize)>,
     answer: Option<Box<str>>,
-    /// The end in words of its own, where `board export` wrote the trace.
-    exported: Option<Ended>,
+    /// What is said of the run in words of its own, where `board export` wrote the trace.
+    exported: Option<Exported>,
     /// When the first span began and the last one ended.
     started: Option<i64>,
     ended: Option<i64>,
@@ -206,6 +207,8 @@ struct Trace {
     /// What the replies cost that say so, and whether one does not.
     cost: Option<f64>,
     lacks_cost: bool,
+    /// The tokens of the replies that say so.
+    tokens: Option<u64>,
 }
 
 impl Reader for Trace {
@@ -238,12 +241,12 @@ impl Reader for Trace {
             run.run_id = filled(span.raw.trace).map(|id| cut(&id));
         }
         if parent.is_none() {
-            let is_exported = span.attributes.contains_key("board.outcome");
-            self.exported = span.exported_end();
+            self.exported = span.exported();
             // Of a run that went on when it was exported, the span is not the end.
-            self.root = Some((fault, draft.newest())).filter(|_| !is_exported || self.exported.is_some());
+            let goes_on = self.exported.as_ref().is_some_and(|told| told.end.is_none());
+            self.root = Some((fault, draft.newest())).filter(|_| !goes_on);
             let answer = span.text(&["final_result", "output.value"]);
-            let answer = answer.or_else(|| span.exported_answer().filter(|_| is_exported));
+            let answer = answer.or_else(|| span.exported_answer().filter(|_| self.exported.is_some()));
             self.answer = answer.map(|answer| cut(&answer));
             let run = draft.run();
             run.scores = span.scores().filter_map(|(name, score, _)| Some((cut(&name), score?))).collect();
@@ -254,7 +257,8 @@ impl Reader for Trace {
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        let ended = self.root.as_ref().map(|(fault, at)| match (&self.exported, fault) {
+        let told = self.exported.as_ref().and_then(|told| told.end.as_ref());
+        let ended = self.root.as_ref().map(|(fault, at)| match (told, fault) {
             (Some(end), _) => end.clone().told_by(*at),
             (None, Some((kind, words))) => raised(kind, words).told_by(*at),
             (None, None) => self.quiet(draft),
@@ -268,6 +272,11 @@ impl Reader for Trace {
         run.ended = ended.map(Box::new);
         run.final_result = answer;
         run.cost_usd = self.cost.filter(|_| !self.lacks_cost);
+        if let Some(told) = &self.exported {
+            told.tell(self.tokens, run);
+            // Its span has to have an end: one without a length is of a run of which that is not known.
+            run.latency_s = told.took.or(self.took.filter(|took| *took > 0.0));
+        }
         run.tool = Some("OpenTelemetry".into());
     }
 }
@@ -280,6 +289,9 @@ impl Trace {
         if let Some(model) = &part.model {
             draft.run().model = Some(cut(model));
         }
+        let spent =
+            part.tokens.and_then(|tokens| Some(tokens.input?.saturating_add(tokens.output.unwrap_or_default())));
+        self.tokens = spent.map(|spent| spent.saturating_add(self.tokens.unwrap_or_default())).or(self.tokens);
         self.lacks_cost |= part.cost.is_none();
         self.cost = part.cost.map(|cost| cost + self.cost.unwrap_or_default()).or(self.cost);
         self.by_call.extend(part.calls.iter().map(|call| (call.id.clone(), n)));

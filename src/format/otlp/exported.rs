@@ -1,9 +1,24 @@
-//! What does a trace say beyond what happened: how was it judged, and what did `board export` say of its end?
+//! What does a trace say beyond what happened: how was it judged, and what did `board export` say of the run as a whole?
 
 use super::super::value::{exported_end, filled, number};
 use super::{Message, Span, SpanEvent, attributes, plain, said};
-use crate::model::Ended;
 use crate::model::json::walk;
+use crate::model::step::Usage;
+use crate::model::{Ended, Manifest};
+
+/// What `board export` said of a run beside its steps. What it did not say was not known to it.
+#[derive(Debug, Default)]
+pub(super) struct Exported {
+    /// `None` where the run went on.
+    pub(super) end: Option<Ended>,
+    /// How many seconds it took.
+    pub(super) took: Option<f64>,
+    tokens: Option<u64>,
+    usage: Usage,
+    cost: Option<f64>,
+    estimated: Option<f64>,
+    steps_untold: bool,
+}
 
 impl Span<'_> {
     /// What those said who judged it: name, score, explanation.
@@ -19,16 +34,44 @@ impl Span<'_> {
         })
     }
 
-    /// The end of a run that `board export` wrote, where the run said that it ended.
-    pub(super) fn exported_end(&self) -> Option<Ended> {
+    /// What `board export` said of the run, where it wrote the trace.
+    pub(super) fn exported(&self) -> Option<Exported> {
         let word = |key: &str| self.text(&[key]).unwrap_or_default();
-        let reason = self.text(&["board.stop_reason"])?;
-        exported_end(&word("board.outcome"), &word("board.certainty"), &reason, &word("board.verdict"))
+        let amount = |key: &str| number(self.text(&[key]).as_deref());
+        let outcome = self.text(&["board.outcome"])?;
+        // A run may end without a word of why.
+        let reason = word("board.stop_reason");
+        Some(Exported {
+            end: exported_end(&outcome, &word("board.certainty"), &reason, &word("board.verdict")),
+            took: amount("board.duration_ms").map(|ms| ms / 1e3),
+            tokens: self.count(&["board.total_tokens"]),
+            usage: Usage {
+                input: self.count(&["board.tokens_in"]),
+                cached: self.count(&["board.tokens_cached"]),
+                output: self.count(&["board.tokens_out"]),
+                reasoning: self.count(&["board.tokens_reasoning"]),
+            },
+            cost: amount("board.cost_usd"),
+            estimated: amount("board.cost_estimated_usd"),
+            steps_untold: self.text(&["board.steps_untold"]).is_some(),
+        })
     }
 
     /// The answer of such a run.
     pub(super) fn exported_answer(&self) -> Option<String> {
         let messages = self.json(&["gen_ai.output.messages"])?;
         walk::items(&messages).map(Message::of).map(|message| said(&message).0).find(|said| !said.is_empty())
+    }
+}
+
+impl Exported {
+    /// Says of the run what its steps, which have `of_steps` tokens, do not say.
+    pub(super) fn tell(&self, of_steps: Option<u64>, run: &mut Manifest) {
+        if self.tokens != of_steps {
+            (run.tokens, run.usage) = (self.tokens, self.usage);
+        }
+        run.cost_usd = self.cost.or(self.estimated);
+        run.cost_estimated = self.cost.is_none() && self.estimated.is_some();
+        run.steps_untold = self.steps_untold;
     }
 }

@@ -97,6 +97,64 @@ fn a_run_comes_back_with_its_steps_calls_failures_tokens_scores_and_end() {
 }
 
 #[test]
+fn what_a_run_took_and_how_it_ended_comes_back() {
+    let runs = [
+        "final",
+        "long",
+        "crash",
+        "env_capability_mismatch",
+        "tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl",
+        "tools/gemini-stream/answered.jsonl",
+        "tools/mini-swe-agent/submitted.traj.json",
+        "tools/atif/helper.trajectory.json",
+        "tools/openhands/events/events.jsonl",
+        "tools/openhands-v0/iteration-limit.json",
+        "tools/claude-code-stream/answered.jsonl",
+        "tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl",
+        "tools/inspect/ledger.json/rent_epoch_1",
+        "tools/inspect/before-any-sample.json",
+        "tools/tau2/voice/simulations/sim-voice-0.json",
+    ];
+    let shown = |run: &Path| -> Value {
+        let output = Command::new(BINARY).args(["show", "--json"]).arg(run).output().expect("it runs");
+        assert!(output.status.success(), "{}: {}", run.display(), String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let same = [
+        "steps",
+        "tool_calls",
+        "tokens",
+        "tokens_in",
+        "tokens_cached",
+        "tokens_out",
+        "tokens_reasoning",
+        "cost_usd",
+        "cost_estimated",
+        "duration_ms",
+        "verdict",
+        "outcome",
+        "certainty",
+        "stop_reason",
+    ];
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("trace.json");
+    for name in runs {
+        let run = sample(name);
+        let said = export(&run, &["--otlp", file.to_str().expect("UTF-8")]);
+        assert!(said.status.success(), "{name}: {}", String::from_utf8_lossy(&said.stderr));
+        let (before, after) = (shown(&run), shown(&file));
+        // Milliseconds are kept as seconds, which takes the last bit of some.
+        let is_same = |key: &str| match (before[key].as_f64(), after[key].as_f64()) {
+            (Some(before), Some(after)) => (before - after).abs() < 1e-6,
+            _ => before[key] == after[key],
+        };
+        let differs = same.iter().filter(|key| !is_same(key));
+        let differs: Vec<String> = differs.map(|key| format!("{key}: {} -> {}", before[*key], after[*key])).collect();
+        assert!(differs.is_empty(), "{name}: {differs:?}");
+    }
+}
+
+#[test]
 fn spans_are_as_the_conventions_say() {
     for run in runs() {
         let name = run.display();
