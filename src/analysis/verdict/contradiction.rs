@@ -5,10 +5,14 @@ use std::collections::BTreeSet;
 use super::cause::{Cause, Spent, cause};
 use super::{Facts, disputed, label, steps};
 use crate::analysis::facts::lost;
-use crate::analysis::format::{count, duration};
+use crate::analysis::format::{count, duration, usd};
 use crate::analysis::life::{Life, Liveness};
 use crate::analysis::newest::{after_the_end, newest_run};
 use crate::model::{Can, Outcome, Reading, StopReason, StopVerdict};
+
+/// Writers round what a run cost to cents, and add up what steps cost in another order.
+const ROUNDED_USD: f64 = 0.005;
+const ROUNDED_PART: f64 = 0.001;
 
 /// The contradictions, the gravest first. None as long as the run goes on.
 pub(super) fn contradictions(facts: &Facts<'_>, life: &Life, outcome: Outcome) -> Vec<String> {
@@ -25,6 +29,7 @@ pub(super) fn contradictions(facts: &Facts<'_>, life: &Life, outcome: Outcome) -
     found.extend(of_the_answer(facts));
     of_the_verdict(facts, &mut found);
     found.extend(of_the_tokens(facts));
+    of_the_parts(facts, &mut found);
     found
 }
 
@@ -209,4 +214,34 @@ fn of_the_tokens(facts: &Facts<'_>) -> Option<String> {
         let (kept, counted) = (count(kept), count(counted));
         format!("The manifest counts {kept} tokens, the steps {counted}")
     })
+}
+
+/// What the run as a whole is said to have cost and taken, against what its steps add up to. They are parts of it: it may
+/// have asked a model for more, for which there is no step, and never for less. Where each request is a step and all say
+/// what they cost, it is not more either.
+fn of_the_parts(facts: &Facts<'_>, found: &mut Vec<String>) {
+    let index = facts.index;
+    let Some(manifest) = facts.manifest.filter(|_| !index.is_partial()) else { return };
+    // Whether what a run went on from is in its sums is told by no writer.
+    if manifest.copied.is_some() || manifest.branched_after.is_some() || manifest.resumed_after.is_some() {
+        return;
+    }
+    let run = &index.tally().run;
+    let costs = || newest_run(index).filter(|(_, step)| !step.repeats).map(|(_, step)| step.cost_usd);
+    let sum: f64 = costs().flatten().sum();
+    let is_all = manifest.model_calls == Some(run.readable as u64) && costs().all(|cost| cost.is_some());
+    if let Some(kept) = manifest.cost_usd.filter(|_| !manifest.cost_estimated) {
+        let more = if is_all { (sum - kept).abs() } else { sum - kept };
+        if more > ROUNDED_USD.max(sum * ROUNDED_PART) {
+            let (kept, sum) = (usd(kept), usd(sum));
+            found.push(format!("The run is said to have cost {kept}, and its steps add up to {sum}"));
+        }
+    }
+    // Steps of our own runs and of QitOS tell a total so far, which is compared already.
+    let kept = manifest.tokens.filter(|_| index.format().is_one_file() && !manifest.tokens_of_steps);
+    let sum = run.usage.input.map(|input| input.saturating_add(run.usage.output.unwrap_or_default()));
+    if let Some((kept, sum)) = kept.zip(sum).filter(|(kept, sum)| kept < sum) {
+        let (kept, sum) = (count(kept), count(sum));
+        found.push(format!("The run is said to have taken {kept} tokens, and its steps add up to {sum}"));
+    }
 }

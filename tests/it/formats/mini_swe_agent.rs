@@ -34,6 +34,25 @@ fn a_submitted_trajectory() {
 }
 
 #[test]
+fn what_the_run_is_said_to_cost_is_held_against_its_steps() {
+    let text = std::fs::read_to_string(trajectory("submitted")).expect("the sample");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("a.traj.json");
+    let told = |cost: f64, calls: u64| {
+        let mut whole: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        whole["info"]["model_stats"] = serde_json::json!({"instance_cost": cost, "api_calls": calls});
+        std::fs::write(&path, whole.to_string()).expect("written");
+        read(&path).row.verdict.contradictions
+    };
+    let says = |cost: &str| vec![format!("The run is said to have cost {cost}, and its steps add up to $0.0095")];
+    assert_eq!(told(0.0125, 4), [""; 0], "a reply that is not in the file cost something");
+    assert_eq!(told(0.01, 3), [""; 0], "cents");
+    assert_eq!(told(0.004, 4), says("$0.0040"), "more steps than that");
+    assert_eq!(told(0.0195, 4), [""; 0]);
+    assert_eq!(told(0.0195, 3), says("$0.0195"), "each reply is there");
+}
+
+#[test]
 fn a_message_that_is_there_twice_counts_once() {
     let text = std::fs::read_to_string(trajectory("submitted")).expect("the sample");
     let mut whole: serde_json::Value = serde_json::from_str(&text).expect("JSON");

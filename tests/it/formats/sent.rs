@@ -155,6 +155,30 @@ fn what_a_run_took_and_how_it_ended_comes_back() {
 }
 
 #[test]
+fn a_total_that_is_less_than_its_parts_is_named() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("trace.json");
+    let run = sample("tools/mini-swe-agent/submitted.traj.json");
+    assert!(export(&run, &["--otlp", file.to_str().expect("UTF-8")]).status.success());
+    let text = std::fs::read_to_string(&file).expect("it is there");
+    let mut json: Value = serde_json::from_str(&text).expect("it is JSON");
+    let trace = spans(&json)[0]["traceId"].as_str().expect("an id").to_owned();
+    let mut told = |tokens: u64| {
+        let root = &mut json["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+        let all = root["attributes"].as_array_mut().expect("attributes");
+        let total = all.iter_mut().find(|attribute| attribute["key"] == "board.total_tokens").expect("a total");
+        total["value"]["intValue"] = tokens.to_string().into();
+        std::fs::write(&file, json.to_string()).expect("written");
+        let row = read(&file.join(&trace)).row;
+        (row.tokens, row.verdict.contradictions)
+    };
+    assert_eq!(told(3_595), (Some(3_595), vec![]));
+    assert_eq!(told(3_600), (Some(3_600), vec![]), "what is no step may ask a model, too");
+    let says = "The run is said to have taken 3,000 tokens, and its steps add up to 3,595";
+    assert_eq!(told(3_000), (Some(3_000), vec![says.to_owned()]));
+}
+
+#[test]
 fn spans_are_as_the_conventions_say() {
     for run in runs() {
         let name = run.display();
