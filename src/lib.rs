@@ -104,6 +104,9 @@
 //! assert!(verdict(&index, &life).sentence.starts_with("Stopped by PolicyCritic at 0.05"));
 //! ```
 
+// Where docs.rs builds the documentation, whatever is behind a feature says so.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "analysis")]
 pub mod analysis;
 #[cfg(feature = "demo")]
