@@ -215,6 +215,10 @@ impl<'a> Trace<'a> {
                 (error.get("message").and_then(walk::string), error.get("phase").and_then(walk::string));
             span.fails(SOME_ERROR, &told.unwrap_or_else(|| error.plain()));
             span.says_all([phase.map(|phase| text("board.phase", &phase))]);
+        } else if let Some((phase, words)) = index.error_of(n) {
+            // The run went on after it, and the line of its step does not tell of it.
+            span.fails(SOME_ERROR, words);
+            span.says_all([name(*phase).map(|phase| text("board.phase", phase))]);
         }
         for critic in step.critics.iter() {
             span.judged(at.ended, judgement(critic));

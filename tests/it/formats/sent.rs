@@ -214,7 +214,15 @@ fn spans_are_as_the_conventions_say() {
     assert_eq!(says(first, "gen_ai.evaluation.name").expect("a name"), "tests");
     let scores: Vec<Value> = events.iter().filter_map(|event| says(event, "gen_ai.evaluation.score.value")).collect();
     assert!(scores.contains(&0.5.into()) && scores.contains(&1.0.into()), "{scores:?}");
-    let again = exported(&sample("fix_bug")).0;
+    let (spans, _) = exported(&sample("recovered_error"));
+    let failed: Vec<&Value> = spans.iter().filter(|span| span["status"]["code"] == 2).collect();
+    assert_eq!(failed.len(), 1, "an error that the run went on after, of which an event alone tells");
+    assert_eq!(
+        (says(failed[0], "board.step"), says(failed[0], "board.phase")),
+        (Some("1".into()), Some("decide".into()))
+    );
+    assert_eq!(failed[0]["status"]["message"], "The action's arguments are broken.");
+    let (spans, again) = (exported(&sample("fix_bug")).0, exported(&sample("fix_bug")).0);
     assert_eq!(again, spans, "the same run is the same trace, whenever it is exported");
 }
 
