@@ -38,6 +38,8 @@ pub struct Record {
     pub begun: bool,
     /// Whether the cost of a step is an estimate.
     pub cost_estimated: bool,
+    /// Tokens and US dollars of the run as a whole, where another tool records them beside those of the steps.
+    pub whole: (Option<u64>, Option<f64>),
 }
 
 /// Steps that ran, by the events or the manifest's count, and have no line.
@@ -74,6 +76,12 @@ impl Record {
         self
     }
 
+    /// What was counted before the first step: what the run went on from, and what it took that its steps do not say.
+    pub fn start(&self) -> Stats {
+        let (tokens, cost_usd) = self.whole;
+        self.resumed.clone().of_whole(tokens, cost_usd, &self.facts)
+    }
+
     /// The last step that ran, if only up to its decision.
     pub fn last_step(&self) -> Option<u64> {
         let ran = |facts: &&StepFacts| facts.reached > Gate::BeforeStep;
@@ -100,7 +108,9 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     let begun = lost.is_none() && index.pending_group().is_some();
     if index.format().can.facts != Can::Yes {
         let untold = index.manifest().get().is_some_and(|manifest| manifest.steps_untold);
-        return Record { lost, foreign, untold, begun, ..inferred::record(index, steps, lines, depth) };
+        let manifest = index.manifest().get().filter(|_| index.format().is_one_file());
+        let whole = manifest.map(|manifest| (manifest.tokens, manifest.cost_usd)).unwrap_or_default();
+        return Record { lost, foreign, untold, begun, whole, ..inferred::record(index, steps, lines, depth) };
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]

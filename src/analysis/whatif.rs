@@ -151,7 +151,7 @@ impl Question {
 
     /// The same, and what the whole record comes to.
     pub fn ask_all(&self, record: &Record, answered: bool) -> (Vec<RuleResult>, Tally) {
-        let firsts = self.set.firsts(record.resumed.clone(), &record.facts);
+        let firsts = self.set.firsts(record.start(), &record.facts);
         // A set keeps completion rules before policies; the ids say which rule is whose.
         let mut by_place: Vec<Option<&FirstStop>> = vec![None; self.specs.len()];
         for first in &firsts.rules {

@@ -30,14 +30,14 @@ pub struct Counted {
 /// What was counted at each step that ran, going on from `stats`.
 pub fn course<'a>(mut stats: Stats, steps: impl IntoIterator<Item = &'a StepFacts>) -> Vec<Counted> {
     let decided = GateSet::only(Gate::AfterDecide);
-    let mut asked = Some(stats.tokens.total());
+    let mut asked = stats.tokens_known();
     let mut course = Vec::new();
     for facts in steps {
         let mut tokens_gate = Gate::AfterDecide;
         for gate in facts.gates() {
             stats.fold(gate, facts);
             if facts.due(gate).meets(decided) {
-                (tokens_gate, asked) = (gate, tokens(&stats));
+                (tokens_gate, asked) = (gate, stats.tokens_known());
             }
         }
         if facts.reached > Gate::BeforeStep {
@@ -45,7 +45,7 @@ pub fn course<'a>(mut stats: Stats, steps: impl IntoIterator<Item = &'a StepFact
                 step: facts.step,
                 completed: facts.reached == Gate::AfterStep,
                 steps: stats.steps,
-                tokens: tokens(&stats),
+                tokens: stats.tokens_known(),
                 cost_usd: stats.cost().map(|_| stats.spent()),
                 tokens_gate,
                 tokens_asked: asked,
@@ -53,11 +53,6 @@ pub fn course<'a>(mut stats: Stats, steps: impl IntoIterator<Item = &'a StepFact
         }
     }
     course
-}
-
-/// Tokens, where every step says what it used.
-fn tokens(stats: &Stats) -> Option<u64> {
-    (stats.usage_missing == 0).then(|| stats.tokens.total())
 }
 
 #[cfg(test)]

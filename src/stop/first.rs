@@ -68,8 +68,7 @@ pub struct Tally {
 
 impl Tally {
     fn of(stats: &Stats, ran: u64) -> Self {
-        let tokens = (stats.usage_missing == 0).then(|| stats.tokens.total());
-        Self { ran, tokens, ms: stats.elapsed_ms }
+        Self { ran, tokens: stats.tokens_known(), ms: stats.elapsed_ms }
     }
 }
 

@@ -39,6 +39,12 @@ pub struct Stats {
     /// Whether a cost among them was estimated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_estimated: bool,
+    /// Tokens that the run is recorded to have used beyond what its steps say: nobody knows in which. A live run has none.
+    #[serde(skip)]
+    pub tokens_apart: u64,
+    /// The same in US dollars.
+    #[serde(skip)]
+    pub cost_apart: f64,
     /// Time since the run began; `None` where the last gate's time is not recorded.
     pub elapsed_ms: Option<u64>,
     /// Time before this session, counted as elapsed.
@@ -68,6 +74,13 @@ pub struct Stats {
 
 fn is_free(cost_usd: &f64) -> bool {
     *cost_usd == 0.0
+}
+
+/// A sum of US dollars without the noise of adding fractions.
+pub(super) fn without_noise(usd: f64) -> f64 {
+    let rounded = (usd * 1e9).round() / 1e9;
+    // So large a number has no such digits.
+    if rounded.is_finite() { rounded } else { usd }
 }
 
 /// What is said behind a time of which people, whom guards had asked, had so much to answer.
@@ -131,16 +144,19 @@ pub enum Pause {
 }
 
 impl Stats {
-    /// What the run cost in US dollars; `None` where a step does not say.
+    /// What the run cost up to here in US dollars; `None` where a step does not say, or the run cost more than its steps say.
     pub fn cost(&self) -> Option<f64> {
-        (self.cost_missing == 0).then_some(self.cost_usd)
+        (self.cost_missing == 0 && self.cost_apart == 0.0).then_some(self.cost_usd)
+    }
+
+    /// The tokens of the run up to here, on the same terms.
+    pub(super) fn tokens_known(&self) -> Option<u64> {
+        (self.usage_missing == 0 && self.tokens_apart == 0).then(|| self.tokens.total())
     }
 
     /// US dollars as far as steps say, without the noise of adding fractions.
     pub(super) fn spent(&self) -> f64 {
-        let rounded = (self.cost_usd * 1e9).round() / 1e9;
-        // So large a number has no such digits.
-        if rounded.is_finite() { rounded } else { self.cost_usd }
+        without_noise(self.cost_usd)
     }
 
     /// Carries a finished session's counters into a new one, whose clock begins at zero again.
@@ -152,6 +168,18 @@ impl Stats {
         };
         let carried_ms = self.elapsed_ms.unwrap_or(self.carried_ms).saturating_add(paused);
         Self { carried_ms, elapsed_ms: Some(carried_ms), ..self }
+    }
+
+    /// Of a run that is recorded to have used these tokens and US dollars as a whole: what of it these steps, which are all of
+    /// its steps, do not say. Where one of them says nothing, what is missing may be its own.
+    #[must_use]
+    pub fn of_whole(self, tokens: Option<u64>, cost_usd: Option<f64>, steps: &[StepFacts]) -> Self {
+        let add = |sum: Option<u64>, facts: &StepFacts| Some(sum?.saturating_add(facts.usage?.total()));
+        let told = steps.iter().fold(Some(0), add);
+        let paid = steps.iter().map(StepFacts::cost).sum::<Option<f64>>();
+        let tokens_apart = tokens.zip(told).map_or(0, |(whole, told)| whole.saturating_sub(told));
+        let cost_apart = cost_usd.zip(paid).map_or(0.0, |(whole, paid)| without_noise(whole - paid).max(0.0));
+        Self { tokens_apart, cost_apart, ..self }
     }
 
     /// Takes in what is known of a step at `gate`.

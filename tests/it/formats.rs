@@ -18,6 +18,7 @@ mod codex;
 mod doubled;
 mod ends;
 mod exported;
+mod figures;
 mod gemini;
 mod inspect;
 mod mini_swe_agent;

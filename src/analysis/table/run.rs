@@ -42,7 +42,7 @@ pub struct RunSource {
 impl Run {
     /// Of the newest run in `index`; `record` is what stop rules looked at.
     pub fn new(summary: Summary, index: Index, record: Record, place: RunSource) -> Self {
-        let course = course(record.resumed.clone(), &record.facts);
+        let course = course(record.start(), &record.facts);
         let ended_by = why::ended_by(&summary, &index);
         Self { summary, index, place, record, course, ended_by }
     }

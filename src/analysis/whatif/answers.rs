@@ -121,7 +121,7 @@ fn depth_of(rules: &StopRules) -> Depth {
 fn own(record: &Record, index: &Index, answered: bool) -> Vec<Answer> {
     let Some(rules) = &record.rules else { return Vec::new() };
     let Ok(set) = StopSet::builder().rules(rules.clone()).build_fail_closed() else { return Vec::new() };
-    let firsts = set.firsts(record.resumed.clone(), &record.facts);
+    let firsts = set.firsts(record.start(), &record.facts);
     let (off, rules) = (switched_off(&set), set.record());
     let by = index.stop().map(|stop| &*stop.criterion);
     let answer = |first: &crate::stop::FirstStop| {

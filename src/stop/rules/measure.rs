@@ -1,11 +1,13 @@
 //! What does a limit measure? The comparisons that a rule and the budget share, each under its own code.
 
+use std::borrow::Cow;
+
 use serde_json::Number;
 
 use crate::model::{Code, Evidence, Op, Reading};
 use crate::stop::check::Check;
 use crate::stop::rules::plain;
-use crate::stop::stats::{Stats, waited_for_people};
+use crate::stop::stats::{Stats, waited_for_people, without_noise};
 
 /// A limit on completed steps.
 pub(in crate::stop) fn steps(code: &str, stats: &Stats, limit: u64) -> Check {
@@ -41,8 +43,8 @@ pub(super) fn cost(code: &str, stats: &Stats, op: Op, limit_usd: f64) -> Check {
         unit: "usd".into(),
         ..Reading::default()
     };
-    let holds = if op == Op::Above { spent > limit_usd } else { spent >= limit_usd };
-    match holds {
+    let holds = |spent: f64| if op == Op::Above { spent > limit_usd } else { spent >= limit_usd };
+    match holds(spent) {
         true => {
             let kind = if stats.cost_estimated { " (estimated)" } else { "" };
             let (spent, limit) = (plain(spent), plain(limit_usd));
@@ -50,6 +52,9 @@ pub(super) fn cost(code: &str, stats: &Stats, op: Op, limit_usd: f64) -> Check {
             Check::Stop { code: Code::from(code), reading: reading.detail(detail) }
         }
         false if stats.cost_missing > 0 => Check::Unknown("the cost of every step".into()),
+        false if holds(without_noise(spent + stats.cost_apart)) => {
+            Check::Unknown(apart("spent", &format!("${}", plain(stats.cost_apart))))
+        }
         false => Check::Pass(reading),
     }
 }
@@ -65,5 +70,14 @@ pub(in crate::stop) fn tokens(code: &str, stats: &Stats, op: Op, limit: u64) -> 
         let detail = format!("{total} {kind} {} {limit}", op.as_str());
         return Check::Stop { code: Code::from(code), reading: reading.detail(detail).evidence(last) };
     }
-    if stats.usage_missing > 0 { Check::Unknown("the token usage of every step".into()) } else { Check::Pass(reading) }
+    match stats.tokens_apart {
+        _ if stats.usage_missing > 0 => Check::Unknown("the token usage of every step".into()),
+        more if op.holds(total.saturating_add(more), limit) => Check::Unknown(apart("used", &format!("{more} tokens"))),
+        _ => Check::Pass(reading),
+    }
+}
+
+/// The fact that is missing where a run took more as a whole than its steps say, and that may have come to the limit.
+fn apart(took: &str, what: &str) -> Cow<'static, str> {
+    format!("when the run {took} the {what} that none of its own steps says").into()
 }
