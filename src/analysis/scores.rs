@@ -25,8 +25,10 @@ use crate::model::{CriticAction, Index, Symbol};
 pub struct Scores {
     /// How many steps the run has; critics may have spoken at some of them only.
     pub steps: usize,
-    /// One for each critic, in order of appearance.
+    /// One for each critic that spoke of a step, in order of appearance.
     pub lanes: Vec<Lane>,
+    /// What the run as a whole was given by those who judged it at its end: name and score. No step has these.
+    pub of_run: Vec<(String, f64)>,
 }
 
 /// What one critic said.
@@ -43,7 +45,7 @@ pub struct Lane {
 pub struct Point {
     /// The step's ordinal.
     pub n: usize,
-    /// Which of the step's outputs it is, counting those that are objects; beyond all where it is of the run as a whole.
+    /// Which of the step's outputs it is, counting those that are objects.
     pub place: usize,
     /// The score, where it is a finite number.
     pub score: Option<f64>,
@@ -90,7 +92,7 @@ impl Scores {
     /// Collects what the index knows.
     pub fn of(index: &Index) -> Self {
         let mut places: HashMap<Symbol, usize> = HashMap::new();
-        let mut scores = Self { steps: index.steps().len(), lanes: Vec::new() };
+        let mut scores = Self { steps: index.steps().len(), ..Self::default() };
         for (n, step) in newest_run(index) {
             for (place, mark) in step.critics.iter().enumerate() {
                 let at = *places.entry(mark.name).or_insert_with(|| {
@@ -103,18 +105,19 @@ impl Scores {
                 }
             }
         }
-        // Who judges a run as a whole has seen its last step.
         let of_run = index.manifest().get().into_iter().flat_map(|manifest| &manifest.scores);
-        for (name, score) in of_run.filter(|_| scores.steps > 0) {
-            let (n, score) = (scores.steps - 1, Some(*score));
-            let point = Point { n, place: usize::MAX, score, action: CriticAction::Continue, patches: false };
-            let at = scores.lanes.iter().position(|lane| lane.name == **name).unwrap_or(scores.lanes.len());
-            match scores.lanes.get_mut(at) {
-                Some(lane) => lane.points.push(point),
-                None => scores.lanes.push(Lane { name: name.to_string(), points: vec![point] }),
-            }
-        }
+        scores.of_run = of_run.map(|(name, score)| (name.to_string(), *score)).collect();
         scores
+    }
+
+    /// Nobody spoke, neither of a step nor of the run.
+    pub fn is_empty(&self) -> bool {
+        self.lanes.is_empty() && self.of_run.is_empty()
+    }
+
+    /// Whether a critic of this name spoke of a step or of the run.
+    pub fn has(&self, critic: &str) -> bool {
+        self.lanes.iter().any(|lane| lane.name == critic) || self.of_run.iter().any(|(name, _)| name == critic)
     }
 
     /// How far the critics are apart at each step: the highest score less the lowest, where two critics gave one. Only

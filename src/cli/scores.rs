@@ -114,17 +114,27 @@ fn text(path: &str, run: Result<&Opened, &Error>, look: &Look, out: &mut dyn Wri
     };
     let scores = Scores::of(&run.index);
     let steps = run.index.newest_start()..scores.steps;
-    if scores.lanes.is_empty() {
+    if scores.is_empty() {
         let some = if run.summary.steps_untold { " that have a line" } else { "" };
         return writeln!(out, "{shown}: no critic spoke in {}{some}", counted(steps.len(), "step"));
     }
-    let of = format!("{} in {}", counted(scores.lanes.len(), "critic"), counted(steps.len(), "step"));
-    writeln!(out, "{shown}: {of}")?;
-    let shown = scores.lanes.get(..MAX_CRITICS).unwrap_or(&scores.lanes);
-    for lane in shown {
+    // Who judged nothing but the run as a whole has a column without steps.
+    let mut lanes = scores.lanes;
+    for (name, _) in &scores.of_run {
+        if !lanes.iter().any(|lane| lane.name == *name) {
+            lanes.push(Lane { name: name.clone(), points: Vec::new() });
+        }
+    }
+    let by_step = lanes.iter().any(|lane| !lane.points.is_empty());
+    let of = counted(lanes.len(), "critic");
+    let place =
+        if by_step { format!("in {}", counted(steps.len(), "step")) } else { "of the run as a whole".to_owned() };
+    writeln!(out, "{shown}: {of} {place}")?;
+    let shown = lanes.get(..MAX_CRITICS).unwrap_or(&lanes);
+    for lane in shown.iter().filter(|lane| !lane.points.is_empty()) {
         writeln!(out, "  {} {}", look.paint(Ink::Dim, &format!("{}:", visible_line(&lane.name))), course(lane))?;
     }
-    let left_out = scores.lanes.len() - shown.len();
+    let left_out = lanes.len() - shown.len();
     if left_out > 0 {
         let more = format!("{} left out; --csv and --json have all of them", counted(left_out, "more critic"));
         writeln!(out, "  {}", look.paint(Ink::Dim, &more))?;
@@ -136,9 +146,18 @@ fn text(path: &str, run: Result<&Opened, &Error>, look: &Look, out: &mut dyn Wri
     };
     let head = row("step", &mut columns.iter().map(|column| (column.name.clone(), column.width)));
     writeln!(out, "{}", look.paint(Ink::Dim, &head))?;
-    for n in steps {
+    for n in steps.filter(|_| by_step) {
         let mut cells = columns.iter_mut().map(|column| (column.cell(n), column.width));
         writeln!(out, "{}", row(&run.index.label(n), &mut cells))?;
+    }
+    if !scores.of_run.is_empty() {
+        let given = |lane: &Lane| scores.of_run.iter().rfind(|(name, _)| *name == lane.name);
+        let cell = |lane: &Lane| given(lane).map_or_else(|| MISSING.to_owned(), |(_, given)| score(*given));
+        writeln!(
+            out,
+            "{}",
+            row("run", &mut shown.iter().zip(&columns).map(|(lane, column)| (cell(lane), column.width)))
+        )?;
     }
     Ok(())
 }
@@ -155,7 +174,8 @@ impl<'s> Column<'s> {
     fn of(lane: &'s Lane) -> Self {
         let name = cut(&visible_line(&lane.name), MAX_WIDTH);
         let cells = lane.points.chunk_by(|a, b| a.n == b.n).map(|points| cell(points).chars().count());
-        let width = cells.max().unwrap_or_default().max(name.chars().count());
+        // What the run as a whole was given is as wide as a score.
+        let width = cells.max().unwrap_or_default().max(name.chars().count()).max(4);
         Self { name, width, rest: &lane.points }
     }
 

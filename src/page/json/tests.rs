@@ -187,7 +187,7 @@ fn scores_keep_reasons_and_odd_values() {
         {"name": "critic 3", "points": [
             {"n": 0, "score": null, "score_text": "high", "action": "continue", "reason": null},
         ]},
-    ]});
+    ], "run": []});
     assert_eq!(scores, expected);
     let without_lines = json(&crate::page::scores::json::scores(&index(), |_| None));
     assert_eq!(without_lines["critics"][0]["points"][0]["score"], 0.25);

@@ -1,4 +1,4 @@
-//! How did the critics judge, step by step? One series for each critic.
+//! How did the critics judge, step by step? One series for each critic, and what the run as a whole was given.
 
 use std::borrow::Cow;
 
@@ -13,6 +13,15 @@ use crate::page::step::json::action_word;
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Scores {
     pub critics: Vec<CriticScores>,
+    /// What the run as a whole was given by those who judged it at its end; no step has these.
+    pub run: Vec<RunScore>,
+}
+
+/// A score of the run as a whole.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RunScore {
+    pub name: String,
+    pub score: f64,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -40,7 +49,9 @@ pub(crate) struct Point {
 /// Where a line cannot be read, reasons and odd scores are left out.
 pub(crate) fn scores(index: &Index, mut line: impl FnMut(usize) -> Option<Vec<u8>>) -> Scores {
     let mut order: Vec<Symbol> = Vec::new();
-    let mut scores = Scores::default();
+    let of_run = index.manifest().get().into_iter().flat_map(|manifest| &manifest.scores);
+    let run = of_run.map(|(name, score)| RunScore { name: name.to_string(), score: *score }).collect();
+    let mut scores = Scores { run, ..Scores::default() };
     for (n, step) in index.steps().iter().enumerate().filter(|(_, step)| !step.critics.is_empty()) {
         let bytes = line(n).unwrap_or_default();
         let record = Record::of(&bytes);

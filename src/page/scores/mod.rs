@@ -184,7 +184,7 @@ impl<'a> ScoresBody<'a> {
     fn left_out(&self) -> String {
         let critic = &self.query.critic;
         match self.scores.lanes.len().saturating_sub(MAX_LANES) {
-            _ if !critic.is_empty() && !self.scores.lanes.iter().any(|lane| lane.name == *critic) => {
+            _ if !critic.is_empty() && !self.scores.has(critic) => {
                 format!("No critic of this run is called {critic}.")
             }
             0 => String::new(),
