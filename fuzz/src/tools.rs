@@ -42,13 +42,14 @@ fn pages(dir: &RunDir, index: &Index) {
         let (page, remarks) = step_head(&line, &mut index.names().clone());
         assert!(remarks.is_empty() && page.fate == Fate::Good, "step {n}: {remarks:?}");
         // These are known from the records alone.
-        let StepHead { span, line, parts, unanswered, is_left, .. } = head.clone();
+        let StepHead { span, line, parts, unanswered, is_left, is_nested, .. } = head.clone();
         let page = StepHead {
             span,
             line,
             parts,
             unanswered,
             is_left,
+            is_nested,
             outside: head.outside.clone(),
             links: Box::default(),
             ..page

@@ -9,7 +9,7 @@ use crate::format;
 use crate::model::index::Segment;
 use crate::model::price::Prices;
 use crate::model::{Can, Index, Lines, RecordedFacts, StepHead, TraceFile};
-use crate::stop::{CriticFact, Gate, LineFacts, Stats, StepFacts, StopRules, Text, Usage};
+use crate::stop::{CriticFact, Gate, LineFacts, Stats, StepFacts, StopRules, Text, Usage, Whole};
 
 mod inferred;
 #[cfg(test)]
@@ -38,8 +38,8 @@ pub struct Record {
     pub begun: bool,
     /// Whether the cost of a step is an estimate.
     pub cost_estimated: bool,
-    /// Tokens and US dollars of the run as a whole, where another tool records them beside those of the steps.
-    pub whole: (Option<u64>, Option<f64>),
+    /// What is recorded of the run as a whole beside its steps; only where another tool wrote it.
+    pub whole: Whole,
 }
 
 /// Steps that ran, by the events or the manifest's count, and have no line.
@@ -62,7 +62,7 @@ impl Record {
     pub fn priced(mut self, index: &Index, prices: Option<&Prices>) -> Self {
         let Some(prices) = prices else { return self };
         let of_run = index.manifest().get().and_then(|manifest| manifest.model_of_steps()).unwrap_or_default();
-        for facts in &mut self.facts {
+        for facts in self.facts.iter_mut().chain(&mut self.whole.nested) {
             let n = usize::try_from(facts.step).unwrap_or(usize::MAX);
             let Some(head) = index.steps().get(n) else { continue };
             let usage = head.usage_alone(index.tokens_before(n));
@@ -78,8 +78,7 @@ impl Record {
 
     /// What was counted before the first step: what the run went on from, and what it took that its steps do not say.
     pub fn start(&self) -> Stats {
-        let (tokens, cost_usd) = self.whole;
-        self.resumed.clone().of_whole(tokens, cost_usd, &self.facts)
+        self.resumed.clone().of_whole(&self.whole, &self.facts)
     }
 
     /// The last step that ran, if only up to its decision.
@@ -109,8 +108,13 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     if index.format().can.facts != Can::Yes {
         let untold = index.manifest().get().is_some_and(|manifest| manifest.steps_untold);
         let manifest = index.manifest().get().filter(|_| index.format().is_one_file());
-        let whole = manifest.map(|manifest| (manifest.tokens, manifest.cost_usd)).unwrap_or_default();
-        return Record { lost, foreign, untold, begun, whole, ..inferred::record(index, steps, lines, depth) };
+        let mut record = Record { lost, foreign, untold, begun, ..inferred::record(index, steps, lines, depth) };
+        if let Some(manifest) = manifest {
+            record.whole.tokens = manifest.tokens.filter(|_| !manifest.tokens_of_steps);
+            record.whole.cost_usd = manifest.cost_usd;
+            record.whole.judges = manifest.scores.iter().map(|(name, _)| name.to_string()).collect();
+        }
+        return record;
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]

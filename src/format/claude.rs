@@ -237,7 +237,9 @@ impl Session {
                 draft.close(last);
             }
         }
-        let part = part_of(record);
+        let mut part = part_of(record);
+        // Of a sub-agent that has a file of its own, all lines say so.
+        part.is_nested = is_true(line.sidechain) && draft.run().parent.is_none();
         for call in &part.calls {
             self.by_call.insert((*call.id).into(), n);
         }

@@ -483,6 +483,7 @@ impl Going {
             line,
             parts: self.events.clone().into(),
             unanswered: self.part.first_unanswered(),
+            is_nested: self.part.is_nested,
             links: Box::default(),
             ..head
         }

@@ -395,8 +395,11 @@ impl Sample {
     /// What names the agent that an event is of, where that is one that another agent called.
     fn agent(&self, span: Option<&str>) -> Option<(usize, super::Part)> {
         let mut around = self.around(span).skip_while(|span| span.agent.is_none());
-        let agent = around.next()?.agent.clone()?;
-        around.any(|span| span.agent.is_some() || span.kind == "tool").then_some(agent)
+        let (at, part) = around.next()?.agent.clone()?;
+        let outer: Vec<&Inside> = around.collect();
+        let is_nested = outer.iter().any(|span| span.kind == "tool");
+        let is_called = is_nested || outer.iter().any(|span| span.agent.is_some());
+        is_called.then_some((at, super::Part { is_nested, ..part }))
     }
 }
 

@@ -76,6 +76,7 @@ use std::path::Path;
 
 pub use draft::{Draft, EventDraft, Open, RecordPlace};
 pub use part::{Answer, CallDraft, Part, Tokens};
+pub use value::uncut;
 pub use watch::{Values, WatchedValue};
 
 use crate::model::event::Event;

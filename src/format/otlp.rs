@@ -8,7 +8,7 @@
 mod exported;
 mod raised;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use exported::Exported;
 use raised::raised;
@@ -193,6 +193,8 @@ struct Trace {
     by_call: HashMap<String, usize>,
     /// The newest reply below each span.
     by_parent: HashMap<String, usize>,
+    /// The spans of tools, and all below them.
+    in_tools: HashSet<String>,
     last: Option<usize>,
     /// The span that all others are below has come, with what went wrong in it; none has as long as the trace goes on.
     root: Option<(Option<(String, String)>, usize)>,
@@ -226,6 +228,9 @@ impl Reader for Trace {
         self.ended = self.ended.max(end);
         let parent = filled(span.raw.parent);
         let sort = span.sort();
+        if sort == Sort::Tool || parent.as_ref().is_some_and(|parent| self.in_tools.contains(parent)) {
+            self.in_tools.extend(filled(span.raw.id));
+        }
         match sort {
             Sort::Reply => self.reply(&span, parent.as_deref(), EventDraft { ts: end.or(start), ..mark }, draft),
             Sort::Tool => self.tool(&span, parent.as_deref(), &mark, draft),
@@ -285,7 +290,8 @@ impl Trace {
     fn reply(&mut self, span: &Span<'_>, parent: Option<&str>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let asked = Span::micros(span.raw.start);
         let n = draft.reply(None, asked, EventDraft { kind: EventKind::Decided, ..mark });
-        let part = part_of(span);
+        let is_nested = parent.is_some_and(|parent| self.in_tools.contains(parent));
+        let part = Part { is_nested, ..part_of(span) };
         if let Some(model) = &part.model {
             draft.run().model = Some(cut(model));
         }

@@ -3,6 +3,9 @@
 //! The line has the layout of this crate's own steps, so that whatever reads those reads these. Values that a tool wrote
 //! as JSON stay the text that they are.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt::Write as _;
 use std::num::NonZeroU8;
 
@@ -43,6 +46,8 @@ pub struct Part {
     pub cost: Option<f64>,
     /// An error of the step itself, such as of the request to the model.
     pub error: Option<String>,
+    /// It is a reply within a call of another step: of a sub-agent, whose replies stand among those of the run.
+    pub is_nested: bool,
     /// The record says all there is to say of the step: what was said before is void.
     pub whole: bool,
 }
@@ -105,6 +110,7 @@ impl Part {
         replace(&mut self.cost, more.cost);
         replace(&mut self.error, more.error);
         self.is_text_untold |= more.is_text_untold;
+        self.is_nested |= more.is_nested;
         self.thought.extend(more.thought);
         self.text.extend(more.text);
         for tail in more.tail {
@@ -285,8 +291,8 @@ impl Part {
         let text = self.text.join("\n\n");
         let mode = match (self.calls.is_empty(), text.is_empty(), thought.is_empty() && self.finish.is_none()) {
             (false, ..) => "act",
-            // What the tool could make nothing of is no answer, and something came of what has an observation.
-            (true, false, _) if self.error.is_some() || !self.answers.is_empty() => "thought",
+            // What the tool could make nothing of is no answer, nor what was cut; and something came of what has an observation.
+            (true, false, _) if self.error.is_some() || !self.answers.is_empty() || self.is_at_limit() => "thought",
             (true, false, _) => "final",
             (true, true, false) => "thought",
             (true, true, true) => return "null".to_owned(),
@@ -297,6 +303,12 @@ impl Part {
         out.text("rationale", Some(rationale).filter(|text| !text.is_empty()).map(String::as_str));
         out.text("final_answer", Some(&*text).filter(|_| mode == "final"));
         out.end()
+    }
+
+    /// Whether the reply ended because there was no room for more of it, by its provider's word.
+    fn is_at_limit(&self) -> bool {
+        let words = ["length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"];
+        self.finish.as_deref().is_some_and(|finish| words.iter().any(|word| word.eq_ignore_ascii_case(finish)))
     }
 
     fn usage(&self, out: &mut Object) {
@@ -444,42 +456,4 @@ pub(super) fn text(value: Option<&str>) -> Option<String> {
         let inner = value.strip_prefix('"')?.strip_suffix('"')?;
         Some(inner.to_owned())
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{Names, Record};
-
-    #[test]
-    fn a_step_is_put_together_from_its_parts() {
-        let call = |id: &str| CallDraft { id: id.into(), name: "Read".into(), args: r#"{"path":"a.py"}"#.into() };
-        let answer = |call: &str| Answer {
-            call: call.into(),
-            status: Some("error"),
-            error: Some("no such file".into()),
-            exit: Some(2),
-            ..Answer::default()
-        };
-        let parts = [
-            Part { thought: vec!["Look \"first\".".into()], ..Part::default() },
-            Part { calls: vec![call("a"), call("b")], ..Part::default() },
-            Part { answers: vec![answer("b"), answer("of another step")], ..Part::default() },
-        ];
-        let line = line(7, parts);
-        let record = Record::of(line.as_bytes());
-        let step = crate::format::step(&record).unwrap();
-        assert_eq!((step.id, step.calls.len(), step.results.len()), (Some(7), 2, 2));
-        assert_eq!(step.results.iter().map(|result| result.has_failed()).collect::<Vec<_>>(), [false, true]);
-        let (head, remarks) = crate::format::step_head(line.as_bytes(), &mut Names::default());
-        assert_eq!((remarks.len(), &*head.call, head.returncode), (0, "Read(path=\"a.py\") +1 more", Some(2)));
-        assert_eq!(head.error.as_deref(), Some("no such file"));
-    }
-
-    #[test]
-    fn a_reply_without_calls_is_an_answer() {
-        let line = line(0, [Part { text: vec!["Done.".into(), "All green.".into()], ..Part::default() }]);
-        let (head, _) = crate::format::step_head(line.as_bytes(), &mut Names::default());
-        assert_eq!(&*head.call, "answer: Done.  All green.");
-    }
 }

@@ -50,6 +50,8 @@ pub struct StepHead {
     pub repeats: bool,
     /// Whether the run went back to before this step, and on from there: it is on no way to the end.
     pub is_left: bool,
+    /// Whether it is of another agent, which a call of the run's own steps started: none of its own.
+    pub is_nested: bool,
     /// The acting agent's name; only QitOS 0.6 records it.
     pub agent: Symbol,
     /// The decision's mode: `act`, `final`, `wait`, `handoff`; empty where there was no decision.

@@ -129,6 +129,9 @@ pub struct StepFacts {
     /// Whether the step's line could not be read: nothing of what it lacks is known to be absent.
     #[serde(skip)]
     pub is_unread: bool,
+    /// Whether the final answer goes on after what is known of it.
+    #[serde(skip)]
+    pub is_answer_cut: bool,
     /// Whether nobody says if the step failed; only where it has no error.
     #[serde(skip)]
     pub is_error_untold: bool,
@@ -168,6 +171,7 @@ impl StepFacts {
             forced: None,
             resumed: false,
             is_unread: false,
+            is_answer_cut: false,
             is_error_untold: false,
         }
     }

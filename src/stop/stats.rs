@@ -45,6 +45,9 @@ pub struct Stats {
     /// The same in US dollars.
     #[serde(skip)]
     pub cost_apart: f64,
+    /// Who judged the run as a whole, at its end.
+    #[serde(skip)]
+    pub judges: Vec<String>,
     /// Time since the run began; `None` where the last gate's time is not recorded.
     pub elapsed_ms: Option<u64>,
     /// Time before this session, counted as elapsed.
@@ -74,6 +77,19 @@ pub struct Stats {
 
 fn is_free(cost_usd: &f64) -> bool {
     *cost_usd == 0.0
+}
+
+/// What another tool records of a run as a whole, beside what its steps say.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Whole {
+    /// Tokens.
+    pub tokens: Option<u64>,
+    /// US dollars.
+    pub cost_usd: Option<f64>,
+    /// Who gave it a score.
+    pub judges: Vec<String>,
+    /// What replies of sub-agents took that stand among its steps, and are none of its own.
+    pub nested: Vec<StepFacts>,
 }
 
 /// A sum of US dollars without the noise of adding fractions.
@@ -170,16 +186,29 @@ impl Stats {
         Self { carried_ms, elapsed_ms: Some(carried_ms), ..self }
     }
 
-    /// Of a run that is recorded to have used these tokens and US dollars as a whole: what of it these steps, which are all of
-    /// its steps, do not say. Where one of them says nothing, what is missing may be its own.
+    /// Of a run of which this is recorded as a whole: what of it these steps, which are all of its own, do not say.
     #[must_use]
-    pub fn of_whole(self, tokens: Option<u64>, cost_usd: Option<f64>, steps: &[StepFacts]) -> Self {
+    pub fn of_whole(mut self, whole: &Whole, steps: &[StepFacts]) -> Self {
+        let untold =
+            |is_told: fn(&StepFacts) -> bool| whole.nested.iter().filter(|facts| !is_told(facts)).count() as u64;
         let add = |sum: Option<u64>, facts: &StepFacts| Some(sum?.saturating_add(facts.usage?.total()));
-        let told = steps.iter().fold(Some(0), add);
-        let paid = steps.iter().map(StepFacts::cost).sum::<Option<f64>>();
-        let tokens_apart = tokens.zip(told).map_or(0, |(whole, told)| whole.saturating_sub(told));
-        let cost_apart = cost_usd.zip(paid).map_or(0.0, |(whole, paid)| without_noise(whole - paid).max(0.0));
-        Self { tokens_apart, cost_apart, ..self }
+        let tokens = |steps: &[StepFacts]| steps.iter().fold(Some(0), add);
+        let cost = |steps: &[StepFacts]| steps.iter().map(StepFacts::cost).sum::<Option<f64>>();
+        // Where one of the steps says nothing, what is missing may be its own.
+        match (tokens(steps), whole.tokens, tokens(&whole.nested)) {
+            (None, ..) => {}
+            (Some(own), Some(all), _) => self.tokens_apart = all.saturating_sub(own),
+            (_, None, Some(nested)) => self.tokens_apart = nested,
+            (_, None, None) => self.usage_missing += untold(|facts| facts.usage.is_some()),
+        }
+        match (cost(steps), whole.cost_usd, cost(&whole.nested)) {
+            (None, ..) => {}
+            (Some(own), Some(all), _) => self.cost_apart = without_noise(all - own).max(0.0),
+            (_, None, Some(nested)) => self.cost_apart = without_noise(nested),
+            (_, None, None) => self.cost_missing += untold(|facts| facts.cost().is_some()),
+        }
+        self.judges.clone_from(&whole.judges);
+        self
     }
 
     /// Takes in what is known of a step at `gate`.

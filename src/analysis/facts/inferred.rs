@@ -7,7 +7,7 @@ use crate::format;
 use crate::model::index::{Group, Segment};
 use crate::model::json::walk;
 use crate::model::step::Value;
-use crate::model::{EventHead, EventKind, Index, Lines, StepHead, StopReason, TraceFile};
+use crate::model::{EventHead, EventKind, Index, Lines, Manifest, Outcome, StepHead, StopReason, TraceFile};
 use crate::stop::{Code, Gate, Phase, Source, StepError, StepFacts, Text, Usage};
 
 /// What is worked out and not read.
@@ -20,7 +20,11 @@ const INFERRED: &[&str] = &[
 /// The same, of runs whose steps need not ask a model and which record tokens.
 const SCRIPTED: &str = "a step without a request to a model is taken to have used no tokens";
 
-/// The facts of these steps.
+/// The same, of runs whose records hold those of agents that they started.
+const NESTED: &str =
+    "a reply within a call, of a sub-agent, is taken to be no step of the run; what it took may count at any of them";
+
+/// The facts of these steps, but for those of sub-agents.
 pub(super) fn record<'a>(
     index: &'a Index,
     steps: impl Iterator<Item = (usize, &'a StepHead)> + Clone,
@@ -31,10 +35,20 @@ pub(super) fn record<'a>(
     let origin = segments.first().and_then(|segment| segment.span).map(|(first, _)| first);
     let clock_until = segments.iter().find_map(|segment| segment.goes_back).unwrap_or(usize::MAX);
     // A run none of whose steps says what it used may have used some in each.
+    // Where all are, nobody says what they are nested in.
+    let is_whole = steps.clone().any(|(_, head)| !head.is_nested);
+    let (steps, all) = (steps.clone().filter(move |(_, head)| !(is_whole && head.is_nested)), steps);
     let says_tokens = |(_, head): (usize, &StepHead)| head.tokens.is_some() || head.tokens_total > Some(0);
     let scripted_is_free = !index.format().is_one_file() && steps.clone().any(says_tokens);
     let mut teller = Teller { index, origin, clock_until, changes: 0, scripted_is_free };
     let mut record = Record { inferred: INFERRED.to_vec(), ..Record::default() };
+    for (ordinal, head) in all.filter(|(_, head)| is_whole && head.is_nested) {
+        let (usage, cost_usd) = (teller.usage(ordinal, false), head.cost_usd);
+        record.whole.nested.push(StepFacts { usage, cost_usd, ..StepFacts::unknown(ordinal as u64) });
+    }
+    if !record.whole.nested.is_empty() {
+        record.inferred.push(NESTED);
+    }
     if scripted_is_free {
         record.inferred.push(SCRIPTED);
     }
@@ -47,6 +61,7 @@ pub(super) fn record<'a>(
     if let Some(segment) = index.segment() {
         teller.end(segment, &mut record.facts);
     }
+    teller.answered(&mut record.facts);
     record
 }
 
@@ -214,6 +229,20 @@ impl<'a> Teller<'a> {
                 last.final_answer = last.final_answer.take().or(answer.map(str::to_owned));
             }
             _ => {}
+        }
+    }
+
+    /// What another tool records as the answer of a run that came to a good end, and no step as its own: a submission. The
+    /// last step left it.
+    fn answered(&self, facts: &mut [StepFacts]) {
+        let whole = |manifest: &&Manifest| self.index.format().is_one_file() && !manifest.is_cut;
+        let Some(manifest) = self.index.manifest().get().filter(whole) else { return };
+        let is_well = manifest.ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
+        let answer = manifest.final_result.as_deref().filter(|_| is_well);
+        let (Some(answer), Some(last)) = (answer, facts.last_mut()) else { return };
+        if !last.candidate && last.final_answer.is_none() {
+            let (known, is_whole) = format::uncut(answer);
+            (last.final_answer, last.is_answer_cut) = (Some(known.to_owned()), !is_whole);
         }
     }
 

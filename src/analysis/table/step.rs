@@ -20,8 +20,6 @@ pub struct Step {
     run: Arc<Run>,
     /// Its ordinal.
     n: usize,
-    /// Its place among the steps of the newest run.
-    at: usize,
     /// Its round, by number.
     round: Option<usize>,
     counted: Option<Counted>,
@@ -34,16 +32,17 @@ pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
     let untold = run.record.untold.then_some(0);
     let first = [run.record.lost.map(|lost| lost.from), run.record.foreign, untold].into_iter().flatten().min();
     let lost = first.unwrap_or(u64::MAX);
-    newest_run(&run.index).enumerate().map(move |(at, (n, head))| {
+    newest_run(&run.index).map(move |(n, head)| {
         let usage = head.usage_alone(run.index.tokens_before(n));
-        let counted = run.course.get(at).copied();
+        // What the limits of a run had counted is not changed by a reply of a sub-agent.
+        let upto = run.course.partition_point(|counted| counted.step <= n as u64);
+        let counted = upto.checked_sub(1).and_then(|last| run.course.get(last)).copied();
         Step {
             run: Arc::clone(run),
             n,
-            at,
             round: run.index.group_of(n),
             // After a step that is missing nobody can count.
-            counted: counted.filter(|counted| counted.step == n as u64 && counted.step < lost),
+            counted: counted.filter(|at| (at.step == n as u64 || head.is_nested) && (n as u64) < lost),
             usage,
             address: format!("{}?step={n}", run.place.address),
         }
@@ -66,8 +65,8 @@ impl Step {
 
     /// What stop rules looked at.
     fn facts(&self) -> Option<&StepFacts> {
-        let facts = self.run.record.facts.get(self.at);
-        facts.filter(|facts| facts.step == self.n as u64)
+        let at = self.run.record.facts.binary_search_by_key(&(self.n as u64), |facts| facts.step);
+        self.run.record.facts.get(at.ok()?)
     }
 
     fn name(&self, symbol: Symbol) -> Option<Cow<'_, str>> {

@@ -406,6 +406,7 @@ fn part_of(record: &str, is_qwen: bool) -> Part {
     let reply = line.kind == Some("\"assistant\"");
     if reply {
         part.agent = text(line.agent).or_else(|| text(line.parent));
+        part.is_nested = is_text(line.parent);
         part.model = text(message.model);
         part.finish = text(message.stop_reason);
         part.tokens = message.usage.and_then(|usage| told(usage, is_qwen, part.finish.is_some()));

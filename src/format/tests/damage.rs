@@ -62,10 +62,10 @@ fn steps(name: &str, bytes: &[u8], each: usize) -> Vec<StepHead> {
         let line = (tool.format.assemble.unwrap())(n, &parts);
         let (page, remarks) = step_head(line.as_bytes(), &mut names);
         // These are known from the parts alone.
-        let StepHead { span, line, parts, unanswered, is_left, .. } = head.clone();
+        let StepHead { span, line, parts, unanswered, is_left, is_nested, .. } = head.clone();
         assert_eq!(
             *head,
-            StepHead { span, line, parts, unanswered, is_left, links: Box::default(), ..page },
+            StepHead { span, line, parts, unanswered, is_left, is_nested, links: Box::default(), ..page },
             "step {n} of {name}"
         );
         assert!(remarks.is_empty() && page.fate == Fate::Good, "step {n} of {name}: {remarks:?}");

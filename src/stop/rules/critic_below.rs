@@ -156,6 +156,9 @@ impl Condition for Compiled {
             // A step without a score neither ends nor lengthens a row. A critic that never gave one may have another name.
             return match row.is_some_and(|row| row.counted > 0) {
                 true => Check::Pass(Reading::text(format!("{critic} gave no score"))),
+                false if stats.judges.contains(critic) => Check::Unknown(Cow::Owned(format!(
+                    "{critic} scored the run as a whole, at its end; a score of any step by {critic}"
+                ))),
                 false => Check::Unknown(Cow::Owned(format!("a score of the critic {critic}"))),
             };
         };

@@ -56,6 +56,7 @@ impl Condition for Keyword {
                 let reading = Reading::text(format!("the answer holds {word:?}"));
                 Check::Stop { code: Self::ROW.code(), reading: reading.evidence([span(facts, at, at + word.len())]) }
             }
+            None if facts.is_answer_cut => Check::Unknown("the whole answer".into()),
             None => Check::Pass(Reading::text(format!("the answer does not hold {word:?}"))),
         }
     }

@@ -79,6 +79,9 @@ impl Condition for Compiled {
     /// JSON as the whole answer or, where allowed, as a fenced block of it. Equal keys are accepted, the last counts.
     fn check(&self, _: GateSet, _: &Stats, facts: &StepFacts) -> Check {
         let Some(answer) = facts.answer() else { return Check::Unknown("the answer's text".into()) };
+        if facts.is_answer_cut {
+            return Check::Unknown("the whole answer".into());
+        }
         let mut miss = None;
         let blocks = if self.fenced { fenced(answer) } else { Vec::new() };
         for part in std::iter::once(answer).chain(blocks) {

@@ -49,3 +49,118 @@ fn a_limit_between_what_the_steps_cost_and_what_the_run_cost_cannot_be_told() {
         [(0.004, 940), (0.003, 2_170), (0.0025, 3_595)].map(|(cost, tokens)| (Some(cost), None, Some(tokens)));
     assert_eq!(counted, expected);
 }
+
+/// How each rule comes out, and at which step.
+fn outcomes(path: &Path, rules: &[&str]) -> Vec<(String, Option<u64>)> {
+    let word = |rule: &Value| (rule["result"].as_str().expect("a word").to_owned(), rule["step"].as_u64());
+    asked(path, rules).iter().map(word).collect()
+}
+
+fn at(word: &str, step: u64) -> (String, Option<u64>) {
+    (word.to_owned(), Some(step))
+}
+
+fn nowhere(word: &str) -> (String, Option<u64>) {
+    (word.to_owned(), None)
+}
+
+#[test]
+fn a_reply_of_a_sub_agent_is_no_step_of_the_run() {
+    // Two replies of the run, and between them one of a sub-agent.
+    let stream = sample("tools/claude-code-stream/answered.jsonl");
+    let rules = ["max_steps=1", "max_steps=2", "max_steps=3", "final_result"];
+    assert_eq!(outcomes(&stream, &rules), [at("earlier", 0), at("same", 2), nowhere("not_reached"), at("same", 2)]);
+    let told = asked(&stream, &["max_steps=1"]);
+    assert_eq!(told[0]["saved"]["steps"], 1);
+    // 130 and 160 tokens for $0.002 and $0.003; the sub-agent's 55 for $0.0005.
+    let trace = sample("tools/otlp/traces.jsonl").join("a".repeat(32));
+    let rules = ["max_steps=2", "max_steps=3", "token_budget=280", "token_budget=300", "token_budget=400"];
+    let expected = [at("same", 2), nowhere("not_reached"), at("same", 2), nowhere("unknown"), nowhere("not_reached")];
+    assert_eq!(outcomes(&trace, &rules), expected);
+    assert_eq!(outcomes(&trace, &["max_cost=0.0052", "max_cost=0.006"]), [nowhere("unknown"), nowhere("not_reached")]);
+    let inferred = said(&trace, &["whatif", "--rule", "max_steps=2"])["runs"][0]["inferred"].to_string();
+    assert!(inferred.contains("of a sub-agent, is taken to be no step of the run"), "{inferred}");
+}
+
+#[test]
+fn tables_count_no_reply_of_a_sub_agent() {
+    let output = Command::new(BINARY).args(["table", "steps", "--format", "jsonl"]).arg(sample("tools/otlp")).output();
+    let steps = String::from_utf8(output.expect("it runs").stdout).expect("text");
+    let rows = steps.lines().map(|step| serde_json::from_str::<Value>(step).expect("JSON"));
+    let of_planner = rows.filter(|step| step["transcript_id"].as_str().is_some_and(|key| key.ends_with("aaa")));
+    let counted: Vec<_> = of_planner
+        .map(|step| (step["step"].as_u64(), step["steps_so_far"].as_u64(), step["tokens"].as_u64()))
+        .collect();
+    let row = |step, counted, tokens| (Some(step), Some(counted), Some(tokens));
+    assert_eq!(counted, [row(0, 1, 130), row(1, 1, 55), row(2, 2, 160)]);
+}
+
+#[test]
+fn a_score_of_the_run_as_a_whole_is_no_step_s() {
+    let trial = sample("tools/harbor/nightly/ledger__solved");
+    let scores = said(&trial, &["scores"]);
+    assert_eq!(scores["critics"], serde_json::json!([]));
+    assert_eq!(scores["run"], serde_json::json!([{"name": "reward", "score": 1.0}]));
+    let output = Command::new(BINARY).arg("scores").arg(&trial).output().expect("it runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows, [vec!["step", "reward"], vec!["run", "1.00"]], "{text}");
+    assert!(text.lines().next().is_some_and(|line| line.ends_with(": 1 critic of the run as a whole")), "{text}");
+    let board = crate::board::Board::serve(&sample("tools/harbor"));
+    board.until_read();
+    assert_eq!(board.json("/api/runs/nightly%2Fledger__solved/scores")["run"][0]["score"], 1.0);
+    let page = scraper::Html::parse_document(board.get("/runs/nightly%2Fledger__solved/scores").text());
+    assert_eq!(crate::html::texts(&page, "#of-run tbody tr"), ["reward1.00"]);
+    assert!(crate::html::texts(&page, "#scores .lane").is_empty());
+    // A rule on scores of steps has none to look at.
+    let told = asked(&trial, &["critic_below=reward:0.5", "critic_below=nobody:0.5"]);
+    let needs = "reward scored the run as a whole, at its end; a score of any step by reward is not recorded";
+    assert_eq!((&told[0]["result"], &told[0]["needs"]), (&"unknown".into(), &needs.into()));
+    assert_eq!(told[1]["needs"], "a score of the critic nobody is not recorded");
+}
+
+#[test]
+fn what_was_submitted_is_the_final_result() {
+    let rules = ["final_result", "keyword=fixed", "keyword=divmod"];
+    let small = sample("tools/mini-swe-agent/submitted.traj.json");
+    assert_eq!(outcomes(&small, &rules), [at("same", 2), at("same", 2), nowhere("not_reached")]);
+    let patch = sample("tools/swe-agent/submitted.traj");
+    let last = said(&patch, &["whatif", "--rule", "max_steps=99"])["runs"][0]["recorded"]["step"].as_u64();
+    let last = last.expect("a last step");
+    assert_eq!(outcomes(&patch, &rules), [at("same", last), nowhere("not_reached"), at("same", last)]);
+    // Of a long submission the start is kept: what is not in that may be in the rest.
+    let text = std::fs::read_to_string(&small).expect("the sample");
+    let mut whole: Value = serde_json::from_str(&text).expect("JSON");
+    let long: Value = format!("{}the end", "fixed ".repeat(200)).into();
+    whole["info"]["submission"] = long.clone();
+    let exit = whole["messages"].as_array_mut().and_then(|messages| messages.last_mut()).expect("a message");
+    exit["extra"]["submission"] = long;
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("long.traj.json");
+    std::fs::write(&path, whole.to_string()).expect("written");
+    let rules = ["final_result", "keyword=fixed", "keyword=end", "structured_output"];
+    assert_eq!(outcomes(&path, &rules), [at("same", 2), at("same", 2), nowhere("unknown"), nowhere("unknown")]);
+    assert_eq!(asked(&path, &["keyword=end"])[0]["needs"], "the whole answer is not recorded");
+    // What was left when money ran out, nobody submitted.
+    assert_eq!(outcomes(&sample("tools/swe-agent/cost_limit.traj"), &["final_result"]), [nowhere("not_reached")]);
+}
+
+#[test]
+fn a_reply_that_was_cut_at_its_limit_is_no_final_result() {
+    let text = std::fs::read_to_string(sample("tools/claude-code-stream/answered.jsonl")).expect("the sample");
+    let lines = text.lines().map(|line| {
+        let mut line: Value = serde_json::from_str(line).expect("JSON");
+        if line["message"]["id"] == "msg_3" {
+            line["message"]["stop_reason"] = "max_tokens".into();
+        }
+        if line["type"] == "result" {
+            line["stop_reason"] = "max_tokens".into();
+        }
+        format!("{line}\n")
+    });
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("cut.jsonl");
+    std::fs::write(&path, lines.collect::<String>()).expect("written");
+    assert_eq!(outcomes(&path, &["final_result"]), [nowhere("not_reached")]);
+    assert_eq!(said(&path, &["show"])["steps_list"][2]["mode"], "thought");
+}

@@ -397,9 +397,9 @@ fn the_row_of_a_step_of_a_spoilt_log_says_what_its_page_says() {
             for (n, head) in index.steps().iter().enumerate() {
                 let line = dir.line(|| &index, TraceFile::Steps, head.span).expect("a listed step can be read");
                 let (page, _) = step_head(&line, &mut index.names().clone());
-                let StepHead { span, line, parts, fate, unanswered, is_left, outside, .. } = head.clone();
+                let StepHead { span, line, parts, fate, unanswered, is_left, is_nested, outside, .. } = head.clone();
                 let links = Box::default();
-                let page = StepHead { span, line, parts, fate, unanswered, is_left, outside, links, ..page };
+                let page = StepHead { span, line, parts, fate, unanswered, is_left, is_nested, outside, links, ..page };
                 assert_eq!(*head, page, "seed {seed}, step {n} of {}", dir.path().display());
             }
         }

@@ -122,11 +122,15 @@ fn whether_a_model_repeats_itself_is_not_known_where_its_words_were_left_out() {
     let temp = tempfile::tempdir().expect("a directory");
     let path = temp.path().join("traces.jsonl");
     let text = fs::read_to_string(traces()).expect("read");
-    let again = text.replace("There are 3.", "I ask for help.");
-    assert_ne!(again, text);
-    fs::write(&path, again).expect("written");
-    let found = asked(&path.join("a".repeat(32)));
-    assert_eq!((&found["result"], &found["step"]), (&"earlier".into(), &1.into()));
+    // A sub-agent that says the same is no model that repeats itself.
+    for (said, result, step) in [("It holds 3 lines.", "same", 2.into()), ("There are 3.", "not_reached", Value::Null)]
+    {
+        let again = text.replace(said, "I ask for help.");
+        assert_ne!(again, text);
+        fs::write(&path, again).expect("written");
+        let found = asked(&path.join("a".repeat(32)));
+        assert_eq!((&found["result"], &found["step"]), (&result.into(), &step));
+    }
 }
 
 #[test]
