@@ -181,6 +181,10 @@ impl Reader for Trajectory {
             (run.usage.input, run.usage.cached, run.usage.output) = (prompt, self.cached, completion);
         }
         // Writers put 0 where they do not know.
+        if run.tokens.is_none() {
+            // Of the same that the steps read.
+            run.usage.cached = self.cached.filter(|cached| *cached > 0 && prompt.is_some() && prompt == self.read);
+        }
         let cost = cost.filter(|cost| *cost > 0.0 || self.is_exported);
         run.cost_usd = if self.is_exported || is_alone { cost.or(of_steps) } else { of_steps.or(cost) };
         run.scores = std::mem::take(&mut self.scores);

@@ -103,6 +103,10 @@ impl Reader for Trial {
             let (input, output) = (count(used.input), count(used.output));
             run.usage = Usage { input, cached: count(used.cached), output, reasoning: None };
         }
+        // What the caches held of what the steps read is told of all of them alone.
+        if run.usage.cached.is_none() && count(used.input).is_some_and(|read| Some(read) == self.trajectory.read) {
+            run.usage.cached = count(used.cached).filter(|cached| *cached > 0);
+        }
         let cost = above_zero(used.cost_usd);
         run.cost_usd = if self.trajectory.lacks_cost { cost.or(run.cost_usd) } else { run.cost_usd.or(cost) };
         run.latency_s = took(&result);
