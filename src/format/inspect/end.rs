@@ -181,6 +181,7 @@ impl Facts {
         run.cost_usd = cost.filter(|cost| *cost > 0.0);
         run.limits = self.limits_of(eval.config, tokens, cost);
         run.started_at = self.started;
+        run.latency_s = self.total_seconds.filter(|seconds| *seconds >= 0.0);
         if !is_sample {
             (run.started_at, run.updated_at) = (micros(stats.started_at), micros(stats.completed_at));
             run.ended = log_ended(&header).map(Box::new);
