@@ -135,12 +135,13 @@ fn a_head_says_of_each_call_how_it_went_and_how_long_it_took() {
                 {"status": "not recorded", "output": 1},
                 {"status": "no answer", "output": null}]}"#,
     );
-    let call = |name, ok, ms| json!({"name": name, "ok": ok, "duration_ms": ms});
+    let call = |name, ok, ms| json!({"name": name, "ok": ok, "stopped": false, "duration_ms": ms});
+    let stopped = |name| json!({"name": name, "ok": null, "stopped": true, "duration_ms": null});
     let [yes, no, unknown] = [Some(true), Some(false), None];
     let expected = [
         call(Some("a"), yes, Some(12.3_f32)),
         call(Some("b"), no, None),
-        call(Some("c"), no, None),
+        stopped("c"),
         call(None, unknown, None),
         call(Some("e"), unknown, None),
         call(Some("f"), unknown, None),
@@ -150,7 +151,7 @@ fn a_head_says_of_each_call_how_it_went_and_how_long_it_took() {
         r#"{"step_id": 0, "decision": {"mode": "act"}, "actions": [{"name": "a"}, {"name": "b"}], "action_results": [],
             "tool_invocations": [{"status": "timed_out", "latency_ms": 7}, {"status": "skipped"}]}"#,
     );
-    let expected = [call(Some("a"), no, Some(7.0)), call(Some("b"), no, None)];
+    let expected = [call(Some("a"), no, Some(7.0)), stopped("b")];
     assert_eq!((told, cost, failed), (json!(expected), Value::Null, 1));
 }
 
@@ -236,8 +237,9 @@ fn a_program_reads_of_a_step_what_the_table_of_steps_says() {
             let head = step_head(&files.index, n as usize).unwrap();
             assert_eq!(cell("tokens"), head.tokens.map(|tokens| Cell::Whole(tokens as i64)));
             assert_eq!(cell("error"), head.error.clone().map(|error| Cell::Text(error.into())));
-            let is_sure =
-                head.calls.iter().all(|call| call.ok.is_some()) && head.fate != "unreadable" && head.fate != "foreign";
+            let is_sure = head.calls.iter().all(|call| call.ok.is_some() || call.stopped)
+                && head.fate != "unreadable"
+                && head.fate != "foreign";
             assert_eq!(cell("tool_errors").is_some(), is_sure);
             errors += usize::from(head.error.is_some());
             unsure += usize::from(!is_sure);

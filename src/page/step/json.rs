@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::timing::{began, took};
-use crate::model::{self, CriticAction, EventHead, Fate, Index, Symbol};
+use crate::model::{self, CallEnd, CriticAction, EventHead, Fate, Index, Symbol};
 use crate::page::json::time;
 use crate::page::step::json_line::Line;
 
@@ -37,6 +37,8 @@ pub(crate) struct StepHead {
     pub retry: bool,
     /// The run went back to before it.
     pub left: bool,
+    /// It is a reply of a sub-agent, within a call of another step, and none of the run's own.
+    pub nested: bool,
     pub critics: Vec<Critic>,
     /// The state keys that changed; at most the first 64.
     pub changed: Vec<String>,
@@ -62,8 +64,11 @@ pub(crate) struct StepHead {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Call {
     pub name: Option<String>,
-    /// Whether it went well; `null` where nothing came back yet or what came back does not say.
+    /// Whether it went well, or failed; `null` where nothing came back yet, what came back does not say, or somebody
+    /// stopped it.
     pub ok: Option<bool>,
+    /// Whether somebody stopped it, or it was not made: no call that failed.
+    pub stopped: bool,
     /// As recorded.
     pub duration_ms: Option<f32>,
 }
@@ -102,7 +107,8 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
     let names = |list: &[Symbol]| list.iter().map(|name| index.name(*name).to_owned()).collect();
     let call = |mark: &model::CallMark| Call {
         name: recorded(index.name(mark.name)),
-        ok: mark.is_ok(),
+        ok: mark.is_ok().filter(|_| mark.end != CallEnd::Stopped),
+        stopped: mark.end == CallEnd::Stopped,
         duration_ms: mark.ms(),
     };
     let critic = |mark: &model::CriticMark| Critic {
@@ -125,6 +131,7 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
         returncode: step.returncode,
         retry: step.asked(CriticAction::Retry),
         left: step.is_left,
+        nested: step.is_nested,
         critics: step.critics.iter().map(critic).collect(),
         changed: names(&step.changed),
         tokens: index.tokens_of(n),
