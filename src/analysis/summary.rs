@@ -49,12 +49,14 @@ pub struct Summary {
     pub events: usize,
     /// Step lines; what the step limit counts.
     pub steps_now: usize,
+    /// Those of them that are replies of sub-agents, and none of the run's own.
+    pub steps_nested: usize,
     /// How many there were is not known: the records do not tell where each step begins, steps ran that have no line, or lines
     /// are there that are no steps.
     pub steps_untold: bool,
     /// Tokens, where recorded.
     pub tokens: Option<u64>,
-    /// Where these are the sum of those of the steps: how many steps do not say what they took, so that it was more.
+    /// How many steps do not say what they took, where that makes it more than the sum of the others, or unknown.
     pub tokens_untold: usize,
     /// What it cost in US dollars, where recorded.
     pub cost_usd: Option<f64>,
@@ -310,11 +312,15 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let first_event = segments.first().map_or(0, |segment| segment.first_event);
     let unreadable: usize = segments.iter().map(|segment| segment.unreadable).sum();
     let manifest_time = manifest.and_then(|manifest| manifest.updated_at);
-    let recorded = index.last_ts().max(manifest_time);
+    // A clock may have gone back, and lines of a session need not stand in the order of their times.
+    let newest = index.segments().iter().filter_map(|segment| segment.span).map(|(_, latest)| latest).max();
+    let recorded = newest.max(manifest_time);
     let answer = manifest.and_then(|manifest| manifest.final_result.as_ref());
     let stop_answer = index.segment().and_then(|segment| segment.stop.as_ref()?.1.answer.as_ref());
     let run_scores = manifest.into_iter().flat_map(|manifest| &manifest.scores);
     let steps = index.newest_len();
+    // Where nothing is known of all of them, nothing is known of each that says nothing.
+    let are_of_steps = tokens(index).is_none() || manifest.is_some_and(|manifest| manifest.tokens_of_steps);
     // Steps without a line may have called anything.
     let is_counted = facts::is_counted(index);
     // So may those whose results alone are there.
@@ -330,9 +336,11 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         steps: run.readable,
         events: index.events().len().saturating_sub(first_event + unreadable),
         steps_now: steps,
+        // Where all are, nobody says what they are nested in.
+        steps_nested: if run.nested < run.readable { run.nested } else { 0 },
         steps_untold: manifest.is_some_and(|manifest| manifest.steps_untold) || !is_counted,
         tokens: tokens(index),
-        tokens_untold: manifest.filter(|manifest| manifest.tokens_of_steps).map_or(0, |_| run.untold_tokens),
+        tokens_untold: if are_of_steps { run.untold_tokens } else { 0 },
         cost_usd: manifest.filter(|manifest| !manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
         cost_by_run_usd: manifest.filter(|manifest| manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
         spent: spent(index),

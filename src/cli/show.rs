@@ -179,12 +179,16 @@ fn steps(run: &Opened) -> String {
         summary.steps_known().map_or_else(|| "how many is not recorded".to_owned(), |steps| count(steps as u64));
     let failed =
         if summary.errors > 0 { format!(", {} with an error", count(summary.errors as u64)) } else { String::new() };
+    let nested = match summary.steps_nested {
+        0 => String::new(),
+        nested => format!(", {} of sub-agents", count(nested as u64)),
+    };
     let limit = summary.verdict.limit.map_or_else(String::new, |limit| match limit.from {
         LimitFrom::Inferred => String::new(),
         LimitFrom::State => format!(" (state.max_steps is {})", limit.steps),
         _ => format!(" of {}", limit.steps),
     });
-    format!("{steps}{limit}{failed}")
+    format!("{steps}{limit}{nested}{failed}")
 }
 
 fn issues(run: &Opened) -> Option<String> {

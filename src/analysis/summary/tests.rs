@@ -58,6 +58,23 @@ fn put_back() -> Index {
 }
 
 #[test]
+fn a_run_was_updated_when_its_newest_event_was() {
+    let run = told(&put_back());
+    let time = |at: &str| crate::model::time::parse_ts(&format!("2026-03-01T{at}+00:00")).map(|stamp| stamp.micros);
+    assert_eq!((run.started, run.updated), (time("10:00:00"), time("10:00:03")));
+}
+
+#[test]
+fn where_no_step_says_its_tokens_none_of_them_does() {
+    let steps: Vec<String> =
+        (0..3).map(|id| format!(r#"{{"step_id": {id}, "decision": {{"mode": "wait"}}}}"#)).collect();
+    let run = told(&index(&steps, &[], r#"{"run_id": "r", "status": "completed"}"#));
+    assert_eq!((run.tokens, run.tokens_untold), (None, 3));
+    let whole = told(&index(&steps, &[], r#"{"run_id": "r", "status": "completed", "token_usage": 12}"#));
+    assert_eq!((whole.tokens, whole.tokens_untold), (Some(12), 0), "the run says what all of them took");
+}
+
+#[test]
 fn where_the_clock_goes_back_a_duration_is_unknown_and_an_issue_says_so() {
     let index = put_back();
     let of = |n: usize| index.round_of(n).unwrap();

@@ -72,6 +72,8 @@ pub struct RunTally {
     pub calls: u64,
     /// Those that failed.
     pub failed_calls: u64,
+    /// Steps that are none of the run's own.
+    pub nested: usize,
     /// Steps that do not say what they took.
     pub untold_tokens: usize,
     /// Something came back from a call that does not say how it went.
@@ -196,6 +198,7 @@ impl RunTally {
             self.agents.add(step.agent);
         }
         self.spend(step);
+        self.nested += usize::from(step.is_nested);
         self.untold_tokens += usize::from(step.fate.is_readable() && step.tokens.is_none());
         self.tokens = step.total_told().or(self.tokens);
         self.tokens_so_far = step.tokens_with(self.tokens_so_far);

@@ -72,6 +72,12 @@ fn a_reply_of_a_sub_agent_is_no_step_of_the_run() {
     assert_eq!(outcomes(&stream, &rules), [at("earlier", 0), at("same", 2), nowhere("not_reached"), at("same", 2)]);
     let told = asked(&stream, &["max_steps=1"]);
     assert_eq!(told[0]["saved"]["steps"], 1);
+    let shown = said(&stream, &["show"]);
+    let nested: Vec<_> = shown["steps_list"].as_array().expect("steps").iter().map(|step| &step["nested"]).collect();
+    assert_eq!(nested, [false, true, false]);
+    let why = said(&stream, &["why"]);
+    let measured = why["rules"].as_array().expect("rules").iter().find(|rule| rule["unit"] == "steps");
+    assert_eq!(measured.map(|rule| &rule["measured"]), Some(&2.into()));
     // 130 and 160 tokens for $0.002 and $0.003; the sub-agent's 55 for $0.0005.
     let trace = sample("tools/otlp/traces.jsonl").join("a".repeat(32));
     let rules = ["max_steps=2", "max_steps=3", "token_budget=280", "token_budget=300", "token_budget=400"];
@@ -163,4 +169,58 @@ fn a_reply_that_was_cut_at_its_limit_is_no_final_result() {
     std::fs::write(&path, lines.collect::<String>()).expect("written");
     assert_eq!(outcomes(&path, &["final_result"]), [nowhere("not_reached")]);
     assert_eq!(said(&path, &["show"])["steps_list"][2]["mode"], "thought");
+}
+
+#[test]
+fn a_stopped_call_is_none_that_failed() {
+    let (temp, board) = {
+        let temp = tempfile::tempdir().expect("a directory");
+        crate::disk::copy(&sample("cancelled_immediate"), &temp.path().join("cancelled_immediate"));
+        let board = crate::board::Board::serve(temp.path());
+        board.until_read();
+        (temp, board)
+    };
+    let codex = sample("tools/codex/sessions/2026/05/04")
+        .join("rollout-2026-05-04T09-00-03-019df000-0000-7000-8000-0000000000a2.jsonl");
+    let own = temp.path().join("cancelled_immediate");
+    for run in [said(&own, &["show"]), said(&codex, &["show"])] {
+        assert_eq!(run["tool_errors"], 0);
+        let calls = run["steps_list"].as_array().expect("steps").iter().flat_map(|step| step["calls"].as_array());
+        let calls: Vec<&Value> = calls.flatten().collect();
+        assert!(calls.iter().all(|call| call["ok"] != false), "{calls:?}");
+        let stopped: Vec<_> = calls.iter().filter(|call| call["stopped"] == true).collect();
+        assert!(stopped.len() == 1 && stopped[0]["ok"].is_null(), "{calls:?}");
+    }
+    let steps = board.json("/api/runs/cancelled_immediate/steps");
+    let calls = steps["steps"].as_array().expect("steps").iter().flat_map(|step| step["calls"].as_array()).flatten();
+    assert_eq!(calls.filter(|call| call["stopped"] == true).count(), 1);
+}
+
+#[test]
+fn what_caches_held_is_told_where_it_is_of_the_same_steps() {
+    let cached = |path: &Path| said(path, &["show"])["tokens_cached"].as_u64();
+    let trial = sample("tools/harbor/nightly/ledger__solved");
+    assert_eq!(cached(&trial), Some(500));
+    let temp = tempfile::tempdir().expect("a directory");
+    let copy = temp.path().join("trial");
+    crate::disk::copy(&trial, &copy);
+    // More than the steps read: of others too, and nobody says how much of theirs.
+    let result = std::fs::read_to_string(copy.join("result.json")).expect("read");
+    let more = result.replace("2000", "2600");
+    assert_ne!(more, result);
+    std::fs::write(copy.join("result.json"), more).expect("written");
+    assert_eq!(cached(&copy), None);
+    // A trajectory alone has totals of its own.
+    let text = std::fs::read_to_string(copy.join("agent/trajectory.json")).expect("read");
+    let mut whole: Value = serde_json::from_str(&text).expect("JSON");
+    whole["final_metrics"]["total_cached_tokens"] = 400.into();
+    let path = temp.path().join("a.trajectory.json");
+    std::fs::write(&path, whole.to_string()).expect("written");
+    assert_eq!(cached(&path), Some(400));
+}
+
+#[test]
+fn a_sample_took_as_long_as_its_log_says() {
+    let run = said(&sample("tools/inspect/ledger.json").join("rent_epoch_1"), &["show"]);
+    assert_eq!(run["duration_ms"], 9_000.0, "by its events it would be 7,300");
 }

@@ -56,7 +56,8 @@ fn is_estimate(summary: &Summary, unit: &str) -> bool {
 fn spent(summary: &Summary, manifest: &Manifest, unit: &str) -> Option<f64> {
     match unit {
         // Where no record is there, nothing was measured.
-        "steps" => Some(summary.steps_now as f64).filter(|_| summary.events > 0 && !summary.steps_untold),
+        "steps" => Some(summary.steps_now.saturating_sub(summary.steps_nested) as f64)
+            .filter(|_| summary.events > 0 && !summary.steps_untold),
         "turns" => manifest.turns.map(|turns| turns as f64),
         "tokens" => summary.tokens.map(|tokens| tokens as f64),
         "usd" => summary.cost().map(Cost::usd),
