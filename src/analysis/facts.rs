@@ -26,6 +26,9 @@ pub struct Record {
     pub resumed: Stats,
     /// What is not recorded as such but worked out from what is; empty for our own engine's runs.
     pub inferred: Vec<&'static str>,
+    /// Replies of sub-agents that stand among the steps and are none of the run's own: what they took, and the place in
+    /// `facts` of the step that called them.
+    pub nested: Vec<(usize, StepFacts)>,
     /// Steps whose facts could not be read.
     pub unread: usize,
     /// The steps that have no line, though they ran.
@@ -62,7 +65,7 @@ impl Record {
     pub fn priced(mut self, index: &Index, prices: Option<&Prices>) -> Self {
         let Some(prices) = prices else { return self };
         let of_run = index.manifest().get().and_then(|manifest| manifest.model_of_steps()).unwrap_or_default();
-        for facts in self.facts.iter_mut().chain(&mut self.whole.nested) {
+        for facts in self.facts.iter_mut().chain(self.nested.iter_mut().map(|(_, facts)| facts)) {
             let n = usize::try_from(facts.step).unwrap_or(usize::MAX);
             let Some(head) = index.steps().get(n) else { continue };
             let usage = head.usage_alone(index.tokens_before(n));
@@ -73,7 +76,26 @@ impl Record {
                 self.cost_estimated |= facts.cost_estimated;
             }
         }
+        self.count_nested();
         self
+    }
+
+    /// What replies of sub-agents took came after the decision of the step that called them.
+    fn count_nested(&mut self) {
+        (self.whole.untold_tokens, self.whole.untold_cost) = (0, 0);
+        for (place, _) in &self.nested {
+            if let Some(facts) = self.facts.get_mut(*place) {
+                (facts.late_usage, facts.late_cost_usd) = (Usage::default(), None);
+            }
+        }
+        for (place, nested) in &self.nested {
+            self.whole.untold_tokens += u64::from(nested.usage.is_none());
+            self.whole.untold_cost += u64::from(nested.cost().is_none());
+            if let Some((facts, usage)) = self.facts.get_mut(*place).zip(nested.usage) {
+                facts.late(usage, nested.cost_usd);
+                facts.cost_estimated |= nested.cost_estimated;
+            }
+        }
     }
 
     /// What was counted before the first step: what the run went on from, and what it took that its steps do not say.

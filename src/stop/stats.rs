@@ -88,8 +88,10 @@ pub struct Whole {
     pub cost_usd: Option<f64>,
     /// Who gave it a score.
     pub judges: Vec<String>,
-    /// What replies of sub-agents took that stand among its steps, and are none of its own.
-    pub nested: Vec<StepFacts>,
+    /// Replies of sub-agents that do not say their tokens.
+    pub untold_tokens: u64,
+    /// Those that do not say what they cost.
+    pub untold_cost: u64,
 }
 
 /// A sum of US dollars without the noise of adding fractions.
@@ -189,23 +191,21 @@ impl Stats {
     /// Of a run of which this is recorded as a whole: what of it these steps, which are all of its own, do not say.
     #[must_use]
     pub fn of_whole(mut self, whole: &Whole, steps: &[StepFacts]) -> Self {
-        let untold =
-            |is_told: fn(&StepFacts) -> bool| whole.nested.iter().filter(|facts| !is_told(facts)).count() as u64;
-        let add = |sum: Option<u64>, facts: &StepFacts| Some(sum?.saturating_add(facts.usage?.total()));
-        let tokens = |steps: &[StepFacts]| steps.iter().fold(Some(0), add);
-        let cost = |steps: &[StepFacts]| steps.iter().map(StepFacts::cost).sum::<Option<f64>>();
+        let add = |sum: Option<u64>, facts: &StepFacts| {
+            Some(sum?.saturating_add(facts.usage?.plus(facts.late_usage).total()))
+        };
         // Where one of the steps says nothing, what is missing may be its own.
-        match (tokens(steps), whole.tokens, tokens(&whole.nested)) {
-            (None, ..) => {}
-            (Some(own), Some(all), _) => self.tokens_apart = all.saturating_sub(own),
-            (_, None, Some(nested)) => self.tokens_apart = nested,
-            (_, None, None) => self.usage_missing += untold(|facts| facts.usage.is_some()),
+        if let Some(told) = steps.iter().fold(Some(0), add) {
+            match whole.tokens {
+                Some(all) => self.tokens_apart = all.saturating_sub(told),
+                None => self.usage_missing += whole.untold_tokens,
+            }
         }
-        match (cost(steps), whole.cost_usd, cost(&whole.nested)) {
-            (None, ..) => {}
-            (Some(own), Some(all), _) => self.cost_apart = without_noise(all - own).max(0.0),
-            (_, None, Some(nested)) => self.cost_apart = without_noise(nested),
-            (_, None, None) => self.cost_missing += untold(|facts| facts.cost().is_some()),
+        if let Some(told) = steps.iter().map(StepFacts::cost).sum::<Option<f64>>() {
+            match whole.cost_usd {
+                Some(all) => self.cost_apart = without_noise(all - told).max(0.0),
+                None => self.cost_missing += whole.untold_cost,
+            }
         }
         self.judges.clone_from(&whole.judges);
         self

@@ -21,8 +21,7 @@ const INFERRED: &[&str] = &[
 const SCRIPTED: &str = "a step without a request to a model is taken to have used no tokens";
 
 /// The same, of runs whose records hold those of agents that they started.
-const NESTED: &str =
-    "a reply within a call, of a sub-agent, is taken to be no step of the run; what it took may count at any of them";
+const NESTED: &str = "a reply within a call, of a sub-agent, is taken to be no step of the run; what it took counts with the step that called it";
 
 /// The facts of these steps, but for those of sub-agents.
 pub(super) fn record<'a>(
@@ -37,22 +36,20 @@ pub(super) fn record<'a>(
     // A run none of whose steps says what it used may have used some in each.
     // Where all are, nobody says what they are nested in.
     let is_whole = steps.clone().any(|(_, head)| !head.is_nested);
-    let (steps, all) = (steps.clone().filter(move |(_, head)| !(is_whole && head.is_nested)), steps);
     let says_tokens = |(_, head): (usize, &StepHead)| head.tokens.is_some() || head.tokens_total > Some(0);
     let scripted_is_free = !index.format().is_one_file() && steps.clone().any(says_tokens);
     let mut teller = Teller { index, origin, clock_until, changes: 0, scripted_is_free };
     let mut record = Record { inferred: INFERRED.to_vec(), ..Record::default() };
-    for (ordinal, head) in all.filter(|(_, head)| is_whole && head.is_nested) {
-        let (usage, cost_usd) = (teller.usage(ordinal, false), head.cost_usd);
-        record.whole.nested.push(StepFacts { usage, cost_usd, ..StepFacts::unknown(ordinal as u64) });
-    }
-    if !record.whole.nested.is_empty() {
-        record.inferred.push(NESTED);
-    }
     if scripted_is_free {
         record.inferred.push(SCRIPTED);
     }
     for (ordinal, head) in steps {
+        if is_whole && head.is_nested {
+            let (usage, cost_usd) = (teller.usage(ordinal, false), head.cost_usd);
+            let nested = StepFacts { usage, cost_usd, ..StepFacts::unknown(ordinal as u64) };
+            record.nested.push((record.facts.len().saturating_sub(1), nested));
+            continue;
+        }
         let mut facts = teller.step(ordinal, head);
         let is_read = depth == Depth::Heads || teller.texts(ordinal, head, lines, &mut facts).is_ok();
         record.unread += usize::from(!is_read || facts.is_unread);
@@ -62,6 +59,10 @@ pub(super) fn record<'a>(
         teller.end(segment, &mut record.facts);
     }
     teller.answered(&mut record.facts);
+    if !record.nested.is_empty() {
+        record.inferred.push(NESTED);
+        record.count_nested();
+    }
     record
 }
 

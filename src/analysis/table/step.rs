@@ -66,7 +66,8 @@ impl Step {
     /// What stop rules looked at.
     fn facts(&self) -> Option<&StepFacts> {
         let at = self.run.record.facts.binary_search_by_key(&(self.n as u64), |facts| facts.step);
-        self.run.record.facts.get(at.ok()?)
+        let nested = || self.run.record.nested.iter().map(|(_, facts)| facts).find(|facts| facts.step == self.n as u64);
+        at.ok().and_then(|at| self.run.record.facts.get(at)).or_else(nested)
     }
 
     fn name(&self, symbol: Symbol) -> Option<Cow<'_, str>> {
@@ -94,7 +95,9 @@ impl Step {
 
     fn cost(&self, estimated: bool) -> Option<f64> {
         let facts = self.facts()?;
-        facts.cost().filter(|_| says_cost(facts) && facts.cost_estimated == estimated)
+        // What a sub-agent's reply cost stands in its own row.
+        let cost = if self.run.index.format().is_one_file() { facts.cost_usd } else { facts.cost() };
+        cost.filter(|_| says_cost(facts) && facts.cost_estimated == estimated)
     }
 }
 

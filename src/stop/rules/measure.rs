@@ -79,5 +79,5 @@ pub(in crate::stop) fn tokens(code: &str, stats: &Stats, op: Op, limit: u64) -> 
 
 /// The fact that is missing where a run took more as a whole than its steps say, and that may have come to the limit.
 fn apart(took: &str, what: &str) -> Cow<'static, str> {
-    format!("when the run {took} the {what} that none of its own steps says").into()
+    format!("when the run {took} the {what} that none of its steps says").into()
 }

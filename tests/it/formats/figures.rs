@@ -31,7 +31,7 @@ fn a_limit_between_what_the_steps_cost_and_what_the_run_cost_cannot_be_told() {
     let told = asked(&path, &rules);
     let words: Vec<_> = told.iter().map(|rule| rule["result"].as_str().unwrap()).collect();
     assert_eq!(words, ["earlier", "unknown", "unknown", "unknown", "unknown", "not_reached"]);
-    assert_eq!(told[3]["needs"], "when the run spent the $0.003 that none of its own steps says is not recorded");
+    assert_eq!(told[3]["needs"], "when the run spent the $0.003 that none of its steps says is not recorded");
     let between = |at: usize| (told[at]["unknown_from"].as_u64(), told[at]["at_latest"].as_u64());
     assert_eq!((between(1), between(2), between(3)), ((Some(0), Some(1)), (Some(1), Some(2)), (Some(2), None)));
     // Tables have no number where a rule has none.
@@ -80,10 +80,10 @@ fn a_reply_of_a_sub_agent_is_no_step_of_the_run() {
     assert_eq!(measured.map(|rule| &rule["measured"]), Some(&2.into()));
     // 130 and 160 tokens for $0.002 and $0.003; the sub-agent's 55 for $0.0005.
     let trace = sample("tools/otlp/traces.jsonl").join("a".repeat(32));
-    let rules = ["max_steps=2", "max_steps=3", "token_budget=280", "token_budget=300", "token_budget=400"];
-    let expected = [at("same", 2), nowhere("not_reached"), at("same", 2), nowhere("unknown"), nowhere("not_reached")];
+    let rules = ["max_steps=2", "max_steps=3", "token_budget=180", "token_budget=340", "token_budget=345"];
+    let expected = [at("same", 2), nowhere("not_reached"), at("same", 2), at("same", 2), nowhere("not_reached")];
     assert_eq!(outcomes(&trace, &rules), expected);
-    assert_eq!(outcomes(&trace, &["max_cost=0.0052", "max_cost=0.006"]), [nowhere("unknown"), nowhere("not_reached")]);
+    assert_eq!(outcomes(&trace, &["max_cost=0.0025", "max_cost=0.006"]), [at("earlier", 0), nowhere("not_reached")]);
     let inferred = said(&trace, &["whatif", "--rule", "max_steps=2"])["runs"][0]["inferred"].to_string();
     assert!(inferred.contains("of a sub-agent, is taken to be no step of the run"), "{inferred}");
 }
