@@ -75,7 +75,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 pub use draft::{Draft, EventDraft, Open, RecordPlace};
-pub use part::{Answer, CallDraft, Part, Tokens};
+pub use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
 pub use value::uncut;
 pub use watch::{Values, WatchedValue};
 

@@ -292,7 +292,13 @@ impl Part {
         let mode = match (self.calls.is_empty(), text.is_empty(), thought.is_empty() && self.finish.is_none()) {
             (false, ..) => "act",
             // What the tool could make nothing of is no answer, nor what was cut; and something came of what has an observation.
-            (true, false, _) if self.error.is_some() || !self.answers.is_empty() || self.is_at_limit() => "thought",
+            (true, false, _)
+                if self.error.is_some()
+                    || !self.answers.is_empty()
+                    || self.finish.as_deref().is_some_and(is_at_limit) =>
+            {
+                "thought"
+            }
             (true, false, _) => "final",
             (true, true, false) => "thought",
             (true, true, true) => return "null".to_owned(),
@@ -303,12 +309,6 @@ impl Part {
         out.text("rationale", Some(rationale).filter(|text| !text.is_empty()).map(String::as_str));
         out.text("final_answer", Some(&*text).filter(|_| mode == "final"));
         out.end()
-    }
-
-    /// Whether the reply ended because there was no room for more of it, by its provider's word.
-    fn is_at_limit(&self) -> bool {
-        let words = ["length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"];
-        self.finish.as_deref().is_some_and(|finish| words.iter().any(|word| word.eq_ignore_ascii_case(finish)))
     }
 
     fn usage(&self, out: &mut Object) {
@@ -326,6 +326,12 @@ impl Part {
             out.json("cost_usd", &number(cost));
         }
     }
+}
+
+/// Whether a reply ended because there was no room for more of it, by its provider's word.
+pub fn is_at_limit(finish: &str) -> bool {
+    let words = ["length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"];
+    words.iter().any(|word| word.eq_ignore_ascii_case(finish))
 }
 
 impl CallDraft {

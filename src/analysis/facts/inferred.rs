@@ -241,7 +241,10 @@ impl<'a> Teller<'a> {
         let is_well = manifest.ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = manifest.final_result.as_deref().filter(|_| is_well);
         let (Some(answer), Some(last)) = (answer, facts.last_mut()) else { return };
-        if !last.candidate && last.final_answer.is_none() {
+        let head = usize::try_from(last.step).ok().and_then(|n| self.index.steps().get(n));
+        // Whoever wrote the trace may take for an answer what was cut.
+        let is_cut = head.is_some_and(|head| format::is_at_limit(self.index.name(head.finish)));
+        if !last.candidate && last.final_answer.is_none() && !is_cut {
             let (known, is_whole) = format::uncut(answer);
             (last.final_answer, last.is_answer_cut) = (Some(known.to_owned()), !is_whole);
         }

@@ -169,6 +169,16 @@ fn a_reply_that_was_cut_at_its_limit_is_no_final_result() {
     std::fs::write(&path, lines.collect::<String>()).expect("written");
     assert_eq!(outcomes(&path, &["final_result"]), [nowhere("not_reached")]);
     assert_eq!(said(&path, &["show"])["steps_list"][2]["mode"], "thought");
+    // Nor where the trace itself makes no difference.
+    let traces = std::fs::read_to_string(sample("tools/otlp/traces.jsonl")).expect("the sample");
+    let path = temp.path().join("traces.jsonl");
+    std::fs::write(&path, &traces).expect("written");
+    let planner = || path.join("a".repeat(32));
+    assert_eq!(outcomes(&planner(), &["final_result"]), [at("same", 2)]);
+    let cut = traces.replace(r#"\"finish_reason\": \"stop\""#, r#"\"finish_reason\": \"length\""#);
+    assert_ne!(cut, traces);
+    std::fs::write(&path, cut).expect("written");
+    assert_eq!(outcomes(&planner(), &["final_result"]), [nowhere("not_reached")]);
 }
 
 #[test]
