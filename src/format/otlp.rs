@@ -326,6 +326,7 @@ impl Trace {
         let last = self.last.and_then(|n| draft.step(n));
         let word = last.and_then(|part| part.finish.clone()).unwrap_or_else(|| Ended::NO_CALLS.to_owned());
         match last {
+            Some(part) if part.calls.is_empty() && part::is_at_limit(&word) => Ended::cut_reply(&word),
             Some(part) if part.calls.is_empty() && !part.text.is_empty() => Ended::answered(&word),
             _ if self.answer.is_some() => Ended::answered("final_result"),
             _ => Ended::new("no error", "Ended without an error", Outcome::Unknown, Certainty::Inferred),
@@ -334,8 +335,7 @@ impl Trace {
 }
 
 fn seconds_between(start: Option<i64>, end: Option<i64>) -> Option<f64> {
-    let micros = end?.checked_sub(start?)?;
-    (micros >= 0).then_some(micros as f64 / 1e6)
+    end?.checked_sub(start?).filter(|micros| *micros >= 0).map(|micros| micros as f64 / 1e6)
 }
 
 /// What the user asked for, where the span says it.

@@ -53,6 +53,11 @@ impl Ended {
         Self::new(word, "Answered", Outcome::Completed, Certainty::Inferred)
     }
 
+    /// The last reply asks for nothing more and had no room for more, by its finish reason `word`.
+    pub fn cut_reply(word: &str) -> Self {
+        Self::new(word, "The reply reached its token limit", Outcome::Truncated, Certainty::Inferred)
+    }
+
     /// Whether the last records show that the model answered, and none says that the run ended with that.
     pub fn is_inferred_answer(&self) -> bool {
         self.outcome == Outcome::Completed && self.certainty == Certainty::Inferred

@@ -105,6 +105,20 @@ fn a_step_is_over_where_the_last_of_its_tools_is() {
 }
 
 #[test]
+fn a_last_reply_that_was_cut_is_no_answer() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("traces.jsonl");
+    let text = fs::read_to_string(traces()).expect("read");
+    let cut = text.replace(r#"finish_reason\": \"stop"#, r#"finish_reason\": \"length"#);
+    assert_ne!(cut, text);
+    fs::write(&path, cut).expect("written");
+    let run = read(&path.join("a".repeat(32)));
+    let verdict = &run.row.verdict;
+    assert_eq!(verdict.sentence, "The reply reached its token limit after step 2 · inferred from length");
+    assert_eq!((verdict.certainty.as_str(), run.row.answer.as_deref()), ("inferred", None));
+}
+
+#[test]
 fn whether_a_model_repeats_itself_is_not_known_where_its_words_were_left_out() {
     let asked = |path: &Path| {
         let args = ["whatif", path.to_str().unwrap(), "--json", "--rule", "loop_detection=2"];
