@@ -49,6 +49,8 @@ pub(super) struct Listing {
     runs: BTreeMap<Arc<str>, At>,
     /// What is said of all runs.
     beside: Option<At>,
+    /// The member is there that is added to an archive last.
+    is_closed: bool,
     /// What is wrong with the file as a whole.
     pub(super) fault: Option<String>,
 }
@@ -241,7 +243,7 @@ impl Member {
         self.holder.listing().is_ok_and(there)
     }
 
-    /// What one of its files looks like: equal where its bytes are, whatever else changed in an archive.
+    /// What one of its files looks like: equal where its bytes are, whatever is added to an archive.
     pub(super) fn stat(&self, file: TraceFile) -> io::Result<Stamp> {
         let listing = self.holder.listing()?;
         Ok(stamp_of(&listing, &self.at(&listing, file)?))
@@ -260,7 +262,7 @@ impl Member {
             At::Bytes(span, line) => (Box::new(bytes_of(opened, span)?), (span.offset, line.saturating_sub(1))),
             At::Before(len) => (Box::new(io::Cursor::new(before(&opened, len)?)), (0, 0)),
             #[cfg(feature = "archives")]
-            At::Packed(entry, _) => (unpacked::whole(opened, listing.stamp.id, entry), (0, 0)),
+            At::Packed(entry, _) => (unpacked::whole(opened, listing.stamp, entry), (0, 0)),
             At::Apart(pieces) => (Box::new(pieces.read(opened, Span { offset: 0, len: pieces.len() })), (0, 0)),
         };
         Ok(Opened { input, stamp, start, is_closed })
@@ -273,7 +275,7 @@ impl Member {
             && let Ok(At::Packed(entry, _)) = self.at(&listing, TraceFile::Events)
         {
             // What is wrong with it is told by who reads it.
-            let _ = Unpacked::of(opened, listing.stamp.id, entry);
+            let _ = Unpacked::of(opened, listing.stamp, entry);
         }
     }
 
@@ -301,7 +303,7 @@ impl Member {
                 Box::new(bytes.take(span.len))
             }
             #[cfg(feature = "archives")]
-            At::Packed(entry, _) => Box::new(Unpacked::of(opened, listing.stamp.id, entry)?.part(span)),
+            At::Packed(entry, _) => Box::new(Unpacked::of(opened, listing.stamp, entry)?.part(span)),
             At::Apart(pieces) => Box::new(pieces.read(opened, span)),
         };
         Ok((input, span.len))
@@ -316,7 +318,12 @@ fn stamp_of(listing: &Listing, at: &At) -> Stamp {
         At::Bytes(span, _) => listing.stamp.with_size(span.offset.saturating_add(span.len)),
         At::Before(len) => listing.stamp.with_size(*len),
         #[cfg(feature = "archives")]
-        At::Packed(entry, _) => Stamp::of_bytes(entry.crc, entry.packed, entry.size),
+        At::Packed(entry, _) => {
+            let stamp = Stamp::of_bytes(entry.crc, entry.packed, entry.size);
+            // The checksum is of the bytes that should be there. As long as members are added the others are not read again
+            // for it; once nobody adds any, a change of the file may be one of any of them.
+            if listing.is_closed { stamp.within(listing.stamp) } else { stamp }
+        }
         At::Apart(pieces) => pieces.stamp(),
     };
     // What is wrong with the file is told of each run in it, whose own bytes may be the same before and after.
@@ -345,14 +352,18 @@ fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
     if let Some(apart) = several.apart {
         let (runs, fault) = pieces::list(file, apart)?;
         let runs = runs.into_iter().map(|(name, pieces)| (name, At::Apart(pieces))).collect();
-        return Ok(Listing { stamp, settled: stamp.is_settled(), runs, beside: None, fault });
+        return Ok(Listing { stamp, settled: stamp.is_settled(), runs, beside: None, is_closed: false, fault });
     }
     let mut start = [0; 4];
     let read = super::dir::read_at(file, &mut start, 0)?;
     let is_archive = start.get(..read).is_some_and(|start| start.starts_with(ARCHIVE_MAGIC));
     let (runs, beside, fault) =
         if is_archive { in_archive(file, stamp.size, several)? } else { in_document(file, several)? };
-    Ok(Listing { stamp, settled: stamp.is_settled(), runs, beside, fault })
+    #[cfg(feature = "archives")]
+    let is_closed = matches!(&beside, Some(At::Packed(_, name)) if several.beside.first() == Some(&&**name));
+    #[cfg(not(feature = "archives"))]
+    let is_closed = false;
+    Ok(Listing { stamp, settled: stamp.is_settled(), runs, beside, is_closed, fault })
 }
 
 type RunsInFile = (BTreeMap<Arc<str>, At>, Option<At>, Option<String>);

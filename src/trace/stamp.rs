@@ -54,7 +54,7 @@ impl Stamp {
 
     /// That of bytes which are known by their checksum and lengths, wherever they lie.
     pub(super) fn of_bytes(crc: u32, packed: u64, size: u64) -> Self {
-        // They cannot change without it, so they are as old as can be.
+        // Who writes other bytes writes another checksum, so they are as old as can be.
         Self { id: FileId(u64::from(crc), packed), size, modified: Some(UNIX_EPOCH), changed: (0, 0) }
     }
 
@@ -67,8 +67,18 @@ impl Stamp {
 
     /// That of something in a file about which `fault` is said.
     pub(super) fn with_fault(self, fault: &str) -> Self {
+        self.mixed(fault)
+    }
+
+    /// That of something in the file `whole`: any change of that shows in it.
+    #[cfg(feature = "archives")]
+    pub(super) fn within(self, whole: Self) -> Self {
+        self.mixed(whole)
+    }
+
+    fn mixed(self, with: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
-        fault.hash(&mut hasher);
+        (with, self.changed).hash(&mut hasher);
         // No time of a file has such a number of nanoseconds.
         Self { changed: (hasher.finish().cast_signed(), -1), ..self }
     }

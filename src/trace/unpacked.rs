@@ -23,6 +23,8 @@ pub(super) struct Unpacked {
     len: u64,
     /// Nothing is wrong with it.
     is_whole: bool,
+    /// What the file looked like that it was unpacked from.
+    packed: Stamp,
 }
 
 #[derive(Debug)]
@@ -45,12 +47,12 @@ enum Key {
 static KEPT: Mutex<VecDeque<(Key, Arc<Unpacked>)>> = Mutex::new(VecDeque::new());
 
 impl Unpacked {
-    /// The unpacked member `entry` of the archive `file`.
+    /// The unpacked member `entry` of the archive `file`, which looks like this.
     ///
     /// # Errors
     /// It is damaged, or more than is unpacked; there is no place for it.
-    pub(super) fn of(file: File, id: FileId, entry: Entry) -> io::Result<Arc<Self>> {
-        Self::kept(Key::Member(id, entry), || Ok((archive::unpack(file, entry)?, entry.size)))
+    pub(super) fn of(file: File, archive: Stamp, entry: Entry) -> io::Result<Arc<Self>> {
+        Self::kept(Key::Member(archive.id, entry), archive, || Ok((archive::unpack(file, entry)?, entry.size)))
     }
 
     /// The text of a compressed file that looks like this, which `input` reads; it has so many bytes.
@@ -58,15 +60,15 @@ impl Unpacked {
     /// # Errors
     /// There is no place for it.
     pub(super) fn of_frames<R: Read>(stamp: Stamp, input: impl FnOnce() -> R, size: u64) -> io::Result<Arc<Self>> {
-        Self::kept(Key::File(stamp), || Ok((input(), size)))
+        Self::kept(Key::File(stamp), stamp, || Ok((input(), size)))
     }
 
-    fn kept<R: Read>(key: Key, input: impl FnOnce() -> io::Result<(R, u64)>) -> io::Result<Arc<Self>> {
-        if let Some(unpacked) = Self::known(key) {
+    fn kept<R: Read>(key: Key, packed: Stamp, input: impl FnOnce() -> io::Result<(R, u64)>) -> io::Result<Arc<Self>> {
+        if let Some(unpacked) = Self::known(key, packed) {
             return Ok(unpacked);
         }
-        let input = input()?;
-        let unpacked = Arc::new(Self::read(input.0, input.1)?);
+        let (input, size) = input()?;
+        let unpacked = Arc::new(Self::read(input, size, packed)?);
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push_back((key, Arc::clone(&unpacked)));
         for (on_disk, most) in [(false, MAX_KEPT_BYTES[0]), (true, MAX_KEPT_BYTES[1])] {
@@ -80,17 +82,18 @@ impl Unpacked {
         Ok(unpacked)
     }
 
-    /// What is kept of it; it is the newest then.
-    fn known(key: Key) -> Option<Arc<Self>> {
+    /// What is kept of it; it is the newest then. What was damaged may be mended since the file looked like that.
+    fn known(key: Key, packed: Stamp) -> Option<Arc<Self>> {
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = kept.iter().position(|(known, _)| *known == key)?;
+        let holds = |kept: &Self| kept.is_whole || kept.packed == packed;
+        let at = kept.iter().position(|(known, unpacked)| *known == key && holds(unpacked))?;
         let found = kept.remove(at)?;
         let unpacked = Arc::clone(&found.1);
         kept.push_back(found);
         Some(unpacked)
     }
 
-    fn read(mut input: impl Read, size: u64) -> io::Result<Self> {
+    fn read(mut input: impl Read, size: u64, packed: Stamp) -> io::Result<Self> {
         // What came before the damage can be shown.
         let whole = |read: io::Result<u64>| match read {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(false),
@@ -99,13 +102,13 @@ impl Unpacked {
         if size <= MAX_HELD_BYTES {
             let mut bytes = Vec::new();
             let is_whole = whole(io::copy(&mut input, &mut bytes))?;
-            return Ok(Self { len: bytes.len() as u64, bytes: Bytes::Held(bytes), is_whole });
+            return Ok(Self { len: bytes.len() as u64, bytes: Bytes::Held(bytes), is_whole, packed });
         }
         let no_place = |error| io::Error::other(format!("no place to unpack it, {size} bytes: {error}"));
         let mut file = tempfile::tempfile().map_err(no_place)?;
         let is_whole = whole(io::copy(&mut input, &mut file))?;
         file.flush()?;
-        Ok(Self { len: file.metadata()?.len(), bytes: Bytes::OnDisk(Mutex::new(file)), is_whole })
+        Ok(Self { len: file.metadata()?.len(), bytes: Bytes::OnDisk(Mutex::new(file)), is_whole, packed })
     }
 
     /// Some of its bytes.
@@ -116,9 +119,10 @@ impl Unpacked {
 
 /// The member `entry` of the archive `file` from its start: as it is kept, else unpacked while it is read. Why it cannot be
 /// unpacked is said where it is read.
-pub(super) fn whole(file: File, id: FileId, entry: Entry) -> Box<dyn Read + Send> {
+pub(super) fn whole(file: File, archive: Stamp, entry: Entry) -> Box<dyn Read + Send> {
     // What is wrong with a member is found by unpacking it.
-    if let Some(kept) = Unpacked::known(Key::Member(id, entry)).filter(|kept| kept.is_whole) {
+    let kept = Unpacked::known(Key::Member(archive.id, entry), archive);
+    if let Some(kept) = kept.filter(|kept| kept.is_whole && kept.packed == archive) {
         let span = Span { offset: 0, len: kept.len };
         return Box::new(kept.part(span));
     }

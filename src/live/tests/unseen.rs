@@ -118,3 +118,44 @@ fn damage_of_an_archive_is_an_issue_of_each_run_wherever_one_looks() {
     assert!(mended.iter().all(|(_, issues)| *issues == 0), "{mended:?}");
     assert_eq!(told(&shared), fresh(&root));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_member_that_is_damaged_or_mended_where_it_lies_is_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(dir.path()).unwrap();
+    let path = root.join("l.eval");
+    let whole = sample("inspect/ledger.eval");
+    let mut damaged = whole.clone();
+    // Among the packed bytes of the first sample; the directory says what it said.
+    let name = b"samples/";
+    let at = whole.windows(name.len()).position(|bytes| bytes == name).unwrap() + 200;
+    damaged[at..at + 2].iter_mut().for_each(|byte| *byte ^= 0xff);
+    fs::write(&path, &whole).unwrap();
+    let (shared, mut scanner) = board(&root);
+    let runs: Vec<_> = shared.runs.read().unwrap().values().cloned().collect();
+    let stamps = |run: &Run| crate::trace::Stamps::of(run.dir());
+    for run in &runs {
+        assert!(run.is_parked() || run.park(), "{}", run.key());
+    }
+    // The first of them finds them parked; whoever asks for the steps keeps them open.
+    for (bytes, issues) in [(&damaged, true), (&whole, false), (&damaged, true)] {
+        let before: Vec<_> = runs.iter().map(|run| stamps(run)).collect();
+        // In place, with the time put back: as large and as old as it was.
+        fs::write(&path, bytes).unwrap();
+        age(std::slice::from_ref(&path), 1);
+        for run in &runs {
+            scanner.refresh(run);
+        }
+        while scanner.read_piece() {}
+        assert_eq!(runs.iter().any(|run| run.summary().issues.0 > 0), issues);
+        assert!(
+            runs.iter().zip(before).all(|(run, before)| stamps(run) != before),
+            "what was noted is not so any more"
+        );
+    }
+    fs::write(&path, &whole).unwrap();
+    runs.iter().for_each(|run| drop(scanner.refresh(run)));
+    while scanner.read_piece() {}
+    assert_eq!(told(&shared), fresh(&root));
+}
