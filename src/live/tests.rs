@@ -414,7 +414,7 @@ fn a_run_that_cannot_be_read_for_a_fault_of_the_board_harms_no_other() {
     assert_eq!((told(&run), run.summary().steps), (false, 2));
 }
 
-fn until(what: &str, is_so: impl Fn() -> bool) {
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < Duration::from_secs(60), "waited in vain: {what}");

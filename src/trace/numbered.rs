@@ -3,7 +3,8 @@
 //!
 //! A record's place is made of the number and what is told of its length, so that a page finds it again without asking how
 //! long the files before it are. What is newest may be written just now: the last file waits until it is whole. Whether one
-//! that was read is another by now is seen from outside: each is asked what it looks like.
+//! that was read is another by now is seen from outside: each is asked what it looks like. Where there are so many that this
+//! takes long, it is done more seldom than new files are read.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -11,6 +12,7 @@ use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use super::beneath::{Dir, Kind};
 use super::dir::RunDir;
@@ -24,6 +26,10 @@ use crate::model::{Delta, Issue, IssueKind, MAX_LINE_BYTES, Record, Span, TraceF
 
 /// A record's place begins this many bits above its number: no record that is parsed is as long.
 const PLACE_BITS: u32 = 24;
+/// After more files than this were asked what they look like, at least so many times as long passes until they are asked
+/// again.
+const MANY: usize = 1_000;
+const REST: u32 = 20;
 
 /// The names of the files by their numbers, shared by all who read the run.
 #[derive(Debug, Clone, Default)]
@@ -59,14 +65,27 @@ pub(super) fn list(dir: &Dir, numbering: Numbering) -> io::Result<BTreeMap<u64, 
     Ok(numbered.filter(|(number, _)| *number < u64::MAX >> PLACE_BITS).collect())
 }
 
+/// The files of the records and what each looks like from outside; one that just went away looks like nothing.
+type Looks = BTreeMap<u64, (OsString, Option<Stamp>)>;
+
+fn look_at_all(dir: &Dir, numbering: Numbering) -> io::Result<Looks> {
+    let look = |name: OsString| {
+        let stamp = dir.look(&name).ok().map(|(_, stamp)| stamp);
+        (name, stamp)
+    };
+    Ok(list(dir, numbering)?.into_iter().map(|(number, name)| (number, look(name))).collect())
+}
+
+fn together(own: Stamp, files: &Looks) -> Stamp {
+    files.values().filter_map(|(_, stamp)| *stamp).fold(own.with_size(0), Stamp::and)
+}
+
 /// What the directory looks like from outside with all of these files, where it looks like `own` itself.
 ///
 /// # Errors
 /// It cannot be listed.
 pub(super) fn stamp(dir: &Dir, numbering: Numbering, own: Stamp) -> io::Result<Stamp> {
-    // One that went away meanwhile changes the directory.
-    let stamps = list(dir, numbering)?.into_values().filter_map(|name| Some(dir.look(&name).ok()?.1));
-    Ok(stamps.fold(own.with_size(0), Stamp::and))
+    Ok(together(own, &look_at_all(dir, numbering)?))
 }
 
 /// What the files hold, in their order; of one that is longer than any record that is parsed, how long it is.
@@ -133,9 +152,14 @@ impl RunDir {
 #[derive(Debug, Default)]
 pub(super) struct Numbered {
     names: Names,
-    /// What the last look saw of the directory and its files, and whether any change since shows in that.
+    /// What the last look at all files saw of the directory with them, and whether any change since shows in that.
     seen: Option<Stamp>,
     settled: bool,
+    /// When all files may be looked at again, and whether a look since has left that out.
+    all_due: Option<Instant>,
+    owed: bool,
+    /// What the last look saw of the directory alone.
+    own: Option<Stamp>,
     seen_beside: Option<Stamp>,
     /// The document beside is not whole: why.
     beside_waits: Option<String>,
@@ -172,7 +196,7 @@ impl Numbered {
     pub(super) fn is_unsettled(&self) -> bool {
         let is_fresh = |(_, stamp): &(OsString, Stamp)| !stamp.is_settled();
         let waits = self.waits.as_ref().is_some_and(is_fresh) || self.beside_waits.is_some();
-        self.more || waits || (self.seen.is_some() && !self.settled)
+        self.more || waits || self.owed || (self.seen.is_some() && !self.settled)
     }
 
     /// Tells the reader of what is new, reading at most about `limit` bytes.
@@ -189,33 +213,45 @@ impl Numbered {
     ) -> io::Result<Look> {
         // What it says was so before the records that are found after it.
         self.look_beside(dir, reader)?;
-        let stamp = match dir.stat(TraceFile::Events) {
-            Ok(stamp) => stamp,
+        let files = match dir.records() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Look { restarted: self.taken > 0, ..Look::default() });
             }
-            Err(error) => return Err(error),
+            opened => opened?,
         };
-        let replaced = self.seen.is_some_and(|seen| seen.id != stamp.id);
-        let is_news = self.seen != Some(stamp) || !self.settled || self.more || self.waits.is_some();
-        if is_news && !replaced {
-            let files = dir.records()?;
-            self.names = dir.numbered().clone();
-            self.seen = Some(stamp);
-            self.settled = stamp.is_settled();
-            let names = list(&files, numbering)?;
-            let mut now = DefaultHasher::new();
-            for (number, name) in names.range(..self.next) {
-                (number, files.look(name).ok().map(|(_, stamp)| stamp)).hash(&mut now);
+        let (_, own) = files.look(OsStr::new("."))?;
+        let before = self.own.replace(own);
+        if before.is_some_and(|before| before.id != own.id) {
+            return Ok(Look { restarted: self.taken > 0, ..self.told() });
+        }
+        let waits = self.more || self.waits.is_some();
+        let start = Instant::now();
+        self.owed = self.all_due.is_some_and(|due| start < due);
+        let names = if self.owed {
+            if before == Some(own) && own.is_settled() && !waits {
+                return Ok(self.told());
             }
+            list(&files, numbering)?
+        } else {
+            let looks = look_at_all(&files, numbering)?;
+            self.all_due = (looks.len() > MANY).then(|| Instant::now() + start.elapsed() * REST);
+            let stamp = together(own, &looks);
+            let is_news = self.seen != Some(stamp) || !self.settled || waits;
+            (self.seen, self.settled) = (Some(stamp), stamp.is_settled());
+            if !is_news {
+                return Ok(self.told());
+            }
+            let mut now = DefaultHasher::new();
+            looks.range(..self.next).for_each(|(number, (_, stamp))| (number, stamp).hash(&mut now));
             if now.finish() != self.read.finish() {
                 return Ok(Look { restarted: true, ..Look::default() });
             }
-            let busy = self.read(&files, &names, limit, dir, reader, draft)?;
-            self.names.set(names);
-            return Ok(Look { busy, ..self.told() });
-        }
-        Ok(Look { restarted: replaced && self.taken > 0, ..self.told() })
+            looks.into_iter().map(|(number, (name, _))| (number, name)).collect()
+        };
+        self.names = dir.numbered().clone();
+        let busy = self.read(&files, &names, limit, dir, reader, draft)?;
+        self.names.set(names);
+        Ok(Look { busy, ..self.told() })
     }
 
     fn told(&self) -> Look {
@@ -305,7 +341,8 @@ impl Numbered {
     }
 }
 
-/// The bytes of a file, unless it is longer than any record that is parsed, and what it looks like since they were read.
+/// The bytes of a file, unless it is longer than any record that is parsed, and what it looked like before they were read:
+/// whatever is written meanwhile is a change of that.
 pub(super) fn content(files: &Dir, name: &OsStr) -> io::Result<(Option<Vec<u8>>, Stamp)> {
     let (file, stamp) = files.file(name)?;
     if stamp.size > MAX_LINE_BYTES {
@@ -313,6 +350,5 @@ pub(super) fn content(files: &Dir, name: &OsStr) -> io::Result<(Option<Vec<u8>>,
     }
     let mut bytes = Vec::new();
     io::Read::read_to_end(&mut io::Read::take(file, MAX_LINE_BYTES), &mut bytes)?;
-    let (_, stamp) = files.look(name)?;
     Ok((Some(bytes), stamp))
 }

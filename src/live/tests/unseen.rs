@@ -64,6 +64,37 @@ fn a_record_that_is_written_over_in_its_own_file_is_seen() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn of_very_many_records_new_ones_are_read_at_once_and_changed_ones_are_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(dir.path()).unwrap();
+    let run = "openhands/conversations/111111110000400080000000000000a2";
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools").join(run);
+    fs::create_dir_all(root.join("a2/events")).unwrap();
+    fs::copy(from.join("base_state.json"), root.join("a2/base_state.json")).unwrap();
+    let mut events: Vec<_> = fs::read_dir(from.join("events")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    events.sort();
+    let event = |n: usize| root.join(format!("a2/events/event-{n:05}-00000000-0000-4000-8000-000000000000.json"));
+    for n in 0..1_200 {
+        fs::copy(&events[n.min(1)], event(n)).unwrap();
+    }
+    let (shared, mut scanner) = board(&root);
+    let run = only(&shared);
+    // Whoever asks for the index keeps it open.
+    assert_eq!(run.index().events().len(), 1_200);
+    fs::copy(&events[1], event(1_200)).unwrap();
+    scanner.refresh(&run);
+    assert_eq!(run.index().events().len(), 1_201, "whether or not all are looked at");
+    fs::write(event(600), "[").unwrap();
+    until("the change is seen", || {
+        scanner.refresh(&run);
+        while scanner.read_piece() {}
+        told(&shared) == fresh(&root)
+    });
+    assert!(run.summary().issues.0 > 0);
+}
+
 #[test]
 fn a_run_whose_file_gets_another_time_was_written_then() {
     let dir = tempfile::tempdir().unwrap();
@@ -155,7 +186,9 @@ fn a_member_that_is_damaged_or_mended_where_it_lies_is_read_again() {
         );
     }
     fs::write(&path, &whole).unwrap();
-    runs.iter().for_each(|run| drop(scanner.refresh(run)));
+    for run in &runs {
+        scanner.refresh(run);
+    }
     while scanner.read_piece() {}
     assert_eq!(told(&shared), fresh(&root));
 }
