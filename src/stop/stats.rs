@@ -45,6 +45,9 @@ pub struct Stats {
     /// The same in US dollars.
     #[serde(skip)]
     pub cost_apart: f64,
+    /// How long the run is recorded to have taken, where its steps tell of times. A live run has none.
+    #[serde(skip)]
+    pub took: Option<Took>,
     /// Who judged the run as a whole, at its end.
     #[serde(skip)]
     pub judges: Vec<String>,
@@ -86,12 +89,26 @@ pub struct Whole {
     pub tokens: Option<u64>,
     /// US dollars.
     pub cost_usd: Option<f64>,
+    /// How long it took, in milliseconds.
+    pub took_ms: Option<u64>,
     /// Who gave it a score.
     pub judges: Vec<String>,
     /// Replies of sub-agents that do not say their tokens.
     pub untold_tokens: u64,
     /// Those that do not say what they cost.
     pub untold_cost: u64,
+}
+
+/// How long a run is recorded to have taken, against the times of its steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Took {
+    /// The step whose time is the newest.
+    pub step: u64,
+    /// That time.
+    pub until_ms: u64,
+    /// How long the run as a whole took.
+    pub ms: u64,
 }
 
 /// A sum of US dollars without the noise of adding fractions.
@@ -207,6 +224,8 @@ impl Stats {
                 None => self.cost_missing += whole.untold_cost,
             }
         }
+        let newest = steps.iter().filter_map(|facts| Some((facts.latest_ms()?, facts.step))).max();
+        self.took = whole.took_ms.zip(newest).map(|(ms, (until_ms, step))| Took { step, until_ms, ms });
         self.judges.clone_from(&whole.judges);
         self
     }

@@ -255,3 +255,44 @@ fn one_path_that_is_no_run_does_not_hide_the_others() {
     assert!(json["runs"][0]["error"].as_str().unwrap().contains("nowhere"), "{json}");
     assert_eq!(json["runs"][1]["rules"][0]["result"], "earlier");
 }
+
+/// What rules answer of a run: the result, the step from which it cannot be told, and what is missing.
+fn answers(run: &Path, rules: &[&str]) -> Vec<(String, Option<u64>, String)> {
+    let run = run.display().to_string();
+    let rules = rules.iter().flat_map(|rule| ["--rule", rule]);
+    let said = command(&[run.as_str(), "--json"].into_iter().chain(rules).collect::<Vec<_>>());
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let json: Value = serde_json::from_str(&said.stdout).unwrap();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let rules = json["runs"][0]["rules"].as_array().unwrap();
+    rules.iter().map(|rule| (text(&rule["result"]), rule["unknown_from"].as_u64(), text(&rule["needs"]))).collect()
+}
+
+#[test]
+fn a_limit_between_the_last_step_and_the_end_of_the_run_is_not_said_to_be_missed() {
+    let timeout = ours("tools/harbor/nightly/ledger__timeout");
+    let told =
+        answers(&timeout, &["max_runtime=3", "max_runtime=20", "max_runtime=30", "timeout=30", "max_runtime=31"]);
+    let more = "when the run took the 18500 ms that none of its steps says is not recorded".to_owned();
+    let unknown = || ("unknown".to_owned(), Some(1), more.clone());
+    assert_eq!(told[0].0, "earlier");
+    assert_eq!(told[1..3], [unknown(), unknown()]);
+    assert_eq!(told[3].0, "unknown", "when a decision was there is not recorded either");
+    assert_eq!(told[4].0, "not_reached", "the run took 30.5 s");
+    let answered = ours("tools/claude-code-stream/answered.jsonl");
+    let told = answers(&answered, &["max_runtime=3", "max_runtime=4", "max_runtime=2"]);
+    assert_eq!(told.iter().map(|(found, ..)| found.as_str()).collect::<Vec<_>>(), ["unknown", "not_reached", "same"]);
+}
+
+#[test]
+fn a_run_that_took_less_than_its_records_span_does_not_reach_a_limit_for_sure() {
+    let dir = tempfile::tempdir().unwrap();
+    let stream = std::fs::read_to_string(ours("tools/claude-code-stream/answered.jsonl")).unwrap();
+    assert!(stream.contains("\"duration_ms\":3100"), "the sample says how long it took");
+    let path = dir.path().join("short.jsonl");
+    std::fs::write(&path, stream.replace("\"duration_ms\":3100", "\"duration_ms\":800")).unwrap();
+    let told = answers(&path, &["max_runtime=1", "max_runtime=0.7", "max_runtime=9"]);
+    assert_eq!((told[0].0.as_str(), told[2].0.as_str()), ("unknown", "not_reached"), "{told:?}");
+    assert!(told[0].2.contains("1200 ms went by that its records span beyond"), "{told:?}");
+    assert_eq!(told[1].0, "same", "in the end it took as long as that: {told:?}");
+}
