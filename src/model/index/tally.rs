@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 
 use super::super::step::Usage;
-use super::super::{CallEnd, Fate, StepHead, Symbol};
+use super::super::{Fate, StepHead, Symbol};
 use super::Index;
 
 /// So many of the newest steps may be replaced at no cost.
@@ -76,7 +76,7 @@ pub struct RunTally {
     pub nested: usize,
     /// Steps that do not say what they took.
     pub untold_tokens: usize,
-    /// Something came back from a call that does not say how it went.
+    /// A step has a call of which it is not known how it went, or cannot be read.
     pub untold_calls: bool,
     /// The first step whose id does not follow the id before.
     pub first_jump: Option<usize>,
@@ -192,7 +192,7 @@ impl RunTally {
         step.tools().for_each(|tool| self.tools.add(tool));
         self.calls = self.calls.saturating_add(u64::from(step.actions));
         self.failed_calls = self.failed_calls.saturating_add(u64::from(step.failed_calls));
-        self.untold_calls |= step.calls.iter().any(|call| call.end == CallEnd::Untold);
+        self.untold_calls |= step.tool_errors().is_none();
         step.changed.iter().for_each(|key| self.changed.add(*key));
         if step.agent != Symbol::default() {
             self.agents.add(step.agent);

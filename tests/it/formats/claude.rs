@@ -144,7 +144,8 @@ fn what_the_model_said_beside_its_calls_is_shown() {
 #[test]
 fn real_sessions_agree_with_what_is_known_of_them() {
     let is_session = |name: &str| name.starts_with("projects/") && name.ends_with(".jsonl");
-    compare("claude-code", is_session, &FIELDS, &[]);
+    let open = "a call has no result, so nobody knows how many failed";
+    compare("claude-code", is_session, &FIELDS, &[("max-budget", "failed calls of the run", 0, open)]);
 }
 
 #[test]
@@ -183,4 +184,20 @@ fn several_edits_of_one_file_are_a_change_of_it() {
     let other = serde_json::json!([edit("a", "b", false), edit("z", "y", false)]);
     let result = serde_json::json!({"filePath": "/w/a.py", "originalFileContents": "a a", "edits": other});
     assert!(change(&result).1["after"].is_null(), "an edit that does not fit leaves the result unknown");
+}
+
+#[test]
+fn what_no_result_tells_of_is_neither_a_failure_nor_none() {
+    let session = sample("tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl");
+    let whole = read(&session);
+    assert_eq!(whole.row.tool_errors, Some(2));
+    let text = std::fs::read_to_string(&session).expect("the sample");
+    let asked = text.lines().position(|line| line.contains("\"type\":\"tool_use\"")).expect("it calls a tool");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("pending.jsonl");
+    let begun: String = text.lines().take(asked + 1).flat_map(|line| [line, "\n"]).collect();
+    std::fs::write(&path, begun).expect("written");
+    let run = read(&path);
+    assert_eq!(run.index.steps().get(0).expect("a step").tool_errors(), None);
+    assert_eq!((run.row.tool_calls, run.row.tool_errors), (Some(1), None));
 }

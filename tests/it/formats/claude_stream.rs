@@ -120,6 +120,7 @@ fn real_streams_agree_with_what_is_known_of_them() {
         ("two-subagents", "cached", 19_500, last),
         ("two-subagents", "input of the run", 40_186, "the result counts it"),
         ("two-subagents", "cached of the run", 25_690, "the result counts it"),
+        ("max-budget", "failed calls of the run", 0, "a call has no result, so nobody knows how many failed"),
         ("sigkill-in-tool", "input of the run", 0, "no result"),
         ("sigkill-in-tool", "output of the run", 0, "no result"),
         ("stream-cut-recovers", "input of the run", 2_830, "the tool counts a reply that was cut"),
