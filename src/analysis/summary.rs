@@ -13,10 +13,15 @@ use crate::model::price::Prices;
 use crate::model::step::Usage;
 use crate::model::{Can, Certainty, Index, Outcome, RunKey, Symbol};
 
-/// The score that a run was given: the reward where there is one, whose parts and shares stand beside it, else the least of all.
+/// What readers call the checks whose shares stand beside a reward; none of them is a score of the run.
+const CHECKS: [&str; 5] = ["database", "actions met", "assertions met", "statements met", "told as asked"];
+
+/// The score that a run was given: the reward where there is one, else the least of all that are no parts of a reward.
 fn given<'a>(scores: impl Iterator<Item = &'a (Box<str>, f64)> + Clone) -> Option<f64> {
     let whole = scores.clone().find(|(name, _)| **name == *"reward");
-    whole.map(|(_, score)| *score).or_else(|| scores.map(|(_, score)| *score).min_by(f64::total_cmp))
+    let is_part = |name: &str| name.starts_with("reward.") || CHECKS.contains(&name);
+    let others = scores.filter(|(name, _)| !is_part(name)).map(|(_, score)| *score);
+    whole.map(|(_, score)| *score).or_else(|| others.min_by(f64::total_cmp))
 }
 
 #[cfg(test)]
@@ -58,6 +63,8 @@ pub struct Summary {
     pub tokens: Option<u64>,
     /// How many steps do not say what they took, where that makes it more than the sum of the others, or unknown.
     pub tokens_untold: usize,
+    /// How many steps do not say what they took, whether the run says it as a whole or not.
+    pub steps_without_tokens: usize,
     /// What it cost in US dollars, where recorded.
     pub cost_usd: Option<f64>,
     /// The same where the run itself estimated it from prices of its own.
@@ -314,7 +321,10 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let manifest_time = manifest.and_then(|manifest| manifest.updated_at);
     // A clock may have gone back, and lines of a session need not stand in the order of their times.
     let newest = index.segments().iter().filter_map(|segment| segment.span).map(|(_, latest)| latest).max();
-    let recorded = newest.max(manifest_time);
+    // What a record began may have gone on after the newest of them was written.
+    let first_group = segments.first().map_or(0, |segment| segment.first_group);
+    let until = index.groups().range(first_group..index.groups().len()).filter_map(|group| group.until).max();
+    let recorded = newest.max(manifest_time).max(until);
     let answer = manifest.and_then(|manifest| manifest.final_result.as_ref());
     let stop_answer = index.segment().and_then(|segment| segment.stop.as_ref()?.1.answer.as_ref());
     let run_scores = manifest.into_iter().flat_map(|manifest| &manifest.scores);
@@ -341,6 +351,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         steps_untold: manifest.is_some_and(|manifest| manifest.steps_untold) || !is_counted,
         tokens: tokens(index),
         tokens_untold: if are_of_steps { run.untold_tokens } else { 0 },
+        steps_without_tokens: run.untold_tokens,
         cost_usd: manifest.filter(|manifest| !manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
         cost_by_run_usd: manifest.filter(|manifest| manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
         spent: spent(index),

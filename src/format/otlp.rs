@@ -273,7 +273,7 @@ impl Reader for Trace {
         let answer = self.answer.clone().or(said).filter(|_| is_answer);
         let run = draft.run();
         run.latency_s = self.took.or_else(|| seconds_between(self.started, self.ended));
-        run.updated_at = self.ended.filter(|_| ended.is_some());
+        (run.started_at, run.updated_at) = (self.started, self.ended.filter(|_| ended.is_some()));
         run.ended = ended.map(Box::new);
         run.final_result = answer;
         run.cost_usd = self.cost.filter(|_| !self.lacks_cost);

@@ -72,9 +72,14 @@ pub static COLUMNS: &[Column] = &[
     row("reasoning", "tokens_reasoning", "tokens of thought", Count(|run| whole(run.usage.reasoning?)))
         .sums()
         .of_tokens(),
-    // The tokens are at least what the others say then.
-    row("untold", "steps_without_tokens", "steps that do not say their tokens", Count(|run| whole(run.tokens_untold)))
-        .sums(),
+    // The tokens are at least what the others say then, unless the run says what all of them took.
+    row(
+        "untold",
+        "steps_without_tokens",
+        "steps that do not say their tokens",
+        Count(|run| whole(run.steps_without_tokens)),
+    )
+    .sums(),
     row("model_calls", "model_calls", "replies", Count(|run| whole(run.model_calls?))).sums(),
     row("calls", "tool_calls", "tool calls", Count(|run| whole(run.tool_calls?))).sums(),
     row("tool_errors", "tool_errors", "failed tool calls", Count(|run| whole(run.tool_errors?))).sums(),

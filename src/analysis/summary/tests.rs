@@ -72,6 +72,7 @@ fn where_no_step_says_its_tokens_none_of_them_does() {
     assert_eq!((run.tokens, run.tokens_untold), (None, 3));
     let whole = told(&index(&steps, &[], r#"{"run_id": "r", "status": "completed", "token_usage": 12}"#));
     assert_eq!((whole.tokens, whole.tokens_untold), (Some(12), 0), "the run says what all of them took");
+    assert_eq!((run.steps_without_tokens, whole.steps_without_tokens), (3, 3));
 }
 
 #[test]

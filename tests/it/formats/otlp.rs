@@ -335,3 +335,11 @@ fn a_trace_without_its_root_took_as_long_as_what_is_there() {
     assert_eq!(run.row.life.liveness.word(), "died", "nothing says that it ended");
     assert_eq!(run.row.duration_ms, Some((ended - began) as f64 / 1e6));
 }
+
+#[test]
+fn a_run_began_and_changed_when_its_spans_did() {
+    let row = read(&sample("tools/otlp/traces.jsonl/cccccccccccccccccccccccccccccccc")).row;
+    // From the start of its first span to the end of its last one; there is none around them.
+    assert_eq!((row.started, row.updated), (Some(1_789_380_021_000_000), Some(1_789_380_023_000_000)));
+    assert_eq!(row.duration_ms, Some(2_000.0));
+}

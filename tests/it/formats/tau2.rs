@@ -51,6 +51,20 @@ fn a_conversation_that_its_user_ended() {
 }
 
 #[test]
+fn a_part_of_a_reward_is_no_score_of_the_run() {
+    let text = std::fs::read_to_string(sample("tools/tau2/results.json")).expect("the sample");
+    let mut results: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    for simulation in results["simulations"].as_array_mut().expect("a list") {
+        simulation["reward_info"].as_object_mut().expect("what was given").remove("reward");
+    }
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("results.json");
+    std::fs::write(&path, results.to_string()).expect("written");
+    let row = read(&path.join("restart_trial_0")).row;
+    assert_eq!((row.last_score, row.critics.len()), (None, 5), "{:?}", row.critics);
+}
+
+#[test]
 fn a_limit_is_told_with_its_figure() {
     let run = read(&sample("tools/tau2/results.json/restart_trial_1"));
     let verdict = &run.row.verdict;
