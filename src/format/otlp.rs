@@ -290,7 +290,7 @@ impl Trace {
     fn reply(&mut self, span: &Span<'_>, parent: Option<&str>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let asked = Span::micros(span.raw.start);
         let n = draft.reply(None, asked, EventDraft { kind: EventKind::Decided, ..mark });
-        let is_nested = parent.is_some_and(|parent| self.in_tools.contains(parent));
+        let is_nested = span.exported_nested() || parent.is_some_and(|parent| self.in_tools.contains(parent));
         let part = Part { is_nested, ..part_of(span) };
         if let Some(model) = &part.model {
             draft.run().model = Some(cut(model));

@@ -17,6 +17,7 @@ pub(super) struct Exported {
     usage: Usage,
     cost: Option<f64>,
     estimated: Option<f64>,
+    model_calls: Option<u64>,
     steps_untold: bool,
 }
 
@@ -53,8 +54,14 @@ impl Span<'_> {
             },
             cost: amount("board.cost_usd"),
             estimated: amount("board.cost_estimated_usd"),
+            model_calls: self.count(&["board.model_calls"]),
             steps_untold: self.text(&["board.steps_untold"]).is_some(),
         })
+    }
+
+    /// Whether the reply is one of a sub-agent, which no span of a tool is around there.
+    pub(super) fn exported_nested(&self) -> bool {
+        self.text(&["board.nested"]).is_some()
     }
 
     /// The answer of such a run.
@@ -67,9 +74,10 @@ impl Span<'_> {
 impl Exported {
     /// Says of the run what its steps, which have `of_steps` tokens, do not say.
     pub(super) fn tell(&self, of_steps: Option<u64>, run: &mut Manifest) {
-        if self.tokens != of_steps {
-            (run.tokens, run.usage) = (self.tokens, self.usage);
-        }
+        run.tokens = self.tokens.filter(|_| self.tokens != of_steps);
+        // Steps need not say all that the run says of the same tokens, such as what its cache held.
+        run.usage = self.usage;
+        (run.model_calls, run.replies_untold) = (self.model_calls, self.model_calls.is_none());
         run.cost_usd = self.cost.or(self.estimated);
         run.cost_estimated = self.cost.is_none() && self.estimated.is_some();
         run.steps_untold = self.steps_untold;

@@ -114,6 +114,8 @@ fn what_a_run_took_and_how_it_ended_comes_back() {
         "tools/inspect/ledger.json/rent_epoch_1",
         "tools/inspect/before-any-sample.json",
         "tools/tau2/voice/simulations/sim-voice-0.json",
+        "tools/harbor/nightly/ledger__solved",
+        "tools/otlp/traces.jsonl/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
     ];
     let shown = |run: &Path| -> Value {
         let output = Command::new(BINARY).args(["show", "--json"]).arg(run).output().expect("it runs");
@@ -123,6 +125,7 @@ fn what_a_run_took_and_how_it_ended_comes_back() {
     let same = [
         "steps",
         "tool_calls",
+        "model_calls",
         "tokens",
         "tokens_in",
         "tokens_cached",
@@ -132,6 +135,7 @@ fn what_a_run_took_and_how_it_ended_comes_back() {
         "cost_estimated",
         "duration_ms",
         "verdict",
+        "mark",
         "outcome",
         "certainty",
         "stop_reason",
@@ -381,4 +385,14 @@ fn an_observation_gets_no_call_and_a_result_without_a_status_no_success() {
         results.iter().map(|result| result["output"].clone()).collect()
     };
     assert_eq!((outputs(0), outputs(1)), (vec!["the screen".into()], vec!["x".into(), "a bell".into()]));
+}
+
+#[test]
+fn the_reply_of_a_sub_agent_is_none_of_the_run_when_it_comes_back() {
+    let run = sample("tools/otlp/traces.jsonl/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+    let (index, _) = original(&run);
+    let (_, back) = exported(&run);
+    let nested = |index: &Index| index.steps().iter().map(|step| step.is_nested).collect::<Vec<_>>();
+    assert_eq!((nested(&back.index), nested(&index)), (vec![false, true, false], vec![false, true, false]));
+    assert_eq!(back.row.steps_nested, 1);
 }
