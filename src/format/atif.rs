@@ -13,11 +13,18 @@ use super::value::{count, cut, exported_end, filled, int, is_true, member, micro
 use super::watch::begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Ended, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
 
 /// A trajectory that stands alone.
 pub(super) static TRAJECTORY: Tool = Tool {
-    format: Format { name: "ATIF trajectory", file: "trajectory", untold: UNTOLD, ..FORMAT },
+    format: Format {
+        name: "ATIF trajectory",
+        file: "trajectory",
+        untold: UNTOLD,
+        // Those that this program exports.
+        can: Capabilities { scores: Can::Partly, ..FORMAT.can },
+        ..FORMAT
+    },
     shape: Shape::Document(PATHS),
     is: |_, head| is_trajectory(head),
     reader: || Box::new(Trajectory::default()),
@@ -43,6 +50,7 @@ pub(super) const PATHS: &[&[&str]] = &[
     &["subagent_trajectories", "*", "agent"],
     &["subagent_trajectories", "*", "trajectory_id"],
     &["extra", "board"],
+    &["subagent_trajectories", "*", "final_metrics"],
 ];
 
 /// The newest version that is known.
@@ -55,7 +63,7 @@ const CENT: f64 = 0.01;
 fields! {
     struct Step {
         id = "step_id", source, timestamp, message, reasoning = "reasoning_content", model = "model_name", tool_calls,
-        observation, metrics, copied = "is_copied_context",
+        observation, metrics, copied = "is_copied_context", extra,
     }
     struct Call { id = "tool_call_id", name = "function_name", arguments }
     struct Observation { results }
@@ -68,7 +76,12 @@ fields! {
     }
     struct Agent { name, version, model = "model_name", extra }
     struct RecordPlace { index = "continuation_index", parent = "parent_session_id" }
-    struct Board { verdict, outcome, reason = "stop_reason", certainty, scores, untold = "steps_untold" }
+    struct Board {
+        verdict, outcome, reason = "stop_reason", certainty, scores, untold = "steps_untold", started = "started_at",
+        took = "duration_ms",
+    }
+    struct StepBoard { began, ended, scores }
+    struct Scored { name, score }
     struct Ref { id = "trajectory_id", session = "session_id", path = "trajectory_path" }
 }
 
@@ -89,7 +102,12 @@ pub(super) struct Trajectory {
     /// Some step of the agent does not say how many tokens it took, or what it cost: the sums are a part.
     pub(super) lacks_tokens: bool,
     pub(super) lacks_cost: bool,
-    totals: (Option<u64>, Option<u64>, Option<f64>),
+    totals: Spent,
+    /// What the steps say that were copied from another trajectory; totals may count them.
+    of_copies: Spent,
+    /// What the trajectories took that this one holds, and how many of them say so of each.
+    of_held: Spent,
+    held_that_say: [usize; 3],
     cached: Option<u64>,
     /// All tokens, which this program's own export says where they are not known apart.
     tokens: Option<u64>,
@@ -110,6 +128,24 @@ pub(super) struct Trajectory {
     end: Option<Ended>,
     scores: Vec<(Box<str>, f64)>,
     steps_untold: bool,
+    began: Option<i64>,
+    took: Option<f64>,
+    /// The last step asked for something, and when that came back is not told: the format has the time of its reply alone.
+    end_untold: bool,
+}
+
+/// What was taken: tokens read, tokens written, US dollars.
+type Spent = (Option<u64>, Option<u64>, Option<f64>);
+
+fn plus(sum: Spent, more: Spent) -> Spent {
+    let tokens =
+        |sum: Option<u64>, more: Option<u64>| more.map(|more| more.saturating_add(sum.unwrap_or_default())).or(sum);
+    let cost = more.2.map(|more| more + sum.2.unwrap_or_default()).or(sum.2);
+    (tokens(sum.0, more.0), tokens(sum.1, more.1), cost)
+}
+
+fn spent(totals: &Totals<'_>) -> Spent {
+    (count(totals.prompt), count(totals.completion), number(totals.cost))
 }
 
 impl Reader for Trajectory {
@@ -125,7 +161,7 @@ impl Reader for Trajectory {
             2 => {
                 draft.event(EventDraft { phase: "final_metrics", ..EventDraft::default() });
                 let totals = Totals::of(record.text);
-                self.totals = (count(totals.prompt), count(totals.completion), number(totals.cost));
+                self.totals = spent(&totals);
                 self.cached = count(totals.cached);
                 self.tokens = totals.extra.and_then(|extra| count(member(extra, "total_tokens")));
             }
@@ -141,11 +177,19 @@ impl Reader for Trajectory {
                 self.held_by_name += 1;
                 self.children.extend(filled(value));
             }
+            10 => {
+                let held = spent(&Totals::of(record.text));
+                let says = [held.0.is_some(), held.1.is_some(), held.2.is_some()];
+                self.held_that_say.iter_mut().zip(says).for_each(|(count, says)| *count += usize::from(says));
+                self.of_held = plus(self.of_held, held);
+            }
             _ => {
                 let event = draft.event(EventDraft { phase: "extra", ..EventDraft::default() });
                 let board = Board::of(record.text);
                 self.is_exported = true;
                 self.steps_untold = is_true(board.untold);
+                self.began = micros(board.started);
+                self.took = number(board.took).map(|ms| ms / 1e3);
                 self.end = end(&board).map(|end| end.told_by(event));
                 let scored = board.scores.into_iter().flat_map(walk::members);
                 let score = |(name, score): (&str, &str)| Some((cut(&walk::string(name)?), number(Some(score))?));
@@ -157,7 +201,7 @@ impl Reader for Trajectory {
     fn look(&mut self, draft: &mut Draft<'_>) {
         // What it goes on with is a run of its own, and was not started by it.
         let children = self.children.len() + self.held.saturating_sub(self.held_by_name);
-        self.compare(children, draft);
+        self.compare("final_metrics say", self.totals, draft);
         let (prompt, completion, cost) = self.totals;
         let sum = prompt.zip(completion).map(|(prompt, completion)| prompt.saturating_add(completion));
         let unsaid = self.read.is_none() && self.wrote.is_none();
@@ -189,6 +233,8 @@ impl Reader for Trajectory {
         run.cost_usd = if self.is_exported || is_alone { cost.or(of_steps) } else { of_steps.or(cost) };
         run.scores = std::mem::take(&mut self.scores);
         run.steps_untold = self.steps_untold;
+        (run.started_at, run.latency_s) = (self.began, self.took);
+        run.end_untold = self.end_untold;
         run.ended = goes_on.or(end).map(Box::new);
     }
 }
@@ -216,6 +262,8 @@ impl Trajectory {
         let source = text(step.source).unwrap_or_default();
         let ts = micros(step.timestamp);
         let before = draft.latest();
+        let own = step.extra.and_then(|extra| member(extra, "board")).map(StepBoard::of);
+        let ended = own.and_then(|own| micros(own.ended));
         let mark = EventDraft { phase: &source, ts, ..EventDraft::default() };
         // The id is of this step alone.
         if int(step.id).is_some() && draft.is_again(record) {
@@ -229,15 +277,27 @@ impl Trajectory {
         let copied = is_true(step.copied);
         self.copied |= copied;
         match &*source {
-            _ if copied => draft.copied("", &mark),
+            _ if copied => {
+                let part = part_of(record);
+                let tokens = part.tokens.unwrap_or_default();
+                self.of_copies = plus(self.of_copies, (tokens.input, tokens.output, part.cost));
+                draft.copied("", &mark);
+            }
             "agent" => {
                 let part = part_of(record);
-                let n = draft.reply(None, before, EventDraft { failed: part.has_failed(), ..mark });
+                let asked = own.map_or(before, |own| micros(own.began));
+                self.end_untold = !part.calls.is_empty() && ended.is_none();
+                let n = draft.reply(None, asked, EventDraft { failed: part.has_failed(), ..mark });
                 if let Some(last) = self.last.replace(n) {
                     draft.close(last);
                 }
                 self.add(&part);
                 draft.part(n, part);
+                // What came back from its calls, whose time the format has no place for.
+                if let Some(ended) = ended.filter(|ended| Some(*ended) != ts) {
+                    let (kind, note) = (EventKind::Inside, Some(EventNote::Until(ended)));
+                    draft.event(EventDraft { kind, stage: "result", step: Some(n), ts: None, note, ..mark });
+                }
             }
             "user" if !draft.has_task() => draft.prompt(Some(&spoken(step.message)), &mark),
             "user" | "system" => {
@@ -269,21 +329,28 @@ impl Trajectory {
         self.cost = part.cost.map(|cost| cost + self.cost.unwrap_or_default()).or(self.cost);
     }
 
-    /// Whether the totals are what the steps add up to; where others take part in a run, its writers count them or not.
-    fn compare(&self, children: usize, draft: &mut Draft<'_>) {
-        if children > 0 || self.copied || self.goes_on.is_some() {
-            return;
-        }
-        let (prompt, completion, cost) = self.totals;
-        let tokens = [("prompt tokens", prompt, self.read), ("completion tokens", completion, self.wrote)];
-        for (what, total, sum) in tokens {
-            if let Some((total, sum)) = total.zip(sum).filter(|(total, sum)| total != sum) {
-                draft.issue(IssueKind::Count, format!("final_metrics say {total} {what}, the steps add up to {sum}"));
+    /// Whether these totals, of which somebody says that they are of the whole run, are what its steps add up to. By the
+    /// format they count others that take part, and its writers count copied steps or not: they are never less than what
+    /// the steps say, and not more where all of that is known.
+    pub(super) fn compare(&self, who: &str, totals: Spent, draft: &mut Draft<'_>) {
+        let children = self.children.len() + self.held.saturating_sub(self.held_by_name);
+        let is_alone = self.goes_on.is_none() && children <= self.held;
+        let [says_read, says_wrote, says_cost] = self.held_that_say.map(|say| is_alone && say == self.held);
+        let own = (self.read, self.wrote, self.cost);
+        let (read, wrote, cost) = plus(plus(own, self.of_copies), self.of_held);
+        let tokens = [
+            ("prompt tokens", totals.0, own.0, read.filter(|_| says_read)),
+            ("completion tokens", totals.1, own.1, wrote.filter(|_| says_wrote)),
+        ];
+        for (what, total, sum, most) in tokens {
+            let Some((total, sum)) = total.zip(sum) else { continue };
+            if total < sum || most.is_some_and(|most| total > most) {
+                draft.issue(IssueKind::Count, format!("{who} {total} {what}, the steps add up to {sum}"));
             }
         }
-        let sum = self.cost.filter(|_| !self.lacks_cost);
-        if let Some((total, sum)) = cost.zip(sum).filter(|(total, sum)| (total - sum).abs() >= CENT) {
-            draft.issue(IssueKind::Count, format!("final_metrics say {total} USD, the steps add up to {sum}"));
+        let Some((total, sum)) = totals.2.zip(own.2.filter(|_| !self.lacks_cost)) else { return };
+        if sum - total >= CENT || cost.is_some_and(|most| says_cost && total - most >= CENT) {
+            draft.issue(IssueKind::Count, format!("{who} {total} USD, the steps add up to {sum}"));
         }
     }
 }
@@ -341,8 +408,16 @@ fn part_of(record: &str) -> Part {
             reasoning,
         }),
         cost: number(metrics.cost_usd),
+        scores: scores(&step),
         ..Part::default()
     }
+}
+
+/// How the step was scored; the format has no place for that, and this program's own export has one.
+fn scores(step: &Step<'_>) -> Vec<(String, Option<f64>, Option<String>)> {
+    let own = step.extra.and_then(|extra| member(extra, "board")).map(StepBoard::of);
+    let scored = own.and_then(|own| own.scores).into_iter().flat_map(walk::items).map(Scored::of);
+    scored.filter_map(|scored| Some((filled(scored.name)?, number(scored.score), None))).take(MAX_SCORES).collect()
 }
 
 /// Whether a call failed stands in no field of the format; some writers say it in `extra`.

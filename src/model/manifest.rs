@@ -111,6 +111,8 @@ pub struct Manifest {
     pub tokens_of_steps: bool,
     /// The records do not tell where each step of the run begins: how many there were is not known.
     pub steps_untold: bool,
+    /// The last step asked for something, and when that came back is not recorded.
+    pub end_untold: bool,
     /// Records that were copied from another run into this one's file.
     pub copied: Option<Copied>,
     /// What the run as a whole was given by those who judged it at its end: name and score.

@@ -91,6 +91,8 @@ pub struct Whole {
     pub cost_usd: Option<f64>,
     /// How long it took, in milliseconds.
     pub took_ms: Option<u64>,
+    /// When its last step was over is not recorded, though a time of it is.
+    pub end_untold: bool,
     /// Who gave it a score.
     pub judges: Vec<String>,
     /// Replies of sub-agents that do not say their tokens.
@@ -107,8 +109,8 @@ pub struct Took {
     pub step: u64,
     /// That time.
     pub until_ms: u64,
-    /// How long the run as a whole took.
-    pub ms: u64,
+    /// How long the run as a whole took; `None` where it is known that it took longer, and not how long.
+    pub ms: Option<u64>,
 }
 
 /// A sum of US dollars without the noise of adding fractions.
@@ -225,7 +227,8 @@ impl Stats {
             }
         }
         let newest = steps.iter().filter_map(|facts| Some((facts.latest_ms()?, facts.step))).max();
-        self.took = whole.took_ms.zip(newest).map(|(ms, (until_ms, step))| Took { step, until_ms, ms });
+        let newest = newest.filter(|_| whole.took_ms.is_some() || whole.end_untold);
+        self.took = newest.map(|(until_ms, step)| Took { step, until_ms, ms: whole.took_ms });
         self.judges.clone_from(&whole.judges);
         self
     }

@@ -296,3 +296,25 @@ fn a_run_that_took_less_than_its_records_span_does_not_reach_a_limit_for_sure() 
     assert!(told[0].2.contains("1200 ms went by that its records span beyond"), "{told:?}");
     assert_eq!(told[1].0, "same", "in the end it took as long as that: {told:?}");
 }
+
+#[test]
+fn when_the_last_step_of_a_trajectory_was_over_is_not_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trajectory.json");
+    let step = |id: u64, second: u64, calls: Value| {
+        serde_json::json!({"step_id": id, "source": if id == 1 { "user" } else { "agent" }, "message": "x",
+            "timestamp": format!("2026-03-02T10:00:{second:02}Z"), "tool_calls": calls})
+    };
+    let call = serde_json::json!([{"tool_call_id": "c", "function_name": "sleep", "arguments": {}}]);
+    let ends_with = |last: Value| {
+        let steps = [step(1, 0, Value::Null), step(2, 4, call.clone()), step(3, 9, last)];
+        let agent = serde_json::json!({"name": "a", "version": "1"});
+        let document = serde_json::json!({"schema_version": "ATIF-v1.6", "agent": agent, "steps": steps});
+        std::fs::write(&path, document.to_string()).unwrap();
+        answers(&path, &["max_runtime=9", "max_runtime=20"])
+    };
+    let told = ends_with(call.clone());
+    assert_eq!((told[0].0.as_str(), told[1].0.as_str()), ("same", "unknown"), "{told:?}");
+    assert_eq!((told[1].1, told[1].2.as_str()), (Some(1), "when the last step was over is not recorded"));
+    assert_eq!(ends_with(Value::Null)[1].0, "not_reached", "a reply without calls ends its step");
+}

@@ -1,16 +1,17 @@
 //! How does a run read as a trajectory in the Agent Trajectory Interchange Format? As version 1.7 says, with what the format
-//! has no place for under `extra`: the verdict, and how a step failed.
+//! has no place for under `extra`: the verdict, how a step failed, when it began and ended, and how it was scored.
 
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
 use crate::analysis::newest::newest_run;
-use crate::analysis::timing::began;
+use crate::analysis::timing::{began, took};
 use crate::format;
+use crate::model::index::Group;
 use crate::model::json::Json;
-use crate::model::step::{Call, Outcome, Usage, Value as Recorded};
-use crate::model::{Step, TraceFile};
+use crate::model::step::{Call, CriticOutput, Outcome, Usage, Value as Recorded};
+use crate::model::{EventKind, Index, Step, TraceFile};
 use crate::page::lens::Lens;
 
 /// The version that is written: the first that names a trajectory apart from its session.
@@ -38,16 +39,22 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut number = 0;
     if let Some(task) = &summary.task {
         number += 1;
-        write!(out, "{}", json!({"step_id": number, "source": "user", "message": task}))?;
+        // Limits on time count from the first record of the run.
+        let span = index.newest_segments().first().and_then(|segment| segment.span);
+        let at = span.map(|(first, _)| lens.iso(first));
+        let step = json!({"step_id": number, "timestamp": at, "source": "user", "message": task});
+        write!(out, "{}", filled(step))?;
     }
     for (n, head) in newest_run(index) {
         let record = lens.lines.record(TraceFile::Steps, head.span).ok();
         let read = record.as_ref().and_then(format::step);
-        let at = index.round_of(n).and_then(|round| began(index, round)).map(|at| lens.iso(at));
+        let times = index.round_of(n).map(|round| Times::of(index, round)).unwrap_or_default();
         number += 1;
         let comma = if number > 1 { "," } else { "" };
         let written = match &read {
-            Some(step) => agent_step(number, step, head.usage_alone(index.tokens_before(n)), at.as_deref()),
+            Some(step) => {
+                agent_step(number, step, head.usage_alone(index.tokens_before(n)), times.map(|at| lens.iso(at)))
+            }
             // What cannot be read has its place.
             None => json!({"step_id": number, "source": "agent", "message": "", "extra": {"unreadable": true}}),
         };
@@ -70,6 +77,8 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
             "certainty": verdict.certainty.as_str(),
             "answer": summary.answer,
             "scores": scores(lens),
+            "started_at": summary.started.map(|at| lens.iso(at)),
+            "duration_ms": summary.duration_ms,
             "steps_untold": summary.steps_untold.then_some(true),
             "format": summary.format,
             "partial": summary.partial,
@@ -78,18 +87,38 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "],{}", tail.to_string().trim_start_matches('{'))
 }
 
-/// How the run was scored: as a whole, else by the critic that gave its last step with scores the lowest.
+/// How the run was scored as a whole; what its steps were given stands with them.
 fn scores(lens: &Lens<'_>) -> Option<Value> {
-    let index = lens.index;
-    let whole = index.manifest().get().map(|manifest| manifest.scores.as_slice()).unwrap_or_default();
-    if !whole.is_empty() {
-        return Some(whole.iter().map(|(name, score)| (name.to_string(), json!(score))).collect());
-    }
-    let lowest = newest_run(index).rev().find_map(|(_, head)| head.lowest_critic())?;
-    Some(json!({ index.name(lowest.name): lowest.score }))
+    let whole = lens.index.manifest().get().map(|manifest| manifest.scores.as_slice()).unwrap_or_default();
+    (!whole.is_empty()).then(|| whole.iter().map(|(name, score)| (name.to_string(), json!(score))).collect())
 }
 
-fn agent_step(number: usize, step: &Step<'_>, usage: Usage, at: Option<&str>) -> Value {
+/// When a step was, as far as that is recorded.
+#[derive(Default)]
+struct Times<T> {
+    began: Option<T>,
+    /// Its reply was there. The format has this time alone: its writers stamp a step with the message of the model.
+    replied: Option<T>,
+    ended: Option<T>,
+}
+
+impl Times<i64> {
+    fn of(index: &Index, round: &Group) -> Self {
+        let events = index.events().range(round.first..round.end);
+        let decided = events.filter(|event| matches!(event.kind, EventKind::Output | EventKind::Decided));
+        // A step of another tool begins with the record of its reply.
+        let reply = index.events().get(round.first).filter(|_| index.format().is_one_file()).and_then(|event| event.ts);
+        let ended = round.ended.max(round.until).filter(|_| took(round).is_some());
+        Self { began: began(index, round), replied: decided.filter_map(|event| event.ts).next_back().or(reply), ended }
+    }
+
+    fn map(self, write: impl Fn(i64) -> String) -> Times<String> {
+        let Self { began, replied, ended } = self;
+        Times { began: began.map(&write), replied: replied.map(&write), ended: ended.map(&write) }
+    }
+}
+
+fn agent_step(number: usize, step: &Step<'_>, usage: Usage, at: Times<String>) -> Value {
     let decision = step.decision.as_ref();
     let text = |value: Option<Recorded<'_>>| value.and_then(Recorded::string).map(std::borrow::Cow::into_owned);
     let thought = decision.and_then(|decision| text(decision.rationale));
@@ -110,9 +139,16 @@ fn agent_step(number: usize, step: &Step<'_>, usage: Usage, at: Option<&str>) ->
         "cached_tokens": usage.cached,
         "cost_usd": step.cost_usd,
     }));
+    let score = |critic: &CriticOutput<'_>| Some(json!({"name": critic.name, "score": critic.score?}));
+    let scores: Vec<Value> = step.critics.iter().filter_map(score).collect();
+    let own = filled(json!({
+        "began": at.began,
+        "ended": at.ended,
+        "scores": (!scores.is_empty()).then_some(scores),
+    }));
     filled(json!({
         "step_id": number,
-        "timestamp": at,
+        "timestamp": at.replied.or(at.began),
         "source": "agent",
         // The format wants one, if an empty one.
         "message": said.as_deref().filter(|said| thought.as_deref() != Some(said)).unwrap_or_default(),
@@ -124,6 +160,7 @@ fn agent_step(number: usize, step: &Step<'_>, usage: Usage, at: Option<&str>) ->
         })).collect::<Vec<_>>()),
         "observation": (!results.is_empty()).then(|| json!({"results": results})),
         "metrics": metrics.as_object().filter(|metrics| !metrics.is_empty()),
+        "extra": own.as_object().filter(|own| !own.is_empty()).map(|own| json!({"board": own})),
     }))
 }
 

@@ -29,12 +29,13 @@ pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) ->
     let holds = |ms: u64| op.holds(ms, limit_ms);
     if !holds(elapsed) {
         let after = stats.took.filter(|took| stats.last_step >= Some(took.step));
-        let after = after.filter(|took| !holds(took.until_ms) && holds(took.ms));
+        let after = after.filter(|took| !holds(took.until_ms) && took.ms.is_none_or(holds));
         return after.map_or(Check::Pass(reading), |took| {
-            Check::Unknown(apart("took", &format!("{} ms", took.ms.saturating_sub(took.until_ms))))
+            let more = took.ms.map(|ms| format!("{} ms", ms.saturating_sub(took.until_ms)));
+            Check::Unknown(more.map_or("when the last step was over".into(), |more| apart("took", &more)))
         });
     }
-    let more = stats.took.map_or(0, |took| took.until_ms.saturating_sub(took.ms));
+    let more = stats.took.map_or(0, |took| took.ms.map_or(0, |ms| took.until_ms.saturating_sub(ms)));
     if !holds(elapsed.saturating_sub(more)) {
         let when =
             format!("when the {more} ms went by that its records span beyond the time that it is said to have taken");

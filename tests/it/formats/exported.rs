@@ -105,3 +105,42 @@ fn what_a_run_took_how_it_ended_and_how_it_was_scored_comes_back() {
     }
     assert!(same.iter().all(|key| known[key] > 1), "{known:?}");
 }
+
+#[test]
+fn when_each_step_was_and_every_score_come_back() {
+    use trace_board::analysis::timing::{began, took};
+    use trace_board::model::{Index, StepHead};
+    let runs = [
+        "tools/mini-swe-agent/submitted.traj.json",
+        "tools/otlp/traces.jsonl/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl",
+        "tools/inspect/ledger.json/rent_epoch_1",
+        "fix_bug",
+        "critic_stop",
+    ];
+    let (mut timed, mut judged) = (0, 0);
+    for name in runs {
+        let run = sample(name);
+        let dir = trace_board::trace::RunDir::of_file(&run).expect("it can be read");
+        let index = trace_board::trace::read_index(&dir.unwrap_or_else(|| trace_board::trace::RunDir::alone(&run)));
+        let (_, back) = exported(&run);
+        let times = |index: &Index, n: usize| {
+            let round = index.round_of(n);
+            (round.and_then(|round| began(index, round)), round.and_then(took))
+        };
+        let scores = |index: &Index, head: &StepHead| {
+            let marks = head.critics.iter().filter(|mark| mark.score.is_some());
+            marks.map(|mark| (index.name(mark.name).to_owned(), mark.score)).collect::<Vec<_>>()
+        };
+        for (n, (before, after)) in index.steps().iter().zip(back.index.steps().iter()).enumerate() {
+            assert_eq!(times(&back.index, n), times(&index, n), "{name}, step {n}");
+            assert_eq!(scores(&back.index, after), scores(&index, before), "{name}, step {n}");
+            timed += usize::from(times(&index, n).1.is_some());
+            judged += scores(&index, before).len();
+        }
+        let ms = trace_board::analysis::newest::own_ms(&index);
+        let is_same = back.row.duration_ms.zip(ms).is_some_and(|(after, before)| (after - before).abs() < 1e-6);
+        assert!(is_same, "{name}: {:?}, not {ms:?}", back.row.duration_ms);
+    }
+    assert!(timed > 10 && judged > 5, "{timed} with a time, {judged} scores");
+}
