@@ -67,6 +67,9 @@ impl Reader for Trial {
         let agent = result.agent_info.map(AgentInfo::of).unwrap_or_default();
         let asked = agent.model_info.map(ModelInfo::of).unwrap_or_default();
         let used = result.agent_result.map(AgentResult::of).unwrap_or_default();
+        let above = |tokens: Option<&str>| count(tokens).filter(|tokens| *tokens > 0);
+        let whole = (above(used.input), above(used.output), above_zero(used.cost_usd));
+        self.trajectory.compare("result.json says", whole, draft);
         let tokens = count(used.input).zip(count(used.output)).map(|(read, wrote)| read.saturating_add(wrote));
         // Where some step does not say, the steps add up to a part.
         let of_steps = [self.trajectory.read, self.trajectory.wrote].into_iter().flatten().reduce(u64::saturating_add);

@@ -287,3 +287,40 @@ fn what_the_result_of_a_trial_says_is_not_said_by_the_trajectory() {
     let told = why["evidence"][0]["text"].as_str().expect("a text");
     assert!(told.starts_with("result.json says finished"), "{told}");
 }
+
+#[test]
+fn totals_that_no_step_accounts_for_are_named() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let metrics = json!({"prompt_tokens": 100, "completion_tokens": 5, "cost_usd": 0.01});
+    let mut copy = agents(1, &metrics);
+    copy["is_copied_context"] = true.into();
+    let totals = |times: u64| json!({"total_prompt_tokens": 100 * times, "total_completion_tokens": 5 * times, "total_cost_usd": 0.01 * times as f64});
+    let said = |run: &Read| {
+        let issues = run.index.issues().listed().iter().filter(|issue| issue.kind == IssueKind::Count);
+        issues.map(|issue| issue.reason.clone()).collect::<Vec<_>>()
+    };
+    // Its writers count what was copied, or do not.
+    for (times, issues) in [(1, 0), (2, 0), (20, 3)] {
+        let run = of_steps(temp.path(), &[copy.clone(), agents(2, &metrics)], &totals(times));
+        assert_eq!(said(&run).len(), issues, "{:?}", said(&run));
+    }
+    // What a trajectory took that it holds is in its totals or not; less than its own steps took is neither.
+    let path = temp.path().join("trajectory.json");
+    let text = fs::read_to_string(&path).expect("written");
+    let mut document: Value = serde_json::from_str(&text).expect("JSON");
+    let child = |id: &str, totals: Value| json!({"trajectory_id": id, "agent": {"name": "b", "version": "1"}, "final_metrics": totals});
+    for (held, times, issues) in [
+        (vec![child("b", totals(3))], 5, 0),
+        (vec![child("b", totals(3))], 20, 3),
+        (vec![child("b", Value::Null)], 20, 0),
+    ] {
+        document["subagent_trajectories"] = held.into();
+        document["final_metrics"] = totals(times);
+        fs::write(&path, document.to_string()).expect("written");
+        assert_eq!(said(&read(&path)).len(), issues, "{:?}", said(&read(&path)));
+    }
+    let trial = with_result(temp.path(), |result| result["agent_result"]["cost_usd"] = 0.07.into());
+    let run = read(&trial);
+    assert_eq!(said(&run), ["result.json says 0.07 USD, the steps add up to 0.007"]);
+    assert_eq!(run.row.cost_usd, Some(0.007));
+}
