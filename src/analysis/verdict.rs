@@ -480,7 +480,7 @@ pub fn tokens(index: &Index) -> Option<u64> {
 fn asked_no_model(index: &Index) -> bool {
     let (tally, run) = (index.tally(), &index.tally().run);
     let all_tell = run.readable > 0 && tally.without_facts.count == 0 && lost(index).is_none();
-    index.format().can.facts == Can::Yes && all_tell && run.untold_tokens == run.readable
+    index.format().can.facts == Can::Yes && all_tell && run.without_count == run.readable
 }
 
 fn steps(number: usize) -> String {

@@ -73,6 +73,9 @@ fn where_no_step_says_its_tokens_none_of_them_does() {
     let whole = told(&index(&steps, &[], r#"{"run_id": "r", "status": "completed", "token_usage": 12}"#));
     assert_eq!((whole.tokens, whole.tokens_untold), (Some(12), 0), "the run says what all of them took");
     assert_eq!((run.steps_without_tokens, whole.steps_without_tokens), (3, 3));
+    let facts = r#"{"step_id": 0, "facts": {"t_start_ms": 0, "t_decided_ms": 1, "t_end_ms": 2}}"#;
+    let ours = told(&index(&[facts.to_owned()], &[], ""));
+    assert_eq!(ours.steps_without_tokens, 0, "a step of our own engine that asked no model took none");
 }
 
 #[test]

@@ -76,6 +76,8 @@ pub struct RunTally {
     pub nested: usize,
     /// Steps that do not say what they took.
     pub untold_tokens: usize,
+    /// Steps that count no tokens, whether they say so by that or not.
+    pub without_count: usize,
     /// A step has a call of which it is not known how it went, or cannot be read.
     pub untold_calls: bool,
     /// The first step whose id does not follow the id before.
@@ -199,7 +201,9 @@ impl RunTally {
         }
         self.spend(step);
         self.nested += usize::from(step.is_nested);
-        self.untold_tokens += usize::from(step.fate.is_readable() && step.tokens.is_none());
+        self.without_count += usize::from(step.fate.is_readable() && step.tokens.is_none());
+        let is_told = step.tokens_alone(self.tokens_so_far).is_some();
+        self.untold_tokens += usize::from(step.fate.is_readable() && !is_told);
         self.tokens = step.total_told().or(self.tokens);
         self.tokens_so_far = step.tokens_with(self.tokens_so_far);
     }
