@@ -458,9 +458,10 @@ fn answer(block: &Block<'_>, result: Option<&str>) -> Answer {
 fn tokens(usage: &str) -> Tokens {
     let usage = Usage::of(usage);
     let cached = count(usage.cache_read_input_tokens);
-    let parts = [count(usage.input_tokens), count(usage.cache_creation_input_tokens), cached];
+    // Where nothing went to a cache or came from one, that may be left out; what else was read may not.
+    let beside = [count(usage.cache_creation_input_tokens), cached].into_iter().flatten();
     Tokens {
-        input: parts.iter().any(Option::is_some).then(|| parts.into_iter().flatten().sum()),
+        input: count(usage.input_tokens).map(|input| beside.fold(input, u64::saturating_add)),
         cached,
         output: count(usage.output_tokens),
         reasoning: usage.output_tokens_details.map(Details::of).and_then(|details| count(details.thinking_tokens)),

@@ -2,7 +2,11 @@
 //!
 //! A reader says what each record is; the draft keeps what may still change: the steps that go on, and the manifest.
 
+mod sums;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use sums::{IMPOSSIBLE, Sums, is_impossible};
 
 use super::part::text;
 use super::value::{cut, short};
@@ -62,11 +66,10 @@ pub struct Open {
     /// How many steps and events there are.
     next_step: usize,
     next_event: usize,
-    /// Tokens of all steps.
-    tokens: u64,
-    cached: u64,
-    /// How many steps say how many their cache held.
-    has_cached: u64,
+    /// What the steps add up to.
+    sums: Sums,
+    /// The totals of the run can not be, and it is said.
+    has_odd_totals: bool,
     /// An event told of the task.
     has_task: bool,
     /// The newest time of an event.
@@ -109,7 +112,10 @@ struct Going {
     closed: bool,
     /// Something came since its head was made.
     touched: bool,
-    counted: (u64, u64, bool),
+    /// What of it is in the sums.
+    counted: Sums,
+    /// Its tokens can not be, and it is said.
+    is_odd: bool,
     /// What it came to, where nothing of it is kept but that; and the tokens that it said.
     head: Option<Box<StepHead>>,
     tokens: Tokens,
@@ -285,6 +291,10 @@ impl<'a> Draft<'a> {
         let calls: Vec<String> = part.calls.iter().map(|call| call.id.clone()).filter(|id| !id.is_empty()).collect();
         step.part.add(part);
         step.touched = true;
+        let is_odd = step.part.tokens.is_some_and(|tokens| is_impossible(tokens.cached, tokens.input));
+        if is_odd && !std::mem::replace(&mut step.is_odd, true) {
+            self.issue(IssueKind::Field, IMPOSSIBLE);
+        }
         for call in calls {
             self.open.asked.insert(StepHead::print_of(call.as_bytes()));
             if self.open.orphans.get(&*call).is_some_and(Option::is_some)
@@ -439,11 +449,8 @@ impl<'a> Draft<'a> {
             let tokens = settled.as_ref().map_or_else(|| step.part.tokens.unwrap_or_default(), |_| step.tokens);
             let head = settled.unwrap_or_else(|| step.head(*n, names));
             let head = StepHead { is_left: open.left.contains(n), ..head };
-            let cached = tokens.cached;
-            let counted = (head.tokens.unwrap_or_default(), cached.unwrap_or_default(), cached.is_some());
-            open.tokens = open.tokens - step.counted.0 + counted.0;
-            open.cached = open.cached - step.counted.1 + counted.1;
-            open.has_cached = open.has_cached - u64::from(step.counted.2) + u64::from(counted.2);
+            let counted = Sums::of(head.tokens, tokens);
+            open.sums.replace(step.counted, counted);
             (step.counted, step.touched) = (counted, false);
             if *n < known { delta.touched.push((*n, head)) } else { delta.steps.push(head) }
         }
@@ -459,8 +466,9 @@ impl<'a> Draft<'a> {
         }
         manifest.answers_without_calls = open.orphans.len();
         manifest.tokens_of_steps = manifest.tokens.is_none();
-        manifest.tokens = manifest.tokens.or(Some(open.tokens).filter(|tokens| *tokens > 0));
-        manifest.usage.cached = manifest.usage.cached.or(Some(open.cached).filter(|_| open.has_cached > 0));
+        manifest.tokens = manifest.tokens.or(open.sums.tokens());
+        delta.issues.extend(sums::of_totals(manifest.usage, &mut open.has_odd_totals));
+        manifest.usage.cached = manifest.usage.cached.or(open.sums.cached());
         if open.told.as_ref() != Some(&manifest) {
             open.told = Some(manifest.clone());
             delta.manifest = Some(ManifestState::Read(Box::new(manifest)));

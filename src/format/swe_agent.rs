@@ -185,10 +185,11 @@ impl Trajectory {
         self.end = status.map(|word| ended(&word).told_by(at));
         let run = draft.run();
         run.cost_usd = above_zero(stats.instance_cost);
-        let tokens = [stats.tokens_sent, stats.tokens_received].map(count);
-        let [input, output] = tokens;
+        let [input, output] = [stats.tokens_sent, stats.tokens_received].map(count);
         run.usage = Usage { input, output, ..Usage::default() };
-        run.tokens = tokens.iter().flatten().copied().reduce(u64::saturating_add).filter(|tokens| *tokens > 0);
+        // Of one half nobody knows the sum.
+        let sum = input.zip(output).map(|(sent, received)| sent.saturating_add(received));
+        run.tokens = sum.filter(|tokens| *tokens > 0);
         let version = filled(info.version).map_or_else(String::new, |version| format!(" {version}"));
         run.tool = Some(cut(&format!("SWE-agent{version}")));
     }

@@ -90,13 +90,10 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Both, added up. What one does not tell is what the other tells.
+    /// Both, added up. What one does not tell is not known of both.
     #[must_use]
     pub fn plus(self, more: Self) -> Self {
-        let add = |one: Option<u64>, other: Option<u64>| match (one, other) {
-            (Some(one), Some(other)) => Some(one.saturating_add(other)),
-            (one, other) => one.or(other),
-        };
+        let add = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
         Self {
             input: add(self.input, more.input),
             cached: add(self.cached, more.cached),

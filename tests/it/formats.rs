@@ -22,6 +22,7 @@ mod figures;
 mod gemini;
 mod inspect;
 mod mini_swe_agent;
+mod missing;
 mod openhands;
 mod openhands_exported;
 mod otlp;

@@ -97,7 +97,7 @@ struct Stream {
     /// What the run took by its results, where they tell it apart from what its session took before, and the cost.
     own: Option<(Whole, f64)>,
     /// What sessions took that stand before this one in the stream.
-    earlier: Whole,
+    earlier: Option<Whole>,
     earlier_cost: Option<f64>,
 }
 
@@ -109,7 +109,9 @@ impl Reader for Stream {
         let (kind, stage) = (text(line.kind).unwrap_or_default(), text(line.subtype).unwrap_or_default());
         let mark = EventDraft { phase: &kind, stage: &stage, ts, ..EventDraft::default() };
         let message = line.message.map(Message::of).unwrap_or_default();
-        if line.uuid.is_some() && draft.is_again(record.text) {
+        // A result with nothing between it and the one before is of its own turn only where it says something else.
+        let is_again = (line.uuid.is_some() || kind == "result") && draft.is_again(record.text);
+        if is_again && (line.uuid.is_some() || self.end.is_some()) {
             return draft.again(&mark);
         }
         self.children.extend(text(line.parent).map(Box::from));
@@ -122,7 +124,9 @@ impl Reader for Stream {
                 about(&line, draft);
                 let run = draft.run();
                 if before.is_some() && before != run.run_id {
-                    (self.earlier, self.earlier_cost) = (run.usage, run.cost_usd);
+                    // Of a session without a word of it, the draft knows that it is missing.
+                    self.earlier = Some(run.usage).filter(|usage| *usage != Whole::default());
+                    self.earlier_cost = run.cost_usd;
                     self.inputs.clear();
                     draft.other_session();
                 }
@@ -143,8 +147,12 @@ impl Reader for Stream {
                 self.end = Some(end.told_by(at));
                 self.totals(&line, draft);
                 // Each result is of its own turn.
+                let took = number(line.duration_ms).filter(|ms| *ms >= 0.0);
+                if took.is_none() && number(line.duration_ms).is_some() {
+                    draft.issue(IssueKind::Field, "the result's duration is below zero, and does not count");
+                }
                 let run = draft.run();
-                let took = number(line.duration_ms).map(|ms| ms / 1e3 + run.latency_s.unwrap_or_default());
+                let took = took.map(|ms| ms / 1e3 + run.latency_s.unwrap_or_default());
                 run.latency_s = took.or(run.latency_s);
             }
             _ => {
@@ -251,8 +259,8 @@ impl Stream {
     /// What the run took as a whole, with its sub-agents where that is told.
     fn totals(&mut self, line: &Line<'_>, draft: &mut Draft<'_>) {
         let whole = |usage: Usage<'_>| {
-            let input = [usage.input, usage.created, usage.read];
-            let input = input.map(count).into_iter().flatten().reduce(u64::saturating_add);
+            let beside = [usage.created, usage.read].map(count).into_iter().flatten();
+            let input = count(usage.input).map(|input| beside.fold(input, u64::saturating_add));
             Whole { input, cached: count(usage.read), output: count(usage.output), reasoning: None }
         };
         let each = |models: Option<&'_ str>| {
@@ -274,8 +282,7 @@ impl Stream {
                 draft.issue(IssueKind::Copied, reason);
             }
             let run = draft.run();
-            let tokens = usage.input.unwrap_or_default().saturating_add(usage.output.unwrap_or_default());
-            (run.tokens, run.usage) = (Some(tokens).filter(|tokens| *tokens > 0), usage);
+            (run.tokens, run.usage) = (sum_of(usage), usage);
             run.cost_usd = Some(cost);
             return;
         }
@@ -291,9 +298,8 @@ impl Stream {
         }
         let run = draft.run();
         let usage = own.or(sum);
-        if let Some(usage) = usage.map(|usage| self.earlier.plus(usage)) {
-            let tokens = usage.input.unwrap_or_default().saturating_add(usage.output.unwrap_or_default());
-            (run.tokens, run.usage) = (Some(tokens).filter(|tokens| *tokens > 0), usage);
+        if let Some(usage) = usage.map(|usage| self.earlier.map_or(usage, |earlier| earlier.plus(usage))) {
+            (run.tokens, run.usage) = (sum_of(usage), usage);
         }
         let cost = number(line.cost).map(|cost| cost + self.earlier_cost.unwrap_or_default());
         run.cost_usd = if own.is_some() { None } else { cost.or(run.cost_usd) };
@@ -329,6 +335,12 @@ impl Stream {
             draft.part(n, part);
         }
     }
+}
+
+/// All that was read and written, where both are known.
+fn sum_of(usage: Whole) -> Option<u64> {
+    let sum = usage.input?.saturating_add(usage.output?);
+    Some(sum).filter(|sum| *sum > 0)
 }
 
 /// Whether the program itself speaks in place of the model: a request failed.

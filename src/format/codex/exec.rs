@@ -57,7 +57,7 @@ struct Stream {
     is_fresh: bool,
     end: Option<Ended>,
     /// What sessions took that stand before this one in the stream.
-    earlier: (Option<u64>, Usage),
+    earlier: Option<Usage>,
 }
 
 impl Reader for Stream {
@@ -87,7 +87,8 @@ impl Reader for Stream {
                 let before = std::mem::replace(&mut run.run_id, short(line.thread));
                 run.tool = Some("Codex".into());
                 if before.is_some() && before != run.run_id {
-                    self.earlier = (run.tokens, run.usage);
+                    // Of a session without a word of it, the draft knows that it is missing.
+                    self.earlier = Some(run.usage).filter(|usage| *usage != Usage::default());
                     draft.other_session();
                 } else if before.is_some() {
                     draft.issue(
@@ -115,13 +116,12 @@ impl Reader for Stream {
                     draft.totals();
                 }
                 let run = draft.run();
-                let (tokens, earlier) = self.earlier;
-                let is_told = parts.iter().any(Option::is_some) || tokens.is_some();
-                run.tokens = is_told.then(|| parts.into_iter().chain([tokens]).flatten().fold(0, u64::saturating_add));
                 let [input, output] = parts;
                 let cached = count(usage.cached_input_tokens);
                 let usage = Usage { input, cached, output, reasoning: count(usage.reasoning_output_tokens) };
-                run.usage = earlier.plus(usage);
+                run.usage = self.earlier.map_or(usage, |earlier| earlier.plus(usage));
+                // Of one half nobody knows the sum.
+                run.tokens = run.usage.input.zip(run.usage.output).map(|(read, wrote)| read.saturating_add(wrote));
             }
             ("turn.failed", _) => {
                 let at = draft.event(EventDraft { failed: true, ..mark });

@@ -60,7 +60,7 @@ struct Stream {
     repeats: bool,
     end: Option<Ended>,
     /// What sessions took that stand before this one in the stream.
-    earlier: (Option<u64>, Usage),
+    earlier: Option<(u64, Usage)>,
 }
 
 impl Reader for Stream {
@@ -84,7 +84,8 @@ impl Reader for Stream {
                 let before = std::mem::replace(&mut run.run_id, short(line.session));
                 let is_other = before.is_some() && before != run.run_id;
                 if is_other {
-                    self.earlier = (run.tokens, run.usage);
+                    // Of a session without a word of it, the draft knows that it is missing.
+                    self.earlier = run.tokens.map(|tokens| (tokens, run.usage));
                 }
                 run.model = short(line.model);
                 run.tool = Some("Gemini CLI".into());
@@ -103,7 +104,8 @@ impl Reader for Stream {
                 let at = draft.event(EventDraft { failed: line.status == Some("\"error\""), ..mark });
                 self.end = Some(ended(&line, self.looped).told_by(at));
                 let stats = line.stats.map(Stats::of).unwrap_or_default();
-                let tokens = count(stats.total_tokens).filter(|tokens| *tokens > 0);
+                let told = count(stats.total_tokens);
+                let tokens = told.filter(|tokens| *tokens > 0);
                 if tokens.is_some() {
                     draft.totals();
                 }
@@ -112,9 +114,9 @@ impl Reader for Stream {
                 // Its own count of what was written lacks the thoughts.
                 let output = tokens.zip(input).and_then(|(tokens, input)| tokens.checked_sub(input));
                 let usage = Usage { input: input.filter(|_| output.is_some()), cached, output, reasoning: None };
-                let (earlier, usage_before) = self.earlier;
-                run.tokens = tokens.into_iter().chain(earlier).reduce(u64::saturating_add);
-                run.usage = usage_before.plus(usage);
+                let (before, usage) = self.earlier.map_or((0, usage), |(tokens, before)| (tokens, before.plus(usage)));
+                run.tokens = told.map(|told| told.saturating_add(before)).filter(|tokens| *tokens > 0);
+                run.usage = usage;
                 // Each result is of its own program.
                 let took = number(stats.duration_ms).filter(|ms| *ms > 0.0).map(|ms| ms / 1e3);
                 run.latency_s = took.map(|took| took + run.latency_s.unwrap_or_default()).or(run.latency_s);

@@ -211,7 +211,7 @@ impl RunTally {
     fn spend(&mut self, step: &StepHead) {
         let usage = step.usage_alone(self.tokens_so_far);
         if usage.input.is_some() {
-            self.usage = self.usage.plus(usage);
+            self.usage = if self.usage.input.is_some() { self.usage.plus(usage) } else { usage };
         }
         match self.spent.iter_mut().find(|(model, _)| *model == step.model) {
             Some((_, spent)) => spent.add(usage, step.cost_usd),

@@ -71,12 +71,69 @@ fn a_result_that_tells_what_came_since_the_last_one_tells_what_the_run_took() {
     );
     std::fs::write(&path, lines.concat() + result).unwrap();
     let row = read(&path).row;
-    assert_eq!(row.duration_ms, Some(6_200.0), "each result is of its own turn");
+    assert_eq!((row.duration_ms, row.tokens, row.issues), (Some(3_100.0), Some(1_500), (2, 0)), "the same line again");
+    let second = result.replace("\"duration_ms\":3100", "\"duration_ms\":3000");
+    assert_ne!(second, *result);
+    std::fs::write(&path, lines.concat() + &second).unwrap();
+    let row = read(&path).row;
+    assert_eq!(row.duration_ms, Some(6_100.0), "each result is of its own turn");
     assert_eq!(
         (row.tokens, row.cost_usd),
         (Some(3_000), Some(0.011_718_75)),
         "a second result is of what came after the first"
     );
+}
+
+#[test]
+fn two_turns_that_took_as_long_as_each_other_took_twice_as_long() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stream.jsonl");
+    let text = std::fs::read_to_string(sample("tools/claude-code-stream/answered.jsonl")).unwrap();
+    std::fs::write(&path, text.repeat(2)).unwrap();
+    assert_eq!(read(&path).row.duration_ms, Some(6_200.0), "the session was gone on with between them");
+}
+
+#[test]
+fn a_duration_below_zero_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stream.jsonl");
+    for name in ["claude-code-stream", "qwen-stream"] {
+        let text = std::fs::read_to_string(sample(&format!("tools/{name}/answered.jsonl"))).unwrap();
+        let spoilt: String = text
+            .lines()
+            .map(|line| {
+                let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+                if line["type"] == "result" {
+                    line["duration_ms"] = (-5).into();
+                }
+                line.to_string() + "\n"
+            })
+            .collect();
+        std::fs::write(&path, spoilt).unwrap();
+        let run = read(&path);
+        let manifest = run.index.manifest().get().unwrap();
+        assert_eq!((manifest.latency_s, run.row.issues.0), (None, 1), "{name}");
+        let issue = run.index.issues().listed().first().map(|issue| issue.reason.as_str());
+        assert_eq!(issue, Some("the result's duration is below zero, and does not count"));
+    }
+}
+
+#[test]
+fn totals_of_which_one_half_is_missing_are_not_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stream.jsonl");
+    let text = std::fs::read_to_string(sample("tools/claude-code-stream/turn-limit.jsonl")).unwrap();
+    let told = |text: String| {
+        std::fs::write(&path, text).unwrap();
+        let manifest = read(&path).index.manifest().get().unwrap().clone();
+        (manifest.tokens, manifest.usage.input, manifest.usage.output)
+    };
+    assert_eq!(told(text.clone()), (Some(940), Some(900), Some(40)));
+    assert_eq!(told(text.replace("\"inputTokens\":900,", "")), (None, None, Some(40)));
+    assert_eq!(told(text.replace("\"outputTokens\":40,", "")), (None, Some(900), None));
+    // Of one model of two, it is missing of both.
+    let helper = "\"modelUsage\":{\"claude-haiku-4-5\":{\"outputTokens\":5},";
+    assert_eq!(told(text.replace("\"modelUsage\":{", helper)), (None, None, Some(45)));
 }
 
 #[test]

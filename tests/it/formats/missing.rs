@@ -1,0 +1,81 @@
+//! What is said of a run where its trace lacks one figure, or has one that cannot be? What is known of the rest stays; no sum
+//! of some parts stands for the whole.
+
+use std::fs;
+
+use trace_board::model::IssueKind;
+use trace_board::model::step::Usage;
+
+use super::{Read, read, sample};
+
+/// The sample, with `from` replaced wherever it stands.
+fn changed(name: &str, from: &str, to: &str) -> Read {
+    let path = sample("tools").join(name);
+    let text = fs::read_to_string(&path).expect("the sample");
+    let spoilt = text.replace(from, to);
+    assert_ne!(spoilt, text, "{from} is in {name}");
+    let temp = tempfile::tempdir().expect("a directory");
+    let copy = temp.path().join(path.file_name().expect("a name"));
+    fs::write(&copy, spoilt).expect("written");
+    read(&copy)
+}
+
+fn usage(run: &Read) -> (Option<u64>, Usage) {
+    run.index.manifest().get().map(|manifest| (manifest.tokens, manifest.usage)).expect("what is said of the run")
+}
+
+#[test]
+fn half_of_what_a_run_took_is_not_what_it_took() {
+    let exec = changed("codex-exec/answered.jsonl", "\"input_tokens\":28150,", "");
+    let (tokens, told) = usage(&exec);
+    assert_eq!((tokens, told.input, told.output), (None, None, Some(493)));
+    assert_eq!(exec.row.tokens, None);
+    let exec = changed("codex-exec/answered.jsonl", "\"output_tokens\":493,", "");
+    assert_eq!((exec.row.tokens, usage(&exec).1.input), (None, Some(28_150)));
+    let text = fs::read_to_string(sample("tools/swe-agent/submitted.traj")).expect("the sample");
+    let sent = text.lines().find(|line| line.contains("\"tokens_sent\"")).expect("what was sent");
+    let swe = changed("swe-agent/submitted.traj", sent, "");
+    let (tokens, told) = usage(&swe);
+    assert_eq!((tokens, told.input, told.output.is_some()), (None, None, true));
+    assert_eq!(swe.row.tokens, None);
+}
+
+#[test]
+fn half_of_what_a_reply_took_is_not_what_it_took() {
+    let session = "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a03.jsonl";
+    let whole = read(&sample("tools").join(session));
+    assert_eq!((whole.row.tokens, whole.row.tokens_untold), (Some(4_651), 0));
+    let half = changed(session, "\"input_tokens\":700,", "");
+    assert_eq!((half.row.tokens, half.row.tokens_untold), (None, 1));
+    let step = half.index.steps().get(0).expect("a step");
+    assert_eq!((step.tokens, step.usage.get().output), (None, Some(51)), "what it wrote is known");
+    // What went to no cache may be left out.
+    let plain = changed(session, "\"cache_creation_input_tokens\":0,", "");
+    assert_eq!(plain.row.tokens, Some(4_651));
+}
+
+#[test]
+fn what_caches_held_is_told_where_each_step_tells_it() {
+    let session = "codex/sessions/2026/05/04/rollout-2026-05-04T10-00-00-019df000-0000-7000-8000-0000000000a3.jsonl";
+    let whole = read(&sample("tools").join(session));
+    assert_eq!((whole.row.usage.cached, whole.row.usage.reasoning), (Some(39_000), Some(40)));
+    let untold = changed(session, "\"cached_input_tokens\":39000,", "");
+    assert_eq!((untold.row.usage.cached, untold.row.tokens), (None, whole.row.tokens));
+    let untold = changed(session, "\"reasoning_output_tokens\":0,", "");
+    assert_eq!((untold.row.usage.reasoning, untold.row.usage.cached), (None, Some(39_000)));
+}
+
+#[test]
+fn more_from_a_cache_than_was_read_is_odd() {
+    let reasons = |run: &Read| -> Vec<(IssueKind, Option<u64>)> {
+        let odd = "more tokens came from the cache than were read";
+        let issues = run.index.issues();
+        issues.listed().iter().filter(|issue| issue.reason == odd).map(|issue| (issue.kind, issue.line)).collect()
+    };
+    let session = "codex/sessions/2026/05/04/rollout-2026-05-04T10-00-00-019df000-0000-7000-8000-0000000000a3.jsonl";
+    assert_eq!(reasons(&read(&sample("tools").join(session))), []);
+    let more = changed(session, "\"cached_input_tokens\":39000,", "\"cached_input_tokens\":90001,");
+    assert_eq!(reasons(&more), [(IssueKind::Field, Some(15))], "of the step, where it is told");
+    let exec = changed("codex-exec/answered.jsonl", "\"cached_input_tokens\":21900", "\"cached_input_tokens\":28151");
+    assert_eq!(reasons(&exec), [(IssueKind::Field, None)], "of the run as a whole");
+}
