@@ -19,7 +19,7 @@ use crate::model::json::walk;
 use crate::model::{Can, Capabilities, EventKind, Format};
 
 use end::{Facts, Last};
-use part::{MAX_TEXTS, PREFIXES, part_of, references};
+use part::{MAX_TEXTS, PREFIXES, part_of, references, score_at_end};
 
 /// What any log can hold.
 const FORMAT: Format = Format {
@@ -181,11 +181,6 @@ impl Reader for Sample {
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        if let (Some(last), Some((at, scores))) = (self.last, self.facts.scores.take()) {
-            let part = part_of(&scores);
-            self.note(last, &part);
-            draft.add(last, at, part);
-        }
         // Behind all of a step's own records: there they are looked for.
         for (n, texts) in std::mem::take(&mut self.refers) {
             let own = self.first.get(&n).copied().unwrap_or_default();
@@ -253,6 +248,11 @@ impl Sample {
                     Some("end") => drop(self.open.pop()),
                     _ => {}
                 }
+                draft.event(mark);
+            }
+            // Of the run as a whole, whatever step came last.
+            "score" if !is_true(event.intermediate) => {
+                self.facts.judged(score_at_end(record));
                 draft.event(mark);
             }
             "state" | "store" | "score" if self.last.is_some() => {

@@ -1,7 +1,7 @@
 //! What is known of a sample's run as a whole: what it was, under which limits, and how it ended.
 
 use super::super::value::{above_zero, cut, filled, given, int, leading, micros, number, short};
-use super::part::{graded, sums};
+use super::part::{graded, scores, sums};
 use crate::format::Part;
 use crate::format::part::text;
 use crate::model::json::walk;
@@ -25,16 +25,19 @@ fields! {
 pub(super) struct Facts {
     /// The document about all samples.
     pub(super) header: Option<String>,
-    /// The event of the final scores, and these.
-    pub(super) scores: Option<(usize, String)>,
+    /// The final scores, and what events say of them where the sample does not.
+    scores: Vec<(Box<str>, f64)>,
+    judged: Vec<(Box<str>, f64)>,
     pub(super) model: Option<Box<str>>,
     grades: Vec<f64>,
     limit: Option<(usize, String)>,
     limit_event: Option<(usize, String)>,
     error: Option<(usize, String)>,
     usage: Option<String>,
-    /// Tokens and cost of the steps, where any of them says so.
+    /// Tokens and cost of the steps, where any of them says so; and whether one does not.
     of_steps: (Option<u64>, Option<f64>),
+    lacks_tokens: bool,
+    lacks_cost: bool,
     /// A scorer asked a model: what the sample says that it used is not the agent's alone.
     pub(super) was_scored: bool,
     answer: Option<Box<str>>,
@@ -82,6 +85,9 @@ impl Last {
     }
 }
 
+/// So many scores of events are kept.
+const MAX_SCORES: usize = 64;
+
 /// What shows that a sample came to its end, where no record says so.
 const UNBROKEN: &str = "neither error nor limit";
 
@@ -103,7 +109,7 @@ impl Facts {
             "scores" => {
                 let grades = walk::members(value).filter_map(|(_, score)| graded(Score::of(score).value?));
                 self.grades = grades.collect();
-                self.scores = said;
+                self.scores = scores(value);
             }
             "limit" => self.limit = said,
             "error" => self.error = said,
@@ -127,6 +133,16 @@ impl Facts {
         self.is_whole |= key == "model_usage";
     }
 
+    /// An event says how the sample was judged.
+    pub(super) fn judged(&mut self, scores: Vec<(Box<str>, f64)>) {
+        for (name, given) in scores {
+            self.judged.retain(|(known, _)| *known != name);
+            if self.judged.len() < MAX_SCORES {
+                self.judged.push((name, given));
+            }
+        }
+    }
+
     /// A limit ended the sample.
     pub(super) fn limit_event(&mut self, at: usize, record: &str) {
         self.limit_event = Some((at, record.to_owned()));
@@ -137,9 +153,13 @@ impl Facts {
         let (tokens, cost) = &mut self.of_steps;
         if let Some(more) = part.tokens.and_then(|tokens| Some(tokens.input?.saturating_add(tokens.output?))) {
             *tokens = Some(tokens.unwrap_or_default().saturating_add(more));
+        } else {
+            self.lacks_tokens = true;
         }
         if let Some(more) = part.cost {
             *cost = Some(cost.unwrap_or_default() + more);
+        } else {
+            self.lacks_cost = true;
         }
     }
 
@@ -176,6 +196,9 @@ impl Facts {
         let version = eval.packages.map(Packages::of).and_then(|packages| filled(packages.inspect_ai));
         run.tool = Some(cut(&format!("Inspect {}", version.unwrap_or_default()))).map(|tool| tool.trim_end().into());
         let (tokens, usage, cost) = self.used();
+        // What the sample was given stands in events too, without the names of those who gave it.
+        let judged = std::mem::take(&mut self.judged);
+        run.scores = if self.scores.is_empty() { judged } else { std::mem::take(&mut self.scores) };
         run.tokens = tokens.filter(|tokens| *tokens > 0);
         run.usage = usage;
         run.cost_usd = cost.filter(|cost| *cost > 0.0);
@@ -204,18 +227,16 @@ impl Facts {
     fn used(&self) -> (Option<u64>, Usage, Option<f64>) {
         let (tokens, cost) = self.of_steps;
         if self.was_scored || tokens.is_some() {
-            return (tokens, Usage::default(), cost);
+            // Where a step says nothing, the sum of the others is not the run's.
+            return (tokens.filter(|_| !self.lacks_tokens), Usage::default(), cost.filter(|_| !self.lacks_cost));
         }
-        let mut all: (Option<u64>, Usage, Option<f64>) = (None, Usage::default(), None);
-        for (_, usage) in self.usage.as_deref().into_iter().flat_map(walk::members) {
-            let (tokens, usage, cost) = sums(usage);
-            all = (
-                tokens.map_or(all.0, |more| Some(all.0.unwrap_or_default().saturating_add(more))),
-                all.1.plus(usage),
-                cost.map_or(all.2, |cost| Some(all.2.unwrap_or_default() + cost)),
-            );
-        }
-        all
+        let each = self.usage.as_deref().into_iter().flat_map(walk::members).map(|(_, usage)| sums(usage));
+        // What one model does not say is not known of all.
+        let both = |one: (Option<u64>, Usage, Option<f64>), more: (Option<u64>, Usage, Option<f64>)| {
+            let tokens = one.0.zip(more.0).map(|(one, more)| one.saturating_add(more));
+            (tokens, one.1.plus(more.1), one.2.zip(more.2).map(|(one, more)| one + more))
+        };
+        each.reduce(both).unwrap_or_default()
     }
 
     fn limits_of(&self, config: Option<&str>, tokens: Option<u64>, cost: Option<f64>) -> Vec<ToolLimit> {

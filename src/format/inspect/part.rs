@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::super::part::{self, text};
-use super::super::value::{count, filled, is_true, micros, number, unpacked};
+use super::super::value::{count, cut, filled, is_true, micros, number, unpacked};
 use super::super::{Answer, CallDraft, Part, Tokens};
 use crate::model::json::{Json, walk};
 use crate::model::step;
@@ -29,8 +29,11 @@ fields! {
     }
     struct Error { message, kind = "type" }
     struct Change { op, path, value, replaced, from }
-    struct Score { value, answer, explanation }
+    struct Given { value, answer, explanation }
 }
+
+/// Name, number and explanation.
+type Score = (String, Option<f64>, Option<String>);
 
 /// The line of a step: of its own records, with the texts that they refer to.
 pub(super) fn assembled(n: usize, records: &[String]) -> String {
@@ -88,7 +91,7 @@ fn is_reference(words: &str) -> bool {
     key.is_some_and(|key| (1..=64).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_alphanumeric()))
 }
 
-/// What an event, or the scores of a sample, say of a step.
+/// What an event says of a step.
 pub(super) fn part_of(record: &str) -> Part {
     let event = Event::of(record);
     match text(event.event).as_deref() {
@@ -98,18 +101,30 @@ pub(super) fn part_of(record: &str) -> Part {
             let changes = event.changes.into_iter().flat_map(walk::items).filter_map(change).collect();
             Part { changes, ..Part::default() }
         }
-        // What is said at the end stands in the sample's scores too, with its name.
-        Some("score") if is_true(event.intermediate) => {
-            let name = filled(event.scorer).unwrap_or_else(|| "score".to_owned());
-            Part { scores: event.score.map(|of| score(name, of)).unwrap_or_default(), ..Part::default() }
-        }
+        // What is said at the end is said of the sample.
+        Some("score") if is_true(event.intermediate) => Part { scores: scored(&event), ..Part::default() },
         Some("span_begin") => Part { agent: filled(event.name), ..Part::default() },
-        None if record.starts_with('{') => {
-            let scores = walk::members(record).flat_map(|(name, of)| score(text(Some(name)).unwrap_or_default(), of));
-            Part { scores: scores.collect(), ..Part::default() }
-        }
         _ => Part::default(),
     }
+}
+
+fn scored(event: &Event<'_>) -> Vec<Score> {
+    let name = filled(event.scorer).unwrap_or_else(|| "score".to_owned());
+    event.score.map(|of| score(name, of)).unwrap_or_default()
+}
+
+/// What an event says that is of the sample as a whole.
+pub(super) fn score_at_end(record: &str) -> Vec<(Box<str>, f64)> {
+    numbers(scored(&Event::of(record)))
+}
+
+/// The scores of a sample.
+pub(super) fn scores(scores: &str) -> Vec<(Box<str>, f64)> {
+    numbers(walk::members(scores).flat_map(|(name, of)| score(text(Some(name)).unwrap_or_default(), of)))
+}
+
+fn numbers(scores: impl IntoIterator<Item = Score>) -> Vec<(Box<str>, f64)> {
+    scores.into_iter().filter_map(|(name, given, _)| Some((cut(&name), given?))).collect()
 }
 
 fn reply(event: &Event<'_>) -> Part {
@@ -219,8 +234,8 @@ fn change(change: &str) -> Option<(String, Option<String>, Option<String>)> {
 }
 
 /// A score: one number, or several of them under names of their own.
-fn score(name: String, of: &str) -> Vec<(String, Option<f64>, Option<String>)> {
-    let of = Score::of(of);
+fn score(name: String, of: &str) -> Vec<Score> {
+    let of = Given::of(of);
     let reason = filled(of.explanation).or_else(|| filled(of.answer).map(|answer| format!("answer: {answer}")));
     match of.value {
         Some(value) if value.starts_with('{') => {

@@ -126,6 +126,21 @@ fn a_score_of_the_run_as_a_whole_is_no_step_s() {
 }
 
 #[test]
+fn what_a_sample_was_given_at_its_end_is_no_critic_of_its_last_step() {
+    let log = sample("tools/inspect/ledger.json").join("rent_epoch_2");
+    let needs = "graded scored the run as a whole, at its end; a score of any step by graded is not recorded";
+    let told = asked(&log, &["critic_below=graded:0.5"]);
+    assert_eq!((&told[0]["result"], &told[0]["needs"]), (&"unknown".into(), &needs.into()));
+    let scores = said(&log, &["scores"]);
+    assert_eq!(scores["critics"], serde_json::json!([]));
+    assert_eq!(scores["run"], serde_json::json!([{"name": "graded", "score": 0.0}]));
+    assert_eq!(said(&log, &["show"])["last_score"], 0.0);
+    // One that was given between the steps is of a step.
+    let first = sample("tools/inspect/ledger.json").join("rent_epoch_1");
+    assert_eq!(outcomes(&first, &["critic_below=progress:0.6"]), [at("earlier", 0)]);
+}
+
+#[test]
 fn what_was_submitted_is_the_final_result() {
     let rules = ["final_result", "keyword=fixed", "keyword=divmod"];
     let small = sample("tools/mini-swe-agent/submitted.traj.json");

@@ -69,7 +69,11 @@ fn a_sample_that_answered() {
         );
         assert_eq!((row.task.as_deref(), row.model.as_deref()), (Some("Add up the ledger."), Some("mockllm/model")));
         let manifest = run.index.manifest().get().expect("what is said of the run");
-        assert_eq!((manifest.run_id.as_deref(), manifest.usage.cached), (Some("u-rent-1"), Some(190)));
+        assert_eq!(
+            (manifest.run_id.as_deref(), manifest.usage.cached),
+            (Some("u-rent-1"), None),
+            "the helper does not say"
+        );
         assert_eq!(manifest.final_result.as_deref(), Some("The sum is 1695."));
         assert_eq!((manifest.tool.as_deref(), manifest.agent.as_deref()), (Some("Inspect 0.3.285"), Some("react")));
         let limits: Vec<_> = manifest.limits.iter().map(|limit| (limit.name, limit.limit, limit.used)).collect();
@@ -91,9 +95,9 @@ fn a_sample_that_answered() {
             steps[0]["critic_outputs"][0],
             serde_json::json!({"name": "progress", "score": 0.5, "reason": "halfway"})
         );
-        let names: Vec<_> =
-            steps[3]["critic_outputs"].as_array().expect("scores").iter().map(|score| &score["name"]).collect();
-        assert_eq!(names, ["graded", "style.short", "style.kind"]);
+        assert_eq!(steps[3]["critic_outputs"], json!(null), "what it was given at its end is no step's");
+        let scores: Vec<_> = manifest.scores.iter().map(|(name, given)| (&**name, *given)).collect();
+        assert_eq!(scores, [("graded", 1.0), ("style.short", 0.75), ("style.kind", 1.0)]);
         let head = run.index.steps().get(3).expect("a step");
         assert!(head.call.contains("the tram 65"), "the row has the text too: {}", head.call);
     }
@@ -345,6 +349,57 @@ fn messages_are_counted_where_a_limit_is_on_them() {
     assert_eq!(told(7, json!(null)).0, Some(7.0));
     let ended = told(6, json!({"type": "message", "limit": 6}));
     assert_eq!(ended, (Some(6.0), Some((Some(6.0), Some(6.0)))));
+}
+
+/// The sample `ledger.json`, changed.
+fn changed(change: impl Fn(&mut serde_json::Value)) -> (tempfile::TempDir, std::path::PathBuf) {
+    let text = fs::read_to_string(sample("tools/inspect/ledger.json")).expect("the sample");
+    let mut log: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    change(&mut log);
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("log.json");
+    fs::write(&path, log.to_string()).expect("written");
+    (temp, path)
+}
+
+#[test]
+fn a_score_at_the_end_is_the_run_s_where_an_event_alone_tells_of_it() {
+    let (_temp, path) = changed(|log| {
+        let first = &mut log["samples"][0];
+        first.as_object_mut().expect("a sample").remove("scores");
+        let events = first["events"].as_array_mut().expect("events");
+        let last = events.iter_mut().rfind(|event| event["event"] == "score").expect("a score");
+        last["scorer"] = "judge".into();
+    });
+    let run = read(&path.join("rent_epoch_1"));
+    let manifest = run.index.manifest().get().expect("what is said of the run");
+    assert_eq!(manifest.scores, [("judge".into(), 1.0)]);
+    let critics: Vec<usize> = run.index.steps().iter().map(|step| step.critics.len()).collect();
+    assert_eq!(critics, [1, 0, 0, 0], "the one between the steps is of a step");
+}
+
+#[test]
+fn a_step_that_does_not_say_what_it_took_makes_the_sum_a_least() {
+    assert_eq!(run("ledger.json/rent_epoch_1").row.tokens_untold, 0);
+    let (_temp, path) = changed(|log| {
+        log["samples"][0]["events"][5]["output"].as_object_mut().expect("a reply").remove("usage");
+    });
+    let row = read(&path.join("rent_epoch_1")).row;
+    assert_eq!((row.tokens, row.tokens_untold), (Some(685), 1));
+    assert_eq!(row.tokens_words().as_deref(), Some("at least 685; 1 step does not say"));
+    // Nor is the sum of some models that of all.
+    let (_temp, path) = changed(|log| {
+        let second = &mut log["samples"][1];
+        for event in second["events"].as_array_mut().expect("events") {
+            event["output"].as_object_mut().into_iter().for_each(|output| drop(output.remove("usage")));
+        }
+    });
+    let of = || read(&path.join("rent_epoch_2")).row.tokens;
+    assert_eq!(of(), Some(280), "as the sample says");
+    let text = fs::read_to_string(&path).expect("written");
+    let more = text.replacen("\"model_usage\":{", "\"model_usage\":{\"other/model\":{\"output_tokens\":5},", 3);
+    fs::write(&path, more).expect("written");
+    assert_eq!(of(), None);
 }
 
 /// Numbers that are the same in each run of the test.
