@@ -11,14 +11,14 @@ mod raised;
 use std::collections::{HashMap, HashSet};
 
 use exported::Exported;
-use raised::raised;
+use raised::{quiet, raised};
 
 use super::part::{self, text};
 use super::value::{cut, filled, number, unpacked};
 use super::{Answer, Apart, Belongs, CallDraft, Draft, EventDraft, Part, Reader, Several, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, NOT_RECORDED};
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, Outcome};
+use crate::model::{Can, Capabilities, EventKind, EventNote, Format, Outcome};
 
 /// A file of spans.
 pub(super) static TRACES: Tool = Tool {
@@ -266,7 +266,7 @@ impl Reader for Trace {
         let ended = self.root.as_ref().map(|(fault, at)| match (told, fault) {
             (Some(end), _) => end.clone().told_by(*at),
             (None, Some((kind, words))) => raised(kind, words).told_by(*at),
-            (None, None) => self.quiet(draft),
+            (None, None) => quiet(self.last.and_then(|n| draft.step(n)), self.answer.is_some()),
         });
         let said = self.last.and_then(|n| draft.said(n));
         let is_answer = ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
@@ -318,18 +318,6 @@ impl Trace {
         draft.event(EventDraft { kind: EventKind::Inside, stage: "tool", step, note, ..*mark });
         if !step.is_some_and(|n| draft.part(n, part.clone())) {
             draft.orphan(&part);
-        }
-    }
-
-    /// The end of a trace in which nothing raised.
-    fn quiet(&self, draft: &Draft<'_>) -> Ended {
-        let last = self.last.and_then(|n| draft.step(n));
-        let word = last.and_then(|part| part.finish.clone()).unwrap_or_else(|| Ended::NO_CALLS.to_owned());
-        match last {
-            Some(part) if part.calls.is_empty() && part::is_at_limit(&word) => Ended::cut_reply(&word),
-            Some(part) if part.calls.is_empty() && !part.text.is_empty() => Ended::answered(&word),
-            _ if self.answer.is_some() => Ended::answered("final_result"),
-            _ => Ended::new("no error", "Ended without an error", Outcome::Unknown, Certainty::Inferred),
         }
     }
 }

@@ -291,11 +291,11 @@ impl Part {
         let text = self.text.join("\n\n");
         let mode = match (self.calls.is_empty(), text.is_empty(), thought.is_empty() && self.finish.is_none()) {
             (false, ..) => "act",
-            // What the tool could make nothing of is no answer, nor what was cut; and something came of what has an observation.
+            // What the tool could make nothing of is no answer, nor what was cut or refused; and something came of what has an observation.
             (true, false, _)
                 if self.error.is_some()
                     || !self.answers.is_empty()
-                    || self.finish.as_deref().is_some_and(is_at_limit) =>
+                    || self.finish.as_deref().is_some_and(|finish| is_at_limit(finish) || is_refusal(finish)) =>
             {
                 "thought"
             }
@@ -332,6 +332,12 @@ impl Part {
 pub fn is_at_limit(finish: &str) -> bool {
     let words = ["length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"];
     words.iter().any(|word| word.eq_ignore_ascii_case(finish))
+}
+
+/// Whether a reply ended because the model refused, or what filters its words did, by its provider's word.
+pub(super) fn is_refusal(finish: &str) -> bool {
+    let words = ["refusal", "content_filter", "safety", "prohibited_content", "blocklist", "spii"];
+    words.iter().any(|word| word.eq_ignore_ascii_case(&finish.replace('-', "_")))
 }
 
 impl CallDraft {

@@ -1,5 +1,7 @@
-//! What ended a run in which something raised? By the names of the exceptions of the frameworks whose traces were seen.
+//! What ended a run? Where something raised, that, by the names of the exceptions of the frameworks whose traces were seen;
+//! else its last reply tells.
 
+use crate::format::part::{Part, is_at_limit, is_refusal};
 use crate::format::value::{cut, leading};
 use crate::model::{Certainty, Ended, Outcome};
 
@@ -24,5 +26,17 @@ pub(super) fn raised(kind: &str, words: &str) -> Ended {
         "CancelledError" | "KeyboardInterrupt" => of("Cancelled", Outcome::Cancelled),
         "" => Ended::new("error", "Ended by an error", Outcome::Failed, Certainty::Recorded).detail(cut(words)),
         _ => of("Ended by an error", Outcome::Failed),
+    }
+}
+
+/// The end of a trace in which nothing raised, of its last reply; `has_answer` where it names one itself.
+pub(super) fn quiet(last: Option<&Part>, has_answer: bool) -> Ended {
+    let word = last.and_then(|part| part.finish.as_deref()).unwrap_or(Ended::NO_CALLS);
+    match last.filter(|part| part.calls.is_empty()) {
+        Some(_) if is_at_limit(word) => Ended::cut_reply(word),
+        Some(_) if is_refusal(word) => Ended::refused(word),
+        Some(part) if !part.text.is_empty() => Ended::answered(word),
+        _ if has_answer => Ended::answered("final_result"),
+        _ => Ended::new("no error", "Ended without an error", Outcome::Unknown, Certainty::Inferred),
     }
 }

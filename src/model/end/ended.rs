@@ -58,6 +58,11 @@ impl Ended {
         Self::new(word, "The reply reached its token limit", Outcome::Truncated, Certainty::Inferred)
     }
 
+    /// The last reply is a refusal of the model, or of what filters its words, by its finish reason `word`.
+    pub fn refused(word: &str) -> Self {
+        Self::new(word, "The model refused", Outcome::Failed, Certainty::Inferred)
+    }
+
     /// Whether the last records show that the model answered, and none says that the run ended with that.
     pub fn is_inferred_answer(&self) -> bool {
         self.outcome == Outcome::Completed && self.certainty == Certainty::Inferred

@@ -119,6 +119,22 @@ fn a_last_reply_that_was_cut_is_no_answer() {
 }
 
 #[test]
+fn a_last_reply_that_was_refused_is_no_answer() {
+    let text = fs::read_to_string(traces()).expect("the sample");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("refused.jsonl");
+    for word in ["content_filter", "SAFETY", "refusal"] {
+        let refused = text.replace(r#"\"finish_reason\": \"stop\""#, &format!(r#"\"finish_reason\": \"{word}\""#));
+        assert_ne!(refused, text);
+        fs::write(&path, refused).expect("written");
+        let run = read(&path.join("a".repeat(32)));
+        let verdict = &run.row.verdict;
+        assert_eq!(verdict.sentence, format!("The model refused after step 2 · inferred from {word}"));
+        assert_eq!((verdict.mark.word(), run.row.answer.as_deref()), ("error", None));
+    }
+}
+
+#[test]
 fn whether_a_model_repeats_itself_is_not_known_where_its_words_were_left_out() {
     let asked = |path: &Path| {
         let args = ["whatif", path.to_str().unwrap(), "--json", "--rule", "loop_detection=2"];
