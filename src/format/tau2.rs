@@ -56,7 +56,7 @@ pub(super) static RESULTS: Tool = Tool {
     }),
     is: |name, head| {
         let info = begun(head).into_iter().find(|(key, _)| *key == "\"info\"").map(|(_, info)| info.as_bytes());
-        name.ends_with(".json") && info.is_some_and(|info| has_begun(info, &["max_errors", "user_info", "agent_info"]))
+        name.ends_with(".json") && info.is_some_and(|info| has_begun(info, &["user_info", "agent_info"]))
     },
     reader: || Box::new(Simulation::default()),
 };

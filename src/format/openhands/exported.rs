@@ -67,7 +67,9 @@ fn is_trajectory(head: &[u8]) -> bool {
     let members = begun(first);
     let of = |key: &str| members.iter().find(|(name, _)| name.trim_matches('"') == key).map(|(_, value)| *value);
     let is_known = matches!(of("source"), Some("\"user\"" | "\"agent\"" | "\"environment\""));
-    is_known && is_text(of("timestamp")) && (is_text(of("action")) || is_text(of("observation")))
+    // Either may be left out.
+    let is_event = is_text(of("timestamp")) || int(of("id")).is_some();
+    is_known && is_event && (is_text(of("action")) || is_text(of("observation")))
 }
 
 /// What the agent does that is no decision of its model.
@@ -114,7 +116,6 @@ impl Reader for Trajectory {
         let id = count(event.id);
         let is_misplaced = id.zip(self.before).is_some_and(|(id, before)| id < before);
         self.before = id.or(self.before);
-        event.metrics.into_iter().for_each(|metrics| total(metrics, draft));
         let source = text(event.source).unwrap_or_default();
         match (event.action.is_some(), &*source, &*kind) {
             (true, "user", "message") => {
@@ -143,6 +144,8 @@ impl Reader for Trajectory {
                 draft.event(EventDraft { stage: &source, failed: kind == "error", ..mark });
             }
         }
+        // They have the reply that they stand beside in them.
+        event.metrics.into_iter().for_each(|metrics| total(metrics, draft));
         if is_misplaced {
             draft.issue(IssueKind::Join, "its number is lower than that of the event before it");
         }
@@ -216,16 +219,17 @@ impl Trajectory {
 /// What the conversation took so far.
 fn total(metrics: &str, draft: &mut Draft<'_>) {
     let metrics = Metrics::of(metrics);
-    let run = draft.run();
-    // What no price is known of costs nothing there.
-    run.cost_usd = above_zero(metrics.cost).or(run.cost_usd);
-    let Some(total) = metrics.tokens.map(Total::of) else { return };
+    let total = metrics.tokens.map(Total::of).unwrap_or_default();
     let (read, wrote) = (count(total.prompt_tokens), count(total.completion_tokens));
     let sum = read.zip(wrote).map(|(read, wrote)| read.saturating_add(wrote)).filter(|tokens| *tokens > 0);
-    if sum.is_some() {
-        run.tokens = sum;
-        run.usage = Usage { input: read, cached: count(total.cache_read_tokens), output: wrote, reasoning: None };
+    // What no price is known of costs nothing there.
+    let cost = above_zero(metrics.cost);
+    if cost.is_some() || sum.is_some() {
+        draft.totals();
     }
+    let run = draft.run();
+    (run.cost_usd, run.tokens) = (cost, sum);
+    run.usage = Usage { input: read, cached: count(total.cache_read_tokens), output: wrote, reasoning: None };
 }
 
 /// How the agent stands by its own word; `None` where it goes on.

@@ -5,6 +5,7 @@ use std::fs;
 
 use trace_board::model::IssueKind;
 use trace_board::model::step::Usage;
+use trace_board::trace::RootScanner;
 
 use super::{Read, read, sample};
 
@@ -78,4 +79,39 @@ fn more_from_a_cache_than_was_read_is_odd() {
     assert_eq!(reasons(&more), [(IssueKind::Field, Some(15))], "of the step, where it is told");
     let exec = changed("codex-exec/answered.jsonl", "\"cached_input_tokens\":21900", "\"cached_input_tokens\":28151");
     assert_eq!(reasons(&exec), [(IssueKind::Field, None)], "of the run as a whole");
+}
+
+#[test]
+fn what_a_conversation_took_up_to_one_step_is_not_what_it_took() {
+    let name = "openhands-v0/iteration-limit.json";
+    let text = fs::read_to_string(sample("tools").join(name)).expect("the sample");
+    let last = text.rfind(",\"llm_metrics\":").expect("what it took");
+    let end = last + text[last..].find("}}").expect("its end") + 2;
+    let run = changed(name, &text[last..end], "");
+    let manifest = run.index.manifest().get().expect("what is said of the run");
+    assert_eq!((manifest.tokens, manifest.usage, manifest.cost_usd), (None, Usage::default(), None));
+    assert_eq!((run.row.steps, run.row.tokens, run.row.cost_usd), (2, None, None));
+}
+
+#[test]
+fn a_format_is_known_without_a_field_that_others_make_up_for() {
+    let simulations = |from: &str, to: &str| {
+        let text = fs::read_to_string(sample("tools/tau2/results.json")).expect("the sample");
+        let spoilt = text.replace(from, to);
+        assert_ne!(spoilt, text);
+        let temp = tempfile::tempdir().expect("a directory");
+        fs::write(temp.path().join("results.json"), spoilt).expect("written");
+        RootScanner::new(temp.path().to_owned()).scan().runs.len()
+    };
+    assert_eq!(simulations("\"max_errors\"", "\"max_failures\""), 2);
+    assert_eq!(simulations("\"agent_info\"", "\"another_info\""), 0, "nothing else has both");
+    for name in ["finished", "iteration-limit"] {
+        let name = format!("openhands-v0/{name}.json");
+        let whole = read(&sample("tools").join(&name));
+        let text = fs::read_to_string(sample("tools").join(&name)).expect("the sample");
+        let first = text.find("\"timestamp\":").expect("a time");
+        let end = first + text[first..].find(',').expect("its end") + 1;
+        let run = changed(&name, &text[first..end], "");
+        assert_eq!((run.row.steps, run.row.events), (whole.row.steps, whole.row.events), "{name}");
+    }
 }
