@@ -332,10 +332,12 @@ impl Whole {
     fn count(&mut self, stats: &str) {
         let each = Stats::of(stats).each.into_iter().flat_map(walk::members);
         let each: Vec<Metrics<'_>> = each.map(|(_, metrics)| Metrics::of(metrics)).collect();
-        let used: Vec<Used<'_>> = each.iter().map(|metrics| metrics.tokens.map(Used::of).unwrap_or_default()).collect();
+        // One that was never asked has none; of the others, what one does not say is not known of all.
+        let used = each.iter().filter_map(|metrics| metrics.tokens.filter(|tokens| tokens.starts_with('{')));
+        let used: Vec<Used<'_>> = used.map(Used::of).collect();
         let sum = |key: fn(&Used<'_>) -> Option<u64>| {
-            let counts: Vec<u64> = used.iter().filter_map(key).collect();
-            (!counts.is_empty()).then(|| counts.iter().fold(0_u64, |sum, count| sum.saturating_add(*count)))
+            let sum = used.iter().map(key).try_fold(0_u64, |sum, count| Some(sum.saturating_add(count?)));
+            sum.filter(|_| !used.is_empty())
         };
         let total = |used: &Used<'_>| Some(count(used.prompt_tokens)?.saturating_add(count(used.completion_tokens)?));
         self.tokens = sum(total).filter(|tokens| *tokens > 0);
@@ -345,7 +347,7 @@ impl Whole {
             output: sum(|used| count(used.completion_tokens)),
             reasoning: sum(|used| count(used.reasoning_tokens)),
         };
-        self.usage = if self.tokens.is_some() { usage } else { Usage::default() };
+        self.usage = usage;
         // What no price is known of costs nothing there.
         let cost: f64 = each.iter().filter_map(|metrics| above_zero(metrics.cost)).sum();
         self.cost = Some(cost).filter(|cost| *cost > 0.0);

@@ -95,7 +95,7 @@ struct Stream {
     /// What the model read in each step, as far as that is told.
     inputs: HashMap<usize, u64>,
     /// What the run took by its results, where they tell it apart from what its session took before, and the cost.
-    own: Option<(Whole, f64)>,
+    own: Option<(Whole, Option<f64>)>,
     /// What sessions took that stand before this one in the stream.
     earlier: Option<Whole>,
     earlier_cost: Option<f64>,
@@ -265,9 +265,11 @@ impl Stream {
         };
         let each = |models: Option<&'_ str>| {
             let models = models.into_iter().flat_map(walk::members).map(|(_, usage)| Usage::of(usage));
-            models.map(|usage| (whole(usage), number(usage.cost).unwrap_or_default())).collect::<Vec<_>>()
+            models.map(|usage| (whole(usage), number(usage.cost))).collect::<Vec<_>>()
         };
-        let plus = |(usage, cost): (Whole, f64), (more, and): (Whole, f64)| (usage.plus(more), cost + and);
+        let plus = |(usage, cost): (Whole, Option<f64>), (more, and): (Whole, Option<f64>)| {
+            (usage.plus(more), cost.zip(and).map(|(cost, and)| cost + and))
+        };
         if line.since.or(line.models).is_some() {
             draft.totals();
         }
@@ -276,14 +278,14 @@ impl Stream {
             let all = self.own.into_iter().chain(each(Some(since)));
             let (usage, cost) = *self.own.insert(all.reduce(plus).unwrap_or_default());
             let total = number(line.cost).unwrap_or_default();
-            if total - cost > LEAST_USD {
+            if let Some(cost) = cost.filter(|cost| total - cost > LEAST_USD) {
                 let reason =
                     format!("the result's cost ({total} USD) is of the whole session, of which this run took {cost}");
                 draft.issue(IssueKind::Copied, reason);
             }
             let run = draft.run();
             (run.tokens, run.usage) = (sum_of(usage), usage);
-            run.cost_usd = Some(cost);
+            run.cost_usd = cost;
             return;
         }
         let sum = each(line.models).into_iter().reduce(plus).map(|(usage, _)| usage);

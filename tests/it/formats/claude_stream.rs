@@ -61,6 +61,11 @@ fn a_result_that_tells_what_came_since_the_last_one_tells_what_the_run_took() {
             line.to_string() + "\n"
         })
         .collect();
+    let priced = lines.concat();
+    std::fs::write(&path, priced.replace(",\"costUSD\":0.001953125", "").replace("\"costUSD\":0.001953125,", ""))
+        .unwrap();
+    let row = read(&path).row;
+    assert_eq!((row.tokens, row.cost_usd), (Some(1_500), None), "what one model of two cost is not told");
     let result = lines.last().unwrap();
     std::fs::write(&path, lines.concat()).unwrap();
     let row = read(&path).row;

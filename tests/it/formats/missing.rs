@@ -39,6 +39,19 @@ fn half_of_what_a_run_took_is_not_what_it_took() {
     let (tokens, told) = usage(&swe);
     assert_eq!((tokens, told.input, told.output.is_some()), (None, None, true));
     assert_eq!(swe.row.tokens, None);
+    let events = |more: &str| {
+        let each = "\"usage_to_metrics\":{";
+        let run = changed("openhands/events/events.jsonl", each, &format!("{each}\"condenser\":{more},"));
+        let (tokens, told) = usage(&run);
+        (tokens, told.input, told.output)
+    };
+    let whole = read(&sample("tools/openhands/events/events.jsonl"));
+    let (tokens, told) = usage(&whole);
+    assert!(tokens.is_some());
+    let unasked = r#"{"model_name":"m","accumulated_cost":0,"accumulated_token_usage":null}"#;
+    assert_eq!(events(unasked), (tokens, told.input, told.output));
+    let half = r#"{"model_name":"m","accumulated_token_usage":{"completion_tokens":5}}"#;
+    assert_eq!(events(half), (None, None, told.output.map(|output| output + 5)));
 }
 
 #[test]
