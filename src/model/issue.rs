@@ -39,7 +39,7 @@ pub enum IssueKind {
     Blank,
     /// A line is JSON only after a repair: bare `NaN`, bad UTF-8, a lone surrogate.
     Repaired,
-    /// A field has a type that no known writer gives it.
+    /// A field has a type or a value that no known writer gives it.
     Field,
     /// A line is longer than the board parses.
     TooLong,
