@@ -23,7 +23,7 @@ pub(super) fn cut(text: &str) -> Box<str> {
     capped(text, MAX_TEXT_BYTES)
 }
 
-/// What of a text that [`cut`] made stands in the trace, and whether that is all.
+/// What of a text that `cut` made stands in the trace, and whether that is all.
 pub fn uncut(text: &str) -> (&str, bool) {
     match text.strip_suffix('…') {
         Some(start) if text.len() >= MAX_TEXT_BYTES => (start, false),

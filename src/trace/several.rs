@@ -50,6 +50,7 @@ pub(super) struct Listing {
     /// What is said of all runs.
     beside: Option<At>,
     /// The member is there that is added to an archive last.
+    #[cfg(feature = "archives")]
     is_closed: bool,
     /// What is wrong with the file as a whole.
     pub(super) fault: Option<String>,
@@ -352,18 +353,30 @@ fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
     if let Some(apart) = several.apart {
         let (runs, fault) = pieces::list(file, apart)?;
         let runs = runs.into_iter().map(|(name, pieces)| (name, At::Apart(pieces))).collect();
-        return Ok(Listing { stamp, settled: stamp.is_settled(), runs, beside: None, is_closed: false, fault });
+        return Ok(Listing {
+            stamp,
+            settled: stamp.is_settled(),
+            runs,
+            beside: None,
+            #[cfg(feature = "archives")]
+            is_closed: false,
+            fault,
+        });
     }
     let mut start = [0; 4];
     let read = super::dir::read_at(file, &mut start, 0)?;
     let is_archive = start.get(..read).is_some_and(|start| start.starts_with(ARCHIVE_MAGIC));
     let (runs, beside, fault) =
         if is_archive { in_archive(file, stamp.size, several)? } else { in_document(file, several)? };
-    #[cfg(feature = "archives")]
-    let is_closed = matches!(&beside, Some(At::Packed(_, name)) if several.beside.first() == Some(&&**name));
-    #[cfg(not(feature = "archives"))]
-    let is_closed = false;
-    Ok(Listing { stamp, settled: stamp.is_settled(), runs, beside, is_closed, fault })
+    Ok(Listing {
+        stamp,
+        settled: stamp.is_settled(),
+        #[cfg(feature = "archives")]
+        is_closed: matches!(&beside, Some(At::Packed(_, name)) if several.beside.first() == Some(&&**name)),
+        runs,
+        beside,
+        fault,
+    })
 }
 
 type RunsInFile = (BTreeMap<Arc<str>, At>, Option<At>, Option<String>);
