@@ -9,19 +9,19 @@ use super::Text;
 
 /// The items of an array; none of any other value.
 pub(crate) fn items(array: &str) -> impl Iterator<Item = &str> {
-    let mut cursor = Cursor::inside(array, '[');
+    let mut cursor = Cursor::inside(array, b'[');
     std::iter::from_fn(move || cursor.value())
 }
 
 /// The members of an object, keys in their quotes; none of any other value.
 pub(crate) fn members(object: &str) -> impl Iterator<Item = (&str, &str)> {
-    let mut cursor = Cursor::inside(object, '{');
+    let mut cursor = Cursor::inside(object, b'{');
     std::iter::from_fn(move || Some((cursor.value()?, cursor.value()?)))
 }
 
 /// The members of an object of which only the beginning is there; the last value as far as it goes.
 pub(crate) fn begun(object: &str) -> Vec<(&str, &str)> {
-    let mut cursor = Cursor::inside(object, '{');
+    let mut cursor = Cursor::inside(object, b'{');
     let mut members = Vec::new();
     while let Some(key) = cursor.value() {
         let at = cursor.at;
@@ -38,11 +38,20 @@ pub(crate) fn begun(object: &str) -> Vec<(&str, &str)> {
 
 /// The text of a JSON string; `None` where the value is none, or holds half of a surrogate pair.
 pub(crate) fn string(value: &str) -> Option<Cow<'_, str>> {
-    let inner = value.strip_prefix('"')?.strip_suffix('"')?;
+    let inner = quoted(value)?;
     if memchr(b'\\', inner.as_bytes()).is_none() {
         return Some(Cow::Borrowed(inner));
     }
     serde_json::from_str::<Text<'_>>(value).ok().map(|Text(text)| text)
+}
+
+/// What stands between the quotes of a value. They are compared as bytes: a pattern of one character is a call to
+/// `memcmp`, and there is one for every key that is read.
+fn quoted(value: &str) -> Option<&str> {
+    match value.as_bytes() {
+        [b'"', .., b'"'] => value.get(1..value.len() - 1),
+        _ => None,
+    }
 }
 
 struct Cursor<'a> {
@@ -51,9 +60,9 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    fn inside(text: &'a str, opening: char) -> Self {
+    fn inside(text: &'a str, opening: u8) -> Self {
         let text = text.trim_ascii_start();
-        Self { text: if text.starts_with(opening) { text } else { "" }, at: 1 }
+        Self { text: if text.as_bytes().first() == Some(&opening) { text } else { "" }, at: 1 }
     }
 
     /// The next value, behind blanks, commas and colons.
