@@ -84,6 +84,9 @@ pub struct Summary {
     pub critics: Vec<String>,
     /// The tools' names, in order of appearance.
     pub tools: Vec<String>,
+    /// The models that wrote its steps and its own, where there are several.
+    #[serde(default)]
+    pub models: Vec<String>,
     /// The agents' names, in order of appearance.
     pub agents: Vec<String>,
     /// The state keys that steps changed.
@@ -172,6 +175,13 @@ fn unnamed() -> RunKey {
 }
 
 impl Summary {
+    /// The run's model, and beside it those that wrote some of its steps.
+    pub fn models_words(&self) -> Option<String> {
+        let model = self.model.clone()?;
+        let others: Vec<&str> = self.models.iter().map(String::as_str).filter(|other| *other != model).collect();
+        Some(if others.is_empty() { model } else { format!("{model}; of other steps {}", others.join(", ")) })
+    }
+
     /// How many runs the directory holds.
     pub fn runs_here(&self) -> usize {
         (self.segments + 1).saturating_sub(self.parts.max(1))
@@ -306,6 +316,19 @@ fn spent(index: &Index) -> Vec<Spent> {
     if told { all().map(spent).collect() } else { Vec::new() }
 }
 
+/// The run's model and those of its steps, where that is more than one.
+fn models(index: &Index) -> Vec<String> {
+    let of_run = index.manifest().get().and_then(|manifest| manifest.model.as_deref());
+    let of_steps = index.tally().run.spent.iter().map(|(model, _)| index.name(*model)).filter(|name| !name.is_empty());
+    let mut all: Vec<String> = Vec::new();
+    for model in of_run.into_iter().chain(of_steps) {
+        if all.iter().all(|known| known != model) {
+            all.push(model.to_owned());
+        }
+    }
+    if all.len() > 1 { all } else { Vec::new() }
+}
+
 /// Sums a run up.
 pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> Summary {
     let life = life(index, outside);
@@ -361,6 +384,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         spark: run.lows.as_slice().to_vec(),
         critics: run_scores.map(|(name, _)| name.to_string()).fold(names(&run.critics), distinct),
         tools: names(&run.tools),
+        models: models(index),
         agents: names(&run.agents)
             .into_iter()
             .chain(text(manifest.and_then(|m| m.agent.as_ref())))

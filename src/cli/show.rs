@@ -129,7 +129,7 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     };
     fact("run id", summary.run_id.clone().filter(|id| id != summary.key.as_str()))?;
     fact("task", summary.task.clone())?;
-    fact("model", summary.model.clone())?;
+    fact("model", summary.models_words())?;
     fact("agents", Some(summary.agents.join(", ")).filter(|agents| !agents.is_empty()))?;
     fact("parent", summary.parent.clone())?;
     fact("status", Some(status(run)))?;

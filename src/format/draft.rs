@@ -2,11 +2,13 @@
 //!
 //! A reader says what each record is; the draft keeps what may still change: the steps that go on, and the manifest.
 
+mod odd;
 mod sums;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use sums::{IMPOSSIBLE, Sums, is_impossible};
+use odd::Said;
+use sums::Sums;
 
 use super::part::text;
 use super::value::{cut, short};
@@ -68,8 +70,8 @@ pub struct Open {
     next_event: usize,
     /// What the steps add up to.
     sums: Sums,
-    /// The totals of the run can not be, and it is said.
-    has_odd_totals: bool,
+    /// What of the run as a whole cannot be, and is said.
+    odd: Said,
     /// An event told of the task.
     has_task: bool,
     /// The newest time of an event.
@@ -114,8 +116,8 @@ struct Going {
     touched: bool,
     /// What of it is in the sums.
     counted: Sums,
-    /// Its tokens can not be, and it is said.
-    is_odd: bool,
+    /// What of it cannot be, and is said.
+    odd: Said,
     /// What it came to, where nothing of it is kept but that; and the tokens that it said.
     head: Option<Box<StepHead>>,
     tokens: Tokens,
@@ -289,12 +291,10 @@ impl<'a> Draft<'a> {
             step.events.push(event);
         }
         let calls: Vec<String> = part.calls.iter().map(|call| call.id.clone()).filter(|id| !id.is_empty()).collect();
-        step.part.add(part);
         step.touched = true;
-        let is_odd = step.part.tokens.is_some_and(|tokens| is_impossible(tokens.cached, tokens.input));
-        if is_odd && !std::mem::replace(&mut step.is_odd, true) {
-            self.issue(IssueKind::Field, IMPOSSIBLE);
-        }
+        step.part.add(part);
+        let odd = odd::of_part(&mut step.part, &mut step.odd);
+        odd.into_iter().for_each(|reason| self.issue(IssueKind::Field, reason));
         for call in calls {
             self.open.asked.insert(StepHead::print_of(call.as_bytes()));
             if self.open.orphans.get(&*call).is_some_and(Option::is_some)
@@ -467,7 +467,7 @@ impl<'a> Draft<'a> {
         manifest.answers_without_calls = open.orphans.len();
         manifest.tokens_of_steps = manifest.tokens.is_none();
         manifest.tokens = manifest.tokens.or(open.sums.tokens());
-        delta.issues.extend(sums::of_totals(manifest.usage, &mut open.has_odd_totals));
+        delta.issues.extend(odd::of_totals(&mut manifest, &mut open.odd));
         manifest.usage.cached = manifest.usage.cached.or(open.sums.cached());
         if open.told.as_ref() != Some(&manifest) {
             open.told = Some(manifest.clone());

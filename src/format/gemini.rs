@@ -128,7 +128,7 @@ impl Reader for Session {
         let is_news = |ts: &i64| before.is_none_or(|before| *ts >= before);
         let is_known = |id: String| self.replies.contains_key(&*id);
         let is_told_again = text(line.id).is_some_and(is_known);
-        let ts = micros(line.timestamp).filter(|ts| !is_told_again || is_news(ts));
+        let ts = draft.time(line.timestamp).filter(|ts| !is_told_again || is_news(ts));
         let ts = ts.or_else(|| micros(line.start).filter(is_news));
         let kind = text(line.kind).unwrap_or_default();
         let mark = EventDraft { phase: &kind, ts, ..EventDraft::default() };

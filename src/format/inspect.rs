@@ -214,7 +214,7 @@ impl Sample {
         // Events are in the order in which they began; of one that began while another went on, when it was is in its
         // record alone.
         let in_order = |ts: Option<i64>| ts.filter(|ts| latest.is_none_or(|latest| *ts >= latest));
-        let began = micros(event.timestamp);
+        let began = draft.time(event.timestamp);
         let ts = in_order(if sort == "model" { micros(event.completed).or(began) } else { began });
         let failed = is_true(event.failed) || matches!(event.error, Some(error) if error != "null");
         let mark = EventDraft { phase: &sort, stage: &stage, ts, failed, ..EventDraft::default() };

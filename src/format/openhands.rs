@@ -11,8 +11,8 @@ use std::collections::HashMap;
 
 use super::part::{self, quoted, text};
 use super::value::{
-    above_zero, below, count, cut, filled, int, is_text, is_true, leading, limit, member, micros, number, objects,
-    spoken, unpacked,
+    above_zero, below, count, cut, filled, int, is_text, is_true, leading, limit, member, number, objects, spoken,
+    unpacked,
 };
 use super::watch::has_begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Numbering, Part, Reader, Shape, Source, Tool};
@@ -134,7 +134,7 @@ impl Reader for Conversation {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let event = Event::of(record.text);
         let kind = text(event.kind).unwrap_or_default();
-        let mark = EventDraft { phase: &kind, ts: micros(event.timestamp), ..EventDraft::default() };
+        let mark = EventDraft { phase: &kind, ts: draft.time(event.timestamp), ..EventDraft::default() };
         let source = text(event.source).unwrap_or_default();
         if event.id.is_some() && draft.is_again(record.text) {
             return draft.again(&mark);

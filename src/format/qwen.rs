@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::gemini::{changes, given_for};
 use super::part::{self, text};
-use super::value::{count, cut, filled, int, is_text, is_true, member, micros, number, objects, short, status};
+use super::value::{count, cut, filled, int, is_text, is_true, member, number, objects, short, status};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome};
@@ -74,7 +74,7 @@ struct Session {
 impl Reader for Session {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let line = Line::of(record.text);
-        let ts = micros(line.timestamp);
+        let ts = draft.time(line.timestamp);
         let before = draft.latest();
         about(&line, record.name(), draft);
         let (kind, stage) = (text(line.kind).unwrap_or_default(), text(line.subtype).unwrap_or_default());

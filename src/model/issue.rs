@@ -63,6 +63,8 @@ pub enum IssueKind {
     Redacted,
     /// Time goes backwards between events.
     Time,
+    /// Times name no offset.
+    Offset,
     /// A schema version the board does not know.
     Version,
     /// A step begins with another state than the one before it left, and its writer promises that it does not.
@@ -103,6 +105,7 @@ impl IssueKind {
             IssueKind::Left => "branch left",
             IssueKind::Redacted => "redacted",
             IssueKind::Time => "time goes back",
+            IssueKind::Offset => "no time zone",
             IssueKind::Version => "unknown version",
             IssueKind::State => "state breaks",
             IssueKind::Outside => "changed outside",

@@ -56,6 +56,11 @@ pub(super) fn tools(subject: &StepSubject<'_>, out: &mut dyn FnMut(&str)) {
     subject.step.tools().for_each(|tool| subject.name(tool, out));
 }
 
+/// The model that wrote it, where it names one.
+pub(super) fn model(subject: &StepSubject<'_>, out: &mut dyn FnMut(&str)) {
+    subject.name(subject.step.model, out);
+}
+
 /// The critics' names and what they decided.
 pub(super) fn critics(subject: &StepSubject<'_>, out: &mut dyn FnMut(&str)) {
     for critic in &subject.step.critics {

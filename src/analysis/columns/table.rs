@@ -105,6 +105,7 @@ pub static COLUMNS: &[Column] = &[
         .absent(NO_MODEL)
         .cell(80, "model", Width::Text)
         .optional(),
+    row("models", "models", "models, where several", List(|run| &run.models)).of_step(OfStep::Words(step::model)),
     row("task", "task", "task", Text(|run| run.task.as_deref())).absent(NOT_RECORDED).long().groups(),
     row("parent", "parent", "parent", Text(|run| run.parent.as_deref())).groups(),
     row("format", "format", "format", Text(|run| not_empty(&run.format))).absent(NO_FORMAT),

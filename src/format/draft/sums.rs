@@ -1,11 +1,6 @@
 //! What do the steps of a draft add up to? Knows no records: what a step took is told to it, and told anew where it changed.
 
 use super::Tokens;
-use crate::model::step::Usage;
-use crate::model::{Issue, IssueKind, TraceFile};
-
-/// What is said of tokens of which more came from a cache than were read at all.
-pub(super) const IMPOSSIBLE: &str = "more tokens came from the cache than were read";
 
 /// The sums over some steps; of one step, what it adds to them.
 #[derive(Debug, Default, Clone, Copy)]
@@ -49,18 +44,4 @@ impl Sums {
     pub(super) fn cached(&self) -> Option<u64> {
         Some(self.cached).filter(|_| self.tell > 0 && self.tell == self.tell_cached)
     }
-}
-
-/// The same of the totals of a run, once.
-pub(super) fn of_totals(usage: Usage, is_said: &mut bool) -> Option<Issue> {
-    if !is_impossible(usage.cached, usage.input) || std::mem::replace(is_said, true) {
-        return None;
-    }
-    let (kind, file) = (IssueKind::Field, TraceFile::Manifest);
-    Some(Issue { kind, file, line: None, offset: None, reason: IMPOSSIBLE.to_owned() })
-}
-
-/// Whether of so many tokens that were read so many cannot have come from the cache.
-pub(super) fn is_impossible(cached: Option<u64>, read: Option<u64>) -> bool {
-    cached.zip(read).is_some_and(|(cached, read)| cached > read)
 }

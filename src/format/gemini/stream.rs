@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::format::part::{self, text};
-use crate::format::value::{count, cut, is_text, micros, number, objects, short, spoken, status};
+use crate::format::value::{count, cut, is_text, number, objects, short, spoken, status};
 use crate::format::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome};
@@ -66,7 +66,7 @@ struct Stream {
 impl Reader for Stream {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let line = Line::of(record.text);
-        let ts = micros(line.timestamp);
+        let ts = draft.time(line.timestamp);
         let before = draft.latest();
         let (kind, role) = (text(line.kind).unwrap_or_default(), text(line.role).unwrap_or_default());
         let mark = EventDraft { phase: &kind, stage: &role, ts, ..EventDraft::default() };

@@ -8,9 +8,7 @@
 use std::collections::HashMap;
 
 use super::super::part::{self, quoted, text};
-use super::super::value::{
-    above_zero, count, cut, filled, int, is_text, is_true, leading, member, micros, spoken, unpacked,
-};
+use super::super::value::{above_zero, count, cut, filled, int, is_text, is_true, leading, member, spoken, unpacked};
 use super::super::watch::begun;
 use super::super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use super::arguments;
@@ -109,7 +107,7 @@ impl Reader for Trajectory {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let event = Event::of(record.text);
         let kind = text(event.action).or_else(|| text(event.observation)).unwrap_or_default();
-        let mark = EventDraft { phase: &kind, ts: micros(event.timestamp), ..EventDraft::default() };
+        let mark = EventDraft { phase: &kind, ts: draft.time(event.timestamp), ..EventDraft::default() };
         if event.id.is_some() && draft.is_again(record.text) {
             return draft.again(&mark);
         }

@@ -150,7 +150,11 @@ impl<'a> Line<'a> {
         }
         let context = self.context.map(Context::of).unwrap_or_default();
         step.tokens_total = count(context.tokens_total);
-        step.cost_usd = number(self.cost_usd);
+        let cost = number(self.cost_usd);
+        step.cost_usd = cost.filter(|cost| *cost >= 0.0);
+        if step.cost_usd != cost {
+            step.remarks.push((IssueKind::Field, "cost_usd is below zero, and does not count".to_owned()));
+        }
         step.model = word(self.model);
         step.finish = word(self.finish_reason).or_else(|| word(response.finish_reason));
         let asked = count(context.input_tokens_total);

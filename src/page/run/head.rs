@@ -67,7 +67,7 @@ impl<'a> RunHead<'a> {
         let verdict = || Phrase::new().link(summary.verdict.sentence.as_str(), steps());
         add("not up to date", text(lens.stale));
         add("verdict", self.verdict.then(verdict));
-        add("model", text(summary.model.as_deref()));
+        add("model", summary.models_words().map(Phrase::from));
         add("agent", (!summary.agents.is_empty()).then(|| Phrase::from(summary.agents.join(", "))));
         let started = summary.started.and_then(|micros| {
             let clock = format::clock(Stamp { micros, zoned: true }, lens.zone)?;

@@ -10,7 +10,7 @@ fn the_calls_of_a_reply_are_one_step() {
     let run = read(&sample("tools/openhands-v0/finished.json"));
     let row = &run.row;
     // Thirteen events, four replies; a file that is not there, a command that ends with 3.
-    assert_eq!((row.steps, row.errors, row.events, row.issues), (4, 2, 13, (0, 0)));
+    assert_eq!((row.steps, row.errors, row.events, row.issues), (4, 2, 13, (1, 0)));
     // 960, 1,140, 1,220 and 1,315; of the input 896, 1,024 and 1,152 from the cache.
     assert_eq!((row.tokens, row.cost_usd), (Some(4_635), None));
     assert_eq!(run.index.manifest().get().and_then(|manifest| manifest.usage.cached), Some(3_072));
@@ -32,7 +32,7 @@ fn the_calls_of_a_reply_are_one_step() {
 #[test]
 fn a_limit_is_told_by_the_state_of_the_agent() {
     let run = read(&sample("tools/openhands-v0/iteration-limit.json"));
-    assert_eq!((run.row.steps, run.row.events, run.row.issues), (2, 6, (0, 0)));
+    assert_eq!((run.row.steps, run.row.events, run.row.issues), (2, 6, (1, 0)));
     assert_eq!((run.row.tokens, run.row.cost_usd), (Some(1_145), Some(0.0085)), "what it took so far, as told last");
     let verdict = &run.row.verdict;
     assert_eq!(
@@ -113,7 +113,7 @@ fn each_exported_conversation_at_hand_is_a_run() {
             events.iter().filter(|event| event["action"].is_string() && event["tool_call_metadata"].is_object());
         assert_eq!((run.row.steps, run.row.events), (replies, events.len()), "{}", path.display());
         let found: usize = (0..replies).map(|n| run.step(n)["actions"].as_array().map_or(0, Vec::len)).sum();
-        assert_eq!((found, run.row.errors, run.row.issues.0), (calls.count(), 0, 0), "{}", path.display());
+        assert_eq!((found, run.row.errors, run.row.issues.1), (calls.count(), 0, 0), "{}", path.display());
         assert_eq!(run.row.verdict.certainty.as_str(), "inferred");
     }
 }
