@@ -341,17 +341,19 @@ impl<'a> Facts<'a> {
     /// What the records of another tool's run lack at their end.
     fn broken_off(&self) -> String {
         match (self.waits_for(), self.last) {
-            (Some(tool), _) => format!("Ends{} while {tool} has no result", self.step_after("in")),
+            (Some((step, tool)), _) => format!("Ends in {} while {tool} has no result", label(step)),
             (None, Some(last)) => format!("Ends after {}: no reply of the model follows", label(last)),
-            (None, None) => "Ends before the model's first reply".to_owned(),
+            (None, None) if self.index.steps().is_empty() => "Ends before the model's first reply".to_owned(),
+            (None, None) => "Ends at a point before its first step, to which it went back".to_owned(),
         }
     }
 
-    /// The first tool of the last step that has given nothing yet.
-    fn waits_for(&self) -> Option<&str> {
-        let (_, step) = self.last?;
-        let at = usize::from(step.unanswered?.get() - 1);
-        Some(self.index.name(step.calls.get(at)?.name))
+    /// The run's own last step, and its first tool that has given nothing yet.
+    fn waits_for(&self) -> Option<((usize, &StepHead), &str)> {
+        let own = || newest_run(self.index).rev().find(|(_, step)| !step.is_left && !step.is_nested);
+        let last = self.last.filter(|(_, step)| !step.is_nested).or_else(own)?;
+        let at = usize::from(last.1.unanswered?.get() - 1);
+        Some((last, self.index.name(last.1.calls.get(at)?.name)))
     }
 
     /// Where a run that died was: "in step 4", or "after step 4" where that step has its line.

@@ -63,7 +63,7 @@ const CENT: f64 = 0.01;
 fields! {
     struct Step {
         id = "step_id", source, timestamp, message, reasoning = "reasoning_content", model = "model_name", tool_calls,
-        observation, metrics, copied = "is_copied_context", extra,
+        observation, metrics, copied = "is_copied_context", asked = "llm_call_count", extra,
     }
     struct Call { id = "tool_call_id", name = "function_name", arguments }
     struct Observation { results }
@@ -102,6 +102,9 @@ pub(super) struct Trajectory {
     /// Some step of the agent does not say how many tokens it took, or what it cost: the sums are a part.
     pub(super) lacks_tokens: bool,
     pub(super) lacks_cost: bool,
+    /// How often the agent's steps asked a model, one of them once where it does not say; and whether any says.
+    asked: Option<u64>,
+    tells_asked: bool,
     totals: Spent,
     /// What the steps say that were copied from another trajectory; totals may count them.
     of_copies: Spent,
@@ -230,7 +233,12 @@ impl Reader for Trajectory {
             run.usage.cached = self.cached.filter(|cached| *cached > 0 && prompt.is_some() && prompt == self.read);
         }
         let cost = cost.filter(|cost| *cost > 0.0 || self.is_exported);
-        run.cost_usd = if self.is_exported || is_alone { cost.or(of_steps) } else { of_steps.or(cost) };
+        run.cost_usd = if self.is_exported || is_alone {
+            cost.or(of_steps)
+        } else {
+            of_steps.or(cost.filter(|_| self.cost.is_none()))
+        };
+        run.model_calls = self.asked.filter(|_| self.tells_asked);
         run.scores = std::mem::take(&mut self.scores);
         run.steps_untold = self.steps_untold;
         (run.started_at, run.latency_s) = (self.began, self.took);
@@ -260,7 +268,7 @@ impl Trajectory {
     fn step(&mut self, record: &str, draft: &mut Draft<'_>) {
         let step = Step::of(record);
         let source = text(step.source).unwrap_or_default();
-        let ts = micros(step.timestamp);
+        let ts = draft.time(step.timestamp);
         let before = draft.latest();
         let own = step.extra.and_then(|extra| member(extra, "board")).map(StepBoard::of);
         let ended = own.and_then(|own| micros(own.ended));
@@ -291,7 +299,7 @@ impl Trajectory {
                 if let Some(last) = self.last.replace(n) {
                     draft.close(last);
                 }
-                self.add(&part);
+                self.add(&part, count(step.asked));
                 draft.part(n, part);
                 // What came back from its calls, whose time the format has no place for.
                 if let Some(ended) = ended.filter(|ended| Some(*ended) != ts) {
@@ -315,7 +323,7 @@ impl Trajectory {
         self.id = id.or(self.id);
     }
 
-    fn add(&mut self, part: &Part) {
+    fn add(&mut self, part: &Part, asked: Option<u64>) {
         let tokens = part.tokens.unwrap_or_default();
         let plus = |sum: &mut Option<u64>, more: Option<u64>| {
             if let Some(more) = more {
@@ -324,9 +332,13 @@ impl Trajectory {
         };
         plus(&mut self.read, tokens.input);
         plus(&mut self.wrote, tokens.output);
-        self.lacks_tokens |= tokens.input.is_none() || tokens.output.is_none();
-        self.lacks_cost |= part.cost.is_none();
-        self.cost = part.cost.map(|cost| cost + self.cost.unwrap_or_default()).or(self.cost);
+        plus(&mut self.asked, asked.or(Some(1)));
+        self.tells_asked |= asked.is_some();
+        let has_asked = asked != Some(0);
+        self.lacks_tokens |= has_asked && (tokens.input.is_none() || tokens.output.is_none());
+        let cost = part.cost.filter(|cost| *cost >= 0.0);
+        self.lacks_cost |= has_asked && cost.is_none();
+        self.cost = cost.map(|cost| cost + self.cost.unwrap_or_default()).or(self.cost);
     }
 
     /// Whether these totals, of which somebody says that they are of the whole run, are what its steps add up to. By the

@@ -45,6 +45,16 @@ pub(super) static SESSION: Tool = Tool {
 /// The tools that do nothing but ask the user.
 const QUESTIONS: &[&str] = &["AskUserQuestion", "ExitPlanMode"];
 
+/// The agent of the lines of sub-agents that do not name one.
+const INLINE: &str = "sidechain";
+/// So begins what the program writes above the user's commands that the model is not to answer.
+const CAVEAT: &str = "Caveat:";
+
+/// Whether the line is of a sub-agent that has no file of its own: of one that has, all lines say so.
+fn is_nested(line: &Line<'_>, draft: &mut Draft<'_>) -> bool {
+    is_true(line.sidechain) && draft.run().parent.is_none()
+}
+
 /// Whether a text is what the program writes where the user stops it: a prompt may begin with the same words.
 fn is_interruption(words: &str) -> bool {
     matches!(words.trim(), "[Request interrupted by user]" | "[Request interrupted by user for tool use]")
@@ -104,6 +114,8 @@ struct Session {
     by_message: HashMap<Box<str>, usize>,
     by_call: HashMap<Box<str>, usize>,
     children: HashSet<Box<str>>,
+    /// Sub-agents whose lines stand in this file and do not name them, as old versions wrote them.
+    inline: u64,
     /// The newest step of each agent in the file.
     newest: HashMap<Box<str>, usize>,
     last: Option<usize>,
@@ -114,6 +126,8 @@ struct Session {
     finish: Option<Box<str>>,
     /// A prompt or an answer came after the last reply: the next one is due.
     due: bool,
+    /// The newest line of the user is a command.
+    has_command: bool,
     /// The total of the newest cost line, and whether a reply came since.
     cost: Option<f64>,
     /// The newest total of each session in the file.
@@ -127,7 +141,7 @@ struct Session {
 impl Reader for Session {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let line = Line::of(record.text);
-        let ts = micros(line.timestamp);
+        let ts = draft.time(line.timestamp);
         let before = draft.latest();
         let kind = text(line.kind).unwrap_or_default();
         let mark = EventDraft { phase: &kind, ts, ..EventDraft::default() };
@@ -172,7 +186,7 @@ impl Reader for Session {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let ended = self.ended(draft);
-        let (turns, children) = (self.turns, self.children.len() as u64);
+        let (turns, children) = (self.turns, self.children.len() as u64 + self.inline);
         // The program tells what was spent where it ends.
         let may_go_on = !self.is_driven && self.cost.is_none();
         // The program goes on counting where the session that it copied stood.
@@ -226,28 +240,32 @@ impl Session {
         before: Option<i64>,
         draft: &mut Draft<'_>,
     ) -> usize {
+        let is_nested = is_nested(line, draft);
         let id = filled(message.id).or_else(|| filled(line.uuid));
         let known = id.as_ref().and_then(|id| self.by_message.get(&**id).copied());
         let mark = EventDraft { kind: EventKind::Decided, phase: "assistant", ts, ..EventDraft::default() };
         let n = draft.reply(known, before, mark);
         if known.is_none() {
             self.by_message.extend(id.map(|id| (id.into(), n)));
-            let lane = text(line.agent).unwrap_or_default();
+            let lane = text(line.agent).unwrap_or_else(|| if is_nested { INLINE.to_owned() } else { String::new() });
             if let Some(last) = self.newest.insert(lane.into(), n) {
                 draft.close(last);
             }
         }
         let mut part = part_of(record);
-        // Of a sub-agent that has a file of its own, all lines say so.
-        part.is_nested = is_true(line.sidechain) && draft.run().parent.is_none();
+        part.is_nested = is_nested;
         for call in &part.calls {
             self.by_call.insert((*call.id).into(), n);
         }
-        if let Some(model) = &part.model {
-            draft.run().model = Some(cut(model));
+        (self.cost, self.has_command) = (None, false);
+        // How a sub-agent's turn ended says nothing of this one.
+        if !is_nested {
+            if let Some(model) = &part.model {
+                draft.run().model = Some(cut(model));
+            }
+            self.finish = part.finish.as_deref().map(Into::into);
+            (self.last, self.end, self.due) = (Some(n), None, false);
         }
-        self.finish = part.finish.as_deref().map(Into::into);
-        (self.last, self.end, self.due, self.cost) = (Some(n), None, false, None);
         draft.part(n, part);
         n
     }
@@ -293,7 +311,13 @@ impl Session {
             if lost > 0 {
                 draft.orphan(&part);
             }
-            self.due = true;
+            self.due |= !is_nested(line, draft);
+            return;
+        }
+        if is_nested(line, draft) {
+            // Its first prompt has no line before it.
+            self.inline += u64::from(!is_text(line.parent));
+            draft.event(EventDraft { stage: "note", ..mark });
             return;
         }
         if is_interruption(&words) || line.interrupted.is_some() {
@@ -304,9 +328,16 @@ impl Session {
         }
         let is_command =
             words.starts_with("<command-") || words.starts_with("<local-command") || words.starts_with("<bash-");
-        if is_true(line.meta) || is_true(line.summary) || is_command {
+        // A command of the user's own stands for a prompt, whose text the program writes below it.
+        let is_expanded = self.has_command && is_true(line.meta) && !is_command && !words.starts_with(CAVEAT);
+        self.has_command = words.starts_with("<command-");
+        if !is_expanded && (is_true(line.meta) || is_true(line.summary) || is_command) {
             let stage = if is_true(line.summary) { "summary" } else { "note" };
             draft.event(EventDraft { stage, ..mark });
+            // The program itself asks for the rest of a reply that was cut.
+            if is_true(line.meta) && self.finish.as_deref() == Some("max_tokens") {
+                (self.finish, self.due) = (None, true);
+            }
             return;
         }
         draft.prompt(Some(&words), &mark);

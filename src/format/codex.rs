@@ -15,7 +15,7 @@ use copies::Copies;
 use item::part_of;
 
 use super::part::{self, text};
-use super::value::{count, cut, member, micros, objects, short, spoken};
+use super::value::{count, cut, member, objects, short, spoken};
 use super::{CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::json::walk;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
@@ -108,7 +108,7 @@ impl Reader for Rollout {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let line = Line::of(record.text);
         let payload = line.payload.map(Payload::of).unwrap_or_default();
-        let ts = micros(line.timestamp);
+        let ts = draft.time(line.timestamp);
         let before = draft.latest();
         let kind = text(line.kind).unwrap_or_default();
         let item = payload.item.map(Item::of).unwrap_or_default();
@@ -382,7 +382,10 @@ impl Rollout {
                 self.end = Some(failure(payload.code, payload.message).told_by(at));
             }
             "task_complete" | "turn_complete" => {
-                let error = payload.error.filter(|error| error.starts_with('{')).map(Payload::of);
+                let error = payload.error.filter(|error| *error != "null").map(|error| match error.starts_with('{') {
+                    true => Payload::of(error),
+                    false => Payload { message: Some(error), ..Payload::default() },
+                });
                 let at = draft.event(EventDraft { failed: error.is_some(), ..mark });
                 self.has_turns = true;
                 self.answer = short(payload.last);

@@ -203,7 +203,7 @@ impl Simulation {
     fn message(&mut self, record: &str, draft: &mut Draft<'_>) {
         let message = Message::of(record);
         let role = text(message.role).unwrap_or_default();
-        let mark = EventDraft { phase: &role, ts: micros(message.timestamp), ..EventDraft::default() };
+        let mark = EventDraft { phase: &role, ts: draft.time(message.timestamp), ..EventDraft::default() };
         if mark.ts.is_some() && draft.is_again(record) {
             return draft.again(&mark);
         }
@@ -252,7 +252,7 @@ impl Simulation {
     /// A moment of a conversation in speech.
     fn tick(&mut self, record: &str, draft: &mut Draft<'_>) {
         let tick = Tick::of(record);
-        let mark = EventDraft { phase: "tick", ts: micros(tick.timestamp), ..EventDraft::default() };
+        let mark = EventDraft { phase: "tick", ts: draft.time(tick.timestamp), ..EventDraft::default() };
         let before = draft.latest();
         if mark.ts.is_some() && draft.is_again(record) {
             return draft.again(&mark);
@@ -314,7 +314,8 @@ impl Simulation {
             "agent_error" => of("Ended by an error of the agent", Outcome::Failed),
             "user_error" => of("Ended by an error of the simulated user", Outcome::Failed),
             "infrastructure_error" => of("Ended by an error around the simulation", Outcome::Failed),
-            _ => of("Ended by an error", Outcome::Failed),
+            word if word.ends_with("_error") => of("Ended by an error", Outcome::Failed),
+            _ => of("Ended", Outcome::Unknown),
         };
         // Beside a limit they would read as one more figure of it.
         let has_figures = end.measured.is_some() || end.limit.is_some();

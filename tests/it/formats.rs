@@ -31,6 +31,7 @@ mod sent;
 mod swe_agent;
 mod tau2;
 mod truth;
+mod turns;
 mod waiting;
 
 /// A run that is one file, and its row.

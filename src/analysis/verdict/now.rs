@@ -17,7 +17,7 @@ impl Facts<'_> {
         };
         if self.index.format().is_one_file() {
             return match (self.waits_for(), self.last) {
-                (Some(tool), _) => format!("Waiting for {tool}{}", self.step_after("in")),
+                (Some((step, tool)), _) => format!("Waiting for {tool} in {}", label(step)),
                 (None, Some(last)) => format!("Waiting for the model after {}", label(last)),
                 (None, None) => "Waiting for the model's first reply".to_owned(),
             };

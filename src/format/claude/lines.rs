@@ -37,6 +37,8 @@ pub(super) struct Lines {
     began: Option<i64>,
     /// A line told of the session that the file is named by.
     has_own: bool,
+    /// A line of this session came: copies stand before all of its own.
+    is_begun: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +69,8 @@ impl Lines {
         }
         // Later lines of another session are not copies: some versions write what comes after `/resume` into this file.
         let is_others = named.is_some() && !self.has_own && is_uuid(&session);
-        let is_older = ts.zip(self.began).is_some_and(|(ts, began)| ts < began - SLACK_MICROS);
+        let is_older = !self.is_begun && ts.zip(self.began).is_some_and(|(ts, began)| ts < began - SLACK_MICROS);
+        self.is_begun |= !is_others && !is_older;
         (is_others || is_older).then_some(if is_others { session } else { String::new() })
     }
 

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Message, blocks, changes, is_interruption, spoken, tokens};
 use crate::format::part::{self, text};
-use crate::format::value::{count, cut, is_text, is_true, micros, number, objects, short};
+use crate::format::value::{count, cut, is_text, is_true, number, objects, short};
 use crate::format::{Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::Usage as Whole;
@@ -92,6 +92,8 @@ struct Stream {
     turns: u64,
     end: Option<Ended>,
     answer: Option<Box<str>>,
+    /// No line with a time came since the last result.
+    is_idle: bool,
     /// What the model read in each step, as far as that is told.
     inputs: HashMap<usize, u64>,
     /// What the run took by its results, where they tell it apart from what its session took before, and the cost.
@@ -104,8 +106,9 @@ struct Stream {
 impl Reader for Stream {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let line = Line::of(record.text);
-        let ts = micros(line.timestamp);
-        let before = draft.latest();
+        let ts = draft.time(line.timestamp);
+        // Between a result and what follows it nobody worked.
+        let before = draft.latest().filter(|_| !self.is_idle);
         let (kind, stage) = (text(line.kind).unwrap_or_default(), text(line.subtype).unwrap_or_default());
         let mark = EventDraft { phase: &kind, stage: &stage, ts, ..EventDraft::default() };
         let message = line.message.map(Message::of).unwrap_or_default();
@@ -115,6 +118,7 @@ impl Reader for Stream {
             return draft.again(&mark);
         }
         self.children.extend(text(line.parent).map(Box::from));
+        self.is_idle = kind == "result" || self.is_idle && ts.is_none();
         match (&*kind, &*stage) {
             ("system", "init") => {
                 draft.event(mark);
@@ -275,8 +279,9 @@ impl Stream {
         }
         if let Some(since) = line.since {
             // Of each result, what was taken since the one before, by sub-agents too.
-            let all = self.own.into_iter().chain(each(Some(since)));
-            let (usage, cost) = *self.own.insert(all.reduce(plus).unwrap_or_default());
+            self.own = self.own.into_iter().chain(each(Some(since))).reduce(plus);
+            // Where it names no model, none was asked.
+            let (usage, cost) = self.own.unwrap_or((Whole::default(), Some(0.0)));
             let total = number(line.cost).unwrap_or_default();
             if let Some(cost) = cost.filter(|cost| total - cost > LEAST_USD) {
                 let reason =
@@ -394,8 +399,14 @@ fn ended(line: &Line<'_>) -> Ended {
         _ if detail.starts_with("Loop detection") => end(&subtype, "Stopped by loop detection", Outcome::Halted),
         (_, "api_error", _) => end(&terminal, "Ended by an API error", Outcome::Failed),
         _ if detail.contains("[API Error") => end(&subtype, "Ended by an API error", Outcome::Failed),
-        ("success", ..) if !is_true(line.is_error) => end(&subtype, "Answered", Outcome::Completed),
-        _ => end(&subtype, "Ended by an error", Outcome::Failed),
+        ("success" | "", "completed", _) | ("success", "", _) if !is_true(line.is_error) => {
+            end(&subtype, "Answered", Outcome::Completed)
+        }
+        _ if is_true(line.is_error) || subtype.starts_with("error") => {
+            end(&subtype, "Ended by an error", Outcome::Failed)
+        }
+        // A word that is not known says no more than that it ended.
+        _ => end(if terminal.is_empty() { &subtype } else { &terminal }, "Ended its turn", Outcome::Unknown),
     };
     ended.detail(cut(&detail))
 }

@@ -242,6 +242,35 @@ fn agents(id: u64, metrics: &Value) -> Value {
 }
 
 #[test]
+fn a_step_asks_a_model_as_often_as_it_says() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let mut steps =
+        [1, 2, 3].map(|id| agents(id, &json!({"prompt_tokens": 100, "completion_tokens": 5, "cost_usd": 0.25})));
+    let calls = |steps: &[Value]| of_steps(temp.path(), steps, &json!({})).row.model_calls;
+    assert_eq!(calls(&steps), Some(3));
+    steps[0]["llm_call_count"] = 5.into();
+    assert_eq!(calls(&steps), Some(7));
+    steps[1] = json!({"step_id": 2, "source": "agent", "message": "2.", "llm_call_count": 0});
+    let run = of_steps(temp.path(), &steps, &json!({}));
+    assert_eq!((run.row.model_calls, run.row.cost_usd), (Some(6), Some(0.5)), "what asked no model cost nothing");
+}
+
+#[test]
+fn a_total_of_others_too_is_not_what_the_run_cost() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let priced = json!({"prompt_tokens": 100, "completion_tokens": 5, "cost_usd": 0.25});
+    let mut steps = [agents(1, &priced), agents(2, &Value::Null)];
+    steps[0]["observation"] = json!({"results": [{"subagent_trajectory_ref": [{"trajectory_path": "b.json"}]}]});
+    let run = of_steps(temp.path(), &steps, &json!({"total_cost_usd": 0.75}));
+    assert_eq!((run.row.children, run.row.cost_usd), (Some(1), None));
+    steps[1] = agents(2, &json!({"prompt_tokens": 1, "completion_tokens": 1, "cost_usd": -3.0}));
+    let run = of_steps(temp.path(), &steps[1..], &json!({"total_cost_usd": -3.0}));
+    assert_eq!((run.row.cost_usd, run.index.steps().get(0).and_then(|step| step.cost_usd)), (None, None));
+    let odd = run.index.issues().listed().iter().filter(|issue| issue.reason.starts_with("the cost is below zero"));
+    assert_eq!(odd.count(), 1, "of the step; what totals no one knows is none");
+}
+
+#[test]
 fn what_some_steps_cost_is_not_what_the_run_cost() {
     let temp = tempfile::tempdir().expect("a directory");
     let priced = json!({"prompt_tokens": 100, "completion_tokens": 5, "cost_usd": 0.25});

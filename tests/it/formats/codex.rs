@@ -80,6 +80,26 @@ fn older_sessions_have_totals_instead_of_records() {
 }
 
 #[test]
+fn an_error_of_a_turn_counts_whatever_it_is() {
+    let text = std::fs::read_to_string(rollout("09-00-00", 1)).expect("the sample");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("rollout-a.jsonl");
+    let ends = |error: &str| {
+        let (is, other) = ("\"type\":\"task_complete\"", format!("\"error\":{error},\"type\":\"task_complete\""));
+        assert!(text.contains(is));
+        std::fs::write(&path, text.replace(is, &other)).expect("written");
+        let verdict = read(&path).row.verdict;
+        (verdict.outcome, verdict.sentence)
+    };
+    use trace_board::model::Outcome::{Completed, Failed};
+    assert_eq!(ends("null").0, Completed);
+    let said = "Ended by an error after step 3: no room";
+    assert_eq!(ends("\"no room\""), (Failed, said.to_owned()));
+    assert_eq!(ends("{\"message\":\"no room\"}"), (Failed, said.to_owned()));
+    assert_eq!(ends("true").0, Failed);
+}
+
+#[test]
 fn a_cut_session_died_in_its_call() {
     let run = read(&rollout("11-00-00", 4));
     assert_eq!((run.row.verdict.mark.word(), run.row.steps, run.row.issues.1), ("died", 1, 1));

@@ -24,7 +24,7 @@ fn a_conversation_that_its_user_ended() {
     let run = read(&sample("tools/tau2/results.json/restart_trial_0"));
     let row = &run.row;
     // Eleven messages and the reward; neither the greeting nor what the user's own tool gave is a step.
-    assert_eq!((row.steps, row.errors, row.events, row.issues), (3, 1, 12, (0, 0)));
+    assert_eq!((row.steps, row.errors, row.events, row.issues), (3, 1, 12, (1, 0)));
     assert_eq!(row.duration_ms, Some(13_500.0), "as it says itself");
     // 110, 172 and 208.
     assert_eq!((row.tokens, row.cost_usd, row.turns), (Some(490), Some(0.003), Some(3)));
@@ -62,6 +62,21 @@ fn a_part_of_a_reward_is_no_score_of_the_run() {
     std::fs::write(&path, results.to_string()).expect("written");
     let row = read(&path.join("restart_trial_0")).row;
     assert_eq!((row.last_score, row.critics.len()), (None, 5), "{:?}", row.critics);
+}
+
+#[test]
+fn a_reason_that_is_not_known_is_no_error() {
+    let text = std::fs::read_to_string(sample("tools/tau2/results.json")).expect("the sample");
+    let ends = |reason: &str| {
+        let mut results: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        results["simulations"][0]["termination_reason"] = reason.into();
+        let temp = tempfile::tempdir().expect("a directory");
+        let path = temp.path().join("results.json");
+        std::fs::write(&path, results.to_string()).expect("written");
+        read(&path.join("restart_trial_0")).row.verdict.outcome
+    };
+    use trace_board::model::Outcome::{Failed, Unknown};
+    assert_eq!(["other", "other_error"].map(ends), [Unknown, Failed]);
 }
 
 #[test]
@@ -136,7 +151,7 @@ fn how_many_steps_a_conversation_in_speech_has_is_not_known() {
     // What it asked for is recorded.
     assert_eq!(
         (run.row.tool_calls, run.row.tool_errors, run.row.events, run.row.issues),
-        (Some(2), Some(1), 5, (0, 0))
+        (Some(2), Some(1), 5, (1, 0))
     );
     says_nothing_of_steps(&path);
     let step = run.step(0);
