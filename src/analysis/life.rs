@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::newest::goes_on_unread;
+use super::newest::{goes_on_unread, is_outlived};
 use crate::model::{Index, Manifest};
 
 /// How alive a run is.
@@ -139,7 +139,7 @@ pub fn life(index: &Index, outside: Outside) -> Life {
         return sure(Liveness::Finished, Basis::End);
     }
     // The end of another tool's run is read from all that it wrote, whatever the clocks of its machines say.
-    let has_end = |manifest: &Manifest| manifest.ended.is_some() || !outlived(index, manifest.updated_at);
+    let has_end = |manifest: &Manifest| manifest.ended.is_some() || !is_outlived(index, manifest);
     if silent != Silent::Waits
         && !goes_on_unread(index)
         && manifest.is_some_and(|manifest| manifest.is_final() && has_end(manifest))
@@ -223,14 +223,6 @@ fn is_copy(event: Option<i64>, (oldest, newest): (i64, i64)) -> bool {
 /// After how many microseconds of silence a run whose slowest gap is `gap` counts as stalled.
 pub fn stalled_after(gap: i64) -> i64 {
     STALLED_AFTER.max(gap.saturating_mul(5))
-}
-
-/// Whether events go on well after the manifest was finished: the directory is in use again.
-fn outlived(index: &Index, finished: Option<i64>) -> bool {
-    match (index.last_ts(), finished) {
-        (Some(event), Some(finished)) => event > finished.saturating_add(SECOND),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,9 @@
 use crate::model::index::Segment;
 use crate::model::{EventHead, Index, Issue, IssueKind, Manifest, StepHead, TraceFile};
 
+/// A manifest is finished within this long of its run's last event; microseconds.
+const LATE_MICROS: i64 = 1_000_000;
+
 /// The steps of the newest run in the directory, with their ordinals; none as long as it has not come to its first. A line
 /// that its writer wrote twice counts once.
 pub fn newest_run(index: &Index) -> impl DoubleEndedIterator<Item = (usize, &StepHead)> + Clone {
@@ -47,6 +50,26 @@ pub fn took_ms(index: &Index) -> Option<f64> {
     let own = index.manifest().get().filter(is_told).filter(|_| segments.len() <= 1 && is_ended);
     let own = own.and_then(|manifest| manifest.latency_s).map(|seconds| seconds * 1e3);
     own.or_else(|| Some(index.elapsed()? as f64 / 1e3))
+}
+
+/// Whether events go on well after the manifest was finished, or another run began after it: the directory is in use again.
+pub(super) fn is_outlived(index: &Index, manifest: &Manifest) -> bool {
+    let Some(finished) = manifest.updated_at else { return false };
+    let is_second = index.segments().len() > 1;
+    let begun = index.segment().filter(|_| is_second).and_then(|segment| segment.span).map(|(first, _)| first);
+    let is_later = |event: Option<i64>, by| event.is_some_and(|event| event > finished.saturating_add(by));
+    is_later(index.last_ts(), LATE_MICROS) || is_later(begun, 0)
+}
+
+/// What the manifest says of the newest run's end; `None` where its end is that of a run before it.
+pub(super) fn manifest_of_end(index: &Index) -> Option<&Manifest> {
+    index.manifest().get().filter(|manifest| manifest.ended.is_some() || !is_outlived(index, manifest))
+}
+
+/// The answer that the manifest keeps of the newest run, or that its stop check took.
+pub(super) fn kept_answer(index: &Index) -> Option<&str> {
+    let kept = manifest_of_end(index).and_then(|manifest| manifest.final_result.as_deref());
+    kept.or_else(|| index.segment()?.stop.as_ref()?.1.answer.as_deref())
 }
 
 /// Whether the file of a session goes on after its last turn with a line that is cut: it may be what its user said next.

@@ -7,7 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::format;
 use super::life::{Life, Outside, life};
 use super::verdict::{RunStatus, Verdict, tokens, verdict};
-use super::{facts, health, life::Liveness, newest::own_ms};
+use super::{
+    facts, health,
+    life::Liveness,
+    newest::{kept_answer, own_ms},
+};
 use crate::model::index::Distinct;
 use crate::model::price::Prices;
 use crate::model::step::Usage;
@@ -348,8 +352,6 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let first_group = segments.first().map_or(0, |segment| segment.first_group);
     let until = index.groups().range(first_group..index.groups().len()).filter_map(|group| group.until).max();
     let recorded = newest.max(manifest_time).max(until);
-    let answer = manifest.and_then(|manifest| manifest.final_result.as_ref());
-    let stop_answer = index.segment().and_then(|segment| segment.stop.as_ref()?.1.answer.as_ref());
     let run_scores = manifest.into_iter().flat_map(|manifest| &manifest.scores);
     let steps = index.newest_len();
     // Where nothing is known of all of them, nothing is known of each that says nothing.
@@ -394,7 +396,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
             manifest.and_then(|manifest| manifest.model.as_ref()).or(init.and_then(|init| init.model.as_ref())),
         ),
         task: text(init.and_then(|init| init.task.as_ref())),
-        answer: text(answer.or(stop_answer)),
+        answer: kept_answer(index).map(str::to_owned),
         branched_after: manifest.and_then(|manifest| manifest.branched_after),
         parent: text(manifest.and_then(|manifest| manifest.parent.as_ref())),
         format: index.format().name.to_owned(),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::facts::lost;
 use super::format::{self, counted};
 use super::life::{Basis, Life, Liveness, stalled_after};
-use super::newest::{after_the_end, goes_on_unread, label, newest_run};
+use super::newest::{after_the_end, goes_on_unread, kept_answer, label, manifest_of_end, newest_run};
 use crate::model::index::{Group, Segment};
 use crate::model::{
     Can, Certainty, Code, CriticAction, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict,
@@ -239,7 +239,7 @@ impl<'a> Facts<'a> {
         let segment = index.segment();
         let manifest = index.manifest().get();
         let from_end = segment.and_then(|segment| segment.end.as_ref()?.1.reason.as_deref());
-        let reason = manifest.and_then(|manifest| manifest.stop_reason.as_deref()).or(from_end);
+        let reason = manifest_of_end(index).and_then(|manifest| manifest.stop_reason.as_deref()).or(from_end);
         // What stands after the END event is no part of the run that it ends.
         let ended = segment.and_then(|segment| Some(segment.end.as_ref()?.0)).unwrap_or(usize::MAX);
         let newest = index.groups().iter().rposition(|group| group.first < ended);
@@ -443,13 +443,12 @@ impl<'a> Facts<'a> {
 
     /// Whether success is recorded as false.
     fn is_unsuccessful(&self) -> bool {
-        self.manifest.is_some_and(|manifest| manifest.success == Some(false))
+        manifest_of_end(self.index).is_some_and(|manifest| manifest.success == Some(false))
     }
 
     /// The answer that the manifest keeps, or the stop check took.
     fn kept_answer(&self) -> Option<&'a str> {
-        let kept = self.manifest.and_then(|manifest| manifest.final_result.as_deref());
-        kept.or_else(|| self.segment?.stop.as_ref()?.1.answer.as_deref())
+        kept_answer(self.index)
     }
 }
 

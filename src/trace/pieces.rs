@@ -19,19 +19,23 @@ const OPENING: &[u8] = b"[";
 const BETWEEN: &[u8] = b",\n";
 const CLOSING: &[u8] = b"]";
 
-/// The values of one run: where each begins in its document, and where it lies in the file.
+/// The values of one run: where each begins in its document, and where it lies in the file; and a print of where they lie
+/// and of what they say.
 #[derive(Debug, Clone)]
-pub(super) struct Pieces(Arc<[(u64, Span)]>);
+pub(super) struct Pieces(Arc<[(u64, Span)]>, u64);
 
 impl Pieces {
-    fn of(spans: impl Iterator<Item = Span>) -> Self {
+    fn of(values: impl Iterator<Item = (Span, u64)>) -> Self {
         let mut start = OPENING.len() as u64;
-        let placed = spans.map(|span| {
+        let mut hasher = DefaultHasher::new();
+        let placed = values.map(|(span, print)| {
+            (span.offset, span.len, print).hash(&mut hasher);
             let at = start;
             start += span.len + BETWEEN.len() as u64;
             (at, span)
         });
-        Self(placed.collect())
+        let placed = placed.collect();
+        Self(placed, hasher.finish())
     }
 
     /// How long the document is.
@@ -40,11 +44,9 @@ impl Pieces {
         end + CLOSING.len() as u64
     }
 
-    /// What it looks like: a value that is there stays where it is.
+    /// What it looks like. The file may grow by other runs, and be replaced by one whose values lie where they lay.
     pub(super) fn stamp(&self) -> Stamp {
-        let mut hasher = DefaultHasher::new();
-        self.0.iter().for_each(|(_, span)| (span.offset, span.len).hash(&mut hasher));
-        Stamp::of_bytes(hasher.finish() as u32, self.0.len() as u64, self.len())
+        Stamp::of_bytes(self.1 as u32, self.0.len() as u64, self.len())
     }
 
     /// Some bytes of the document.
@@ -93,7 +95,7 @@ type Listed = (BTreeMap<Arc<str>, Pieces>, Option<String>);
 
 /// Looks the file through.
 pub(super) fn list(file: &File, apart: &Apart) -> io::Result<Listed> {
-    let mut runs: BTreeMap<String, (Vec<(u64, Span)>, bool)> = BTreeMap::new();
+    let mut runs: BTreeMap<String, (Vec<(u64, Span, u64)>, bool)> = BTreeMap::new();
     let (mut torn, mut left_out) = (0, 0);
     let mut values = Values::new(apart.paths);
     // Where the line that is looked at begins; whether the document did.
@@ -115,10 +117,10 @@ pub(super) fn list(file: &File, apart: &Apart) -> io::Result<Listed> {
             begun |= line.iter().any(|byte| !byte.is_ascii_whitespace());
             values.push(line, |found| {
                 let text = found.bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
-                match text.and_then(apart.of) {
-                    Some(part) => {
-                        let (spans, shown) = runs.entry(part.run).or_default();
-                        spans.push((part.order, found.span));
+                match text.and_then(|text| Some(((apart.of)(text)?, print_of(text)))) {
+                    Some((part, print)) => {
+                        let (values, shown) = runs.entry(part.run).or_default();
+                        values.push((part.order, found.span, print));
                         *shown |= part.shown;
                     }
                     None => left_out += 1,
@@ -134,11 +136,17 @@ pub(super) fn list(file: &File, apart: &Apart) -> io::Result<Listed> {
         (0, left_out) => Some(format!("{left_out} values that belong to no run")),
         (torn, _) => Some(format!("{torn} documents in it are not whole")),
     };
-    let runs = runs.into_iter().filter(|(_, (_, shown))| *shown).map(|(run, (mut spans, _))| {
-        spans.sort_by_key(|(order, span)| (*order, span.offset));
-        (run.into(), Pieces::of(spans.into_iter().map(|(_, span)| span)))
+    let runs = runs.into_iter().filter(|(_, (_, shown))| *shown).map(|(run, (mut values, _))| {
+        values.sort_by_key(|(order, span, _)| (*order, span.offset));
+        (run.into(), Pieces::of(values.into_iter().map(|(_, span, print)| (span, print))))
     });
     Ok((runs.collect(), fault))
+}
+
+fn print_of(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -183,6 +191,18 @@ mod tests {
         assert_eq!(listed(text), (both.clone(), None));
         let one = "{\n  \"all\": [\n    \"a 2\",\n    \"b 1\",\n    \"a 1\"\n  ]\n}";
         assert_eq!(listed(one), (both, None), "one document over many lines");
+    }
+
+    #[test]
+    fn a_run_looks_like_what_it_says() {
+        let stamp = |text: &str| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+            list(&file, &APART).unwrap().0["a"].stamp()
+        };
+        let first = stamp("{\"all\": [\"a 1\"]}\n");
+        assert_eq!(first, stamp("{\"all\": [\"a 1\"]}\n{\"all\": [\"b 1\"]}\n"), "another run came");
+        assert_ne!(first, stamp("{\"all\": [\"a 2\"]}\n"), "another value in its place");
     }
 
     #[test]

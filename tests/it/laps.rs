@@ -91,3 +91,32 @@ fn a_line_written_twice_is_named_and_begins_no_run() {
     assert!(said.contains("the line repeats the one before, and no event tells of a new run"), "{said}");
     assert!(!said.contains("step ids start over"), "{said}");
 }
+
+#[test]
+fn what_the_first_run_came_to_is_not_what_the_second_one_does() {
+    let root = tempfile::tempdir().unwrap();
+    let used = corpus().join("q060/q060_rerun_same_id");
+    let dir = root.path().join("run");
+    fs::create_dir_all(&dir).unwrap();
+    let lines = |name: &str| -> Vec<String> {
+        fs::read_to_string(used.join(name)).unwrap().lines().map(|line| format!("{line}\n")).collect()
+    };
+    let (events, steps) = (lines("events.jsonl"), lines("steps.jsonl"));
+    let begins: Vec<usize> = (0..events.len()).filter(|at| events[*at].contains("\"INIT\"")).collect();
+    let end = events.iter().position(|line| line.contains("\"END\"")).unwrap();
+    // Its engine writes the manifest once more when the second run is over.
+    let mut manifest: Value = serde_json::from_slice(&fs::read(used.join("manifest.json")).unwrap()).unwrap();
+    manifest["updated_at"] = serde_json::from_str::<Value>(&events[end]).unwrap()["ts"].clone();
+    fs::write(dir.join("manifest.json"), manifest.to_string()).unwrap();
+    fs::write(dir.join("events.jsonl"), events[..begins[1] + 3].concat()).unwrap();
+    fs::write(dir.join("steps.jsonl"), steps[..3].concat()).unwrap();
+    let said = |args: &[&str]| {
+        let output = Command::new(BINARY).args(args).arg(root.path().join("run")).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let why = said(&["why"]);
+    assert!(why.contains("Died in step 0: last event is"), "{why}");
+    assert!(!why.contains("all tests pass"), "{why}");
+    let shown: Value = serde_json::from_str(&said(&["show", "--json"])).unwrap();
+    assert_eq!((&shown["liveness"], &shown["final_result"]), (&"died".into(), &Value::Null), "{shown:#}");
+}

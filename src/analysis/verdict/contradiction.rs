@@ -7,7 +7,7 @@ use super::{Facts, disputed, label, steps};
 use crate::analysis::facts::lost;
 use crate::analysis::format::{count, duration, usd};
 use crate::analysis::life::{Life, Liveness};
-use crate::analysis::newest::{after_the_end, newest_run};
+use crate::analysis::newest::{after_the_end, manifest_of_end, newest_run};
 use crate::model::{Can, Outcome, Reading, StopReason, StopVerdict};
 
 /// Writers round what a run cost to cents, and add up what steps cost in another order.
@@ -124,7 +124,7 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
     }
     let Some((_, end, _)) = &segment.end else {
         // A writer ends its events before it says so in the manifest.
-        let said = manifest.filter(|manifest| manifest.is_final() && segment.init.is_some());
+        let said = manifest_of_end(facts.index).filter(|manifest| manifest.is_final() && segment.init.is_some());
         if let Some(status) = said.and_then(|manifest| manifest.status.as_deref()).filter(|_| !facts.index.is_partial())
         {
             found.push(format!("The manifest says {status}, and no END event of the newest run can be read"));

@@ -18,9 +18,9 @@ fn session(lines: &[Value]) -> Read {
         if line["type"] != "queue-operation" {
             let id = Value::from(format!("u{n}"));
             let place = json!({"uuid": id, "parentUuid": std::mem::replace(&mut parent, id), "isSidechain": false});
-            whole = with(whole, place);
+            whole = with(whole, &place);
         }
-        let whole = with(whole, line.clone());
+        let whole = with(whole, line);
         format!("{whole}\n")
     });
     written(&whole.collect::<String>())
@@ -38,7 +38,7 @@ fn user(text: &str) -> Value {
 }
 
 fn note(text: &str) -> Value {
-    with(user(text), json!({"isMeta": true}))
+    with(user(text), &json!({"isMeta": true}))
 }
 
 fn reply(id: &str, finish: &str, content: &Value) -> Value {
@@ -58,7 +58,7 @@ fn gives(call: &str) -> Value {
     json!({"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": call, "content": "ok"}]}})
 }
 
-fn with(mut line: Value, more: Value) -> Value {
+fn with(mut line: Value, more: &Value) -> Value {
     for (key, value) in more.as_object().unwrap() {
         line[key.as_str()] = value.clone();
     }
@@ -74,13 +74,13 @@ fn a_clock_that_goes_back_makes_no_copies() {
         user("Go."),
         calls("m1", "c1"),
         gives("c1"),
-        with(says("m2", "end_turn", "Done."), back),
+        with(says("m2", "end_turn", "Done."), &back),
     ]);
     assert_eq!((run.row.steps, run.row.tokens), (2, Some(30)));
     assert_eq!(run.row.verdict.sentence, "Answered at step 1 · inferred from end_turn");
     // What stands before the session's first own line and is older is another one's.
     let old = json!({"timestamp": "2026-05-04T08:00:00.000Z"});
-    let run = session(&[began, with(user("Before."), old), user("Go."), says("m2", "end_turn", "Done.")]);
+    let run = session(&[began, with(user("Before."), &old), user("Go."), says("m2", "end_turn", "Done.")]);
     let manifest = run.index.manifest().get().unwrap();
     assert_eq!(manifest.copied.as_ref().map(|copied| copied.records), Some(1));
 }
@@ -88,9 +88,9 @@ fn a_clock_that_goes_back_makes_no_copies() {
 #[test]
 fn the_end_of_a_sub_agent_in_the_same_file_is_not_the_sessions() {
     let inside = json!({"isSidechain": true, "parentUuid": null});
-    let mut answer = with(says("s1", "end_turn", "It is broken."), json!({"isSidechain": true}));
+    let mut answer = with(says("s1", "end_turn", "It is broken."), &json!({"isSidechain": true}));
     answer["message"]["model"] = "model-b".into();
-    let lines = [user("Go."), calls("m1", "c1"), with(user("Look."), inside), answer];
+    let lines = [user("Go."), calls("m1", "c1"), with(user("Look."), &inside), answer];
     let run = session(&lines);
     assert_eq!(run.row.verdict.sentence, "Ends in step 0 while Task has no result");
     assert_eq!((run.row.turns, run.row.children, run.row.model.as_deref()), (Some(1), Some(1), Some("model-a")));
@@ -102,7 +102,7 @@ fn the_end_of_a_sub_agent_in_the_same_file_is_not_the_sessions() {
 
 #[test]
 fn a_cut_reply_that_is_gone_on_with_is_not_the_end() {
-    let failed = with(says("e1", "stop_sequence", "API Error: 500"), json!({"isApiErrorMessage": true}));
+    let failed = with(says("e1", "stop_sequence", "API Error: 500"), &json!({"isApiErrorMessage": true}));
     let lines = [user("Go."), says("m1", "max_tokens", "One, two,"), note("Output token limit hit. Resume directly.")];
     assert_eq!(session(&lines).row.verdict.sentence, "Ends after step 0: no reply of the model follows");
     let run = session(&[lines.as_slice(), &[failed]].concat());
@@ -133,11 +133,11 @@ fn stream(results: &[Value]) -> Read {
     let init = json!({"type": "system", "subtype": "init", "session_id": ID, "claude_code_version": "2.1.0"});
     let mut text = String::new();
     for (n, result) in results.iter().enumerate() {
-        let asked = with(user("Go."), json!({"timestamp": format!("2026-05-04T09:{n}0:00Z")}));
+        let asked = with(user("Go."), &json!({"timestamp": format!("2026-05-04T09:{n}0:00Z")}));
         let mut said = says(&format!("m{n}"), "end_turn", "Done.");
         said["timestamp"] = format!("2026-05-04T09:{n}0:02Z").into();
-        for line in [&init, &asked, &said, &with(result.clone(), json!({"type": "result", "n": n}))] {
-            text.push_str(&format!("{}\n", with(line.clone(), json!({"session_id": ID}))));
+        for line in [&init, &asked, &said, &with(result.clone(), &json!({"type": "result", "n": n}))] {
+            text.push_str(&format!("{}\n", with(line.clone(), &json!({"session_id": ID}))));
         }
     }
     written(&text)
