@@ -360,6 +360,8 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let is_counted = facts::is_counted(index);
     // So may those whose results alone are there.
     let has_calls = is_counted && manifest.is_none_or(|manifest| manifest.answers_without_calls == 0);
+    // Of a run none of whose steps is told nothing that steps do is counted.
+    let is_untold = run.readable == 0 && manifest.is_some_and(|manifest| manifest.steps_untold);
     Summary {
         key: key.clone(),
         path,
@@ -403,13 +405,13 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         is_session: index.format().is_session,
         tool: text(manifest.and_then(|manifest| manifest.tool.as_ref())),
         project: text(manifest.and_then(|manifest| manifest.project.as_ref())),
-        turns: manifest.and_then(|manifest| manifest.turns),
+        turns: manifest.and_then(|manifest| manifest.turns).filter(|turns| *turns > 0 || !is_untold),
         children: manifest.and_then(|manifest| manifest.children),
         usage: usage(index),
         model_calls: model_calls(index),
-        tool_calls: Some(run.calls).filter(|_| has_calls),
+        tool_calls: Some(run.calls).filter(|_| has_calls && !is_untold),
         // Where nobody says how a call went, nobody knows whether it failed.
-        tool_errors: Some(run.failed_calls).filter(|_| !run.untold_calls && has_calls),
+        tool_errors: Some(run.failed_calls).filter(|_| !run.untold_calls && has_calls && !is_untold),
         files_changed: files_changed(index),
         started: manifest
             .and_then(|manifest| manifest.started_at)

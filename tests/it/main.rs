@@ -93,6 +93,7 @@ mod tables;
 #[cfg(feature = "llm")]
 mod tallies;
 mod traces;
+mod unknown;
 mod whatif;
 mod why;
 mod written;

@@ -41,10 +41,12 @@ impl Measure {
 
 /// The numbers of a run, always the same ones in the same order.
 pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
-    let steps = Some(newest_run(index)).filter(|_| index.steps_file().exists && is_counted(index));
+    let has_lines = index.steps_file().exists && is_counted(index);
+    let steps = Some(newest_run(index)).filter(|_| has_lines && summary.steps_known().is_some());
     let events = index.events_file().exists;
     let sum =
         |of: fn(&StepHead) -> usize| steps.clone().map(|steps| steps.map(|(_, step)| of(step)).sum::<usize>() as f64);
+    let calls = summary.tool_calls.map(|calls| calls as f64);
     let scores = || newest_run(index).filter_map(|(_, step)| step.lowest_score());
     let mean = || {
         let (sum, number) = scores().fold((0.0, 0_u32), |(sum, number), score| (sum + score, number + 1));
@@ -68,7 +70,7 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
         measure("steps", "Steps", Unit::Count, steps.as_ref().map(|_| summary.steps as f64)),
         measure("duration_ms", "Duration", Unit::Millis, summary.duration_ms),
         measure("events", "Events", Unit::Count, Some(summary.events as f64).filter(|_| events)),
-        measure("tool_calls", "Tool calls", Unit::Count, sum(|step| step.actions as usize)),
+        measure("tool_calls", "Tool calls", Unit::Count, calls.filter(|_| has_lines)),
         measure(
             "critic_retries",
             "Critic retries",

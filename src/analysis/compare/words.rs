@@ -13,6 +13,7 @@ pub(super) fn sentence(comparison: &Comparison, a: &Index, b: &Index) -> String 
     let Some(row) = comparison.first.and_then(|at| comparison.rows.get(at)) else {
         return match comparison.rows.len() {
             0 if lost(a).or(lost(b)).is_some() => "Neither run has a line of a step, though steps ran.".to_owned(),
+            0 if is_untold(a) || is_untold(b) => "Neither run has a line of a step.".to_owned(),
             0 => "Neither run has a step.".to_owned(),
             n if unread > 0 => format!(
                 "Nothing is known to differ in {}. {} a line cannot be read{}.",
@@ -151,6 +152,12 @@ fn absent(
     match lost(index) {
         _ if goes_on => format!("{name} does not"),
         Some(lost) => format!("{name} has no more lines, though {} of it ran without one", counted(lost.count, "step")),
+        None if is_untold(index) => format!("{name} has no more lines of steps"),
         None => format!("{name} has no more steps"),
     }
+}
+
+/// Whether the records of a run do not tell how many steps it had.
+fn is_untold(index: &Index) -> bool {
+    index.manifest().get().is_some_and(|manifest| manifest.steps_untold)
 }

@@ -150,7 +150,7 @@ impl<'a> RunHead<'a> {
         };
         add("written by", manifest.map(writer));
         add("project", manifest.and_then(|manifest| manifest.project.as_deref()).map(Phrase::from));
-        add("turns", manifest.and_then(|manifest| manifest.turns).map(|turns| Phrase::from(count(turns))));
+        add("turns", summary.turns.map(|turns| Phrase::from(count(turns))));
         // The file of a session has its id in its name.
         let is_named = |id: &str| match lens.index.format().is_one_file() {
             true => summary.key.name().contains(id),
@@ -204,8 +204,14 @@ impl Tabs<'_> {
             _ => format!("{} of {}", count(newest), count(all)),
         };
         let manifest = if index.manifest().get().is_some() { "" } else { "none" };
+        let steps = match of_all(summary.steps_now, index.steps().len()) {
+            lines if !summary.steps_untold => lines,
+            _ if index.steps().is_empty() => "unknown".to_owned(),
+            lines if lines == "1" => "1 line".to_owned(),
+            lines => format!("{lines} lines"),
+        };
         let tabs = [
-            tab("", "Steps", of_all(summary.steps_now, index.steps().len())),
+            tab("", "Steps", steps),
             tab("timeline", "Timeline", String::new()),
             ("scores", href::with_query(&href::scores(key), at_step), "Scores", count(summary.critics.len())),
             ("whatif", href::with_query(&href::whatif(key), at_step), "What-if", String::new()),

@@ -164,12 +164,7 @@ impl<'a> StepsTab<'a> {
 
     /// What is said where there is no step to read.
     fn nothing(&self) -> &'static str {
-        match (self.rows.lines.steps == 0 && self.lens.index.groups().is_empty(), self.lens.is_alive()) {
-            (true, true) => "No step has begun yet.",
-            (true, false) => "No step was recorded.",
-            (false, true) => "No step has a line yet.",
-            (false, false) => "No step has a line; what is known of them is in their events.",
-        }
+        self.lens.no_step()
     }
 }
 

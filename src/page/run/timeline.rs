@@ -176,7 +176,7 @@ impl<'a> Timeline<'a> {
                 self.lens.label(last),
                 format::count(self.total() as u64)
             ),
-            _ => "No step is written yet".to_owned(),
+            _ => self.lens.no_step().to_owned(),
         }
     }
 

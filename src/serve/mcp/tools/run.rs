@@ -181,7 +181,7 @@ pub(super) async fn state(session: &Session, args: State) -> Document {
     let key = run(session, &args.run)?;
     let steps = session.state.library.run(key.as_str()).map_or(0, |run| run.summary().steps);
     let Some(n) = args.n.or_else(|| steps.checked_sub(1)) else {
-        return Err(Trouble::new(format!("{key} has no steps yet")));
+        return Err(Trouble::new(format!("{key} has no line of a step")));
     };
     let part = format!("state/{n}");
     let asked = match args.key.as_str() {

@@ -1,0 +1,79 @@
+//! Is what is not known said to be unknown wherever it stands, on pages, in JSON and on the command line?
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use scraper::Html;
+use serde_json::Value;
+
+use crate::board::{BINARY, Board};
+use crate::disk::copy;
+use crate::html::texts;
+
+fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(name)
+}
+
+/// A board over copies of these runs, each under the last part of its path, read to the end.
+fn board<const N: usize>(runs: [PathBuf; N]) -> (tempfile::TempDir, Board) {
+    let dir = tempfile::tempdir().unwrap();
+    for run in runs {
+        let to = dir.path().join(run.file_name().unwrap());
+        if run.is_dir() { copy(&run, &to) } else { fs::copy(&run, &to).map(|_| ()).unwrap() }
+    }
+    let board = Board::serve(dir.path());
+    board.until_read();
+    (dir, board)
+}
+
+fn page(board: &Board, path: &str) -> Html {
+    let response = board.get(path);
+    assert_eq!(response.status, 200, "{path}");
+    Html::parse_document(response.text())
+}
+
+/// A simulation that broke off, which records neither messages nor ticks.
+const UNTOLD: &str = "sim-voice-0.json";
+
+#[test]
+fn a_run_none_of_whose_steps_is_told_is_not_shown_as_one_without_steps() {
+    let (dir, board) = board([sample("tools/tau2/voice/simulations").join(UNTOLD), sample("final")]);
+    let row = board.json(&format!("/api/runs/{UNTOLD}"));
+    for key in ["steps", "tool_calls", "tool_errors", "turns"] {
+        assert_eq!(row[key], Value::Null, "{key}");
+    }
+    let steps = page(&board, &format!("/runs/{UNTOLD}"));
+    assert!(texts(&steps, "#tabs a").contains(&"Steps unknown".to_owned()), "{:?}", texts(&steps, "#tabs a"));
+    assert!(!texts(&steps, "#runhead dt").contains(&"turns".to_owned()));
+    let untold = "No step has a line; how many there were is not known";
+    assert_eq!(texts(&steps, "#stepview"), [format!("{untold}.")]);
+    let of_tab = |tab: &str, what: &str| texts(&page(&board, &format!("/runs/{UNTOLD}?tab={tab}")), what);
+    assert_eq!(of_tab("timeline", "#timeline-h"), [untold]);
+    assert_eq!(of_tab("state", "#statetab"), [format!("{untold}, so there is no state to show.")]);
+    let scores = texts(&page(&board, &format!("/runs/{UNTOLD}/scores")), "main").concat();
+    assert!(scores.contains(&format!("{untold}, so no score of one is known.")), "{scores}");
+
+    let compared = board.json(&format!("/api/compare?a={UNTOLD}&b=final"));
+    let metrics = compared["metrics"].as_array().unwrap();
+    for id in ["steps", "tool_calls", "critic_retries", "errors"] {
+        let metric = metrics.iter().find(|metric| metric["name"] == id).unwrap();
+        assert_eq!(metric["a"], Value::Null, "{metric}");
+        assert!(metric["b"].is_number(), "{metric}");
+    }
+    let said = Command::new(BINARY).arg("diff").args([UNTOLD, "final"].map(|run| dir.path().join(run))).output();
+    let said = String::from_utf8(said.unwrap().stdout).unwrap();
+    assert!(said.contains("A has no more lines of steps."), "{said}");
+}
+
+#[test]
+fn what_ended_before_its_first_step_is_not_awaited() {
+    let (dir, board) = board([sample("task_validation_failed")]);
+    let of_tab = |tab: &str, what: &str| texts(&page(&board, &format!("/runs/task_validation_failed{tab}")), what);
+    assert_eq!(of_tab("?tab=state", "#statetab"), ["No step was recorded, so there is no state to show."]);
+    assert_eq!(of_tab("?tab=timeline", "#timeline-h"), ["No step was recorded"]);
+    assert!(of_tab("/scores", "main").concat().contains("No step was recorded, so no score of one is known."));
+    let said = Command::new(BINARY).arg("state").arg(dir.path().join("task_validation_failed")).output().unwrap();
+    let said = String::from_utf8(said.stderr).unwrap();
+    assert!(said.contains("has no steps") && !said.contains("yet"), "{said}");
+}
