@@ -16,7 +16,7 @@ pub struct Extremes {
     pub marks: [Option<(usize, usize)>; MARKS.len()],
     /// The first step that a person's prompt stands before, and how many such there are.
     pub turns: Option<(usize, usize)>,
-    /// The lowest score on the scale from 0 to 1.
+    /// The lowest score.
     pub lowest: Option<(f64, usize)>,
     /// The longest step, in microseconds.
     pub longest: Option<(i64, usize)>,
@@ -92,7 +92,7 @@ fn of_step(index: &Index, n: usize, begins_turn: bool) -> Extremes {
     Extremes {
         marks: MARKS.map(|mark| has(index, n, mark).then_some((n, 1))),
         turns: begins_turn.then_some((n, 1)),
-        lowest: step.lowest_score().filter(|score| (0.0..=1.0).contains(score)).map(|score| (score, n)),
+        lowest: step.lowest_score().map(|score| (score, n)),
         longest: index.round_of(n).and_then(took).map(|took| (took, n)),
     }
 }

@@ -8,7 +8,7 @@ use scraper::Html;
 use serde_json::Value;
 
 use crate::board::{BINARY, Board};
-use crate::disk::copy;
+use crate::disk::{copy, corpus};
 use crate::html::texts;
 
 fn sample(name: &str) -> PathBuf {
@@ -76,4 +76,15 @@ fn what_ended_before_its_first_step_is_not_awaited() {
     let said = Command::new(BINARY).arg("state").arg(dir.path().join("task_validation_failed")).output().unwrap();
     let said = String::from_utf8(said.stderr).unwrap();
     assert!(said.contains("has no steps") && !said.contains("yet"), "{said}");
+}
+
+#[test]
+fn a_score_off_the_scale_is_the_lowest_all_the_same() {
+    let (_dir, board) = board([corpus().join("q060/q060_nan_infinity")]);
+    let run = page(&board, "/runs/q060_nan_infinity");
+    assert_eq!(texts(&run, ".strip-words .low"), ["lowest score \u{2212}5.00 at step 6"]);
+    let whole = run.html();
+    assert!(whole.contains("NumericCritic \u{2212}5.00"), "with a minus");
+    assert!(whole.contains("NumericCritic 1.00e308") && !whole.contains("00000000000"), "no number of 309 digits");
+    assert!(!whole.contains("-0.00"), "nothing is below 0 by nothing");
 }

@@ -25,6 +25,7 @@ fn a_column_keeps_the_worst_of_each_kind() {
     steps[7_002] = critic("continue", 0.1);
     steps[7_003] = r#", "action_results": [{"status": "error", "error": "no"}]"#.to_owned();
     steps[19_999] = critic("stop", 7.0);
+    steps[12_345] = critic("continue", -5.0);
     let overview = Overview::new(&run(&steps), 1_000, |n| (n * 1_000 / STEPS, n * 1_000 / STEPS));
     let column = overview.columns[350];
     assert_eq!(column.marks, [Some((7_003, 1)), None, Some((7_001, 1)), None]);
@@ -32,8 +33,9 @@ fn a_column_keeps_the_worst_of_each_kind() {
     assert_eq!(column.first(), Some(7_003), "an error before a retry");
     assert_eq!(overview.columns[349].marks, [None; 4]);
     assert_eq!(overview.columns[999].marks, [None, Some((19_999, 1)), None, None]);
-    assert_eq!(overview.columns[999].lowest, Some((0.9, 19_980)), "a score off the scale is none");
+    assert_eq!(overview.columns[999].lowest, Some((0.9, 19_980)), "7 is above it");
     assert_eq!(overview.whole.marks, [Some((7_003, 1)), Some((19_999, 1)), Some((7_001, 1)), None]);
+    assert_eq!(overview.whole.lowest, Some((-5.0, 12_345)), "a score off the scale from 0 to 1 counts as well");
     assert_eq!(overview.whole.longest, None, "no time is known, and none is 0");
 }
 

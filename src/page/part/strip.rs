@@ -152,7 +152,8 @@ pub(crate) fn lanes(overview: &Overview) -> (Vec<(&'static str, String)>, usize)
     let (whole, columns) = (&overview.whole, &overview.columns);
     let (mut lanes, mut top) = (Vec::new(), 1);
     if whole.lowest.is_some() {
-        let height = |column: &Extremes| column.lowest.map(|(score, _)| (1.0 - score) * SCORE as f64);
+        // What is off the scale is drawn at its edge; the words have the number.
+        let height = |column: &Extremes| column.lowest.map(|(score, _)| (1.0 - score.clamp(0.0, 1.0)) * SCORE as f64);
         lanes.push(("low", stairs(columns.iter().map(height), top, None)));
         top += SCORE + GAP;
     }
@@ -234,7 +235,7 @@ fn range_words(lens: &Lens<'_>, first: usize, end: usize, within: &Extremes) -> 
     let counts = MARKS.iter().zip(within.marks).filter_map(|(mark, found)| Some(many(*mark, found?.1)));
     let turns = within.turns.map(|(_, count)| format::counted(count, "turn"));
     let mut says: Vec<String> = counts.chain(turns).collect();
-    says.extend(within.lowest.map(|(score, _)| format!("lowest score {score:.2}")));
+    says.extend(within.lowest.map(|(score, _)| format!("lowest score {}", format::score(score))));
     says.extend(within.longest.map(|(took, _)| format!("longest {}", micros(took))));
     if !says.is_empty() {
         words = format!("{words}: {}", says.join(", "));
@@ -261,7 +262,7 @@ fn legend(
 ) -> Vec<(&'static str, &'static str, String, String)> {
     let mut legend = Vec::new();
     let label = |n: usize| lens.label(n);
-    let lowest = whole.lowest.map(|(score, n)| ("low", format!("lowest score {score:.2} at step {}", label(n)), n));
+    let lowest = whole.lowest.map(|(score, n)| ("low", format!("lowest score {} at step {}", format::score(score), label(n)), n));
     let longest = whole.longest.filter(|(took, _)| *took > 0);
     let longest = longest.map(|(took, n)| ("took", format!("longest step {}, {}", label(n), micros(took)), n));
     legend.extend(lowest.into_iter().chain(longest).map(|(class, words, n)| (class, "", words, to(n))));

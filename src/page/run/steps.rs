@@ -290,7 +290,7 @@ impl<'a> StepRow<'a> {
         }
         let scores = self.step.critics.iter().map(|mark| {
             let name = self.lens.index.name(mark.name);
-            mark.score.map_or_else(|| format!("{name} no score"), |score| format!("{name} {score:.2}"))
+            mark.score.map_or_else(|| format!("{name} no score"), |score| format!("{name} {}", format::score(score)))
         });
         scores.collect::<Vec<_>>().join(", ")
     }
