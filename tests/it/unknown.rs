@@ -88,3 +88,10 @@ fn a_score_off_the_scale_is_the_lowest_all_the_same() {
     assert!(whole.contains("NumericCritic 1.00e308") && !whole.contains("00000000000"), "no number of 309 digits");
     assert!(!whole.contains("-0.00"), "nothing is below 0 by nothing");
 }
+
+#[test]
+fn a_pick_that_leaves_no_step_does_not_say_that_the_run_has_none() {
+    let (_dir, board) = board([sample("fix_bug")]);
+    let picked = page(&board, "/runs/fix_bug?tool=read_file&err=1");
+    assert_eq!(texts(&picked, "#stepview"), ["No step matches."]);
+}

@@ -164,7 +164,8 @@ impl<'a> StepsTab<'a> {
 
     /// What is said where there is no step to read.
     fn nothing(&self) -> &'static str {
-        self.lens.no_step()
+        let none_matches = self.rows.is_picked && !self.lens.index.steps().is_empty();
+        if none_matches { "No step matches" } else { self.lens.no_step() }
     }
 }
 
