@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::board::{BINARY, Board};
 use crate::disk::{copy, corpus};
-use crate::html::texts;
+use crate::html::{attributes, hrefs, texts};
 
 fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(name)
@@ -94,4 +94,23 @@ fn a_pick_that_leaves_no_step_does_not_say_that_the_run_has_none() {
     let (_dir, board) = board([sample("fix_bug")]);
     let picked = page(&board, "/runs/fix_bug?tool=read_file&err=1");
     assert_eq!(texts(&picked, "#stepview"), ["No step matches."]);
+}
+
+#[test]
+fn what_stands_out_in_an_earlier_run_of_the_directory_is_not_said_of_the_newest() {
+    let (_dir, board) = board([corpus().join("q060/q060_rerun_same_id")]);
+    let run = page(&board, "/runs/q060_rerun_same_id");
+    let row = board.json("/api/runs/q060_rerun_same_id");
+    assert_eq!((&row["errors"], &row["segment_count"]), (&0.into(), &2.into()), "the failed command is of the first run");
+    let legend = texts(&run, ".strip-words li");
+    let steps = board.json("/api/runs/q060_rerun_same_id/steps");
+    assert!(steps["total"].as_u64().unwrap() > 4, "{steps}");
+    assert!(legend.len() == 1 && legend[0].starts_with("longest step "), "{legend:?}");
+    let longest = hrefs(&run, ".strip-words .took a").concat();
+    let n: u64 = longest.split("step=").nth(1).unwrap().split('&').next().unwrap().parse().unwrap();
+    assert!(n >= 3, "step {n} is of the newest run");
+    let ranges = attributes(&run, ".strip-links a", "title");
+    assert!(ranges[1].starts_with("step 1 of run 1: 1 failed command") && ranges[4].starts_with("step 1 of run 2"), "{ranges:?}");
+    let says = texts(&run, "#runhead dd").join("|");
+    assert!(says.contains("the newest of 2 in this directory; the numbers are its own, the lists hold the lines of all"), "{says}");
 }

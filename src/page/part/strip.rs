@@ -142,7 +142,12 @@ impl Strip {
             (to(within.first().unwrap_or(first)), range_words(lens, first, end, &within))
         });
         let links = links.collect();
-        let legend = legend(lens, &overview.whole, to);
+        // The picture has every run in the directory; the words are of the newest, as all numbers of the header are.
+        let newest = match index.newest_start() {
+            0 => overview.whole,
+            start => Extremes { turns: overview.whole.turns, ..Overview::among(index, start, steps) },
+        };
+        let legend = legend(lens, &newest, to);
         Self { steps, columns, height, lanes, links, legend, ..Self::default() }
     }
 }
@@ -237,6 +242,15 @@ fn range_words(lens: &Lens<'_>, first: usize, end: usize, within: &Extremes) -> 
     let mut says: Vec<String> = counts.chain(turns).collect();
     says.extend(within.lowest.map(|(score, _)| format!("lowest score {}", format::score(score))));
     says.extend(within.longest.map(|(took, _)| format!("longest {}", micros(took))));
+    // Each run in a directory numbers its steps from the first on.
+    let laps = lens.index.lap_starts();
+    if laps.len() > 1 {
+        let lap = |n: usize| laps.partition_point(|start| *start <= n).max(1);
+        let _ = match (lap(first), lap(end - 1)) {
+            (one, last) if one == last => write!(words, " of run {one}"),
+            (one, last) => write!(words, " of runs {one} to {last}"),
+        };
+    }
     if !says.is_empty() {
         words = format!("{words}: {}", says.join(", "));
     }
@@ -254,7 +268,7 @@ fn many(mark: StepFlag, count: usize) -> String {
     }
 }
 
-/// What stands out in the whole run, in the order of the lanes.
+/// What stands out in the newest run, in the order of the lanes.
 fn legend(
     lens: &Lens<'_>,
     whole: &Extremes,
