@@ -114,3 +114,35 @@ fn what_stands_out_in_an_earlier_run_of_the_directory_is_not_said_of_the_newest(
     let says = texts(&run, "#runhead dd").join("|");
     assert!(says.contains("the newest of 2 in this directory; the numbers are its own, the lists hold the lines of all"), "{says}");
 }
+
+#[test]
+fn of_a_line_that_is_no_event_nothing_is_said_to_be_well() {
+    let (_dir, board) = board([corpus().join("emulated/emulated_q060_garbage_lines")]);
+    let run = "/runs/emulated_q060_garbage_lines";
+    let events = page(&board, &format!("{run}?tab=events"));
+    let rows = texts(&events, "table.evs tbody tr");
+    let cells = |n: usize, column: usize| texts(&events, &format!("#event-{n} td:nth-child({column})")).concat();
+    assert_eq!(rows.len(), 72);
+    for n in [5, 6, 7, 8, 9, 12] {
+        assert_eq!((&*cells(n, 4), &*cells(n, 6)), ("–", "unknown"), "event {n}");
+    }
+    assert_eq!((&*cells(4, 4), &*cells(4, 6)), ("0", "ok"));
+    // Three lines are JSON and no objects.
+    assert_eq!(board.json(&format!("/api{run}"))["events"], 69);
+    assert!(texts(&events, "#tabs a").contains(&"Events 69".to_owned()), "{:?}", texts(&events, "#tabs a"));
+    assert_eq!(texts(&events, ".eventform .dim"), ["0 to 71 of 72 lines, 3 of them no JSON"]);
+    assert_eq!(texts(&events, ".eventform option")[0], "all 72");
+}
+
+#[test]
+fn an_event_that_is_asked_for_is_among_those_shown() {
+    let (_dir, board) = board([sample("long")]);
+    let shown = |query: &str| texts(&page(&board, &format!("/runs/long?tab=events{query}")), ".eventform .dim").concat();
+    let total = board.json("/api/runs/long")["events"].as_u64().unwrap();
+    let last = format!("{} to {} of 1,952", "1,752", "1,951");
+    assert_eq!(total, 1_952);
+    assert_eq!(shown("&open=500"), "400 to 599 of 1,952");
+    assert_eq!((shown(""), shown("&after=5000"), shown("&open=5000")), (last.clone(), last.clone(), last));
+    let open = page(&board, "/runs/long?tab=events&open=500");
+    assert_eq!(attributes(&open, "table.evs tr.open", "id"), ["event-500"]);
+}

@@ -27,7 +27,7 @@ pub(super) fn write(out: &mut dyn Write, run: &Opened, look: &Look) -> Result<()
     let head = format!("{:>width$}  {:>since_width$}  {:>4}  what", "n", "time", "step");
     writeln!(out, "{}", look.paint(Ink::Dim, &head))?;
     for (n, event) in index.events().iter().enumerate() {
-        let step = index.group_at(n).and_then(|group| index.step_of(group));
+        let step = index.group_at(n).filter(|_| event.fate.is_readable()).and_then(|group| index.step_of(group));
         let step = step.map_or_else(String::new, |step| step.to_string());
         let start = format!("{n:>width$}  {:>since_width$}  {step:>4}", since(event.ts));
         let phase = match (index.name(event.phase), event.fate.is_readable()) {
@@ -48,7 +48,7 @@ pub(super) fn write(out: &mut dyn Write, run: &Opened, look: &Look) -> Result<()
 /// What an event says went wrong, or why it stops the run; asked of its line only where the head hints at either.
 fn end_of(run: &Opened, n: usize, event: &EventHead) -> crate::Result<Option<(Ink, String)>> {
     let stops = matches!(event.kind, EventKind::RunEnd | EventKind::Stopped | EventKind::CriticStop);
-    if event.ok && !stops {
+    if event.ok && !stops || !event.fate.is_readable() {
         return Ok(None);
     }
     let record = Record::read(event_line(run, n)?);

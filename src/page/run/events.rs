@@ -42,13 +42,14 @@ pub(crate) struct EventsTab<'a> {
 impl HtmlSafe for EventsTab<'_> {}
 
 impl<'a> EventsTab<'a> {
-    /// The events from place `after` on, or the last ones.
+    /// The events from place `after` on, else those around the one that is `open`, else the last ones.
     pub(crate) fn new(lens: &'a Lens<'a>, phase: String, after: Option<usize>, open: Option<usize>) -> Self {
         let wanted = lens.index.names().find(&phase);
         let all = lens.index.events().iter().enumerate();
         let matching = all.filter(|(_, event)| phase.is_empty() || Some(event.phase) == wanted);
         let total = matching.clone().count();
-        let first = after.unwrap_or(total.saturating_sub(PER_PAGE)).min(total);
+        let place = || matching.clone().position(|(n, _)| Some(n) == open).map(|place| place / PER_PAGE * PER_PAGE);
+        let first = after.filter(|after| *after < total).or_else(place).unwrap_or(total.saturating_sub(PER_PAGE));
         let rows = matching.skip(first).take(PER_PAGE).collect();
         Self { lens, phase, first, total, rows, open }
     }
@@ -63,7 +64,16 @@ impl<'a> EventsTab<'a> {
 
     fn summary(&self) -> String {
         let [first, end, total] = [self.first, self.end().saturating_sub(1), self.total].map(|n| count(n as u64));
-        if self.rows.is_empty() { "no events".to_owned() } else { format!("{first} to {end} of {total}") }
+        if self.rows.is_empty() {
+            return "no events".to_owned();
+        }
+        let index = self.lens.index;
+        match index.events().len() - index.events_read() {
+            unread if unread > 0 && self.phase.is_empty() => {
+                format!("{first} to {end} of {total} lines, {} of them no JSON", count(unread as u64))
+            }
+            _ => format!("{first} to {end} of {total}"),
+        }
     }
 
     fn earlier(&self) -> Option<Link> {
@@ -101,8 +111,11 @@ impl<'a> EventsTab<'a> {
     }
 
     /// The step an event belongs to, or why it belongs to none.
-    fn step(&self, n: usize) -> Phrase {
+    fn step(&self, n: usize, event: &EventHead) -> Phrase {
         let (lens, index) = (self.lens, self.lens.index);
+        if !event.fate.is_readable() {
+            return Phrase::new().dim(format::MISSING);
+        }
         let Some(at) = index.group_at(n) else { return Phrase::new().dim("run") };
         match index.step_of(at) {
             Some(step) => Phrase::new().link(lens.label(step), lens.at_step(step)),
@@ -145,7 +158,11 @@ impl<'a> EventsTab<'a> {
     }
 
     fn ok(&self, event: &EventHead) -> Sign {
-        if event.ok { Sign::plain("mk", "ok") } else { Sign::word("mk err", "error", "not ok") }
+        match (event.fate.is_readable(), event.ok) {
+            (false, _) => Sign::word("mk", "unknown", "unknown"),
+            (true, true) => Sign::plain("mk", "ok"),
+            (true, false) => Sign::word("mk err", "error", "not ok"),
+        }
     }
 
     fn datetime(&self, event: &EventHead) -> String {

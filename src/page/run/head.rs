@@ -216,7 +216,7 @@ impl Tabs<'_> {
             ("scores", href::with_query(&href::scores(key), at_step), "Scores", count(summary.critics.len())),
             ("whatif", href::with_query(&href::whatif(key), at_step), "What-if", String::new()),
             tab("state", "State", String::new()),
-            tab("events", "Events", of_all(summary.events, index.events().len())),
+            tab("events", "Events", of_all(summary.events, index.events_read())),
             // How many there are is known when somebody asks.
             tab("files", "Files", String::new()),
             tab("manifest", "Manifest", manifest.to_owned()),
