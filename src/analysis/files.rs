@@ -190,6 +190,11 @@ impl File {
         file
     }
 
+    /// Whether the lines of an edit that did not fail could be counted, or none had to be.
+    pub fn is_counted(&self) -> bool {
+        self.uncounted == 0 || self.uncounted + self.failed < self.edits.len()
+    }
+
     fn add(&mut self, edit: Edited) {
         match (edit.ok, edit.lines) {
             (Some(false), _) => self.failed += 1,

@@ -146,3 +146,13 @@ fn an_event_that_is_asked_for_is_among_those_shown() {
     let open = page(&board, "/runs/long?tab=events&open=500");
     assert_eq!(attributes(&open, "table.evs tr.open", "id"), ["event-500"]);
 }
+
+#[test]
+fn lines_that_nobody_can_count_are_not_0() {
+    let (_dir, board) = board([sample("tools/codex-exec/answered.jsonl"), sample("fix_bug")]);
+    let files = board.json("/api/runs/answered.jsonl/files");
+    let file = &files["files"][0];
+    assert_eq!((&file["edits_uncounted"], &file["added"], &file["removed"]), (&1.into(), &Value::Null, &Value::Null));
+    let files = board.json("/api/runs/fix_bug/files");
+    assert!(files["files"][0]["added"].is_number(), "{files}");
+}

@@ -176,7 +176,7 @@ fn told(edit: &Edited) -> Option<&'static str> {
 
 /// `+3 −1`, of the edits that did not fail.
 fn lines(file: &File) -> Phrase {
-    if file.uncounted > 0 && file.uncounted + file.failed == file.edits.len() {
+    if !file.is_counted() {
         return Phrase::new().dim("not counted");
     }
     let lines = Phrase::new().classed("plus", format!("+{}", count(file.added as u64))).text(" ");

@@ -26,9 +26,9 @@ pub(crate) struct Files<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 struct File<'a> {
     path: &'a str,
-    /// Lines that come with the edits that went well.
-    added: usize,
-    removed: usize,
+    /// Lines that come with the edits that went well and can be counted; `null` where none can.
+    added: Option<usize>,
+    removed: Option<usize>,
     edits_failed: usize,
     /// Edits whose lines cannot be counted.
     edits_uncounted: usize,
@@ -74,8 +74,8 @@ fn of<'a>(index: &Index, file: &'a files::File) -> File<'a> {
     let edits: Vec<_> = file.edits.iter().map(|edit| of_edit(index, edit)).collect();
     File {
         path: file.path.as_str(),
-        added: file.added,
-        removed: file.removed,
+        added: file.is_counted().then_some(file.added),
+        removed: file.is_counted().then_some(file.removed),
         edits_failed: file.failed,
         edits_uncounted: file.uncounted,
         edits,
