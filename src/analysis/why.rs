@@ -30,11 +30,14 @@ pub struct Evidence {
     pub last_step: Option<usize>,
     /// The event it comes from, as an index.
     pub event: Option<usize>,
+    /// Whether it is that steps repeat themselves.
+    #[serde(skip)]
+    pub repeats: bool,
 }
 
 impl Evidence {
     fn at(kind: Kind, step: Option<usize>, text: String) -> Self {
-        Self { kind, text, step, last_step: None, event: None }
+        Self { kind, text, step, last_step: None, event: None, repeats: false }
     }
 }
 

@@ -156,3 +156,15 @@ fn lines_that_nobody_can_count_are_not_0() {
     let files = board.json("/api/runs/fix_bug/files");
     assert!(files["files"][0]["added"].is_number(), "{files}");
 }
+
+#[test]
+fn a_repetition_is_left_out_only_where_the_evidence_tells_of_it() {
+    let (_dir, board) = board([sample("context_overflow"), sample("loop")]);
+    let first = |run: &str| texts(&page(&board, &format!("/runs/{run}")), "#verdict-panel dd.first").concat();
+    // Requests grow from the same step on; that is another sign.
+    assert_eq!(first("context_overflow"), "Step 0: the same call again and again: listen()");
+    assert_eq!(first("loop"), "", "its evidence is the repetition");
+    let why = board.json("/api/runs/loop/why");
+    assert!(why["first_trouble"]["text"].as_str().unwrap().contains("again and again"), "{why}");
+    assert!(why["evidence"][0].get("repeats").is_none(), "for pages alone");
+}

@@ -62,8 +62,8 @@ fn from_chain(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
         if stretch.sort == Sort::Idle && verdict.sentence.starts_with("State unchanged") {
             continue;
         }
-        let last_step = Some(stretch.last);
-        evidence.push(Evidence { last_step, ..Evidence::at(Kind::Chain, Some(stretch.first), stretch.text) });
+        let (last_step, repeats) = (Some(stretch.last), stretch.sort.is_loop());
+        evidence.push(Evidence { last_step, repeats, ..Evidence::at(Kind::Chain, Some(stretch.first), stretch.text) });
     }
 }
 

@@ -105,7 +105,7 @@ impl<'a> Verdict<'a> {
     fn trouble(&self) -> Option<Phrase> {
         let trouble = self.why.first_trouble.as_ref()?;
         // A repetition is told once, with the steps that it is made of.
-        let is_told = |evidence: &Evidence| evidence.kind == Kind::Chain && evidence.step == trouble.step;
+        let is_told = |evidence: &Evidence| evidence.repeats && evidence.step == trouble.step;
         if trouble.repeats && self.why.evidence.iter().any(is_told) {
             return None;
         }
