@@ -263,6 +263,12 @@ impl Column {
         self.cell.map_or(own, |cell| Cell { optional: false, ..cell })
     }
 
+    /// Its head in CSV, where every column has one: its key, else its name, else, where that is another's key, its label.
+    pub fn csv_head(&self) -> &'static str {
+        let is_key = COLUMNS.iter().any(|other| other.key == Some(self.name));
+        self.key.unwrap_or(if is_key { self.label } else { self.name })
+    }
+
     /// Whether one can sort by it.
     pub fn is_sortable(&self) -> bool {
         !self.long && !matches!(self.kind, Kind::List(_) | Kind::Flag(_))

@@ -16,6 +16,9 @@ fn names_keys_and_places_are_distinct() {
     }
     let keys: Vec<_> = COLUMNS.iter().filter_map(|column| column.key).collect();
     assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
+    let heads: HashSet<_> = COLUMNS.iter().map(Column::csv_head).collect();
+    assert_eq!(heads.len(), COLUMNS.len(), "two columns of a CSV are called alike");
+    assert_eq!((named("writer").csv_head(), named("tool").csv_head()), ("tool", "tools"));
     let places: Vec<_> = COLUMNS.iter().filter_map(|column| Some(column.cell?.place)).collect();
     assert_eq!(places.iter().collect::<HashSet<_>>().len(), places.len());
 }

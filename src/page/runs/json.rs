@@ -197,7 +197,7 @@ pub(crate) fn write_csv<'a>(
     columns: &[&'static Column],
     runs: impl Iterator<Item = &'a Summary>,
 ) -> io::Result<()> {
-    csv::write_row(out, columns.iter().map(|column| column.key.unwrap_or(column.name)))?;
+    csv::write_row(out, columns.iter().map(|column| column.csv_head()))?;
     for run in runs {
         csv::write_row(out, columns.iter().map(|column| column.value(run).map_or(Cow::Borrowed(""), field)))?;
     }
