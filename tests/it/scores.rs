@@ -298,3 +298,24 @@ fn page_csv_and_api_hold_the_same_scores() {
     let Some(traces) = traces() else { return };
     assert!(all_agree(&traces) > 500);
 }
+
+#[test]
+fn a_range_that_holds_no_two_steps_is_named_and_one_that_does_is_not_taken_for_all() {
+    let (_dir, board) = board();
+    let said = |query: &str| texts(&page(&board, &format!("/runs/long/scores?{query}")), "#chartform [role=alert]");
+    let none = ["these are no two steps of the run, so all are shown"];
+    for wrong in ["from=5&to=5", "from=0&to=0", "from=190&to=10", "from=500&to=600"] {
+        assert_eq!(said(wrong), none, "{wrong}");
+    }
+    for right in ["", "from=5&to=60", "to=60", "from=5", "from=0&to=299", "from=0&to=900"] {
+        assert!(said(right).is_empty(), "{right}");
+    }
+    let described = |query: &str| texts(&page(&board, &format!("/runs/long/scores?{query}")), ".lane desc");
+    let of_all = described("");
+    assert!(of_all.len() == 2 && of_all[0].contains(" scores; the last is "), "{of_all:?}");
+    let of_part: Vec<String> = of_all.iter().map(|said| format!("Of all steps: {said}")).collect();
+    assert_eq!(described("from=5&to=60"), of_part);
+    // There is a table on the page of one run alone.
+    let over = page(&board, "/scores?run=fix_bug&run=judge");
+    assert_eq!(texts(&over, ".overlay desc"), ["Every point leads to its step."]);
+}

@@ -98,7 +98,8 @@ impl<'a> LaneView<'a> {
             return "No score.".to_owned();
         };
         let (scores, lowest) = (format::counted(self.sums.scored, "score"), in_words(lowest));
-        format!("{scores}; the last is {}, the lowest {lowest} at step {}.", in_words(last), self.lens.label(n))
+        let of = if self.view.is_whole() { "" } else { "Of all steps: " };
+        format!("{of}{scores}; the last is {}, the lowest {lowest} at step {}.", in_words(last), self.lens.label(n))
     }
 
     pub(crate) fn ticks(&self) -> impl Iterator<Item = (Along, String)> {

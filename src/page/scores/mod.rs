@@ -78,9 +78,14 @@ impl Query {
         self.threshold().filter(|_| self.critic.is_empty() || self.critic == critic)
     }
 
-    /// The part of an axis from 0 to `end` that is shown.
+    /// The part of an axis from 0 to `end` that is shown: what was asked for, else all of it.
     pub(crate) fn view(&self, end: f64) -> View {
-        View::new(self.from, self.to, end)
+        View::new(self.from, self.to, end).unwrap_or(View::WHOLE)
+    }
+
+    /// Whether a part of the steps of a run was asked for that does not hold two of them.
+    pub(crate) fn is_empty_range(&self, steps: usize) -> bool {
+        View::new(self.from, self.to, steps.saturating_sub(1) as f64).is_none()
     }
 
     /// `path` with these fields and others behind them.

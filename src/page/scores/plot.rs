@@ -99,11 +99,11 @@ pub(crate) struct View {
 impl View {
     pub(crate) const WHOLE: Self = Self { from: 0.0, to: 1.0 };
 
-    /// From `from` to `to` of an axis from 0 to `end`; all of it where that is nothing to see.
-    pub(crate) fn new(from: Option<usize>, to: Option<usize>, end: f64) -> Self {
+    /// From `from` to `to` of an axis from 0 to `end`; `None` where that is nothing to see.
+    pub(crate) fn new(from: Option<usize>, to: Option<usize>, end: f64) -> Option<Self> {
         let share = |at: Option<usize>, usual: f64| at.map_or(usual, |at| (at as f64 / end.max(1.0)).clamp(0.0, 1.0));
         let view = Self { from: share(from, 0.0), to: share(to, 1.0) };
-        if view.from < view.to { view } else { Self::WHOLE }
+        (view.from < view.to).then_some(view)
     }
 
     pub(crate) fn is_whole(self) -> bool {

@@ -152,7 +152,7 @@ fn the_median_stands_where_the_lines_do() {
         "{}",
         overlay.band.1
     );
-    let part = View::new(Some(3), Some(6), 9.0);
+    let part = View::new(Some(3), Some(6), 9.0).unwrap();
     let overlay = Overlay::band("t".to_owned(), Axis::default(), None, &runs, false, (part, None));
     assert!(
         overlay.band.1.starts_with("M0.0 168.8h0") && overlay.band.1.ends_with("1000.0 101.6"),
