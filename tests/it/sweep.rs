@@ -149,3 +149,16 @@ fn a_question_under_way_says_how_far_it_is_and_can_be_ended() {
     assert_eq!(ended.0["runs"]["asked"], ended.0["done"], "its sums are of the runs that were asked");
     assert!(ended.0["done"].as_u64() < Some(60));
 }
+
+#[test]
+fn a_rule_that_cannot_be_asked_changes_nothing_of_how_many_runs_the_query_selects() {
+    let (_dir, board) = sample_runs();
+    let label = |rule: &str| {
+        let answer = board.get(&format!("/whatif?q=stop:final&rule={rule}"));
+        (answer.status, texts(&Html::parse_document(answer.text()), ".swp-f label.wide")[0].clone())
+    };
+    let (asked, right) = label("max_steps=3");
+    let (refused, wrong) = label("nonsense");
+    assert_eq!((asked, refused), (200, 400));
+    assert!(right == wrong && !wrong.starts_with("Runs, 0 of"), "{right} and {wrong}");
+}

@@ -130,11 +130,17 @@ async fn show(
             Ok(job) => (Some(job), None),
             Err(why) => (None, Some(why)),
         };
+        let query = Query::parse(&form.query);
+        let selected = match &job {
+            Some(job) => job.task.over.runs.len(),
+            None => summaries.iter().filter(|summary| query.matches(&***summary)).count(),
+        };
         let context = Context {
             critics: critics.into_iter().take(MAX_CRITICS).map(str::to_owned).collect(),
             known: summaries.len(),
+            selected,
             zone,
-            query: Query::parse(&form.query),
+            query,
             form,
             fault,
         };

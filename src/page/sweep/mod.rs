@@ -69,8 +69,9 @@ pub(crate) struct Context {
     fault: Option<String>,
     /// Critics to choose from.
     critics: Vec<String>,
-    /// How many runs the board knows.
+    /// How many runs the board knows, and how many of them the query selects.
     known: usize,
+    selected: usize,
     zone: TimeZone,
 }
 
@@ -153,7 +154,7 @@ impl<'a> View<'a> {
         if self.context.form.query.trim().is_empty() {
             return format!("all {known}");
         }
-        format!("{} of {known}", count(self.standing.map_or(0, |standing| standing.total) as u64))
+        format!("{} of {known}", count(self.context.selected as u64))
     }
 
     fn head(&self) -> Head<'a> {

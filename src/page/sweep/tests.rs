@@ -18,6 +18,7 @@ fn context(form: Form) -> Context {
         fault: None,
         critics: vec!["tests <b>".to_owned()],
         known: 40,
+        selected: 40,
         zone: TimeZone::UTC,
     }
 }
