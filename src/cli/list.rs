@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// Only runs that match, in quotes: 'steps>5 -stop:final'
     #[arg(allow_hyphen_values = true)]
     query: Option<String>,
-    /// The order, by one of the fields below; with `-` before it, reversed
+    /// The order, by a field below that can be sorted by; with `-` before it, reversed
     #[arg(long, value_name = "FIELD", default_value = "updated", allow_hyphen_values = true)]
     sort: Sort,
     /// Put runs together by project, parent or task, each group with what its runs add up to
@@ -52,15 +52,19 @@ pub(super) struct Args {
 
 /// What a query is, and its fields.
 fn query_help() -> String {
-    let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).chain(["state.KEY"]).collect();
-    let lines: Vec<String> = names.chunks(10).map(|line| line.join(" ")).collect();
+    let lines = |names: Vec<&str>| names.chunks(10).map(|line| line.join(" ")).collect::<Vec<_>>().join("\n  ");
+    let names = COLUMNS.iter().map(|column| column.name).chain(["state.KEY"]).collect();
+    let unsorted = COLUMNS.iter().filter(|column| !column.is_sortable()).map(|column| column.name);
     format!(
         "A query is words and terms, all of which must match:
   stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
   steps>5  score<0.5  duration>2m  tokens:1k..20k  started:2026-02-22  err:true  -term  \"two words\"
 Its fields:
+  {}
+Of these, not to be sorted by:
   {}",
-        lines.join("\n  ")
+        lines(names),
+        lines(unsorted.chain(["state.KEY"]).collect())
     )
 }
 

@@ -153,7 +153,7 @@ fn help_of_every_command() {
       [QUERY]  Only runs that match, in quotes: 'steps>5 -stop:final'
 
     Options:
-          --sort <FIELD>   The order, by one of the fields below; with `-` before it, reversed [default: updated]
+          --sort <FIELD>   The order, by a field below that can be sorted by; with `-` before it, reversed [default: updated]
           --group <FIELD>  Put runs together by project, parent or task, each group with what its runs add up to
           --csv            Print CSV: all fields of the JSON, in the order of the list
           --json           Print one JSON document
@@ -168,8 +168,11 @@ fn help_of_every_command() {
       run path run_id manifest_status liveness outcome status stop verdict verdict_second
       contradictions certainty steps events segments errors max_steps max_steps_from tokens input
       cached output reasoning untold model_calls calls tool_errors cost cost_recorded cost_estimated
-      duration score critic model task parent format writer project turns
-      children files started updated issues problems partial agent tool err
+      duration score critic model models task parent format writer project
+      turns children files started updated issues problems partial agent tool
+      err state.KEY
+    Of these, not to be sorted by:
+      path verdict verdict_second critic models task partial agent tool err
       state.KEY
     "#);
     insta::assert_snapshot!(help(&["search", "--help"]), @r#"

@@ -33,3 +33,19 @@ fn runs_are_put_together_in_the_list_and_in_the_api() {
     assert_eq!(served.get("/?group=model").status, 400);
     assert_eq!(board(&["list", &sessions, "--group", "model"]).code, 2);
 }
+
+#[test]
+fn the_list_takes_every_order_that_its_help_does_not_exclude() {
+    let help = board(&["list", "--help"]).stdout;
+    let (_, fields) = help.split_once("Its fields:\n").unwrap();
+    let (fields, without) = fields.split_once("Of these, not to be sorted by:\n").unwrap();
+    let without: Vec<&str> = without.split_whitespace().collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/final").display().to_string();
+    let mut refused = 0;
+    for field in fields.split_whitespace() {
+        let said = board(&["list", &root, "--sort", field]);
+        assert_eq!(said.code == 0, !without.contains(&field), "{field}: {}", said.stderr);
+        refused += usize::from(said.code != 0);
+    }
+    assert!(refused > 1 && refused == without.len(), "{refused} of {without:?}");
+}

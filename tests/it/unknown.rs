@@ -101,7 +101,11 @@ fn what_stands_out_in_an_earlier_run_of_the_directory_is_not_said_of_the_newest(
     let (_dir, board) = board([corpus().join("q060/q060_rerun_same_id")]);
     let run = page(&board, "/runs/q060_rerun_same_id");
     let row = board.json("/api/runs/q060_rerun_same_id");
-    assert_eq!((&row["errors"], &row["segment_count"]), (&0.into(), &2.into()), "the failed command is of the first run");
+    assert_eq!(
+        (&row["errors"], &row["segment_count"]),
+        (&0.into(), &2.into()),
+        "the failed command is of the first run"
+    );
     let legend = texts(&run, ".strip-words li");
     let steps = board.json("/api/runs/q060_rerun_same_id/steps");
     assert!(steps["total"].as_u64().unwrap() > 4, "{steps}");
@@ -110,9 +114,15 @@ fn what_stands_out_in_an_earlier_run_of_the_directory_is_not_said_of_the_newest(
     let n: u64 = longest.split("step=").nth(1).unwrap().split('&').next().unwrap().parse().unwrap();
     assert!(n >= 3, "step {n} is of the newest run");
     let ranges = attributes(&run, ".strip-links a", "title");
-    assert!(ranges[1].starts_with("step 1 of run 1: 1 failed command") && ranges[4].starts_with("step 1 of run 2"), "{ranges:?}");
+    assert!(
+        ranges[1].starts_with("step 1 of run 1: 1 failed command") && ranges[4].starts_with("step 1 of run 2"),
+        "{ranges:?}"
+    );
     let says = texts(&run, "#runhead dd").join("|");
-    assert!(says.contains("the newest of 2 in this directory; the numbers are its own, the lists hold the lines of all"), "{says}");
+    assert!(
+        says.contains("the newest of 2 in this directory; the numbers are its own, the lists hold the lines of all"),
+        "{says}"
+    );
 }
 
 #[test]
@@ -137,7 +147,8 @@ fn of_a_line_that_is_no_event_nothing_is_said_to_be_well() {
 #[test]
 fn an_event_that_is_asked_for_is_among_those_shown() {
     let (_dir, board) = board([sample("long")]);
-    let shown = |query: &str| texts(&page(&board, &format!("/runs/long?tab=events{query}")), ".eventform .dim").concat();
+    let shown =
+        |query: &str| texts(&page(&board, &format!("/runs/long?tab=events{query}")), ".eventform .dim").concat();
     let total = board.json("/api/runs/long")["events"].as_u64().unwrap();
     let last = format!("{} to {} of 1,952", "1,752", "1,951");
     assert_eq!(total, 1_952);

@@ -55,4 +55,10 @@ fn the_docs_name_every_column() {
     for column in COLUMNS {
         assert!(named.contains(column.name), "docs/using.md lacks {}", column.name);
     }
+    let (_, sorts) = search.split_once("One sorts by the same names, but for `").unwrap();
+    let (unsorted, _) = sorts.split_once('`').unwrap();
+    let told: HashSet<&str> = unsorted.split_whitespace().collect();
+    let refused: HashSet<&str> =
+        COLUMNS.iter().filter(|column| !column.is_sortable()).map(|column| column.name).collect();
+    assert_eq!(told, refused);
 }

@@ -276,7 +276,9 @@ fn legend(
 ) -> Vec<(&'static str, &'static str, String, String)> {
     let mut legend = Vec::new();
     let label = |n: usize| lens.label(n);
-    let lowest = whole.lowest.map(|(score, n)| ("low", format!("lowest score {} at step {}", format::score(score), label(n)), n));
+    let lowest = whole
+        .lowest
+        .map(|(score, n)| ("low", format!("lowest score {} at step {}", format::score(score), label(n)), n));
     let longest = whole.longest.filter(|(took, _)| *took > 0);
     let longest = longest.map(|(took, n)| ("took", format!("longest step {}, {}", label(n), micros(took)), n));
     legend.extend(lowest.into_iter().chain(longest).map(|(class, words, n)| (class, "", words, to(n))));

@@ -91,8 +91,10 @@ impl<'a> RunHead<'a> {
         };
         add("goes on", manifest.and_then(|manifest| manifest.resumed_after).map(resumed));
         let among = || {
-            Phrase::new()
-                .dim(format!("the newest of {} in this directory; the numbers are its own, the lists hold the lines of all", summary.runs_here()))
+            Phrase::new().dim(format!(
+                "the newest of {} in this directory; the numbers are its own, the lists hold the lines of all",
+                summary.runs_here()
+            ))
         };
         add("run", (summary.runs_here() > 1).then(among));
         let in_parts = || Phrase::from(format!("in {} parts; the numbers are those of all", summary.parts));
