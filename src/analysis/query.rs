@@ -9,8 +9,7 @@
 //! | `duration<2m` | `250ms`, `90s`, `2m`, `1h`; a number alone is seconds |
 //! | `started:2026-02-22`, `updated>2026-02-22T09:15` | a day, a minute or a second of UTC |
 //! | `err:true`, `err:false` | yes or no |
-//! | `state.KEY:value`, `state.KEY>3` | a value of the state; a number equals, a text is contained |
-//! | `state.KEY changed` | a step that changed this key |
+//! | `state.KEY changed` | a step that changed this key of the state, or a run in which one did |
 //! | `-term` | everything the term does not match |
 //!
 //! Terms are anded, letter case never matters, and in quotes `\"` and `\\` stand for `"` and `\`. What cannot be
@@ -30,7 +29,7 @@ mod tests;
 mod words;
 
 pub use sort::Sort;
-pub use words::{Amount, Bound, Needle, Wanted};
+pub use words::{Amount, Bound, Needle};
 
 /// A query as understood.
 ///
@@ -80,16 +79,7 @@ pub enum Test {
         /// Which of both.
         wanted: bool,
     },
-    /// A value of the state.
-    State {
-        /// The key, with `.` between the keys of nested objects.
-        key: String,
-        /// Whether a text is the whole value or a part of it.
-        whole: bool,
-        /// The values, at least one.
-        any: Vec<Wanted>,
-    },
-    /// A step that changed a key of the state.
+    /// A step that changed a key of the state, or a run with one.
     Changed {
         /// The key.
         key: String,
@@ -125,10 +115,7 @@ pub trait Subject {
     /// Whether `field` says yes, where that is known.
     fn flag(&self, field: &Column) -> Option<bool>;
 
-    /// Gives the state's value at `key` as text: a string's own text, anything else as JSON.
-    fn state(&self, key: &str, out: &mut dyn FnMut(&str));
-
-    /// Whether this is a step that changed `key` of the state.
+    /// Whether this is a step that changed `key` of the state, or a run with one.
     fn changed(&self, key: &str) -> bool;
 }
 
@@ -234,9 +221,6 @@ impl Test {
                 subject.numbers(field, &mut |number| found = found || any.iter().any(|bound| bound.holds(number)));
             }
             Test::Flag { field, wanted } => return subject.flag(field) == Some(*wanted),
-            Test::State { key, whole, any } => {
-                subject.state(key, &mut |text| found = found || any.iter().any(|wanted| wanted.holds(text, *whole)));
-            }
             Test::Changed { key } => return subject.changed(key),
         }
         found
@@ -278,16 +262,6 @@ impl fmt::Display for Test {
                 bounds(any, f)
             }
             Test::Flag { field, wanted } => write!(f, "{}:{wanted}", field.name),
-            Test::State { key, whole, any } => {
-                write!(f, "state.{}", words::Key(key))?;
-                match any.as_slice() {
-                    [Wanted::Bound(bound)] if bound.is_comparison() => write!(f, "{bound}"),
-                    _ => {
-                        f.write_str(if *whole { "=" } else { ":" })?;
-                        listed(any.iter(), f)
-                    }
-                }
-            }
             Test::Changed { key } => write!(f, "state.{} changed", words::Key(key)),
         }
     }

@@ -53,7 +53,7 @@ pub(super) struct Args {
 /// What a query is, and its fields.
 fn query_help() -> String {
     let lines = |names: Vec<&str>| names.chunks(10).map(|line| line.join(" ")).collect::<Vec<_>>().join("\n  ");
-    let names = COLUMNS.iter().map(|column| column.name).chain(["state.KEY"]).collect();
+    let names = COLUMNS.iter().map(|column| column.name).chain(["state.KEY changed"]).collect();
     let unsorted = COLUMNS.iter().filter(|column| !column.is_sortable()).map(|column| column.name);
     format!(
         "A query is words and terms, all of which must match:

@@ -170,7 +170,7 @@ fn help_of_every_command() {
       cached output reasoning untold model_calls calls tool_errors cost cost_recorded cost_estimated
       duration score critic model models task parent format writer project
       turns children files started updated issues problems partial agent tool
-      err state.KEY
+      err state.KEY changed
     Of these, not to be sorted by:
       path verdict verdict_second critic models task partial agent tool err
       state.KEY

@@ -1,6 +1,6 @@
 //! Text to query. Every step takes something off the text, so the work is linear and always ends.
 
-use super::words::{Amount, Bound, Key, Needle, Unit, Wanted};
+use super::words::{Amount, Bound, Key, Needle, Unit};
 use super::{Ignored, Query, Term, Test, is_open};
 use crate::analysis::columns::{COLUMNS, Column};
 
@@ -122,12 +122,6 @@ fn operator(text: &str) -> Option<(Operator, &str)> {
     .find_map(|(sign, operator)| Some((operator, text.strip_prefix(sign)?)))
 }
 
-/// A value and whether it was in quotes, where it is a text whatever it looks like.
-struct Value {
-    text: String,
-    quoted: bool,
-}
-
 fn field<'a>(head: Head<'_>, text: &'a str) -> (Parsed<Test>, &'a str) {
     let Some((operator, text)) = operator(text) else {
         return changed(head, text);
@@ -135,7 +129,12 @@ fn field<'a>(head: Head<'_>, text: &'a str) -> (Parsed<Test>, &'a str) {
     let (values, after) = values(text);
     let test = match head {
         _ if values.len() > MAX_VALUES => Err(format!("a term has at most {MAX_VALUES} values")),
-        Head::State(key) => state(key, operator, &values),
+        Head::State(key) if key.is_empty() => Err("a key was expected after state.".to_owned()),
+        // No summary and no index holds the values of a state; to find nothing would look like an answer.
+        Head::State(key) => Err(format!(
+            "a query does not look into the values of the state; state.{key} changed finds where this key changed",
+            key = Key(&key)
+        )),
         Head::Name(name) => match Column::find(name) {
             Some(field) if field.is_text() => word(field, operator, values),
             Some(field) => match Unit::of(field) {
@@ -150,7 +149,9 @@ fn field<'a>(head: Head<'_>, text: &'a str) -> (Parsed<Test>, &'a str) {
 
 fn unknown(name: &str) -> String {
     let names = COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
-    format!("no field is called {name}; there are {names} and state.KEY. Put a text in quotes to search for it")
+    format!(
+        "no field is called {name}; there are {names} and `state.KEY changed`. Put a text in quotes to search for it"
+    )
 }
 
 /// Reads the word `changed` after `state.KEY`.
@@ -162,7 +163,7 @@ fn changed<'a>(head: Head<'_>, text: &'a str) -> (Parsed<Test>, &'a str) {
         }
         _ => {
             let (_, after) = split(text, char::is_whitespace);
-            (Err("state.KEY:value or state.KEY changed was expected".to_owned()), after)
+            (Err("state.KEY changed was expected".to_owned()), after)
         }
     }
 }
@@ -171,21 +172,20 @@ fn is_changed(word: &str) -> bool {
     word.eq_ignore_ascii_case("changed")
 }
 
-fn word(field: &'static Column, operator: Operator, values: Vec<Value>) -> Parsed<Test> {
+fn word(field: &'static Column, operator: Operator, values: Vec<String>) -> Parsed<Test> {
     let whole = match operator {
         Operator::Colon => !is_open(field),
         Operator::Equal => true,
         _ => return Err(format!("{name} holds words, which have no order; write {name}:value", name = field.name)),
     };
-    let any: Vec<Needle> =
-        values.into_iter().filter(|value| !value.text.is_empty()).map(|value| Needle::new(value.text)).collect();
+    let any: Vec<Needle> = values.into_iter().filter(|value| !value.is_empty()).map(Needle::new).collect();
     if any.is_empty() {
         return Err(format!("a value was expected after {}:", field.name));
     }
     Ok(Test::Word { field, whole, any })
 }
 
-fn number(field: &'static Column, unit: Unit, operator: Operator, values: &[Value]) -> Parsed<Test> {
+fn number(field: &'static Column, unit: Unit, operator: Operator, values: &[String]) -> Parsed<Test> {
     let expected = || {
         let name = field.name;
         match unit {
@@ -194,7 +194,7 @@ fn number(field: &'static Column, unit: Unit, operator: Operator, values: &[Valu
             _ => format!("{name} takes a number such as {name}<5, {name}>=10k or {name}:2..8"),
         }
     };
-    let any: Option<Vec<Bound>> = values.iter().map(|value| bound(operator, &value.text, unit)).collect();
+    let any: Option<Vec<Bound>> = values.iter().map(|value| bound(operator, value, unit)).collect();
     match any {
         Some(any) if !any.is_empty() && (any.len() == 1 || takes_list(operator)) => Ok(Test::Number { field, any }),
         _ => Err(expected()),
@@ -231,55 +231,28 @@ fn bound(operator: Operator, text: &str, unit: Unit) -> Option<Bound> {
     }
 }
 
-fn flag(field: &'static Column, operator: Operator, values: &[Value]) -> Parsed<Test> {
+fn flag(field: &'static Column, operator: Operator, values: &[String]) -> Parsed<Test> {
     match values {
-        [value] if takes_list(operator) && value.text.eq_ignore_ascii_case("true") => {
-            Ok(Test::Flag { field, wanted: true })
-        }
-        [value] if takes_list(operator) && value.text.eq_ignore_ascii_case("false") => {
+        [value] if takes_list(operator) && value.eq_ignore_ascii_case("true") => Ok(Test::Flag { field, wanted: true }),
+        [value] if takes_list(operator) && value.eq_ignore_ascii_case("false") => {
             Ok(Test::Flag { field, wanted: false })
         }
         _ => Err(format!("{name}:true or {name}:false was expected", name = field.name)),
     }
 }
 
-fn state(key: String, operator: Operator, values: &[Value]) -> Parsed<Test> {
-    if key.is_empty() {
-        return Err("a key was expected after state.".to_owned());
-    }
-    let wanted = |value: &Value| {
-        let bound = if value.quoted { None } else { bound(operator, &value.text, Unit::Plain) };
-        match bound {
-            Some(bound) => Some(Wanted::Bound(bound)),
-            None if takes_list(operator) && !value.text.is_empty() => {
-                Some(Wanted::Text(Needle::new(value.text.as_str())))
-            }
-            None => None,
-        }
-    };
-    let any: Option<Vec<Wanted>> = values.iter().map(wanted).collect();
-    match any {
-        Some(any) if !any.is_empty() && (any.len() == 1 || takes_list(operator)) => {
-            // Nothing but a text has parts, so one spelling is enough for numbers.
-            let whole = operator == Operator::Equal && any.iter().any(|wanted| matches!(wanted, Wanted::Text(_)));
-            Ok(Test::State { key, whole, any })
-        }
-        _ => Err("state.KEY takes a value such as state.KEY:text, state.KEY:3 or state.KEY<5".to_owned()),
-    }
-}
-
 /// Reads `a,"b c",d`; empty places are skipped.
-fn values(mut text: &str) -> (Vec<Value>, &str) {
+fn values(mut text: &str) -> (Vec<String>, &str) {
     let mut values = Vec::new();
     loop {
         if text.starts_with('"') {
             let (value, after) = quoted(text);
-            values.push(Value { text: value, quoted: true });
+            values.push(value);
             text = after;
         } else {
             let (value, after) = split(text, |c| c == ',' || c.is_whitespace());
             if !value.is_empty() {
-                values.push(Value { text: value.to_owned(), quoted: false });
+                values.push(value.to_owned());
             }
             text = after;
         }

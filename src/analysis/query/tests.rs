@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::analysis::columns::{COLUMNS, MODEL, STATUS, STOP, UPDATED};
 
-/// A subject made of rows: `field=word`, `field#number`, `state.key=value`, `changed=key`, else free text.
+/// A subject made of rows: `field=word`, `field#number`, `changed=key`, else free text.
 struct Row(Vec<&'static str>);
 
 impl Row {
@@ -30,9 +30,6 @@ impl Subject for Row {
         let mut flag = None;
         self.each(field.name, '=', &mut |value| flag = Some(value == "true"));
         flag
-    }
-    fn state(&self, key: &str, out: &mut dyn FnMut(&str)) {
-        self.each(&format!("state.{key}"), '=', out);
     }
     fn changed(&self, key: &str) -> bool {
         self.0.contains(&format!("changed={key}").as_str())
@@ -62,8 +59,6 @@ fn run() -> Row {
         "duration#90.5",
         // 2026-02-22 04:41:38.940343 in UTC
         "updated#1771735298940343",
-        "state.count=3",
-        "state.note=three of 3",
         "changed=count",
     ])
 }
@@ -202,20 +197,6 @@ fn errors_and_state() {
     hit("err:false");
     miss("err:true");
     hit("-err:true");
-    hit("state.count:3");
-    hit("state.count=3.0");
-    hit("state.count>2");
-    hit("state.count:1..5");
-    miss("state.count:1");
-    miss("state.count:\"1\"");
-    hit("state.note:three");
-    hit("state.note:\"of 3\"");
-    miss("state.note:3");
-    hit("state.note:\"3\"");
-    miss("state.note=three");
-    hit("state.note=\"three of 3\"");
-    hit("state.note:zero,three");
-    miss("state.absent:1");
     hit("state.count changed");
     hit("state.count CHANGED steps:6");
     hit("state.\"count\" changed");
@@ -263,7 +244,9 @@ fn what_cannot_be_understood_is_named_and_the_rest_filters() {
     bad("state.x altered", "state.x", "state.KEY changed");
     bad("state.", "state.", "state.KEY");
     bad("state.:5", "state.:5", "key");
-    bad("-state.x:", "-state.x:", "state.KEY:text");
+    bad("-state.x:", "-state.x:", "state.x changed");
+    bad("a state.x:\"b c\" d", "state.x:\"b c\"", "does not look into the values of the state");
+    bad("-state.\"a key\">5", "-state.\"a key\">5", "state.\"a key\" changed");
 
     bad("steps!=3", "steps!=3", "-field:value");
     bad("steps>2 or tokens>5", "or", "field:a,b");
@@ -324,8 +307,7 @@ fn one_spelling() {
         ("steps=6", "steps:6"),
         ("steps:<2,>5", "steps:<2,>5"),
         ("tokens:10k..", "tokens:10k.."),
-        ("state.x=3", "state.x:3"),
-        ("state.x:\"3\"", "state.x:\"3\""),
+        ("state.x=3 a", "a state.x=3"),
         ("state.\"a key\"  changed", "state.\"a key\" changed"),
         ("-err=TRUE", "-err:true"),
         ("colour:red  a", "a colour:red"),
@@ -395,7 +377,7 @@ proptest! {
     #[test]
     fn any_text_can_be_asked_for(text in "\\PC{1,12}", state in any::<bool>()) {
         let test = if state {
-            Test::State { key: text.clone(), whole: false, any: vec![Wanted::Text(Needle::new(text))] }
+            Test::Changed { key: text }
         } else {
             Test::Text(Needle::new(text))
         };

@@ -90,8 +90,6 @@ impl fmt::Display for Key<'_> {
 /// How a number may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Digits only.
-    Plain,
     /// `k` is a thousand, `M` a million.
     Count,
     /// `ms`, `s`, `m`, `h`; seconds where no unit is given.
@@ -132,7 +130,6 @@ impl Amount {
                 let (value, last) = moment(text)?;
                 return Some(Self { text: text.to_owned(), value, last });
             }
-            Unit::Plain => (text, 1.0),
             Unit::Count => match text.strip_suffix(['k', 'K']) {
                 Some(digits) => (digits, 1e3),
                 None => text.strip_suffix(['m', 'M']).map_or((text, 1.0), |digits| (digits, 1e6)),
@@ -223,34 +220,6 @@ impl fmt::Display for Bound {
                 let text = |end: &Option<Amount>| end.as_ref().map(Amount::to_string).unwrap_or_default();
                 write!(f, "{}..{}", text(low), text(high))
             }
-        }
-    }
-}
-
-/// What is wanted of a value of the state.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Wanted {
-    /// A text in it.
-    Text(Needle),
-    /// A number; no text matches, unless it spells one.
-    Bound(Bound),
-}
-
-impl Wanted {
-    pub(super) fn holds(&self, text: &str, whole: bool) -> bool {
-        match self {
-            Wanted::Text(needle) => needle.fits(text, whole),
-            Wanted::Bound(bound) => text.trim().parse().is_ok_and(|number| bound.holds(number)),
-        }
-    }
-}
-
-impl fmt::Display for Wanted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Wanted::Text(needle) if Amount::parse(needle.text(), Unit::Plain).is_some() => quoted(needle.text(), f),
-            Wanted::Text(needle) => write!(f, "{needle}"),
-            Wanted::Bound(bound) => write!(f, "{bound}"),
         }
     }
 }

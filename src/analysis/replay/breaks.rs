@@ -35,7 +35,7 @@ impl Breakpoint {
     /// key after reduce, a tool and its error when it has answered; anything else holds from the first event on.
     pub fn event(&self, index: &Index, part: &Part) -> usize {
         let phase = |term: &Term| match &term.test {
-            Test::State { .. } | Test::Changed { .. } => Some("REDUCE"),
+            Test::Changed { .. } => Some("REDUCE"),
             Test::Word { field, .. } | Test::Number { field, .. } | Test::Flag { field, wanted: true } => field.phase,
             _ => None,
         };

@@ -4,8 +4,7 @@ use crate::analysis::columns::{Column, StepSubject};
 use crate::analysis::query::Subject;
 use crate::analysis::summary::Summary;
 
-/// A run, as far as its summary tells: what its columns hold. The values of a state are not in a summary, so
-/// `state.KEY:value` finds no run; `state.KEY changed` finds runs in which some step changed KEY.
+/// A run, as far as its summary tells: what its columns hold, and which keys of the state some step changed.
 impl Subject for Summary {
     fn text(&self, out: &mut dyn FnMut(&str)) {
         out(self.key.as_str());
@@ -26,15 +25,12 @@ impl Subject for Summary {
         field.flag(self)
     }
 
-    fn state(&self, _key: &str, _out: &mut dyn FnMut(&str)) {}
-
     fn changed(&self, key: &str) -> bool {
         self.changed.iter().any(|changed| changed.eq_ignore_ascii_case(key))
     }
 }
 
-/// A step, as far as its index tells. What belongs to runs alone, such as `stop` and `model`, finds no step. The values of
-/// the state are not in the index, so `state.KEY:value` finds no step either; `state.KEY changed` does.
+/// A step, as far as its index tells. What belongs to runs alone, such as `stop` and `model`, finds no step.
 impl Subject for StepSubject<'_> {
     fn text(&self, out: &mut dyn FnMut(&str)) {
         self.texts(out);
@@ -51,8 +47,6 @@ impl Subject for StepSubject<'_> {
     fn flag(&self, field: &Column) -> Option<bool> {
         field.flag_of_step(self)
     }
-
-    fn state(&self, _key: &str, _out: &mut dyn FnMut(&str)) {}
 
     fn changed(&self, key: &str) -> bool {
         StepSubject::changed(self, key)

@@ -68,7 +68,6 @@ fn a_query_sees_a_run() {
         ("critic:safety", "b"),
         ("agent:lead", "b"),
         ("state.plan changed", "b"),
-        ("state.plan:1", ""),
         ("err:true", "c d"),
         ("err:false", "a b e"),
         ("score<0.3", "a"),
@@ -322,7 +321,6 @@ fn a_query_sees_a_step() {
         ("state.plan changed", "0"),
         ("-state.plan changed", "1"),
         ("stop:final", ""),
-        ("state.plan:2", ""),
     ] {
         let query = Query::parse(query);
         let found: Vec<_> = matching_steps(&index, &query).map(|ordinal| ordinal.to_string()).collect();
