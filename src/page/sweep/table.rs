@@ -6,6 +6,7 @@ use crate::analysis::format;
 use crate::analysis::sweep::{Effect, Inquiry, MAX_LOST, Measure, Sum, Sweep};
 use crate::model::RunKey;
 use crate::page::part::{chart, href};
+use crate::stop::{EXACT, plain};
 
 /// So many runs are named in a row before the rest is folded.
 const SHOWN: usize = 2;
@@ -176,9 +177,10 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A limit as it reads: `12,000`, `0.35`.
+/// A limit as it reads: `12,000`, `0.35`, `1e300`.
 pub(crate) fn limit(value: f64) -> String {
-    if value.fract() == 0.0 && value >= 0.0 { format::count(value as u64) } else { value.to_string() }
+    let is_count = value.fract() == 0.0 && (0.0..EXACT).contains(&value);
+    if is_count { format::count(value as u64) } else { plain(value) }
 }
 
 /// The element id of a limit.

@@ -1,5 +1,6 @@
 //! What the page says and draws, over the runs of this repository.
 
+use crate::page::sweep::table::limit;
 use crate::page::sweep::words::answer;
 use askama::Template as _;
 
@@ -111,4 +112,10 @@ fn what_ended_before_its_turn_says_so() {
     let status = Status { state: State::Cancelled, number: 5, changed: 0 };
     let standing = Standing { status, done: 0, total: 12, inquiry: &inquiry, sweep: None };
     assert_eq!(answer(&standing), "Stopped before any of 12 runs was asked");
+}
+
+#[test]
+fn a_limit_reads_as_it_was_given() {
+    let read = [0.6, 12_000.0, 0.0, -3.0, 1e300, -1e300, 1e-300].map(limit);
+    assert_eq!(read, ["0.6", "12,000", "0", "-3", "1e300", "-1e300", "1e-300"]);
 }

@@ -34,9 +34,10 @@ impl MaxRuntime {
         seconds.map(|seconds| Self { seconds }).ok_or_else(wrong)
     }
 
-    /// Saturates where it is too large for a number of milliseconds.
+    /// Saturates where it is too large for a number of milliseconds. Only 0 itself is 0, for that is off.
     fn ms(&self) -> u64 {
-        (self.seconds * 1000.0).round() as u64
+        let ms = (self.seconds * 1000.0).round() as u64;
+        if self.seconds > 0.0 { ms.max(1) } else { 0 }
     }
 }
 
@@ -48,13 +49,13 @@ fn whole_where_it_is<S: serde::Serializer>(seconds: &f64, serializer: S) -> Resu
 
 impl Rule for MaxRuntime {
     fn value(&self) -> Option<String> {
-        Some(self.seconds.to_string())
+        Some(plain(self.seconds))
     }
 
     fn limit(&self) -> Amount<'_> {
-        match self.seconds.fract() == 0.0 {
+        match self.seconds.fract() == 0.0 && self.seconds < EXACT {
             true => Amount::Seconds(self.seconds as u64),
-            false => Amount::Text(format!("{} s", self.seconds).into()),
+            false => Amount::Text(format!("{} s", plain(self.seconds)).into()),
         }
     }
 

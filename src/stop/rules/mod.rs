@@ -399,8 +399,11 @@ fn finite_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::E
     number.ok_or_else(|| serde::de::Error::custom("a finite number is needed, not NaN or an infinite one"))
 }
 
+/// From here on, 2^53, a number in memory need not be the one that was written.
+pub(crate) const EXACT: f64 = 9_007_199_254_740_992.0;
+
 /// A number as it is written, and a very large or small one without its hundreds of digits.
-fn plain(number: f64) -> String {
+pub(crate) fn plain(number: f64) -> String {
     let is_usual = number == 0.0 || !number.is_finite() || (1e-16..1e16).contains(&number.abs());
     if is_usual { number.to_string() } else { format!("{number:e}") }
 }

@@ -74,6 +74,10 @@ fn case_1_time_at_one_below_and_one_above() {
         ("max_runtime=1", 999, "none"),
         ("max_runtime=1", 1000, "max_runtime"),
         ("max_runtime=1", 1001, "max_runtime"),
+        // Only 0 is off; less than a millisecond is a limit, too.
+        ("max_runtime=0.0001", 0, "none"),
+        ("max_runtime=0.0001", 1, "max_runtime"),
+        ("max_runtime=1e300", u64::MAX - 1, "none"),
     ] {
         assert_eq!(run(&[rule], &[at(ms)]).code(), code, "{rule} at {ms} ms");
     }
@@ -82,6 +86,18 @@ fn case_1_time_at_one_below_and_one_above() {
     assert_eq!(stopped.place(), (Some(2), Some(Gate::BeforeStep)), "20 ms are not beyond 20 ms, 30 are");
     assert_eq!(stopped.verdict().reading.op, Some(Op::Above));
     assert_eq!(stopped.verdict().limit_from, Some(Origin::Task));
+}
+
+#[test]
+fn a_limit_in_seconds_is_shown_as_it_was_given() {
+    for (rule, written, limit) in [
+        ("max_runtime=1e300", "max_runtime=1e300", Amount::Text("1e300 s".into())),
+        ("max_runtime=0.0001", "max_runtime=0.0001", Amount::Text("0.0001 s".into())),
+        ("max_runtime=60", "max_runtime=60", Amount::Seconds(60)),
+    ] {
+        let spec: StopSpec = rule.parse().unwrap();
+        assert_eq!((spec.to_string().as_str(), spec.limit()), (written, limit));
+    }
 }
 
 #[test]
