@@ -135,6 +135,8 @@ pub struct SweepResult {
     pub step: Option<u64>,
     /// What stopping there spares.
     pub saved: Saved,
+    /// Whether something that ran would not have.
+    pub cuts: bool,
     /// Whether that loses the run's answer.
     pub answer_lost: bool,
     /// The fact that is missing.
@@ -143,8 +145,8 @@ pub struct SweepResult {
 
 impl From<RuleResult> for SweepResult {
     fn from(result: RuleResult) -> Self {
-        let RuleResult { found, step, saved, answer_lost, needs, .. } = result;
-        Self { found, step, saved, answer_lost, needs }
+        let RuleResult { found, step, saved, cuts, answer_lost, needs, .. } = result;
+        Self { found, step, saved, cuts, answer_lost, needs }
     }
 }
 
@@ -222,7 +224,14 @@ impl Inquiry {
 
 /// What several rules do when each of them may stop the run.
 fn all_of(results: &[RuleResult]) -> SweepResult {
-    let nothing = |found| SweepResult { found, step: None, saved: Saved::default(), answer_lost: false, needs: None };
+    let nothing = |found| SweepResult {
+        found,
+        step: None,
+        saved: Saved::default(),
+        cuts: false,
+        answer_lost: false,
+        needs: None,
+    };
     match together(results) {
         (_, true) => {
             let needs = results.iter().find_map(|result| result.needs.clone());

@@ -36,6 +36,8 @@ pub struct RuleResult {
     pub detail: String,
     /// What stopping there spares.
     pub saved: Saved,
+    /// Whether something that ran would not have: later steps, or the rest of the last one.
+    pub cuts: bool,
     /// Whether the run has an answer that stopping there would have lost.
     pub answer_lost: bool,
     /// The fact that is missing, where it cannot be told.
@@ -230,14 +232,17 @@ fn rule_result(
         if stop.step < last || record.lost.is_some() || record.begun { StopTiming::Earlier } else { StopTiming::Same };
     // A stop after the decision of the last step is at its step, and its actions and their outcome would not have been.
     let end = record.facts.iter().rev().find(|facts| Some(facts.step) == last);
-    let cuts = found == StopTiming::Earlier || end.is_some_and(|end| stop.gate < end.reached);
+    let spares = found == StopTiming::Earlier || end.is_some_and(|end| stop.gate < end.reached);
+    // A rule that takes the recorded answer at the recorded step ends the run as it ended.
+    let cuts = spares && (found == StopTiming::Earlier || stop.outcome != Outcome::Completed);
     RuleResult {
         found,
         step: stop.step,
         gate: Some(stop.gate),
         code: Some(stop.code.clone()),
         detail: in_words(&stop.reading),
-        saved: if cuts { saved(stop, firsts.end, record) } else { Saved::NONE },
+        saved: if spares { saved(stop, firsts.end, record) } else { Saved::NONE },
+        cuts,
         answer_lost: answered && cuts && stop.outcome != Outcome::Completed,
         refused,
         ..nothing()
@@ -266,6 +271,7 @@ fn nothing() -> RuleResult {
         code: None,
         detail: String::new(),
         saved: Saved::default(),
+        cuts: false,
         answer_lost: false,
         needs: None,
         unknown_from: None,

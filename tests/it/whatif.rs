@@ -318,3 +318,31 @@ fn when_the_last_step_of_a_trajectory_was_over_is_not_recorded() {
     assert_eq!((told[1].1, told[1].2.as_str()), (Some(1), "when the last step was over is not recorded"));
     assert_eq!(ends_with(Value::Null)[1].0, "not_reached", "a reply without calls ends its step");
 }
+
+#[test]
+fn a_rule_that_stops_within_the_last_step_loses_the_answer_everywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::copy(ours("tools/swe-agent/submitted.traj"), dir.path().join("submitted.traj")).unwrap();
+    let board = Board::serve(dir.path());
+    board.until_read();
+    // The fifth step submits. The rule stops between its decision and what that does.
+    let page = Html::parse_document(board.get("/runs/submitted.traj/whatif?rule=max_rounds%3D5").text());
+    let headline = "This rule would have ended it at step 4, where it ended, but before that step's actions ran. Its \
+                    answer would have been lost.";
+    assert_eq!(texts(&page, "#lead[role=status]"), [headline]);
+    assert_eq!(texts(&page, "#answer tr.hit strong"), ["lost"]);
+    let one = &board.json("/api/runs/submitted.traj/whatif?rule=max_rounds%3D5")["rules"][0];
+    assert_eq!((&one["result"], &one["cuts"], &one["answer_lost"]), (&"same".into(), &true.into(), &true.into()));
+    for question in ["rule=max_rounds%3D5", "sweep=max_rounds&values=5"] {
+        let many = board.answered(&format!("/api/whatif?{question}"));
+        assert_eq!(
+            many["answer"], "max_rounds=5 would have cut 1 of 1 run, lost 1 of 1 answer and saved 0 steps (0 %)",
+            "{many}"
+        );
+        let row = if question.starts_with("rule") { &many["rules"][0] } else { &many["limits"][0] };
+        assert_eq!((&row["runs_cut"], &row["answers_lost"]), (&1.into(), &1.into()), "{many}");
+    }
+    let several = board.answered("/api/whatif?sweep=max_rounds&values=5,6");
+    let answer = several["answer"].as_str().unwrap();
+    assert!(answer.starts_with("No limit of max_rounds saves steps. One that cuts: max_rounds=5 would"), "{answer}");
+}

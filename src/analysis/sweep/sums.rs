@@ -71,10 +71,10 @@ pub struct Sweep {
 /// One rule over all runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Effect {
-    /// Runs it would have stopped before their recorded end.
+    /// Runs it would have stopped before their recorded end, also within their last step.
     #[serde(rename = "runs_cut")]
     pub cut: u64,
-    /// Runs it stops at the step at which they ended.
+    /// Runs it stops where they ended.
     pub same: u64,
     /// Runs it does not stop.
     pub not_reached: u64,
@@ -207,8 +207,8 @@ impl Effect {
 
     fn add(&mut self, answer: &Answer, result: &SweepResult) {
         match result.found {
-            StopTiming::Earlier => self.cut += 1,
-            StopTiming::Same => self.same += 1,
+            _ if result.cuts => self.cut += 1,
+            StopTiming::Earlier | StopTiming::Same => self.same += 1,
             StopTiming::NotReached => self.not_reached += 1,
             StopTiming::Unknown => self.unknown += 1,
         }
@@ -253,8 +253,8 @@ impl Effect {
 fn saved(result: &SweepResult, measure: Measure) -> Option<u64> {
     match result.found {
         StopTiming::Unknown => None,
-        StopTiming::Same | StopTiming::NotReached => Some(0),
-        StopTiming::Earlier => match measure {
+        _ if !result.cuts => Some(0),
+        _ => match measure {
             Measure::Steps => result.saved.steps,
             Measure::Tokens => result.saved.tokens,
             Measure::Ms => result.saved.ms,

@@ -72,6 +72,18 @@ fn each_limit_says_what_it_cuts_loses_spends_and_saves() {
 }
 
 #[test]
+fn a_stop_within_the_last_step_cuts_the_run_and_may_lose_its_answer() {
+    let inquiry = inquiry("max_rounds", "3", &["max_steps=3"]);
+    let mut short = run("short", 3, true, true);
+    // The answer is what the last step's actions put into the state.
+    short.1.facts.last_mut().unwrap().candidate = false;
+    let sweep = sums(&inquiry, &[short]);
+    let row = |effect: &Effect| (effect.cut, effect.same, effect.lost, effect.kept, effect.ms.saved);
+    assert_eq!(row(&sweep.limits()[0]), (1, 0, 1, 0, 400), "before its actions");
+    assert_eq!(row(&sweep.rules()[0]), (0, 1, 0, 1, 0), "behind them");
+}
+
+#[test]
 fn what_is_unknown_is_counted_and_in_no_sum() {
     let inquiry = inquiry("token_budget", "15,25", &[]);
     let sweep = sums(&inquiry, &[run("told", 4, true, true), run("silent", 4, true, false)]);
@@ -235,13 +247,17 @@ fn any_told() -> impl Strategy<Value = SweepResult> {
         Just(StopTiming::Unknown)
     ];
     let number = || proptest::option::of(0_u64..50);
-    (found, number(), (number(), number(), number()), any::<bool>()).prop_map(
-        |(found, step, (steps, tokens, ms), lost)| SweepResult {
-            found,
-            step,
-            saved: Saved { steps, tokens, ms },
-            answer_lost: lost && found == StopTiming::Earlier,
-            needs: (found == StopTiming::Unknown).then(|| "3 steps have no line in steps.jsonl".to_owned()),
+    (found, number(), (number(), number(), number()), any::<bool>(), any::<bool>()).prop_map(
+        |(found, step, (steps, tokens, ms), within, lost)| {
+            let cuts = found == StopTiming::Earlier || (within && found == StopTiming::Same);
+            SweepResult {
+                found,
+                step,
+                saved: Saved { steps, tokens, ms },
+                cuts,
+                answer_lost: lost && cuts,
+                needs: (found == StopTiming::Unknown).then(|| "3 steps have no line in steps.jsonl".to_owned()),
+            }
         },
     )
 }

@@ -125,8 +125,12 @@ fn own(record: &Record, index: &Index, answered: bool) -> Vec<Answer> {
     let (off, rules) = (switched_off(&set), set.record());
     let by = index.stop().map(|stop| &*stop.criterion);
     let answer = |first: &crate::stop::FirstStop| {
-        let result = RuleResult { off: off(&first.id), ..rule_result(None, first, &firsts, record, answered) };
         let ended = by == Some(&*first.id);
+        let mut result = RuleResult { off: off(&first.id), ..rule_result(None, first, &firsts, record, answered) };
+        if ended {
+            // What is recorded is what it left.
+            (result.cuts, result.answer_lost) = (false, false);
+        }
         Some(Answer { rule: rule_of(&first.id, &rules)?, own: true, ended, result })
     };
     firsts.rules.iter().filter_map(answer).collect()

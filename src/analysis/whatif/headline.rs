@@ -6,6 +6,7 @@ use crate::analysis::format::counted;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::capitalised;
 use crate::model::Index;
+use crate::stop::Gate;
 
 pub(super) fn headline(
     results: &[RuleResult],
@@ -59,10 +60,17 @@ pub(super) fn headline(
             format!("{these} would have ended it at step {}{instead} and saved {}.", label(step), saved(first))
         }
         (StopTiming::Earlier, None) => format!("{these} would have let no step run, and saved {}.", saved(first)),
-        _ if live => format!("{these} would have ended it at step {}, the last so far.", label(last)),
-        _ => format!("{these} would have ended it at step {}, where it ended.", label(last)),
+        _ => {
+            let before = match first.gate.filter(|_| first.cuts) {
+                Some(Gate::BeforeStep) => ", but before that step began",
+                Some(_) => ", but before that step's actions ran",
+                None => "",
+            };
+            let so = if live { "the last so far" } else { "where it ended" };
+            format!("{these} would have ended it at step {}, {so}{before}.", label(last))
+        }
     };
-    if first.found == StopTiming::Earlier && !live {
+    if first.cuts && !live {
         said.push_str(&answer(first, summary));
     }
     if open {
@@ -139,6 +147,11 @@ mod tests {
                 "sample_runs/fix_bug",
                 &["critic_below=nobody:0.5", "max_steps=11"],
                 "These rules would have ended it at step 10, where it ended. One that cannot be told might have been first.",
+            ),
+            (
+                "sample_runs/stagnation",
+                &["max_rounds=5"],
+                "This rule would have ended it at step 4, where it ended, but before that step's actions ran. No answer is lost: there was none.",
             ),
             (
                 "sample_runs/task_validation_failed",

@@ -51,6 +51,8 @@ fn each_of_the_four_answers_and_what_it_spares() {
     assert_eq!(told[4].needs.as_deref(), Some("the state's signature of every step is not recorded"));
     assert_eq!(told[6].detail, "The recorded answer is refused: the answer does not hold \"no\"");
     assert_eq!(told[6].refused, Some(9));
+    let cuts: Vec<_> = told.iter().map(|result| result.cuts).collect();
+    assert_eq!(cuts, [true, true, false, false, false, false, false], "a rule that takes the answer cuts nothing");
     let (first, open) = together(&told);
     assert_eq!((first.map(|(place, _)| place), open), (Some(1), true), "a round ends before its step does");
 }
@@ -63,6 +65,7 @@ fn what_the_last_steps_actions_brought_is_lost_where_they_would_not_have_run() {
     let told = question(&["max_rounds=10", "max_steps=10"]).ask(&run, true);
     assert_eq!((told[0].found, told[0].answer_lost, told[0].saved.ms), (StopTiming::Same, true, Some(400)));
     assert_eq!((told[1].found, told[1].answer_lost, told[1].saved.ms), (StopTiming::Same, false, Some(0)));
+    assert_eq!((told[0].cuts, told[1].cuts), (true, false));
 }
 
 #[test]

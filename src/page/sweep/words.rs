@@ -60,11 +60,17 @@ fn no_best(standing: &Standing<'_>, dial: &Dial, sweep: &Sweep) -> String {
     let unit = if sweep.measure() == Measure::Tokens { "tokens" } else { "steps" };
     let named = |place: usize| standing.inquiry.names().nth(place).zip(limits.get(place));
     let effect = |place: usize| named(place).map(|(rule, effect)| effect_of(&rule, effect, sweep, sweep.measure()));
+    let measure = sweep.measure();
+    let is_known = limits.iter().all(|effect| effect.sum(measure).runs == sweep.runs - effect.unknown);
     match (sweep.choice(), limits.len()) {
-        (Choice::Nothing, _) => {
+        (Choice::Nothing, _) if !is_known => {
             format!("What {name} would have saved is not recorded of the runs that it would have cut")
         }
         (_, 1) => effect(0).unwrap_or_default(),
+        (Choice::Nothing, _) => {
+            let cutting = limits.iter().position(|effect| effect.cut > 0).and_then(effect);
+            format!("No limit of {name} saves {unit}. One that cuts: {}", cutting.unwrap_or_default())
+        }
         (Choice::NoAnswers, _) => {
             format!("None of these runs has an answer to lose, so that no limit of {name} is better than another")
         }

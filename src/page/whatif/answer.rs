@@ -120,10 +120,10 @@ impl RulesAnswer<'_> {
     /// What becomes of the answer.
     pub(crate) fn answer(&self, result: &RuleResult) -> Phrase {
         let answered = self.lens.summary.verdict.answered;
-        match (result.found, result.answer_lost) {
-            (StopTiming::Earlier, true) => Phrase::new().strong("lost"),
-            (StopTiming::Earlier, false) if answered => Phrase::from("kept"),
-            (StopTiming::Earlier, false) => Phrase::new().dim("none"),
+        match (result.cuts, result.answer_lost) {
+            (true, true) => Phrase::new().strong("lost"),
+            (true, false) if answered => Phrase::from("kept"),
+            (true, false) => Phrase::new().dim("none"),
             _ => Phrase::new().dim(MISSING),
         }
     }

@@ -56,6 +56,8 @@ struct Rule {
     code: Option<String>,
     detail: String,
     saved: Saved,
+    /// Whether something that ran would not have: later steps, or the rest of the last one.
+    cuts: bool,
     answer_lost: bool,
     /// The fact that is missing, where it cannot be told.
     needs: Option<String>,
@@ -118,6 +120,7 @@ fn rule(Answer { rule, ended, result, .. }: &Answer, index: &Index) -> Rule {
         code: result.code.as_ref().map(ToString::to_string),
         detail: result.detail.clone(),
         saved: Saved { steps: result.saved.steps, tokens: result.saved.tokens, ms: result.saved.ms },
+        cuts: result.cuts,
         answer_lost: result.answer_lost,
         needs: result.needs.clone(),
         unknown_from: result.unknown_from,
