@@ -162,6 +162,26 @@ impl Query {
             .any(|values| values.iter().any(|other| other.same(&value)))
     }
 
+    /// The query with one more term, by which `field` holds one of `values`, or where `negated` none of them. Terms that
+    /// this one implies give way to it.
+    #[must_use]
+    pub fn narrowed<'v>(
+        &self,
+        negated: bool,
+        field: &'static Column,
+        values: impl IntoIterator<Item = &'v str>,
+    ) -> Query {
+        let any: Vec<Needle> = values.into_iter().map(Needle::new).collect();
+        let within = |wide: &[Needle]| any.iter().all(|value| wide.iter().any(|other| other.same(value)));
+        let mut query = self.clone();
+        query.terms.retain(|term| negated || term.negated || !term.values_of(field).is_some_and(within));
+        let term = Term { negated, test: Test::Word { field, whole: true, any } };
+        if !query.terms.contains(&term) {
+            query.terms.push(term);
+        }
+        query
+    }
+
     /// The query's text after a click on a chip: takes `value` out where [`Query::has`] it, else adds it as one more
     /// alternative of `field` and drops its exclusion.
     pub fn toggled(&self, field: &'static Column, value: &str) -> String {

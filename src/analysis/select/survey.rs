@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Summary;
 use crate::analysis::columns::{Column, MODEL, STATUS, STOP};
+use crate::analysis::life::Liveness;
 use crate::analysis::query::Query;
 use crate::analysis::verdict::RunStatus;
 
@@ -41,11 +42,14 @@ pub struct Facets {
     pub models: Vec<(String, usize)>,
 }
 
-/// The runs that match and ended, in numbers. Runs that may still write or are still being read are left out.
+/// The runs that match and ended, in numbers. Runs that may still write or are still being read are left out, and so are
+/// those of which nothing tells whether they ended.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Strip {
     /// How many ended.
     pub ended: usize,
+    /// Of how many nothing tells whether they ended: they are silent, and no end is recorded or can be inferred.
+    pub untold: usize,
     /// How many of these answered.
     pub answered: usize,
     /// How many have files that contradict each other about the end.
@@ -56,7 +60,7 @@ pub struct Strip {
     pub medians: Medians,
 }
 
-/// One way to end.
+/// One way to end; spellings of a reason that differ in letter case are one, because a query finds both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
     /// Its mark.
@@ -184,6 +188,10 @@ fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip)
         if run.life.liveness.may_grow() {
             continue;
         }
+        if run.life.liveness == Liveness::Unknown && run.verdict.mark == RunStatus::Unknown {
+            strip.untold += 1;
+            continue;
+        }
         strip.ended += 1;
         strip.answered += usize::from(run.verdict.answered);
         strip.contradicted += usize::from(!run.verdict.contradictions.is_empty());
@@ -194,13 +202,7 @@ fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip)
         tokens.extend(run.tokens.map(|tokens| tokens as f64));
         scores.extend(run.last_score);
     }
-    let end = |((mark, reason), count): ((RunStatus, Option<&str>), usize)| End {
-        mark,
-        reason: reason.map(str::to_owned),
-        count,
-    };
-    strip.ends = ends.into_iter().map(end).collect();
-    strip.ends.sort_by(|a, b| a.mark.cmp(&b.mark).then(b.count.cmp(&a.count)));
+    strip.ends = ways(ends);
     strip.medians = Medians {
         steps: median(steps),
         duration_ms: median(durations),
@@ -208,6 +210,26 @@ fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip)
         last_score: median(scores),
     };
     (marks, newest, strip)
+}
+
+/// The ways to end by mark, most frequent first.
+fn ways(ends: BTreeMap<(RunStatus, Option<&str>), usize>) -> Vec<End> {
+    let mut by_mark: BTreeMap<RunStatus, (usize, HashMap<&str, usize>)> = BTreeMap::new();
+    for ((mark, reason), count) in ends {
+        let (untold, reasons) = by_mark.entry(mark).or_default();
+        match reason {
+            Some(reason) => *reasons.entry(reason).or_default() += count,
+            None => *untold += count,
+        }
+    }
+    let of_mark = |(mark, (untold, reasons)): (RunStatus, (usize, HashMap<&str, usize>))| {
+        let without = (untold > 0).then_some(End { mark, reason: None, count: untold });
+        let with = ranked(reasons).into_iter().map(move |(reason, count)| End { mark, reason: Some(reason), count });
+        let mut ends: Vec<End> = without.into_iter().chain(with).collect();
+        ends.sort_by_key(|end| Reverse(end.count));
+        ends
+    };
+    by_mark.into_iter().flat_map(of_mark).collect()
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {

@@ -1,6 +1,6 @@
 //! What is said about all runs together: the title line, the summary, the line below the table, an empty root.
 
-use crate::analysis::columns::{STATUS, STOP};
+use crate::analysis::columns::{NO_STOP, STATUS, STOP};
 use crate::analysis::format::{self, count, counted, or_missing};
 use crate::analysis::query::Query;
 use crate::analysis::select::End;
@@ -24,6 +24,8 @@ const ENDS: [RunStatus; 8] = [
 ];
 /// At most this many reasons of one mark have a part of the bar each; the others share one.
 const MAX_REASONS: usize = 12;
+/// Of runs whose end nobody can name, those that are known to have ended.
+const TOLD: &str = "-liveness:unknown";
 /// The query for runs whose files contradict each other.
 const CONTRADICTED: &str = "contradictions>0";
 /// At most this many skipped directories are named.
@@ -67,10 +69,12 @@ impl List<'_> {
         Some(format!("indexing {} of {}", count(done as u64), count(total as u64)))
     }
 
-    /// The share that answered: `60 %`, and of how many.
+    /// The share that answered: `60 %`, and of how many, with those of which it is not known whether they ended.
     pub(crate) fn answered(&self) -> (String, String) {
-        let [answered, ended] = [self.survey.strip.answered, self.survey.strip.ended].map(|number| number as u64);
-        (format::percent(answered, ended), format!("{} of {} ended", count(answered), count(ended)))
+        let strip = &self.survey.strip;
+        let [answered, ended, untold] = [strip.answered, strip.ended, strip.untold].map(|number| number as u64);
+        let more = if untold > 0 { format!(" · of {} the end is not known", count(untold)) } else { String::new() };
+        (format::percent(answered, ended), format!("{} of {} ended{more}", count(answered), count(ended)))
     }
 
     /// The runs whose files contradict each other about the end, with the list of them.
@@ -95,19 +99,39 @@ impl List<'_> {
         let ends: Vec<&End> = self.survey.strip.ends.iter().filter(|end| end.mark == mark).collect();
         let (named, others) = ends.split_at(ends.len().min(MAX_REASONS));
         let share = |name: &str, count, href| Share { status: Status::Of(mark), name: line(name), count, href };
+        let word = |end: &&'_ End| end.reason.clone().unwrap_or_else(|| NO_STOP.to_owned());
+        let words: Vec<String> = named.iter().map(word).collect();
         let mut shares: Vec<Share> = named
             .iter()
-            .map(|end| match &end.reason {
-                Some(reason) => share(reason, end.count, self.toggled(STOP, reason)),
-                None => share(mark.word(), end.count, self.toggled(STATUS, mark.word())),
+            .zip(&words)
+            .map(|(end, word)| {
+                let name = end.reason.as_deref().unwrap_or(mark.word());
+                share(name, end.count, self.only(mark, false, std::slice::from_ref(word)))
             })
             .collect();
         if !others.is_empty() {
             let name = format!("{} others", count(others.len() as u64));
             let count = others.iter().map(|end| end.count).sum();
-            shares.push(share(&name, count, self.toggled(STATUS, mark.word())));
+            shares.push(share(&name, count, self.only(mark, true, &words)));
         }
         shares
+    }
+
+    /// The list of just the runs that ended with this mark and for one of these reasons, or for any other; without
+    /// these terms where it is that list already.
+    fn only(&self, mark: RunStatus, others: bool, reasons: &[String]) -> String {
+        let reasons = reasons.iter().map(String::as_str);
+        let mut query = self.query.narrowed(false, STATUS, [mark.word()]).narrowed(others, STOP, reasons);
+        let told = Query::parse(TOLD).terms;
+        if mark == RunStatus::Unknown {
+            query.terms.retain(|term| !told.contains(term));
+            query.terms.extend(told.iter().cloned());
+        }
+        if query == self.query {
+            query = query.without_field(STATUS).without_field(STOP);
+            query.terms.retain(|term| !told.contains(term));
+        }
+        self.ctx.url(&query.to_string(), self.ctx.sort, "")
     }
 
     pub(crate) fn medians(&self) -> [(&'static str, String); 4] {

@@ -11,6 +11,7 @@ use crate::page::runs::fill::*;
 use crate::page::shell::Status;
 use crate::page::tests::{HOSTILE, Tag, by_id, check_page, tags};
 
+mod bar;
 mod follow;
 mod grouped;
 mod stores;
@@ -195,26 +196,6 @@ fn the_page_counts_what_it_shows() {
     assert_eq!(chip("running").href, "/?q=status%3Adied%20foo%3A1");
     assert_eq!(chip("all").href, "/?q=foo%3A1");
     assert!(list.more().is_none());
-}
-
-#[test]
-fn parts_of_the_bar_lead_to_their_runs() {
-    let list = table(&ctx("fix"), many(70)).list;
-    let segments = list.segments();
-    let parts: Vec<_> =
-        segments.iter().map(|s| (s.share.name.as_str(), s.share.count, s.share.href.as_str())).collect();
-    assert_eq!(parts[0], ("final", 10, "/?q=fix%20stop%3Afinal"));
-    assert_eq!(parts[1], ("env_terminal", 10, "/?q=fix%20stop%3Aenv_terminal"));
-    assert_eq!(parts[5], ("died", 10, "/?q=fix%20status%3Adied"));
-    assert_eq!(list.contradicted(), None);
-    let mut runs = many(70);
-    runs[0].verdict.contradictions = vec!["The status is failed".to_owned()];
-    // Words in a run's own text are no contradiction.
-    runs[1].verdict.sentence = "Answered at step 5 · but success is recorded as false".to_owned();
-    let (text, href) = table(&ctx(""), runs.clone()).list.contradicted().unwrap();
-    assert_eq!(text, "1 run with files that contradict each other");
-    let query = percent_encoding::percent_decode_str(href.strip_prefix("/?q=").unwrap()).decode_utf8().unwrap();
-    assert_eq!(table(&ctx(&query), runs).rows.len(), 1);
 }
 
 #[test]
