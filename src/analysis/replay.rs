@@ -304,7 +304,7 @@ fn between(index: &Index, part: &Part, event: usize, next: Option<usize>) -> i64
 /// What stands out in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepFlag {
-    /// An error, of the engine or of a tool, or a line that cannot be read.
+    /// An error, of the engine or of a tool, a step without a decision, or a line that cannot be read.
     Error,
     /// A critic stopped the run.
     Stop,
@@ -318,7 +318,7 @@ pub enum StepFlag {
 pub fn has(index: &Index, n: usize, mark: StepFlag) -> bool {
     let Some(step) = index.steps().get(n) else { return false };
     match mark {
-        StepFlag::Error => step.error.is_some() || !step.fate.is_readable() || index.error_of(n).is_some(),
+        StepFlag::Error => step.is_failed() || index.error_of(n).is_some(),
         StepFlag::Stop => step.asked(CriticAction::Stop),
         StepFlag::Retry => step.asked(CriticAction::Retry),
         StepFlag::Code => step.returncode.is_some(),

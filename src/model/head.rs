@@ -205,7 +205,24 @@ pub struct CriticMark {
 impl StepHead {
     /// Whether no tool failed, no command returned non-zero and a decision was made.
     pub fn is_ok(&self) -> bool {
-        self.fate.is_readable() && self.error.is_none() && self.returncode.is_none() && self.mode != Symbol::default()
+        !self.is_failed() && self.returncode.is_none()
+    }
+
+    /// Whether something failed besides commands that returned non-zero: a tool, or no decision is recorded, or the line
+    /// cannot be read.
+    pub fn is_failed(&self) -> bool {
+        !self.fate.is_readable() || self.error.is_some() || self.is_undecided()
+    }
+
+    /// Whether no decision is recorded, as far as its line can be read.
+    pub fn is_undecided(&self) -> bool {
+        self.mode == Symbol::default()
+    }
+
+    /// Whether its error is that somebody stopped a call, which is no failure of the tool.
+    pub fn is_cancelled(&self) -> bool {
+        self.error.as_deref().is_some_and(|error| error.starts_with(CANCELLED))
+            && self.calls.iter().any(|call| call.end == CallEnd::Stopped)
     }
 
     /// The tools that its first actions name, in order.

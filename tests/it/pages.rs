@@ -390,3 +390,24 @@ fn the_csv_of_the_run_table_holds_what_the_json_does() {
     }
     assert_eq!(board.get("/runs.csv?sort=task").status, 400);
 }
+
+#[test]
+fn a_step_that_counts_as_failed_is_marked_and_listed_so() {
+    let dir = tempfile::tempdir().unwrap();
+    for run in ["context_overflow", "cancelled_immediate"] {
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(run), &dir.path().join(run));
+    }
+    let board = Board::serve(dir.path());
+    board.until_read();
+    for run in ["context_overflow", "cancelled_immediate"] {
+        let row = board.json(&format!("/api/runs?q=run:{run}"))["runs"][0].clone();
+        assert_eq!((&row["errors"], &row["tool_errors"]), (&1.into(), &0.into()), "{row}");
+        let page = board.get(&format!("/runs/{run}?err=1"));
+        let steps = row["steps"].as_u64().unwrap();
+        assert!(page.text().contains(&format!("1 of {steps} steps")), "{run}: {}", page.text());
+    }
+    let undecided = board.get("/runs/context_overflow?step=3");
+    assert!(undecided.text().contains("no decision is recorded"), "{}", undecided.text());
+    let cancelled = board.get("/runs/cancelled_immediate?step=2");
+    assert!(cancelled.text().contains("call cancelled") && !cancelled.text().contains("tool error"));
+}

@@ -5,7 +5,11 @@ use crate::model::{Delta, Names};
 fn run(steps: &[String]) -> Index {
     let mut names = Names::default();
     let step = |(n, fields): (usize, &String)| {
-        crate::format::step_head(format!(r#"{{"step_id": {n}{fields}}}"#).as_bytes(), &mut names).0
+        crate::format::step_head(
+            format!(r#"{{"step_id": {n}, "decision": {{"mode": "act"}}{fields}}}"#).as_bytes(),
+            &mut names,
+        )
+        .0
     };
     let steps = steps.iter().enumerate().map(step).collect();
     let mut index = Index::default();

@@ -159,6 +159,19 @@ fn breakpoints_find_steps_and_say_what_they_do_not_understand() {
 }
 
 #[test]
+fn as_many_steps_have_a_mark_of_failure_as_the_run_counts() {
+    let mut undecided = 0;
+    for path in runs_below("sample_runs") {
+        let index = Files::open(&path).index;
+        let failed = |n: &usize| has(&index, *n, StepFlag::Error) || has(&index, *n, StepFlag::Code);
+        let marked = (index.newest_start()..index.steps().len()).filter(failed).count();
+        assert_eq!(marked, index.failed_steps(), "{}", path.display());
+        undecided += index.steps().iter().filter(|step| step.fate.is_readable() && step.is_undecided()).count();
+    }
+    assert!(undecided > 0, "one of these runs ended before a decision was made");
+}
+
+#[test]
 fn marks_tell_errors_before_anything_else() {
     let files = corpus("q060/q060_recovered_errors");
     let marks: Vec<_> = (0..files.index.steps().len()).map(|n| mark(&files.index, n)).collect();

@@ -381,7 +381,11 @@ pub(crate) fn sign(step: &StepHead, group: Option<&Group>) -> Option<Sign> {
         return Some(error(format!("error{recovered}: {text}")));
     }
     if let Some(text) = &step.error {
-        return Some(error(format!("tool error: {text}")));
+        let what = if step.is_cancelled() { "call " } else { "tool error: " };
+        return Some(error(format!("{what}{text}")));
+    }
+    if step.is_undecided() {
+        return Some(error("no decision is recorded".to_owned()));
     }
     let meaning = format!("the command returned {}", step.returncode?).into();
     Some(Sign { class: "mk err", icon: "", text: "≠0".into(), meaning })

@@ -252,7 +252,9 @@ fn a_step_that_an_exception_ended_has_a_panel() {
 #[test]
 fn all_steps_stand_in_one_small_picture() {
     let score = |n: usize| format!(r#""critic_outputs": [{{"critic_name": "V", "score": 0.{}}}]"#, n * 7919 % 1000);
-    let run = Recorded::steps((0..3_000).map(|n| format!(r#"{{"step_id": {n}, {}}}"#, score(n))));
+    let run = Recorded::steps(
+        (0..3_000).map(|n| format!(r#"{{"step_id": {n}, "decision": {{"mode": "act"}}, {}}}"#, score(n))),
+    );
     let html = Strip::new(&run.lens(), "", Some(2_999)).render().unwrap();
     let tags = tags(&html);
     assert!(tags.len() < 80 && html.len() < 30_000, "{} elements, {} bytes", tags.len(), html.len());

@@ -246,7 +246,9 @@ fn marks(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
         marks.push(Sign::word("mk err", "error", if recovered { "error, the run went on" } else { "error" }));
     }
     if step.error.is_some() {
-        marks.push(Sign::word("mk err", "error", "tool error"));
+        marks.push(Sign::word("mk err", "error", if step.is_cancelled() { "call cancelled" } else { "tool error" }));
+    } else if step.fate.is_readable() && step.is_undecided() {
+        marks.push(Sign::word("mk err", "error", "no decision is recorded"));
     }
     marks.extend(step.returncode.map(|code| Sign::plain("mk err", format!("≠0 a command returned {code}"))));
     if step.asked(CriticAction::Retry) {
