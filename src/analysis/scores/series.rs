@@ -11,9 +11,9 @@ pub struct Series {
     pub steps: usize,
     /// One score for each step that has one.
     pub points: Vec<At>,
-    /// The steps at which a critic of the line asked for a retry.
+    /// The steps at which a retry was asked for: by the one critic of the line, else by the critic that decides.
     pub retries: Vec<usize>,
-    /// The steps at which one asked to stop.
+    /// The steps at which a stop was asked for, likewise.
     pub stops: Vec<usize>,
 }
 
@@ -23,7 +23,11 @@ pub fn series(index: &Index, critic: Option<&str>) -> Series {
     let wanted = critic.map(|name| index.names().find(name));
     for (n, step) in newest_run(index) {
         let marks = || step.critics.iter().filter(|mark| wanted.is_none_or(|wanted| wanted == Some(mark.name)));
-        let asked = |action| marks().any(|mark| mark.action == action);
+        // Of all critics together, the one that decides is what the run did; see `StepHead::deciding`.
+        let asked = |action| match wanted {
+            Some(_) => marks().any(|mark| mark.action == action),
+            None => step.asked(action),
+        };
         series.points.extend(marks().filter_map(|mark| mark.score).min_by(f64::total_cmp).map(|score| (n, score)));
         series.retries.extend(asked(CriticAction::Retry).then_some(n));
         series.stops.extend(asked(CriticAction::Stop).then_some(n));

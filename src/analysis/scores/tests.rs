@@ -161,6 +161,21 @@ fn a_series_is_the_lowest_score_or_one_critics() {
 }
 
 #[test]
+fn of_all_critics_together_the_deciding_one_asks() {
+    let step = r#"[{"critic_name": "a", "score": 0.5, "action": "stop"}, {"critic_name": "b", "action": "retry"}]"#;
+    let index = index(&[step]);
+    let asked = |critic| {
+        let series = series(&index, critic);
+        (series.retries, series.stops)
+    };
+    let decided = index.steps().get(0).unwrap();
+    assert!(decided.asked(CriticAction::Retry) ^ decided.asked(CriticAction::Stop));
+    let one = if decided.asked(CriticAction::Retry) { (vec![0], vec![]) } else { (vec![], vec![0]) };
+    assert_eq!(asked(None), one, "as the run page says it");
+    assert_eq!((asked(Some("a")), asked(Some("b"))), ((vec![], vec![0]), (vec![0], vec![])));
+}
+
+#[test]
 fn bands_hold_what_half_of_the_runs_have() {
     let run = |score: f64| Series { steps: 2, points: vec![(0, score), (1, score / 2.0)], ..Series::default() };
     let runs: Vec<Series> = [0.0, 0.2, 0.4, 0.6, 0.8].map(run).to_vec();
