@@ -1,7 +1,9 @@
 //! `board scores`: how did the critics judge, step by step?
 
 use std::io::{self, Write};
+use std::iter::Peekable;
 use std::path::PathBuf;
+use std::vec::IntoIter;
 
 use serde::Serialize;
 
@@ -139,7 +141,9 @@ fn text(path: &str, run: Result<&Opened, &Error>, look: &Look, out: &mut dyn Wri
         let more = format!("{} left out; --csv and --json have all of them", counted(left_out, "more critic"));
         writeln!(out, "  {}", look.paint(Ink::Dim, &more))?;
     }
-    let mut columns: Vec<Column<'_>> = shown.iter().map(Column::of).collect();
+    let odd = odd_scores(run, shown);
+    let of = |(place, lane)| Column::of(lane, odd.get(place).map_or(&[], Vec::as_slice));
+    let mut columns: Vec<Column> = shown.iter().enumerate().map(of).collect();
     let row = |step: &str, cells: &mut dyn Iterator<Item = (String, usize)>| {
         let cells = cells.map(|(text, width)| format!("  {text:>width$}"));
         format!("  {step:>6}{}", cells.collect::<String>())
@@ -163,39 +167,64 @@ fn text(path: &str, run: Result<&Opened, &Error>, look: &Look, out: &mut dyn Wri
 }
 
 /// A critic's column while it is written.
-struct Column<'s> {
+struct Column {
     name: String,
     width: usize,
-    /// What it said at steps that are still to be written.
-    rest: &'s [Point],
+    /// The steps at which it spoke and what is said of each, those that are still to be written.
+    rest: Peekable<IntoIter<(usize, String)>>,
 }
 
-impl<'s> Column<'s> {
-    fn of(lane: &'s Lane) -> Self {
+impl Column {
+    /// `odd` has what is recorded in place of a number, for each point of the lane.
+    fn of(lane: &Lane, odd: &[Option<String>]) -> Self {
         let name = cut(&visible_line(&lane.name), MAX_WIDTH);
-        let cells = lane.points.chunk_by(|a, b| a.n == b.n).map(|points| cell(points).chars().count());
+        let mut cells: Vec<(usize, String)> = Vec::new();
+        for (place, point) in lane.points.iter().enumerate() {
+            let said = said(point, odd.get(place).and_then(Option::as_deref));
+            match cells.last_mut() {
+                Some((n, cell)) if *n == point.n => *cell = format!("{cell} / {said}"),
+                _ => cells.push((point.n, said)),
+            }
+        }
+        let width = cells.iter().map(|(_, cell)| cell.chars().count()).max();
         // What the run as a whole was given is as wide as a score.
-        let width = cells.max().unwrap_or_default().max(name.chars().count()).max(4);
-        Self { name, width, rest: &lane.points }
+        let width = width.unwrap_or_default().max(name.chars().count()).max(4);
+        Self { name, width, rest: cells.into_iter().peekable() }
     }
 
     /// The cell of step `n`; steps are asked for in order.
     fn cell(&mut self, n: usize) -> String {
-        let here = self.rest.iter().take_while(|point| point.n <= n).count();
-        let (points, rest) = self.rest.split_at(here);
-        self.rest = rest;
-        if points.is_empty() { MISSING.to_owned() } else { cell(points) }
+        let mut cell = None;
+        while let Some((_, text)) = self.rest.next_if(|(at, _)| *at <= n) {
+            cell = Some(text);
+        }
+        cell.unwrap_or_else(|| MISSING.to_owned())
     }
 }
 
-/// What a critic said at one step: what it asked for and the score.
-fn cell(points: &[Point]) -> String {
-    let text = |point: &Point| {
-        let score = point.score.map_or_else(|| "no score".to_owned(), score);
-        match point.action {
-            CriticAction::Continue => score,
-            action => format!("{} {score}", action_word(action)),
-        }
+/// What a critic said: what it asked for and the score, be it no number.
+fn said(point: &Point, odd: Option<&str>) -> String {
+    let odd = || odd.map_or_else(|| "no score".to_owned(), |word| cut(&visible_line(word), MAX_WIDTH));
+    let score = point.score.map_or_else(odd, score);
+    match point.action {
+        CriticAction::Continue => score,
+        action => format!("{} {score}", action_word(action)),
+    }
+}
+
+/// For each point of each lane what is recorded in place of a number; lines are read only where there is such a point.
+fn odd_scores(run: &Opened, lanes: &[Lane]) -> Vec<Vec<Option<String>>> {
+    let is_number = |lane: &Lane| lane.points.iter().all(|point| point.score.is_some());
+    if lanes.iter().all(is_number) {
+        return Vec::new();
+    }
+    let recorded = json::scores(&run.index, |n| line(run, n));
+    let of_lane = |lane: &Lane| {
+        let critic = recorded.critics.iter().find(|critic| critic.name == lane.name);
+        // The document has every step, a lane those of the newest run, both in order.
+        let mut points = critic.into_iter().flat_map(|critic| &critic.points);
+        let odd = |point: &Point| points.find(|recorded| recorded.n == point.n)?.score_text.clone();
+        lane.points.iter().map(odd).collect()
     };
-    points.iter().map(text).collect::<Vec<_>>().join(" / ")
+    lanes.iter().map(of_lane).collect()
 }

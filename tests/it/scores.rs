@@ -319,3 +319,23 @@ fn a_range_that_holds_no_two_steps_is_named_and_one_that_does_is_not_taken_for_a
     let over = page(&board, "/scores?run=fix_bug&run=judge");
     assert_eq!(texts(&over, ".overlay desc"), ["Every point leads to its step."]);
 }
+
+#[test]
+fn the_command_prints_a_score_that_is_no_number_as_it_is_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    fs::create_dir(&run).unwrap();
+    let scores = ["NaN", "-Infinity", "\"high\"", "[1]", "0.25", "null"];
+    let line = |(n, score): (usize, &&str)| {
+        let critic = format!(r#"{{"critic_name": "odd", "action": "continue", "score": {score}}}"#);
+        format!("{{\"step_id\": {n}, \"critic_outputs\": [{critic}]}}\n")
+    };
+    fs::write(run.join("steps.jsonl"), scores.iter().enumerate().map(line).collect::<String>()).unwrap();
+    fs::write(run.join("manifest.json"), r#"{"run_id": "odd", "status": "completed"}"#).unwrap();
+    fs::write(run.join("events.jsonl"), "").unwrap();
+    let (code, text, _) = command(&["scores", run.to_str().unwrap()]);
+    assert_eq!(code, Some(0));
+    let rows = text.lines().rev().take(scores.len());
+    let rows: Vec<String> = rows.map(|row| row.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(rows, ["5 no score", "4 0.25", "3 [1]", "2 high", "1 -Infinity", "0 NaN"], "{text}");
+}

@@ -80,7 +80,7 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
         measure("errors", "Steps with errors", Unit::Count, steps.as_ref().map(|_| summary.errors as f64)),
         measure("tokens", "Tokens", Unit::Count, summary.tokens.map(|tokens| tokens as f64)),
         measure("lowest_score", "Lowest score", Unit::Score, scores().min_by(f64::total_cmp)),
-        measure("mean_score", "Mean score", Unit::Score, mean()),
+        measure("mean_score", "Mean of lowest scores", Unit::Score, mean()),
         measure("last_score", "Last score", Unit::Score, summary.last_score),
         measure("issues", "Trace issues", Unit::Count, Some(summary.issues.0 as f64)),
     ]
@@ -92,6 +92,15 @@ pub fn measures_of_two(
     (b, of_b): (&Summary, &Index),
 ) -> impl Iterator<Item = (Measure, Measure)> + use<> {
     measures(a, of_a).into_iter().zip(measures(b, of_b))
+}
+
+/// What sums of numbers differ by when they are added up in another order, as a share of them.
+const ROUNDING: f64 = 1e-12;
+
+/// A difference that two digits do not show, with its first digit: `0.002`, `3e-7`.
+fn small(apart: f64) -> String {
+    let digits = (-apart.log10()).ceil().max(0.0) as usize;
+    if digits <= 6 { format!("{apart:.digits$}") } else { format!("{apart:.0e}") }
 }
 
 impl Unit {
@@ -108,12 +117,30 @@ impl Unit {
     /// `b` less `a` in words: `+2`, `same`, `+90 ms · 2.1×`.
     pub fn delta(self, a: Option<f64>, b: Option<f64>) -> String {
         let Some((a, b)) = a.zip(b) else { return format::MISSING.to_owned() };
-        let size = self.words(Some((b - a).abs()));
-        if a == b || (self == Unit::Score && size == format::score(0.0)) {
+        let apart = (b - a).abs();
+        // Two means of the same scores may differ in their last digits, as the sums were rounded on the way.
+        if a == b || (self == Unit::Score && apart <= ROUNDING * a.abs().max(b.abs())) {
             return "same".to_owned();
         }
+        let size = match self.words(Some(apart)) {
+            none if self == Unit::Score && none == format::score(0.0) => small(apart),
+            size => size,
+        };
         let sign = if b < a { format::MINUS } else { '+' };
         let times = (self == Unit::Millis && a > 0.0).then(|| b / a).filter(|times| *times >= 1.95);
         times.map_or_else(|| format!("{sign}{size}"), |times| format!("{sign}{size} · {times:.1}×"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_that_differ_are_not_called_the_same() {
+        let delta = |a, b| Unit::Score.delta(Some(a), Some(b));
+        assert_eq!([delta(0.501, 0.503), delta(0.5, 0.4999999), delta(0.5, 0.496)], ["+0.002", "−1e-7", "−0.004"]);
+        assert_eq!([delta(0.5, 0.75), delta(0.0, 0.0), delta(0.1 + 0.2, 0.3)], ["+0.25", "same", "same"]);
+        assert_eq!(Unit::Score.delta(None, Some(0.5)), format::MISSING);
     }
 }
