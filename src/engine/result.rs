@@ -222,7 +222,7 @@ pub struct Metrics {
     pub elapsed_seconds: f64,
     /// Tokens sent and received.
     pub token_usage: u64,
-    /// US dollars; `None` where no model was asked, or one does not say.
+    /// US dollars, those of a step that was decided and not done too; `None` where no model was asked, or one does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
     /// Whether any of that was estimated from tokens and prices.
@@ -253,8 +253,8 @@ impl TaskResult {
                 steps: stats.steps,
                 elapsed_seconds: took.as_secs_f64(),
                 token_usage: stats.tokens.total(),
-                cost_usd: stats.cost().filter(|_| stats.tokens != Usage::default()),
-                cost_estimated: stats.cost_estimated,
+                cost_usd: stats.cost_of_all().filter(|_| stats.tokens != Usage::default()),
+                cost_estimated: stats.is_cost_estimated(),
             },
         }
     }

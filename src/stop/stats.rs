@@ -39,6 +39,12 @@ pub struct Stats {
     /// Whether a cost among them was estimated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_estimated: bool,
+    /// The step that came to a decision and not to its end, with what it cost up to there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undone: Option<(u64, Cost)>,
+    /// What such steps cost that another part of the run went on after.
+    #[serde(default, skip_serializing_if = "Cost::is_nothing")]
+    pub cut_short: Cost,
     /// Tokens that the run is recorded to have used beyond what its steps say: nobody knows in which. A live run has none.
     #[serde(skip)]
     pub tokens_apart: u64,
@@ -80,6 +86,37 @@ pub struct Stats {
 
 fn is_free(cost_usd: &f64) -> bool {
     *cost_usd == 0.0
+}
+
+/// What steps cost beside the completed ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Cost {
+    /// US dollars, as far as they say.
+    pub usd: f64,
+    /// Steps that do not say.
+    pub missing: u64,
+    /// Whether any of it was estimated.
+    pub estimated: bool,
+}
+
+impl Cost {
+    fn of(facts: &StepFacts) -> Self {
+        let usd = facts.cost().filter(|usd| usd.is_finite());
+        Self { usd: usd.unwrap_or_default(), missing: u64::from(usd.is_none()), estimated: facts.cost_estimated }
+    }
+
+    fn plus(self, other: Cost) -> Self {
+        Self {
+            usd: self.usd + other.usd,
+            missing: self.missing.saturating_add(other.missing),
+            estimated: self.estimated || other.estimated,
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What another tool records of a run as a whole, beside what its steps say.
@@ -181,9 +218,25 @@ pub enum Pause {
 }
 
 impl Stats {
-    /// What the run cost up to here in US dollars; `None` where a step does not say, or the run cost more than its steps say.
+    /// What completed steps cost up to here in US dollars; `None` where one does not say, or the run cost more than its
+    /// steps say.
     pub fn cost(&self) -> Option<f64> {
         (self.cost_missing == 0 && self.cost_apart == 0.0).then_some(self.cost_usd)
+    }
+
+    /// What all steps cost that came to a decision, on the same terms; its tokens are those of [`Stats::tokens`].
+    pub fn cost_of_all(&self) -> Option<f64> {
+        let besides = self.besides();
+        Some(self.cost().filter(|_| besides.missing == 0)? + besides.usd)
+    }
+
+    /// Whether any of that was estimated.
+    pub fn is_cost_estimated(&self) -> bool {
+        self.cost_estimated || self.besides().estimated
+    }
+
+    fn besides(&self) -> Cost {
+        self.undone.map_or(self.cut_short, |(_, cost)| self.cut_short.plus(cost))
     }
 
     /// The tokens of the run up to here, on the same terms.
@@ -259,6 +312,8 @@ impl Stats {
 
     fn decided(&mut self, facts: &StepFacts) {
         self.decisions = self.decisions.saturating_add(1);
+        self.cut_short = self.besides();
+        self.undone = Some((facts.step, Cost::of(facts)));
         match facts.usage {
             Some(usage) => {
                 self.tokens = self.tokens.plus(usage);
@@ -282,6 +337,7 @@ impl Stats {
 
     fn completed(&mut self, facts: &StepFacts) {
         self.steps = self.steps.saturating_add(1);
+        self.undone = None;
         self.tokens = self.tokens.plus(facts.late_usage);
         self.waited_ms = self.waited_ms.saturating_add(facts.waited_ms);
         let costs = [facts.cost_usd, facts.late_cost_usd].into_iter().flatten();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 
 use super::*;
-use crate::stop::{Budget, Gate, Origin, Outcome, Usage};
+use crate::stop::{Budget, Gate, MaxRounds, Origin, Outcome, StopSpec, Usage};
 
 fn asks(replies: impl IntoIterator<Item = Result<Reply, ModelError>>) -> Builder<Asks> {
     Engine::builder(Asks)
@@ -210,4 +210,26 @@ async fn a_rule_of_ones_own_sees_every_text() {
     });
     let (result, _) = recorded(builder, "?").await;
     assert_eq!((result.verdict.code.as_str(), result.verdict.step), ("both_halves", Some(2)));
+}
+
+#[tokio::test]
+async fn what_a_step_cost_that_ended_at_its_decision_counts() {
+    let says = |id: &str, cost: Option<f64>| {
+        Ok(Reply { cost_usd: cost, ..Reply::calls([call(id, r#"{"text": "x"}"#)]).usage(10, 5) })
+    };
+    let rounds = |rounds: u64| StopSpec::from(MaxRounds { rounds });
+    let (first, disk) = recorded(asks([says("a", Some(0.25)), says("b", Some(0.25))]).stop(rounds(2)), "?").await;
+    assert_eq!((ending(&first.verdict).0, first.verdict.gate), ("max_rounds", Some(Gate::AfterDecide)));
+    assert_eq!((first.task.metrics.cost_usd, &disk.manifest["summary"]["cost"]), (Some(0.5), &json!(0.5)));
+    // The rule on costs looks at completed steps.
+    assert_eq!(first.stats.cost(), Some(0.25));
+
+    let unknown = asks([says("a", Some(0.25)), says("b", None)]).stop(rounds(2));
+    let (result, disk) = recorded(unknown, "?").await;
+    assert_eq!((result.task.metrics.cost_usd, &disk.manifest["summary"]["cost"]), (None, &json!(null)));
+
+    // Whoever goes on with the counters goes on with all of it.
+    let again = asks([says("c", Some(0.5)), says("d", Some(1.0))]).stop(rounds(4));
+    let (result, _) = recorded(again.resume(first.stats, crate::stop::Pause::NotCounted), "?").await;
+    assert_eq!((result.task.metrics.cost_usd, result.stats.cost()), (Some(2.0), Some(0.75)));
 }
