@@ -219,6 +219,13 @@ fn the_time_of_the_run_bounds_its_requests() {
     assert_eq!(place.manifest()["stop"]["code"], "budget_time");
     assert_eq!(endpoint.seen().len(), 1);
     place.is_sound();
+    // One row of the table tells of the run's time, and it is the one that fired.
+    let why = Command::new(BINARY).arg("why").arg(place.recorded()).arg("--json").output().unwrap();
+    let why: Value = serde_json::from_slice(&why.stdout).unwrap();
+    let rules = why["rules"].as_array().unwrap().iter();
+    let told: Vec<_> = rules.filter(|rule| rule["kind"] == "budget_time").collect();
+    let row = |rule: &Value| json!([rule["id"], rule["result"], rule["limit"]]);
+    assert_eq!(told.into_iter().map(row).collect::<Vec<_>>(), [json!(["budget.time", "fired", 300])]);
 }
 
 #[test]

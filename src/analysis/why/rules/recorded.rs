@@ -1,6 +1,8 @@
 //! How did the rules of our own engine's run stand at its end? The recorded rules over the recorded facts, asked with
 //! the engine's own code; which of them ended the run is the recorded verdict's to say.
 
+use serde_json::Number;
+
 use super::{RuleStatus, Standing, plain};
 use crate::analysis::facts::{Depth, Record, record};
 use crate::analysis::verdict::LimitFrom;
@@ -163,8 +165,18 @@ fn besides(record: &Record, index: &Index) -> Vec<RuleStatus> {
 
 /// Marks what the recorded verdict says: the rule that ended the run, and those that were true besides.
 fn judge(rules: &mut Vec<RuleStatus>, stop: &StopVerdict) {
-    let own =
-        |criterion: &str| if criterion.starts_with("critic[") { "critics".to_owned() } else { criterion.to_owned() };
+    // What was under way was dropped at the time limit, under a name that is no rule's: it is that limit's row that ended
+    // the run, unless the engine had a limit of its own that came before it.
+    let is_time_over = rules.iter().filter(|rule| rule.id == "budget.time").any(|rule| {
+        let Reading { measured, limit, .. } = &rule.reading;
+        let both = measured.as_ref().and_then(Number::as_u64).zip(limit.as_ref().and_then(Number::as_u64));
+        both.is_some_and(|(measured, limit)| measured >= limit)
+    });
+    let own = |criterion: &str| match criterion {
+        "budget_time" if is_time_over => "budget.time".to_owned(),
+        critic if critic.starts_with("critic[") => "critics".to_owned(),
+        criterion => criterion.to_owned(),
+    };
     let fired = own(&stop.criterion);
     if !rules.iter().any(|rule| rule.id == fired) {
         rules.push(plain(&fired, stop.code.as_str(), Standing::Fired, ""));
