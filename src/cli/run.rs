@@ -18,7 +18,7 @@ use crate::engine::{Builder, Cancel, RunResult};
 use crate::error::{Error, Kind, Result};
 use crate::llm::{AgentFile, EXAMPLE, FileAgent, Secret, Surroundings, Work, close_process};
 use crate::serve::asked_to_stop;
-use crate::stop::Outcome;
+use crate::stop::{Outcome, StopVerdict};
 
 mod ask;
 mod begin;
@@ -250,10 +250,13 @@ fn drive(
     })
 }
 
-/// Why the run stopped: what `board list` will say of it, or what the engine said where the trace cannot be read.
+/// Why the run stopped: what `board list` will say of it, or what the engine said where the trace that lies there does not
+/// tell its end.
 fn sentence(dir: &Path, result: &RunResult<Work>) -> String {
+    let verdict = &result.verdict;
+    let tells = |stop: &StopVerdict| (&stop.code, stop.step) == (&verdict.code, verdict.step);
     match Opened::open(dir, Timestamp::now().as_microsecond()) {
-        Ok(run) => run.summary.verdict.sentence,
-        Err(_) => format!("{}: {}", result.verdict.code, result.verdict.reading.detail),
+        Ok(run) if result.trace_error.is_none() || run.index.stop().is_some_and(tells) => run.summary.verdict.sentence,
+        _ => format!("{}: {}", verdict.code, verdict.reading.detail),
     }
 }

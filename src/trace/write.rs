@@ -146,6 +146,10 @@ pub enum WriteError {
     OutOfTurn(&'static str),
 }
 
+fn cannot_create(dir: &Path, error: io::Error) -> Error {
+    Error::new(Kind::Unreadable, format!("cannot create the run directory {}", dir.display())).because(error)
+}
+
 impl RunWriter {
     /// Creates the run's directory below `root`; its name is the run id. One that is dropped before anything is written
     /// takes the directory away again, if it made it.
@@ -165,9 +169,7 @@ impl RunWriter {
                 made => made.map(|()| Some(MadeDir(dir.clone()))),
             }
         };
-        let made = create().map_err(|error| {
-            Error::new(Kind::Unreadable, format!("cannot create the run directory {}", dir.display())).because(error)
-        })?;
+        let made = create().map_err(|error| cannot_create(&dir, error))?;
         let taken = |file: &TraceFile| std::fs::symlink_metadata(dir.join(file.name())).is_ok();
         if TraceFile::ALL.iter().any(taken) {
             let message = format!("{} already holds a trace", dir.display());
@@ -175,6 +177,26 @@ impl RunWriter {
             return Err(error.hint("to go on with that one, a program opens it with `Earlier::open`"));
         }
         Ok(Self { _made: made, ..Self::new(dir, run_id.to_owned(), None) })
+    }
+
+    /// Creates the directory of a run under the first of these names below `root` that nothing there has yet. Of several
+    /// that do so at the same time, each has one of its own.
+    ///
+    /// # Errors
+    /// There is something under each of them; what the system says.
+    pub fn create_first(root: impl AsRef<Path>, names: impl IntoIterator<Item = String>) -> crate::Result<Self> {
+        let root = root.as_ref();
+        std::fs::create_dir_all(root).map_err(|error| cannot_create(root, error))?;
+        for name in names.into_iter().filter(|name| id_fault(name).is_none()) {
+            let dir = root.join(&name);
+            // Whoever makes it has it: between a look whether it is there and the making, another may come.
+            match std::fs::create_dir(&dir) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(cannot_create(&dir, error)),
+                Ok(()) => return Ok(Self { _made: Some(MadeDir(dir.clone())), ..Self::new(dir, name, None) }),
+            }
+        }
+        Err(Error::new(Kind::Usage, format!("there is something under every name for the run in {}", root.display())))
     }
 
     /// Takes a run's directory to go on with it, and holds it from now on; nothing else is touched before

@@ -98,8 +98,36 @@ fn create(root: &Path, agent: &str, look: &Look) -> Result<RunWriter> {
     let agent: String = agent.trim_start_matches('.').chars().take(60).map(plain).collect();
     let now = Timestamp::from_microsecond(look.now).unwrap_or_default().to_zoned(look.zone.clone());
     let name = format!("{}-{}", if agent.is_empty() { "run" } else { &agent }, now.strftime("%Y%m%d-%H%M%S"));
-    // Two runs of one agent may begin in the same second.
-    let names = std::iter::once(name.clone()).chain((2..100).map(|n| format!("{name}-{n}")));
-    let free = names.into_iter().find(|name| !root.join(name).exists());
-    RunWriter::create(root, free.as_deref().unwrap_or(&name))
+    // Several runs of one agent may begin in the same second.
+    RunWriter::create_first(root, std::iter::once(name.clone()).chain((2..100).map(|n| format!("{name}-{n}"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Barrier;
+
+    use jiff::tz::TimeZone;
+
+    use super::*;
+
+    #[test]
+    fn runs_that_begin_in_the_same_second_have_directories_of_their_own() {
+        const STARTS: usize = 8;
+        for _ in 0..20 {
+            let root = tempfile::tempdir().unwrap();
+            let (look, together) = (Look { colour: false, now: 0, zone: TimeZone::UTC }, Barrier::new(STARTS));
+            let start = || {
+                together.wait();
+                create(root.path(), "agent", &look).unwrap()
+            };
+            // Held until all have begun: one that is dropped gives its directory up.
+            let writers: Vec<RunWriter> = std::thread::scope(|scope| {
+                let starts: Vec<_> = (0..STARTS).map(|_| scope.spawn(start)).collect();
+                starts.into_iter().map(|start| start.join().unwrap()).collect()
+            });
+            let dirs: BTreeSet<_> = writers.iter().map(|writer| writer.dir().to_owned()).collect();
+            assert_eq!(dirs.len(), STARTS, "{dirs:?}");
+        }
+    }
 }
