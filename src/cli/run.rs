@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use self::ask::Terminal;
 use self::begin::{Begin, begin};
+use self::hangup::hung_up;
 use self::progress::Progress;
 use super::look::{Look, colours};
 use super::open::Opened;
@@ -22,6 +23,7 @@ use crate::stop::{Outcome, StopVerdict};
 
 mod ask;
 mod begin;
+mod hangup;
 mod progress;
 
 /// The variable that names the pipe with the key, in a program that began anew.
@@ -32,7 +34,8 @@ const MAX_KEY_BYTES: u64 = 64 << 10;
 /// Run an agent that a file describes, and record it; exit code 1 where it did not complete
 ///
 /// The file names a model behind an OpenAI-compatible endpoint, the tools and the directory that the agent works in,
-/// and when it stops. Ctrl-C ends the run at once, with a verdict; a second one ends the program.
+/// and when it stops. Ctrl-C ends the run at once, with a verdict; a second one ends the program. So do SIGTERM and a
+/// closed terminal, unless the run was started to outlive it, as with nohup.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = help())]
 pub(super) struct Args {
@@ -236,7 +239,11 @@ fn drive(
     let told = progress.clone();
     runtime.block_on(async move {
         tokio::spawn(async move {
-            asked_to_stop().await;
+            tokio::select! {
+                () = asked_to_stop() => {}
+                // A shell may send it a second time, which must not end the program before the run is closed.
+                () = hung_up() => {}
+            }
             told.say("ending the run; once more ends the program");
             cancel.now();
             asked_to_stop().await;

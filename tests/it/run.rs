@@ -220,12 +220,11 @@ fn the_time_of_the_run_bounds_its_requests() {
     assert_eq!(endpoint.seen().len(), 1);
     place.is_sound();
     // One row of the table tells of the run's time, and it is the one that fired.
-    let why = Command::new(BINARY).arg("why").arg(place.recorded()).arg("--json").output().unwrap();
-    let why: Value = serde_json::from_slice(&why.stdout).unwrap();
+    let why = told(&place, "why");
     let rules = why["rules"].as_array().unwrap().iter();
-    let told: Vec<_> = rules.filter(|rule| rule["kind"] == "budget_time").collect();
+    let of_time: Vec<_> = rules.filter(|rule| rule["kind"] == "budget_time").collect();
     let row = |rule: &Value| json!([rule["id"], rule["result"], rule["limit"]]);
-    assert_eq!(told.into_iter().map(row).collect::<Vec<_>>(), [json!(["budget.time", "fired", 300])]);
+    assert_eq!(of_time.into_iter().map(row).collect::<Vec<_>>(), [json!(["budget.time", "fired", 300])]);
 }
 
 #[test]
@@ -335,8 +334,18 @@ fn what_is_missing_is_said_before_anything_is_recorded() {
 
 /// Sends what Ctrl-C sends.
 fn interrupt(child: &Child) {
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    signal(child, "-INT");
+}
+
+fn signal(child: &Child, which: &str) {
+    let sent = Command::new("kill").args([which, &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
+}
+
+/// What a command says of the one run that was recorded, in JSON.
+fn told(place: &Place, command: &str) -> Value {
+    let said = Command::new(BINARY).arg(command).arg(place.recorded()).arg("--json").output().unwrap();
+    serde_json::from_slice(&said.stdout).unwrap()
 }
 
 fn wait_for(path: &Path) {
@@ -372,4 +381,41 @@ fn an_interrupted_answer_is_not_waited_for() {
     assert_eq!(done.status.code(), Some(1), "{}", text(&done.stderr));
     assert_eq!(place.manifest()["stop"]["code"], "cancelled_immediate");
     place.is_sound();
+}
+
+/// A closed terminal, told to a run as a shell without `nohup` starts it, and with it.
+#[test]
+fn a_closed_terminal_ends_a_run_unless_it_is_to_outlive_it() {
+    let command = "touch started; until [ -e go ]; do sleep 0.05; done";
+    let waits = || calls("c1", "run_command", &json!({"command": command}));
+    // Whoever runs the tests under `nohup` hands that down.
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
+    if ignored.is_none_or(|mask| u64::from_str_radix(mask, 16).unwrap() & 1 == 0) {
+        let endpoint = Endpoint::playing([waits()]);
+        let place = Place::new(&endpoint, "");
+        let child = place.command(&["wait"]).spawn().unwrap();
+        wait_for(&place.path("work/started"));
+        signal(&child, "-HUP");
+        let done = child.wait_with_output().unwrap();
+        assert_eq!(done.status.code(), Some(1), "{}", text(&done.stderr));
+        assert_eq!(place.manifest()["stop"]["code"], "cancelled_immediate");
+        place.is_sound();
+    }
+    if !Path::new("/proc/self/status").exists() {
+        return;
+    }
+    let endpoint = Endpoint::playing([waits(), says("done")]);
+    let place = Place::new(&endpoint, "");
+    let inner = place.command(&["wait"]);
+    let mut outlives = Command::new("sh");
+    outlives.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(inner.get_program()).args(inner.get_args());
+    outlives.env("E2E_KEY", KEY).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = outlives.spawn().unwrap();
+    wait_for(&place.path("work/started"));
+    signal(&child, "-HUP");
+    fs::write(place.path("work/go"), "").unwrap();
+    let done = child.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    assert_eq!(place.manifest()["stop"]["code"], "final");
 }
