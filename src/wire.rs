@@ -17,6 +17,9 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use crate::error::{Error, Kind, Result};
 
+/// How an error begins where nothing was sent.
+const CANNOT_CONNECT: &str = "cannot connect: ";
+
 /// Why a body ended early.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -68,10 +71,15 @@ impl Wire {
             Self::Tls(client) => client.request(request).await,
         };
         let why = |error: hyper_util::client::legacy::Error| {
-            if error.is_connect() { format!("cannot connect: {}", last(&error)) } else { chain(&error) }
+            if error.is_connect() { format!("{CANNOT_CONNECT}{}", last(&error)) } else { chain(&error) }
         };
         Ok(answered.map_err(why)?.map(|body| body.map_err(BodyError::from).boxed_unsync()))
     }
+}
+
+/// Whether what [`Wire::send`] says is that nothing was sent.
+pub(crate) fn is_unreached(error: &str) -> bool {
+    error.starts_with(CANNOT_CONNECT)
 }
 
 /// An error with its causes.

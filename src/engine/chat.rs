@@ -223,7 +223,7 @@ pub struct Reply {
     pub model: Option<String>,
     /// How many times it was asked until it answered.
     pub attempts: u32,
-    /// The tokens of attempts before that gave no reply, where the provider says so; not a part of `usage`.
+    /// The tokens of attempts before that gave no reply, as of [`ModelError::usage`]; not a part of `usage`.
     pub wasted: Usage,
 }
 
@@ -291,7 +291,8 @@ pub struct ModelError {
     pub attempts: u32,
     /// How long the provider asks to wait, where it says so.
     pub retry_after: Option<Duration>,
-    /// The tokens that were taken all the same: as the provider says, or estimated from what came; none where nothing did.
+    /// The tokens that were taken all the same: as the provider says, or estimated from what was sent and what came; none
+    /// where the requests were refused or reached nobody.
     pub usage: Usage,
 }
 

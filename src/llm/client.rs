@@ -19,6 +19,7 @@ use super::wire::{self, Answer, Complaint};
 use crate::engine::{ChatModel, ModelError, ModelErrorKind, Reply, Request};
 use crate::error::{Error, Kind, Result};
 use crate::stop::Usage;
+use crate::wire::is_unreached;
 
 /// What a server says about an error is cut to so many bytes.
 const MAX_MESSAGE_BYTES: usize = 500;
@@ -96,11 +97,13 @@ struct Failure {
     retry_after: Option<Duration>,
     /// What the answer had taken when it broke off.
     usage: Usage,
+    /// The server says that it did nothing, or was not reached: where no answer began, nothing was taken.
+    is_refusal: bool,
 }
 
 impl Failure {
     fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), retry_after: None, usage: Usage::default() }
+        Self { kind, message: message.into(), retry_after: None, usage: Usage::default(), is_refusal: false }
     }
 
     fn transient(message: impl Into<String>) -> Self {
@@ -139,7 +142,8 @@ impl Client {
         let asking = async {
             let posted = timeout(timeouts.first_byte, self.http.post(body)).await;
             let posted = posted.map_err(|_| late("no answer began", timeouts.first_byte))?;
-            let response = posted.map_err(Failure::transient)?;
+            let response =
+                posted.map_err(|lost| Failure { is_refusal: is_unreached(&lost), ..Failure::transient(lost) })?;
             if !response.status.is_success() {
                 return Err(refused(response).await);
             }
@@ -152,7 +156,7 @@ impl Client {
         match asked.unwrap_or_else(|_| Err(late("the answer was not complete", timeouts.whole))) {
             // One without text and calls too: whoever asked judges it, and its tokens count.
             Ok(()) => Ok(answer),
-            Err(failure) => Err(Failure { usage: answer.spent(body.len()), ..failure }),
+            Err(failure) => Err(Failure { usage: answer.spent(body.len(), failure.is_refusal), ..failure }),
         }
     }
 
@@ -384,5 +388,5 @@ fn complained(complaint: &Complaint, status: StatusCode) -> Failure {
     };
     let said = if complaint.message.trim().is_empty() { "no reason given" } else { complaint.message.trim() };
     let status = if status == StatusCode::OK { "error in the answer".to_owned() } else { format!("HTTP {status}") };
-    Failure::new(kind, format!("{status}: {said}"))
+    Failure { is_refusal: true, ..Failure::new(kind, format!("{status}: {said}")) }
 }

@@ -157,11 +157,13 @@ impl Critic<Work> for JudgeCritic {
                     return Err(wrong);
                 }
             };
-            let used = reply.wasted.plus(reply.usage.unwrap_or_else(|| estimate(&request, &reply.text)));
-            usage = usage.plus(used);
+            let used = reply.usage.unwrap_or_else(|| estimate(&request, &reply.text));
+            usage = usage.plus(reply.wasted).plus(used);
             let told = reply.cost_usd.or_else(|| self.cost(reply.model.as_deref(), used));
-            cost = cost.zip(told).map(|(spent, more)| spent + more);
-            is_estimated |= reply.cost_usd.is_none();
+            // What attempts before it took is in no reply's price.
+            let more = told.zip(self.cost(reply.model.as_deref(), reply.wasted)).map(|(told, wasted)| told + wasted);
+            cost = cost.zip(more).map(|(spent, more)| spent + more);
+            is_estimated |= reply.cost_usd.is_none() || reply.wasted != Usage::default();
             let Some((score, reason)) = verdict(&reply.text) else { continue };
             let passed = score >= self.threshold;
             let instruction = format!("A reviewer is not content (score {score}): {reason}");

@@ -247,13 +247,13 @@ impl Answer {
         }
     }
 
-    /// What a part of an answer took: as it says itself, else estimated from what was sent and what came; nothing where
-    /// nothing came.
-    pub(super) fn spent(self, sent_bytes: usize) -> Usage {
+    /// What a request took whose answer did not come to its end: as it says itself, else estimated from what was sent and
+    /// what came. Nothing of an answer may have come of one that was worked on; one that was refused took nothing then.
+    pub(super) fn spent(self, sent_bytes: usize, is_refusal: bool) -> Usage {
         let told = self.usage;
         let came = self.reply(1).message().estimated_tokens();
         told.unwrap_or_else(|| match came {
-            0 => Usage::default(),
+            0 if is_refusal => Usage::default(),
             came => Usage::estimated((sent_bytes as u64).div_ceil(4), came),
         })
     }

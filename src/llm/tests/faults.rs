@@ -177,12 +177,20 @@ async fn what_came_of_a_torn_answer_counts_as_an_estimate() {
         (Play::Events(vec![piece(&call, None)]), Some(3)),
         (Play::Events(vec![piece(&json!({"reasoning_content": "sixteen letters."}), None)]), Some(4)),
         (Play::HangInside(text()), Some(4)),
-        (Play::Events(Vec::new()), None),
+        // Nothing came, and nobody knows what was done for it.
+        (Play::Events(Vec::new()), Some(0)),
+        (Play::Close, Some(0)),
+        (Play::Hang, Some(0)),
+        (Play::Whole(200, "", "<h1>Hello</h1>".to_owned()), Some(0)),
+        // It says that nothing was done.
         (Play::Whole(500, "", "{}".to_owned()), None),
-        (Play::Close, None),
+        (fails(200, "overloaded"), None),
     ];
     for (play, output) in came {
         let mut timeouts = Timeouts::default();
+        if matches!(play, Play::Hang) {
+            timeouts.first_byte = Duration::from_secs(1);
+        }
         if matches!(play, Play::HangInside(_)) {
             timeouts.whole = Duration::from_secs(2);
         }
@@ -222,6 +230,7 @@ async fn a_server_that_is_not_there_is_named() {
     let error = asked.ask().await.unwrap_err();
     assert_eq!((error.kind, error.attempts), (ModelErrorKind::GivenUp, 3));
     assert!(error.message.starts_with(&format!("{place}: cannot connect: ")), "{error}");
+    assert_eq!(error.usage, Usage::default(), "nothing was sent");
 }
 
 #[tokio::test]
