@@ -8,7 +8,7 @@ use super::newest::newest_run;
 use crate::format;
 use crate::model::index::Segment;
 use crate::model::price::Prices;
-use crate::model::{Can, Index, Lines, RecordedFacts, StepHead, TraceFile};
+use crate::model::{Can, EventKind, Index, Lines, RecordedFacts, StepHead, TraceFile};
 use crate::stop::{CriticFact, Gate, LineFacts, Stats, StepFacts, StopRules, Text, Usage, Whole};
 
 mod inferred;
@@ -176,6 +176,15 @@ pub(super) fn lost(index: &Index) -> Option<Lost> {
     // Ids count up by one; where they skip, a line is missing.
     let from = index.tally().run.first_jump.unwrap_or(index.steps().len());
     (count > 0).then_some(Lost { count, from: from as u64 })
+}
+
+/// Whether the newest run broke off in a step of which a model's reply is on record and no line: what that took is in no
+/// sum of steps.
+pub(super) fn has_reply_without_line(index: &Index) -> bool {
+    let events =
+        index.unfinished_group().and_then(|group| index.groups().get(group)).map(|group| group.first..group.end);
+    let is_reply = |n: usize| index.events().get(n).is_some_and(|event| event.kind == EventKind::Output);
+    events.is_some_and(|mut events| events.any(is_reply))
 }
 
 /// The first line of the newest run that may be no step, where there are more lines than steps ran.

@@ -299,8 +299,9 @@ fn model_calls(index: &Index) -> Option<u64> {
     Some(outputs as u64).filter(|outputs| *outputs > 0)
 }
 
-/// The tokens by model, where the run records no cost; a step that does not name its model is the run's.
-fn spent(index: &Index) -> Vec<Spent> {
+/// The tokens by model, where the run records no cost; a step that does not name its model is the run's, and so are
+/// `untold` steps that have no line.
+fn spent(index: &Index, untold: usize) -> Vec<Spent> {
     let manifest = index.manifest().get();
     if manifest.is_some_and(|manifest| manifest.cost_usd.is_some()) {
         return Vec::new();
@@ -317,7 +318,19 @@ fn spent(index: &Index) -> Vec<Spent> {
     let all = || index.tally().run.spent.iter();
     // Where nothing is known of tokens there is nothing to estimate.
     let told = all().any(|(_, spent)| spent.input + spent.output > 0 || spent.paid > 0.0);
-    if told { all().map(spent).collect() } else { Vec::new() }
+    if !told {
+        return Vec::new();
+    }
+    let mut models: Vec<Spent> = all().map(spent).collect();
+    match models.iter_mut().find(|spent| spent.model == of_run) {
+        Some(spent) => spent.untold += untold,
+        None if untold > 0 => {
+            let model = of_run.to_owned();
+            models.push(Spent { model, input: 0, cached: 0, output: 0, untold, paid: 0.0 });
+        }
+        None => {}
+    }
+    models
 }
 
 /// The run's model and those of its steps, where that is more than one.
@@ -356,6 +369,9 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let steps = index.newest_len();
     // Where nothing is known of all of them, nothing is known of each that says nothing.
     let are_of_steps = tokens(index).is_none() || manifest.is_some_and(|manifest| manifest.tokens_of_steps);
+    let is_summed_up = manifest.is_some_and(|manifest| manifest.tokens.is_some());
+    // While it goes on, its numbers are those so far. A step in which it broke off is done anew where somebody goes on.
+    let cut_off = usize::from(life.liveness.is_over() && facts::has_reply_without_line(index));
     // Steps without a line may have called anything.
     let is_counted = facts::is_counted(index);
     // So may those whose results alone are there.
@@ -377,11 +393,11 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         steps_nested: if run.nested < run.readable { run.nested } else { 0 },
         steps_untold: manifest.is_some_and(|manifest| manifest.steps_untold) || !is_counted,
         tokens: tokens(index),
-        tokens_untold: if are_of_steps { run.untold_tokens } else { 0 },
-        steps_without_tokens: run.untold_tokens,
+        tokens_untold: if are_of_steps { run.untold_tokens } else { 0 } + if is_summed_up { 0 } else { cut_off },
+        steps_without_tokens: run.untold_tokens + cut_off,
         cost_usd: manifest.filter(|manifest| !manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
         cost_by_run_usd: manifest.filter(|manifest| manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
-        spent: spent(index),
+        spent: spent(index, cut_off),
         prices: None,
         duration_ms: own_ms(index),
         last_score: given(run_scores.clone()).or(run.last_score),

@@ -419,3 +419,28 @@ fn a_closed_terminal_ends_a_run_unless_it_is_to_outlive_it() {
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     assert_eq!(place.manifest()["stop"]["code"], "final");
 }
+
+#[test]
+fn what_a_killed_run_spent_in_its_last_step_is_not_left_out_in_silence() {
+    let list = calls("c1", "list_dir", &json!({}));
+    let endpoint =
+        Endpoint::playing([list, calls("c2", "run_command", &json!({"command": "touch started; sleep 20"}))]);
+    let prices = "[prices.\"tiny-1\"]\ninput = 1.0\noutput = 1.0\n";
+    let limits = "[stop]\npolicies = [\"max_cost=3\"]\n[budget]\ntokens = 1000\n";
+    let place = Place::new(&endpoint, &format!("{limits}{prices}"));
+    let mut child = place.command(&["wait"]).spawn().unwrap();
+    wait_for(&place.path("work/started"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let show = told(&place, "show");
+    assert_eq!((&show["liveness"], &show["model_calls"]), (&json!("died"), &json!(2)));
+    assert_eq!((&show["tokens"], &show["steps_without_tokens"]), (&json!(14), &json!(1)), "{show}");
+    let shown = Command::new(BINARY).arg("show").arg(place.recorded()).output().unwrap();
+    assert!(text(&shown.stdout).contains("at least 14; 1 step does not say"), "{}", text(&shown.stdout));
+    let why = told(&place, "why");
+    let rules = why["rules"].as_array().unwrap();
+    let result = |id: &str| &rules.iter().find(|rule| rule["id"] == id).unwrap()["result"];
+    assert_eq!((result("budget.tokens"), result("stop[0]")), (&json!("unknown"), &json!("unknown")), "{why}");
+    // The time is told by the lines that are there.
+    assert_eq!(result("budget.steps"), "held");
+}

@@ -147,7 +147,7 @@ pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<
     if index.format().is_one_file() {
         return tool::rules(summary, index);
     }
-    let mut rules = if recorded { recorded::rules(index, lines) } else { inferred::rules(summary, index) };
+    let mut rules = if recorded { recorded::rules(summary, index, lines) } else { inferred::rules(summary, index) };
     sort(&mut rules);
     rules
 }

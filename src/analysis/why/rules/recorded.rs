@@ -4,7 +4,8 @@
 use serde_json::Number;
 
 use super::{RuleStatus, Standing, plain};
-use crate::analysis::facts::{Depth, Record, record};
+use crate::analysis::facts::{Depth, Record, has_reply_without_line, record};
+use crate::analysis::summary::Summary;
 use crate::analysis::verdict::LimitFrom;
 use crate::format;
 use crate::model::{Gate, Index, Lines, Reading, Source, StopVerdict, TraceFile};
@@ -16,9 +17,14 @@ use crate::stop::{
 const NO_ANSWER: &str = "no step records what it answered";
 
 /// The rules of a run that records them.
-pub(super) fn rules(index: &Index, lines: &dyn Lines) -> Vec<RuleStatus> {
+pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<RuleStatus> {
     let stop = index.stop();
     let mut told = record(index, lines, Depth::Heads);
+    if summary.life.liveness.is_over() && has_reply_without_line(index) {
+        // A limit that the other steps did not come to may have been reached with it.
+        told.resumed.usage_missing += 1;
+        told.resumed.cost_missing += 1;
+    }
     with_texts(&mut told, index, lines);
     let mut rules = match told.rules.clone() {
         // Refused before the first step: nothing was asked.
