@@ -65,6 +65,8 @@ pub struct Summary {
     pub steps_untold: bool,
     /// Tokens, where recorded.
     pub tokens: Option<u64>,
+    /// Whether any of them is known to be an estimate.
+    pub tokens_estimated: bool,
     /// How many steps do not say what they took, where that makes it more than the sum of the others, or unknown.
     pub tokens_untold: usize,
     /// How many steps do not say what they took, whether the run says it as a whole or not.
@@ -208,13 +210,24 @@ impl Summary {
         (!self.steps_untold).then_some(self.steps)
     }
 
-    /// Its tokens in words; where a step does not say what it took, that it was more.
+    /// Its tokens in words; where a step does not say what it took, that it was more, and where one estimates it, about how
+    /// many.
     pub fn tokens_words(&self) -> Option<String> {
-        let tokens = format::count(self.tokens?);
+        let tokens = format!("{}{}", self.tokens_bound(), format::count(self.tokens?));
         Some(match self.tokens_untold {
             0 => tokens,
-            untold => format!("at least {tokens}; {} not say", steps_do(untold)),
+            untold => format!("{tokens}; {} not say", steps_do(untold)),
         })
+    }
+
+    /// What is said before the number of its tokens.
+    pub fn tokens_bound(&self) -> &'static str {
+        match (self.tokens_untold > 0, self.tokens_estimated) {
+            (false, false) => "",
+            (false, true) => "about ",
+            (true, false) => "at least ",
+            (true, true) => "at least about ",
+        }
     }
 
     /// What it cost: as recorded, else by estimate.
@@ -393,6 +406,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         steps_nested: if run.nested < run.readable { run.nested } else { 0 },
         steps_untold: manifest.is_some_and(|manifest| manifest.steps_untold) || !is_counted,
         tokens: tokens(index),
+        tokens_estimated: run.tokens_estimated,
         tokens_untold: if are_of_steps { run.untold_tokens } else { 0 } + if is_summed_up { 0 } else { cut_off },
         steps_without_tokens: run.untold_tokens + cut_off,
         cost_usd: manifest.filter(|manifest| !manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),

@@ -444,3 +444,25 @@ fn what_a_killed_run_spent_in_its_last_step_is_not_left_out_in_silence() {
     // The time is told by the lines that are there.
     assert_eq!(result("budget.steps"), "held");
 }
+
+#[test]
+fn tokens_that_the_engine_estimated_are_told_as_an_estimate() {
+    let untold = |message: &Value| {
+        let choice = json!({"index": 0, "message": message, "finish_reason": "stop"});
+        Play::Whole(200, "", json!({"model": "tiny-1", "choices": [choice]}).to_string())
+    };
+    let endpoint = Endpoint::playing([untold(&json!({"role": "assistant", "content": "done"}))]);
+    let place = Place::new(&endpoint, "");
+    let done = place.run(&["try"]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let show = told(&place, "show");
+    assert_eq!(show["tokens_estimated"], true, "{show}");
+    let shown = Command::new(BINARY).arg("show").arg(place.recorded()).output().unwrap();
+    let about = format!("about {}", show["tokens"]);
+    assert!(text(&shown.stdout).contains(&about), "{}", text(&shown.stdout));
+
+    let endpoint = Endpoint::playing([says("done")]);
+    let place = Place::new(&endpoint, "");
+    place.run(&["try"]);
+    assert_eq!(told(&place, "show")["tokens_estimated"], false);
+}

@@ -80,6 +80,12 @@ pub static COLUMNS: &[Column] = &[
         Count(|run| whole(run.steps_without_tokens)),
     )
     .sums(),
+    row(
+        "tokens_estimated",
+        "tokens_estimated",
+        "tokens that are estimated",
+        Flag(|run| run.tokens.map(|_| run.tokens_estimated)),
+    ),
     row("model_calls", "model_calls", "replies", Count(|run| whole(run.model_calls?))).sums(),
     row("calls", "tool_calls", "tool calls", Count(|run| whole(run.tool_calls?))).sums(),
     row("tool_errors", "tool_errors", "failed tool calls", Count(|run| whole(run.tool_errors?))).sums(),

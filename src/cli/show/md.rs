@@ -40,11 +40,7 @@ fn write_head(out: &mut dyn Write, run: &Opened) -> io::Result<()> {
         vec![summary.steps_known().map_or_else(|| "steps unknown".to_owned(), |steps| format!("{steps} steps"))];
     facts.extend(summary.model.as_ref().map(|model| escape(model)));
     facts.extend(summary.duration_ms.map(millis));
-    facts.extend(
-        summary
-            .tokens
-            .map(|tokens| format!("{}{tokens} tokens", if summary.tokens_untold > 0 { "at least " } else { "" })),
-    );
+    facts.extend(summary.tokens.map(|tokens| format!("{}{tokens} tokens", summary.tokens_bound())));
     writeln!(out, "{}\n", facts.join(" · "))?;
     let told = why(summary, &run.index, run);
     if !summary.verdict.second.is_empty() {

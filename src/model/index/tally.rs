@@ -68,6 +68,8 @@ pub struct RunTally {
     pub spent: Vec<(Symbol, Spent)>,
     /// The tokens of steps that tell of them apart.
     pub usage: Usage,
+    /// Whether any of the tokens is known to be an estimate.
+    pub tokens_estimated: bool,
     /// The calls that steps ask for.
     pub calls: u64,
     /// Those that failed.
@@ -200,6 +202,7 @@ impl RunTally {
             self.agents.add(step.agent);
         }
         self.spend(step);
+        self.tokens_estimated |= step.facts.as_deref().is_some_and(|facts| facts.is_estimated);
         self.nested += usize::from(step.is_nested);
         self.without_count += usize::from(step.fate.is_readable() && step.tokens.is_none());
         let is_told = step.tokens_alone(self.tokens_so_far).is_some();

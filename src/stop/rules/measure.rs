@@ -87,6 +87,7 @@ pub(in crate::stop) fn tokens(code: &str, stats: &Stats, op: Op, limit: u64) -> 
     match stats.tokens_apart {
         _ if stats.usage_missing > 0 => Check::Unknown("the token usage of every step".into()),
         more if op.holds(total.saturating_add(more), limit) => Check::Unknown(apart("used", &format!("{more} tokens"))),
+        _ if stats.tokens.estimated => Check::Pass(reading.detail("partly estimated")),
         _ => Check::Pass(reading),
     }
 }
