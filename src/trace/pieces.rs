@@ -93,9 +93,12 @@ impl Read for Composed {
 /// The runs of a file by their names, and what is wrong with the file.
 type Listed = (BTreeMap<Arc<str>, Pieces>, Option<String>);
 
+/// A value of a run: where it stands among the others, where it lies, and a print of what it says.
+type Found = (u64, Span, u64);
+
 /// Looks the file through.
 pub(super) fn list(file: &File, apart: &Apart) -> io::Result<Listed> {
-    let mut runs: BTreeMap<String, (Vec<(u64, Span, u64)>, bool)> = BTreeMap::new();
+    let mut runs: BTreeMap<String, (Vec<Found>, bool)> = BTreeMap::new();
     let (mut torn, mut left_out) = (0, 0);
     let mut values = Values::new(apart.paths);
     // Where the line that is looked at begins; whether the document did.
