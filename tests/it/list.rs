@@ -42,7 +42,8 @@ fn the_list_takes_every_order_that_its_help_does_not_exclude() {
     let without: Vec<&str> = without.split_whitespace().collect();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/final").display().to_string();
     let mut refused = 0;
-    for field in fields.split_whitespace() {
+    // `state.KEY changed` is one of them.
+    for field in fields.split_whitespace().filter(|word| *word != "changed") {
         let said = board(&["list", &root, "--sort", field]);
         assert_eq!(said.code == 0, !without.contains(&field), "{field}: {}", said.stderr);
         refused += usize::from(said.code != 0);
