@@ -260,9 +260,10 @@ fn without_scripts_links_walk_and_the_form_sets_breakpoints() {
     page.without_scripts();
     page.goto(&site.url("/runs/q060_handoff/replay?step=0"));
     page.click(".transport [data-key=j]");
-    page.wait("location.search === '?step=1&event=1' && document.querySelector('.mid h2').innerText === 'Step 1'");
+    page.wait("location.search === '?step=1&event=1' && document.readyState === 'complete'");
+    assert_eq!(page.eval("document.querySelector('.mid h2').innerText"), "Step 1");
     page.click(".transport [data-key=n]");
-    page.wait("location.search === '?step=1&event=2' && document.querySelector('.phase.now')");
+    page.wait("location.search === '?step=1&event=2' && document.readyState === 'complete'");
     assert_eq!(page.eval("getComputedStyle(document.querySelector('[data-play]')).display"), "none");
     page.click("#stops button");
     page.wait("document.querySelector('.pos')?.innerText === '1 · event 2 / 5'");
