@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use scraper::Html;
 use serde_json::{Value, json};
 use trace_board::engine::{
     Action, Agent, AgentError, Builder, Decision, Engine, RunResult, State, StepCx, SubAgent, Task,
@@ -11,7 +10,7 @@ use trace_board::engine::{
 use trace_board::trace::RunWriter;
 
 use crate::board::Board;
-use crate::html::{hrefs, texts};
+use crate::html::{hrefs, page, texts};
 use crate::written::keep;
 
 /// Plays decisions in order.
@@ -69,7 +68,7 @@ async fn a_sub_agents_run_and_the_run_that_called_it_lead_to_each_other() {
 
     let board = Board::serve(root.path());
     board.until_read();
-    let page = |path: &str| Html::parse_document(board.get(path).text());
+    let page = |path: &str| page(&board, path);
     let links = |path: &str, within: &str| hrefs(&page(path), within);
     let started_by = |run: &str| -> Vec<Value> {
         // The query looks into names, and that of a run of a run has its parent's in it.

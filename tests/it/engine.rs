@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::board::{BINARY, Board};
 use crate::engine_runs;
-use crate::html::texts;
+use crate::html::{page, texts};
 
 /// The number of a process that ended.
 fn gone() -> u32 {
@@ -105,7 +105,7 @@ fn programs_read_the_rule_that_ended_a_run() {
 fn a_step_shows_what_only_our_engine_writes() {
     let dir = runs();
     let board = served(dir.path());
-    let page = |path: &str| Html::parse_document(board.get(path).text());
+    let page = |path: &str| page(&board, path);
     let words = |page: &Html, what: &str| texts(page, what).join("|");
     let branch = page("/runs/final/steps/0");
     assert_eq!(words(&branch, ".cands .won th code"), "echo(text=\"two\") +1 more");

@@ -5,12 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use scraper::Html;
 use serde_json::{Value, json};
 
 use crate::board::{BINARY, Board};
 use crate::endpoint::{Endpoint, Play, calls, says};
-use crate::html::{hrefs, texts};
+use crate::html::{hrefs, page, texts};
 use crate::wait::until;
 use crate::written::keep;
 
@@ -134,7 +133,7 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
     assert_eq!(board.json(&format!("/api/runs/{key}/state/0"))["state"]["current_step"], 1);
 
     let compare = format!("/compare?a={key}&b={name}");
-    let page = |path: &str| Html::parse_document(board.get(path).text());
+    let page = |path: &str| page(&board, path);
     for (path, other) in [(key, name), (name, key)] {
         let page = page(&format!("/runs/{path}"));
         let links = hrefs(&page, "main a");

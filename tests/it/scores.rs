@@ -5,13 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use scraper::Html;
 use serde_json::Value;
 
 use crate::board::{BINARY, Board};
 use crate::disk::{copy, corpus};
 use crate::format::serve_all;
-use crate::html::{attributes, texts};
+use crate::html::{attributes, page, texts};
 use crate::traces::traces;
 
 fn ours(name: &str) -> PathBuf {
@@ -30,12 +29,6 @@ fn board() -> (tempfile::TempDir, Board) {
     let board = Board::serve(dir.path());
     board.until_read();
     (dir, board)
-}
-
-fn page(board: &Board, path: &str) -> Html {
-    let response = board.get(path);
-    assert_eq!(response.status, 200, "{path}");
-    Html::parse_document(response.text())
 }
 
 /// What `board` prints for these arguments: the exit code, and both streams.

@@ -4,12 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use scraper::Html;
 use serde_json::Value;
 
 use crate::board::{BINARY, Board};
 use crate::disk::{copy, corpus};
-use crate::html::{attributes, hrefs, texts};
+use crate::html::{attributes, hrefs, page, texts};
 
 fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(name)
@@ -25,12 +24,6 @@ fn board<const N: usize>(runs: [PathBuf; N]) -> (tempfile::TempDir, Board) {
     let board = Board::serve(dir.path());
     board.until_read();
     (dir, board)
-}
-
-fn page(board: &Board, path: &str) -> Html {
-    let response = board.get(path);
-    assert_eq!(response.status, 200, "{path}");
-    Html::parse_document(response.text())
 }
 
 /// A simulation that broke off, which records neither messages nor ticks.

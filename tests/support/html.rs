@@ -2,6 +2,15 @@
 
 use scraper::{Html, Selector};
 
+use crate::board::Board;
+
+/// The page at this path, which must be there.
+pub(crate) fn page(board: &Board, path: &str) -> Html {
+    let response = board.get(path);
+    assert_eq!(response.status, 200, "{path}");
+    Html::parse_document(response.text())
+}
+
 /// The texts of all elements that match, without the space around each.
 pub(crate) fn texts(page: &Html, what: &str) -> Vec<String> {
     page.select(&selector(what)).map(|element| element.text().collect::<String>().trim().to_owned()).collect()
