@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use super::newest::newest_run;
+use super::newest::{is_untold, newest_run};
 use crate::format;
 use crate::model::index::Segment;
 use crate::model::price::Prices;
@@ -128,7 +128,7 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     let foreign = foreign(index);
     let begun = lost.is_none() && index.pending_group().is_some();
     if index.format().can.facts != Can::Yes {
-        let untold = index.manifest().get().is_some_and(|manifest| manifest.steps_untold);
+        let untold = is_untold(index);
         let manifest = index.manifest().get().filter(|_| index.format().is_one_file());
         let mut record = Record { lost, foreign, untold, begun, ..inferred::record(index, steps, lines, depth) };
         if let Some(manifest) = manifest {

@@ -61,6 +61,11 @@ pub(super) fn is_outlived(index: &Index, manifest: &Manifest) -> bool {
     is_later(index.last_ts(), LATE_MICROS) || is_later(begun, 0)
 }
 
+/// Whether the records of the run do not tell how many steps it had.
+pub(super) fn is_untold(index: &Index) -> bool {
+    index.manifest().get().is_some_and(|manifest| manifest.steps_untold)
+}
+
 /// What the manifest says of the newest run's end; `None` where its end is that of a run before it.
 pub(super) fn manifest_of_end(index: &Index) -> Option<&Manifest> {
     index.manifest().get().filter(|manifest| manifest.ended.is_some() || !is_outlived(index, manifest))

@@ -10,7 +10,7 @@ use super::verdict::{RunStatus, Verdict, tokens, verdict};
 use super::{
     facts, health,
     life::Liveness,
-    newest::{kept_answer, own_ms},
+    newest::{is_untold, kept_answer, own_ms},
 };
 use crate::model::index::Distinct;
 use crate::model::price::Prices;
@@ -91,7 +91,6 @@ pub struct Summary {
     /// The tools' names, in order of appearance.
     pub tools: Vec<String>,
     /// The models that wrote its steps and its own, where there are several.
-    #[serde(default)]
     pub models: Vec<String>,
     /// The agents' names, in order of appearance.
     pub agents: Vec<String>,
@@ -390,7 +389,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     // So may those whose results alone are there.
     let has_calls = is_counted && manifest.is_none_or(|manifest| manifest.answers_without_calls == 0);
     // Of a run none of whose steps is told nothing that steps do is counted.
-    let is_untold = run.readable == 0 && manifest.is_some_and(|manifest| manifest.steps_untold);
+    let nothing_told = run.readable == 0 && is_untold(index);
     Summary {
         key: key.clone(),
         path,
@@ -404,7 +403,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         steps_now: steps,
         // Where all are, nobody says what they are nested in.
         steps_nested: if run.nested < run.readable { run.nested } else { 0 },
-        steps_untold: manifest.is_some_and(|manifest| manifest.steps_untold) || !is_counted,
+        steps_untold: is_untold(index) || !is_counted,
         tokens: tokens(index),
         tokens_estimated: run.tokens_estimated,
         tokens_untold: if are_of_steps { run.untold_tokens } else { 0 } + if is_summed_up { 0 } else { cut_off },
@@ -435,13 +434,13 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         is_session: index.format().is_session,
         tool: text(manifest.and_then(|manifest| manifest.tool.as_ref())),
         project: text(manifest.and_then(|manifest| manifest.project.as_ref())),
-        turns: manifest.and_then(|manifest| manifest.turns).filter(|turns| *turns > 0 || !is_untold),
+        turns: manifest.and_then(|manifest| manifest.turns).filter(|turns| *turns > 0 || !nothing_told),
         children: manifest.and_then(|manifest| manifest.children),
         usage: usage(index),
         model_calls: model_calls(index),
-        tool_calls: Some(run.calls).filter(|_| has_calls && !is_untold),
+        tool_calls: Some(run.calls).filter(|_| has_calls && !nothing_told),
         // Where nobody says how a call went, nobody knows whether it failed.
-        tool_errors: Some(run.failed_calls).filter(|_| !run.untold_calls && has_calls && !is_untold),
+        tool_errors: Some(run.failed_calls).filter(|_| !run.untold_calls && has_calls && !nothing_told),
         files_changed: files_changed(index),
         started: manifest
             .and_then(|manifest| manifest.started_at)

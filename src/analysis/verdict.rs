@@ -115,7 +115,8 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         if mark == RunStatus::Answered && !contradictions.is_empty() && !facts.is_unsuccessful() {
             sentence.push_str(" · but the files contradict each other");
         }
-        let answered = mark == RunStatus::Answered || outcome == Outcome::Completed && facts.kept_answer().is_some();
+        let answered =
+            mark == RunStatus::Answered || outcome == Outcome::Completed && kept_answer(facts.index).is_some();
         Verdict {
             sentence,
             second: facts.second(mark),
@@ -413,7 +414,9 @@ impl<'a> Facts<'a> {
 
     /// Whether the files hold no answer; without a manifest or a last decision nobody knows.
     fn has_no_answer(&self) -> bool {
-        self.manifest.is_some() && self.kept_answer().is_none() && self.last_mode().is_some_and(|mode| mode != "final")
+        self.manifest.is_some()
+            && kept_answer(self.index).is_none()
+            && self.last_mode().is_some_and(|mode| mode != "final")
     }
 
     /// Whether no critic asked for a stop in the last step; not known where a step has no line.
@@ -444,11 +447,6 @@ impl<'a> Facts<'a> {
     /// Whether success is recorded as false.
     fn is_unsuccessful(&self) -> bool {
         manifest_of_end(self.index).is_some_and(|manifest| manifest.success == Some(false))
-    }
-
-    /// The answer that the manifest keeps, or the stop check took.
-    fn kept_answer(&self) -> Option<&'a str> {
-        kept_answer(self.index)
     }
 }
 

@@ -103,7 +103,7 @@ pub(super) struct Trajectory {
     pub(super) lacks_tokens: bool,
     pub(super) lacks_cost: bool,
     /// How often the agent's steps asked a model, one of them once where it does not say; and whether any says.
-    asked: Option<u64>,
+    asked: u64,
     tells_asked: bool,
     totals: Spent,
     /// What the steps say that were copied from another trajectory; totals may count them.
@@ -238,7 +238,7 @@ impl Reader for Trajectory {
         } else {
             of_steps.or(cost.filter(|_| self.cost.is_none()))
         };
-        run.model_calls = self.asked.filter(|_| self.tells_asked);
+        run.model_calls = self.tells_asked.then_some(self.asked);
         run.scores = std::mem::take(&mut self.scores);
         run.steps_untold = self.steps_untold;
         (run.started_at, run.latency_s) = (self.began, self.took);
@@ -332,7 +332,7 @@ impl Trajectory {
         };
         plus(&mut self.read, tokens.input);
         plus(&mut self.wrote, tokens.output);
-        plus(&mut self.asked, asked.or(Some(1)));
+        self.asked = self.asked.saturating_add(asked.unwrap_or(1));
         self.tells_asked |= asked.is_some();
         let has_asked = asked != Some(0);
         self.lacks_tokens |= has_asked && (tokens.input.is_none() || tokens.output.is_none());

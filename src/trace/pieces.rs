@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::dir::read_at;
 use super::stamp::Stamp;
 use crate::format::{Apart, Values};
-use crate::model::Span;
+use crate::model::{Span, StepHead};
 
 /// Read at a time.
 const PIECE_BYTES: usize = 256 << 10;
@@ -120,7 +120,7 @@ pub(super) fn list(file: &File, apart: &Apart) -> io::Result<Listed> {
             begun |= line.iter().any(|byte| !byte.is_ascii_whitespace());
             values.push(line, |found| {
                 let text = found.bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
-                match text.and_then(|text| Some(((apart.of)(text)?, print_of(text)))) {
+                match text.and_then(|text| Some(((apart.of)(text)?, StepHead::print_of(text.as_bytes())))) {
                     Some((part, print)) => {
                         let (values, shown) = runs.entry(part.run).or_default();
                         values.push((part.order, found.span, print));
@@ -144,12 +144,6 @@ pub(super) fn list(file: &File, apart: &Apart) -> io::Result<Listed> {
         (run.into(), Pieces::of(values.into_iter().map(|(_, span, print)| (span, print))))
     });
     Ok((runs.collect(), fault))
-}
-
-fn print_of(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::{Comparison, Relation};
 use crate::analysis::facts::lost;
+use crate::analysis::newest::is_untold;
 use crate::analysis::number::counted;
 use crate::model::{CriticAction, Index, StepHead};
 
@@ -155,9 +156,4 @@ fn absent(
         None if is_untold(index) => format!("{name} has no more lines of steps"),
         None => format!("{name} has no more steps"),
     }
-}
-
-/// Whether the records of a run do not tell how many steps it had.
-fn is_untold(index: &Index) -> bool {
-    index.manifest().get().is_some_and(|manifest| manifest.steps_untold)
 }

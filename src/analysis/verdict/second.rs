@@ -4,6 +4,7 @@
 use super::{Facts, RunStatus, disputed, label, newest_run, recorded};
 use crate::analysis::chain;
 use crate::analysis::format::score;
+use crate::analysis::newest::kept_answer;
 use crate::model::{CriticAction, StepHead, StopReason};
 
 /// A last score below this, on the scale from 0 to 1, is low.
@@ -27,7 +28,7 @@ impl Facts<'_> {
         let ended = self.reason.is_some();
         let kept = self.manifest.is_some_and(|manifest| manifest.final_result.is_some());
         // What became of an answer of the last step is said in the sentence.
-        let unanswered = ended && self.kept_answer().is_none() && !self.answers();
+        let unanswered = ended && kept_answer(self.index).is_none() && !self.answers();
         let stretches = chain::before_the_stop(self.index, mark, self.reason);
         let stretch = |is_loop: bool| {
             let found = stretches.iter().find(|stretch| stretch.sort.is_loop() == is_loop);

@@ -3,7 +3,7 @@
 use super::cause::{Cause, Criterion, Own, cause};
 use super::{Facts, classify, steps, tokens};
 use crate::analysis::format::{count, millis, score};
-use crate::analysis::newest::took_ms;
+use crate::analysis::newest::{kept_answer, took_ms};
 use crate::model::index::Segment;
 use crate::model::{CriticAction, Index, IssueKind, Manifest, Outcome, StopReason, TraceFile};
 
@@ -51,7 +51,7 @@ impl Facts<'_> {
     /// What became of the last step's answer, where the run did not end with it.
     pub(super) fn refusal(&self, outcome: Outcome) -> &'static str {
         let accepted = matches!(outcome, Outcome::Completed | Outcome::Unknown);
-        let refused = self.answers() && !accepted && self.kept_answer().is_none();
+        let refused = self.answers() && !accepted && kept_answer(self.index).is_none();
         if refused { "; the answer was not accepted" } else { "" }
     }
 

@@ -4,7 +4,7 @@ use super::{Evidence, Kind};
 use crate::analysis::chain::{self, Sort};
 use crate::analysis::format;
 use crate::analysis::life::{Basis, Liveness};
-use crate::analysis::newest::newest_run;
+use crate::analysis::newest::{is_untold, newest_run};
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{RunStatus, reading, under_way};
 use crate::model::event::StopNote;
@@ -32,7 +32,7 @@ pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> V
     // A run that did not come to its end is explained by what is missing, not by what was decided before.
     from_silence(summary, index, &mut evidence);
     from_tool(index, &mut evidence);
-    if index.manifest().get().is_some_and(|manifest| manifest.steps_untold) {
+    if is_untold(index) {
         evidence.push(Evidence::at(Kind::Gap, None, UNCOUNTED.to_owned()));
     }
     from_record(summary, index, &mut evidence);
