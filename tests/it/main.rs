@@ -48,6 +48,7 @@ mod action;
 mod architecture;
 #[cfg(target_os = "linux")]
 mod bombs;
+mod cases;
 mod changed;
 mod cli;
 mod compare;

@@ -1,0 +1,1 @@
+//! Cases of sessions of Claude Code, Codex, Gemini CLI and Qwen Code.

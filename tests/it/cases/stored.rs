@@ -1,0 +1,1 @@
+//! Cases of where runs are found: copies, foreign directories, skipped files.
