@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use crate::analysis::format::{count, counted, score};
 use crate::analysis::newest::{label, newest_run};
 use crate::analysis::run_status::RunStatus;
-use crate::model::{CANCELLED, Can, Index, StepHead, StopReason, Symbol};
+use crate::model::{CANCELLED, Can, Index, NO_REPLY, StepHead, StopReason, Symbol};
 
 /// So many equal calls in a row are a repetition.
 const MIN_EQUAL: usize = 3;
@@ -215,9 +215,10 @@ pub(super) fn failure<'a>(index: &'a Index, n: usize, step: &'a StepHead) -> Opt
 
 /// What became of a call, by the error of its step's head: a call that somebody stopped did not fail.
 pub(super) fn told(error: &str) -> String {
-    match error.strip_prefix(CANCELLED) {
-        Some(words) => format!("a call was cancelled: {words}"),
-        None => format!("a tool failed: {error}"),
+    match (error.strip_prefix(CANCELLED), error.strip_prefix(NO_REPLY)) {
+        (Some(words), _) => format!("a call was cancelled: {words}"),
+        (None, Some(words)) => format!("the model gave no reply: {words}"),
+        (None, None) => format!("a tool failed: {error}"),
     }
 }
 

@@ -136,7 +136,7 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
             record.whole.cost_usd = manifest.cost_usd;
             record.whole.took_ms = manifest.latency_s.map(|seconds| (seconds * 1e3).round() as u64);
             record.whole.end_untold = manifest.end_untold;
-            record.whole.judges = manifest.scores.iter().map(|(name, _)| name.to_string()).collect();
+            record.whole.judges = manifest.scores.iter().map(|given| given.name.to_string()).collect();
         }
         return record;
     }

@@ -18,7 +18,7 @@ pub use course::{course, in_words};
 pub use series::{Band, Series, bands, quartiles, series};
 
 use super::newest::newest_run;
-use crate::model::{CriticAction, Index, Symbol};
+use crate::model::{CriticAction, Index, RunScore, Symbol};
 
 /// What the critics of a run said; where a directory holds several, of the newest.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -27,8 +27,8 @@ pub struct Scores {
     pub steps: usize,
     /// One for each critic that spoke of a step, in order of appearance.
     pub lanes: Vec<Lane>,
-    /// What the run as a whole was given by those who judged it at its end: name and score. No step has these.
-    pub of_run: Vec<(String, f64)>,
+    /// Scores of the run as a whole, given at its end. No step has these.
+    pub of_run: Vec<RunScore>,
 }
 
 /// What one critic said.
@@ -106,7 +106,7 @@ impl Scores {
             }
         }
         let of_run = index.manifest().get().into_iter().flat_map(|manifest| &manifest.scores);
-        scores.of_run = of_run.map(|(name, score)| (name.to_string(), *score)).collect();
+        scores.of_run = of_run.cloned().collect();
         scores
     }
 
@@ -117,7 +117,7 @@ impl Scores {
 
     /// Whether a critic of this name spoke of a step or of the run.
     pub fn has(&self, critic: &str) -> bool {
-        self.lanes.iter().any(|lane| lane.name == critic) || self.of_run.iter().any(|(name, _)| name == critic)
+        self.lanes.iter().any(|lane| lane.name == critic) || self.of_run.iter().any(|given| *given.name == *critic)
     }
 
     /// How far the critics are apart at each step: the highest score less the lowest, where two critics gave one. Only

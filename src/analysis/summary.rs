@@ -15,17 +15,17 @@ use super::{
 use crate::model::index::Distinct;
 use crate::model::price::Prices;
 use crate::model::step::Usage;
-use crate::model::{Can, Certainty, Index, Outcome, RunKey, Symbol};
+use crate::model::{Can, Certainty, Index, Outcome, RunKey, RunScore, Symbol};
 
 /// What readers call the checks whose shares stand beside a reward; none of them is a score of the run.
 const CHECKS: [&str; 5] = ["database", "actions met", "assertions met", "statements met", "told as asked"];
 
 /// The score that a run was given: the reward where there is one, else the least of all that are no parts of a reward.
-fn given<'a>(scores: impl Iterator<Item = &'a (Box<str>, f64)> + Clone) -> Option<f64> {
-    let whole = scores.clone().find(|(name, _)| **name == *"reward");
+fn given<'a>(scores: impl Iterator<Item = &'a RunScore> + Clone) -> Option<f64> {
+    let whole = scores.clone().find(|given| *given.name == *"reward").and_then(|given| given.score);
     let is_part = |name: &str| name.starts_with("reward.") || CHECKS.contains(&name);
-    let others = scores.filter(|(name, _)| !is_part(name)).map(|(_, score)| *score);
-    whole.map(|(_, score)| *score).or_else(|| others.min_by(f64::total_cmp))
+    let others = scores.filter(|given| !is_part(&given.name)).filter_map(|given| given.score);
+    whole.or_else(|| others.min_by(f64::total_cmp))
 }
 
 #[cfg(test)]
@@ -415,7 +415,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         duration_ms: own_ms(index),
         last_score: given(run_scores.clone()).or(run.last_score),
         spark: run.lows.as_slice().to_vec(),
-        critics: run_scores.map(|(name, _)| name.to_string()).fold(names(&run.critics), distinct),
+        critics: run_scores.map(|given| given.name.to_string()).fold(names(&run.critics), distinct),
         tools: names(&run.tools),
         models: models(index),
         agents: names(&run.agents)

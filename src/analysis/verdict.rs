@@ -144,6 +144,13 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         let told = verdict(ended.outcome, mark, ended.certainty, sentence);
         return Verdict { stop_reason: Some(ended.word.to_string()).filter(|word| !word.is_empty()), ..told };
     }
+    let is_over = matches!(life.liveness, Liveness::Died | Liveness::Unknown) && facts.cut().is_none();
+    let presumed = index.manifest().get().and_then(|manifest| manifest.presumed_end.as_deref());
+    if let Some(ended) = presumed.filter(|_| is_over) {
+        let (mark, sentence) = ended::read(&facts, ended);
+        let told = verdict(ended.outcome, mark, ended.certainty, sentence);
+        return Verdict { stop_reason: Some(ended.word.to_string()).filter(|word| !word.is_empty()), ..told };
+    }
     if let Some(sentence) = facts.refuted().filter(|_| life.liveness == Liveness::Finished && disputed(index).is_none())
     {
         let outcome = reason.map_or(Outcome::Unknown, |word| classify(StopReason::parse(word)).0);
@@ -168,7 +175,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, capitalised(&cut))
         }
         (Liveness::Unknown, _) => {
-            let closed = life.basis == Basis::Closed;
+            let closed = life.basis == Basis::Closed && index.format().untold.is_empty();
             let sentence = if closed { facts.no_reason() } else { facts.untold() };
             verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, sentence)
         }

@@ -13,7 +13,7 @@ use super::{Done, cut, write_json};
 use crate::analysis::format::{MISSING, counted, score, visible_line};
 use crate::analysis::scores::{Lane, Point, Scores, course};
 use crate::error::Error;
-use crate::model::{CriticAction, TraceFile};
+use crate::model::{CriticAction, RunScore, TraceFile};
 use crate::page::scores::csv::{CsvRun, write_csv};
 use crate::page::scores::json;
 use crate::page::step::json::action_word;
@@ -122,9 +122,9 @@ fn text(path: &str, run: Result<&Opened, &Error>, look: &Look, out: &mut dyn Wri
     }
     // Who judged nothing but the run as a whole has a column without steps.
     let mut lanes = scores.lanes;
-    for (name, _) in &scores.of_run {
-        if !lanes.iter().any(|lane| lane.name == *name) {
-            lanes.push(Lane { name: name.clone(), points: Vec::new() });
+    for given in &scores.of_run {
+        if !lanes.iter().any(|lane| *lane.name == *given.name) {
+            lanes.push(Lane { name: given.name.to_string(), points: Vec::new() });
         }
     }
     let by_step = lanes.iter().any(|lane| !lane.points.is_empty());
@@ -155,15 +155,28 @@ fn text(path: &str, run: Result<&Opened, &Error>, look: &Look, out: &mut dyn Wri
         writeln!(out, "{}", row(&run.index.label(n), &mut cells))?;
     }
     if !scores.of_run.is_empty() {
-        let given = |lane: &Lane| scores.of_run.iter().rfind(|(name, _)| *name == lane.name);
-        let cell = |lane: &Lane| given(lane).map_or_else(|| MISSING.to_owned(), |(_, given)| score(*given));
+        let given = |lane: &Lane| scores.of_run.iter().rfind(|given| *given.name == *lane.name);
+        let cell = |lane: &Lane| given(lane).map_or_else(|| MISSING.to_owned(), in_words);
         writeln!(
             out,
             "{}",
             row("run", &mut shown.iter().zip(&columns).map(|(lane, column)| (cell(lane), column.width)))
         )?;
+        for given in &scores.of_run {
+            if let Some(reason) = &given.reason {
+                let who = look.paint(Ink::Dim, &format!("{}:", visible_line(&given.name)));
+                writeln!(out, "  {who} {}", visible_line(reason))?;
+            }
+        }
     }
     Ok(())
+}
+
+/// A score of the run: the number, else the grade as recorded.
+fn in_words(given: &RunScore) -> String {
+    let grade =
+        || given.grade.as_deref().map_or_else(|| MISSING.to_owned(), |grade| cut(&visible_line(grade), MAX_WIDTH));
+    given.score.map_or_else(grade, score)
 }
 
 /// A critic's column while it is written.

@@ -13,7 +13,7 @@ use super::value::{count, cut, exported_end, filled, int, is_true, member, micro
 use super::watch::begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome, RunScore};
 
 /// A trajectory that stands alone.
 pub(super) static TRAJECTORY: Tool = Tool {
@@ -27,7 +27,7 @@ pub(super) static TRAJECTORY: Tool = Tool {
     },
     shape: Shape::Document(PATHS),
     is: |_, head| is_trajectory(head),
-    reader: || Box::new(Trajectory::default()),
+    reader: || Box::new(Trajectory { is_alone: true, ..Trajectory::default() }),
 };
 
 const UNTOLD: &str = "no ATIF trajectory says how its run ended";
@@ -129,7 +129,10 @@ pub(super) struct Trajectory {
     /// This program exported it: how the run ended, and how it was scored.
     is_exported: bool,
     end: Option<Ended>,
-    scores: Vec<(Box<str>, f64)>,
+    scores: Vec<RunScore>,
+    /// It is not part of a trial. Such a file is written when its run is over, so that a new one doesn't show that the run
+    /// continues.
+    is_alone: bool,
     steps_untold: bool,
     began: Option<i64>,
     took: Option<f64>,
@@ -192,10 +195,15 @@ impl Reader for Trajectory {
                 self.is_exported = true;
                 self.steps_untold = is_true(board.untold);
                 self.began = micros(board.started);
-                self.took = number(board.took).map(|ms| ms / 1e3);
+                self.took = number(board.took).filter(|ms| *ms >= 0.0).map(|ms| ms / 1e3);
                 self.end = end(&board).map(|end| end.told_by(event));
                 let scored = board.scores.into_iter().flat_map(walk::members);
-                let score = |(name, score): (&str, &str)| Some((cut(&walk::string(name)?), number(Some(score))?));
+                let score = |(name, given): (&str, &str)| {
+                    let score = number(Some(given));
+                    let grade = filled(Some(given)).filter(|_| score.is_none()).map(|grade| cut(&grade));
+                    let name = cut(&walk::string(name)?);
+                    (score.is_some() || grade.is_some()).then_some(RunScore { name, score, grade, reason: None })
+                };
                 self.scores = scored.filter_map(score).take(MAX_SCORES).collect();
             }
         }
@@ -243,6 +251,7 @@ impl Reader for Trajectory {
         run.steps_untold = self.steps_untold;
         (run.started_at, run.latency_s) = (self.began, self.took);
         run.end_untold = self.end_untold;
+        run.is_closed = self.is_alone;
         run.ended = goes_on.or(end).map(Box::new);
     }
 }
@@ -357,7 +366,12 @@ impl Trajectory {
         for (what, total, sum, most) in tokens {
             let Some((total, sum)) = total.zip(sum) else { continue };
             if total < sum || most.is_some_and(|most| total > most) {
-                draft.issue(IssueKind::Count, format!("{who} {total} {what}, the steps add up to {sum}"));
+                let words = format!("{who} {total} {what}, the steps add up to {sum}");
+                // It can count others too, and never less than the steps say.
+                if total < sum {
+                    draft.run().conflicts.push(cut(&words));
+                }
+                draft.issue(IssueKind::Count, words);
             }
         }
         let Some((total, sum)) = totals.2.zip(own.2.filter(|_| !self.lacks_cost)) else { return };

@@ -436,7 +436,8 @@ fn failure(class: Option<&str>, message: Option<&str>) -> Ended {
     let begins = |words: &str| is_unnamed && said.starts_with(words);
     let (headline, outcome) = match &*word {
         "context_window_exceeded" => ("Context window full", Outcome::Failed),
-        "usage_limit_exceeded" | "session_budget_exceeded" => ("Usage limit reached", Outcome::Truncated),
+        "usage_limit_exceeded" => ("Usage limit of the provider reached", Outcome::Failed),
+        "session_budget_exceeded" => ("Session budget used up", Outcome::Truncated),
         "sandbox_error" => ("Ended by an error of the sandbox", Outcome::Failed),
         "cyber_policy" => ("The model refused", Outcome::Failed),
         _ if begins("Incomplete response returned, reason: max_output_tokens") => {

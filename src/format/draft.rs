@@ -97,7 +97,7 @@ impl Open {
     /// Nothing is known of a trace of `tool` yet.
     pub fn new(tool: &'static Tool) -> Self {
         Self {
-            grows: matches!(tool.shape, super::Shape::Lines),
+            grows: matches!(tool.shape, super::Shape::Lines | super::Shape::LinesBelow { .. }),
             manifest: Manifest { format: &tool.format, ..Manifest::default() },
             ..Self::default()
         }
@@ -464,6 +464,8 @@ impl<'a> Draft<'a> {
             (manifest.tokens, manifest.usage) = (None, Usage::default());
             (manifest.cost_usd, manifest.latency_s) = (None, None);
         }
+        // Nothing takes less than no time: how long it took is unknown.
+        manifest.latency_s = manifest.latency_s.filter(|seconds| *seconds >= 0.0);
         manifest.answers_without_calls = open.orphans.len();
         manifest.tokens_of_steps = manifest.tokens.is_none();
         manifest.tokens = manifest.tokens.or(open.sums.tokens());

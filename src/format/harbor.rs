@@ -4,10 +4,10 @@
 use super::part::text;
 use super::value::{above_zero, count, cut, filled, micros, number, short};
 use super::watch::has_begun;
-use super::{Draft, Reader, Shape, Source, Tool, atif};
+use super::{Draft, Reader, Shape, Source, Tool, atif, claude, codex};
 use crate::model::json::walk;
 use crate::model::step::Usage;
-use crate::model::{self, Can, Capabilities, Certainty, Ended, Format, IssueKind, Outcome};
+use crate::model::{self, Can, Capabilities, Certainty, Ended, Format, IssueKind, Outcome, RunScore};
 
 /// A trial.
 pub(super) static TRIAL: Tool = Tool {
@@ -22,6 +22,44 @@ pub(super) static TRIAL: Tool = Tool {
     is: |name, head| name == "config.json" && has_begun(head, &["trial_name", "task"]),
     reader: || Box::new(Trial::default()),
 };
+
+/// A trial of which Claude Code's output is there and no trajectory: that is written at the end, and not by all versions.
+pub(super) static CLAUDE_TRIAL: Tool = Tool {
+    format: Format {
+        name: TRIAL.format.name,
+        file: "stream",
+        is_session: false,
+        can: Capabilities { scores: Can::Partly, ..claude::stream::CLAUDE.format.can },
+        ..claude::stream::CLAUDE.format
+    },
+    shape: Shape::LinesBelow { below: "agent", records: "claude-code.txt", beside: RESULT },
+    is: |_, _| false,
+    reader: || Box::new(Captured::new(&claude::stream::CLAUDE)),
+};
+
+/// The same of Codex.
+pub(super) static CODEX_TRIAL: Tool = Tool {
+    format: Format {
+        name: TRIAL.format.name,
+        file: "stream",
+        is_session: false,
+        can: Capabilities { scores: Can::Partly, ..codex::exec::STREAM.format.can },
+        ..codex::exec::STREAM.format
+    },
+    shape: Shape::LinesBelow { below: "agent", records: "codex.txt", beside: RESULT },
+    is: |_, _| false,
+    reader: || Box::new(Captured::new(&codex::exec::STREAM)),
+};
+
+/// The reader of a trial without a trajectory, by what its agent printed.
+pub(super) fn with_records(has: impl Fn(&str) -> bool) -> Option<&'static Tool> {
+    if has("agent/trajectory.json") {
+        return None;
+    }
+    [(&CLAUDE_TRIAL, "agent/claude-code.txt"), (&CODEX_TRIAL, "agent/codex.txt")]
+        .into_iter()
+        .find_map(|(tool, file)| has(file).then_some(tool))
+}
 
 /// What the trial came to.
 const RESULT: &str = "result.json";
@@ -64,8 +102,11 @@ impl Reader for Trial {
         self.trajectory.look(draft);
         let Some(text_of_result) = &self.result else { return };
         let result = Result::of(text_of_result);
-        let agent = result.agent_info.map(AgentInfo::of).unwrap_or_default();
-        let asked = agent.model_info.map(ModelInfo::of).unwrap_or_default();
+        about(&result, draft);
+        if is_reversed(&result) {
+            draft.issue_of_whole(IssueKind::Time, REVERSED);
+        }
+        let steps = result.steps.into_iter().flat_map(walk::items).count() as u64;
         let used = result.agent_result.map(AgentResult::of).unwrap_or_default();
         let above = |tokens: Option<&str>| count(tokens).filter(|tokens| *tokens > 0);
         let whole = (above(used.input), above(used.output), above_zero(used.cost_usd));
@@ -75,36 +116,11 @@ impl Reader for Trial {
         let of_steps = [self.trajectory.read, self.trajectory.wrote].into_iter().flatten().reduce(u64::saturating_add);
         let lacks = self.trajectory.lacks_tokens || of_steps.is_none();
         let tokens = tokens.filter(|tokens| lacks && *tokens > of_steps.unwrap_or_default());
-        let ended = ended(&result);
-        let times = micros(result.started_at).zip(micros(result.finished_at));
-        if times.is_some_and(|(started, finished)| finished < started) {
-            draft.issue_of_whole(IssueKind::Time, "the trial is said to have finished before it started");
-        }
-        let steps = result.steps.into_iter().flat_map(walk::items).count() as u64;
         let run = draft.run();
-        run.scores = rewards(&result);
-        run.trial = Some(Box::new(model::Trial {
-            task_set: short(result.source),
-            task_id: short(result.task_name),
-            ..Default::default()
-        }));
         run.children = run.children.map(|children| children + steps);
-        run.run_id = filled(result.trial_name).map(|name| cut(&name)).or(run.run_id.take());
-        run.started_at = micros(result.started_at);
-        run.updated_at = micros(result.finished_at);
-        if let Some(name) = filled(agent.name) {
-            let version = filled(agent.version).map_or_else(String::new, |version| format!(" {version}"));
-            run.tool = Some(cut(&format!("{name}{version}")));
-            run.agent = Some(cut(&name));
-        }
-        if run.model.is_none() {
-            let provider = filled(asked.provider).map_or_else(String::new, |provider| format!("{provider}/"));
-            run.model = filled(asked.name).map(|name| cut(&format!("{provider}{name}")));
-        }
         if tokens.is_some() {
             run.tokens = tokens;
-            let (input, output) = (count(used.input), count(used.output));
-            run.usage = Usage { input, cached: count(used.cached), output, reasoning: None };
+            run.usage = usage_of(&used);
         }
         // What the caches held of what the steps read is told of all of them alone.
         if run.usage.cached.is_none() && count(used.input).is_some_and(|read| Some(read) == self.trajectory.read) {
@@ -112,11 +128,101 @@ impl Reader for Trial {
         }
         let cost = above_zero(used.cost_usd);
         run.cost_usd = if self.trajectory.lacks_cost { cost.or(run.cost_usd) } else { run.cost_usd.or(cost) };
-        run.latency_s = took(&result);
-        let ended = ended.map(|ended| Ended { file: RESULT, ..ended });
-        run.ended = ended.map(Box::new).or(run.ended.take());
+        run.ended = ended(&result).map(Box::new).or(run.ended.take());
     }
 }
+
+/// A trial whose agent's output is read in place of its trajectory.
+#[derive(Debug)]
+struct Captured {
+    stream: Box<dyn Reader>,
+    result: Option<String>,
+    /// That its times are reversed was reported.
+    is_reversed: bool,
+}
+
+impl Captured {
+    fn new(tool: &Tool) -> Self {
+        Self { stream: tool.reader(), result: None, is_reversed: false }
+    }
+}
+
+impl Reader for Captured {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        self.stream.record(record, draft);
+    }
+
+    fn beside(&mut self, text: &str) {
+        self.result = Some(text.to_owned());
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        self.stream.look(draft);
+        let Some(text_of_result) = &self.result else { return };
+        let result = Result::of(text_of_result);
+        about(&result, draft);
+        // It is looked at again with each line that comes.
+        if is_reversed(&result) && !std::mem::replace(&mut self.is_reversed, true) {
+            draft.issue_of_whole(IssueKind::Time, REVERSED);
+        }
+        let used = result.agent_result.map(AgentResult::of).unwrap_or_default();
+        let tokens = count(used.input).zip(count(used.output)).map(|(read, wrote)| read.saturating_add(wrote));
+        let run = draft.run();
+        // The stream counts what its agent took.
+        if run.tokens.is_none() && tokens.is_some_and(|tokens| tokens > 0) {
+            run.tokens = tokens;
+            run.usage = usage_of(&used);
+        }
+        run.cost_usd = run.cost_usd.or(above_zero(used.cost_usd));
+        let of_trial = ended(&result).map(Box::new);
+        // Without an exception the trial says no more than that the agent is through; the stream says how.
+        let is_through = of_trial.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
+        let is_other = run.ended.as_ref().is_some_and(|end| end.outcome != Outcome::Completed);
+        if !(is_through && is_other) {
+            run.ended = of_trial.or(run.ended.take());
+        }
+        run.awaits_user = false;
+    }
+}
+
+fn usage_of(used: &AgentResult<'_>) -> Usage {
+    Usage { input: count(used.input), cached: count(used.cached), output: count(used.output), reasoning: None }
+}
+
+/// What the result says of the trial, whatever holds its steps.
+fn about(result: &Result<'_>, draft: &mut Draft<'_>) {
+    let agent = result.agent_info.map(AgentInfo::of).unwrap_or_default();
+    let asked = agent.model_info.map(ModelInfo::of).unwrap_or_default();
+    let run = draft.run();
+    run.scores = rewards(result);
+    run.trial = Some(Box::new(model::Trial {
+        task_set: short(result.source),
+        task_id: short(result.task_name),
+        ..Default::default()
+    }));
+    run.run_id = filled(result.trial_name).map(|name| cut(&name)).or(run.run_id.take());
+    run.started_at = micros(result.started_at);
+    run.updated_at = micros(result.finished_at);
+    if let Some(name) = filled(agent.name) {
+        let version = filled(agent.version).filter(|version| version != "unknown");
+        let version = version.map_or_else(String::new, |version| format!(" {version}"));
+        run.tool = Some(cut(&format!("{name}{version}")));
+        run.agent = Some(cut(&name));
+    }
+    if run.model.is_none() {
+        let provider = filled(asked.provider).map_or_else(String::new, |provider| format!("{provider}/"));
+        run.model = filled(asked.name).map(|name| cut(&format!("{provider}{name}")));
+    }
+    run.latency_s = took(result).or(run.latency_s);
+}
+
+/// Whether it says that the trial finished before it started.
+fn is_reversed(result: &Result<'_>) -> bool {
+    let times = micros(result.started_at).zip(micros(result.finished_at));
+    times.is_some_and(|(started, finished)| finished < started)
+}
+
+const REVERSED: &str = "the trial is said to have finished before it started";
 
 /// For how many seconds the agent ran.
 fn took(result: &Result<'_>) -> Option<f64> {
@@ -127,6 +233,10 @@ fn took(result: &Result<'_>) -> Option<f64> {
 
 /// How the trial ended; `None` where it goes on.
 fn ended(result: &Result<'_>) -> Option<Ended> {
+    told_end(result).map(|ended| Ended { file: RESULT, ..ended })
+}
+
+fn told_end(result: &Result<'_>) -> Option<Ended> {
     let exception = result.exception.filter(|exception| exception.starts_with('{')).map(Exception::of);
     // A trial of several steps has an exception at each of them.
     let of_steps = || {
@@ -154,7 +264,7 @@ fn ended(result: &Result<'_>) -> Option<Ended> {
 }
 
 /// What the verifier gave for the trial; where it has several steps and nothing as a whole, for each of them.
-fn rewards(result: &Result<'_>) -> Vec<(Box<str>, f64)> {
+fn rewards(result: &Result<'_>) -> Vec<RunScore> {
     let own = of_verifier(result, "");
     if !own.is_empty() {
         return own;
@@ -163,20 +273,21 @@ fn rewards(result: &Result<'_>) -> Vec<(Box<str>, f64)> {
     steps.flat_map(|step| of_verifier(&step, &text(step.step_name).unwrap_or_default())).collect()
 }
 
-fn of_verifier(result: &Result<'_>, step: &str) -> Vec<(Box<str>, f64)> {
+fn of_verifier(result: &Result<'_>, step: &str) -> Vec<RunScore> {
     let verified = result.verifier_result.map(Verified::of).unwrap_or_default();
     let name = |name: &str| if step.is_empty() { cut(name) } else { cut(&format!("{step}: {name}")) };
     let each = verified.rewards.into_iter().flat_map(walk::members).filter_map(|(reward, value)| {
         let value = number(Some(value))?;
-        Some((name(&text(Some(reward)).unwrap_or_default()), value))
+        Some(RunScore::number(name(&text(Some(reward)).unwrap_or_default()), value))
     });
     // Older results have one.
-    let one = number(verified.reward).map(|value| (name("reward"), value));
+    let one = number(verified.reward).map(|value| RunScore::number(name("reward"), value));
     each.chain(one).take(MAX_REWARDS).collect()
 }
 
-fn in_words(rewards: &[(Box<str>, f64)]) -> String {
-    let each: Vec<String> = rewards.iter().map(|(name, value)| format!("{name} {value}")).collect();
+fn in_words(rewards: &[RunScore]) -> String {
+    let each = rewards.iter().filter_map(|given| Some(format!("{} {}", given.name, given.score?)));
+    let each: Vec<String> = each.collect();
     cut(&each.join(", ")).into()
 }
 
@@ -188,7 +299,9 @@ fn meaning(kind: &str) -> (&'static str, Outcome) {
         "OutputTokenExceededError" | "OutputLengthExceededError" => {
             ("The reply reached its token limit", Outcome::Truncated)
         }
-        "BudgetExceededError" | "ApiUsageLimitError" => ("Budget of the model's provider used up", Outcome::Truncated),
+        "BudgetExceededError" => ("Cost budget used up", Outcome::Truncated),
+        "ApiUsageLimitError" => ("Usage limit of the provider reached", Outcome::Failed),
+        "ApiRateLimitError" | "RateLimitError" => ("Rate limit of the provider reached", Outcome::Failed),
         "AgentSafetyRefusalError" | "ContentPolicyViolationError" => ("The model refused", Outcome::Failed),
         "CancelledError" => ("Cancelled", Outcome::Cancelled),
         "EnvironmentStartTimeoutError"
@@ -201,8 +314,7 @@ fn meaning(kind: &str) -> (&'static str, Outcome) {
         "VerifierTimeoutError" | "RewardFileNotFoundError" | "RewardFileEmptyError" | "VerifierOutputParseError" => {
             ("The verifier failed", Outcome::Failed)
         }
-        "RateLimitError"
-        | "InternalServerError"
+        "InternalServerError"
         | "ServiceUnavailableError"
         | "APIConnectionError"
         | "APIError"

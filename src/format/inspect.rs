@@ -16,7 +16,7 @@ use super::watch::begun;
 use super::{Draft, EventDraft, Reader, Several, Shape, Source, Tool};
 use crate::format::part::text;
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, EventKind, Format};
+use crate::model::{Can, Capabilities, EventKind, Format, IssueKind};
 
 use end::{Facts, Last};
 use part::{MAX_TEXTS, PREFIXES, part_of, references, score_at_end};
@@ -59,6 +59,7 @@ pub(super) static LOG: Tool = Tool {
         member: |name| name.strip_prefix("samples/")?.strip_suffix(".json"),
         beside: &["header.json", "_journal/start.json"],
         is_run_alone: true,
+        lines: None,
         apart: None,
     }),
     is,
@@ -94,6 +95,8 @@ const PATHS: &[&[&str]] = &[
     &["cost_limit"],
     &["turn_limit"],
     &["messages", "*", "role"],
+    &["invalidation"],
+    &["error_retries", "*"],
 ];
 
 fields! {
@@ -194,6 +197,9 @@ impl Reader for Sample {
             .last
             .and_then(|n| Some(Last::of(draft.step(n)?, draft.said(n), self.first.get(&n).copied(), &self.facts)));
         let latest = draft.latest();
+        if let Some(difference) = self.facts.differences() {
+            draft.issue_of_whole(IssueKind::Count, difference);
+        }
         self.facts.tell(last.unwrap_or_default(), latest, draft.run());
     }
 }
@@ -229,6 +235,7 @@ impl Sample {
             }
             "model" => {
                 self.facts.was_scored = true;
+                self.facts.asked(&part_of(record));
                 draft.event(mark);
             }
             "tool" if !self.is_scoring(event.span_id) => self.answer(record, &event, mark, draft),
@@ -288,6 +295,7 @@ impl Sample {
             self.facts.model.get_or_insert_with(|| cut(&model));
         }
         let part = part_of(record);
+        self.facts.asked(&part);
         self.facts.step(&part);
         for call in part.calls.iter().filter(|call| !call.id.is_empty()) {
             self.calls.insert(call.id.clone(), n);

@@ -121,7 +121,10 @@ impl Reader for Trajectory {
         let answer = self.info.answer.as_deref().filter(|_| ended.is_some()).map(|answer| cut(answer.trim()));
         let at = draft.latest().filter(|_| ended.is_some());
         draft.counted_calls(self.info.counted);
+        // The oldest files hold no time: that such a file is new doesn't show that its run continues.
+        let is_closed = draft.latest().is_none();
         let run = draft.run();
+        run.is_closed |= is_closed;
         run.updated_at = at;
         run.final_result = answer;
         run.ended = ended.map(Box::new);
@@ -248,15 +251,12 @@ impl Trajectory {
         let end = match &*word {
             "Submitted" => of("Submitted", Outcome::Completed),
             // Steps or money: the figures beside it tell which.
-            "LimitsExceeded" => match (reached(calls, step_limit), reached(cost, cost_limit)) {
-                (Some((measured, limit)), _) => {
-                    of("Step limit reached", Outcome::Truncated).compare(Some(measured), Some(limit), "steps")
-                }
-                (None, Some((measured, limit))) => {
-                    of("Cost limit reached", Outcome::Truncated).compare(Some(measured), Some(limit), "usd")
-                }
-                (None, None) => of("Step or cost limit reached", Outcome::Truncated),
-            },
+            "LimitsExceeded" => {
+                let steps = ("Step", reached(calls, step_limit, "steps"));
+                let cost = ("Cost", reached(cost, cost_limit, "usd"));
+                let end = Ended::at_limits(&word, &[steps, cost]);
+                end.unwrap_or_else(|| of("Step or cost limit reached", Outcome::Truncated))
+            }
             "TimeExceeded" => {
                 let limit = seconds.map(|seconds| seconds * 1e3);
                 of("Time limit reached", Outcome::Truncated).compare(None, limit, "ms")

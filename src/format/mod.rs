@@ -127,6 +127,15 @@ pub enum Shape {
     },
     /// Several runs in one file, which is replaced as a whole.
     Several(&'static Several),
+    /// A directory: the records are the lines of a file below it, and what else is known of the run in a document beside.
+    LinesBelow {
+        /// The directory of the file.
+        below: &'static str,
+        /// Its name.
+        records: &'static str,
+        /// The name of the document, which need not be there.
+        beside: &'static str,
+    },
     /// A directory: the records stand in files of their own in one below it, and what else is known of the run in a
     /// document beside, which is replaced.
     Files {
@@ -142,7 +151,7 @@ pub enum Shape {
 impl Shape {
     /// Whether a directory is the run, and not a file.
     pub fn is_directory(self) -> bool {
-        matches!(self, Self::Directory { .. } | Self::Files { .. })
+        matches!(self, Self::Directory { .. } | Self::LinesBelow { .. } | Self::Files { .. })
     }
 
     /// Whether a directory is the run in which a file of this shape was found, where it has the directories that
@@ -150,7 +159,7 @@ impl Shape {
     pub fn is_whole(self, is_dir: impl Fn(&str) -> bool) -> bool {
         match self {
             Self::Lines | Self::Document(_) | Self::Several(_) => false,
-            Self::Directory { .. } => true,
+            Self::Directory { .. } | Self::LinesBelow { .. } => true,
             // Before its first record, and where it was copied alone, the document is no run.
             Self::Files { below, .. } => is_dir(below),
         }
@@ -188,9 +197,18 @@ pub struct Several {
     pub beside: &'static [&'static str],
     /// Whether a JSON document that holds no run yet tells of something all the same.
     pub is_run_alone: bool,
+    /// Each line of the file is a run's document, and its runs are named by their paths in that.
+    pub lines: Option<&'static Lines>,
     /// How the records of the runs are told apart, where they stand among each other. A run's document is a list of its
     /// own then.
     pub apart: Option<&'static Apart>,
+}
+
+/// Runs that are a line of a file each.
+#[derive(Debug)]
+pub struct Lines {
+    /// What a line is called: "instance".
+    pub what: &'static str,
 }
 
 /// Records of several runs that stand among each other, in one JSON document or one a line.
@@ -276,11 +294,14 @@ static TOOLS: &[&Tool] = &[
     &swe_agent::TRAJECTORY,
     &mini_swe_agent::TRAJECTORY,
     &harbor::TRIAL,
+    &harbor::CLAUDE_TRIAL,
+    &harbor::CODEX_TRIAL,
     &inspect::LOG,
     &atif::TRAJECTORY,
     &openhands::CONVERSATION,
     &openhands::EVENTS,
     &openhands::exported::TRAJECTORY,
+    &openhands::instance::INSTANCES,
     &otlp::TRACES,
     &tau2::RESULTS,
     &tau2::SIMULATION,
@@ -312,6 +333,13 @@ impl Tool {
     /// Where in the directory of one of its runs there are further runs: the directories on the way, `*` for any.
     pub fn runs_inside(&self) -> Option<&'static [&'static str]> {
         (self.format == harbor::TRIAL.format).then_some(harbor::RUNS_INSIDE)
+    }
+
+    /// The tool that reads a directory of this one, which has the files that `has` says: what the agent printed holds its
+    /// steps where the document with them isn't there.
+    pub fn for_directory(&'static self, has: impl Fn(&str) -> bool) -> &'static Self {
+        let is_trial = std::ptr::eq(self, &raw const harbor::TRIAL);
+        if is_trial { harbor::with_records(has).unwrap_or(self) } else { self }
     }
 
     /// A reader for one of its traces.

@@ -6,6 +6,7 @@
 //! reply without calls is a message. Tokens and cost are told of the conversation as a whole.
 
 pub(super) mod exported;
+pub(super) mod instance;
 
 use std::collections::HashMap;
 
@@ -180,7 +181,13 @@ impl Reader for Conversation {
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        let ended = self.ended(draft);
+        let conflict = self.conflict();
+        // Neither is preferred.
+        let disputed = conflict.as_ref().map(|conflict| {
+            let end = Ended::new("", "The files disagree on the end", Outcome::Unknown, Certainty::Unknown);
+            end.detail(conflict.clone())
+        });
+        let ended = disputed.or_else(|| self.ended(draft));
         let at = draft.latest();
         let is_answer = ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
         let said = || self.replied(draft).and_then(|n| draft.said(n));
@@ -197,6 +204,7 @@ impl Reader for Conversation {
         (run.tokens, run.usage, run.cost_usd) = (whole.tokens, whole.usage, whole.cost);
         run.updated_at = at.filter(|_| ended.is_some());
         run.ended = ended.map(Box::new);
+        run.conflicts = conflict.into_iter().collect();
         run.final_result = answer;
         run.turns = Some(self.turns);
     }
@@ -278,6 +286,24 @@ impl Conversation {
             _ => of("Ended by an error", Outcome::Failed),
         };
         end.detail(cut(detail))
+    }
+
+    /// Where the state of the conversation and the event that ended it say different things.
+    fn conflict(&self) -> Option<Box<str>> {
+        let end = self.end.as_ref()?;
+        let beside = self.beside.as_ref().and_then(|whole| whole.status.as_deref());
+        let (who, status) = match beside {
+            Some(status) => ("base_state.json", status),
+            None => ("the last state", self.told.as_ref().map(|(status, _)| &**status)?),
+        };
+        let fits = match status {
+            "error" => matches!(end.outcome, Outcome::Failed | Outcome::Truncated),
+            "paused" => end.outcome == Outcome::Cancelled,
+            "finished" | "stuck" => false,
+            // It doesn't say how the conversation ended.
+            _ => true,
+        };
+        (!fits).then(|| format!("{who} says {status}, the last event says {}", end.word).into())
     }
 
     /// The last reply, where it asks for nothing.

@@ -7,18 +7,19 @@
 
 mod exported;
 mod raised;
+mod said;
 
 use std::collections::{HashMap, HashSet};
 
-use exported::Exported;
+use exported::{Exported, Judged};
 use raised::{quiet, raised};
 
-use super::part::{self, text};
+use super::part::text;
 use super::value::{cut, filled, number, unpacked};
 use super::{Answer, Apart, Belongs, CallDraft, Draft, EventDraft, Part, Reader, Several, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
-use crate::model::step::{NO_WORDS, NOT_RECORDED};
-use crate::model::{Can, Capabilities, EventKind, EventNote, Format, Outcome};
+use crate::model::step::{NO_WORDS, NOT_RECORDED, Usage};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
 
 /// A file of spans.
 pub(super) static TRACES: Tool = Tool {
@@ -26,7 +27,7 @@ pub(super) static TRACES: Tool = Tool {
         name: "OpenTelemetry trace",
         can: Capabilities { times: Can::Yes, tokens: Can::Partly, cost: Can::Partly, ..Capabilities::NONE },
         file: "trace",
-        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(&Span::of(record))))),
+        assemble: Some(assembled),
         ..Format::UNKNOWN
     },
     shape: Shape::Several(&Several {
@@ -37,8 +38,12 @@ pub(super) static TRACES: Tool = Tool {
         member: |_| None,
         beside: &[],
         is_run_alone: false,
+        lines: None,
         apart: Some(&Apart {
-            paths: &[&["resourceSpans", "*", "scopeSpans", "*", "spans", "*"]],
+            paths: &[
+                &["resourceSpans", "*", "scopeSpans", "*", "spans", "*"],
+                &["resourceLogs", "*", "scopeLogs", "*", "logRecords", "*"],
+            ],
             begins: BEGINS,
             of: belongs,
         }),
@@ -47,17 +52,20 @@ pub(super) static TRACES: Tool = Tool {
         let text = String::from_utf8_lossy(head);
         let start = text.trim_start().strip_prefix('{').unwrap_or_default().trim_start();
         (name.ends_with(".jsonl") || name.ends_with(".json"))
-            && start.starts_with("\"resourceSpans\"")
+            && (start.starts_with("\"resourceSpans\"") || start.starts_with("\"resourceLogs\""))
             && PREFIXES.iter().any(|prefix| text.contains(prefix))
     },
     reader: || Box::new(Trace::default()),
 };
 
-/// How a line of a collector begins.
-const BEGINS: &str = "{\"resourceSpans\"";
+/// How a line of a collector begins: spans and log records may be in one file.
+const BEGINS: &str = "{\"resource";
 
 /// Attributes that tell of an agent or a model begin with one of these.
 const PREFIXES: [&str; 4] = ["\"gen_ai.", "\"openinference.", "\"llm.", "\"traceloop."];
+
+/// At most so many scores of a run are kept.
+const MAX_SCORES: usize = 256;
 
 /// Deeper values are not taken apart.
 const MAX_DEPTH: usize = 16;
@@ -65,12 +73,14 @@ const MAX_DEPTH: usize = 16;
 fields! {
     struct Raw {
         trace = "traceId", id = "spanId", parent = "parentSpanId", name, start = "startTimeUnixNano",
-        end = "endTimeUnixNano", attributes, status, events,
+        end = "endTimeUnixNano", attributes, status, events, time = "timeUnixNano",
+        observed = "observedTimeUnixNano", event = "eventName", body,
     }
     struct Attribute { key, value }
     struct Status { code, message }
     struct SpanEvent { name, attributes }
     struct Message { role, parts, content, finish_reason, calls = "tool_calls" }
+    struct Choice { message, finish_reason }
     struct Piece { kind = "type", content, text, id, name, arguments }
     struct OldCall { id, function }
     struct Function { name, arguments }
@@ -99,7 +109,10 @@ fn belongs(record: &str) -> Option<Belongs> {
     let raw = Raw::of(record);
     let run = filled(raw.trace)?;
     let shown = raw.attributes.is_some_and(|all| PREFIXES.iter().any(|prefix| all.contains(prefix)));
-    Some(Belongs { run, order: nanos(raw.start).unwrap_or(u64::MAX), shown })
+    // A log record alone is not a run.
+    let shown = shown && raw.start.is_some();
+    let began = raw.start.or(raw.time).or(raw.observed);
+    Some(Belongs { run, order: nanos(began).unwrap_or(u64::MAX), shown })
 }
 
 impl<'a> Span<'a> {
@@ -122,6 +135,41 @@ impl<'a> Span<'a> {
 
     fn count(&self, keys: &[&str]) -> Option<u64> {
         self.text(keys)?.parse().ok()
+    }
+
+    /// The tokens that it records.
+    fn tokens(&self) -> Tokens {
+        Tokens {
+            input: self.count(&[
+                "gen_ai.usage.input_tokens",
+                "gen_ai.usage.prompt_tokens",
+                "llm.token_count.prompt",
+                "gen_ai.aggregated_usage.input_tokens",
+            ]),
+            cached: self.count(&[
+                "gen_ai.usage.cache_read.input_tokens",
+                "gen_ai.usage.cache_read_input_tokens",
+                "gen_ai.usage.details.cache_read_tokens",
+                "llm.token_count.prompt_details.cache_read",
+                "gen_ai.aggregated_usage.cache_read.input_tokens",
+            ]),
+            output: self.count(&[
+                "gen_ai.usage.output_tokens",
+                "gen_ai.usage.completion_tokens",
+                "llm.token_count.completion",
+                "gen_ai.aggregated_usage.output_tokens",
+            ]),
+            reasoning: self.count(&[
+                "gen_ai.usage.reasoning.output_tokens",
+                "gen_ai.usage.details.reasoning_tokens",
+                "llm.token_count.completion_details.reasoning",
+            ]),
+        }
+    }
+
+    /// What it cost in US dollars.
+    fn cost(&self) -> Option<f64> {
+        number(self.text(&["operation.cost", "gen_ai.usage.cost", "llm.cost.total"]).as_deref())
     }
 
     fn sort(&self) -> Sort {
@@ -147,7 +195,13 @@ impl<'a> Span<'a> {
     /// What went wrong: the name of the exception, and its words.
     fn fault(&self) -> Option<(String, String)> {
         let status = self.raw.status.map(Status::of).unwrap_or_default();
-        matches!(status.code, Some("2" | "\"STATUS_CODE_ERROR\"")).then_some(())?;
+        let is_error = match status.code {
+            Some("2" | "\"STATUS_CODE_ERROR\"") => true,
+            // Not every writer sets the status.
+            None | Some("0" | "\"STATUS_CODE_UNSET\"") => self.attributes.contains_key("error.type"),
+            Some(_) => false,
+        };
+        is_error.then_some(())?;
         let raised = self.raw.events.into_iter().flat_map(walk::items).map(SpanEvent::of);
         let raised = raised.filter(|event| event.name == Some("\"exception\"")).last();
         let all = attributes(raised.and_then(|event| event.attributes));
@@ -191,6 +245,8 @@ fn plain(value: &str, depth: usize) -> String {
 #[derive(Debug, Default)]
 struct Trace {
     by_call: HashMap<String, usize>,
+    /// The steps of spans of replies, and of those below them that are neither tools nor agents.
+    in_reply: HashMap<String, usize>,
     /// The newest reply below each span.
     by_parent: HashMap<String, usize>,
     /// The spans of tools, and all below them.
@@ -199,6 +255,12 @@ struct Trace {
     /// The span that all others are below has come, with what went wrong in it; none has as long as the trace goes on.
     root: Option<(Option<(String, String)>, usize)>,
     answer: Option<Box<str>>,
+    /// When the span ended that ended last, what went wrong in it, and its event.
+    newest_end: Option<(i64, Option<(String, String)>, usize)>,
+    /// The tokens and the cost that the outermost agents record.
+    of_agents: Option<(Tokens, Option<f64>)>,
+    in_agents: HashSet<String>,
+    has_inner_agents: bool,
     /// What is said of the run in words of its own, where `board export` wrote the trace.
     exported: Option<Exported>,
     /// When the first span began and the last one ended.
@@ -206,16 +268,20 @@ struct Trace {
     ended: Option<i64>,
     /// How long the span took that all others are below.
     took: Option<f64>,
-    /// What the replies cost that say so, and whether one does not.
+    /// What the replies cost that say so, and the steps that do not.
     cost: Option<f64>,
-    lacks_cost: bool,
-    /// The tokens of the replies that say so.
+    unpriced: HashSet<usize>,
+    /// The tokens of the replies that say so, and the steps that do not.
     tokens: Option<u64>,
+    uncounted: HashSet<usize>,
 }
 
 impl Reader for Trace {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let span = Span::of(record.text);
+        if span.is_log() {
+            return self.log(&span, draft);
+        }
         let name = text(span.raw.name).unwrap_or_default();
         let (start, end) = (Span::micros(span.raw.start), Span::micros(span.raw.end));
         let fault = span.fault();
@@ -231,15 +297,31 @@ impl Reader for Trace {
         if sort == Sort::Tool || parent.as_ref().is_some_and(|parent| self.in_tools.contains(parent)) {
             self.in_tools.extend(filled(span.raw.id));
         }
-        match sort {
-            Sort::Reply => self.reply(&span, parent.as_deref(), EventDraft { ts: end.or(start), ..mark }, draft),
-            Sort::Tool => self.tool(&span, parent.as_deref(), &mark, draft),
-            Sort::Agent | Sort::Other => {
-                let task = asked(&span).filter(|_| !draft.has_task());
+        let around = parent.as_ref().and_then(|parent| self.in_reply.get(parent)).copied();
+        if let (Some(n), Sort::Other | Sort::Reply, Some(id)) = (around, sort, filled(span.raw.id)) {
+            self.in_reply.insert(id, n);
+        }
+        if sort == Sort::Agent || (sort == Sort::Other && parent.is_none()) {
+            self.agent(&span, parent.as_ref());
+        }
+        match (sort, around) {
+            // One call of the model, recorded by two instrumentations, or by its client and what serves it.
+            (Sort::Reply, Some(n)) => {
+                self.more(n, part_of(&span), EventDraft { stage: "reply", ..mark }, draft);
+            }
+            (Sort::Reply, None) => {
+                self.reply(&span, parent.as_deref(), EventDraft { ts: end.or(start), ..mark }, draft);
+            }
+            (Sort::Tool, _) => self.tool(&span, parent.as_deref(), &mark, draft),
+            (Sort::Agent | Sort::Other, _) => {
+                let task = asked(&span).or_else(|| span.asked_in_events()).filter(|_| !draft.has_task());
                 let note = task.map(|words| draft.task(Some(&words)));
                 let stage = if sort == Sort::Agent { "agent" } else { "" };
                 draft.event(EventDraft { stage, note, ..mark });
             }
+        }
+        if let Some(end) = end.or(start).filter(|end| self.newest_end.as_ref().is_none_or(|(last, ..)| end >= last)) {
+            self.newest_end = Some((end, fault.clone(), draft.newest()));
         }
         let run = draft.run();
         if run.run_id.is_none() {
@@ -254,7 +336,7 @@ impl Reader for Trace {
             let answer = answer.or_else(|| span.exported_answer().filter(|_| self.exported.is_some()));
             self.answer = answer.map(|answer| cut(&answer));
             let run = draft.run();
-            run.scores = span.scores().filter_map(|(name, score, _)| Some((cut(&name), score?))).collect();
+            run.scores = span.scores().map(|given| given.of_run()).take(MAX_SCORES).collect();
             // What it did last may be no event at all.
             self.took = seconds_between(start, end);
             run.agent = span.text(&["gen_ai.agent.name", "agent_name", "gen_ai.workflow.name"]).map(|name| cut(&name));
@@ -271,12 +353,29 @@ impl Reader for Trace {
         let said = self.last.and_then(|n| draft.said(n));
         let is_answer = ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = self.answer.clone().or(said).filter(|_| is_answer);
+        // Without the span that all others are below, nobody knows whether more was to come.
+        let newest = self.newest_end.as_ref().filter(|_| ended.is_none() && self.exported.is_none());
+        let presumed = newest.and_then(|(_, fault, at)| {
+            let (kind, words) = fault.as_ref()?;
+            Some(Ended { certainty: Certainty::Inferred, ..raised(kind, words).told_by(*at) })
+        });
+        let (total, of_agents) = (self.of_run(), self.of_agents.unwrap_or_default());
+        let difference = total.zip(self.tokens).filter(|(total, steps)| total != steps && self.uncounted.is_empty());
+        if let Some((total, steps)) = difference.filter(|_| self.exported.is_none()) {
+            let reason = format!("the agent's span records {total} tokens, the replies add up to {steps}");
+            draft.issue_of_whole(IssueKind::Count, reason);
+        }
         let run = draft.run();
+        run.presumed_end = presumed.map(Box::new);
         run.latency_s = self.took.or_else(|| seconds_between(self.started, self.ended));
         (run.started_at, run.updated_at) = (self.started, self.ended.filter(|_| ended.is_some()));
         run.ended = ended.map(Box::new);
         run.final_result = answer;
-        run.cost_usd = self.cost.filter(|_| !self.lacks_cost);
+        run.cost_usd = self.cost.filter(|_| self.unpriced.is_empty()).or(of_agents.1);
+        if let Some(total) = total.filter(|_| !self.uncounted.is_empty() || difference.is_some()) {
+            let Tokens { input, cached, output, reasoning } = of_agents.0;
+            (run.tokens, run.usage) = (Some(total), Usage { input, cached, output, reasoning });
+        }
         if let Some(told) = &self.exported {
             told.tell(self.tokens, run);
             // Its span has to have an end: one without a length is of a run of which that is not known.
@@ -288,38 +387,142 @@ impl Reader for Trace {
 
 impl Trace {
     fn reply(&mut self, span: &Span<'_>, parent: Option<&str>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
-        let asked = Span::micros(span.raw.start);
-        let n = draft.reply(None, asked, EventDraft { kind: EventKind::Decided, ..mark });
         let is_nested = span.exported_nested() || parent.is_some_and(|parent| self.in_tools.contains(parent));
+        let words = Some(is_nested).filter(|nested| !nested && !draft.has_task());
+        if let Some(words) = words.and_then(|_| asked(span).or_else(|| span.asked_in_events())) {
+            let note = Some(draft.task(Some(&words)));
+            draft.event(EventDraft { stage: "prompt", note, failed: false, ..mark });
+        }
+        let sent = Span::micros(span.raw.start);
+        let n = draft.reply(None, sent, EventDraft { kind: EventKind::Decided, note: None, ..mark });
         let part = Part { is_nested, ..part_of(span) };
+        self.in_reply.extend(filled(span.raw.id).map(|id| (id, n)));
+        self.unpriced.insert(n);
+        self.uncounted.insert(n);
+        if let Some(last) = self.by_parent.insert(parent.unwrap_or_default().to_owned(), n) {
+            draft.close(last);
+        }
+        self.last = Some(n);
+        self.take(n, part, draft);
+    }
+
+    /// What another span or a log record says of the same reply, which may know more of it.
+    fn more(&mut self, n: usize, part: Part, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+        draft.event(EventDraft { kind: EventKind::Inside, step: Some(n), note: None, ..mark });
+        if let Some(known) = draft.step(n) {
+            let more = beyond(known, part);
+            self.take(n, more, draft);
+        }
+    }
+
+    /// Takes in a part of a reply.
+    fn take(&mut self, n: usize, part: Part, draft: &mut Draft<'_>) {
         if let Some(model) = &part.model {
             draft.run().model = Some(cut(model));
         }
         let spent =
             part.tokens.and_then(|tokens| Some(tokens.input?.saturating_add(tokens.output.unwrap_or_default())));
-        self.tokens = spent.map(|spent| spent.saturating_add(self.tokens.unwrap_or_default())).or(self.tokens);
-        self.lacks_cost |= part.cost.is_none();
-        self.cost = part.cost.map(|cost| cost + self.cost.unwrap_or_default()).or(self.cost);
-        self.by_call.extend(part.calls.iter().map(|call| (call.id.clone(), n)));
-        if let Some(last) = self.by_parent.insert(parent.unwrap_or_default().to_owned(), n) {
-            draft.close(last);
+        if let Some(spent) = spent {
+            self.uncounted.remove(&n);
+            self.tokens = Some(spent.saturating_add(self.tokens.unwrap_or_default()));
         }
-        self.last = Some(n);
+        if let Some(cost) = part.cost {
+            self.unpriced.remove(&n);
+            self.cost = Some(cost + self.cost.unwrap_or_default());
+        }
+        self.by_call.extend(part.calls.iter().map(|call| (call.id.clone(), n)));
         draft.part(n, part);
+    }
+
+    /// A log record, of a reply by the span that it names.
+    fn log(&mut self, record: &Span<'_>, draft: &mut Draft<'_>) {
+        let name = filled(record.raw.event).or_else(|| record.text(&["event.name"])).unwrap_or_default();
+        let ts = Span::micros(record.raw.time.or(record.raw.observed));
+        let mark = EventDraft { phase: &name, stage: "log", ts, ..EventDraft::default() };
+        let step = filled(record.raw.id).and_then(|id| self.in_reply.get(&id)).copied();
+        if let Some(words) = record.asked_in_events().filter(|_| !draft.has_task()) {
+            let note = Some(draft.task(Some(&words)));
+            draft.event(EventDraft { note, ..mark });
+            return;
+        }
+        match step {
+            Some(n) => self.more(n, part_of(record), mark, draft),
+            None => drop(draft.event(mark)),
+        }
     }
 
     /// A tool that ran: by the id of its call, else for the newest reply beside it.
     fn tool(&mut self, span: &Span<'_>, parent: Option<&str>, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
         let part = part_of(span);
         let called = part.calls.first().and_then(|call| self.by_call.get(&call.id)).copied();
+        let around = || self.in_reply.get(parent?).copied();
         let beside = || self.by_parent.get(parent.unwrap_or_default()).copied();
-        let step = called.or_else(beside).or(self.last);
+        let step = called.or_else(around).or_else(beside).or(self.last);
         let note = Span::micros(span.raw.end).map(EventNote::Until);
         draft.event(EventDraft { kind: EventKind::Inside, stage: "tool", step, note, ..*mark });
         if !step.is_some_and(|n| draft.part(n, part.clone())) {
             draft.orphan(&part);
         }
     }
+
+    /// An agent, or the span that all others are below: what it says that it used.
+    fn agent(&mut self, span: &Span<'_>, parent: Option<&String>) {
+        let is_inner = parent.is_some_and(|parent| self.in_agents.contains(parent));
+        self.in_agents.extend(filled(span.raw.id));
+        self.has_inner_agents |= is_inner;
+        let used = span.tokens();
+        if is_inner || used == Tokens::default() {
+            return;
+        }
+        let (before, cost) = self.of_agents.unwrap_or_default();
+        let plus = |before: Option<u64>, more: Option<u64>| before.into_iter().chain(more).reduce(u64::saturating_add);
+        let sum = Tokens {
+            input: plus(before.input, used.input),
+            cached: plus(before.cached, used.cached),
+            output: plus(before.output, used.output),
+            reasoning: plus(before.reasoning, used.reasoning),
+        };
+        self.of_agents = Some((sum, cost.into_iter().chain(span.cost()).reduce(|cost, more| cost + more)));
+    }
+
+    /// The tokens that the outermost agents record; whether they count those of agents inside is not defined.
+    fn of_run(&self) -> Option<u64> {
+        let (used, _) = self.of_agents.filter(|_| !self.has_inner_agents)?;
+        Some(used.input?.saturating_add(used.output?))
+    }
+}
+
+/// What a second record of a reply says beyond the first.
+fn beyond(known: &Part, more: Part) -> Part {
+    fn new<T>(is_known: bool, more: T, none: T) -> T {
+        if is_known { none } else { more }
+    }
+    Part {
+        agent: more.agent.filter(|_| known.agent.is_none()),
+        model: more.model.filter(|_| known.model.is_none()),
+        finish: more.finish.filter(|_| known.finish.is_none()),
+        thought: new(!known.thought.is_empty(), more.thought, Vec::new()),
+        text: new(!known.text.is_empty(), more.text, Vec::new()),
+        calls: new(!known.calls.is_empty(), more.calls, Vec::new()),
+        scores: new(!known.scores.is_empty(), more.scores, Vec::new()),
+        tokens: more.tokens.filter(|_| known.tokens.is_none()),
+        cost: more.cost.filter(|_| known.cost.is_none()),
+        error: more.error.filter(|_| known.error.is_none()),
+        ..Part::default()
+    }
+}
+
+/// The line of a step, from the spans of its reply and its tools, and log records.
+fn assembled(n: usize, records: &[String]) -> String {
+    let (mut step, mut has_reply) = (Part::default(), false);
+    for record in records {
+        let span = Span::of(record);
+        let (part, is_reply) = (part_of(&span), span.is_log() || span.sort() == Sort::Reply);
+        let part = if is_reply && has_reply { beyond(&step, part) } else { part };
+        step.add(part);
+        has_reply |= is_reply;
+    }
+    step.line(n)
 }
 
 fn seconds_between(start: Option<i64>, end: Option<i64>) -> Option<f64> {
@@ -368,6 +571,10 @@ fn call(id: Option<&str>, name: Option<&str>, arguments: Option<&str>) -> CallDr
 /// What a span says of the step that it belongs to.
 fn part_of(span: &Span<'_>) -> Part {
     let mut part = Part::default();
+    if span.is_log() {
+        span.said_in_events(&mut part);
+        return part;
+    }
     match span.sort() {
         Sort::Reply => reply(span, &mut part),
         Sort::Tool => tool(span, &mut part),
@@ -389,36 +596,22 @@ fn reply(span: &Span<'_>, part: &mut Part) {
     }
     if messages.is_none() {
         older(span, part);
-        // Whoever sends a trace chooses whether it holds what was said. The older attributes name what is there.
-        part.is_text_untold = part.text.is_empty() && part.calls.is_empty();
+    }
+    if part.text.is_empty() && part.calls.is_empty() {
+        span.said_in_events(part);
+    }
+    if messages.is_none() {
+        // Whoever sends a trace chooses whether it holds what was said.
+        part.is_text_untold = part.text.is_empty() && part.calls.is_empty() && span.fault().is_none();
     }
     let reasons = span.json(&["gen_ai.response.finish_reasons"]);
     part.finish = part.finish.take().or_else(|| {
         let reasons = reasons.as_deref()?;
         walk::items(reasons).next().and_then(|reason| text(Some(reason))).or_else(|| text(Some(reasons)))
     });
-    let tokens = Tokens {
-        input: span.count(&["gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"]),
-        cached: span.count(&[
-            "gen_ai.usage.cache_read.input_tokens",
-            "gen_ai.usage.cache_read_input_tokens",
-            "gen_ai.usage.details.cache_read_tokens",
-            "llm.token_count.prompt_details.cache_read",
-        ]),
-        output: span.count(&[
-            "gen_ai.usage.output_tokens",
-            "gen_ai.usage.completion_tokens",
-            "llm.token_count.completion",
-        ]),
-        reasoning: span.count(&[
-            "gen_ai.usage.reasoning.output_tokens",
-            "gen_ai.usage.details.reasoning_tokens",
-            "llm.token_count.completion_details.reasoning",
-        ]),
-    };
-    part.tokens = Some(tokens).filter(|tokens| *tokens != Tokens::default());
-    part.scores = span.scores().collect();
-    part.cost = number(span.text(&["operation.cost", "gen_ai.usage.cost", "llm.cost.total"]).as_deref());
+    part.tokens = Some(span.tokens()).filter(|tokens| *tokens != Tokens::default());
+    part.scores = span.scores().map(Judged::of_step).collect();
+    part.cost = span.cost();
     if let Some((kind, words)) = span.fault() {
         part.error = Some(shown(&kind, words));
     }

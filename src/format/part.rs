@@ -301,6 +301,8 @@ impl Part {
             }
             (true, false, _) => "final",
             (true, true, false) => "thought",
+            // A trace that leaves out what was said does not tell that nothing was.
+            (true, true, true) if self.is_text_untold => NOT_RECORDED,
             (true, true, true) => return "null".to_owned(),
         };
         let mut out = Object::new();
@@ -384,7 +386,7 @@ impl Answer {
         out.json("error", &self.error.as_deref().map_or_else(|| "null".to_owned(), quoted));
         let mut metadata = Object::new();
         metadata.text("tool_name", tool);
-        if let Some(ms) = self.ms {
+        if let Some(ms) = self.ms.filter(|ms| *ms >= 0.0) {
             metadata.json("latency_ms", &number(ms));
         }
         out.json("metadata", &metadata.end());

@@ -19,6 +19,7 @@ pub(super) static TRAJECTORY: Tool = Tool {
         name: "SWE-agent trajectory",
         can: Capabilities { state: Can::Partly, limits: Can::Partly, ..Capabilities::NONE },
         file: "trajectory",
+        untold: "SWE-agent records it when the run ends",
         assemble: Some(assembled),
         ..Format::UNKNOWN
     },
@@ -64,7 +65,6 @@ struct Trajectory {
     stats: [Option<f64>; 3],
     /// The replies that the program counts.
     counted: Option<u64>,
-    ran: f64,
     answer: Option<Box<str>>,
 }
 
@@ -96,6 +96,8 @@ impl Reader for Trajectory {
         let limits = self.given();
         draft.counted_calls(self.counted);
         let run = draft.run();
+        // It records no time: that the file is new doesn't show that its run continues.
+        run.is_closed = true;
         run.limits = limits;
         run.final_result = self.answer.take().filter(|_| end.is_some());
         run.ended = end.map(Box::new);
@@ -112,7 +114,6 @@ impl Trajectory {
         if is_measured && draft.is_again(record) {
             return draft.again(&mark);
         }
-        self.ran += number(element.execution_time).unwrap_or_default();
         let part = part_of(record);
         if part.calls.is_empty() && part.text.is_empty() {
             // The program speaks in place of the model where it ends the run.
@@ -220,12 +221,11 @@ impl Trajectory {
     fn given(&self) -> Vec<ToolLimit> {
         let [cost, total, calls] = self.stats.map(|used| used.filter(|used| *used > 0.0));
         let Limits { cost: within, total_cost, calls: at_most, seconds } = self.limits;
-        let ran = Some(self.ran * 1e3).filter(|ms| *ms > 0.0);
         let limits = [
             limit("per_instance_cost_limit", within, "usd", cost),
             limit("total_cost_limit", total_cost.filter(|_| total.is_some()), "usd", total),
             limit("per_instance_call_limit", at_most, "model calls", calls),
-            limit("total_execution_timeout", seconds.map(|seconds| seconds * 1e3), "ms", ran),
+            limit("total_execution_timeout", seconds.map(|seconds| seconds * 1e3), "ms", None),
         ];
         limits.into_iter().flatten().collect()
     }
@@ -236,21 +236,16 @@ impl Trajectory {
         let end = match cause(&end.word) {
             "exit_cost" => {
                 let found = [
-                    ("Cost limit reached", reached(cost, self.limits.cost), "usd"),
-                    ("Model call limit reached", reached(calls, self.limits.calls), "model calls"),
-                    ("Cost limit of all runs reached", reached(total_cost, self.limits.total_cost), "usd"),
+                    ("Cost", reached(cost, self.limits.cost, "usd")),
+                    ("Model call", reached(calls, self.limits.calls, "model calls")),
+                    ("Total cost", reached(total_cost, self.limits.total_cost, "usd")),
                 ];
-                match found.into_iter().find_map(|(headline, found, unit)| Some((headline, found?, unit))) {
-                    Some((headline, (measured, limit), unit)) => {
-                        Ended { headline: headline.into(), ..end }.compare(Some(measured), Some(limit), unit)
-                    }
+                match Ended::at_limits(&end.word, &found) {
+                    Some(found) => Ended { event: end.event, ..found }.detail(end.detail),
                     None => end,
                 }
             }
-            "exit_total_execution_time" => {
-                let measured = Some(self.ran * 1e3).filter(|ms| *ms > 0.0);
-                end.compare(measured, self.limits.seconds.map(|seconds| seconds * 1e3), "ms")
-            }
+            // The program measures more than the commands of the steps, and doesn't record how much.
             _ => end,
         };
         if end.detail.is_empty() && !self.note.is_empty() { end.detail(cut(&self.note)) } else { end }
@@ -274,7 +269,7 @@ fn ended(word: &str) -> Ended {
         "exit_api" => ("Ended by an API error", Outcome::Failed),
         "exit_environment_error" => ("Ended by an error of the environment", Outcome::Failed),
         "exit_error" => ("Ended by an error", Outcome::Failed),
-        "exit_forfeit" => ("The agent gave up", Outcome::Halted),
+        "exit_forfeit" => ("The agent gave up", Outcome::Failed),
         "exit_command" => ("Ended by a command of the user", Outcome::Cancelled),
         "early_exit" => ("Ended early", Outcome::Failed),
         _ => ("Ended for a reason that the board does not know", Outcome::Unknown),

@@ -17,7 +17,7 @@ use super::watch::{begun, has_begun};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Paths, Reader, Several, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome, Trial};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome, RunScore, Trial};
 
 const FORMAT: Format = Format {
     name: "tau2 simulation",
@@ -52,6 +52,7 @@ pub(super) static RESULTS: Tool = Tool {
         member: |_| None,
         beside: &[],
         is_run_alone: false,
+        lines: None,
         apart: None,
     }),
     is: |name, head| {
@@ -82,8 +83,11 @@ const PATHS: Paths = &[
     &["ticks", "*"],
     &["task_id"],
     &["trial"],
+    &["user_cost"],
 ];
 
+/// Sums of money are not the same to the last bit.
+const ROUNDED_USD: f64 = 0.000_1;
 /// At most so many scores of a simulation are kept.
 const MAX_SCORES: usize = 64;
 
@@ -100,7 +104,11 @@ fields! {
         reward, breakdown = "reward_breakdown", db_check, env_assertions, action_checks, nl_assertions,
         communicate_checks,
     }
-    struct Check { reward = "db_reward", matches = "action_match", met }
+    struct Check {
+        reward = "db_reward", matches = "action_match", met, action, assertion = "env_assertion",
+        statement = "nl_assertion", told = "info", db_match,
+    }
+    struct Named { name, func = "func_name" }
     struct Results { info }
     struct Info { max_steps, max_errors, agent = "agent_info", environment = "environment_info" }
     struct Agent { implementation, llm, llm_args }
@@ -126,7 +134,14 @@ struct Simulation {
     started: Option<i64>,
     ended: Option<i64>,
     trial: Trial,
+    /// What the agent and the simulated user are recorded to have cost.
     cost: Option<f64>,
+    user_cost: Option<f64>,
+    /// What the messages of the simulated user add up to, and whether one does not say.
+    of_user: Option<f64>,
+    lacks_user_cost: bool,
+    /// Replies of the agent.
+    replies: u64,
 }
 
 impl Reader for Simulation {
@@ -143,6 +158,7 @@ impl Reader for Simulation {
             9 => self.tick(record.text, draft),
             10 => self.trial.task_id = filled(value).or_else(|| int(value).map(|id| id.to_string())).map(|id| cut(&id)),
             11 => self.trial.repeat = int(value),
+            12 => self.user_cost = number(value),
             path if record.text.starts_with('{') => {
                 let phase = if path == 7 { "reward_info" } else { "info" };
                 let at = draft.event(EventDraft { phase, ..EventDraft::default() });
@@ -168,8 +184,18 @@ impl Reader for Simulation {
         let ended = self.word.as_deref().map(|word| self.ended(word, &info, rewarded));
         let is_over = ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = self.last.filter(|_| is_over).and_then(|n| draft.said(n));
+        let told = self.of_user.filter(|_| !self.lacks_user_cost);
+        if let Some((total, sum)) = self.user_cost.zip(told).filter(|(total, sum)| (total - sum).abs() > ROUNDED_USD) {
+            let reason = format!("user_cost is {total} USD, the messages of the user add up to {sum}");
+            draft.issue_of_whole(IssueKind::Count, reason);
+        }
         let run = draft.run();
         run.tool = Some("tau2".into());
+        // A simulation is written when it is over.
+        run.is_closed = true;
+        run.notes = failed_checks(&reward).map(|note| vec![note]).unwrap_or_default();
+        // Each reply is a message here, so that the cost of the agent is that of its steps.
+        run.model_calls = Some(self.replies).filter(|_| !self.is_spoken && self.trial.messages.is_some());
         run.agent = filled(agent.implementation).map(|agent| cut(&agent));
         run.trial = Some(Box::new(Trial {
             task_set: info.environment.map(Environment::of).and_then(|environment| short(environment.domain_name)),
@@ -208,6 +234,12 @@ impl Simulation {
             return draft.again(&mark);
         }
         *self.trial.messages.get_or_insert_default() += 1;
+        if role == "user" {
+            match number(message.cost) {
+                Some(cost) => self.of_user = Some(cost + self.of_user.unwrap_or_default()),
+                None => self.lacks_user_cost = true,
+            }
+        }
         let is_users = |message: &Message<'_>| message.requestor == Some("\"user\"");
         match &*role {
             // The greeting comes with the program.
@@ -220,6 +252,7 @@ impl Simulation {
                 if let Some(last) = self.last.replace(n) {
                     draft.close(last);
                 }
+                self.replies += 1;
                 let part = part_of(record);
                 self.by_call.extend(part.calls.iter().map(|call| (call.id.clone(), n)));
                 if let Some(model) = &part.model {
@@ -330,27 +363,66 @@ fn is_reply(message: &Message<'_>) -> bool {
     [message.usage, message.raw, message.calls].into_iter().flatten().any(|value| value != "null")
 }
 
+/// The lists of checks, each with the name of the share that was met, and what one of them is called.
+fn checks<'a>(reward: &Reward<'a>) -> [(&'static str, &'static str, Vec<Check<'a>>); 4] {
+    let each = |list: Option<&'a str>| list.into_iter().flat_map(walk::items).map(Check::of).collect();
+    [
+        ("actions met", "action check", each(reward.action_checks)),
+        ("assertions met", "assertion", each(reward.env_assertions)),
+        ("statements met", "statement", each(reward.nl_assertions)),
+        ("told as asked", "statement to the user", each(reward.communicate_checks)),
+    ]
+}
+
+impl Check<'_> {
+    fn is_met(&self) -> bool {
+        is_true(self.met.or(self.matches))
+    }
+
+    /// What is checked, in a few words.
+    fn name(&self) -> String {
+        let named = self.action.or(self.assertion).map(Named::of).unwrap_or_default();
+        let words = [named.name, named.func, self.statement, self.told].into_iter().find_map(filled);
+        words.unwrap_or_default()
+    }
+}
+
 /// What the simulation was given: the reward, the parts that it is the product of, and the share of checks that were met.
-fn scores(reward: &Reward<'_>) -> Vec<(Box<str>, f64)> {
-    let whole = number(reward.reward).map(|given| ("reward".into(), given));
+fn scores(reward: &Reward<'_>) -> Vec<RunScore> {
+    let whole = number(reward.reward).map(|given| RunScore::number("reward", given));
     let parts = reward.breakdown.into_iter().flat_map(walk::members);
     let parts = parts.filter_map(|(key, given)| {
-        Some((cut(&format!("reward.{}", text(Some(key)).unwrap_or_default())), number(Some(given))?))
+        let name = cut(&format!("reward.{}", text(Some(key)).unwrap_or_default()));
+        Some(RunScore::number(name, number(Some(given))?))
     });
     let database = reward.db_check.and_then(|check| number(Check::of(check).reward));
-    let lists = [
-        ("actions met", reward.action_checks),
-        ("assertions met", reward.env_assertions),
-        ("statements met", reward.nl_assertions),
-        ("told as asked", reward.communicate_checks),
-    ];
-    let shares = lists.into_iter().filter_map(|(name, list)| {
-        let checks: Vec<Check<'_>> = list.into_iter().flat_map(walk::items).map(Check::of).collect();
-        let met = checks.iter().filter(|check| is_true(check.met.or(check.matches))).count();
-        (!checks.is_empty()).then(|| (name.into(), met as f64 / checks.len() as f64))
+    let shares = checks(reward).into_iter().filter_map(|(name, _, checks)| {
+        let met = checks.iter().filter(|check| check.is_met()).count();
+        let failed: Vec<String> = checks.iter().filter(|check| !check.is_met()).map(Check::name).collect();
+        let failed = failed.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ");
+        let reason = (!failed.is_empty()).then(|| cut(&format!("failed: {failed}")));
+        let share = (!checks.is_empty()).then(|| met as f64 / checks.len() as f64)?;
+        Some(RunScore { reason, ..RunScore::number(name, share) })
     });
-    let database = database.map(|given| ("database".into(), given));
+    let database = database.map(|given| RunScore::number("database", given));
     whole.into_iter().chain(parts).chain(database).chain(shares).take(MAX_SCORES).collect()
+}
+
+/// Checks that failed although the reward is full, as a sentence: a reward counts only some of them.
+fn failed_checks(reward: &Reward<'_>) -> Option<Box<str>> {
+    let full = number(reward.reward).filter(|reward| *reward >= 1.0)?;
+    let of_list = |(_, what, checks): (_, &str, Vec<Check<'_>>)| {
+        let failed: Vec<&Check<'_>> = checks.iter().filter(|check| !check.is_met()).collect();
+        let names: Vec<String> = failed.iter().map(|check| check.name()).filter(|name| !name.is_empty()).collect();
+        let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+        let (few, many) = (failed.len(), checks.len());
+        let what = if many == 1 { what.to_owned() } else { format!("{what}s") };
+        (few > 0).then(|| format!("{few} of {many} {what} failed{names}"))
+    };
+    let mut failed: Vec<String> = checks(reward).into_iter().filter_map(of_list).collect();
+    let database = reward.db_check.map(Check::of).is_some_and(|check| check.db_match == Some("false"));
+    failed.extend(database.then(|| "the database check failed".to_owned()));
+    (!failed.is_empty()).then(|| cut(&format!("The reward is {full}, but {}.", failed.join(" and "))))
 }
 
 /// What a message says of its step.

@@ -4,7 +4,7 @@ use crate::model::json::{Json, walk};
 use crate::model::loose::Scalar;
 use crate::model::names::capped;
 use crate::model::time::parse_ts;
-use crate::model::{Certainty, Ended, Outcome, ToolLimit};
+use crate::model::{Certainty, Ended, Outcome, Reached, ToolLimit};
 
 use super::part::{quoted, text};
 
@@ -122,8 +122,9 @@ pub(super) fn status(value: Option<&str>) -> Option<&'static str> {
 }
 
 /// What was measured and its limit, where both are known and the limit is reached.
-pub(super) fn reached(measured: Option<f64>, limit: Option<f64>) -> Option<(f64, f64)> {
-    Some((measured?, limit?)).filter(|(measured, limit)| measured >= limit)
+pub(super) fn reached(measured: Option<f64>, limit: Option<f64>, unit: &'static str) -> Option<Reached> {
+    let (measured, limit) = measured.zip(limit).filter(|(measured, limit)| measured >= limit)?;
+    Some(Reached { measured, limit, unit })
 }
 
 /// The number that a text begins with, as people write it: `4.`, `$0.05`, `1,234`.
@@ -131,6 +132,19 @@ pub(super) fn leading(text: &str) -> Option<f64> {
     let text = text.trim_start().trim_start_matches('$');
     let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ','))).unwrap_or(text.len());
     text.get(..end)?.trim_end_matches(['.', ',']).replace(',', "").parse().ok()
+}
+
+/// A count as people write it: `99,999`.
+pub(super) fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }
 
 /// A limit that the trace names, where there is one.

@@ -20,6 +20,8 @@ use super::{Names, Span, Symbol};
 const MAX_CALL_BYTES: usize = 160;
 /// The error of a call that somebody stopped begins with this.
 pub const CANCELLED: &str = "cancelled: ";
+/// The error of a step whose request to the model failed begins with this.
+pub const NO_REPLY: &str = "no reply: ";
 /// An error or a critic's reason in a list is cut to this many bytes.
 const MAX_NOTE_BYTES: usize = 240;
 /// A change whose JSON is longer than this many bytes is not compared with the step before.
@@ -361,6 +363,12 @@ impl StepHead {
             let text = invocation.error.and_then(Value::string).filter(|text| !text.is_empty());
             let text = text.or(invocation.category.clone()).or(invocation.status.clone()).unwrap_or_default();
             self.error = Some(one_line(&text, MAX_NOTE_BYTES).into());
+        }
+        // Our own engine's events tell of the errors of its steps.
+        let of_step =
+            step.error.filter(|_| self.error.is_none() && self.is_undecided() && step.facts.is_none()).map(Value::json);
+        if let Some(words) = of_step.as_ref().and_then(|error| error.get("message")?.as_str()) {
+            self.error = Some(one_line(&format!("{NO_REPLY}{words}"), MAX_NOTE_BYTES).into());
         }
     }
 

@@ -85,6 +85,8 @@ pub struct Manifest {
     pub format: &'static Format,
     /// How the run ended, where another tool's format tells.
     pub ended: Option<Box<Ended>>,
+    /// How it ended if nothing more comes: the last record fails, and the one that would tell of the end is not there.
+    pub presumed_end: Option<Box<Ended>>,
     /// Its last turn is over, or asks its user something, and its user may go on with it: nothing tells that the program which wrote it is gone.
     pub awaits_user: bool,
     /// The tool whose call asks the user something, or asks for leave, and has no answer; nothing follows it.
@@ -115,8 +117,16 @@ pub struct Manifest {
     pub end_untold: bool,
     /// Records that were copied from another run into this one's file.
     pub copied: Option<Copied>,
-    /// What the run as a whole was given by those who judged it at its end: name and score.
-    pub scores: Vec<(Box<str>, f64)>,
+    /// Scores of the run as a whole.
+    pub scores: Vec<RunScore>,
+    /// Who took back what the run came to, and why, as the end of a sentence: "invalidated by me: grader was wrong".
+    pub invalidation: Option<Box<str>>,
+    /// What the writer records beside the end: failed attempts before this one, failed checks behind a full reward. A
+    /// sentence each.
+    pub notes: Vec<Box<str>>,
+    /// Where records of another tool contradict each other about the end or the totals, a sentence each without a full
+    /// stop.
+    pub conflicts: Vec<Box<str>>,
     /// Which task it was, and what agent and model were given, where the trace says any of that.
     pub trial: Option<Box<Trial>>,
     /// The one document of the run ends in the middle: what it says of its end may stand before steps that are missing.
@@ -142,6 +152,26 @@ pub struct Trial {
     pub model_options: Option<Box<str>>,
     /// Messages of the conversation as the trace holds it.
     pub messages: Option<u64>,
+}
+
+/// A score of the run as a whole.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RunScore {
+    /// Who or what gave it.
+    pub name: Box<str>,
+    /// The score, where it is a number.
+    pub score: Option<f64>,
+    /// The grade as recorded, where it isn't a number: a string's own text, else JSON.
+    pub grade: Option<Box<str>>,
+    /// Why it was given.
+    pub reason: Option<Box<str>>,
+}
+
+impl RunScore {
+    /// A score that is a number, without a reason.
+    pub fn number(name: impl Into<Box<str>>, score: f64) -> Self {
+        Self { name: name.into(), score: Some(score), ..Self::default() }
+    }
 }
 
 /// What was copied from another run; its steps and tokens count there.

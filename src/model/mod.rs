@@ -28,15 +28,15 @@ use std::fmt;
 
 pub use call::{CallEnd, CallMark};
 pub use end::{
-    Budget, Certainty, Code, Ended, Evidence, Gate, Limit, Op, Origin, Outcome, Phase, Reading, Source, StopReason,
-    StopVerdict,
+    Budget, Certainty, Code, Ended, Evidence, Gate, Limit, Op, Origin, Outcome, Phase, Reached, Reading, Source,
+    StopReason, StopVerdict,
 };
 pub use event::{EventHead, EventKind, EventNote};
 pub use format::{Can, Capabilities, Format, StateRecord};
-pub use head::{CANCELLED, CriticMark, Fate, StepHead};
+pub use head::{CANCELLED, CriticMark, Fate, NO_REPLY, StepHead};
 pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};
-pub use manifest::{Copied, Manifest, ManifestState, ToolLimit, Trial};
+pub use manifest::{Copied, Manifest, ManifestState, RunScore, ToolLimit, Trial};
 pub use names::{Names, Symbol};
 pub use recorded::RecordedFacts;
 pub use repair::Record;

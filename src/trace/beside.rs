@@ -3,8 +3,65 @@
 use std::io::{self, Read as _};
 
 use super::RunDir;
-use crate::format::Shape;
-use crate::model::{Index, Span, TraceFile};
+use super::manifest::MAX_MANIFEST_BYTES;
+use super::stamp::Stamp;
+use crate::format::{Reader, Shape};
+use crate::model::{Delta, Index, Issue, IssueKind, Record, Span, TraceFile};
+
+/// Follows the document beside records that have files or lines of their own.
+#[derive(Debug, Default)]
+pub(super) struct BesideFile {
+    seen: Option<Stamp>,
+    is_torn: bool,
+}
+
+impl BesideFile {
+    /// What the last look saw of it.
+    pub(super) fn seen(&self) -> Option<Stamp> {
+        self.seen
+    }
+
+    /// Whether it is not whole.
+    pub(super) fn is_torn(&self) -> bool {
+        self.is_torn
+    }
+
+    /// Gives the document to `reader`, where it changed.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(super) fn look(&mut self, dir: &RunDir, reader: &mut dyn Reader) -> io::Result<()> {
+        let stamp = match dir.stat(TraceFile::Manifest) {
+            Ok(stamp) => stamp,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.seen = None;
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        if self.seen == Some(stamp) && stamp.is_settled() && !self.is_torn {
+            return Ok(());
+        }
+        let bytes = match dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::WouldBlock) => return Ok(()),
+            read => read?,
+        };
+        let read = Record::of(&bytes);
+        self.seen = Some(stamp);
+        self.is_torn = !read.fate.is_readable();
+        if !self.is_torn {
+            reader.beside(&read.text);
+        }
+        Ok(())
+    }
+
+    /// Reports what is wrong with it for now.
+    pub(super) fn passing(&self, delta: &mut Delta) {
+        let reason = self.is_torn.then(|| "it is not whole; what it said before is shown".to_owned());
+        let (kind, file) = (IssueKind::Torn, TraceFile::Manifest);
+        delta.passing.extend(reason.map(|reason| Issue { kind, file, line: None, offset: None, reason }));
+    }
+}
 
 /// A document without its records.
 #[derive(Debug)]

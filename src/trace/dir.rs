@@ -74,6 +74,7 @@ impl RunDir {
             for (name, _) in names.iter().filter(|(_, kind)| *kind == Kind::File) {
                 let tool = recognise(&dir, name).ok().flatten();
                 if let Some(tool) = tool.filter(|tool| tool.shape.is_whole(is_dir)) {
+                    let tool = tool.for_directory(|file| path.join(file).is_file());
                     return Ok(Some(Self::of_tool(path, PathBuf::new(), name.clone(), tool)));
                 }
             }
@@ -118,7 +119,7 @@ impl RunDir {
 
     /// Whether the run's records are the values of one document, and lie on no lines of their own.
     pub fn is_document(&self) -> bool {
-        self.tool().is_some_and(|tool| !matches!(tool.shape, Shape::Lines))
+        self.tool().is_some_and(|tool| !matches!(tool.shape, Shape::Lines | Shape::LinesBelow { .. }))
     }
 
     /// A run directory that is its own root.
@@ -191,7 +192,9 @@ impl RunDir {
     /// the document beside.
     fn documents(&self) -> Option<(&'static str, &'static str, &'static str)> {
         match self.tool()?.shape {
-            Shape::Directory { records, below, beside, .. } => Some((records, below, beside)),
+            Shape::Directory { records, below, beside, .. } | Shape::LinesBelow { records, below, beside } => {
+                Some((records, below, beside))
+            }
             // A copy of a run that shares its file has files of its own.
             Shape::Several(_) => Some(("sample.json", "", "header.json")),
             // Its records are a directory.

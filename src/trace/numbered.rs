@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::beneath::{Dir, Kind};
+use super::beside::BesideFile;
 use super::dir::RunDir;
 use super::document::tell;
-use super::manifest::MAX_MANIFEST_BYTES;
 use super::stamp::Stamp;
 use super::tail::Look;
 use crate::format::{Draft, Numbering, Reader, Shape, WatchedValue};
@@ -160,9 +160,7 @@ pub(super) struct Numbered {
     owed: bool,
     /// What the last look saw of the directory alone.
     own: Option<Stamp>,
-    seen_beside: Option<Stamp>,
-    /// The document beside is not whole: why.
-    beside_waits: Option<String>,
+    beside: BesideFile,
     /// How many records were handed out, and the number that comes next.
     taken: usize,
     next: u64,
@@ -189,13 +187,13 @@ impl Numbered {
 
     /// What the last look saw of the document beside it.
     pub(super) fn seen_beside(&self) -> Option<Stamp> {
-        self.seen_beside
+        self.beside.seen()
     }
 
     /// Whether another look may find something although nothing changes.
     pub(super) fn is_unsettled(&self) -> bool {
         let is_fresh = |(_, stamp): &(OsString, Stamp)| !stamp.is_settled();
-        let waits = self.waits.as_ref().is_some_and(is_fresh) || self.beside_waits.is_some();
+        let waits = self.waits.as_ref().is_some_and(is_fresh) || self.beside.is_torn();
         self.more || waits || self.owed || (self.seen.is_some() && !self.settled)
     }
 
@@ -212,7 +210,7 @@ impl Numbered {
         draft: &mut Draft<'_>,
     ) -> io::Result<Look> {
         // What it says was so before the records that are found after it.
-        self.look_beside(dir, reader)?;
+        self.beside.look(dir, reader)?;
         let files = match dir.records() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Look { restarted: self.taken > 0, ..Look::default() });
@@ -264,33 +262,7 @@ impl Numbered {
             |file, reason| Issue { kind: IssueKind::Torn, file, line: Some(self.next + 1), offset: None, reason };
         let torn = self.waits.as_ref().map(|(name, _)| format!("{} is not whole yet", name.to_string_lossy()));
         delta.passing.extend(torn.map(|reason| issue(TraceFile::Events, reason)));
-        let beside = self.beside_waits.clone();
-        delta.passing.extend(beside.map(|reason| Issue { line: None, ..issue(TraceFile::Manifest, reason) }));
-    }
-
-    fn look_beside(&mut self, dir: &RunDir, reader: &mut dyn Reader) -> io::Result<()> {
-        let stamp = match dir.stat(TraceFile::Manifest) {
-            Ok(stamp) => stamp,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.seen_beside = None;
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        };
-        if self.seen_beside == Some(stamp) && stamp.is_settled() && self.beside_waits.is_none() {
-            return Ok(());
-        }
-        let bytes = match dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES) {
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::WouldBlock) => return Ok(()),
-            read => read?,
-        };
-        let read = Record::of(&bytes);
-        self.seen_beside = Some(stamp);
-        self.beside_waits = (!read.fate.is_readable()).then(|| "it is not whole; what it said before is shown".into());
-        if read.fate.is_readable() {
-            reader.beside(&read.text);
-        }
-        Ok(())
+        self.beside.passing(delta);
     }
 
     /// Reads the files that were not handed out yet; whether a writer holds one for itself.

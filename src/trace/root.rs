@@ -340,6 +340,7 @@ impl Visit {
                 skip(key.as_str(), "its name reads like that of another run");
                 continue;
             }
+            let tool = tool.for_directory(|file| self.dir.join(file).is_file());
             let (root, below) = (root.to_owned(), self.below.clone());
             found.runs.insert(key, RunDir::of_tool(root, below, name.clone(), tool));
         }

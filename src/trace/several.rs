@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +20,7 @@ use super::pieces::{self, Pieces};
 use super::stamp::Stamp;
 #[cfg(feature = "archives")]
 use super::unpacked::{self, Unpacked};
-use crate::format::{Several, Values};
+use crate::format::{Lines, Several, Values};
 use crate::model::{Span, TraceFile};
 
 /// Read at a time.
@@ -66,6 +67,8 @@ enum At {
     /// A member of an archive, and its name there.
     #[cfg(feature = "archives")]
     Packed(Entry, Arc<str>),
+    /// A line of the file: its bytes, its number, and a print of what it says.
+    Line(Span, u64, u64),
     /// Values of the file that lie apart.
     Apart(Pieces),
 }
@@ -260,7 +263,9 @@ impl Member {
         #[cfg(not(feature = "archives"))]
         let is_closed = false;
         let (input, start): (Box<dyn Read + Send>, _) = match at {
-            At::Bytes(span, line) => (Box::new(bytes_of(opened, span)?), (span.offset, line.saturating_sub(1))),
+            At::Bytes(span, line) | At::Line(span, line, _) => {
+                (Box::new(bytes_of(opened, span)?), (span.offset, line.saturating_sub(1)))
+            }
             At::Before(len) => (Box::new(io::Cursor::new(before(&opened, len)?)), (0, 0)),
             #[cfg(feature = "archives")]
             At::Packed(entry, _) => (unpacked::whole(opened, listing.stamp, entry), (0, 0)),
@@ -285,7 +290,7 @@ impl Member {
         let (opened, listing) = self.holder.opened()?;
         let at = self.at(&listing, file)?;
         let whole = match &at {
-            At::Bytes(whole, _) => *whole,
+            At::Bytes(whole, _) | At::Line(whole, ..) => *whole,
             At::Before(len) => Span { offset: 0, len: len + CLOSING.len() as u64 },
             #[cfg(feature = "archives")]
             At::Packed(entry, _) => Span { offset: 0, len: entry.size },
@@ -297,7 +302,7 @@ impl Member {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file was written anew since it was indexed"));
         }
         let input: Box<dyn Read + Send> = match at {
-            At::Bytes(..) => Box::new(bytes_of(opened, span)?),
+            At::Bytes(..) | At::Line(..) => Box::new(bytes_of(opened, span)?),
             At::Before(len) => {
                 let mut bytes = io::Cursor::new(before(&opened, len)?);
                 bytes.set_position(span.offset);
@@ -325,6 +330,8 @@ fn stamp_of(listing: &Listing, at: &At) -> Stamp {
             // for it; once nobody adds any, a change of the file may be one of any of them.
             if listing.is_closed { stamp.within(listing.stamp) } else { stamp }
         }
+        // Lines are added behind it.
+        At::Line(span, _, print) => Stamp::of_bytes(*print as u32, span.offset, span.len),
         At::Apart(pieces) => pieces.stamp(),
     };
     // What is wrong with the file is told of each run in it, whose own bytes may be the same before and after.
@@ -353,6 +360,18 @@ fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
     if let Some(apart) = several.apart {
         let (runs, fault) = pieces::list(file, apart)?;
         let runs = runs.into_iter().map(|(name, pieces)| (name, At::Apart(pieces))).collect();
+        return Ok(Listing {
+            stamp,
+            settled: stamp.is_settled(),
+            runs,
+            beside: None,
+            #[cfg(feature = "archives")]
+            is_closed: false,
+            fault,
+        });
+    }
+    if let Some(lines) = several.lines {
+        let (runs, fault) = in_lines(file, several, lines)?;
         return Ok(Listing {
             stamp,
             settled: stamp.is_settled(),
@@ -413,6 +432,111 @@ fn in_archive(file: &File, size: u64, several: &Several) -> io::Result<RunsInFil
     Ok((runs, beside.map(|(_, at)| at), fault))
 }
 
+/// Adds a run under a name that no other has.
+struct Named {
+    runs: BTreeMap<Arc<str>, At>,
+    /// Up to which number each name is taken: runs of one name would else take the square of their number.
+    copies: HashMap<String, usize>,
+}
+
+impl Named {
+    fn add(&mut self, name: String, at: At) {
+        let copies: &mut usize = self.copies.entry(name.clone()).or_insert(1);
+        let name = (*copies..).map(|copy| (copy, if copy == 1 { name.clone() } else { format!("{name} ({copy})") }));
+        let mut free = name.map(|(copy, name)| (copy, shown(&name))).filter(|(_, name)| !self.runs.contains_key(name));
+        if let Some((copy, name)) = free.next() {
+            *copies = copy + 1;
+            self.runs.insert(name, at);
+        }
+    }
+}
+
+/// One pass over a file whose lines are runs. Holds no line, only where each is.
+fn in_lines(file: &File, several: &Several, lines: &Lines) -> io::Result<(BTreeMap<Arc<str>, At>, Option<String>)> {
+    let mut named = Named { runs: BTreeMap::new(), copies: HashMap::new() };
+    let mut others = 0_usize;
+    let (mut at, mut line) = (0, LineUnderWay::new(several, 0, 1));
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        let read = super::dir::read_at(file, &mut piece, at)?;
+        let bytes = piece.get(..read).unwrap_or_default();
+        if bytes.is_empty() {
+            break;
+        }
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let text = part.strip_suffix(b"\n").unwrap_or(part);
+            line.push(text);
+            at += part.len() as u64;
+            if text.len() < part.len() {
+                let next = LineUnderWay::new(several, at, line.number + 1);
+                let is_blank = line.is_blank;
+                match std::mem::replace(&mut line, next).run(several) {
+                    Some((name, run)) => named.add(name, run),
+                    None => others += usize::from(!is_blank),
+                }
+            }
+        }
+    }
+    // A writer may be in the middle of the last one.
+    let is_open = !line.is_blank;
+    let last = line.run(several);
+    let is_torn = is_open && last.is_none();
+    last.into_iter().for_each(|(name, run)| named.add(name, run));
+    let what = lines.what;
+    let fault = match (others, is_torn) {
+        (0, false) => None,
+        (0, true) => Some("its last line is not whole".to_owned()),
+        (1, _) => Some(format!("1 line of it is not an {what}")),
+        (others, _) => Some(format!("{others} lines of it are not {what}s")),
+    };
+    Ok((named.runs, fault))
+}
+
+/// A line while it is read.
+struct LineUnderWay {
+    start: u64,
+    len: u64,
+    number: u64,
+    values: Values,
+    /// What names the run, by its paths.
+    names: Vec<Option<String>>,
+    hasher: DefaultHasher,
+    is_blank: bool,
+}
+
+impl LineUnderWay {
+    fn new(several: &Several, start: u64, number: u64) -> Self {
+        Self {
+            start,
+            len: 0,
+            number,
+            values: Values::new(several.named_by),
+            names: vec![None; several.named_by.len()],
+            hasher: DefaultHasher::new(),
+            is_blank: true,
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.len += bytes.len() as u64;
+        self.is_blank &= bytes.iter().all(u8::is_ascii_whitespace);
+        self.hasher.write(bytes);
+        let names = &mut self.names;
+        self.values.push(bytes, |found| {
+            let text = found.bytes.filter(|bytes| bytes.len() <= MAX_NAME_BYTES).unwrap_or_default();
+            let text = String::from_utf8_lossy(text).into_owned();
+            names.iter_mut().skip(found.path).take(1).for_each(|name| *name = Some(text.clone()));
+        });
+    }
+
+    /// The run that the line is, with its name; `None` where it isn't one, or isn't whole.
+    fn run(self, several: &Several) -> Option<(String, At)> {
+        let name = (several.name)(&self.names).filter(|_| self.values.is_whole())?;
+        let span = Span { offset: self.start, len: self.len };
+        Some((name, At::Line(span, self.number, self.hasher.finish())))
+    }
+}
+
 /// One pass: where each run is, and what names it.
 fn in_document(file: &File, several: &Several) -> io::Result<RunsInFile> {
     let (mut places, mut names) = (Values::new(several.runs).places_only(), Values::new(several.named_by));
@@ -441,26 +565,19 @@ fn in_document(file: &File, several: &Several) -> io::Result<RunsInFile> {
     // What there is of a run that is cut is there.
     spans.extend(places.under_way().map(|(offset, line)| (Span { offset, len: size - offset }, line)));
     let mut said = said.into_iter().peekable();
-    let (mut runs, first) = (BTreeMap::new(), spans.first().map(|(span, _)| span.offset));
-    let mut copies: HashMap<String, usize> = HashMap::new();
+    let first = spans.first().map(|(span, _)| span.offset);
+    let mut named = Named { runs: BTreeMap::new(), copies: HashMap::new() };
     for (nth, (span, line)) in spans.into_iter().enumerate() {
         let mut values = vec![None; several.named_by.len()];
         while let Some((_, path, text)) = said.next_if(|(offset, ..)| *offset < span.offset + span.len) {
             values.iter_mut().skip(path).take(1).for_each(|value| *value = Some(text.clone()));
         }
         let name = (several.name)(&values).unwrap_or_else(|| format!("run {}", nth + 1));
-        // Counted on from the last of that name, or many of one name would take the square of their number.
-        let copies: &mut usize = copies.entry(name.clone()).or_insert(1);
-        let name = (*copies..).map(|copy| (copy, if copy == 1 { name.clone() } else { format!("{name} ({copy})") }));
-        let mut free = name.map(|(copy, name)| (copy, shown(&name))).filter(|(_, name)| !runs.contains_key(name));
-        if let Some((copy, name)) = free.next() {
-            *copies = copy + 1;
-            runs.insert(name, At::Bytes(span, line));
-        }
+        named.add(name, At::Bytes(span, line));
     }
     // A document without a run is all about the runs that it might hold.
     let alone = several.is_run_alone.then_some(At::Bytes(Span { offset: 0, len: size }, 1));
-    Ok((runs, first.map(At::Before).or(alone), fault))
+    Ok((named.runs, first.map(At::Before).or(alone), fault))
 }
 
 /// A name as it is shown, and as a part of a run's key.

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use super::beside::BesideFile;
 use super::dir::RunDir;
 use super::document::Document;
 use super::numbered::Numbered;
@@ -19,6 +20,7 @@ pub(super) struct ToolFile {
     tail: Tail,
     document: Document,
     numbered: Numbered,
+    beside: BesideFile,
     reader: Box<dyn Reader>,
     open: Open,
 }
@@ -26,7 +28,8 @@ pub(super) struct ToolFile {
 impl ToolFile {
     pub(super) fn new(tool: &'static Tool) -> Self {
         let (tail, document) = (Tail::new(TraceFile::Events), Document::default());
-        Self { tool, tail, document, numbered: Numbered::default(), reader: tool.reader(), open: Open::new(tool) }
+        let (numbered, beside) = (Numbered::default(), BesideFile::default());
+        Self { tool, tail, document, numbered, beside, reader: tool.reader(), open: Open::new(tool) }
     }
 
     /// What the last look saw of the file.
@@ -36,7 +39,7 @@ impl ToolFile {
 
     /// What the last look saw of the document beside the records.
     pub(super) fn seen_beside(&self) -> Option<Stamp> {
-        self.document.seen_beside().or(self.numbered.seen_beside())
+        self.document.seen_beside().or(self.numbered.seen_beside()).or(self.beside.seen())
     }
 
     /// Whether another look may find something although the file does not change.
@@ -46,6 +49,7 @@ impl ToolFile {
             || look.as_ref().is_ok_and(|look| look.busy)
             || self.document.is_unsettled()
             || self.numbered.is_unsettled()
+            || self.beside.is_torn()
     }
 
     /// Hands out what is new, reading at most about `limit` bytes.
@@ -63,12 +67,12 @@ impl ToolFile {
         let paths = match self.tool.shape {
             Shape::Document(paths) | Shape::Directory { paths, .. } => Some(paths),
             Shape::Several(several) => Some(several.paths),
-            Shape::Lines | Shape::Files { .. } => None,
+            Shape::Lines | Shape::LinesBelow { .. } | Shape::Files { .. } => None,
         };
         if let Some(paths) = paths {
             return self.document.look(dir, (self.tool, paths), names, delta);
         }
-        let Self { tail, numbered, reader, open, .. } = self;
+        let Self { tail, numbered, beside, reader, open, .. } = self;
         if let Shape::Files { numbering, .. } = self.tool.shape {
             let mut draft = Draft::new(open, names, delta);
             let look = numbered.look(dir, numbering, limit, reader.as_mut(), &mut draft);
@@ -79,6 +83,10 @@ impl ToolFile {
             draft.end();
             numbered.passing(delta);
             return look;
+        }
+        if matches!(self.tool.shape, Shape::LinesBelow { .. }) {
+            beside.look(dir, reader.as_mut())?;
+            beside.passing(delta);
         }
         let mut issues = Vec::new();
         let mut draft = Draft::new(open, names, delta);

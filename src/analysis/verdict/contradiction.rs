@@ -30,6 +30,8 @@ pub(super) fn contradictions(facts: &Facts<'_>, life: &Life, outcome: Outcome) -
     of_the_verdict(facts, &mut found);
     found.extend(of_the_tokens(facts));
     of_the_parts(facts, &mut found);
+    let conflicts = facts.manifest.into_iter().flat_map(|manifest| &manifest.conflicts);
+    found.extend(conflicts.map(|conflict| conflict.to_string()));
     found
 }
 

@@ -2,7 +2,7 @@
 
 use super::recorded::amount;
 use super::{Facts, RunStatus};
-use crate::model::{Certainty, Ended, Outcome};
+use crate::model::{Certainty, Ended, Outcome, Reached};
 
 /// The mark and the sentence.
 pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (RunStatus, String) {
@@ -15,6 +15,9 @@ pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (RunStatus, String) {
 }
 
 fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
+    if let Some(sentence) = at_once(ended) {
+        return sentence;
+    }
     let at = if ended.outcome == Outcome::Completed { "at" } else { "after" };
     let step = if is_cut { String::new() } else { facts.step_after(at) };
     let mut sentence = format!("{}{step}", ended.headline);
@@ -33,7 +36,30 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     if ended.certainty == Certainty::Inferred {
         sentence += &format!(" · inferred from {}", ended.word);
     }
+    if let Some(invalidation) = facts.manifest.and_then(|manifest| manifest.invalidation.as_deref()) {
+        sentence += &format!(" · {invalidation}");
+    }
     sentence
+}
+
+/// All limits that were reached at once: "Step and cost limit reached: 1 of 1 step, $0.03 of $0.02".
+fn at_once(ended: &Ended) -> Option<String> {
+    let first = Reached { measured: ended.measured?, limit: ended.limit?, unit: ended.unit };
+    let all = [first].into_iter().chain(ended.also.iter().copied());
+    let each = all.map(|Reached { measured, limit, unit }| match unit {
+        "usd" => format!("{} of {}", cents(measured), cents(limit)),
+        "ms" => format!("{} of {}", amount(measured, unit), amount(limit, unit)),
+        _ => format!("{} of {}", amount(measured, ""), amount(limit, unit)),
+    });
+    let each: Vec<String> = each.collect();
+    (each.len() > 1).then(|| format!("{}: {}", ended.headline, each.join(", ")))
+}
+
+/// An amount of money with no more decimals than it needs, and at least two.
+fn cents(value: f64) -> String {
+    let words = amount(value, "usd");
+    let Some((whole, decimals)) = words.split_once('.') else { return words };
+    format!("{whole}.{:0<2}", decimals.trim_end_matches('0'))
 }
 
 impl Facts<'_> {

@@ -15,8 +15,9 @@ impl Facts<'_> {
     pub(super) fn second(&self, mark: RunStatus) -> String {
         let also = self.stop.map(recorded::also).unwrap_or_default();
         let own = self.besides(mark).unwrap_or_default();
-        let gap = if also.is_empty() || own.is_empty() { "" } else { " " };
-        format!("{also}{gap}{own}")
+        let notes = self.manifest.into_iter().flat_map(|manifest| &manifest.notes).map(|note| &**note);
+        let all = [&*also, &*own].into_iter().filter(|words| !words.is_empty()).chain(notes);
+        all.collect::<Vec<_>>().join(" ")
     }
 
     /// The first that applies: a refused answer, a loop, the last error, another stretch, a low last score, no answer.

@@ -11,7 +11,7 @@ use crate::format;
 use crate::model::index::Group;
 use crate::model::json::Json;
 use crate::model::step::{Call, CriticOutput, Outcome, Usage, Value as Recorded};
-use crate::model::{EventKind, Index, Step, TraceFile};
+use crate::model::{EventKind, Index, RunScore, Step, TraceFile};
 use crate::page::lens::Lens;
 
 /// The version that is written: the first that names a trajectory apart from its session.
@@ -90,7 +90,12 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
 /// How the run was scored as a whole; what its steps were given stands with them.
 fn scores(lens: &Lens<'_>) -> Option<Value> {
     let whole = lens.index.manifest().get().map(|manifest| manifest.scores.as_slice()).unwrap_or_default();
-    (!whole.is_empty()).then(|| whole.iter().map(|(name, score)| (name.to_string(), json!(score))).collect())
+    (!whole.is_empty()).then(|| whole.iter().map(|given| (given.name.to_string(), written(given))).collect())
+}
+
+/// The number, or the grade as recorded.
+fn written(given: &RunScore) -> Value {
+    given.score.map_or_else(|| json!(given.grade), |score| json!(score))
 }
 
 /// When a step was, as far as that is recorded.

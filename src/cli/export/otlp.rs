@@ -136,9 +136,18 @@ impl<'a> Trace<'a> {
         if verdict.outcome == Came::Failed {
             span.fails(verdict.stop_reason.as_deref().unwrap_or(SOME_ERROR), &verdict.sentence);
         }
-        for (name, score) in self.lens.index.manifest().get().iter().flat_map(|manifest| &manifest.scores) {
-            let score = number("gen_ai.evaluation.score.value", *score);
-            span.judged(self.ended, [Some(text("gen_ai.evaluation.name", name)), score]);
+        for given in self.lens.index.manifest().get().iter().flat_map(|manifest| &manifest.scores) {
+            let said = |key, words: &Option<Box<str>>| words.as_deref().map(|words| text(key, words));
+            let score = given.score.and_then(|score| number("gen_ai.evaluation.score.value", score));
+            span.judged(
+                self.ended,
+                [
+                    Some(text("gen_ai.evaluation.name", &given.name)),
+                    score,
+                    said("gen_ai.evaluation.score.label", &given.grade),
+                    said("gen_ai.evaluation.explanation", &given.reason),
+                ],
+            );
         }
         span
     }

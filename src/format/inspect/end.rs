@@ -1,12 +1,12 @@
 //! What is known of a sample's run as a whole: what it was, under which limits, and how it ended.
 
-use super::super::value::{above_zero, cut, filled, given, int, leading, micros, number, short};
-use super::part::{graded, scores, sums};
+use super::super::value::{above_zero, cut, filled, given, grouped, int, leading, micros, number, short};
+use super::part::{MAX_SCORES, graded, scores, sums};
 use crate::format::Part;
 use crate::format::part::text;
 use crate::model::json::walk;
 use crate::model::step::Usage;
-use crate::model::{Certainty, Ended, Manifest, Outcome, ToolLimit, Trial};
+use crate::model::{Certainty, Ended, Manifest, Outcome, RunScore, ToolLimit, Trial};
 
 fields! {
     struct Header { status, eval, plan, error, stats, results }
@@ -18,6 +18,7 @@ fields! {
     struct Error { message, traceback }
     struct Limit { reason, message, limit, kind = "type" }
     struct Score { value }
+    struct Invalidation { author, reason }
 }
 
 /// What a sample says of itself, as far as it was read.
@@ -26,8 +27,8 @@ pub(super) struct Facts {
     /// The document about all samples.
     pub(super) header: Option<String>,
     /// The final scores, and what events say of them where the sample does not.
-    scores: Vec<(Box<str>, f64)>,
-    judged: Vec<(Box<str>, f64)>,
+    scores: Vec<RunScore>,
+    judged: Vec<RunScore>,
     pub(super) model: Option<Box<str>>,
     grades: Vec<f64>,
     limit: Option<(usize, String)>,
@@ -38,6 +39,16 @@ pub(super) struct Facts {
     of_steps: (Option<u64>, Option<f64>),
     lacks_tokens: bool,
     lacks_cost: bool,
+    /// Tokens of all replies, those to scorers too; and whether one does not say.
+    of_replies: Option<u64>,
+    lacks_reply: bool,
+    /// Who took the result back, and why.
+    invalidation: Option<Box<str>>,
+    /// How many attempts before this one failed, and how the last of them did.
+    retries: usize,
+    retried_after: Box<str>,
+    /// What the records contradict each other about.
+    conflicts: Vec<Box<str>>,
     /// A scorer asked a model: what the sample says that it used is not the agent's alone.
     pub(super) was_scored: bool,
     answer: Option<Box<str>>,
@@ -85,9 +96,6 @@ impl Last {
     }
 }
 
-/// So many scores of events are kept.
-const MAX_SCORES: usize = 64;
-
 /// What shows that a sample came to its end, where no record says so.
 const UNBROKEN: &str = "neither error nor limit";
 
@@ -114,6 +122,11 @@ impl Facts {
             "limit" => self.limit = said,
             "error" => self.error = said,
             "model_usage" => self.usage = Some(value.to_owned()),
+            "invalidation" => self.invalidation = value.starts_with('{').then(|| invalidated(value)),
+            "error_retries" => {
+                self.retries += 1;
+                self.retried_after = cut(&filled(Error::of(value).message).unwrap_or_default());
+            }
             "output" => self.answer = filled(Some(value)).map(|answer| cut(answer.trim())),
             "uuid" => self.uuid = short(Some(value)),
             "id" => self.id = text(Some(value)).or_else(|| int(Some(value)).map(|id| id.to_string())),
@@ -134,11 +147,11 @@ impl Facts {
     }
 
     /// An event says how the sample was judged.
-    pub(super) fn judged(&mut self, scores: Vec<(Box<str>, f64)>) {
-        for (name, given) in scores {
-            self.judged.retain(|(known, _)| *known != name);
+    pub(super) fn judged(&mut self, scores: Vec<RunScore>) {
+        for given in scores {
+            self.judged.retain(|known| known.name != given.name);
             if self.judged.len() < MAX_SCORES {
-                self.judged.push((name, given));
+                self.judged.push(given);
             }
         }
     }
@@ -146,6 +159,14 @@ impl Facts {
     /// A limit ended the sample.
     pub(super) fn limit_event(&mut self, at: usize, record: &str) {
         self.limit_event = Some((at, record.to_owned()));
+    }
+
+    /// Takes in what a reply took, the agent's or a scorer's.
+    pub(super) fn asked(&mut self, part: &Part) {
+        match part.tokens.and_then(|tokens| Some(tokens.input?.saturating_add(tokens.output?))) {
+            Some(more) => self.of_replies = Some(self.of_replies.unwrap_or_default().saturating_add(more)),
+            None => self.lacks_reply = true,
+        }
     }
 
     /// Takes in what a step says that it used.
@@ -177,6 +198,8 @@ impl Facts {
             let id = [filled(eval.run_id), self.id.clone(), self.epoch.map(|epoch| epoch.to_string())];
             Some(id.into_iter().flatten().collect::<Vec<_>>().join("/")).filter(|id| !id.is_empty())
         };
+        run.invalidation = self.invalidation.take();
+        run.notes.extend(self.retried());
         run.run_id = self.uuid.take().or_else(|| of_log().map(|id| cut(&id)));
         run.model = short(eval.model).or(self.model.take());
         let last_solver = last_solver(header.plan);
@@ -212,6 +235,7 @@ impl Facts {
             return;
         }
         run.ended = self.ended(&last, text(header.status).as_deref() == Some("success")).map(Box::new);
+        run.conflicts = std::mem::take(&mut self.conflicts);
         run.updated_at = self.completed.or(latest).filter(|_| run.ended.is_some());
         // What the sample gives as its completion is the last reply, whatever that was.
         let is_answer = run.ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
@@ -219,17 +243,20 @@ impl Facts {
         let grades = std::mem::take(&mut self.grades);
         // Of grades between the two, nobody says which are good.
         let clear = !grades.is_empty() && grades.iter().all(|grade| *grade == 0.0 || *grade == 1.0);
-        run.success = clear.then(|| grades.iter().all(|grade| *grade == 1.0));
+        run.success = (clear && run.invalidation.is_none()).then(|| grades.iter().all(|grade| *grade == 1.0));
     }
 
-    /// Tokens, those that caches held, and cost: of the steps, else of all models that the sample used, if only the agent
-    /// used them.
-    fn used(&self) -> (Option<u64>, Usage, Option<f64>) {
-        let (tokens, cost) = self.of_steps;
-        if self.was_scored || tokens.is_some() {
-            // Where a step says nothing, the sum of the others is not the run's.
-            return (tokens.filter(|_| !self.lacks_tokens), Usage::default(), cost.filter(|_| !self.lacks_cost));
-        }
+    /// How often the sample was tried before, and why it was tried again.
+    fn retried(&self) -> Option<Box<str>> {
+        let times = if self.retries == 1 { "once".to_owned() } else { format!("{} times", self.retries) };
+        let after = if self.retries == 1 { "after an error" } else { "after errors; the last was" };
+        let words = self.retried_after.trim().trim_end_matches('.');
+        let sep = if self.retries == 1 { ": " } else { " " };
+        (self.retries > 0).then(|| format!("The sample was retried {times} {after}{sep}{words}.").into())
+    }
+
+    /// The tokens, usage and cost that the sample records for all models.
+    fn recorded(&self) -> (Option<u64>, Usage, Option<f64>) {
         let each = self.usage.as_deref().into_iter().flat_map(walk::members).map(|(_, usage)| sums(usage));
         // What one model does not say is not known of all.
         let both = |one: (Option<u64>, Usage, Option<f64>), more: (Option<u64>, Usage, Option<f64>)| {
@@ -237,6 +264,41 @@ impl Facts {
             (tokens, one.1.plus(more.1), one.2.zip(more.2).map(|(one, more)| one + more))
         };
         each.reduce(both).unwrap_or_default()
+    }
+
+    /// Where the totals of the sample differ from what its replies add up to.
+    pub(super) fn differences(&mut self) -> Option<String> {
+        let (total, replies) = self.recorded().0.zip(self.of_replies.filter(|_| !self.lacks_reply))?;
+        // An attempt that failed may have taken some, and has no events here.
+        let is_more = total > replies && self.retries == 0;
+        if total == replies {
+            return None;
+        }
+        // That the run's own total is less than its steps add up to is found for all formats.
+        if is_more || self.was_scored {
+            let (total, replies) = (grouped(total), grouped(replies));
+            let words =
+                format!("model_usage records {total} tokens, and the replies of the sample add up to {replies}");
+            self.conflicts.push(words.into());
+        }
+        let (total, replies) = (grouped(total), grouped(replies));
+        Some(format!("model_usage records {total} tokens, the replies add up to {replies}"))
+    }
+
+    /// Tokens, those that caches held, and cost: what the sample records for all models, if only the agent used them; else
+    /// those of the steps.
+    fn used(&self) -> (Option<u64>, Usage, Option<f64>) {
+        let (tokens, cost) = self.of_steps;
+        // Where a step says nothing, the sum of the others is not the run's.
+        let (tokens, cost) = (tokens.filter(|_| !self.lacks_tokens), cost.filter(|_| !self.lacks_cost));
+        if self.was_scored {
+            return (tokens, Usage::default(), cost);
+        }
+        let recorded = self.recorded();
+        match recorded.0 {
+            Some(_) => (recorded.0, recorded.1, recorded.2.or(cost)),
+            None => (tokens, Usage::default(), recorded.2.or(cost)),
+        }
     }
 
     fn limits_of(&self, config: Option<&str>, tokens: Option<u64>, cost: Option<f64>) -> Vec<ToolLimit> {
@@ -263,7 +325,7 @@ impl Facts {
         Some(self.messages).filter(|count| self.is_whole && *count > 0)
     }
 
-    fn ended(&self, last: &Last, is_success: bool) -> Option<Ended> {
+    fn ended(&mut self, last: &Last, is_success: bool) -> Option<Ended> {
         if let Some((at, error)) = &self.error {
             let error = Error::of(error);
             let message = filled(error.message).unwrap_or_default();
@@ -276,8 +338,8 @@ impl Facts {
             let end = Ended::new(word, headline, outcome, Certainty::Recorded).told_by(*at);
             return Some(if cancelled { end } else { end.detail(cut(message.trim())) });
         }
-        if let Some((at, limit)) = self.limit.as_ref().or(self.limit_event.as_ref()) {
-            return Some(self.stopped(limit).told_by(*at));
+        if let Some((at, limit)) = self.limit.clone().or_else(|| self.limit_event.clone()) {
+            return Some(self.stopped(&limit).told_by(at));
         }
         // It is written when it is over.
         self.is_whole.then(|| self.concluded(last, is_success))
@@ -304,7 +366,7 @@ impl Facts {
         }
     }
 
-    fn stopped(&self, limit: &str) -> Ended {
+    fn stopped(&mut self, limit: &str) -> Ended {
         let of = Limit::of(limit);
         // Older versions say how much it was in the event alone.
         let in_event = self.limit_event.as_ref().and_then(|(_, event)| filled(Limit::of(event).message));
@@ -323,15 +385,26 @@ impl Facts {
         };
         let end = Ended::new(&kind, headline, outcome, Certainty::Recorded).detail(cut(&reason));
         let name = format!("{kind}_limit");
-        match LIMITS.iter().find(|(known, ..)| *known == name) {
-            Some((_, unit, scale)) => {
-                let measured = ["value:", "count:"].into_iter().find_map(|word| leading(reason.split_once(word)?.1));
-                let counted = || self.counted_messages().map(|count| count as f64).filter(|_| kind == "message");
-                end.compare(measured.map(|n| n * scale).or_else(counted), number(of.limit).map(|n| n * scale), unit)
-            }
-            None => end,
+        let Some((_, unit, scale)) = LIMITS.iter().find(|(known, ..)| *known == name) else { return end };
+        let in_words = |word: &str| leading(reason.split_once(word)?.1).map(|n| n * scale);
+        let counted = || self.counted_messages().map(|count| count as f64).filter(|_| kind == "message");
+        let measured = in_words("value:").or_else(|| in_words("count:")).or_else(counted);
+        let (limit, worded) = (number(of.limit).map(|n| n * scale), in_words("limit:"));
+        if let Some((limit, worded)) = limit.zip(worded).filter(|(limit, worded)| limit != worded) {
+            let words = format!("limit.limit records a limit of {limit} {unit}, limit.reason one of {worded}");
+            self.conflicts.push(words.as_str().into());
+            return end.detail(words).compare(measured, None, unit);
         }
+        end.compare(measured, limit.or(worded), unit)
     }
+}
+
+/// Who took the result of a sample back, and why.
+fn invalidated(record: &str) -> Box<str> {
+    let Invalidation { author, reason, .. } = Invalidation::of(record);
+    let by = filled(author).map_or_else(String::new, |author| format!(" by {author}"));
+    let why = filled(reason).map_or_else(String::new, |reason| format!(": {}", reason.trim_end_matches('.')));
+    cut(&format!("invalidated{by}{why}"))
 }
 
 /// How an evaluation ended of which there is no sample.

@@ -6,10 +6,13 @@ use super::super::part::{self, text};
 use super::super::value::{count, cut, filled, is_true, micros, number, unpacked};
 use super::super::{Answer, CallDraft, Part, Tokens};
 use crate::model::json::{Json, walk};
-use crate::model::step;
+use crate::model::{RunScore, step};
 
 /// What a reference to a text begins with that stands elsewhere; its key follows.
 pub(super) const PREFIXES: [&str; 2] = ["attachment://", "tc://"];
+
+/// At most so many scores of a sample are kept.
+pub(super) const MAX_SCORES: usize = 256;
 
 /// So many texts are put into one step; others stay the references that they are.
 pub(super) const MAX_TEXTS: usize = 1_000;
@@ -17,7 +20,7 @@ pub(super) const MAX_TEXTS: usize = 1_000;
 fields! {
     struct Event {
         event, model, output, error, completed, timestamp, id, result, pending, failed, changes, score, scorer,
-        intermediate, name, kind = "type", working_time,
+        intermediate, name, kind = "type", working_time, cache,
     }
     struct Output { model, choices, usage, error }
     struct Choice { message, stop_reason }
@@ -102,29 +105,37 @@ pub(super) fn part_of(record: &str) -> Part {
             Part { changes, ..Part::default() }
         }
         // What is said at the end is said of the sample.
-        Some("score") if is_true(event.intermediate) => Part { scores: scored(&event), ..Part::default() },
+        Some("score") if is_true(event.intermediate) => {
+            Part { scores: scored(&event).into_iter().map(of_step).collect(), ..Part::default() }
+        }
         Some("span_begin") => Part { agent: filled(event.name), ..Part::default() },
         _ => Part::default(),
     }
 }
 
-fn scored(event: &Event<'_>) -> Vec<Score> {
+fn scored(event: &Event<'_>) -> Vec<RunScore> {
     let name = filled(event.scorer).unwrap_or_else(|| "score".to_owned());
-    event.score.map(|of| score(name, of)).unwrap_or_default()
+    event.score.map(|of| score(&name, of)).unwrap_or_default()
+}
+
+/// A score of a step. A grade that isn't a number is part of its explanation.
+fn of_step(given: RunScore) -> Score {
+    let reason = match (given.grade, given.reason) {
+        (Some(grade), Some(reason)) => Some(format!("{grade}: {reason}")),
+        (grade, reason) => grade.or(reason).map(String::from),
+    };
+    (given.name.into(), given.score, reason)
 }
 
 /// What an event says that is of the sample as a whole.
-pub(super) fn score_at_end(record: &str) -> Vec<(Box<str>, f64)> {
-    numbers(scored(&Event::of(record)))
+pub(super) fn score_at_end(record: &str) -> Vec<RunScore> {
+    scored(&Event::of(record))
 }
 
 /// The scores of a sample.
-pub(super) fn scores(scores: &str) -> Vec<(Box<str>, f64)> {
-    numbers(walk::members(scores).flat_map(|(name, of)| score(text(Some(name)).unwrap_or_default(), of)))
-}
-
-fn numbers(scores: impl IntoIterator<Item = Score>) -> Vec<(Box<str>, f64)> {
-    scores.into_iter().filter_map(|(name, given, _)| Some((cut(&name), given?))).collect()
+pub(super) fn scores(scores: &str) -> Vec<RunScore> {
+    let each = walk::members(scores).flat_map(|(name, of)| score(&text(Some(name)).unwrap_or_default(), of));
+    each.take(MAX_SCORES).collect()
 }
 
 fn reply(event: &Event<'_>) -> Part {
@@ -135,7 +146,11 @@ fn reply(event: &Event<'_>) -> Part {
     let mut part = Part {
         model: filled(output.model).or_else(|| filled(event.model)),
         finish: filled(choice.stop_reason),
-        tokens: output.usage.filter(|usage| usage.starts_with('{')).map(|_| tokens(&usage)),
+        tokens: output.usage.filter(|usage| usage.starts_with('{')).map(|_| match event.cache {
+            // A reply from the cache has the usage of the request that filled it, and took nothing now.
+            Some("\"read\"") => Tokens { input: Some(0), output: Some(0), ..Tokens::default() },
+            _ => tokens(&usage),
+        }),
         cost: number(usage.total_cost),
         error: filled(event.error).or_else(|| filled(output.error)),
         ..Part::default()
@@ -233,26 +248,24 @@ fn change(change: &str) -> Option<(String, Option<String>, Option<String>)> {
     Some((key, before, after))
 }
 
-/// A score: one number, or several of them under names of their own.
-fn score(name: String, of: &str) -> Vec<Score> {
+/// A score: one value, or several under names of their own.
+fn score(name: &str, of: &str) -> Vec<RunScore> {
     let of = Given::of(of);
     let reason = filled(of.explanation).or_else(|| filled(of.answer).map(|answer| format!("answer: {answer}")));
+    let reason = reason.map(|reason| cut(&reason));
+    let given = |name: &str, value: &str| {
+        let score = graded(value);
+        // A grade that isn't a number is a word, or a list as JSON.
+        let word = || text(Some(value)).unwrap_or_else(|| value.to_owned());
+        let grade = (score.is_none() && value != "null").then(|| cut(&word()));
+        RunScore { name: cut(name), score, grade, reason: reason.clone() }
+    };
     match of.value {
         Some(value) if value.starts_with('{') => {
-            let each = walk::members(value).map(|(key, value)| {
-                (format!("{name}.{}", text(Some(key)).unwrap_or_default()), graded(value), reason.clone())
-            });
-            each.collect()
+            let each = walk::members(value);
+            each.map(|(key, value)| given(&format!("{name}.{}", text(Some(key)).unwrap_or_default()), value)).collect()
         }
-        Some(value) => {
-            // A grade that is no number is said in words.
-            let grade = text(Some(value)).filter(|_| graded(value).is_none());
-            let reason = match (grade, reason) {
-                (Some(grade), Some(reason)) => Some(format!("{grade}: {reason}")),
-                (grade, reason) => grade.or(reason),
-            };
-            vec![(name, graded(value), reason)]
-        }
+        Some(value) => vec![given(name, value)],
         None => Vec::new(),
     }
 }

@@ -85,7 +85,7 @@ const BESIDE: [&str; 9] = [
 
 /// A trajectory under way.
 #[derive(Debug, Default)]
-struct Trajectory {
+pub(super) struct Trajectory {
     by_response: HashMap<String, usize>,
     /// By the id of the call, and by that of the event that asks for it.
     by_call: HashMap<String, usize>,
@@ -105,7 +105,9 @@ struct Trajectory {
 
 impl Reader for Trajectory {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
-        let event = Event::of(record.text);
+        // The oldest exports pair an action with its observation.
+        let first = walk::items(record.text).next().filter(|_| record.text.starts_with('['));
+        let event = Event::of(first.unwrap_or(record.text));
         let kind = text(event.action).or_else(|| text(event.observation)).unwrap_or_default();
         let mark = EventDraft { phase: &kind, ts: draft.time(event.timestamp), ..EventDraft::default() };
         if event.id.is_some() && draft.is_again(record.text) {
@@ -161,6 +163,8 @@ impl Reader for Trajectory {
         let at = draft.latest();
         let run = draft.run();
         run.tool = Some("OpenHands".into());
+        // It is written when the conversation is over.
+        run.is_closed = true;
         run.awaits_user = self.waits && self.end.is_none();
         run.updated_at = at.filter(|_| ended.is_some());
         run.ended = ended.map(Box::new);
@@ -215,7 +219,7 @@ impl Trajectory {
 }
 
 /// What the conversation took so far.
-fn total(metrics: &str, draft: &mut Draft<'_>) {
+pub(super) fn total(metrics: &str, draft: &mut Draft<'_>) {
     let metrics = Metrics::of(metrics);
     let total = metrics.tokens.map(Total::of).unwrap_or_default();
     let (read, wrote) = (count(total.prompt_tokens), count(total.completion_tokens));
@@ -231,7 +235,7 @@ fn total(metrics: &str, draft: &mut Draft<'_>) {
 }
 
 /// How the agent stands by its own word; `None` where it goes on.
-fn standing(state: &str, reason: &str) -> Option<Ended> {
+pub(super) fn standing(state: &str, reason: &str) -> Option<Ended> {
     let of = |headline, outcome| Some(Ended::new(state, headline, outcome, Certainty::Recorded));
     // "Agent reached maximum iteration in headless mode. Current iteration: 17, max iteration: 17"
     let figures = |what: &str| {
@@ -240,8 +244,10 @@ fn standing(state: &str, reason: &str) -> Option<Ended> {
     };
     let end = match state {
         "finished" => return of("The agent finished", Outcome::Completed),
-        "rejected" => of("The agent gave the task up", Outcome::Failed),
-        "stopped" => of("Stopped by the user", Outcome::Cancelled),
+        "rejected" => of("The agent gave up", Outcome::Failed),
+        // Whoever closes a conversation stops it: its user, or the program around it.
+        "stopped" => of("Stopped from outside", Outcome::Cancelled),
+        "rate_limited" => of("Rate limit of the provider reached", Outcome::Failed),
         "paused" => of("Paused by the user", Outcome::Cancelled),
         "error" if reason.contains("maximum iteration") => {
             let (measured, limit) = figures("iteration");
@@ -260,8 +266,17 @@ fn standing(state: &str, reason: &str) -> Option<Ended> {
     end.map(|end| end.detail(cut(reason)))
 }
 
-/// What an event says of the step that it belongs to.
-fn part_of(record: &str) -> Part {
+/// What an event, or an action with its observation, says of the step that it belongs to.
+pub(super) fn part_of(record: &str) -> Part {
+    if record.starts_with('[') {
+        let mut part = Part::default();
+        walk::items(record).for_each(|event| part.add(of_event(event)));
+        return part;
+    }
+    of_event(record)
+}
+
+fn of_event(record: &str) -> Part {
     let event = Event::of(record);
     let metadata = event.metadata.map(Metadata::of).unwrap_or_default();
     let mut part = Part::default();

@@ -1,10 +1,10 @@
 //! What does a trace say beyond what happened: how was it judged, and what did `board export` say of the run as a whole?
 
-use super::super::value::{exported_end, filled, number};
+use super::super::value::{cut, exported_end, filled, number};
 use super::{Message, Span, SpanEvent, attributes, plain, said};
 use crate::model::json::walk;
 use crate::model::step::Usage;
-use crate::model::{Ended, Manifest};
+use crate::model::{Ended, Manifest, RunScore};
 
 /// What `board export` said of a run beside its steps. What it did not say was not known to it.
 #[derive(Debug, Default)]
@@ -21,17 +21,46 @@ pub(super) struct Exported {
     steps_untold: bool,
 }
 
+/// An evaluation result.
+pub(super) struct Judged {
+    name: String,
+    score: Option<f64>,
+    label: Option<String>,
+    reason: Option<String>,
+}
+
+impl Judged {
+    /// A score of a step: name, score, explanation with the label before it.
+    pub(super) fn of_step(self) -> (String, Option<f64>, Option<String>) {
+        let reason = match (self.label.filter(|_| self.score.is_none()), self.reason) {
+            (Some(label), Some(reason)) => Some(format!("{label}: {reason}")),
+            (label, reason) => label.or(reason),
+        };
+        (self.name, self.score, reason)
+    }
+
+    /// A score of the run.
+    pub(super) fn of_run(self) -> RunScore {
+        let grade = self.label.filter(|_| self.score.is_none()).map(|label| cut(&label));
+        RunScore { name: cut(&self.name), score: self.score, grade, reason: self.reason.map(|reason| cut(&reason)) }
+    }
+}
+
 impl Span<'_> {
-    /// What those said who judged it: name, score, explanation.
-    pub(super) fn scores(&self) -> impl Iterator<Item = (String, Option<f64>, Option<String>)> {
+    /// The evaluation results among its events.
+    pub(super) fn scores(&self) -> impl Iterator<Item = Judged> {
         let events = self.raw.events.into_iter().flat_map(walk::items).map(SpanEvent::of);
         let judged = events.filter(|event| event.name == Some("\"gen_ai.evaluation.result\""));
         judged.filter_map(|event| {
             let all = attributes(event.attributes);
             let of = |key: &str| all.get(key).map(|value| plain(value, 0));
             let named = |key: &str| filled(of(key).as_deref());
-            let score = number(of("gen_ai.evaluation.score.value").as_deref());
-            Some((named("gen_ai.evaluation.name")?, score, named("gen_ai.evaluation.explanation")))
+            Some(Judged {
+                name: named("gen_ai.evaluation.name")?,
+                score: number(of("gen_ai.evaluation.score.value").as_deref()),
+                label: named("gen_ai.evaluation.score.label"),
+                reason: named("gen_ai.evaluation.explanation"),
+            })
         })
     }
 

@@ -33,10 +33,23 @@ pub(super) fn raised(kind: &str, words: &str) -> Ended {
 pub(super) fn quiet(last: Option<&Part>, has_answer: bool) -> Ended {
     let word = last.and_then(|part| part.finish.as_deref()).unwrap_or(Ended::NO_CALLS);
     match last.filter(|part| part.calls.is_empty()) {
+        Some(_) if fills_window(word) => Ended::new(word, "Context window full", Outcome::Failed, Certainty::Inferred),
         Some(_) if is_at_limit(word) => Ended::cut_reply(word),
         Some(_) if is_refusal(word) => Ended::refused(word),
         Some(part) if !part.text.is_empty() => Ended::answered(word),
+        // What it said is not recorded, only that it was all.
+        Some(part) if part.is_text_untold && is_over(word) => Ended::answered(word),
         _ if has_answer => Ended::answered("final_result"),
         _ => Ended::new("no error", "Ended without an error", Outcome::Unknown, Certainty::Inferred),
     }
+}
+
+/// Whether a finish reason says that the model had no more to say.
+fn is_over(word: &str) -> bool {
+    ["stop", "end_turn", "completed"].iter().any(|known| known.eq_ignore_ascii_case(word))
+}
+
+/// Whether a reply ended because the context window was full, which is another end than a limit of the reply's own.
+fn fills_window(word: &str) -> bool {
+    ["model_length", "model_context_window_exceeded"].iter().any(|known| known.eq_ignore_ascii_case(word))
 }

@@ -24,10 +24,23 @@ pub struct Ended {
     pub limit: Option<f64>,
     /// The unit of both, in the plural: `turns`, `usd`, `tokens`, `ms`.
     pub unit: &'static str,
+    /// Further limits that were reached at the same moment.
+    pub also: Vec<Reached>,
     /// The name of the file that tells of it, where that is another one than the records'; else empty.
     pub file: &'static str,
     /// The event that tells of it, by number.
     pub event: Option<usize>,
+}
+
+/// What was measured against a limit that it reached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reached {
+    /// What was measured.
+    pub measured: f64,
+    /// The limit.
+    pub limit: f64,
+    /// The unit of both, in the plural.
+    pub unit: &'static str,
 }
 
 impl Ended {
@@ -43,6 +56,7 @@ impl Ended {
             measured: None,
             limit: None,
             unit: "",
+            also: Vec::new(),
             file: "",
             event: None,
         }
@@ -87,5 +101,28 @@ impl Ended {
     #[must_use]
     pub fn compare(self, measured: Option<f64>, limit: Option<f64>, unit: &'static str) -> Self {
         Self { measured, limit, unit, ..self }
+    }
+
+    /// An end by the limits that were reached, each with its name as a subject: `Step`, `Cost`. `None` where none was.
+    pub fn at_limits(word: &str, reached: &[(&str, Option<Reached>)]) -> Option<Self> {
+        let all: Vec<(&str, Reached)> =
+            reached.iter().filter_map(|(name, reached)| Some((*name, (*reached)?))).collect();
+        let (_, first) = *all.first()?;
+        let names: Vec<String> = all
+            .iter()
+            .enumerate()
+            .map(|(at, (name, _))| match at {
+                0 => (*name).to_owned(),
+                _ => name.to_lowercase(),
+            })
+            .collect();
+        let headline = match names.as_slice() {
+            [name] => format!("{name} limit reached"),
+            [names @ .., last] => format!("{} and {last} limit reached", names.join(", ")),
+            [] => return None,
+        };
+        let end = Self::new(word, &headline, Outcome::Truncated, Certainty::Recorded);
+        let also = all.into_iter().skip(1).map(|(_, reached)| reached).collect();
+        Some(Self { also, ..end.compare(Some(first.measured), Some(first.limit), first.unit) })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
 use crate::analysis::newest::newest_run;
-use crate::model::{CriticAction, Index, Symbol};
+use crate::model::{CriticAction, Index, RunScore, Symbol};
 use crate::page::part::csv;
 use crate::page::scores::said::{CriticText, said};
 use crate::page::step::json::action_word;
@@ -29,7 +29,7 @@ pub(crate) fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<
     let mut columns: HashMap<String, usize> = HashMap::new();
     for run in runs {
         let of_steps = newest_run(run.index).flat_map(|(_, step)| &step.critics).map(|mark| run.index.name(mark.name));
-        for name in of_steps.chain(of_run(run.index).map(|(name, _)| &**name)) {
+        for name in of_steps.chain(of_run(run.index).map(|given| &*given.name)) {
             if columns.contains_key(name) {
                 continue;
             }
@@ -70,7 +70,7 @@ pub(crate) fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<
         }
         let at = |name: &str| columns.get(name).copied().unwrap_or_default();
         let whole: BTreeMap<usize, String> =
-            of_run(run.index).map(|(name, score)| (at(name), number(Some(*score)))).collect();
+            of_run(run.index).map(|given| (at(&given.name), of_grade(given))).collect();
         if !whole.is_empty() {
             let lead = run.name.into_iter().chain(["", ""]);
             let scores = (0..width).map(|at| whole.get(&at).map_or("", String::as_str));
@@ -81,7 +81,7 @@ pub(crate) fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<
 }
 
 /// What the run was given as a whole.
-fn of_run(index: &Index) -> impl Iterator<Item = &(Box<str>, f64)> {
+fn of_run(index: &Index) -> impl Iterator<Item = &RunScore> {
     index.manifest().get().into_iter().flat_map(|manifest| &manifest.scores)
 }
 
@@ -95,6 +95,11 @@ struct Cells {
     scores: BTreeMap<usize, String>,
     /// What was asked for, each with its critic.
     asked: Vec<String>,
+}
+
+/// A score of the run; its grade where that isn't a number.
+fn of_grade(given: &RunScore) -> String {
+    given.score.map_or_else(|| given.grade.as_deref().unwrap_or_default().to_owned(), |score| number(Some(score)))
 }
 
 fn number(score: Option<f64>) -> String {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::step::Value;
-use crate::model::{Index, Record, Symbol};
+use crate::model::{self, Index, Record, Symbol};
 use crate::page::step::json::action_word;
 
 /// The critics of a run, in order of appearance.
@@ -21,7 +21,24 @@ pub(crate) struct Scores {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunScore {
     pub name: String,
-    pub score: f64,
+    /// The score, where it is a number.
+    pub score: Option<f64>,
+    /// A grade that is not a number: a string's own text, else JSON.
+    pub score_text: Option<String>,
+    /// The explanation.
+    pub reason: Option<String>,
+}
+
+impl RunScore {
+    fn of(given: &model::RunScore) -> Self {
+        let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+        Self {
+            name: given.name.to_string(),
+            score: given.score,
+            score_text: text(&given.grade),
+            reason: text(&given.reason),
+        }
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -50,7 +67,7 @@ pub(crate) struct Point {
 pub(crate) fn scores(index: &Index, mut line: impl FnMut(usize) -> Option<Vec<u8>>) -> Scores {
     let mut order: Vec<Symbol> = Vec::new();
     let of_run = index.manifest().get().into_iter().flat_map(|manifest| &manifest.scores);
-    let run = of_run.map(|(name, score)| RunScore { name: name.to_string(), score: *score }).collect();
+    let run = of_run.map(RunScore::of).collect();
     let mut scores = Scores { run, ..Scores::default() };
     for (n, step) in index.steps().iter().enumerate().filter(|(_, step)| !step.critics.is_empty()) {
         let bytes = line(n).unwrap_or_default();

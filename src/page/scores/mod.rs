@@ -198,6 +198,11 @@ impl<'a> ScoresBody<'a> {
         }
     }
 
+    /// Whether somebody explained a score of the run.
+    fn has_reasons(&self) -> bool {
+        self.scores.of_run.iter().any(|given| given.reason.is_some())
+    }
+
     fn critic(&self, lane: usize) -> &str {
         self.scores.lanes.get(lane).map(|lane| lane.name.as_str()).unwrap_or_default()
     }

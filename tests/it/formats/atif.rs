@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Read, damaged, read, sample};
 use trace_board::analysis::scores::Scores;
-use trace_board::model::{IssueKind, RunKey};
+use trace_board::model::{IssueKind, RunKey, RunScore};
 use trace_board::trace::RootScanner;
 
 fn trajectory(name: &str) -> Read {
@@ -131,7 +131,10 @@ fn rewards_are_scores_of_the_run() {
         (Some(0.5), &["style".to_owned(), "tests".to_owned()][..])
     );
     let scores = Scores::of(&run.index);
-    assert_eq!((scores.lanes.len(), scores.of_run), (0, vec![("style".to_owned(), 0.75), ("tests".to_owned(), 0.5)]));
+    assert_eq!(
+        (scores.lanes.len(), scores.of_run),
+        (0, vec![RunScore::number("style", 0.75), RunScore::number("tests", 0.5)])
+    );
     let board = crate::board::Board::serve(temp.path());
     board.until_read();
     let page = board.get("/runs/nightly%2Fledger__solved/scores");

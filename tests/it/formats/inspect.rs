@@ -96,7 +96,7 @@ fn a_sample_that_answered() {
             serde_json::json!({"name": "progress", "score": 0.5, "reason": "halfway"})
         );
         assert_eq!(steps[3]["critic_outputs"], json!(null), "what it was given at its end is no step's");
-        let scores: Vec<_> = manifest.scores.iter().map(|(name, given)| (&**name, *given)).collect();
+        let scores: Vec<_> = manifest.scores.iter().filter_map(|given| Some((&*given.name, given.score?))).collect();
         assert_eq!(scores, [("graded", 1.0), ("style.short", 0.75), ("style.kind", 1.0)]);
         let head = run.index.steps().get(3).expect("a step");
         assert!(head.call.contains("the tram 65"), "the row has the text too: {}", head.call);
@@ -373,7 +373,7 @@ fn a_score_at_the_end_is_the_run_s_where_an_event_alone_tells_of_it() {
     });
     let run = read(&path.join("rent_epoch_1"));
     let manifest = run.index.manifest().get().expect("what is said of the run");
-    assert_eq!(manifest.scores, [("judge".into(), 1.0)]);
+    assert_eq!(manifest.scores, [trace_board::model::RunScore::number("judge", 1.0)]);
     let critics: Vec<usize> = run.index.steps().iter().map(|step| step.critics.len()).collect();
     assert_eq!(critics, [1, 0, 0, 0], "the one between the steps is of a step");
 }

@@ -74,7 +74,7 @@ fn states_are_told_in_words() {
     let path = temp.path().join("one.json");
     for (state, reason, word, sentence) in [
         ("finished", "", "answered", "The agent finished at step 1"),
-        ("stopped", "", "cancelled", "Stopped by the user after step 1"),
+        ("stopped", "", "cancelled", "Stopped from outside after step 1"),
         (
             "error",
             "maximum budget in headless mode. Current budget: 1.5, max budget: 1.25",

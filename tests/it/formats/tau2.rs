@@ -35,7 +35,8 @@ fn a_conversation_that_its_user_ended() {
         ("The user ended the conversation at step 2: reward 1", "recorded")
     );
     let manifest = run.index.manifest().get().expect("what is said of it");
-    let scores: Vec<(&str, f64)> = manifest.scores.iter().map(|(name, score)| (&**name, *score)).collect();
+    let scores: Vec<(&str, f64)> =
+        manifest.scores.iter().filter_map(|given| Some((&*given.name, given.score?))).collect();
     let expected = [
         ("reward", 1.0),
         ("reward.DB", 1.0),

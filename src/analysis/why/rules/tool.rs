@@ -14,6 +14,12 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     let spent = |unit: &str| spent(summary, manifest, unit);
     let told = rules.first().map(|rule| rule.reading.unit.to_string()).unwrap_or_default();
     for limit in &manifest.limits {
+        let also = manifest.ended.iter().flat_map(|ended| &ended.also);
+        if let Some(also) = also.filter(|also| also.unit == limit.unit && also.limit == limit.limit).next() {
+            let row = row(limit.name, Some(also.measured), Some(also.limit), limit.unit, Standing::Held, "");
+            rules.push(RuleStatus { also: true, ..row });
+            continue;
+        }
         // The one that ended the run stands first, with what it measured.
         if limit.unit == told && rules.first().is_some_and(|rule| rule.reading.limit() == Some(limit.limit)) {
             continue;
@@ -24,6 +30,8 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         let note = match used {
             Some(_) if limit.used.is_none() && is_estimate(summary, limit.unit) => BY_PRICES,
             Some(_) if below => "",
+            // The records of the end don't agree on their limit.
+            Some(_) if limit.unit == told => "",
             Some(_) => "it was reached, and something else is said to have ended the run",
             None => "how much of it was used is not recorded",
         };
@@ -68,8 +76,8 @@ fn spent(summary: &Summary, manifest: &Manifest, unit: &str) -> Option<f64> {
 
 fn end(ended: &Ended) -> RuleStatus {
     let note = if ended.detail.is_empty() { &ended.headline } else { &ended.detail };
-    let is_inferred = ended.certainty != Certainty::Recorded;
-    let result = if is_inferred { Standing::Unknown } else { Standing::Fired };
+    let is_inferred = ended.certainty == Certainty::Inferred;
+    let result = if ended.certainty == Certainty::Recorded { Standing::Fired } else { Standing::Unknown };
     let word = if ended.word.is_empty() { &ended.headline } else { &ended.word };
     RuleStatus { is_inferred, ..row(word, ended.measured, ended.limit, ended.unit, result, note) }
 }
