@@ -23,7 +23,8 @@ pub(super) static TRIAL: Tool = Tool {
     reader: || Box::new(Trial::default()),
 };
 
-/// A trial of which Claude Code's output is there and no trajectory: that is written at the end, and not by all versions.
+/// A trial that holds Claude Code's output but no trajectory. Harbor writes the trajectory at the end, and not in all
+/// versions.
 pub(super) static CLAUDE_TRIAL: Tool = Tool {
     format: Format {
         name: TRIAL.format.name,
@@ -161,7 +162,7 @@ impl Reader for Captured {
         let Some(text_of_result) = &self.result else { return };
         let result = Result::of(text_of_result);
         about(&result, draft);
-        // It is looked at again with each line that comes.
+        // Each new line leads here again.
         if is_reversed(&result) && !std::mem::replace(&mut self.is_reversed, true) {
             draft.issue_of_whole(IssueKind::Time, REVERSED);
         }
@@ -189,7 +190,7 @@ fn usage_of(used: &AgentResult<'_>) -> Usage {
     Usage { input: count(used.input), cached: count(used.cached), output: count(used.output), reasoning: None }
 }
 
-/// What the result says of the trial, whatever holds its steps.
+/// Fills in the trial's facts from its result, for either source of steps.
 fn about(result: &Result<'_>, draft: &mut Draft<'_>) {
     let agent = result.agent_info.map(AgentInfo::of).unwrap_or_default();
     let asked = agent.model_info.map(ModelInfo::of).unwrap_or_default();

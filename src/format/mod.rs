@@ -127,7 +127,7 @@ pub enum Shape {
     },
     /// Several runs in one file, which is replaced as a whole.
     Several(&'static Several),
-    /// A directory: the records are the lines of a file below it, and what else is known of the run in a document beside.
+    /// A directory: the records are the lines of a file below it, and further facts of the run in another document.
     LinesBelow {
         /// The directory of the file.
         below: &'static str,
@@ -207,7 +207,7 @@ pub struct Several {
 /// Runs that are a line of a file each.
 #[derive(Debug)]
 pub struct Lines {
-    /// What a line is called: "instance".
+    /// The noun for a line: "instance".
     pub what: &'static str,
 }
 

@@ -167,7 +167,7 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// What it cost in US dollars.
+    /// The recorded cost in US dollars.
     fn cost(&self) -> Option<f64> {
         number(self.text(&["operation.cost", "gen_ai.usage.cost", "llm.cost.total"]).as_deref())
     }
@@ -268,10 +268,10 @@ struct Trace {
     ended: Option<i64>,
     /// How long the span took that all others are below.
     took: Option<f64>,
-    /// What the replies cost that say so, and the steps that do not.
+    /// The sum of the recorded costs of replies, and the steps without one.
     cost: Option<f64>,
     unpriced: HashSet<usize>,
-    /// The tokens of the replies that say so, and the steps that do not.
+    /// The sum of the recorded tokens of replies, and the steps without any.
     tokens: Option<u64>,
     uncounted: HashSet<usize>,
 }
@@ -353,7 +353,7 @@ impl Reader for Trace {
         let said = self.last.and_then(|n| draft.said(n));
         let is_answer = ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = self.answer.clone().or(said).filter(|_| is_answer);
-        // Without the span that all others are below, nobody knows whether more was to come.
+        // Without a root span, more spans may follow.
         let newest = self.newest_end.as_ref().filter(|_| ended.is_none() && self.exported.is_none());
         let presumed = newest.and_then(|(_, fault, at)| {
             let (kind, words) = fault.as_ref()?;
@@ -406,7 +406,7 @@ impl Trace {
         self.take(n, part, draft);
     }
 
-    /// What another span or a log record says of the same reply, which may know more of it.
+    /// Adds what another span or a log record knows about the same reply.
     fn more(&mut self, n: usize, part: Part, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         draft.event(EventDraft { kind: EventKind::Inside, step: Some(n), note: None, ..mark });
         if let Some(known) = draft.step(n) {
@@ -465,7 +465,7 @@ impl Trace {
         }
     }
 
-    /// An agent, or the span that all others are below: what it says that it used.
+    /// Adds the usage that an agent or the root span records.
     fn agent(&mut self, span: &Span<'_>, parent: Option<&String>) {
         let is_inner = parent.is_some_and(|parent| self.in_agents.contains(parent));
         self.in_agents.extend(filled(span.raw.id));

@@ -301,7 +301,7 @@ impl Part {
             }
             (true, false, _) => "final",
             (true, true, false) => "thought",
-            // A trace that leaves out what was said does not tell that nothing was.
+            // An omitted text is not an empty one.
             (true, true, true) if self.is_text_untold => NOT_RECORDED,
             (true, true, true) => return "null".to_owned(),
         };

@@ -364,7 +364,7 @@ impl StepHead {
             let text = text.or(invocation.category.clone()).or(invocation.status.clone()).unwrap_or_default();
             self.error = Some(one_line(&text, MAX_NOTE_BYTES).into());
         }
-        // Our own engine's events tell of the errors of its steps.
+        // Our own engine records the errors of its steps as events.
         let of_step =
             step.error.filter(|_| self.error.is_none() && self.is_undecided() && step.facts.is_none()).map(Value::json);
         if let Some(words) = of_step.as_ref().and_then(|error| error.get("message")?.as_str()) {

@@ -85,7 +85,7 @@ pub struct Manifest {
     pub format: &'static Format,
     /// How the run ended, where another tool's format tells.
     pub ended: Option<Box<Ended>>,
-    /// How it ended if nothing more comes: the last record fails, and the one that would tell of the end is not there.
+    /// The end if nothing more comes: the last record is an error, and the record of the end is missing.
     pub presumed_end: Option<Box<Ended>>,
     /// Its last turn is over, or asks its user something, and its user may go on with it: nothing tells that the program which wrote it is gone.
     pub awaits_user: bool,
@@ -121,7 +121,7 @@ pub struct Manifest {
     pub scores: Vec<RunScore>,
     /// Who took back what the run came to, and why, as the end of a sentence: "invalidated by me: grader was wrong".
     pub invalidation: Option<Box<str>>,
-    /// What the writer records beside the end: failed attempts before this one, failed checks behind a full reward. A
+    /// Further facts that the writer records: failed attempts before this one, failed checks behind a full reward. A
     /// sentence each.
     pub notes: Vec<Box<str>>,
     /// Where records of another tool contradict each other about the end or the totals, a sentence each without a full

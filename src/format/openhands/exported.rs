@@ -266,7 +266,7 @@ pub(super) fn standing(state: &str, reason: &str) -> Option<Ended> {
     end.map(|end| end.detail(cut(reason)))
 }
 
-/// What an event, or an action with its observation, says of the step that it belongs to.
+/// Reads the part of a step from an event, or from an action paired with its observation.
 pub(super) fn part_of(record: &str) -> Part {
     if record.starts_with('[') {
         let mut part = Part::default();

@@ -1,5 +1,5 @@
 //! Reads a line of `output.jsonl`, which the evaluations of OpenHands write: one instance of a benchmark, with the history of
-//! its conversation, the patch that came of it, and what went wrong.
+//! its conversation, its patch, and what went wrong.
 //!
 //! The history is the list of events of either generation of OpenHands. The oldest files hold pairs of an action and its
 //! observation.
@@ -135,7 +135,7 @@ impl Reader for Instance {
         let model = metadata.llm.or(metadata.config).and_then(|llm| filled(Llm::of(llm).model));
         let resolved = resolved(&self.tested);
         let run = draft.run();
-        // Of its own events some may tell of totals too.
+        // Events of the history may record totals too.
         let (tokens, usage, cost) = totals;
         if tokens.is_some() {
             (run.tokens, run.usage) = (tokens, usage);
@@ -164,7 +164,7 @@ impl Reader for Instance {
                 let word = run.ended.as_ref().map(|end| end.word.to_string()).unwrap_or_default();
                 run.conflicts.push(cut(&format!("The history ends with {word}, and the instance records an error")));
             }
-            // What an event says of the same end may say more.
+            // An event of the same end may hold more detail.
             let is_told = matches!(known, Some(Outcome::Failed | Outcome::Truncated | Outcome::Halted));
             if !is_told && let Some(end) = end {
                 run.final_result = None;
@@ -185,7 +185,7 @@ fn resolved(tested: &str) -> Option<bool> {
     }
 }
 
-/// What an event of either generation says of its step.
+/// Reads the part of a step from an event of either generation.
 fn part_of(record: &str) -> super::Part {
     if is_text(member(record, "kind")) { super::part_of(record) } else { exported::part_of(record) }
 }

@@ -37,7 +37,7 @@ pub(super) fn quiet(last: Option<&Part>, has_answer: bool) -> Ended {
         Some(_) if is_at_limit(word) => Ended::cut_reply(word),
         Some(_) if is_refusal(word) => Ended::refused(word),
         Some(part) if !part.text.is_empty() => Ended::answered(word),
-        // What it said is not recorded, only that it was all.
+        // Its text isn't recorded, but its finish reason is.
         Some(part) if part.is_text_untold && is_over(word) => Ended::answered(word),
         _ if has_answer => Ended::answered("final_result"),
         _ => Ended::new("no error", "Ended without an error", Outcome::Unknown, Certainty::Inferred),

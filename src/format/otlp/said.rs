@@ -23,7 +23,7 @@ impl Told<'_> {
         Some(text(Some(&value)).map_or(value, |text| unpacked(&text))).filter(|value| value != "null")
     }
 
-    /// What the event is about, as a JSON object: its body, the attribute that stands for one, or its attributes.
+    /// Returns the content as a JSON object: the body, the attribute that replaces it, or the attributes themselves.
     fn content(&self) -> String {
         let body = self.body.map(|body| plain(body, 0)).filter(|body| body != "null");
         let body = body.map(|body| text(Some(&body)).map_or(body, |text| unpacked(&text)));
@@ -35,7 +35,7 @@ impl Told<'_> {
         format!("{{{}}}", members.collect::<Vec<_>>().join(","))
     }
 
-    /// Adds what the event says of a reply.
+    /// Adds the event's share of a reply.
     fn add_to(&self, part: &mut Part) {
         match &*self.name {
             "gen_ai.choice" => {
@@ -117,7 +117,7 @@ impl Span<'_> {
         own.into_iter().chain(of_span)
     }
 
-    /// What its events say of its reply.
+    /// Adds the text of its reply from its events.
     pub(super) fn said_in_events(&self, part: &mut Part) {
         self.events().for_each(|event| event.add_to(part));
     }
