@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use super::newest::{is_untold, newest_run};
 use crate::format;
-use crate::model::index::Segment;
+use crate::model::event::SpentNote;
+use crate::model::index::{Group, Segment};
 use crate::model::price::Prices;
 use crate::model::{Can, EventKind, Index, Lines, RecordedFacts, StepHead, TraceFile};
 use crate::stop::{CriticFact, Gate, LineFacts, Stats, StepFacts, StopRules, Text, Usage, Whole};
@@ -178,11 +179,20 @@ pub(super) fn lost(index: &Index) -> Option<Lost> {
     (count > 0).then_some(Lost { count, from: from as u64 })
 }
 
+/// What the replies in the step in which the newest run broke off took, where their events record it. The step may have
+/// taken more.
+pub(super) fn spent_without_line(index: &Index) -> Option<SpentNote> {
+    unfinished(index)?.spent
+}
+
+fn unfinished(index: &Index) -> Option<&Group> {
+    index.groups().get(index.unfinished_group()?)
+}
+
 /// Whether the newest run broke off in a step of which a model's reply is on record and no line: what that took is in no
 /// sum of steps.
 pub(super) fn has_reply_without_line(index: &Index) -> bool {
-    let events =
-        index.unfinished_group().and_then(|group| index.groups().get(group)).map(|group| group.first..group.end);
+    let events = unfinished(index).map(|group| group.first..group.end);
     let is_reply = |n: usize| index.events().get(n).is_some_and(|event| event.kind == EventKind::Output);
     events.is_some_and(|mut events| events.any(is_reply))
 }

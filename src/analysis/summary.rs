@@ -404,8 +404,14 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         // Where all are, nobody says what they are nested in.
         steps_nested: if run.nested < run.readable { run.nested } else { 0 },
         steps_untold: is_untold(index) || !is_counted,
-        tokens: tokens(index),
-        tokens_estimated: run.tokens_estimated,
+    let broken_off = facts::spent_without_line(index).filter(|_| cut_off > 0 && !is_summed_up);
+        // What is recorded of the step in which the run broke off counts; it may have taken more.
+        tokens: match (tokens(index), broken_off) {
+            (Some(tokens), Some(more)) => Some(tokens.saturating_add(more.input).saturating_add(more.output)),
+            (None, Some(more)) if run.readable == 0 => Some(more.input.saturating_add(more.output)),
+            (tokens, _) => tokens,
+        },
+        tokens_estimated: run.tokens_estimated || broken_off.is_some_and(|spent| spent.is_estimate),
         tokens_untold: if are_of_steps { run.untold_tokens } else { 0 } + if is_summed_up { 0 } else { cut_off },
         steps_without_tokens: run.untold_tokens + cut_off,
         cost_usd: manifest.filter(|manifest| !manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
@@ -436,7 +442,10 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         project: text(manifest.and_then(|manifest| manifest.project.as_ref())),
         turns: manifest.and_then(|manifest| manifest.turns).filter(|turns| *turns > 0 || !nothing_told),
         children: manifest.and_then(|manifest| manifest.children),
-        usage: usage(index),
+        usage: match broken_off {
+            Some(more) => usage(index).with_reply(more.input, more.output),
+            None => usage(index),
+        },
         model_calls: model_calls(index),
         tool_calls: Some(run.calls).filter(|_| has_calls && !nothing_told),
         // Where nobody says how a call went, nobody knows whether it failed.

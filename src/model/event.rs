@@ -95,6 +95,8 @@ pub enum EventNote {
     Init(Box<InitNote>),
     /// The step limit inside the agent's state, which is not the engine's budget.
     StateLimit(i64),
+    /// What the step's requests took so far.
+    Spent(SpentNote),
     /// What was decided, as one line.
     Decision(Box<str>),
     /// `CHECK_STOP` stopped the run.
@@ -111,6 +113,17 @@ pub enum EventNote {
     Asked(i64),
     /// When that was over which the event tells the beginning of; microseconds since the epoch.
     Until(i64),
+}
+
+/// Tokens that the event of a reply records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SpentNote {
+    /// Tokens sent.
+    pub input: u64,
+    /// Tokens received.
+    pub output: u64,
+    /// Whether the writer estimated them.
+    pub is_estimate: bool,
 }
 
 /// What the INIT event says.

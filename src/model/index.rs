@@ -10,7 +10,7 @@ mod tally;
 
 use std::collections::BTreeMap;
 
-use super::event::{EndNote, InitNote, StopNote};
+use super::event::{EndNote, InitNote, SpentNote, StopNote};
 use super::{
     EventHead, EventNote, Format, Issue, Issues, ManifestState, Names, Record, Span, StepHead, StopVerdict, Symbol,
 };
@@ -92,6 +92,8 @@ pub struct Group {
     pub checked: bool,
     /// What was decided. Kept only for the newest group; older steps have lines that say it.
     pub decision: Option<Box<str>>,
+    /// What its requests took, by the events of their replies. Kept only for the newest group, likewise.
+    pub spent: Option<SpentNote>,
 }
 
 /// One run inside the directory: from a set-up or an INIT event to the next.

@@ -103,6 +103,16 @@ impl Usage {
     }
 }
 
+
+    /// These and those of a reply of which only the sums are known.
+    #[must_use]
+    pub fn with_reply(self, input: u64, output: u64) -> Self {
+        Self {
+            input: self.input.map(|own| own.saturating_add(input)),
+            output: self.output.map(|own| own.saturating_add(output)),
+            ..self
+        }
+    }
 /// What was decided.
 #[derive(Debug, Clone)]
 pub struct Decision<'a> {

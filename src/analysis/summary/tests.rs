@@ -257,3 +257,24 @@ fn a_cost_limit_over_an_estimate_says_so() {
     assert_eq!((found, step, said), (StopTiming::Earlier, Some(1), true));
     assert_eq!(detail, "$0.2 (estimated) >= $0.15");
 }
+
+#[test]
+fn what_the_reply_of_the_last_step_took_counts_in_a_run_that_was_killed_in_it() {
+    let reply = |usage: &str| {
+        event(1, "DECIDE", "model_output", "10:00:03").replace(r#""stage""#, &format!(r#"{usage}, "stage""#))
+    };
+    let context = r#"{"input_tokens_total": 100, "output_tokens": 20, "tokens_total": 120}"#;
+    let step = format!(r#"{{"step_id": 0, "context": {context}, "decision": {{"mode": "wait"}}}}"#);
+    let killed = |usage: &str| {
+        let began = |id: i64, at: &str| event(id, "DECIDE", "state_ready", at);
+        let events = [began(0, "10:00:00"), began(1, "10:00:02"), reply(usage)];
+        told(&index(std::slice::from_ref(&step), &events, ""))
+    };
+    let own = killed(r#""usage": {"input": 500, "output": 43, "estimated": true}"#);
+    assert_eq!((own.tokens, own.tokens_estimated, own.tokens_bound()), (Some(663), true, "at least about "));
+    assert_eq!((own.usage.input, own.usage.output), (Some(600), Some(63)));
+    let of_qitos = killed(r#""context": {"input_tokens_total": 500, "output_tokens": 43}"#);
+    assert_eq!((of_qitos.tokens, of_qitos.tokens_bound()), (Some(663), "at least "));
+    let unsaid = killed(r#""raw_output": "x""#);
+    assert_eq!((unsaid.tokens, unsaid.tokens_bound()), (Some(120), "at least "), "a reply that records nothing");
+}

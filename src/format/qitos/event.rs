@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 
 use super::step::{call as call_of, some};
 use crate::model::end::StopVerdict;
-use crate::model::event::{EndNote, Event, EventKind, InitNote, StopNote};
+use crate::model::event::{EndNote, Event, EventKind, InitNote, SpentNote, StopNote};
 use crate::model::head::one_line;
 use crate::model::json::walk;
 use crate::model::loose::{Many, Maybe, Scalar, wire};
@@ -104,6 +104,13 @@ wire! {
         issues: Many<'a, Maybe<'a, IssueWire<'a>>>,
         stop: Option<&'a RawValue>,
         context: Maybe<'a, ContextWire<'a>>,
+        usage: Maybe<'a, UsageWire<'a>>,
+    }
+
+    struct UsageWire<'a> {
+        input: Scalar<'a>,
+        output: Scalar<'a>,
+        estimated: Scalar<'a>,
     }
 
     struct TaskMetaWire<'a> {
@@ -140,6 +147,8 @@ wire! {
 
     struct ContextWire<'a> {
         input_tokens_total: Scalar<'a>,
+        output_tokens: Scalar<'a>,
+        counting_mode: Scalar<'a>,
         available_input_budget: Scalar<'a>,
     }
 }
@@ -233,6 +242,18 @@ impl EventWire<'_> {
 
 impl PayloadWire<'_> {
     fn init(&self) -> InitNote {
+    /// What a reply took: as our own engine writes it, else as QitOS does.
+    fn spent(&self) -> Option<SpentNote> {
+        let count = |number: &Scalar<'_>| u64::try_from(number.int()?).ok();
+        if let Some(usage) = self.usage.value() {
+            let (input, output) = (count(&usage.input)?, count(&usage.output)?);
+            return Some(SpentNote { input, output, is_estimate: usage.estimated.bool() == Some(true) });
+        }
+        let context = self.context.value()?;
+        let (input, output) = (count(&context.input_tokens_total)?, count(&context.output_tokens)?);
+        Some(SpentNote { input, output, is_estimate: context.counting_mode.str() == Some("engine_estimate") })
+    }
+
         let budget = self.task_meta.value().and_then(|meta| meta.budget.value());
         InitNote {
             task: note(&self.task),

@@ -201,7 +201,7 @@ impl Index {
         };
         if opens {
             if let Some(group) = self.groups.last_mut() {
-                group.decision = None;
+                (group.decision, group.spent) = (None, None);
             }
             self.lap_of_group(event.step_id, self.groups.len());
             let group = Group { step_id: event.step_id, first: at, started: event.ts, ..Group::default() };
@@ -230,6 +230,11 @@ impl Index {
             EventNote::Decision(call) => {
                 if let Some(group) = group {
                     group.decision = Some(call);
+                }
+            }
+            EventNote::Spent(spent) => {
+                if let Some(group) = group {
+                    group.spent = Some(spent);
                 }
             }
             EventNote::Stop(stop) => segment.stop = Some((at, *stop)),
