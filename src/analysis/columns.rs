@@ -80,6 +80,8 @@ pub struct Column {
     long: bool,
     /// Whether the values of several runs add up.
     pub sums: bool,
+    /// Gives a lower bound in milliseconds where the value is unknown.
+    least: Option<fn(&Summary) -> Option<f64>>,
     /// Whether it is a sum over the steps of a run, of which some may not say what they add to it.
     of_tokens: bool,
     /// Whether runs are put together by it.
@@ -228,14 +230,36 @@ impl Column {
         }
     }
 
-    /// Whether `run` has more in this column than is known.
-    pub fn is_least(&self, run: &Summary) -> bool {
-        self.of_tokens && run.tokens_untold > 0
+    /// What a table shows of `run` in this column: the value, else its lower bound.
+    pub fn shown<'a>(&self, run: &'a Summary) -> Option<Value<'a>> {
+        self.value(run).or_else(|| self.least?(run).map(Value::Millis))
     }
 
-    /// The words of its value, which say so.
+    /// Whether `run` has more in this column than is known.
+    pub fn is_least(&self, run: &Summary) -> bool {
+        let is_bound = || self.least.is_some_and(|least| self.value(run).is_none() && least(run).is_some());
+        self.of_tokens && run.tokens_untold > 0 || is_bound()
+    }
+
+    /// Whether the value in this column of `run` has estimated tokens in it.
+    pub fn is_estimate(&self, run: &Summary) -> bool {
+        self.of_tokens && run.tokens_estimated
+    }
+
+    /// Marks the words of a value: `≥` for a lower bound, `≈` for an estimate.
     pub fn bound(&self, run: &Summary, words: String) -> String {
-        if self.is_least(run) { format!("≥{words}") } else { words }
+        format!("{}{words}", format::bound(self.is_least(run), self.is_estimate(run)))
+    }
+
+    /// Explains the mark of [`Column::bound`]; `None` where there is none.
+    pub fn bound_words(&self, run: &Summary) -> Option<String> {
+        let least = self.is_least(run).then(|| match self.of_tokens {
+            true => format!("{} not record their tokens", super::summary::steps_do(run.tokens_untold)),
+            false => "the clock went back, so only a lower bound is known".to_owned(),
+        });
+        let estimate = self.is_estimate(run).then(|| format::SOME_ESTIMATED.to_owned());
+        let words: Vec<String> = least.into_iter().chain(estimate).collect();
+        (!words.is_empty()).then(|| words.join(", "))
     }
 
     /// The text of this column, or the word for an unknown one; empty where there is neither.
@@ -366,7 +390,7 @@ pub fn chosen<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<Shown>, &'
 /// The columns of the run table with their cells, from left to right, without optional ones that none of `runs` fills.
 pub fn shown<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
     let is_said = |value: Value<'_>| !matches!(value, Value::Text(""));
-    let fills = |column: &Column| runs.iter().any(|run| column.value((*run).as_ref()).is_some_and(is_said));
+    let fills = |column: &Column| runs.iter().any(|run| column.shown((*run).as_ref()).is_some_and(is_said));
     let mut cells: Vec<_> = COLUMNS
         .iter()
         .filter_map(|column| Some((column, column.cell?)))

@@ -150,6 +150,19 @@ pub fn clock(stamp: Stamp, zone: &TimeZone) -> Option<Clock> {
     })
 }
 
+/// The reason for a mark of an estimate.
+pub const SOME_ESTIMATED: &str = "some tokens are estimated";
+
+/// The mark before a number: `≥` where it is a lower bound, `≈` where part of it is estimated.
+pub fn bound(is_least: bool, is_estimate: bool) -> &'static str {
+    match (is_least, is_estimate) {
+        (false, false) => "",
+        (false, true) => "≈",
+        (true, false) => "≥",
+        (true, true) => "≥\u{a0}≈",
+    }
+}
+
 /// A number of tokens for a table: `9,686`, from 10,000 on `17.2 k`, from a million on `1.2 M`.
 ///
 /// Where there is room, [`count`] shows all digits.

@@ -40,6 +40,37 @@ pub fn own_ms(index: &Index) -> Option<f64> {
     took.filter(|_| !own.iter().all(|segment| segment.is_timed_once)).map(|took| took as f64 / 1e3)
 }
 
+/// How long the newest run took at least, in milliseconds, where its clock went back; `None` where it did not, or where
+/// its times bound nothing.
+pub fn own_least_ms(index: &Index) -> Option<f64> {
+    let own = copied(index).map_or_else(|| index.newest_segments(), |copied| own_segments(index, copied));
+    if own.iter().all(|segment| segment.goes_back.is_none()) {
+        return None;
+    }
+    let ends = own.iter().skip(1).map(|next| next.first_event).chain([index.events().len()]);
+    let took = |(segment, end): (&Segment, usize)| match segment.goes_back {
+        Some(_) => least(index.events().range(segment.first_event..end).filter_map(|event| event.ts)),
+        None => segment.took(),
+    };
+    let sum: i64 = own.iter().zip(ends).filter_map(took).sum();
+    (sum > 0).then_some(sum as f64 / 1e3)
+}
+
+/// A lower bound of how long events took that have these times. From the first to the last: a wrong time between them
+/// changes neither. Where the last lies before the first, the clock was put back, and what it ran since counts.
+fn least(times: impl Iterator<Item = i64>) -> Option<i64> {
+    let (mut first, mut since, mut last) = (None, None, None);
+    for time in times {
+        first = first.or(Some(time));
+        if last.is_none_or(|last| time < last) {
+            since = Some(time);
+        }
+        last = Some(time);
+    }
+    let whole = last? - first?;
+    Some(if whole > 0 { whole } else { last? - since? })
+}
+
 /// How long the newest run took with what it went on from, as limits count it, in milliseconds: the writer's own figure, or
 /// the time between its first and its last event. A writer's figure is of what it wrote itself, when it was done.
 pub fn took_ms(index: &Index) -> Option<f64> {

@@ -10,7 +10,7 @@ use super::verdict::{RunStatus, Verdict, tokens, verdict};
 use super::{
     facts, health,
     life::Liveness,
-    newest::{is_untold, kept_answer, own_ms},
+    newest::{is_untold, kept_answer, own_least_ms, own_ms},
 };
 use crate::model::index::Distinct;
 use crate::model::price::Prices;
@@ -82,6 +82,8 @@ pub struct Summary {
     pub prices: Option<Arc<Prices>>,
     /// Run time in milliseconds: the writer's figure, else from the first to the last event.
     pub duration_ms: Option<f64>,
+    /// Where that is unknown because a clock went back: the time from the first event to the last, a lower bound.
+    pub duration_at_least_ms: Option<f64>,
     /// The lowest score of the run as a whole, else of the last step that has one.
     pub last_score: Option<f64>,
     /// The lowest score of each step with one, thinned.
@@ -227,6 +229,18 @@ impl Summary {
             (true, false) => "at least ",
             (true, true) => "at least about ",
         }
+    }
+
+    /// How long it took in words: `12 s`, or `at least 12 s` where a clock went back.
+    pub fn took_words(&self) -> Option<String> {
+        let least = || Some(format!("at least {}", format::millis(self.duration_at_least_ms?)));
+        self.duration_ms.map(format::millis).or_else(least)
+    }
+
+    /// Whether its counts of lines are those of `index`.
+    pub fn counts_lines_of(&self, index: &Index) -> bool {
+        let (steps, events) = lines(index);
+        (self.steps_now, self.events, self.partial) == (steps, events, index.is_partial())
     }
 
     /// What it cost: as recorded, else by estimate.
@@ -418,7 +432,8 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         cost_by_run_usd: manifest.filter(|manifest| manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
         spent: spent(index, cut_off),
         prices: None,
-        duration_ms: own_ms(index),
+        duration_ms: took,
+        duration_at_least_ms: if took.is_none() { own_least_ms(index) } else { None },
         last_score: given(run_scores.clone()).or(run.last_score),
         spark: run.lows.as_slice().to_vec(),
         critics: run_scores.map(|given| given.name.to_string()).fold(names(&run.critics), distinct),

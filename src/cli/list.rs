@@ -171,7 +171,8 @@ fn head(group: &Group<'_, Arc<Summary>>, look: &Look) -> String {
         let value = sum.value(column).and_then(|value| value.words(look.now, &look.zone)).unwrap_or_default();
         let least = if sum.counted() < group.runs { "at least " } else { "" };
         let unit = if name == "tokens" { " tokens" } else { "" };
-        words.push(format!("{least}{value}{unit}"));
+        let about = if sum.is_estimate && name == "tokens" { "about " } else { "" };
+        words.push(format!("{least}{about}{value}{unit}"));
     }
     words.extend((group.twins > 0).then(|| group.twins_in_words()));
     words.extend((group.branches > 0).then(|| group.branches_in_words()));
@@ -186,7 +187,7 @@ fn depths(group: &Group<'_, Arc<Summary>>) -> Vec<usize> {
 
 /// One cell as text. The limit of steps stands behind them, what the files lack behind the verdict.
 fn cell(run: &Summary, column: &Column, look: &Look) -> String {
-    let words = column.value(run).and_then(|value| value.words(look.now, &look.zone));
+    let words = column.shown(run).and_then(|value| value.words(look.now, &look.zone));
     let words = words.map(|words| column.bound(run, words));
     let words = words.unwrap_or_else(|| MISSING.to_owned());
     match column.name {

@@ -140,7 +140,7 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     fact("events", Some(count(summary.events as u64)))?;
     fact("tokens", summary.tokens_words())?;
     fact("cost", summary.cost_words())?;
-    fact("took", summary.duration_ms.map(millis))?;
+    fact("took", summary.took_words())?;
     fact("started", summary.started.and_then(at))?;
     fact("updated", summary.updated.and_then(at))?;
     fact("critics", Some(summary.critics.join(", ")).filter(|critics| !critics.is_empty()))?;

@@ -168,9 +168,9 @@ fn help_of_every_command() {
       run path run_id manifest_status liveness outcome status stop verdict verdict_second
       contradictions certainty steps events segments errors max_steps max_steps_from tokens input
       cached output reasoning untold tokens_estimated model_calls calls tool_errors cost cost_recorded
-      cost_estimated duration score critic model models task parent format writer
-      project turns children files started updated issues problems partial agent
-      tool err state.KEY changed
+      cost_estimated duration duration_at_least score critic model models task parent format
+      writer project turns children files started updated issues problems partial
+      agent tool err state.KEY changed
     Of these, not to be sorted by:
       path verdict verdict_second tokens_estimated critic models task partial agent tool
       err state.KEY

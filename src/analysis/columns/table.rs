@@ -97,9 +97,11 @@ pub static COLUMNS: &[Column] = &[
     row("duration", "duration_ms", "duration", Millis(|run| run.duration_ms))
         .sums()
         .alias("dur")
+        .least(|run| run.duration_at_least_ms)
         .cell(60, "duration", Width::Number)
         .optional()
         .of_step(OfStep::Numbers(step::seconds)),
+    row("duration_at_least", "duration_at_least_ms", "duration, at least", Millis(|run| run.duration_at_least_ms)),
     row("score", "last_score", "last score", Score(|run| run.last_score))
         .cell(50, "last score", Width::Spark)
         .optional()
@@ -145,6 +147,7 @@ const fn row(name: &'static str, key: &'static str, label: &'static str, kind: K
         phase: None,
         long: false,
         sums: false,
+        least: None,
         of_tokens: false,
         groups: false,
         cell: None,
@@ -179,6 +182,11 @@ impl Column {
     /// Adds up the values of several runs.
     const fn sums(self) -> Self {
         Self { sums: true, ..self }
+    }
+
+    /// Shows a lower bound where the value is unknown.
+    const fn least(self, least: fn(&Summary) -> Option<f64>) -> Self {
+        Self { least: Some(least), ..self }
     }
 
     /// What steps do not say is missing in it.

@@ -28,14 +28,25 @@ pub struct Measure {
     pub unit: Unit,
     /// The number; `None` where it is not recorded, or where a line that may tell of it cannot be read.
     pub value: Option<f64>,
+    /// Its lower bound, where the number is unknown.
+    pub least: Option<f64>,
     /// Whether such a line cannot be read.
     pub unread: bool,
+    /// Whether the number is a lower bound.
+    pub is_least: bool,
+    /// Whether part of it is an estimate.
+    pub is_estimate: bool,
 }
 
 impl Measure {
     /// The number in words.
     pub fn words(&self) -> String {
-        if self.unread { "unknown".to_owned() } else { self.unit.words(self.value) }
+        match self.value {
+            _ if self.unread => "unknown".to_owned(),
+            None if self.least.is_some() => format!("≥{}", self.unit.words(self.least)),
+            None => self.unit.words(None),
+            value => format!("{}{}", format::bound(self.is_least, self.is_estimate), self.unit.words(value)),
+        }
     }
 }
 
@@ -64,7 +75,12 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
             "tokens" => unread_steps && !counted,
             _ => unread_steps,
         };
-        Measure { id, name, unit, value: value.filter(|_| !unread), unread }
+        let least = summary.duration_at_least_ms.filter(|_| id == "duration_ms");
+        let (is_least, is_estimate) = match id {
+            "tokens" => (summary.tokens_untold > 0, summary.tokens_estimated),
+            _ => (false, false),
+        };
+        Measure { id, name, unit, value: value.filter(|_| !unread), least, unread, is_least, is_estimate }
     };
     vec![
         measure("steps", "Steps", Unit::Count, steps.as_ref().map(|_| summary.steps as f64)),

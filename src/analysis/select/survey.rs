@@ -80,6 +80,8 @@ pub struct Medians {
     pub duration_ms: Option<f64>,
     /// Tokens.
     pub tokens: Option<f64>,
+    /// Whether a run among them has tokens that are estimated or at least so many.
+    pub tokens_inexact: bool,
     /// Last score.
     pub last_score: Option<f64>,
 }

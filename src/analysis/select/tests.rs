@@ -229,8 +229,13 @@ fn the_strip_leaves_live_runs_out() {
         end(RunStatus::Died, None, 1),
     ];
     assert_eq!(strip.ends, expected);
-    let medians =
-        Medians { steps: Some(6.0), duration_ms: Some(90_500.0), tokens: Some(12_500.0), last_score: Some(0.25) };
+    let medians = Medians {
+        steps: Some(6.0),
+        duration_ms: Some(90_500.0),
+        tokens: Some(12_500.0),
+        tokens_inexact: false,
+        last_score: Some(0.25),
+    };
     assert_eq!(strip.medians, medians);
     assert_eq!(survey.marks.get(&RunStatus::Running), Some(&1));
 }

@@ -88,6 +88,7 @@ fn where_the_clock_goes_back_a_duration_is_unknown_and_an_issue_says_so() {
     assert_eq!(phases, [None, Some(2_000_000), Some(0)], "the phases after it are on one clock again");
     let summary = told(&index);
     assert_eq!((summary.duration_ms, index.back_steps(), index.slowest_gap()), (None, 1, 1_000_000));
+    assert_eq!(summary.took_words().as_deref(), Some("at least 6.0 s"), "what the clock ran since it was put back");
     assert_eq!(summary.started, index.events().get(0).unwrap().ts, "a run begins with its first event");
     let issues = health::issues(&index);
     assert!(issues.iter().any(|issue| issue.reason == "time goes backwards here"), "{issues:?}");
@@ -95,6 +96,21 @@ fn where_the_clock_goes_back_a_duration_is_unknown_and_an_issue_says_so() {
     let facts = record(&index, &Gone, Depth::Heads).facts;
     let known: Vec<_> = facts.iter().map(|facts| (facts.t_start_ms, facts.t_end_ms)).collect();
     assert_eq!(known, [(Some(1000), Some(2000)), (Some(3000), None), (None, None)]);
+}
+
+#[test]
+fn where_one_time_goes_back_the_span_from_first_to_last_is_a_lower_bound() {
+    let events = [("10:00:00", "INIT"), ("10:00:10", "DECIDE"), ("09:59:50", "ACT"), ("10:09:37", "END")];
+    let events = events.map(|(at, phase)| event(0, phase, "", at));
+    let run = told(&index(&[r#"{"step_id": 0, "decision": {"mode": "wait"}}"#.to_owned()], &events, ""));
+    assert_eq!((run.duration_ms, run.duration_at_least_ms), (None, Some(577_000.0)));
+    let column = crate::analysis::columns::Column::find("duration").unwrap();
+    let words = column.shown(&run).and_then(|value| value.words(0, &jiff::tz::TimeZone::UTC)).unwrap();
+    assert_eq!(column.bound(&run, words), "≥9 min 37 s");
+    assert!(column.value(&run).is_none(), "as JSON it is unknown");
+    let in_order = [("10:00:00", "INIT"), ("10:00:10", "DECIDE"), ("10:09:37", "END")];
+    let run = told(&index(&[], &in_order.map(|(at, phase)| event(0, phase, "", at)), ""));
+    assert_eq!((run.duration_ms, run.duration_at_least_ms), (Some(577_000.0), None));
 }
 
 /// Two runs of two steps in one directory, the second a minute after the first.

@@ -39,7 +39,7 @@ fn write_head(out: &mut dyn Write, run: &Opened) -> io::Result<()> {
     let mut facts =
         vec![summary.steps_known().map_or_else(|| "steps unknown".to_owned(), |steps| format!("{steps} steps"))];
     facts.extend(summary.model.as_ref().map(|model| escape(model)));
-    facts.extend(summary.duration_ms.map(millis));
+    facts.extend(summary.took_words());
     facts.extend(summary.tokens.map(|tokens| format!("{}{tokens} tokens", summary.tokens_bound())));
     writeln!(out, "{}\n", facts.join(" · "))?;
     let told = why(summary, &run.index, run);

@@ -75,7 +75,10 @@ impl<'a> RunHead<'a> {
             Some(Phrase::new().time(words, clock.iso))
         });
         add("started", started);
-        let took = summary.duration_ms.map(|ms| Phrase::from(micros((ms * 1e3) as i64)));
+        let took = summary.took_words().map(|took| match summary.duration_ms {
+            Some(_) => Phrase::from(took),
+            None => Phrase::from(format!("{took} · ")).link("time goes backwards", href::tab(lens.key(), "issues")),
+        });
         add(if lens.is_alive() { "so far" } else { "took" }, took);
         add("tokens", summary.tokens_words().map(Phrase::from));
         add("cost", summary.cost_words().map(Phrase::from));

@@ -189,7 +189,7 @@ impl Row<'_> {
 
     /// The value in `column` as one line of text.
     pub(crate) fn words(&self, column: &Column) -> Option<String> {
-        let value = column.value(self.run)?;
+        let value = column.shown(self.run)?;
         let words = match value {
             Value::Text(text) => Some(line(text)),
             _ => value.words(self.now, self.zone),
@@ -198,9 +198,9 @@ impl Row<'_> {
         words.filter(|words| !words.is_empty())
     }
 
-    /// What a value in `column` is made from that no trace records.
+    /// Explains the mark before a value in `column`: what an estimate is made from, what a lower bound lacks.
     pub(crate) fn basis(&self, column: &Column) -> Option<String> {
-        match column.value(self.run)? {
+        match column.shown(self.run)? {
             Value::Usd(Cost::Estimated(_)) => self.run.estimated_from(),
             _ => None,
         }

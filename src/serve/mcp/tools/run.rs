@@ -34,6 +34,7 @@ const FIELDS: [&str; 27] = [
     "cost_estimated",
     "duration_ms",
     "last_score",
+    "duration_at_least_ms",
     "tool_errors",
     "turns",
     "children",
