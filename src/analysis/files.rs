@@ -16,6 +16,9 @@ use crate::model::{Index, Lines, StepHead, TraceFile};
 /// More edits of one run are counted and not listed.
 pub const MAX_EDITS: usize = 50_000;
 
+/// Lines of a run that one request reads at most, about a second and a half of work; the next request continues there.
+const MAX_READ: usize = 50_000;
+
 /// So many pairs of lines are looked at in all to align texts; edits beyond are listed and not counted in lines.
 const MAX_PAIRS: usize = 50_000_000;
 
@@ -30,6 +33,8 @@ pub struct Files {
     pub unread: usize,
     /// How many edits are not listed, since there are too many.
     pub left_out: usize,
+    /// How many steps at the end are left for the next request.
+    pub pending: usize,
 }
 
 /// A file that calls ask to change.
@@ -94,15 +99,26 @@ struct Seen {
 }
 
 impl Followed {
-    /// The edits that the calls of a run ask for, as it is now.
+    /// The edits that the calls of a run ask for, as it is now. A long run takes several calls; `pending` steps are left.
     pub fn files(&mut self, index: &Index, lines: &dyn Lines) -> Arc<Files> {
+        self.read(index, lines, MAX_READ)
+    }
+
+    fn read(&mut self, index: &Index, lines: &dyn Lines, mut max: usize) -> Arc<Files> {
         let same = self.steps.iter().zip(index.steps()).take_while(|(seen, head)| seen.print == print(head)).count();
         if same < self.steps.len() {
             self.go_back(same);
         }
         let of_tool = index.format().is_one_file();
         for (n, head) in index.steps().iter().enumerate().skip(same) {
-            self.take(n, head, index, lines, of_tool);
+            if max == 0 {
+                break;
+            }
+            max -= usize::from(self.take(n, head, index, lines, of_tool));
+        }
+        let pending = index.steps().len().saturating_sub(self.steps.len());
+        if self.list.pending != pending {
+            Arc::make_mut(&mut self.list).pending = pending;
         }
         Arc::clone(&self.list)
     }
@@ -131,13 +147,16 @@ impl Followed {
         self.places.retain(|_, place| *place < list.files.len());
     }
 
-    fn take(&mut self, n: usize, head: &StepHead, index: &Index, lines: &dyn Lines, of_tool: bool) {
+    /// Takes in step `n`; says whether its line was read.
+    fn take(&mut self, n: usize, head: &StepHead, index: &Index, lines: &dyn Lines, of_tool: bool) -> bool {
+        let mut is_read = false;
         let mut pairs = self.steps.last().map_or(MAX_PAIRS, |last| last.pairs);
         let found = if !head.fate.is_readable() {
             None
         } else if head.actions == 0 && !(of_tool && head.changed.iter().any(|key| index.name(*key).starts_with(FILE))) {
             Some(Vec::new())
         } else {
+            is_read = true;
             let record = lines.record(TraceFile::Steps, head.span).ok();
             let step = record.as_ref().and_then(crate::format::step);
             step.map(|step| of_step(n, head, &step, of_tool, &mut pairs))
@@ -148,6 +167,7 @@ impl Followed {
         }
         let (left_out, unread) = (self.list.left_out, self.list.unread);
         self.steps.push(Seen { print: if is_known { print(head) } else { 0 }, pairs, left_out, unread });
+        is_read
     }
 
     /// Lists the edits of a step; `None` where it cannot be read.

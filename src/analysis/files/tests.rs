@@ -76,3 +76,19 @@ fn a_step_that_became_another_one_is_read_again_with_those_behind_it() {
     assert_eq!(follow(list, &[("z", 1)]), 1, "another run under the same name");
     assert_eq!(follow(list, &[]), 0);
 }
+
+#[test]
+fn a_long_run_is_read_in_pieces_that_end_as_one_list() {
+    let run = run(&[("a", 1), ("", 0), ("b", 2), ("a", 3), ("c", 1)]);
+    let list = &mut Followed::default();
+    let seen = |files: &Files| (files.edits, files.pending);
+    assert_eq!(
+        seen(&list.read(&run.run.index, &run, 2)),
+        (2, 2),
+        "a step without calls takes nothing of what may be read"
+    );
+    assert_eq!(run.read.replace(0), 2);
+    assert_eq!(seen(&list.read(&run.run.index, &run, 2)), (4, 0));
+    assert_eq!(run.read.replace(0), 2);
+    assert_eq!(*list.read(&run.run.index, &run, 2), *Followed::default().files(&run.run.index, &run));
+}

@@ -77,11 +77,18 @@ impl<'a> ChangedTab<'a> {
 
     /// How many files and edits there are, and what is not among them.
     fn summary(&self) -> String {
-        let Files { files, edits, unread, left_out } = &*self.all;
+        let Files { files, edits, unread, left_out, pending } = &*self.all;
         let mut words = match edits {
+            0 if *pending > 0 => "No file edits found so far.".to_owned(),
             0 => "No call is known to ask for a change of a file.".to_owned(),
             _ => format!("{} in {}.", counted(*edits, "edit"), counted(files.len(), "file")),
         };
+        if *pending > 0 {
+            let (read, all) = (self.lens.index.steps().len().saturating_sub(*pending), self.lens.index.steps().len());
+            let (read, all) = (count(read as u64), counted(all, "step"));
+            words
+                .push_str(&format!(" These are the edits of the first {read} of {all}: load the page again for more."));
+        }
         if *left_out > 0 {
             words.push_str(&format!(" {} besides, which are not listed.", counted(*left_out, "edit")));
         }

@@ -17,6 +17,8 @@ pub(crate) struct Files<'a> {
     edits_left_out: usize,
     /// Steps whose lines could not be read.
     steps_unread: usize,
+    /// Steps at the end of a long run that no request has read yet; the next request reads more of them.
+    steps_pending: usize,
     files: Vec<File<'a>>,
     /// What to pass as `after` for the next window.
     next: Option<usize>,
@@ -65,6 +67,7 @@ pub(crate) fn files<'a>(index: &Index, all: &'a files::Files, after: Option<usiz
         edits: all.edits,
         edits_left_out: all.left_out,
         steps_unread: all.unread,
+        steps_pending: all.pending,
         files,
         next: end.checked_sub(1).filter(|_| end < total),
     }

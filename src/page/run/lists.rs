@@ -11,8 +11,9 @@ use crate::page::lens::Lens;
 
 /// So many lists are kept.
 const MAX_LISTS: usize = 8;
-/// Longer ones, in steps and edits, are made anew for each request: 100 to 200 bytes for each.
-const MAX_SIZE: usize = 250_000;
+/// So many steps and edits are remembered in all lists together, 30 to 200 bytes for each. A longer list is made again for
+/// each request.
+const MAX_SIZE: usize = 1_000_000;
 
 /// The lists that were asked for last, the newest one at the end.
 #[derive(Debug, Default)]
@@ -30,10 +31,31 @@ impl Lists {
         let list = self.list(key);
         let mut followed = list.lock().unwrap_or_else(PoisonError::into_inner);
         let files = followed.files(lens.index, lens.lines);
-        if followed.size() > MAX_SIZE {
-            self.kept().retain(|(kept, _)| kept != key);
-        }
+        let size = followed.size();
+        drop(followed);
+        self.make_room(key, size);
         files
+    }
+
+    /// Forgets the lists that were not asked for longest, until all together are small enough.
+    fn make_room(&self, key: &RunKey, size: usize) {
+        let mut kept = self.kept();
+        if size > MAX_SIZE {
+            kept.retain(|(kept, _)| kept != key);
+        }
+        let mut left = MAX_SIZE.saturating_sub(size);
+        let mut fits = Vec::new();
+        for (other, list) in kept.iter().rev() {
+            // One that is being made now is small enough to begin with.
+            let size = list.try_lock().map_or(0, |list| list.size());
+            let is_kept = other == key || size <= left;
+            if is_kept && other != key {
+                left -= size;
+            }
+            fits.push(is_kept);
+        }
+        let mut fits = fits.into_iter().rev();
+        kept.retain(|_| fits.next().unwrap_or(true));
     }
 
     fn list(&self, key: &RunKey) -> Shared {
