@@ -60,6 +60,11 @@ impl Document {
         self.seen_beside
     }
 
+    /// Whether anything of the document was handed out.
+    pub(super) fn has_read(&self) -> bool {
+        self.handed_out.is_some()
+    }
+
     /// Whether another look may find something although the file does not change, or a reader that starts now would say
     /// something else.
     pub(super) fn is_unsettled(&self) -> bool {

@@ -139,7 +139,7 @@ impl RunReader {
             }
             (self.unsettled, self.failed) = (tool.is_unsettled(&look), look.is_err());
             self.busy = look.as_ref().is_ok_and(|look| look.busy);
-            let look = settle_look(TraceFile::Events, look, delta);
+            let look = settle_look(TraceFile::Events, look, tool.has_read(), delta);
             let torn =
                 |reason| Issue { kind: IssueKind::Torn, file: TraceFile::Events, line: None, offset: None, reason };
             delta.passing.extend(self.dir.packed_fault().or_else(|| self.dir.fault()).map(torn));
@@ -195,8 +195,8 @@ impl RunReader {
                 Err(_) => tail.forget_look(),
             }
         }
-        let steps = settle_look(TraceFile::Steps, steps, delta);
-        let events = settle_look(TraceFile::Events, events, delta);
+        let steps = settle_look(TraceFile::Steps, steps, self.steps.has_read(), delta);
+        let events = settle_look(TraceFile::Events, events, self.events.has_read(), delta);
         (delta.step_confirmed, delta.steps_file) = (steps.confirmed, steps.state);
         (delta.event_confirmed, delta.events_file) = (events.confirmed, events.state);
         delta.more = steps.more || events.more;
@@ -205,13 +205,15 @@ impl RunReader {
     }
 }
 
-/// Says what the look at a file means; of one that failed, nothing is known.
-fn settle_look(file: TraceFile, look: io::Result<Look>, delta: &mut Delta) -> Look {
+/// Reports what the look at a file means. A look that failed leaves what was read before, where there is any: the issue
+/// says that it is old.
+fn settle_look(file: TraceFile, look: io::Result<Look>, has_read: bool, delta: &mut Delta) -> Look {
     let mut tell = |kind, line, offset, reason| delta.passing.push(Issue { kind, file, line, offset, reason });
     let look = match look {
         Ok(look) => look,
         Err(error) => {
-            tell(IssueKind::Unreadable, None, None, error.to_string());
+            let old = if has_read { "; what is shown was read before that, and may be out of date" } else { "" };
+            tell(IssueKind::Unreadable, None, None, format!("{error}{old}"));
             return Look::default();
         }
     };

@@ -115,6 +115,11 @@ impl Tail {
         self.seen
     }
 
+    /// Whether a line of the file was handed out.
+    pub(super) fn has_read(&self) -> bool {
+        self.lines > 0
+    }
+
     /// Takes the last look back: it failed, and the next one shall try again although the file may not have changed.
     pub(super) fn forget_look(&mut self) {
         self.seen = None;

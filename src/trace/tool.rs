@@ -37,6 +37,11 @@ impl ToolFile {
         self.tail.seen().or(self.document.seen()).or(self.numbered.seen())
     }
 
+    /// Whether any of it was handed out.
+    pub(super) fn has_read(&self) -> bool {
+        self.tail.has_read() || self.document.has_read() || self.numbered.seen().is_some()
+    }
+
     /// What the last look saw of the document beside the records.
     pub(super) fn seen_beside(&self) -> Option<Stamp> {
         self.document.seen_beside().or(self.numbered.seen_beside()).or(self.beside.seen())

@@ -178,3 +178,27 @@ fn a_writer_that_holds_a_lease_on_its_file_keeps_nobody_waiting() {
     until("the run is heard of again", || (board.json("/api/runs/leased")["steps"] == 3).then_some(()));
     assert_eq!(board.get("/runs/leased/steps/0/raw").status, 200);
 }
+
+#[test]
+fn what_was_read_before_a_file_was_exchanged_is_said_to_be_old() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, aside) = (dir.path().join("runs"), dir.path().join("aside"));
+    write_run(&root.join("a"), "inside");
+    fs::create_dir_all(aside.join("directory")).unwrap();
+    pipe(&aside.join("pipe"));
+    symlink(dir.path().join("outside.jsonl"), aside.join("link")).unwrap();
+    fs::write(dir.path().join("outside.jsonl"), SECRET).unwrap();
+    let board = Board::serve(&root);
+    board.until_read();
+    let steps = root.join("a/steps.jsonl");
+    let issues = || board.get("/runs/a?tab=issues").text().to_owned();
+    const OLD: &str = "what is shown was read before that, and may be out of date";
+    assert!(!issues().contains(OLD));
+    for name in ["directory", "pipe", "link"] {
+        exchange(&steps, &aside.join(name));
+        until(name, || issues().contains(OLD).then_some(()));
+        assert_eq!(board.json("/api/runs/a")["steps"], 2, "{name}");
+        exchange(&steps, &aside.join(name));
+        until(name, || (!issues().contains(OLD)).then_some(()));
+    }
+}
