@@ -332,3 +332,24 @@ fn the_command_prints_a_score_that_is_no_number_as_it_is_recorded() {
     let rows: Vec<String> = rows.map(|row| row.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(rows, ["5 no score", "4 0.25", "3 [1]", "2 high", "1 -Infinity", "0 NaN"], "{text}");
 }
+
+#[test]
+fn an_empty_range_of_several_runs_is_empty_and_not_all_of_them() {
+    let (_dir, board) = board();
+    let over = |query: &str| page(&board, &format!("/scores?run=fix_bug&run=long&{query}"));
+    for (query, axis) in [
+        ("x=step&from=500&to=600", "The range is empty: step 500 to 600. The axis goes from 0 to 299."),
+        ("x=step&from=9&to=4", "The range is empty: step 9 to 4. The axis goes from 0 to 299."),
+        (
+            "x=progress&from=60&to=40",
+            "The range is empty: share of the run 60 % to 40 %. The axis goes from 0 % to 100 %.",
+        ),
+        ("x=aligned&from=5000", "The range is empty: step 5000 to"),
+    ] {
+        let page = over(query);
+        assert!(texts(&page, "svg.chart").is_empty(), "{query}");
+        let notes = texts(&page, ".caveats").concat();
+        assert!(notes.contains(axis), "{query}: {notes}");
+    }
+    assert_eq!(texts(&over("x=step&from=2&to=40"), "svg.chart").len(), 1);
+}

@@ -83,7 +83,15 @@ impl<'a> SeveralPage<'a> {
         if runs.len() > MAX_LINES {
             notes.push(BAND.to_owned());
         }
-        let overlay = (silent < runs.len()).then(|| draw(title.clone(), &runs, along, &query));
+        let drawn = (silent < runs.len()).then(|| draw(title.clone(), &runs, along, &query));
+        let overlay = match drawn {
+            Some(Err(end)) => {
+                notes.push(nothing_in(&query, along, end));
+                None
+            }
+            Some(Ok(overlay)) => Some(overlay),
+            None => None,
+        };
         let mut critics: Vec<&str> = asked.iter().flat_map(|lens| &lens.summary.critics).map(String::as_str).collect();
         critics.sort_unstable();
         critics.dedup();
@@ -159,11 +167,24 @@ impl Along {
     }
 }
 
-fn draw(title: String, runs: &[(&Lens<'_>, Series)], along: Along, query: &Query) -> Overlay {
+/// The note in place of a picture whose range holds nothing; the axis goes from 0 to `end`.
+fn nothing_in(query: &Query, along: Along, end: f64) -> String {
+    let unit = if along == Along::Progress { " %" } else { "" };
+    let what = if along == Along::Progress { "share of the run" } else { "step" };
+    let at = |at: Option<usize>, usual: f64| at.map_or_else(|| format!("{usual:.0}"), |at| at.to_string());
+    let (from, to) = (at(query.from, 0.0), at(query.to, end));
+    format!("The range is empty: {what} {from}{unit} to {to}{unit}. The axis goes from 0{unit} to {end:.0}{unit}.")
+}
+
+/// The picture; the end of the axis where the range that was asked for holds nothing of it.
+fn draw(title: String, runs: &[(&Lens<'_>, Series)], along: Along, query: &Query) -> Result<Overlay, f64> {
     let longest = runs.iter().map(|(_, series)| series.steps).max().unwrap_or_default();
     let share = |n: usize, steps: usize| if steps > 1 { n as f64 / (steps - 1) as f64 } else { 0.5 };
     let (by_share, threshold) = (along == Along::Progress, query.threshold());
     let end = if by_share { 100 } else { longest.saturating_sub(1) };
+    if along != Along::Aligned && query.is_empty_range(end + 1) {
+        return Err(end as f64);
+    }
     let view = query.view(end as f64);
     let at = |share: f64| (share * end as f64).round() as usize;
     let ends = Some((view.from * end as f64, view.to * end as f64));
@@ -186,17 +207,20 @@ fn draw(title: String, runs: &[(&Lens<'_>, Series)], along: Along, query: &Query
     let mut sources = runs.iter().map(|(lens, series)| Source::new(lens, series, |n| view.of(share(n, steps(series)))));
     if runs.len() > MAX_LINES {
         let all: Vec<Series> = runs.iter().map(|(_, series)| series.clone()).collect();
-        return Overlay::band(title, axis, sources.next().as_ref(), &all, by_share, (view, threshold));
+        return Ok(Overlay::band(title, axis, sources.next().as_ref(), &all, by_share, (view, threshold)));
     }
-    Overlay::lines(title, axis, &sources.collect::<Vec<_>>(), threshold)
+    Ok(Overlay::lines(title, axis, &sources.collect::<Vec<_>>(), threshold))
 }
 
 /// Steps that ask for the same stand over each other, along the steps of the first run.
-fn draw_aligned(title: String, runs: &[(&Lens<'_>, Series)], query: &Query) -> Overlay {
+fn draw_aligned(title: String, runs: &[(&Lens<'_>, Series)], query: &Query) -> Result<Overlay, f64> {
     let first = runs.first().map(|(lens, _)| *lens);
     let places: Vec<Vec<f64>> =
         runs.iter().map(|(lens, _)| first.map_or_else(Vec::new, |first| aligned(first.index, lens.index))).collect();
     let last = places.iter().flatten().copied().fold(0.0_f64, f64::max);
+    if query.is_empty_range(last.ceil() as usize + 1) {
+        return Err(last);
+    }
     let view = query.view(last);
     let share = |place: f64| view.of(if last > 0.0 { place / last } else { 0.5 });
     let sources = runs.iter().zip(&places).map(|((lens, series), places)| {
@@ -209,5 +233,5 @@ fn draw_aligned(title: String, runs: &[(&Lens<'_>, Series)], query: &Query) -> O
     let ticks = first.map(|lens| ticks_between(from.ceil() as usize, seen(lens), 20).map(|n| tick(lens, n)).collect());
     let name = "step of A; steps of the others stand over the one that asks for the same";
     let axis = Axis { name, ticks: ticks.unwrap_or_default(), ends: Some((from, to)) };
-    Overlay::lines(title, axis, &sources, query.threshold())
+    Ok(Overlay::lines(title, axis, &sources, query.threshold()))
 }
