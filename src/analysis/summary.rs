@@ -372,6 +372,14 @@ fn models(index: &Index) -> Vec<String> {
     if all.len() > 1 { all } else { Vec::new() }
 }
 
+/// How many step lines and readable event lines the newest run has.
+fn lines(index: &Index) -> (usize, usize) {
+    let segments = index.newest_segments();
+    let first_event = segments.first().map_or(0, |segment| segment.first_event);
+    let unreadable: usize = segments.iter().map(|segment| segment.unreadable).sum();
+    (index.newest_len(), index.events().len().saturating_sub(first_event + unreadable))
+}
+
 /// Sums a run up.
 pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> Summary {
     let life = life(index, outside);
@@ -382,8 +390,6 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let run = &index.tally().run;
     let names = |symbols: &Distinct| symbols.iter().map(|symbol| index.name(symbol).to_owned()).collect::<Vec<_>>();
     let segments = index.newest_segments();
-    let first_event = segments.first().map_or(0, |segment| segment.first_event);
-    let unreadable: usize = segments.iter().map(|segment| segment.unreadable).sum();
     let manifest_time = manifest.and_then(|manifest| manifest.updated_at);
     // A clock may have gone back, and lines of a session need not stand in the order of their times.
     let newest = index.segments().iter().filter_map(|segment| segment.span).map(|(_, latest)| latest).max();
@@ -392,7 +398,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let until = index.groups().range(first_group..index.groups().len()).filter_map(|group| group.until).max();
     let recorded = newest.max(manifest_time).max(until);
     let run_scores = manifest.into_iter().flat_map(|manifest| &manifest.scores);
-    let steps = index.newest_len();
+    let (steps, events) = lines(index);
     // Where nothing is known of all of them, nothing is known of each that says nothing.
     let are_of_steps = tokens(index).is_none() || manifest.is_some_and(|manifest| manifest.tokens_of_steps);
     let is_summed_up = manifest.is_some_and(|manifest| manifest.tokens.is_some());
@@ -413,7 +419,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         segments: index.segments().len(),
         parts: segments.len(),
         steps: run.readable,
-        events: index.events().len().saturating_sub(first_event + unreadable),
+        events,
         steps_now: steps,
         // Where all are, nobody says what they are nested in.
         steps_nested: if run.nested < run.readable { run.nested } else { 0 },

@@ -183,6 +183,17 @@ impl Run {
         })
     }
 
+    /// The summary and the index of one moment, so that all counts of a page agree. Between two sums a run may grow; then
+    /// the index is summed up for this page alone.
+    pub fn shown(&self) -> (Arc<Summary>, Arc<Index>) {
+        let (summary, index) = (self.summary(), self.index());
+        let is_read = !index.steps().is_empty() || !index.events().is_empty();
+        if is_read && !summary.counts_lines_of(&index) {
+            return (Arc::new(self.summary_of(&index)), index);
+        }
+        (summary, index)
+    }
+
     /// Whether [`Self::index`] has to read files first.
     pub fn is_parked(&self) -> bool {
         self.open_index().is_none()

@@ -411,3 +411,56 @@ fn a_step_that_counts_as_failed_is_marked_and_listed_so() {
     let cancelled = board.get("/runs/cancelled_immediate?step=2");
     assert!(cancelled.text().contains("call cancelled") && !cancelled.text().contains("tool error"));
 }
+
+#[test]
+fn the_step_that_is_read_counts_the_same_steps_as_its_page() {
+    let dir = tempfile::tempdir().unwrap();
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/long"), &dir.path().join("long"));
+    let board = Board::serve(dir.path());
+    board.until_read();
+    // A page that was made when the run had ten steps, and shows the second of them.
+    let pulse = board.get("/runs/long/live?steps=10&shown=1&rows=0-10").text().to_owned();
+    assert!(pulse.contains(r##"hx-target="#stepfacts""##), "{pulse}");
+    assert!(pulse.contains("<small id=\"stepfacts\">second of 300"), "{pulse}");
+    assert!(!pulse.contains(r##"hx-target="#stepview""##), "the step itself stays as it is");
+    let known = board.get("/runs/long/live?steps=300&shown=1&rows=0-300").text().to_owned();
+    assert!(!known.contains("stepfacts"), "nothing is sent where nothing changed");
+}
+
+#[test]
+fn past_the_last_mark_the_first_one_is_shown_and_a_note_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/judge"), &dir.path().join("judge"));
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let note = |query: &str| {
+        let part = Html::parse_fragment(board.get(&format!("/runs/judge/steps/{query}")).text());
+        part.select(&selector(".way-note")).map(|note| note.text().collect::<String>()).collect::<String>()
+    };
+    assert_eq!(note("4/part?to=mark"), "No more marks; wrapped to the first.");
+    assert_eq!(note("0/part?to=mark-back"), "No earlier marks; wrapped to the last.");
+    assert_eq!(note("0/part?to=mark"), "");
+}
+
+#[test]
+fn a_prompt_is_a_fact_of_a_run_that_records_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools");
+    for tool in ["claude-code", "codex", "gemini"] {
+        copy(&tools.join(tool), &dir.path().join(tool));
+    }
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let runs = board.json("/api/runs?limit=200")["runs"].as_array().unwrap().clone();
+    let (mut with, mut without) = (0, 0);
+    for run in runs {
+        let address = format!("/runs/{}", run["key"].as_str().unwrap().replace('/', "%2F"));
+        let page = Html::parse_document(board.get(&address).text());
+        let has = page.select(&selector("#runhead a[href*='tab=prompt']")).count() > 0;
+        let tab = board.get(&format!("{address}?tab=prompt")).text().to_owned();
+        let records = !(tab.contains("<p>None is recorded.</p>") && tab.contains("<p>None are recorded.</p>"));
+        assert_eq!(has, records, "{address}");
+        if has { with += 1 } else { without += 1 }
+    }
+    assert!(with > 0 && without > 0, "{with} and {without}");
+}

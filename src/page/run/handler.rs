@@ -36,7 +36,7 @@ use crate::page::run::{Content, Fresh, RunPage, RunPulse};
 use crate::page::runs::handler::{now, shown_roots};
 use crate::page::shell::{NavItem, Pulse, Shell};
 use crate::page::state::fill::state_tab;
-use crate::page::step::fill::{StepPlace, step_view};
+use crate::page::step::fill::{StepPlace, step_facts, step_view};
 use crate::page::step::{StepFragment, StepPage};
 
 /// Runs `show` off the async threads on the run's index as it is now.
@@ -48,8 +48,7 @@ pub(crate) async fn with_lens<T: Send + 'static>(
     let (run, zone, stale) = (Arc::clone(run), state.zone.clone(), state.library.status().stalled);
     let library = Arc::clone(&state.library);
     let shown = blocking(move || {
-        let summary = run.summary();
-        let index = run.index();
+        let (summary, index) = run.shown();
         let stale = stale.as_deref();
         let found = OnceCell::new();
         let kin = || found.get_or_init(|| kin(&library, &summary)).clone();
@@ -314,7 +313,10 @@ pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, W
                 let newest = total.checked_sub(1).filter(|_| follow && total > known);
                 // The last step the page knew may have been provisional, or got its events only now.
                 let changed = newest.or(read.filter(|_| read == known.checked_sub(1)));
+                // Its own number stays, the number of all steps does not.
+                let stays = read.filter(|_| changed.is_none() && total != known);
                 Some(Fresh::Steps {
+                    facts: stays.map(|n| step_facts(lens, n)),
                     rows: held.map(|held| StepRows::new(lens, held, newest.or(read))),
                     end: EndSlot { lens },
                     pending: PendingSlot { lens },
@@ -364,7 +366,7 @@ pub(crate) async fn step_part(State(state): State<AppState>, StepParam(run, n): 
         };
         let mut view = step_view(lens, n, StepPlace::List).ok_or_else(gone)?;
         if wrapped {
-            view.note = past_the_end(&to, &lens.label(from), from == n).into();
+            view.note = past_the_end(&to, from == n).into();
         }
         let part = html(&StepFragment { title: lens.title(view.title.as_str()).into(), view })?;
         Ok(if to.is_empty() { part } else { ([("hx-push-url", lens.at_step(n))], part).into_response() })
@@ -384,12 +386,12 @@ pub(crate) async fn rows_part(State(state): State<AppState>, RunParam(run): RunP
     .await
 }
 
-/// What is said where no mark follows, or none comes before.
-fn past_the_end(to: &str, from: &str, is_only: bool) -> String {
-    let (where_, end) = if to == "mark" { ("after", "first") } else { ("before", "last") };
-    match is_only {
-        true => format!("No other step than {from} has a mark, if it has one."),
-        false => format!("No mark comes {where_} step {from}; this is the {end} of the run."),
+/// The note of a step that was reached past the last mark, or past the first one going back.
+fn past_the_end(to: &str, is_only: bool) -> &'static str {
+    match (is_only, to) {
+        (true, _) => "No other step has a mark.",
+        (false, "mark") => "No more marks; wrapped to the first.",
+        (false, _) => "No earlier marks; wrapped to the last.",
     }
 }
 

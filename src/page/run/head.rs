@@ -7,10 +7,11 @@ use crate::analysis::format::{self, count};
 use crate::analysis::newest;
 use crate::model::time::Stamp;
 use crate::model::{Manifest, RunKey};
-use crate::page::lens::{Kin, Lens, micros};
+use crate::page::lens::{Kin, Lens};
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::sign::{Fact, Phrase};
 use crate::page::part::{href, text};
+use crate::page::run::setup::has_setup;
 
 /// At most this many child runs are linked; the run table has all: `parent:ID`.
 const MAX_CHILDREN: usize = 20;
@@ -86,7 +87,8 @@ impl<'a> RunHead<'a> {
         let short = |hash: &str| hash.chars().take(8).collect::<String>();
         let hash = |hash: Option<&str>| hash.map(|hash| Phrase::from(short(hash)));
         let prompt = manifest.and_then(|manifest| manifest.prompt_hash.as_deref());
-        let words = prompt.map(short).or(lens.index.format().is_one_file().then(|| "system prompt, tools".to_owned()));
+        let setup = || lens.index.format().is_one_file() && has_setup(lens);
+        let words = prompt.map(short).or(setup().then(|| "system prompt, tools".to_owned()));
         add("prompt", words.map(|words| Phrase::new().link(words, href::tab(lens.key(), "prompt"))));
         add("config", hash(manifest.and_then(|manifest| manifest.config_hash.as_deref())));
         let resumed = |steps: i64| {

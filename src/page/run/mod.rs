@@ -91,6 +91,8 @@ pub(crate) enum Fresh<'a> {
         pending: PendingSlot<'a>,
         /// The step that is read, where it changed or the reader follows the run.
         selected: Option<Box<StepView>>,
+        /// The facts of the step that is read, where it stays as it is and the number of steps changed.
+        facts: Option<String>,
     },
     State(Box<StateTab>),
     Timeline(Timeline<'a>),

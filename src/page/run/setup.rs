@@ -21,6 +21,8 @@ use crate::page::step::said::input;
 const MAX_RECORDS: usize = 40;
 /// So many messages that set the model up are shown.
 const MAX_MESSAGES: usize = 50;
+/// A record with more bytes is taken to hold some of it, and is not read to find out.
+const MAX_RECORD_BYTES: u64 = 256 << 10;
 /// What a tool is for, in a list, is cut to so many characters.
 const MAX_WORDS: usize = 160;
 
@@ -47,10 +49,28 @@ struct Tool {
     all: Option<JsonView>,
 }
 
+/// Whether another tool's run records a system prompt or tools.
+pub(crate) fn has_setup(lens: &Lens<'_>) -> bool {
+    let (mut tab, fold) = (SetupTab::empty(), &mut Fold::new(ValueLinks::default()));
+    lens.index.events().iter().take(MAX_RECORDS).any(|event| {
+        if event.span.len > MAX_RECORD_BYTES {
+            return true;
+        }
+        if let Ok(record) = lens.lines.record(TraceFile::Events, event.span) {
+            tab.record(&record, fold);
+        }
+        !tab.messages.is_empty() || !tab.tools.is_empty()
+    })
+}
+
 impl SetupTab {
+    fn empty() -> Self {
+        Self { messages: Vec::new(), tools: Vec::new(), count: Line::default(), more: Line::default() }
+    }
+
     pub(crate) fn new(lens: &Lens<'_>) -> Self {
         let fold = &mut Fold::new(ValueLinks::default());
-        let mut out = Self { messages: Vec::new(), tools: Vec::new(), count: Line::default(), more: Line::default() };
+        let mut out = Self::empty();
         let events = lens.index.events();
         if lens.index.format().is_one_file() {
             for (at, event) in events.iter().take(MAX_RECORDS).enumerate() {

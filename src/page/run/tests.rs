@@ -92,6 +92,7 @@ fn a_pulse_brings_what_changed_and_no_blanks() {
         pulse.render().unwrap()
     };
     let fresh = Fresh::Steps {
+        facts: None,
         rows: Some(StepRows::new(&lens, Window { first: 0, end: 2 }, None)),
         end: EndSlot { lens: &lens },
         pending: PendingSlot { lens: &lens },

@@ -221,6 +221,11 @@ pub(super) fn event_of(lens: &Lens<'_>, group: &Group, kind: EventKind) -> Optio
     Some((group.first + offset, record))
 }
 
+/// The line behind the title of step `n`: its place among all, its time, its tokens.
+pub(crate) fn step_facts(lens: &Lens<'_>, n: usize) -> String {
+    facts(lens, n, lens.index.round_of(n))
+}
+
 fn facts(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> String {
     let Some(step) = lens.index.steps().get(n) else { return String::new() };
     let total = lens.index.steps().len();
