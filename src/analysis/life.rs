@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::newest::{goes_on_unread, is_outlived};
-use crate::model::{Index, Manifest};
+use crate::model::{Ended, Index, Manifest};
 
 /// How alive a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,7 +144,8 @@ pub fn life(index: &Index, outside: Outside) -> Life {
         && !goes_on_unread(index)
         && manifest.is_some_and(|manifest| manifest.is_final() && has_end(manifest))
     {
-        return sure(Liveness::Finished, Basis::Manifest);
+        let died = manifest.and_then(|manifest| manifest.ended.as_deref()).is_some_and(Ended::is_death);
+        return sure(if died { Liveness::Died } else { Liveness::Finished }, Basis::Manifest);
     }
     if manifest.is_some_and(|manifest| manifest.is_closed) {
         return sure(Liveness::Unknown, Basis::Closed);

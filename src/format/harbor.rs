@@ -194,6 +194,7 @@ fn usage_of(used: &AgentResult<'_>) -> Usage {
 fn about(result: &Result<'_>, draft: &mut Draft<'_>) {
     let agent = result.agent_info.map(AgentInfo::of).unwrap_or_default();
     let asked = agent.model_info.map(ModelInfo::of).unwrap_or_default();
+    let [started_at, finished_at] = [result.started_at, result.finished_at].map(|time| draft.time_of_whole(time));
     let run = draft.run();
     run.scores = rewards(result);
     run.trial = Some(Box::new(model::Trial {
@@ -202,8 +203,7 @@ fn about(result: &Result<'_>, draft: &mut Draft<'_>) {
         ..Default::default()
     }));
     run.run_id = filled(result.trial_name).map(|name| cut(&name)).or(run.run_id.take());
-    run.started_at = micros(result.started_at);
-    run.updated_at = micros(result.finished_at);
+    (run.started_at, run.updated_at) = (started_at, finished_at);
     if let Some(name) = filled(agent.name) {
         let version = filled(agent.version).filter(|version| version != "unknown");
         let version = version.map_or_else(String::new, |version| format!(" {version}"));

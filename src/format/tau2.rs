@@ -10,8 +10,7 @@ use std::collections::HashMap;
 
 use super::part::{self, text};
 use super::value::{
-    above_zero, count, cut, filled, given, int, is_text, is_true, limit, member, micros, number, short, spoken,
-    unpacked,
+    above_zero, count, cut, filled, given, int, is_text, is_true, limit, member, number, short, spoken, unpacked,
 };
 use super::watch::{begun, has_begun};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Paths, Reader, Several, Shape, Source, Tokens, Tool};
@@ -150,8 +149,8 @@ impl Reader for Simulation {
         match record.path {
             0 => self.message(record.text, draft),
             1 => draft.run().run_id = filled(value).map(|id| cut(&id)),
-            2 => self.started = micros(value),
-            3 => self.ended = micros(value),
+            2 => self.started = draft.time(value),
+            3 => self.ended = draft.time(value),
             4 => self.seconds = number(value),
             5 => self.word = filled(value),
             6 => self.cost = above_zero(value),

@@ -8,9 +8,7 @@ use crate::model::{Certainty, Ended, Outcome, Reached};
 pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (RunStatus, String) {
     let cut = facts.cut();
     let sentence = if ended.is_sentence { ended.detail.to_string() } else { sentence(facts, ended, cut.is_some()) };
-    // No reader infers a failure for which it has no word: it was said so by a board, of a run that died.
-    let is_dead = ended.outcome == Outcome::Failed && ended.certainty == Certainty::Inferred && ended.word.is_empty();
-    let mark = if is_dead { RunStatus::Died } else { RunStatus::of(ended.outcome) };
+    let mark = if ended.is_death() { RunStatus::Died } else { RunStatus::of(ended.outcome) };
     (mark, sentence + &cut.map_or_else(String::new, |cut| format!(" · {cut}")))
 }
 

@@ -26,6 +26,15 @@ impl Draft<'_> {
         }
         Some(stamp.micros)
     }
+
+    /// The same for a time of the run as a whole, which no record holds.
+    pub fn time_of_whole(&mut self, value: Option<&str>) -> Option<i64> {
+        let stamp = parse_ts(&super::text(value)?)?;
+        if !stamp.zoned && !std::mem::replace(&mut self.open.odd.offset, true) {
+            self.issue_of_whole(IssueKind::Offset, OFFSET);
+        }
+        Some(stamp.micros)
+    }
 }
 
 /// What is to be said of a step. A cost below zero is taken out.

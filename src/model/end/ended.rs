@@ -82,6 +82,11 @@ impl Ended {
         self.outcome == Outcome::Completed && self.certainty == Certainty::Inferred
     }
 
+    /// Whether a board said so of a run that died. No reader of a tool's own records infers a failure without a word for it.
+    pub fn is_death(&self) -> bool {
+        self.outcome == Outcome::Failed && self.certainty == Certainty::Inferred && self.word.is_empty()
+    }
+
     /// What shows that a model answered where the trace holds no finish reason.
     pub const NO_CALLS: &str = "a reply without calls";
 
