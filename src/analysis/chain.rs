@@ -166,7 +166,8 @@ fn growth(index: &Index) -> Option<(usize, String)> {
     }
     (row.len >= MIN_TREND && row.to >= 2.0 * row.from).then(|| {
         let (from, to) = (count(row.from as u64), count(row.to as u64));
-        (row.first, format!("requests grow from {from} to {to} tokens"))
+        let about = if (row.first..index.steps().len()).any(|n| index.tokens_estimated(n)) { "about " } else { "" };
+        (row.first, format!("requests grow from {about}{from} to {to} tokens"))
     })
 }
 

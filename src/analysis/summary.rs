@@ -287,7 +287,7 @@ impl Summary {
 }
 
 /// "1 step does", "2 steps do".
-fn steps_do(steps: usize) -> String {
+pub(super) fn steps_do(steps: usize) -> String {
     format!("{} {}", format::counted(steps, "step"), if steps == 1 { "does" } else { "do" })
 }
 
@@ -404,10 +404,12 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let is_summed_up = manifest.is_some_and(|manifest| manifest.tokens.is_some());
     // While it goes on, its numbers are those so far. A step in which it broke off is done anew where somebody goes on.
     let cut_off = usize::from(life.liveness.is_over() && facts::has_reply_without_line(index));
+    let broken_off = facts::spent_without_line(index).filter(|_| cut_off > 0 && !is_summed_up);
     // Steps without a line may have called anything.
     let is_counted = facts::is_counted(index);
     // So may those whose results alone are there.
     let has_calls = is_counted && manifest.is_none_or(|manifest| manifest.answers_without_calls == 0);
+    let took = own_ms(index);
     // Of a run none of whose steps is told nothing that steps do is counted.
     let nothing_told = run.readable == 0 && is_untold(index);
     Summary {
@@ -424,7 +426,6 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         // Where all are, nobody says what they are nested in.
         steps_nested: if run.nested < run.readable { run.nested } else { 0 },
         steps_untold: is_untold(index) || !is_counted,
-    let broken_off = facts::spent_without_line(index).filter(|_| cut_off > 0 && !is_summed_up);
         // What is recorded of the step in which the run broke off counts; it may have taken more.
         tokens: match (tokens(index), broken_off) {
             (Some(tokens), Some(more)) => Some(tokens.saturating_add(more.input).saturating_add(more.output)),

@@ -74,8 +74,13 @@ struct Report<'a> {
     verdict: &'a str,
     answer: Option<&'a str>,
     last_text: Option<&'a str>,
+    /// Steps that were completed: what limits count.
     steps: u64,
+    /// Steps that were begun: what the board lists. `None` where the trace cannot be read.
+    steps_begun: Option<usize>,
     tokens: u64,
+    /// Whether some of these tokens are estimated.
+    tokens_estimated: bool,
     trace_error: Option<&'a str>,
 }
 
@@ -122,7 +127,9 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     runtime.block_on(servers.end());
     // A tool that blocks, such as a search, is not waited for.
     runtime.shutdown_background();
-    let sentence = sentence(&dir, &result);
+    let trace = Opened::open(&dir, Timestamp::now().as_microsecond()).ok();
+    let steps_begun = trace.as_ref().and_then(|run| run.summary.steps_known());
+    let sentence = sentence(trace, &result);
     let completed = result.verdict.outcome == Outcome::Completed;
     if args.json {
         let report = Report {
@@ -135,7 +142,9 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             answer: result.answer(),
             last_text: result.last_text.as_deref(),
             steps: result.step_count,
+            steps_begun,
             tokens: result.stats.tokens.total(),
+            tokens_estimated: result.stats.tokens.estimated,
             trace_error: result.trace_error.as_deref(),
         };
         write_json(out, &report)?;
@@ -259,11 +268,13 @@ fn drive(
 
 /// Why the run stopped: what `board list` will say of it, or what the engine said where the trace that lies there does not
 /// tell its end.
-fn sentence(dir: &Path, result: &RunResult<Work>) -> String {
+fn sentence(trace: Option<Opened>, result: &RunResult<Work>) -> String {
     let verdict = &result.verdict;
     let tells = |stop: &StopVerdict| (&stop.code, stop.step) == (&verdict.code, verdict.step);
-    match Opened::open(dir, Timestamp::now().as_microsecond()) {
-        Ok(run) if result.trace_error.is_none() || run.index.stop().is_some_and(tells) => run.summary.verdict.sentence,
+    match trace {
+        Some(run) if result.trace_error.is_none() || run.index.stop().is_some_and(tells) => {
+            run.summary.verdict.sentence
+        }
         _ => format!("{}: {}", verdict.code, verdict.reading.detail),
     }
 }

@@ -12,7 +12,7 @@ use super::config::Settings;
 use super::look::{Ink, Look};
 use super::open::Opened;
 use super::{Done, write_json};
-use crate::analysis::format::{MISSING, count, counted, millis, visible_line};
+use crate::analysis::format::{MISSING, bound, count, counted, millis, visible_line};
 use crate::analysis::whatif::{Answer, Answers, Question, StopTiming, Wrong, answers, question, typed};
 use crate::error::{Error, Kind, Result};
 use crate::page::whatif::json;
@@ -139,7 +139,7 @@ const COLUMNS: [(&str, bool); 7] = [
 fn write_text(out: &mut dyn Write, run: &Opened, answers: &Answers, look: &Look) -> io::Result<()> {
     let path = visible_line(run.summary.path.trim_end_matches('/')).into_owned();
     writeln!(out, "{}: {}", look.paint(Ink::Heading, &path), visible_line(&answers.headline))?;
-    let rows: Vec<[String; 7]> = answers.rules.iter().map(|answer| cells(run, answer)).collect();
+    let rows: Vec<[String; 7]> = answers.rules.iter().map(|answer| cells(run, answer, answers.estimated)).collect();
     let widths: Vec<usize> = COLUMNS
         .iter()
         .enumerate()
@@ -196,7 +196,7 @@ fn why(run: &Opened, answer: &Answer) -> String {
     }
 }
 
-fn cells(run: &Opened, answer: &Answer) -> [String; 7] {
+fn cells(run: &Opened, answer: &Answer, estimated: bool) -> [String; 7] {
     let result = &answer.result;
     let fires = matches!(result.found, StopTiming::Earlier | StopTiming::Same);
     let step = match result.step.and_then(|step| usize::try_from(step).ok()) {
@@ -209,6 +209,7 @@ fn cells(run: &Opened, answer: &Answer) -> [String; 7] {
         None if fires => "unknown".to_owned(),
         None => MISSING.to_owned(),
     };
+    let tokens = |tokens| format!("{}{}", bound(false, estimated && tokens > 0), count(tokens));
     let against = if result.off.is_some() { "off" } else { result.found.words() };
     let lost = if result.answer_lost { "lost" } else { MISSING };
     [
@@ -216,7 +217,7 @@ fn cells(run: &Opened, answer: &Answer) -> [String; 7] {
         against.to_owned(),
         step,
         number(result.saved.steps, &count),
-        number(result.saved.tokens, &count),
+        number(result.saved.tokens, &tokens),
         number(result.saved.ms, &|ms| millis(ms as f64)),
         lost.to_owned(),
     ]

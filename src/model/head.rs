@@ -92,6 +92,8 @@ pub struct StepHead {
     pub returncode: Option<i64>,
     /// Tokens of this step's own requests (input and output of the last one), where recorded.
     pub tokens: Option<u64>,
+    /// Whether any of its tokens are recorded as an estimate.
+    pub tokens_estimated: bool,
     /// Tokens of the run up to and with this step, where recorded.
     pub tokens_total: Option<u64>,
     /// What its requests cost in US dollars, where recorded.
@@ -273,6 +275,7 @@ impl StepHead {
         self.absorb_errors(step);
         self.tokens = step.tokens.or(self.tokens);
         self.tokens_total = step.tokens_total.or(self.tokens_total);
+        self.tokens_estimated |= step.tokens_estimated;
         self.cost_usd = step.cost_usd.or(self.cost_usd);
         if let Some(model) = &step.model {
             self.model = names.intern(model);
@@ -285,7 +288,9 @@ impl StepHead {
         }
         if let Some(facts) = step.facts.filter(|facts| facts.is_object()) {
             let text = step.text.and_then(Value::string).unwrap_or_default();
-            self.facts = Some(Box::new(RecordedFacts::new(facts.text, step.error.map(|error| error.text), &text)));
+            let facts = RecordedFacts::new(facts.text, step.error.map(|error| error.text), &text);
+            self.tokens_estimated |= facts.is_estimated;
+            self.facts = Some(Box::new(facts));
         }
     }
 

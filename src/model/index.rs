@@ -403,6 +403,11 @@ impl Index {
         self.steps.get(ordinal)?.tokens_alone(self.tokens_before(ordinal))
     }
 
+    /// Whether tokens of step `ordinal` are recorded as an estimate.
+    pub fn tokens_estimated(&self, ordinal: usize) -> bool {
+        self.steps.get(ordinal).is_some_and(|step| step.tokens_estimated)
+    }
+
     /// What the run of step `ordinal` had taken before it, where its total runs over several steps.
     pub fn tokens_before(&self, ordinal: usize) -> Option<u64> {
         self.steps.get(ordinal)?.tokens_total.filter(|total| *total > 0)?;

@@ -56,6 +56,8 @@ pub struct Step<'a> {
     pub model: Option<Cow<'a, str>>,
     /// Why its reply ended, in the word of who gave it.
     pub finish: Option<Cow<'a, str>>,
+    /// Whether the writer estimated its tokens.
+    pub tokens_estimated: bool,
     /// Tokens of the run up to and with this step.
     pub tokens_total: Option<u64>,
     /// What its requests cost in US dollars.
@@ -101,8 +103,6 @@ impl Usage {
             reasoning: add(self.reasoning, more.reasoning),
         }
     }
-}
-
 
     /// These and those of a reply of which only the sums are known.
     #[must_use]
@@ -113,6 +113,8 @@ impl Usage {
             ..self
         }
     }
+}
+
 /// What was decided.
 #[derive(Debug, Clone)]
 pub struct Decision<'a> {

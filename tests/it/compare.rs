@@ -63,7 +63,9 @@ fn the_api_tells_where_two_runs_part() {
         let metrics = compared["metrics"].as_array().unwrap();
         metrics.iter().find(|metric| metric["name"] == name).cloned().unwrap()
     };
-    assert_eq!(metric("steps"), json!({"name": "steps", "a": 11.0, "b": 4.0, "delta": -7.0}));
+    let steps =
+        json!({"name": "steps", "a": 11.0, "b": 4.0, "delta": -7.0, "a_estimated": false, "b_estimated": false});
+    assert_eq!(metric("steps"), steps);
     assert_eq!(metric("tokens")["a"], 0.0, "each of its steps says that it asked no model");
     let paths: Vec<&str> =
         compared["config"].as_array().unwrap().iter().filter_map(|setting| setting["path"].as_str()).collect();

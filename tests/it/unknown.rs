@@ -172,3 +172,47 @@ fn a_repetition_is_left_out_only_where_the_evidence_tells_of_it() {
     assert!(why["first_trouble"]["text"].as_str().unwrap().contains("again and again"), "{why}");
     assert!(why["evidence"][0].get("repeats").is_none(), "for pages alone");
 }
+
+/// Two steps, the second with tokens that the engine estimated.
+fn write_estimated(run: &Path) {
+    fs::create_dir(run).unwrap();
+    let step = |n: u32, mode: &str| {
+        let counts = format!(r#""input_tokens_total": 1200, "output_tokens": 34, "tokens_total": {}"#, 1234 * (n + 1));
+        let context = format!(r#"{{{counts}, "counting_mode": "{mode}"}}"#);
+        format!("{{\"step_id\": {n}, \"decision\": {{\"mode\": \"wait\"}}, \"context\": {context}}}\n")
+    };
+    let steps = step(0, "provider_usage") + &step(1, "engine_estimate");
+    fs::write(run.join("steps.jsonl"), steps).unwrap();
+    fs::write(run.join("events.jsonl"), "").unwrap();
+    fs::write(run.join("manifest.json"), r#"{"run_id": "guessed", "status": "completed"}"#).unwrap();
+}
+
+#[test]
+fn estimated_tokens_are_marked_wherever_they_are_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    write_estimated(&dir.path().join("guessed"));
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let rows = page(&board, "/?cols=run,tokens,input");
+    assert_eq!(texts(&rows, "td.c-num"), ["≈2,468", "≈2,400"]);
+    assert_eq!(attributes(&rows, "td.c-num", "title"), ["some tokens are estimated"; 2]);
+    let run = page(&board, "/runs/guessed");
+    assert_eq!(texts(&run, "#steprows .tok"), ["1,234", "≈1,234"]);
+    assert!(texts(&run, "#runhead").concat().contains("about 2,468"));
+    let facts = |n: usize| texts(&page(&board, &format!("/runs/guessed/steps/{n}")), "#stepfacts").concat();
+    assert!(facts(0).contains(" 1,234 tokens") && !facts(0).contains("about"), "{}", facts(0));
+    assert!(facts(1).contains("about 1,234 tokens"), "{}", facts(1));
+    let flags = [0, 1].map(|n| board.json(&format!("/api/runs/guessed/steps/{n}"))["head"]["tokens_estimated"].clone());
+    assert_eq!(flags, [Value::Bool(false), Value::Bool(true)]);
+
+    let command = |args: &[&str]| {
+        let said = Command::new(BINARY).current_dir(dir.path()).args(args).output().unwrap();
+        String::from_utf8(said.stdout).unwrap()
+    };
+    assert!(command(&["show", "guessed", "--step", "1"]).contains("about 1,234"));
+    let flags = |table: &str| -> Vec<Value> {
+        let rows = command(&["table", table, "."]);
+        rows.lines().map(|row| serde_json::from_str::<Value>(row).unwrap()["tokens_estimated"].clone()).collect()
+    };
+    assert_eq!((flags("runs"), flags("steps")), (vec![Value::Bool(true)], [false, true].map(Value::Bool).to_vec()));
+}

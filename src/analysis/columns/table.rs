@@ -86,7 +86,7 @@ pub static COLUMNS: &[Column] = &[
         "tokens that are estimated",
         Flag(|run| run.tokens.map(|_| run.tokens_estimated)),
     ),
-    row("model_calls", "model_calls", "replies", Count(|run| whole(run.model_calls?))).sums(),
+    row("model_calls", "model_calls", "agent's replies", Count(|run| whole(run.model_calls?))).sums(),
     row("calls", "tool_calls", "tool calls", Count(|run| whole(run.tool_calls?))).sums(),
     row("tool_errors", "tool_errors", "failed tool calls", Count(|run| whole(run.tool_errors?))).sums(),
     // What people see and ask for is the estimate too; programs get the two apart.

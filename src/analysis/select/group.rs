@@ -139,6 +139,7 @@ impl Sum {
             self.amount += amount;
             self.known += 1;
             self.least += usize::from(column.is_least(run));
+            self.is_estimate |= column.is_estimate(run);
         }
     }
 

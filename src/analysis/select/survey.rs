@@ -180,7 +180,7 @@ fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip)
     let (mut marks, mut newest) = (BTreeMap::new(), None);
     let mut ends: BTreeMap<(RunStatus, Option<&str>), usize> = BTreeMap::new();
     let (mut steps, mut durations, mut tokens, mut scores) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut strip = Strip::default();
+    let (mut strip, mut tokens_inexact) = (Strip::default(), false);
     for run in matched {
         newest = newest.max(run.updated);
         if run.partial {
@@ -202,6 +202,7 @@ fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip)
         steps.extend(run.steps_known().map(|steps| steps as f64));
         durations.extend(run.duration_ms);
         tokens.extend(run.tokens.map(|tokens| tokens as f64));
+        tokens_inexact |= run.tokens.is_some() && (run.tokens_estimated || run.tokens_untold > 0);
         scores.extend(run.last_score);
     }
     strip.ends = ways(ends);
@@ -209,6 +210,7 @@ fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip)
         steps: median(steps),
         duration_ms: median(durations),
         tokens: median(tokens),
+        tokens_inexact,
         last_score: median(scores),
     };
     (marks, newest, strip)

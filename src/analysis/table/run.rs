@@ -206,6 +206,7 @@ pub static RUNS: &[Field<Run>] = &[
     field("steps_missing", Whole(Run::steps_missing)),
     field("steps_begun", Whole(|run| Some(i64::from(run.record.begun)))),
     field("tokens_of_steps", Whole(Run::tokens_of_steps)),
+    shared("tokens_estimated", named("tokens_estimated")),
 ];
 
 const fn field(name: &'static str, read: Read<Run>) -> Field<Run> {

@@ -145,6 +145,10 @@ pub static STEPS: &[Field<Step>] = &[
     field("cost_so_far", Number(|step| step.counted?.cost_usd)),
     field("tokens_asked", Whole(|step| whole(step.counted?.tokens_asked?))),
     field("asked_before_end", Flag(|step| step.counted.map(|at| at.completed && at.tokens_gate < Gate::AfterStep))),
+    field(
+        "tokens_estimated",
+        Flag(|step| step.run.index.tokens_of(step.n).map(|_| step.run.index.tokens_estimated(step.n))),
+    ),
 ];
 
 const fn field(name: &'static str, read: Read<Step>) -> Field<Step> {

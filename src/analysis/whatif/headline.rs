@@ -57,9 +57,11 @@ pub(super) fn headline(
                 None if live => format!(" instead of {}, the last so far,", label(last)),
                 None => format!(" instead of {}", label(last)),
             };
-            format!("{these} would have ended it at step {}{instead} and saved {}.", label(step), saved(first))
+            format!("{these} would have ended it at step {}{instead} and saved {}.", label(step), saved(first, record))
         }
-        (StopTiming::Earlier, None) => format!("{these} would have let no step run, and saved {}.", saved(first)),
+        (StopTiming::Earlier, None) => {
+            format!("{these} would have let no step run, and saved {}.", saved(first, record))
+        }
         _ => {
             let before = match first.gate.filter(|_| first.cuts) {
                 Some(Gate::BeforeStep) => ", but before that step began",
@@ -79,11 +81,12 @@ pub(super) fn headline(
     said
 }
 
-/// What was spared: steps, and tokens where they are known.
-fn saved(first: &RuleResult) -> String {
+/// Words for what a stop there saves: steps, and tokens where they are known.
+fn saved(first: &RuleResult, record: &Record) -> String {
     let some = |number: Option<u64>, noun| number.filter(|number| *number > 0).map(|n| counted(n as usize, noun));
-    let parts: Vec<String> =
-        [some(first.saved.steps, "step"), some(first.saved.tokens, "token")].into_iter().flatten().collect();
+    let about = if record.is_estimated() { "about " } else { "" };
+    let tokens = some(first.saved.tokens, "token").map(|tokens| format!("{about}{tokens}"));
+    let parts: Vec<String> = [some(first.saved.steps, "step"), tokens].into_iter().flatten().collect();
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(" and ") }
 }
 

@@ -117,6 +117,7 @@ impl<'a> Trace<'a> {
             Some(text("board.liveness", summary.life.liveness.word())),
             summary.partial.then(|| flag("board.partial", true)),
             summary.tokens.and_then(|tokens| whole("board.total_tokens", tokens)),
+            summary.tokens_estimated.then(|| flag("board.tokens_estimated", true)),
             summary.usage.input.and_then(|count| whole("board.tokens_in", count)),
             summary.usage.cached.and_then(|count| whole("board.tokens_cached", count)),
             summary.usage.output.and_then(|count| whole("board.tokens_out", count)),
@@ -201,6 +202,7 @@ impl<'a> Trace<'a> {
             usage.output.and_then(|count| whole("gen_ai.usage.output_tokens", count)),
             usage.cached.and_then(|count| whole("gen_ai.usage.cache_read.input_tokens", count)),
             usage.reasoning.and_then(|count| whole("gen_ai.usage.reasoning.output_tokens", count)),
+            index.tokens_estimated(n).then(|| flag("board.tokens_estimated", true)),
         ]);
         let Some(step) = step else {
             // What cannot be read has its place.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::super::look::Look;
 use super::super::open::Opened;
-use crate::analysis::format::{millis, visible};
+use crate::analysis::format::visible;
 use crate::analysis::why::why;
 use crate::page::part::action::{Block, Pair};
 use crate::page::part::critic::Critic;

@@ -96,7 +96,8 @@ fn write_head(out: &mut dyn Write, run: &Opened, n: usize, look: &Look) -> io::R
     let since = |at: i64| run.index.first_ts().map_or_else(String::new, |first| offset(at.saturating_sub(first)));
     let started = group.and_then(|group| began(&run.index, group));
     fact("started", started.and_then(|at| Some(format!("{}, {}", moment(at, look)?, since(at)))))?;
-    fact("tokens", head.tokens.map(count))?;
+    let about = if head.tokens_estimated == Some(true) { "about " } else { "" };
+    fact("tokens", head.tokens.map(|tokens| format!("{about}{}", count(tokens))))?;
     let (file, size) = (run.index.format().file_name(TraceFile::Steps), bytes(step.span.len));
     fact("line", Some(format!("{} of {file}, byte {}, {size}", head.line, head.offset)))
 }

@@ -215,6 +215,7 @@ impl EventWire<'_> {
                 let limit = state.and_then(|state| state.max_steps.int()).or(observation.max_steps.int())?;
                 Some(EventNote::StateLimit(limit))
             }
+            ("DECIDE", "model_output") => payload.spent().map(EventNote::Spent),
             ("DECIDE", "decision_ready") => {
                 let call = payload.actions.and_then(|list| walk::items(list.get()).find(|call| call.starts_with('{')));
                 let call = call.map(|text| call_of(Value { text, at: Pointer::default() }).summary());
@@ -241,7 +242,6 @@ impl EventWire<'_> {
 }
 
 impl PayloadWire<'_> {
-    fn init(&self) -> InitNote {
     /// What a reply took: as our own engine writes it, else as QitOS does.
     fn spent(&self) -> Option<SpentNote> {
         let count = |number: &Scalar<'_>| u64::try_from(number.int()?).ok();
@@ -254,6 +254,7 @@ impl PayloadWire<'_> {
         Some(SpentNote { input, output, is_estimate: context.counting_mode.str() == Some("engine_estimate") })
     }
 
+    fn init(&self) -> InitNote {
         let budget = self.task_meta.value().and_then(|meta| meta.budget.value());
         InitNote {
             task: note(&self.task),

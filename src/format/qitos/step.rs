@@ -32,7 +32,9 @@ fields! {
         status, output, error, message, metadata, cut_from_bytes, env, returncode, return_code, exit_code, exitcode,
     }
     struct Output { error, message, returncode, return_code, exit_code, exitcode }
-    struct Context { input_tokens_total, output_tokens, cached_tokens, reasoning_tokens, tokens_total }
+    struct Context {
+        input_tokens_total, output_tokens, cached_tokens, reasoning_tokens, tokens_total, counting_mode,
+    }
     struct Response { text, usage, fields, finish_reason }
     struct Critic { critic_name, name, critic, action, score, reason, details }
     struct Ran {
@@ -150,6 +152,7 @@ impl<'a> Line<'a> {
         }
         let context = self.context.map(Context::of).unwrap_or_default();
         step.tokens_total = count(context.tokens_total);
+        step.tokens_estimated = word(context.counting_mode).is_some_and(|mode| mode == "engine_estimate");
         let cost = number(self.cost_usd);
         step.cost_usd = cost.filter(|cost| *cost >= 0.0);
         if step.cost_usd != cost {

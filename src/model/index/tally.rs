@@ -202,7 +202,7 @@ impl RunTally {
             self.agents.add(step.agent);
         }
         self.spend(step);
-        self.tokens_estimated |= step.facts.as_deref().is_some_and(|facts| facts.is_estimated);
+        self.tokens_estimated |= step.tokens_estimated;
         self.nested += usize::from(step.is_nested);
         self.without_count += usize::from(step.fate.is_readable() && step.tokens.is_none());
         let is_told = step.tokens_alone(self.tokens_so_far).is_some();

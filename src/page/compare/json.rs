@@ -68,6 +68,10 @@ struct Metric {
     b: Option<f64>,
     /// `b` less `a`.
     delta: Option<f64>,
+    /// Whether `a` holds an estimate.
+    a_estimated: bool,
+    /// Whether `b` holds an estimate.
+    b_estimated: bool,
 }
 
 /// A row of the comparison, by the ordinals of its steps.
@@ -88,7 +92,8 @@ pub(crate) fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> (bool, Compared<'a>) {
     };
     let metrics = measures_of_two((a.summary, a.index), (b.summary, b.index)).map(|(one, other)| {
         let delta = other.value.zip(one.value).map(|(other, one)| other - one);
-        Metric { name: one.id, a: one.value, b: other.value, delta }
+        let (a_estimated, b_estimated) = (one.is_estimate, other.is_estimate);
+        Metric { name: one.id, a: one.value, b: other.value, delta, a_estimated, b_estimated }
     });
     let differs = comparison.first.is_some() || !config.differs.is_empty();
     let (first, unlike) = (at(comparison.first), at(comparison.before));

@@ -335,7 +335,8 @@ impl<'a> StepRow<'a> {
     }
 
     fn tokens(&self) -> String {
-        format::or_missing(self.lens.index.tokens_of(self.n), format::tokens)
+        let mark = format::bound(false, self.lens.index.tokens_estimated(self.n));
+        format::or_missing(self.lens.index.tokens_of(self.n), |tokens| format!("{mark}{}", format::tokens(tokens)))
     }
 }
 

@@ -66,6 +66,8 @@ pub(crate) struct GroupRow<'a> {
 pub(crate) struct Total {
     pub sum: Option<serde_json::Number>,
     pub runs: usize,
+    /// Whether an estimate is among them.
+    pub estimated: bool,
 }
 
 /// A run in its group, below so many that started it.
@@ -84,7 +86,7 @@ impl<'a> GroupRow<'a> {
                 Some(_) => serde_json::Number::from_f64(sum.amount),
                 None => None,
             };
-            Some((column.key?, Total { sum: number, runs: sum.known }))
+            Some((column.key?, Total { sum: number, runs: sum.known, estimated: sum.is_estimate }))
         };
         let member = |member: &select::Member<'a, T>| Member { depth: member.depth, row: RunRow(member.run.as_ref()) };
         Self {

@@ -235,7 +235,8 @@ fn facts(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> String {
         facts.push(offset.as_str().to_owned());
     }
     facts.extend(group.and_then(took).map(|time| format!("took {}", micros(time))));
-    facts.extend(lens.index.tokens_of(n).map(|tokens| format!("{} tokens", format::count(tokens))));
+    let about = if lens.index.tokens_estimated(n) { "about " } else { "" };
+    facts.extend(lens.index.tokens_of(n).map(|tokens| format!("{about}{} tokens", format::count(tokens))));
     let agent = lens.index.name(step.agent);
     if !agent.is_empty() {
         facts.push(agent.to_owned());

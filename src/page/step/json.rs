@@ -44,6 +44,8 @@ pub(crate) struct StepHead {
     pub changed: Vec<String>,
     /// Tokens of this step's requests, where they are recorded; those of all steps add up to the run's.
     pub tokens: Option<u64>,
+    /// Whether any of them is recorded as an estimate; null where there are none.
+    pub tokens_estimated: Option<bool>,
     /// What they cost in US dollars, where that is recorded.
     pub cost_usd: Option<f64>,
     /// The time of its first event.
@@ -135,6 +137,7 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
         critics: step.critics.iter().map(critic).collect(),
         changed: names(&step.changed),
         tokens: index.tokens_of(n),
+        tokens_estimated: index.tokens_of(n).map(|_| index.tokens_estimated(n)),
         cost_usd: step.cost_usd,
         started_at: group.and_then(|group| began(index, group)).and_then(time),
         duration_ms: group.and_then(took).map(|micros| micros as f64 / 1e3),

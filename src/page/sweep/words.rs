@@ -116,7 +116,8 @@ pub(crate) fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Mea
         all if all == sweep.runs - effect.unknown => String::new(),
         some => format!(" of what {} record", format::counted(some as usize, "run")),
     };
-    let saved = amount(sum.saved, measure);
+    let about = if measure == Measure::Tokens && sweep.estimated > 0 && sum.saved > 0 { "about " } else { "" };
+    let saved = format!("{about}{}", amount(sum.saved, measure));
     format!("{name} would have cut {} of {runs}, {lost} and saved {saved} ({share}{over})", format::count(effect.cut))
 }
 
@@ -181,6 +182,9 @@ pub(crate) fn notes(standing: &Standing<'_>, sweep: &Sweep) -> Vec<String> {
         "are not read to their end yet, or evicted from their store's cache, and were not asked",
     ));
     notes.push("What a run would have done after its recorded end is unknown: a rule that is true only there counts as not reached".to_owned());
-    notes.push("Time is that of the machines the runs were recorded on".to_owned());
+    notes.push(
+        "Time saved counts up to the end of the last step of each run, on the clock of the machine that recorded it"
+            .to_owned(),
+    );
     notes
 }

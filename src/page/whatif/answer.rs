@@ -114,7 +114,9 @@ impl RulesAnswer<'_> {
         };
         let saved = &result.saved;
         let time = number(saved.ms, &|ms| format::millis(ms as f64));
-        (number(saved.steps, &count), number(saved.tokens, &format::tokens), time)
+        let mark = |tokens| format::bound(false, self.answers.estimated && tokens > 0);
+        let tokens = |tokens| format!("{}{}", mark(tokens), format::tokens(tokens));
+        (number(saved.steps, &count), number(saved.tokens, &tokens), time)
     }
 
     /// What becomes of the answer.
@@ -174,7 +176,8 @@ impl RulesAnswer<'_> {
         );
         add(
             any(|answer| answer.result.saved.ms.is_some_and(|ms| ms > 0) || asks_time(&answer.rule)),
-            "Times are those of the machine that recorded the run.".to_owned(),
+            "Time saved counts up to the end of the last step, on the clock of the machine that recorded the run."
+                .to_owned(),
         );
         add(answers.estimated, "Some tokens are estimates: the provider did not count them.".to_owned());
         add(!answers.inferred.is_empty(), format!("Worked out, not recorded: {}.", answers.inferred.join("; ")));

@@ -137,11 +137,13 @@ impl List<'_> {
     pub(crate) fn medians(&self) -> [(&'static str, String); 4] {
         let medians = self.survey.strip.medians;
         // A median of whole numbers may lie between two of them.
+        let mark = format::bound(false, medians.tokens_inexact);
+        let tokens = |value: f64| format!("{mark}{}", count(value.round() as u64));
         let half = |value: f64| if value.fract() == 0.0 { count(value as u64) } else { format!("{value:.1}") };
         [
             ("median steps", or_missing(medians.steps, half)),
             ("duration", or_missing(medians.duration_ms.and_then(duration), |text| text)),
-            ("tokens", or_missing(medians.tokens, |value| count(value.round() as u64))),
+            ("tokens", or_missing(medians.tokens, tokens)),
             ("last score", or_missing(medians.last_score, format::score)),
         ]
     }

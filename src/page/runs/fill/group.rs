@@ -5,7 +5,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::columns::{Column, PARENT, Shown, Value, Width};
-use crate::analysis::format::{counted, visible_line};
+use crate::analysis::format::{self, counted, visible_line};
 use crate::analysis::query::{Query, Test};
 use crate::analysis::select::{Group, Member};
 use crate::analysis::summary::Cost;
@@ -131,9 +131,17 @@ impl<'a> List<'a> {
             return empty;
         };
         let all = sum.counted() == group.runs;
-        let words = value.words(now, zone).map(|words| if all { words } else { format!("≥\u{a0}{words}") });
+        // A cost has a mark of its own.
+        let is_cost = matches!(value, Value::Usd(_));
+        let words = value.words(now, zone).map(|words| match format::bound(!all, sum.is_estimate && !is_cost) {
+            "≥" => format!("≥\u{a0}{words}"),
+            mark => format!("{mark}{words}"),
+        });
         let from = || group.rows.iter().find_map(|row| row.run.summary.estimated_from());
-        let basis = if matches!(value, Value::Usd(Cost::Estimated(_))) { from() } else { None };
+        let basis = match value {
+            Value::Usd(Cost::Estimated(_)) => from(),
+            _ => sum.is_estimate.then(|| format::SOME_ESTIMATED.to_owned()),
+        };
         let part = (!all).then(|| format!("recorded by {} of {}", sum.counted(), counted(group.runs, "run")));
         let twins = (sum.twins > 0).then(|| group.twins_in_words());
         let branches = (group.branches > 0).then(|| group.branches_in_words());

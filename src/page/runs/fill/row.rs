@@ -202,7 +202,7 @@ impl Row<'_> {
     pub(crate) fn basis(&self, column: &Column) -> Option<String> {
         match column.shown(self.run)? {
             Value::Usd(Cost::Estimated(_)) => self.run.estimated_from(),
-            _ => None,
+            _ => column.bound_words(self.run),
         }
     }
 

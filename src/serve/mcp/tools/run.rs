@@ -19,7 +19,7 @@ const STEPS: usize = 50;
 /// So many rows before the parting of two runs are given, and after it.
 const AROUND: usize = 5;
 /// What a list says of each run; `why` and the others tell the rest.
-const FIELDS: [&str; 27] = [
+const FIELDS: [&str; 29] = [
     "key",
     "verdict",
     "outcome",
@@ -30,11 +30,12 @@ const FIELDS: [&str; 27] = [
     "errors",
     "max_steps",
     "tokens",
+    "tokens_estimated",
     "cost_usd",
     "cost_estimated",
     "duration_ms",
-    "last_score",
     "duration_at_least_ms",
+    "last_score",
     "tool_errors",
     "turns",
     "children",
