@@ -72,7 +72,10 @@ impl Record {
             let usage = head.usage_alone(index.tokens_before(n));
             if facts.cost_usd.is_none() && facts.usage != Some(Usage::default()) {
                 let model = Some(index.name(head.model)).filter(|model| !model.is_empty()).unwrap_or(of_run);
-                facts.cost_usd = prices.cost(model, usage);
+                let others = || head.other_models.iter().map(|(model, usage)| (index.name(*model), usage.get()));
+                let own = others().fold(usage, |own, (_, other)| own.less(other));
+                let all = std::iter::once((model, own)).chain(others());
+                facts.cost_usd = all.map(|(model, usage)| prices.cost(model, usage)).sum();
                 facts.cost_estimated = facts.cost_usd.is_some();
                 self.cost_estimated |= facts.cost_estimated;
             }

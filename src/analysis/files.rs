@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use crate::analysis::patch::{Edit, EditKind, asked, recorded, to_align};
+use crate::analysis::patch::{Edit, EditKind, asked, in_scripts, recorded, recorded_diff, to_align};
 use crate::model::json::{Json, walk};
-use crate::model::step::{Call, Step};
+use crate::model::step::{Call, Change, Step};
 use crate::model::{Index, Lines, StepHead, TraceFile};
 
 /// More edits of one run are counted and not listed.
@@ -258,12 +258,32 @@ fn of_step(n: usize, head: &StepHead, step: &Step<'_>, of_tool: bool, pairs: &mu
     if found.is_empty() && of_tool {
         for (at, change) in step.changes.into_iter().flat_map(|changes| changes.iter()).enumerate() {
             let Some(path) = change.key.strip_prefix(FILE) else { continue };
-            let [before, after] = [change.before(), change.after()].map(|side| side.and_then(walk::string));
-            let edit = recorded(path, before.as_deref(), after.as_deref());
-            found.push((path.to_owned(), edited(None, at, edit.as_ref(), Some(true))));
+            let edit = |edit: Option<&Edit<'_>>| edited(None, at, edit, Some(true));
+            found.push((path.to_owned(), with_recorded(path, &change, |told| edit(told))));
+        }
+    }
+    if found.is_empty() {
+        // What a script asks for counts where nothing tells what it did.
+        for (call, wanted) in step.calls.iter().enumerate() {
+            let Some(patches) = in_scripts(&args(wanted)) else { continue };
+            let ok = head.calls.get(call).and_then(|mark| mark.is_ok());
+            let all = asked("", &patches).edits;
+            let edits = all.iter().enumerate();
+            found.extend(
+                edits.map(|(at, edit)| (edit.path.clone().into_owned(), edited(Some(call), at, Some(edit), ok))),
+            );
         }
     }
     found
+}
+
+/// Tells `read` what the records tell of a file besides the calls.
+fn with_recorded<T>(path: &str, change: &Change<'_>, read: impl FnOnce(Option<&Edit<'_>>) -> T) -> T {
+    if let Some(diff) = change.diff() {
+        return read(recorded_diff(path, &diff).as_ref());
+    }
+    let [before, after] = [change.before(), change.after()].map(|side| side.and_then(walk::string));
+    read(recorded(path, before.as_deref(), after.as_deref()).as_ref())
 }
 
 fn args<'a>(call: &Call<'a>) -> Json<'a> {
@@ -276,12 +296,15 @@ pub fn with_edit<T>(edit: &Edited, step: &Step<'_>, read: impl FnOnce(&Edit<'_>)
         Some(call) => {
             let call = step.calls.get(call)?;
             let args = args(call);
-            asked(call.name.as_deref().unwrap_or_default(), &args).edits.get(edit.at).map(read)
+            let direct = asked(call.name.as_deref().unwrap_or_default(), &args);
+            match in_scripts(&args).filter(|_| direct.edits.is_empty()) {
+                Some(patches) => asked("", &patches).edits.get(edit.at).map(read),
+                None => direct.edits.get(edit.at).map(read),
+            }
         }
         None => {
             let change = step.changes?.iter().nth(edit.at)?;
-            let [before, after] = [change.before(), change.after()].map(|side| side.and_then(walk::string));
-            recorded(change.key.strip_prefix(FILE)?, before.as_deref(), after.as_deref()).as_ref().map(read)
+            with_recorded(change.key.strip_prefix(FILE)?, &change, |edit| edit.map(read))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is wrong with the files themselves? Everything odd about a run, with its place.
 
-use super::format::counted;
+use super::format::{self, counted};
 use crate::model::index::FileState;
 use crate::model::{Can, Index, Issue, IssueKind, ManifestState, StepHead, StopVerdict, TraceFile};
 
@@ -81,6 +81,8 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
         let reason = format!("{records} copied from {from}: what they tell of counts there, and not here");
         add(IssueKind::Copied, TraceFile::Events, reason);
     }
+    issues.extend(total(index));
+    let mut add = |kind, file, reason| issues.push(Issue { kind, file, line: None, offset: None, reason });
     if index.join_is_open() {
         let reason = "step ids start over differently in steps and events; the newest are taken to belong together";
         add(IssueKind::Join, TraceFile::Events, reason.to_owned());
@@ -90,6 +92,20 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
     issues.extend(of_the_ids(index));
     issues.extend(without_facts(index));
     issues
+}
+
+/// A recorded total of tokens that the steps don't add up to.
+fn total(index: &Index) -> Option<Issue> {
+    let manifest = index.manifest().get().filter(|_| !index.is_partial())?;
+    let (total, summed) = manifest.total.as_ref().zip(manifest.tokens_summed)?;
+    let is_explained = total.has_children && total.tokens > summed;
+    if total.tokens == summed || is_explained {
+        return None;
+    }
+    let [recorded, summed] = [total.tokens, summed].map(format::count);
+    let aside = if total.aside.is_empty() { String::new() } else { format!(" ({})", total.aside) };
+    let reason = format!("the {} records {recorded} tokens, the steps add up to {summed}{aside}", total.record);
+    Some(Issue { kind: IssueKind::Count, file: TraceFile::Events, line: None, offset: None, reason })
 }
 
 /// The first event that is older than the one before it, and how many there are.

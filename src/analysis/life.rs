@@ -180,7 +180,8 @@ fn silent(index: &Index, manifest: Option<&Manifest>) -> Silent {
         Some(manifest) if manifest.asks_user.is_some() => Silent::Untold,
         // What is missing of a document that was cut may be its end.
         Some(manifest) if manifest.is_cut => Silent::Untold,
-        _ if !index.format().untold.is_empty() => Silent::Untold,
+        // Other tools leave the same file whether they were killed or wait for somebody.
+        _ if index.format().is_one_file() => Silent::Untold,
         _ => Silent::Died,
     }
 }

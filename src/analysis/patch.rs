@@ -123,7 +123,8 @@ pub fn asked<'a>(name: &str, args: &'a Json<'a>) -> CallEdits<'a> {
             // The content of a file may be a patch, and is no change of what that patch names.
             let texts = members.iter().filter(|(key, _)| path.is_none() || !WHOLE.contains(&&**key));
             for (key, value) in texts {
-                let edits = value.as_str().map(patch).unwrap_or_default();
+                let text = value.as_str().filter(|text| text.len() > MAX_BYTES || literals(text).is_empty());
+                let edits = text.map(patch).unwrap_or_default();
                 if !edits.is_empty() {
                     return CallEdits { edits, arguments: vec![key], too_large: None };
                 }
@@ -158,6 +159,61 @@ pub fn recorded<'a>(path: &'a str, before: Option<&'a str>, after: Option<&'a st
         Some(before) => Edit::new(path, EditKind::Changed, compared(before, after)?),
         None => Edit::new(path, EditKind::Written, all(Sign::Ins, after)),
     })
+}
+
+/// The same, by a unified diff of the file.
+pub fn recorded_diff<'a>(path: &'a str, diff: &'a str) -> Option<Edit<'a>> {
+    if diff.len() > MAX_BYTES {
+        return None;
+    }
+    let file = unified_after(vec![File::new(path, EditKind::Changed)], diff).into_iter().next()?;
+    Some(Edit { path: Cow::Borrowed(path), ..file })
+}
+
+/// The patches that stand as strings in scripts among the arguments of a call, one below the other. A script that runs
+/// other tools holds its patch so.
+pub fn in_scripts(args: &Json<'_>) -> Option<Json<'static>> {
+    let Json::Object(members) = args else { return None };
+    let scripts = members.iter().filter_map(|(_, value)| value.as_str()).filter(|text| text.len() <= MAX_BYTES);
+    let patches: Vec<String> = scripts.flat_map(literals).collect();
+    (!patches.is_empty()).then(|| Json::String(Cow::Owned(patches.join("\n"))))
+}
+
+/// The strings of a script that hold a patch.
+fn literals(script: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = script;
+    while let Some(at) = rest.find("*** Begin Patch") {
+        let (before, from) = rest.split_at(at);
+        let Some(quote) = before.chars().next_back().filter(|quote| matches!(quote, '"' | '\'' | '`')) else {
+            rest = from.get(1..).unwrap_or_default();
+            continue;
+        };
+        let mut text = String::new();
+        let mut letters = from.char_indices();
+        let mut end = from.len();
+        while let Some((at, letter)) = letters.next() {
+            match letter {
+                '\\' => match letters.next() {
+                    Some((_, 'n')) => text.push('\n'),
+                    Some((_, 't')) => text.push('\t'),
+                    Some((_, 'r' | '\n')) | None => {}
+                    Some((_, other)) => text.push(other),
+                },
+                letter if letter == quote => {
+                    end = at;
+                    break;
+                }
+                letter => text.push(letter),
+            }
+        }
+        // Only a template has line ends; in a shell's quotes a backslash means something else.
+        if quote == '`' || !from.get(..end).is_some_and(|literal| literal.contains('\n')) {
+            found.push(text);
+        }
+        rest = from.get(end..).unwrap_or_default();
+    }
+    found
 }
 
 fn text<'a>(args: &'a Json<'a>, key: &str) -> Option<&'a str> {
@@ -409,8 +465,16 @@ impl<'a> File<'a> {
 /// The patch of `apply_patch`: between `*** Begin Patch` and `*** End Patch`.
 fn enveloped(text: &str) -> Vec<Edit<'_>> {
     let mut files: Vec<File<'_>> = Vec::new();
-    let mut lines = text.lines().skip_while(|line| !line.contains("*** Begin Patch")).skip(1);
-    for line in lines.by_ref().take_while(|line| line.trim_end() != "*** End Patch") {
+    let mut is_inside = false;
+    for line in text.lines() {
+        let is_begin = !is_inside && line.contains("*** Begin Patch");
+        if is_begin || line.trim_end() == "*** End Patch" {
+            is_inside = is_begin;
+            continue;
+        }
+        if !is_inside {
+            continue;
+        }
         let file = |head| line.strip_prefix(head).map(str::trim_end);
         if let Some(path) = file("*** Update File: ") {
             files.push(File::new(path, EditKind::Changed));
@@ -435,7 +499,11 @@ fn enveloped(text: &str) -> Vec<Edit<'_>> {
 
 /// A unified diff: `--- old`, `+++ new`, then hunks that say how many lines they have.
 fn unified(text: &str) -> Vec<Edit<'_>> {
-    let mut files: Vec<File<'_>> = Vec::new();
+    unified_after(Vec::new(), text).into_iter().filter(|edit| !edit.hunks.is_empty()).collect()
+}
+
+/// The same, where `files` are known already: hunks that no file is named for are of the last one.
+fn unified_after<'a>(mut files: Vec<File<'a>>, text: &'a str) -> Vec<Edit<'a>> {
     let mut lines = text.lines().peekable();
     // How many lines of either side the hunk still has.
     let mut left = (0, 0);
@@ -467,7 +535,7 @@ fn unified(text: &str) -> Vec<Edit<'_>> {
             left = counts;
         }
     }
-    files.into_iter().filter(|file| !file.hunks.is_empty()).map(File::edit).collect()
+    files.into_iter().map(File::edit).collect()
 }
 
 /// The path in a head line, without the `a/` and `b/` of git and a time behind it.

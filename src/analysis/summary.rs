@@ -102,10 +102,14 @@ pub struct Summary {
     pub model: Option<String>,
     /// The task in words.
     pub task: Option<String>,
+    /// The titles of the session, the one that counts first.
+    pub titles: Vec<String>,
     /// The answer.
     pub answer: Option<String>,
     /// The run that started this one, or from which it branched.
     pub parent: Option<String>,
+    /// The run of whose thread it is a later segment, in a file of its own.
+    pub continues: Option<String>,
     /// Where it branched: how many steps at its beginning are those of its parent.
     pub branched_after: Option<u64>,
     /// What the trace is called that it was read from.
@@ -187,6 +191,11 @@ impl Summary {
         let model = self.model.clone()?;
         let others: Vec<&str> = self.models.iter().map(String::as_str).filter(|other| *other != model).collect();
         Some(if others.is_empty() { model } else { format!("{model}; of other steps {}", others.join(", ")) })
+    }
+
+    /// What the session is called, by its user, else by its program.
+    pub fn title(&self) -> Option<&str> {
+        self.titles.first().map(String::as_str)
     }
 
     /// How many runs the directory holds.
@@ -455,8 +464,10 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
             manifest.and_then(|manifest| manifest.model.as_ref()).or(init.and_then(|init| init.model.as_ref())),
         ),
         task: text(init.and_then(|init| init.task.as_ref())),
+        titles: manifest.iter().flat_map(|manifest| &manifest.titles).map(|title| title.to_string()).collect(),
         answer: kept_answer(index).map(str::to_owned),
         branched_after: manifest.and_then(|manifest| manifest.branched_after),
+        continues: text(manifest.and_then(|manifest| manifest.continues.as_ref())),
         parent: text(manifest.and_then(|manifest| manifest.parent.as_ref())),
         format: index.format().name.to_owned(),
         is_session: index.format().is_session,

@@ -12,7 +12,7 @@ use super::life::{Basis, Life, Liveness, stalled_after};
 use super::newest::{after_the_end, goes_on_unread, kept_answer, label, manifest_of_end, newest_run};
 use crate::model::index::{Group, Segment};
 use crate::model::{
-    Can, Certainty, Code, CriticAction, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict,
+    CallEnd, Can, Certainty, Code, CriticAction, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict,
 };
 
 pub(super) mod cause;
@@ -174,6 +174,9 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         (Liveness::Unknown, _) if let Some(cut) = facts.cut() => {
             verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, capitalised(&cut))
         }
+        (Liveness::Unknown, _) if let Some(sentence) = facts.cancelled_call() => {
+            verdict(Outcome::Cancelled, RunStatus::Cancelled, Certainty::Inferred, sentence)
+        }
         (Liveness::Unknown, _) => {
             let closed = life.basis == Basis::Closed && index.format().untold.is_empty();
             let sentence = if closed { facts.no_reason() } else { facts.untold() };
@@ -305,7 +308,20 @@ impl<'a> Facts<'a> {
 
     /// Nothing follows, and no trace of this sort would say why.
     fn untold(&self) -> String {
-        format!("No end is recorded{}: {}", self.step_after("after"), self.index.format().untold)
+        match self.index.format().untold {
+            "" => self.broken_off(),
+            untold => format!("No end is recorded{}: {untold}", self.step_after("after")),
+        }
+    }
+
+    /// The last step's call was cancelled, and nothing follows.
+    fn cancelled_call(&self) -> Option<String> {
+        let (n, step) = self.last.filter(|(_, step)| step.is_cancelled() && step.unanswered.is_none())?;
+        let call = step.calls.iter().rev().find(|call| call.end == CallEnd::Stopped)?;
+        let by_user = step.error.as_deref().is_some_and(|words| words.to_lowercase().contains("user"));
+        let who = if by_user { " by the user" } else { "" };
+        let tool = self.index.name(call.name);
+        Some(format!("Cancelled{who} in {} while {tool} ran; nothing follows", label((n, step))))
     }
 
     /// The last turn is over, and nothing says how.
@@ -324,9 +340,6 @@ impl<'a> Facts<'a> {
     }
 
     fn died(&self, life: &Life) -> String {
-        if self.index.format().is_one_file() {
-            return self.broken_off();
-        }
         let stop = self.decided_stop();
         if life.basis == Basis::Teardown {
             let stop = stop.map_or_else(String::new, |word| format!(" after it stopped for \"{word}\""));
@@ -346,8 +359,15 @@ impl<'a> Facts<'a> {
         format!("Died {}: last event is {phase}, {gone}", self.place())
     }
 
-    /// What the records of another tool's run lack at their end.
+    /// What the records of another tool's run lack at their end, and what that may mean.
     fn broken_off(&self) -> String {
+        let lacks = self.lacks();
+        let is_child = self.manifest.is_some_and(|manifest| manifest.parent.is_some());
+        let may = if is_child { "killed, or stopped with its parent run" } else { "killed, or waiting for its user" };
+        format!("{lacks} · {may}")
+    }
+
+    fn lacks(&self) -> String {
         match (self.waits_for(), self.last) {
             (Some((step, tool)), _) => format!("Ends in {} while {tool} has no result", label(step)),
             (None, Some(last)) => format!("Ends after {}: no reply of the model follows", label(last)),

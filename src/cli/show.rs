@@ -128,10 +128,12 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
         None => Ok(()),
     };
     fact("run id", summary.run_id.clone().filter(|id| id != summary.key.as_str()))?;
+    fact("title", summary.title().map(str::to_owned))?;
     fact("task", summary.task.clone())?;
     fact("model", summary.models_words())?;
     fact("agents", Some(summary.agents.join(", ")).filter(|agents| !agents.is_empty()))?;
     fact("parent", summary.parent.clone())?;
+    fact("continues", summary.continues.as_ref().map(|thread| format!("thread {thread}")))?;
     fact("status", Some(status(run)))?;
     fact("rule", rule(&run.index))?;
     let among = || format!("the newest of {} in this directory; all numbers are its own", summary.runs_here());

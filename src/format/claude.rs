@@ -15,11 +15,12 @@ use changes::changes;
 use lines::Lines;
 
 use super::part::{self, quoted, text};
-use super::value::{count, cut, filled, is_text, is_true, micros, number, objects, spoken};
+use super::turns::Turns;
+use super::value::{count, cut, filled, is_text, is_true, micros, number, objects, short, spoken};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind, Outcome, Total};
 
 /// A session file.
 pub(super) static SESSION: Tool = Tool {
@@ -65,7 +66,8 @@ fields! {
         kind = "type", subtype, uuid, session = "sessionId", agent = "agentId", timestamp,
         version, cwd, message, meta = "isMeta", summary = "isCompactSummary", api_error = "isApiErrorMessage",
         interrupted = "interruptedMessageId", result = "toolUseResult", attachment, total_cost = "totalCostUSD",
-        leaf = "leafUuid", operation, parent = "parentUuid", logical = "logicalParentUuid", forked = "forkedFrom",
+        leaf = "leafUuid", compacted = "compactMetadata", models = "modelUsage", operation, parent = "parentUuid", logical = "logicalParentUuid", forked = "forkedFrom",
+        ai_title = "aiTitle", custom_title = "customTitle", told_summary = "summary",
         sidechain = "isSidechain", entrypoint, session_of_stream = "session_id",
     }
     struct Message { id, model, content, stop_reason, usage }
@@ -74,7 +76,9 @@ fields! {
     }
     struct Usage {
         input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens, output_tokens_details,
+        iterations,
     }
+    struct Iteration { kind = "type", model }
     struct Details { thinking_tokens }
     struct Result {
         file = "filePath", old = "oldString", new = "newString", original = "originalFile", all = "replaceAll", content,
@@ -82,7 +86,9 @@ fields! {
         change = "statusChange", contents = "originalFileContents", edits,
     }
     struct Replaced { old = "old_string", new = "new_string", all = "replace_all" }
-    struct Attachment { kind = "type", max = "maxTurns", total }
+    struct Attachment { kind = "type", max = "maxTurns", total, mode = "commandMode" }
+    struct Compacted { trigger, tokens = "preTokens" }
+    struct Counted { input = "inputTokens", created = "cacheCreationInputTokens", read = "cacheReadInputTokens", output = "outputTokens" }
 }
 
 /// Whether the first lines are those of a session: by the keys that only these have, since the first ones are often
@@ -122,6 +128,8 @@ struct Session {
     turns: u64,
     /// How the turn ended, where a line says so.
     end: Option<Ended>,
+    /// What held before the newest prompt.
+    ends: Turns,
     /// What the last reply ended with.
     finish: Option<Box<str>>,
     /// A prompt or an answer came after the last reply: the next one is due.
@@ -133,7 +141,11 @@ struct Session {
     /// The newest total of each session in the file.
     costs: HashMap<Box<str>, f64>,
     budget: Option<f64>,
+    /// The tokens that the newest cost line records.
+    total: Option<u64>,
     has_copies: bool,
+    /// Titles by who gave them: the user (2), the program (1), a summary (0); the first one counts.
+    titles: Vec<(u8, Box<str>)>,
     /// The program runs for another one, which gave it its prompt: it ends with the turn.
     is_driven: bool,
 }
@@ -171,11 +183,21 @@ impl Reader for Session {
                 let id = text(line.session).unwrap_or_default();
                 self.costs.extend(number(line.total_cost).map(|cost| (id.into(), cost)));
                 self.cost = number(line.total_cost).map(|_| self.costs.values().sum());
+                self.total = line.models.map(counted);
                 draft.event(mark);
+            }
+            "ai-title" | "custom-title" | "summary" => {
+                draft.event(mark);
+                self.title(&kind, &line, draft);
             }
             _ => {
                 let stage = text(line.subtype).unwrap_or_default();
-                draft.event(EventDraft { stage: &stage, failed: stage == "api_error", ..mark });
+                let event = draft.event(EventDraft { stage: &stage, failed: stage == "api_error", ..mark });
+                if stage == "compact_boundary" {
+                    let told = line.compacted.map(Compacted::of).unwrap_or_default();
+                    let trigger = short(told.trigger).unwrap_or_default();
+                    draft.compacted(Compaction { event, tokens: count(told.tokens), trigger });
+                }
             }
         }
         self.branch(&line, step, draft);
@@ -185,18 +207,15 @@ impl Reader for Session {
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        let ended = self.ended(draft);
+        let (ended, answer) = self.settled(draft);
         let (turns, children) = (self.turns, self.children.len() as u64 + self.inline);
         // The program tells what was spent where it ends.
         let may_go_on = !self.is_driven && self.cost.is_none();
         // The program goes on counting where the session that it copied stood.
         let (cost, at) = (self.cost.filter(|_| !self.has_copies), draft.latest());
-        let answer = self
-            .last
-            .and_then(|n| draft.said(n))
-            .filter(|_| ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed));
         let asks = self.last.filter(|_| ended.is_none()).and_then(|n| draft.asks(n, QUESTIONS));
-        let is_users_turn = asks.is_some() || ended.as_ref().is_some_and(Ended::is_inferred_answer);
+        // Whoever stopped it, or saw a request fail, may go on as well.
+        let is_users_turn = asks.is_some() || ended.is_some();
         let run = draft.run();
         run.awaits_user = may_go_on && run.parent.is_none() && is_users_turn;
         run.asks_user = asks;
@@ -206,10 +225,43 @@ impl Reader for Session {
         run.turns = Some(turns);
         run.children = Some(children);
         run.cost_usd = cost;
+        // Where a session goes on or is copied, the program counts what it took before.
+        let is_whole = !self.has_copies && self.costs.len() == 1;
+        run.total = self.total.filter(|_| is_whole).map(|tokens| Total {
+            tokens,
+            record: "cost-state",
+            aside: Box::default(),
+            has_children: children > 0,
+        });
     }
 }
 
 impl Session {
+    /// The end and the answer of the session. A turn without steps leaves those of the turn before.
+    fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
+        let end = self.ended(draft);
+        let is_answer = end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
+        let answer = self.last.filter(|_| is_answer).and_then(|n| draft.said(n));
+        self.ends.settle(end, answer, self.last.map_or(0, |last| last + 1), None)
+    }
+
+    /// What the session is called: by its user, else by its program. A summary is of the branch that ends where it says.
+    fn title(&mut self, kind: &str, line: &Line<'_>, draft: &mut Draft<'_>) {
+        let (rank, title) = match kind {
+            "custom-title" => (2, line.custom_title),
+            "ai-title" => (1, line.ai_title),
+            _ => (0, line.told_summary),
+        };
+        let Some(title) = filled(title).map(|title| cut(&title)) else { return };
+        // Of each sort the newest counts.
+        match self.titles.iter_mut().find(|(known, _)| *known == rank) {
+            Some((_, known)) => *known = title,
+            None => self.titles.push((rank, title)),
+        }
+        self.titles.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
+        draft.run().titles = self.titles.iter().map(|(_, title)| title.clone()).collect();
+    }
+
     /// Notes which branch the line is on.
     fn branch(&mut self, line: &Line<'_>, step: Option<usize>, draft: &mut Draft<'_>) {
         self.lines.add(line, step).into_iter().for_each(|(step, is_left)| draft.leave(step, is_left));
@@ -300,7 +352,10 @@ impl Session {
                 failed,
                 ..mark
             });
-            if let Some(child) = line.result.map(Result::of).and_then(|result| text(result.agent)) {
+            odd_results(message, draft);
+            // A run is never its own child.
+            let child = line.result.map(Result::of).and_then(|result| text(result.agent));
+            if let Some(child) = child.filter(|child| draft.run().run_id.as_deref() != Some(child)) {
                 self.children.insert(child.into());
             }
             for n in steps {
@@ -340,6 +395,8 @@ impl Session {
             }
             return;
         }
+        let (end, answer) = self.settled(draft);
+        self.ends.begin(self.last.map_or(0, |last| last + 1), end, answer, None);
         draft.prompt(Some(&words), &mark);
         self.newest.drain().for_each(|(_, n)| draft.close(n));
         self.turns += 1;
@@ -364,7 +421,10 @@ impl Session {
     fn attachment(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let attachment = line.attachment.map(Attachment::of).unwrap_or_default();
         let kind = text(attachment.kind).unwrap_or_default();
-        let at = draft.event(EventDraft { stage: &kind, ..mark });
+        // The program queues notices of its own in the same way.
+        let is_notice = text(attachment.mode).is_some_and(|mode| mode != "prompt");
+        let stage = if kind == "queued_command" && is_notice { "queued_notice" } else { &*kind };
+        let at = draft.event(EventDraft { stage, ..mark });
         match &*kind {
             "max_turns_reached" => {
                 let end =
@@ -407,6 +467,13 @@ impl Session {
     }
 }
 
+/// The tokens of all models in a table of them.
+fn counted(models: &str) -> u64 {
+    let all = walk::members(models).map(|(_, told)| Counted::of(told));
+    let each = all.flat_map(|told| [told.input, told.created, told.read, told.output]);
+    each.filter_map(count).fold(0, u64::saturating_add)
+}
+
 /// What a line says of the step that it belongs to.
 fn part_of(record: &str) -> Part {
     let line = Line::of(record);
@@ -418,12 +485,25 @@ fn part_of(record: &str) -> Part {
         part.model = text(message.model);
         part.finish = text(message.stop_reason);
         part.tokens = message.usage.map(tokens);
+        part.others = message.usage.map(|usage| others(usage, message.model)).unwrap_or_default();
     }
     blocks(&message, reply, line.result, &mut part);
     if let Some(result) = line.result.filter(|result| result.starts_with('{')) {
         part.changes = changes(&Result::of(result), text(line.cwd).as_deref());
     }
     part
+}
+
+/// What is odd about the results among the blocks of a message.
+fn odd_results(message: &Message<'_>, draft: &mut Draft<'_>) {
+    let blocks = message.content.into_iter().flat_map(walk::items).map(Block::of);
+    let is_odd = |flag: &str| !matches!(flag, "true" | "false" | "null");
+    for flag in blocks.filter(|block| block.tool_use_id.is_some()).filter_map(|block| block.is_error) {
+        if is_odd(flag) {
+            let reason = format!("is_error is {}, which is no boolean: how the call went is unknown", cut(flag));
+            draft.issue(IssueKind::Field, reason);
+        }
+    }
 }
 
 /// What the blocks of a message say: of the model's reply, or of what tools gave it.
@@ -457,6 +537,8 @@ fn answer(block: &Block<'_>, result: Option<&str>) -> Answer {
         }
         content => content.unwrap_or("null").to_owned(),
     };
+    // Of another type it says nothing.
+    let is_told = matches!(block.is_error, None | Some("true" | "false" | "null"));
     let failed = is_true(block.is_error);
     let words = text(Some(&output));
     let stopped = result.map(Result::of).is_some_and(|result| is_true(result.interrupted))
@@ -466,9 +548,9 @@ fn answer(block: &Block<'_>, result: Option<&str>) -> Answer {
             is_interruption(words) || words.starts_with("User rejected")
         });
     let status = match (stopped, failed) {
-        (true, _) => "cancelled",
-        (false, true) => "error",
-        (false, false) => "success",
+        (true, _) => Some("cancelled"),
+        (false, true) => Some("error"),
+        (false, false) => Some("success").filter(|_| is_told),
     };
     let exit = words
         .as_deref()
@@ -477,12 +559,27 @@ fn answer(block: &Block<'_>, result: Option<&str>) -> Answer {
     let error = words.filter(|_| failed).or_else(|| failed.then(|| NO_WORDS.to_owned()));
     Answer {
         call: text(block.tool_use_id).unwrap_or_default(),
-        status: Some(status),
+        status,
         output: if failed { "null".to_owned() } else { output },
         error,
         exit,
         ms: None,
     }
+}
+
+/// What was taken within a reply besides its own tokens, by the model that took it: an advisor, a compaction. The reply's
+/// own figures are those of its messages alone.
+fn others(usage: &str, model: Option<&str>) -> Vec<(String, Tokens)> {
+    let iterations = Usage::of(usage).iterations.into_iter().flat_map(walk::items);
+    let all: Vec<(Iteration<'_>, Tokens)> = iterations.map(|item| (Iteration::of(item), tokens(item))).collect();
+    let sum = all.iter().filter_map(|(_, tokens)| tokens.sum()).fold(0, u64::saturating_add);
+    // A writer that adds them up has counted them already.
+    if tokens(usage).sum() == Some(sum) {
+        return Vec::new();
+    }
+    let is_own = |iteration: &Iteration<'_>| matches!(iteration.kind, Some("\"message\"") | None);
+    let others = all.into_iter().filter(|(iteration, tokens)| !is_own(iteration) && tokens.sum().is_some());
+    others.filter_map(|(iteration, tokens)| Some((text(iteration.model.or(model))?, tokens))).collect()
 }
 
 /// The vendor counts what the cache held apart from the other input.

@@ -12,13 +12,14 @@ mod item;
 use std::collections::{HashMap, HashSet};
 
 use copies::Copies;
-use item::part_of;
+use item::{odd_flag, part_of, project_of};
 
 use super::part::{self, text};
-use super::value::{count, cut, member, objects, short, spoken};
-use super::{CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
+use super::turns::Turns;
+use super::value::{count, cut, member, number, objects, short, spoken};
+use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind, Outcome, Total};
 
 /// A session file.
 pub(super) static ROLLOUT: Tool = Tool {
@@ -28,7 +29,10 @@ pub(super) static ROLLOUT: Tool = Tool {
         file: "session file",
         is_session: true,
         is_in_order: true,
-        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        assemble: Some(|n, records| {
+            let project = records.iter().find_map(|record| project_of(record));
+            part::line(n, records.iter().map(|record| part_of(record, project.as_deref())))
+        }),
         ..Format::UNKNOWN
     },
     shape: Shape::Lines,
@@ -41,6 +45,8 @@ pub(super) static ROLLOUT: Tool = Tool {
 
 /// The tool that does nothing but ask the user, and what the program tells where it asks for leave.
 const QUESTIONS: &[&str] = &["request_user_input"];
+/// How the note to the model begins that its user stopped the turn.
+const STOPPED_BY_USER: &str = "<turn_aborted>\nThe user interrupted";
 const REQUESTS: [&str; 3] = ["exec_approval_request", "apply_patch_approval_request", "request_user_input"];
 
 fields! {
@@ -49,12 +55,13 @@ fields! {
         kind = "type", id, role, content, summary, call_id, name, namespace, arguments, input, output, action, status,
         revised_prompt, usage, info, item, reason, error, last = "last_agent_message", message, model, cwd,
         version = "cli_version", parent = "parent_thread_id", source, history = "subagent_history_start_ordinal",
-        code = "codex_error_info", child = "new_thread_id", forked = "forked_from_id",
-        turn = "turn_id", dropped = "num_turns", exit_code, duration, changes, success, stderr, result,
+        code = "codex_error_info", child = "new_thread_id", forked = "forked_from_id", base = "history_base",
+
+        turn = "turn_id", dropped = "num_turns", attribution = "turn_attribution", ms = "duration_ms", exit_code, duration, changes, success, stderr, result, invocation,
     }
     struct Item {
         kind = "type", id, status, exit_code, duration, changes, success, stderr, result, error, content,
-        child = "agent_thread_id", receivers = "receiver_thread_ids",
+        invocation, child = "agent_thread_id", receivers = "receiver_thread_ids",
     }
     struct Usage { input_tokens, cached_input_tokens, output_tokens, reasoning_output_tokens, total_tokens }
 }
@@ -71,6 +78,7 @@ struct Rollout {
     /// The file has records of tokens, so that the running totals beside them say nothing new.
     has_usage: bool,
     total: Option<u64>,
+    has_total: bool,
     /// The step of each call, and whether it waits for its result.
     calls: HashMap<Box<str>, (usize, bool)>,
     children: HashSet<Box<str>>,
@@ -84,15 +92,22 @@ struct Rollout {
     answer: Option<Box<str>>,
     /// Lines at the beginning that are copied from another session.
     copies: Copies,
+    /// The newest record that names the directory that the agent works in, and that directory.
+    project: Option<(usize, String)>,
     /// Turns that a person asked for and that were not rolled back.
     asked: Vec<Turn>,
     /// A person gives its prompts, as far as the first line tells.
     is_manned: Option<bool>,
     /// The program asked its user for leave, and did nothing since.
     asks_leave: bool,
-    /// What holds before the turn that begins now, and whether a person's prompt came in it.
+    /// The end and the answer before the newest turn.
     before: (Option<Ended>, Option<Box<str>>),
+    ends: Turns,
+    /// How long the newest turn took in milliseconds, where that is recorded.
+    took_ms: Option<f64>,
+    /// A person's prompt came in the newest turn, and a record says that the user stopped it.
     has_prompt: bool,
+    is_stopped_by_user: bool,
 }
 
 /// Where a turn began.
@@ -124,11 +139,13 @@ impl Reader for Rollout {
         }
         match (&*kind, text(payload.kind).as_deref()) {
             ("session_meta", _) => {
-                draft.event(mark);
+                let at = draft.event(mark);
+                self.project = project_of(record.text).map(|project| (at, project));
                 self.about(&payload, line.timestamp, draft);
             }
             ("turn_context", _) => {
-                draft.event(mark);
+                let at = draft.event(mark);
+                self.project = project_of(record.text).map(|project| (at, project)).or(self.project.take());
                 let (run, model) = (draft.run(), short(payload.model));
                 run.model_changed |= run.model.is_some() && model.is_some() && run.model != model;
                 run.model = model.or(run.model.take());
@@ -140,6 +157,7 @@ impl Reader for Rollout {
             ("event_msg", Some("token_count")) => {
                 let total = payload.info.and_then(|info| member(info, "total_token_usage")).map(Usage::of);
                 let total = total.and_then(|total| count(total.total_tokens));
+                self.has_total |= total.is_some();
                 let is_news = !self.has_usage && total.is_some() && total != self.total;
                 self.total = total.or(self.total);
                 if is_news && !self.counted && self.last.is_some() {
@@ -151,10 +169,14 @@ impl Reader for Rollout {
             ("response_item", kind) => self.item(kind, &payload, record.text, mark, before, draft),
             ("event_msg", Some("item_completed")) => self.done(&item, record.text, mark, draft),
             ("event_msg", Some("exec_command_end" | "patch_apply_end" | "mcp_tool_call_end")) => {
-                let id = Item { id: payload.call_id, ..Item::default() };
+                let id = Item { id: payload.call_id, result: payload.result, ..Item::default() };
                 self.done(&id, record.text, mark, draft);
             }
             ("event_msg", Some(word)) => self.event(word, &payload, mark, draft),
+            ("compacted", _) => {
+                let event = draft.event(mark);
+                draft.compacted(Compaction { event, tokens: None, trigger: Box::default() });
+            }
             _ => {
                 draft.event(mark);
             }
@@ -163,17 +185,21 @@ impl Reader for Rollout {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let (turns, children) = (self.turns, self.children.len() as u64);
-        let ended = self.ended(draft);
+        let (ended, answer) = self.settled(draft);
         let at = draft.latest().filter(|_| ended.is_some());
-        let answer = self.answer.clone().filter(|_| ended.is_some());
+        let answer = answer.filter(|_| ended.is_some());
         let asks = self.last.filter(|_| ended.is_none()).and_then(|n| {
             let leave = draft.waits_for(n).filter(|_| self.asks_leave).map(cut);
             leave.or_else(|| draft.asks(n, QUESTIONS))
         });
+        // Where a thread goes on or is copied, its total counts what it took before.
+        let is_whole = self.has_total && !self.copies.is_any() && draft.run().continues.is_none();
+        let total = self.total.filter(|_| is_whole);
         let run = draft.run();
-        let is_answer = |end: &Ended| end.outcome == Outcome::Completed;
+        run.total =
+            total.map(|tokens| Total { tokens, record: "token_count", aside: Box::default(), has_children: false });
         let may_go_on = match self.is_manned {
-            Some(is_manned) => is_manned && (asks.is_some() || ended.as_ref().is_some_and(is_answer)),
+            Some(is_manned) => is_manned && (asks.is_some() || ended.is_some()),
             None => asks.is_some() || ended.as_ref().is_some_and(Ended::is_inferred_answer),
         };
         run.awaits_user = may_go_on && run.parent.is_none();
@@ -187,6 +213,16 @@ impl Reader for Rollout {
 }
 
 impl Rollout {
+    /// How many steps there are.
+    fn steps(&self) -> usize {
+        self.last.map_or(0, |last| last + 1)
+    }
+
+    /// The end and the answer of the session. A turn without steps leaves those of the turn before.
+    fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
+        self.ends.settle(self.ended(draft), self.answer.clone(), self.steps(), self.took_ms)
+    }
+
     /// How the last turn ended: what a line says, else what the last reply suggests. `None` where it may go on.
     fn ended(&self, draft: &Draft<'_>) -> Option<Ended> {
         let reply = || draft.step(self.last.filter(|_| !self.has_turns && !self.due)?);
@@ -210,6 +246,7 @@ impl Rollout {
         let of_spawn = |key: &str| spawn.and_then(|spawn| member(spawn, key));
         run.parent = short(payload.parent).or_else(|| short(of_spawn("parent_thread_id")));
         run.agent = short(of_spawn("agent_path")).or_else(|| short(of_spawn("agent_nickname")));
+        run.continues = payload.base.and_then(|base| short(member(base, "thread_id")));
         self.copies = Copies::of(payload, run.parent.as_deref(), timestamp);
     }
 
@@ -233,6 +270,8 @@ impl Rollout {
             _ => {
                 (self.replying, self.due) = (false, true);
                 let said = spoken(payload.content);
+                // The program writes the same where it stops a turn that no prompt started.
+                self.is_stopped_by_user |= !self.ends.is_triggered() && said.starts_with(STOPPED_BY_USER);
                 // What an agent is told by another one is its task, where no user speaks to it.
                 let is_task = kind == Some("agent_message") && draft.run().parent.is_some();
                 let is_prompt = kind.is_none() && text(payload.role).as_deref() == Some("user");
@@ -251,7 +290,7 @@ impl Rollout {
 
     /// An item of a reply of the model.
     fn reply(&mut self, record: &str, mark: EventDraft<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
-        let part = part_of(record);
+        let part = part_of(record, None);
         let n = self.step(mark, before, draft);
         let answered = |call: &CallDraft| part.answers.iter().any(|answer| answer.call == call.id);
         self.calls.extend(part.calls.iter().map(|call| ((*call.id).into(), (n, !answered(call)))));
@@ -285,7 +324,7 @@ impl Rollout {
                 self.step(mark, asked, draft)
             }
         };
-        draft.part(n, part_of(record));
+        draft.part(n, part_of(record, None));
         (self.replying, self.counted) = (false, true);
     }
 
@@ -297,8 +336,10 @@ impl Rollout {
             draft.event(mark);
             return;
         };
-        let part = part_of(record);
-        let failed = part.answers.iter().any(|answer| matches!(answer.status, Some("error" | "cancelled")));
+        let part = part_of(record, None);
+        let is_stopped = |answer: &Answer| answer.status == Some("cancelled");
+        self.is_stopped_by_user |= part.answers.iter().any(is_stopped);
+        let failed = part.has_failed() || part.answers.iter().any(is_stopped);
         let call = self.calls.get_mut(&*id).filter(|(_, waits)| *waits);
         let n = call.map(|(n, waits)| {
             *waits = false;
@@ -318,8 +359,11 @@ impl Rollout {
         }
         self.asks_leave = false;
         let started = item.receivers.into_iter().flat_map(walk::items).chain(item.child);
-        self.children.extend(started.filter_map(|child| text(Some(child))).map(Box::from));
-        let part = part_of(record);
+        let own = draft.run().run_id.clone();
+        let started = started.filter_map(|child| text(Some(child))).filter(|child| own.as_deref() != Some(child));
+        self.children.extend(started.map(Box::from));
+        let part = part_of(record, self.project.as_ref().map(|(_, project)| &**project));
+        let project = self.project.as_ref().map(|(at, _)| *at).filter(|_| !part.changes.is_empty());
         if part.beside.is_empty() && part.changes.is_empty() {
             draft.event(mark);
             return;
@@ -330,9 +374,19 @@ impl Rollout {
         let n = call.map(|(n, _)| n).or(self.last);
         let failed = part.beside.iter().any(|beside| beside.error.is_some());
         draft.event(EventDraft { kind: EventKind::Inside, step: n, failed, ..mark });
+        if let Some(flag) = odd_flag(item.result) {
+            let reason = format!("isError is {}, which is no boolean: how the call went is unknown", cut(flag));
+            draft.issue(IssueKind::Field, reason);
+        }
         let takes = |n: &usize| self.last == Some(*n) || call.is_some_and(|(_, waits)| waits);
         match n {
-            Some(n) if takes(&n) => _ = draft.part(n, part),
+            Some(n) if takes(&n) => {
+                if draft.part(n, part)
+                    && let Some(at) = project
+                {
+                    draft.refer(n, at);
+                }
+            }
             Some(_) => {}
             None => draft.issue(IssueKind::Join, "what a tool did is told of no step"),
         }
@@ -342,7 +396,7 @@ impl Rollout {
     fn prompt(&mut self, words: &str, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
         (self.replying, self.due) = (false, true);
         draft.prompt(Some(words), mark);
-        let first = self.last.map_or(0, |last| last + 1);
+        let first = self.steps();
         // Where no line tells of turns, prompts between two replies are one.
         let is_known =
             if self.has_turns { self.has_prompt } else { self.asked.last().is_some_and(|t| t.first == first) };
@@ -356,9 +410,10 @@ impl Rollout {
     fn roll_back(&mut self, turns: u64, draft: &mut Draft<'_>) {
         let kept = self.asked.len().saturating_sub(usize::try_from(turns).unwrap_or(usize::MAX));
         let Some(turn) = self.asked.drain(kept..).next() else { return };
-        let steps = self.last.map_or(0, |last| last + 1);
+        let steps = self.steps();
         (turn.first..steps).for_each(|n| draft.leave(n, true));
         (self.end, self.answer) = turn.before;
+        self.ends = Turns::default();
         (self.replying, self.due) = (false, true);
     }
 
@@ -369,8 +424,12 @@ impl Rollout {
             "task_started" | "turn_started" => {
                 draft.event(mark);
                 self.turns += 1;
-                self.before = (self.end.take(), self.answer.take());
-                (self.replying, self.has_turns, self.has_prompt) = (false, true, false);
+                let (end, answer) = self.settled(draft);
+                let trigger = payload.attribution.and_then(|told| text(member(told, "turn_trigger")));
+                self.ends.begin(self.steps(), end.clone(), answer.clone(), trigger.as_deref());
+                self.before = (end, answer);
+                (self.end, self.answer, self.took_ms) = (None, None, None);
+                (self.replying, self.has_turns, self.has_prompt, self.is_stopped_by_user) = (false, true, false, false);
             }
             "thread_rolled_back" => {
                 draft.event(mark);
@@ -387,7 +446,7 @@ impl Rollout {
                     false => Payload { message: Some(error), ..Payload::default() },
                 });
                 let at = draft.event(EventDraft { failed: error.is_some(), ..mark });
-                self.has_turns = true;
+                (self.has_turns, self.took_ms) = (true, number(payload.ms).filter(|ms| *ms >= 0.0));
                 self.answer = short(payload.last);
                 let end = match (error, &self.answer) {
                     (Some(error), _) => failure(error.code, error.message),
@@ -404,8 +463,10 @@ impl Rollout {
             "turn_aborted" => {
                 let at = draft.event(mark);
                 let reason = text(payload.reason).unwrap_or_default();
+                self.took_ms = number(payload.ms).filter(|ms| *ms >= 0.0);
                 let (headline, outcome) = match &*reason {
-                    "interrupted" => ("Interrupted by the user", Outcome::Cancelled),
+                    "interrupted" if self.is_stopped_by_user => ("Interrupted by the user", Outcome::Cancelled),
+                    "interrupted" => ("Interrupted", Outcome::Cancelled),
                     "replaced" => ("Replaced by another turn", Outcome::Cancelled),
                     "review_ended" => ("Ended with its review", Outcome::Halted),
                     "budget_limited" => ("Token budget used up", Outcome::Truncated),
@@ -417,9 +478,13 @@ impl Rollout {
                 self.replying = false;
             }
             _ => {
-                self.children.extend(short(payload.child));
+                let own = draft.run().run_id.clone();
+                self.children.extend(short(payload.child).filter(|child| own.as_ref() != Some(child)));
                 let failed = matches!(word, "stream_error" | "warning");
-                draft.event(EventDraft { failed, ..mark });
+                let event = draft.event(EventDraft { failed, ..mark });
+                if word == "context_compacted" {
+                    draft.compacted(Compaction { event, tokens: None, trigger: Box::default() });
+                }
             }
         }
     }
@@ -436,6 +501,7 @@ fn failure(class: Option<&str>, message: Option<&str>) -> Ended {
     let begins = |words: &str| is_unnamed && said.starts_with(words);
     let (headline, outcome) = match &*word {
         "context_window_exceeded" => ("Context window full", Outcome::Failed),
+        // A limit of the service on its user, like a rate limit, and none of this run.
         "usage_limit_exceeded" => ("Usage limit of the provider reached", Outcome::Failed),
         "session_budget_exceeded" => ("Session budget used up", Outcome::Truncated),
         "sandbox_error" => ("Ended by an error of the sandbox", Outcome::Failed),

@@ -12,12 +12,12 @@ use sums::Sums;
 
 use super::part::text;
 use super::value::{cut, short};
-use super::{OTHER_SESSION, Part, Tokens, Tool, step_head};
+use super::{Answer, OTHER_SESSION, Part, Tokens, Tool, step_head};
 use crate::model::event::InitNote;
 use crate::model::step::Usage;
 use crate::model::{
-    Delta, EventHead, EventKind, EventNote, Fate, Issue, IssueKind, Manifest, ManifestState, Names, Span, StepHead,
-    TraceFile,
+    Certainty, Compaction, Delta, Ended, EventHead, EventKind, EventNote, Fate, Issue, IssueKind, Manifest,
+    ManifestState, Names, Span, StepHead, TraceFile,
 };
 
 /// So many steps that wait for an answer are kept: a reader of a file in which none ever comes must not fill the memory.
@@ -25,6 +25,9 @@ const MAX_OPEN: usize = 1_000;
 
 /// An answer that waits for its call is kept up to this size.
 const MAX_ORPHAN_BYTES: usize = 16 << 10;
+
+/// So many compactions of one run are kept.
+const MAX_COMPACTIONS: usize = 1_000;
 
 /// Lines that are written together are not further apart; microseconds.
 const BATCH_MICROS: i64 = 60_000_000;
@@ -292,9 +295,18 @@ impl<'a> Draft<'a> {
         }
         let calls: Vec<String> = part.calls.iter().map(|call| call.id.clone()).filter(|id| !id.is_empty()).collect();
         step.touched = true;
+        let contrary: Vec<String> = step
+            .part
+            .contrary(&part)
+            .map(|(known, new)| {
+                let [known, later] = [known.status, new.status].map(Option::unwrap_or_default);
+                format!("a second result of call {:?} says {later}, the first one {known}", new.call)
+            })
+            .collect();
         step.part.add(part);
         let odd = odd::of_part(&mut step.part, &mut step.odd);
         odd.into_iter().for_each(|reason| self.issue(IssueKind::Field, reason));
+        contrary.into_iter().for_each(|reason| self.issue(IssueKind::Join, reason));
         for call in calls {
             self.open.asked.insert(StepHead::print_of(call.as_bytes()));
             if self.open.orphans.get(&*call).is_some_and(Option::is_some)
@@ -354,7 +366,7 @@ impl<'a> Draft<'a> {
     pub fn settle(&mut self, n: usize) {
         let Some(step) = self.open.steps.get_mut(&n).filter(|step| step.head.is_none()) else { return };
         step.head = Some(Box::new(step.head(n, self.names)));
-        step.tokens = step.part.tokens.unwrap_or_default();
+        step.tokens = step.part.all_tokens();
         step.part = Part::default();
     }
 
@@ -377,6 +389,17 @@ impl<'a> Draft<'a> {
     /// The same, where it is one of these, which do nothing but ask the user.
     pub fn asks(&self, n: usize, tools: &[&str]) -> Option<Box<str>> {
         self.waits_for(n).filter(|tool| tools.contains(tool)).map(cut)
+    }
+
+    /// The end of a run whose last step is `n`, where all its calls were cancelled and its tool asks no model then. By the
+    /// user where their results say so.
+    pub fn cancelled(&self, n: usize, certainty: Certainty) -> Option<Ended> {
+        let step = self.step(n)?;
+        let is_cancelled = |answer: &Answer| answer.status == Some("cancelled");
+        let call = step.calls.last().filter(|_| step.unanswered() == 0 && step.answers.iter().all(is_cancelled))?;
+        let mut words = step.answers.iter().filter_map(|answer| answer.error.as_deref());
+        let who = if words.any(|words| words.to_lowercase().contains("user ")) { "by the user" } else { "" };
+        Some(Ended::cancelled_call("cancelled", who, n, &call.name, certainty))
     }
 
     /// What is known of step `n`, as long as it may go on.
@@ -403,6 +426,14 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// The conversation was compacted.
+    pub fn compacted(&mut self, compaction: Compaction) {
+        let known = &mut self.open.manifest.compactions;
+        if known.len() < MAX_COMPACTIONS {
+            known.push(compaction);
+        }
+    }
+
     /// What is said of the run as a whole.
     pub fn run(&mut self) -> &mut Manifest {
         &mut self.open.manifest
@@ -411,6 +442,16 @@ impl<'a> Draft<'a> {
     /// The newest event tells what the run took as a whole, up to here.
     pub fn totals(&mut self) {
         self.open.covered = Some(self.open.next_step);
+    }
+
+    /// The sum of the tokens of all steps so far; `None` where one of them doesn't record its own.
+    pub fn tokens_summed(&self) -> Option<u64> {
+        let mut sums = self.open.sums;
+        for step in self.open.steps.values().filter(|step| step.touched && step.head.is_none()) {
+            let tokens = step.part.all_tokens();
+            sums.replace(step.counted, Sums::of(tokens.sum(), tokens));
+        }
+        sums.tokens_of_all(self.open.next_step)
     }
 
     /// Another session begins here: what it takes, and what the one before took, is told apart.
@@ -446,7 +487,7 @@ impl<'a> Draft<'a> {
         let Self { open, names, delta, known, .. } = self;
         for (n, step) in open.steps.iter_mut().filter(|(_, step)| step.touched) {
             let settled = step.head.take().map(|head| StepHead { parts: step.events.clone().into(), ..*head });
-            let tokens = settled.as_ref().map_or_else(|| step.part.tokens.unwrap_or_default(), |_| step.tokens);
+            let tokens = settled.as_ref().map_or_else(|| step.part.all_tokens(), |_| step.tokens);
             let head = settled.unwrap_or_else(|| step.head(*n, names));
             let head = StepHead { is_left: open.left.contains(n), ..head };
             let counted = Sums::of(head.tokens, tokens);
@@ -459,10 +500,15 @@ impl<'a> Draft<'a> {
             open.steps.pop_first();
         }
         let mut manifest = open.manifest.clone();
+        manifest.tokens_summed = open.sums.tokens_of_all(open.next_step);
+        manifest.latency_s = manifest.latency_s.filter(|seconds| *seconds >= 0.0);
+        if manifest.parent == manifest.run_id {
+            manifest.parent = None;
+        }
         // Steps came after the totals that they are not in.
         if open.is_partly_told || open.covered.is_some_and(|covered| covered < open.next_step) {
             (manifest.tokens, manifest.usage) = (None, Usage::default());
-            (manifest.cost_usd, manifest.latency_s) = (None, None);
+            (manifest.cost_usd, manifest.latency_s, manifest.total) = (None, None, None);
         }
         // Nothing takes less than no time: how long it took is unknown.
         manifest.latency_s = manifest.latency_s.filter(|seconds| *seconds >= 0.0);

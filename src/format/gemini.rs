@@ -10,6 +10,7 @@ pub(super) mod stream;
 use std::collections::{HashMap, HashSet};
 
 use super::part::{self, text};
+use super::turns::Turns;
 use super::value::{below, count, cut, is_text, member, micros, objects, short, spoken, status};
 use super::watch::begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
@@ -23,7 +24,7 @@ pub(super) static SESSION: Tool = Tool {
         name: "Gemini CLI session",
         can: Capabilities { state: Can::Partly, times: Can::Yes, tokens: Can::Yes, ..Capabilities::NONE },
         file: "session file",
-        untold: "a Gemini CLI session ends alike after an answer, at a limit, and where its program was killed",
+        untold: "Gemini CLI doesn't record it (answered, stopped at a limit, killed, or waiting for its user)",
         is_session: true,
         is_in_order: true,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_in(record, n)))),
@@ -102,9 +103,11 @@ struct Session {
     children: HashSet<Box<str>>,
     last: Option<usize>,
     turns: u64,
-    /// A prompt or a result came after the last reply: the next one is due.
+    /// A prompt or a result came after the last reply: the next one is due; and whether it was a prompt.
     due: bool,
+    has_prompt: bool,
     end: Option<Ended>,
+    ends: Turns,
     /// Another session started it.
     is_child: bool,
 }
@@ -168,6 +171,9 @@ impl Reader for Session {
         let is_done = self.last.and_then(|n| draft.step(n)).is_some_and(is_done);
         // A call that is not over is not in the file: what looks like the answer may have come before one.
         let ended = self.end.clone().or_else(|| is_done.then(|| Ended::answered("complete_task")));
+        // The program asks no model where all calls of a reply were cancelled.
+        let cancelled = || self.last.filter(|_| !self.has_prompt).and_then(|n| draft.cancelled(n, Certainty::Recorded));
+        let (ended, _) = self.ends.settle(ended.or_else(cancelled), None, self.steps(), None);
         // Of a document that is cut off nobody knows what came after these words.
         let is_cut = draft.run().is_cut;
         let certainty = |end: &Ended| if is_cut { Certainty::Inferred } else { end.certainty };
@@ -176,7 +182,7 @@ impl Reader for Session {
         let is_over = !self.due && ended.is_none() && self.last.is_some_and(replied);
         let at = draft.latest();
         let run = draft.run();
-        run.awaits_user = is_over && run.parent.is_none() && !self.is_child;
+        run.awaits_user = (is_over || ended.is_some()) && run.parent.is_none() && !self.is_child;
         run.updated_at = at.filter(|_| ended.is_some());
         run.ended = ended.map(Box::new);
         run.turns = Some(self.turns);
@@ -185,6 +191,10 @@ impl Reader for Session {
 }
 
 impl Session {
+    fn steps(&self) -> usize {
+        self.last.map_or(0, |last| last + 1)
+    }
+
     /// A reply of the model, or the same one again with what its tools gave.
     fn reply(
         &mut self,
@@ -214,7 +224,7 @@ impl Session {
         if is_less {
             draft.issue(IssueKind::Join, "a reply is written again with fewer calls than before, which is not read");
         } else if self.last == Some(n) {
-            self.due = !part.answers.is_empty();
+            (self.due, self.has_prompt) = (!part.answers.is_empty(), false);
             self.end = None;
             draft.part(n, part);
         } else {
@@ -225,29 +235,32 @@ impl Session {
     /// What tools gave, which the reply has as well, or a prompt.
     fn user(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let given = line.content.into_iter().flat_map(walk::items).find_map(|part| member(part, "functionResponse"));
-        let steps = self.last.map_or(0, |last| last + 1);
+        let steps = self.steps();
         if let Some(id) = text(line.id)
             && self.asked.insert(id.into(), steps).is_some_and(|before| before == steps)
         {
             return draft.again(&mark);
         }
-        (self.due, self.end) = (true, None);
+        let before = self.end.take();
+        self.due = true;
         if let Some(given) = given {
             let step = text(member(given, "id")).and_then(|id| self.calls.get(&*id).copied());
             draft.event(EventDraft { kind: EventKind::Inside, stage: "result", step, ..mark });
             return;
         }
         self.turns += 1;
+        self.has_prompt = true;
+        self.ends.begin(steps, before, None, None);
         draft.prompt(Some(&spoken(line.content)), &mark);
     }
 
     /// The message with this id and all that came after it are void.
     fn rewind(&mut self, id: &str, draft: &mut Draft<'_>) {
-        (self.due, self.end) = (true, None);
+        (self.due, self.has_prompt, self.end) = (true, true, None);
         let Some(first) = self.replies.get(id).or(self.asked.get(id)).copied() else {
             return draft.issue(IssueKind::Join, "it goes back to a message that the file does not hold");
         };
-        let steps = self.last.map_or(0, |last| last + 1);
+        let steps = self.steps();
         (first..steps).for_each(|n| draft.leave(n, true));
     }
 
@@ -255,8 +268,9 @@ impl Session {
     fn told(&mut self, kind: &str, words: &str, at: usize) {
         let end = match kind {
             "error" => Ended::new("error", "Ended by an error", Outcome::Failed, Certainty::Recorded),
+            // It doesn't say who did that.
             "info" if words.starts_with("Request cancelled") => {
-                Ended::new("cancelled", "Interrupted by the user", Outcome::Cancelled, Certainty::Recorded)
+                Ended::new("cancelled", "Interrupted", Outcome::Cancelled, Certainty::Recorded)
             }
             _ => return,
         };
@@ -273,7 +287,7 @@ impl Session {
                 && !is_given(message)
                 && !spoken(message.content).starts_with("<session_context>")
         };
-        let steps = |session: &Self| session.last.map_or(0, |last| last + 1);
+        let steps = Self::steps;
         let known = |session: &Self, reply: &Line<'_>| text(reply.id).and_then(|id| session.replies.get(&*id).copied());
         let replies = || messages.iter().filter(|(_, message)| message.kind == Some("\"gemini\"")).enumerate();
         let other = replies().find(|(place, (_, reply))| known(self, reply) != Some(*place));
@@ -305,7 +319,7 @@ impl Session {
                     }
                     self.asked.insert(id.into(), steps);
                     self.turns += u64::from(is_prompt(message));
-                    (self.due, self.end) = (true, None);
+                    (self.due, self.has_prompt, self.end) = (true, true, None);
                 }
                 _ => self.told(&text(message.kind).unwrap_or_default(), &spoken(message.content), at),
             }
@@ -326,7 +340,7 @@ impl Session {
         let calls = line.calls.into_iter().flat_map(walk::items).map(Call::of);
         self.children.extend(calls.filter_map(|call| text(call.agent)).map(Box::from));
         draft.run().model = short(line.model).or(draft.run().model.take());
-        (self.due, self.end) = (!part.answers.is_empty(), None);
+        (self.due, self.has_prompt, self.end) = (!part.answers.is_empty(), false, None);
         if let Some(last) = self.last.replace(n) {
             draft.close(last);
         }

@@ -65,6 +65,7 @@ mod qitos;
 mod qwen;
 mod swe_agent;
 mod tau2;
+mod turns;
 mod value;
 mod watch;
 
@@ -277,6 +278,19 @@ impl<'a> Source<'a> {
 /// So much of a file's beginning is looked at to know whose it is.
 pub const HEAD_BYTES: usize = 64 << 10;
 
+/// Where the files of a session's child runs lie.
+#[derive(Debug, Clone, Copy)]
+pub struct ChildFiles {
+    /// The directory, relative to that of the session's file or the one above it; `{}` stands for the session's name.
+    pub below: &'static str,
+    /// Whether it is relative to the directory above.
+    pub is_beside_directory: bool,
+    /// Whether the session's name is its id, and not the name of its file.
+    pub by_id: bool,
+    /// How the names of the files begin.
+    pub begins: &'static str,
+}
+
 /// What a stream has of a second session counts beside the first one.
 const OTHER_SESSION: &str = "another session begins here: what both took is added up";
 
@@ -340,6 +354,18 @@ impl Tool {
     pub fn for_directory(&'static self, has: impl Fn(&str) -> bool) -> &'static Self {
         let is_trial = std::ptr::eq(self, &raw const harbor::TRIAL);
         if is_trial { harbor::with_records(has).unwrap_or(self) } else { self }
+    }
+
+    /// Where the files of child runs lie, for tools that give them files of their own in a directory named after the session.
+    pub fn child_files(&self) -> Option<ChildFiles> {
+        let files =
+            |below, is_beside_directory, by_id, begins| ChildFiles { below, is_beside_directory, by_id, begins };
+        match self.format {
+            format if format == claude::SESSION.format => Some(files("{}/subagents", false, false, "agent-")),
+            format if format == gemini::SESSION.format => Some(files("{}", false, true, "")),
+            format if format == qwen::SESSION.format => Some(files("subagents/{}", true, true, "agent-")),
+            _ => None,
+        }
     }
 
     /// A reader for one of its traces.

@@ -38,10 +38,14 @@ pub struct Part {
     pub beside: Vec<Answer>,
     /// State keys with their values before and after, as JSON; `None` where one is not recorded.
     pub changes: Vec<(String, Option<String>, Option<String>)>,
+    /// Unified diffs of changed files, each with its place among the changes.
+    pub diffs: Vec<(usize, String)>,
     /// Scores of the step: name, value, explanation.
     pub scores: Vec<(String, Option<f64>, Option<String>)>,
     /// What the request took.
     pub tokens: Option<Tokens>,
+    /// What other models took in the same request, each by its name; not among `tokens`.
+    pub others: Vec<(String, Tokens)>,
     /// What it cost in US dollars.
     pub cost: Option<f64>,
     /// An error of the step itself, such as of the request to the model.
@@ -93,7 +97,43 @@ pub struct Tokens {
     pub reasoning: Option<u64>,
 }
 
+impl Tokens {
+    /// All that was read and written, where both are known.
+    pub fn sum(self) -> Option<u64> {
+        Some(self.input?.saturating_add(self.output?))
+    }
+
+    /// Both together. What one of them doesn't record is unknown, except for parts that needn't be recorded.
+    fn plus(self, more: Self) -> Self {
+        let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        let either = |a: Option<u64>, b: Option<u64>| both(a, b).or(a).or(b);
+        Self {
+            input: both(self.input, more.input),
+            cached: either(self.cached, more.cached),
+            output: both(self.output, more.output),
+            reasoning: either(self.reasoning, more.reasoning),
+        }
+    }
+
+    /// The tokens of one model among several, as JSON.
+    fn of_model(&self, model: &str) -> String {
+        let mut object = Object::new();
+        object.text("model", Some(model));
+        object.count("input_tokens", self.input);
+        object.count("output_tokens", self.output);
+        object.count("cached_tokens", self.cached);
+        object.end()
+    }
+}
+
 impl Part {
+    /// The calls of which this and `more` hold results that contradict each other.
+    pub(super) fn contrary<'a>(&'a self, more: &'a Part) -> impl Iterator<Item = (&'a Answer, &'a Answer)> {
+        let known = |new: &Answer| self.answers.iter().find(|known| !new.call.is_empty() && known.call == new.call);
+        let pairs = more.answers.iter().filter(|_| !more.whole).filter_map(move |new| Some((known(new)?, new)));
+        pairs.filter(|(known, new)| known.status.zip(new.status).is_some_and(|(known, new)| known != new))
+    }
+
     /// Takes in what another record says of the same step. What is said again counts once, as it was said last.
     pub fn add(&mut self, more: Part) {
         fn replace<T>(known: &mut Option<T>, more: Option<T>) {
@@ -106,6 +146,10 @@ impl Part {
         replace(&mut self.agent, more.agent);
         replace(&mut self.model, more.model);
         replace(&mut self.finish, more.finish);
+        // What is said again of the tokens says all of them.
+        if more.tokens.is_some() {
+            self.others = more.others;
+        }
         replace(&mut self.tokens, more.tokens);
         replace(&mut self.cost, more.cost);
         replace(&mut self.error, more.error);
@@ -134,6 +178,8 @@ impl Part {
             }
         }
         self.beside.extend(more.beside);
+        let before = self.changes.len();
+        self.diffs.extend(more.diffs.into_iter().map(|(at, diff)| (before + at, diff)));
         self.changes.extend(more.changes);
         self.scores.extend(more.scores);
     }
@@ -164,13 +210,20 @@ impl Part {
         self.scores.iter_mut().filter_map(|(.., reason)| reason.as_mut()).for_each(words);
     }
 
+    /// The tokens of all its models.
+    pub(super) fn all_tokens(&self) -> Tokens {
+        let own = self.tokens.unwrap_or_default();
+        self.others.iter().fold(own, |sum, (_, tokens)| sum.plus(*tokens))
+    }
+
     /// How many bytes it has, about.
     pub(super) fn len(&self) -> usize {
         let texts = self.thought.iter().chain(&self.text).chain(&self.tail).map(String::len);
         let calls = self.calls.iter().map(|call| call.args.len());
         let answers = self.answers.iter().map(|answer| answer.output.len());
         let changes = self.changes.iter().flat_map(|(_, before, after)| before.iter().chain(after)).map(String::len);
-        texts.chain(calls).chain(answers).chain(changes).sum()
+        let diffs = self.diffs.iter().map(|(_, diff)| diff.len());
+        texts.chain(calls).chain(answers).chain(changes).chain(diffs).sum()
     }
 
     /// The place of the first call without an answer, counted from 1.
@@ -247,10 +300,12 @@ impl Part {
         out.json("action_results", &list(answers.chain(spare.map(|answer| answer.json(None)))));
         if !self.changes.is_empty() {
             let mut changes = Object::new();
-            for (key, before, after) in &self.changes {
+            for (at, (key, before, after)) in self.changes.iter().enumerate() {
                 let mut sides = Object::new();
                 before.iter().for_each(|value| sides.json("before", value));
                 after.iter().for_each(|value| sides.json("after", value));
+                let diff = self.diffs.iter().find(|(of, _)| *of == at);
+                sides.text("diff", diff.map(|(_, diff)| &**diff));
                 changes.json(key, &sides.end());
             }
             out.json("state_diff", &changes.end());
@@ -314,7 +369,8 @@ impl Part {
     }
 
     fn usage(&self, out: &mut Object) {
-        if let Some(tokens) = self.tokens {
+        if self.tokens.is_some() {
+            let tokens = self.all_tokens();
             let mut context = Object::new();
             // Where it is unknown how much was written, so is what the step took.
             let input = if tokens.output.is_some() { "input_tokens_total" } else { "input_tokens" };
@@ -322,6 +378,9 @@ impl Part {
             context.count("output_tokens", tokens.output);
             context.count("cached_tokens", tokens.cached);
             context.count("reasoning_tokens", tokens.reasoning);
+            if !self.others.is_empty() {
+                context.json("other_models", &list(self.others.iter().map(|(model, tokens)| tokens.of_model(model))));
+            }
             out.json("context", &context.end());
         }
         if let Some(cost) = self.cost {
@@ -386,6 +445,7 @@ impl Answer {
         out.json("error", &self.error.as_deref().map_or_else(|| "null".to_owned(), quoted));
         let mut metadata = Object::new();
         metadata.text("tool_name", tool);
+        // A time below zero is unknown.
         if let Some(ms) = self.ms.filter(|ms| *ms >= 0.0) {
             metadata.json("latency_ms", &number(ms));
         }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use super::gemini::{changes, given_for};
 use super::part::{self, text};
+use super::turns::Turns;
 use super::value::{count, cut, filled, int, is_text, is_true, member, number, objects, short, status};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
@@ -66,9 +67,11 @@ struct Session {
     replying: bool,
     children: u64,
     turns: u64,
-    /// A prompt or a result came after the last reply: the next one is due.
+    /// A prompt or a result came after the last reply: the next one is due; and whether it was a prompt.
     due: bool,
+    has_prompt: bool,
     end: Option<Ended>,
+    ends: Turns,
 }
 
 impl Reader for Session {
@@ -87,11 +90,13 @@ impl Reader for Session {
             "tool_result" => self.result(record.text, mark, draft),
             "user" if stage == "notification" => {
                 draft.event(mark);
-                (self.replying, self.due) = (false, true);
+                (self.replying, self.due, self.has_prompt) = (false, true, true);
             }
             "user" => {
                 self.turns += 1;
-                (self.replying, self.due, self.end) = (false, true, None);
+                let (end, answer) = self.settled(draft);
+                self.ends.begin(self.steps(), end, answer, None);
+                (self.replying, self.due, self.has_prompt, self.end) = (false, true, true, None);
                 draft.prompt(Some(&said(&line)), &mark);
             }
             _ => self.event(&line, mark, draft),
@@ -99,13 +104,11 @@ impl Reader for Session {
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        let is_last = |n: &usize| !self.due && draft.step(*n).is_some_and(|step| step.calls.is_empty());
-        let answer = self.last.filter(is_last).and_then(|n| draft.said(n)).filter(|_| self.end.is_none());
-        let ended = self.end.clone().or_else(|| answer.is_some().then(|| Ended::answered(Ended::NO_CALLS)));
+        let (ended, answer) = self.settled(draft);
         let asks = self.last.filter(|_| ended.is_none()).and_then(|n| draft.asks(n, QUESTIONS));
         let at = draft.latest();
         let run = draft.run();
-        let is_users_turn = asks.is_some() || ended.as_ref().is_some_and(Ended::is_inferred_answer);
+        let is_users_turn = asks.is_some() || ended.is_some();
         run.awaits_user = run.parent.is_none() && is_users_turn;
         run.asks_user = asks;
         run.updated_at = at.filter(|_| ended.is_some());
@@ -117,6 +120,20 @@ impl Reader for Session {
 }
 
 impl Session {
+    fn steps(&self) -> usize {
+        self.last.map_or(0, |last| last + 1)
+    }
+
+    /// The end and the answer of the session. A turn without steps leaves those of the turn before.
+    fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
+        let is_last = |n: &usize| !self.due && draft.step(*n).is_some_and(|step| step.calls.is_empty());
+        let answer = self.last.filter(is_last).and_then(|n| draft.said(n)).filter(|_| self.end.is_none());
+        // The program asks no model where all calls of a reply were cancelled.
+        let cancelled = || self.last.filter(|_| !self.has_prompt).and_then(|n| draft.cancelled(n, Certainty::Recorded));
+        let end = self.end.clone().or_else(|| answer.is_some().then(|| Ended::answered(Ended::NO_CALLS)));
+        self.ends.settle(end.or_else(cancelled), answer, self.steps(), None)
+    }
+
     /// A reply of the model. What comes without tokens belongs to the one before it.
     fn reply(
         &mut self,
@@ -134,7 +151,7 @@ impl Session {
             draft.close(last);
         }
         self.calls.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
-        (self.due, self.end) = (false, None);
+        (self.due, self.has_prompt, self.end) = (false, false, None);
         draft.run().model = short(line.model).or(draft.run().model.take());
         draft.part(n, part);
     }

@@ -104,6 +104,8 @@ pub struct StepHead {
     pub finish: Symbol,
     /// The tokens apart.
     pub usage: SmallUsage,
+    /// What other models than `model` took of that.
+    pub other_models: Box<[(Symbol, SmallUsage)]>,
     /// The facts that the stop rules looked at; only our own engine records them.
     pub facts: Option<Box<RecordedFacts>>,
     /// The state keys that had changed since the step before, though no step is recorded to have changed them.
@@ -286,6 +288,8 @@ impl StepHead {
         if step.usage != Usage::default() {
             self.usage = step.usage.into();
         }
+        let others = step.other_models.iter().map(|(model, usage)| (names.intern(model), (*usage).into()));
+        append(&mut self.other_models, others);
         if let Some(facts) = step.facts.filter(|facts| facts.is_object()) {
             let text = step.text.and_then(Value::string).unwrap_or_default();
             let facts = RecordedFacts::new(facts.text, step.error.map(|error| error.text), &text);

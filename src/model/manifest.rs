@@ -51,6 +51,8 @@ pub struct Manifest {
     pub cost_usd: Option<f64>,
     /// Whether the writer estimated any of that from tokens and prices.
     pub cost_estimated: bool,
+    /// The titles of the session, the one that counts first: by its user, by its program, and of summaries.
+    pub titles: Vec<Box<str>>,
     /// The model's name; `None` where it says "unknown".
     pub model: Option<Box<str>>,
     /// Whether that is the last of several, and steps do not name theirs.
@@ -107,6 +109,14 @@ pub struct Manifest {
     pub model_calls: Option<u64>,
     /// Answers to calls that are in no record.
     pub answers_without_calls: usize,
+    /// The total that a record of another tool states for the whole run, to be compared with its steps.
+    pub total: Option<Total>,
+    /// The sum of the steps, where each of them records its tokens.
+    pub tokens_summed: Option<u64>,
+    /// The run of whose thread this one is a later segment, in a file of its own.
+    pub continues: Option<Box<str>>,
+    /// Where the conversation was compacted.
+    pub compactions: Vec<Compaction>,
     /// Some replies of the model are in no record: how many there were is not known.
     pub replies_untold: bool,
     /// The tokens are the sum of what the steps say that they took.
@@ -172,6 +182,30 @@ impl RunScore {
     pub fn number(name: impl Into<Box<str>>, score: f64) -> Self {
         Self { name: name.into(), score: Some(score), ..Self::default() }
     }
+}
+
+/// A total of tokens that a record states.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Total {
+    /// The tokens.
+    pub tokens: u64,
+    /// The record: "result", "cost-state".
+    pub record: &'static str,
+    /// What may explain a difference to the steps, such as "4 retries are recorded"; empty where nothing does.
+    pub aside: Box<str>,
+    /// Whether child runs, whose replies stand elsewhere, are in it.
+    pub has_children: bool,
+}
+
+/// A place where the conversation was compacted: the model no longer sees what stands before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compaction {
+    /// The event that records it, by number.
+    pub event: usize,
+    /// How many tokens the conversation had before; `None` where that is not recorded.
+    pub tokens: Option<u64>,
+    /// What caused it, in the tool's word; empty where that is not recorded.
+    pub trigger: Box<str>,
 }
 
 /// What was copied from another run; its steps and tokens count there.

@@ -21,6 +21,7 @@ pub mod redact;
 pub mod repair;
 pub mod step;
 pub mod strict;
+mod stub;
 pub mod time;
 pub(crate) mod words;
 
@@ -36,7 +37,7 @@ pub use format::{Can, Capabilities, Format, StateRecord};
 pub use head::{CANCELLED, CriticMark, Fate, NO_REPLY, StepHead};
 pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};
-pub use manifest::{Copied, Manifest, ManifestState, RunScore, ToolLimit, Trial};
+pub use manifest::{Compaction, Copied, Manifest, ManifestState, RunScore, ToolLimit, Total, Trial};
 pub use names::{Names, Symbol};
 pub use recorded::RecordedFacts;
 pub use repair::Record;

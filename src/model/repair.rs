@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use super::json::{Json, Members};
 use super::loose::Maybe;
+use super::stub::behind_stub;
 use super::{Fate, IssueKind};
 
 /// A remark on a line, without its place: the reader knows the place.
@@ -68,7 +69,15 @@ impl<'a> Record<'a> {
             Retreat::Foreign(what) => {
                 (Fate::Foreign, vec![(IssueKind::Foreign, format!("{what} where an object is expected"))])
             }
-            Retreat::NotJson(why) => (Fate::Unreadable, vec![(IssueKind::NotJson, format!("not JSON: {why}"))]),
+            Retreat::NotJson(why) => {
+                let text = String::from_utf8_lossy(line);
+                if let Some((whole, before)) = behind_stub(&text) {
+                    let what = format!("{before} bytes of a torn record stand before this one on the same line");
+                    let remarks = vec![(IssueKind::Torn, what)];
+                    return Self { text: Cow::Owned(whole.to_owned()), fate: Fate::Good, remarks };
+                }
+                (Fate::Unreadable, vec![(IssueKind::NotJson, format!("not JSON: {why}"))])
+            }
         };
         Self { text: String::from_utf8_lossy(line), fate, remarks }
     }

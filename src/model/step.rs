@@ -52,6 +52,8 @@ pub struct Step<'a> {
     pub tokens: Option<u64>,
     /// The same, apart.
     pub usage: Usage,
+    /// What other models than `model` took of that, each by its name.
+    pub other_models: Vec<(Cow<'a, str>, Usage)>,
     /// The model that was asked, where it is recorded with the step.
     pub model: Option<Cow<'a, str>>,
     /// Why its reply ended, in the word of who gave it.
@@ -111,6 +113,18 @@ impl Usage {
             input: self.input.map(|own| own.saturating_add(input)),
             output: self.output.map(|own| own.saturating_add(output)),
             ..self
+        }
+    }
+
+    /// What is left without `part`, as far as both are known.
+    #[must_use]
+    pub fn less(self, part: Self) -> Self {
+        let less = |all: Option<u64>, part: Option<u64>| Some(all?.saturating_sub(part.unwrap_or(0)));
+        Self {
+            input: less(self.input, part.input),
+            cached: less(self.cached, part.cached),
+            output: less(self.output, part.output),
+            reasoning: less(self.reasoning, part.reasoning),
         }
     }
 }
@@ -499,6 +513,11 @@ impl<'a> Change<'a> {
     /// The value after it.
     pub fn after(&self) -> Option<&'a str> {
         self.side("after")
+    }
+
+    /// The lines that it changed, as a unified diff; `None` where the record has none.
+    pub fn diff(&self) -> Option<Cow<'a, str>> {
+        walk::string(self.side("diff")?)
     }
 
     fn side(&self, name: &str) -> Option<&'a str> {

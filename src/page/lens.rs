@@ -43,6 +43,8 @@ pub(crate) enum Kin {
     Child(Arc<Summary>),
     /// One that branched from it.
     Branch(Arc<Summary>),
+    /// Another segment of the same thread, in a file of its own.
+    Segment(Arc<Summary>),
 }
 
 impl std::fmt::Debug for Lens<'_> {
@@ -80,7 +82,7 @@ impl Lens<'_> {
     pub(crate) fn children(&self) -> Vec<(Arc<Summary>, Option<usize>)> {
         let children = (self.kin)().into_iter().filter_map(|kin| match kin {
             Kin::Child(summary) => Some(summary),
-            Kin::Parent(_) | Kin::Branch(_) => None,
+            Kin::Parent(_) | Kin::Branch(_) | Kin::Segment(_) => None,
         });
         let mut children: Vec<Arc<Summary>> = children.collect();
         if children.is_empty() {

@@ -12,6 +12,7 @@ mod asset;
 mod beneath;
 mod beside;
 mod blocks;
+mod children;
 mod dir;
 mod document;
 #[cfg(feature = "archives")]

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use super::beside::BesideFile;
+use super::children;
 use super::dir::RunDir;
 use super::document::Document;
 use super::numbered::Numbered;
@@ -115,6 +116,9 @@ impl ToolFile {
             return look;
         }
         reader.look(&mut draft);
+        let run = draft.run();
+        let beside = children::count(dir, run.run_id.as_deref());
+        run.children = run.children.max(Some(beside).filter(|beside| *beside > 0));
         draft.end();
         delta.issues.append(&mut issues);
         if look.is_err() {

@@ -114,8 +114,10 @@ pub static COLUMNS: &[Column] = &[
         .cell(80, "model", Width::Text)
         .optional(),
     row("models", "models", "models, where several", List(|run| &run.models)).of_step(OfStep::Words(step::model)),
+    row("title", "title", "title", Text(|run| run.title())).absent(NOT_RECORDED).long(),
     row("task", "task", "task", Text(|run| run.task.as_deref())).absent(NOT_RECORDED).long().groups(),
     row("parent", "parent", "parent", Text(|run| run.parent.as_deref())).groups(),
+    row("continues", "continues", "continues", Text(|run| run.continues.as_deref())),
     row("format", "format", "format", Text(|run| not_empty(&run.format))).absent(NO_FORMAT),
     row("writer", "tool", "written by", Text(|run| run.tool.as_deref())),
     row("project", "project", "project", Text(|run| run.project.as_deref())).absent(NOT_RECORDED).groups(),

@@ -11,6 +11,7 @@ impl Subject for Summary {
         out(&self.verdict.sentence);
         out(&self.verdict.second);
         [&self.run_id, &self.task, &self.model, &self.answer].into_iter().flatten().for_each(|text| out(text));
+        self.titles.iter().for_each(|text| out(text));
     }
 
     fn words(&self, field: &Column, out: &mut dyn FnMut(&str)) {

@@ -37,6 +37,9 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     if let Some(invalidation) = facts.manifest.and_then(|manifest| manifest.invalidation.as_deref()) {
         sentence += &format!(" · {invalidation}");
     }
+    if !ended.later.is_empty() {
+        sentence += &format!("; {}", ended.later);
+    }
     sentence
 }
 

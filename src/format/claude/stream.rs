@@ -7,13 +7,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Message, blocks, changes, is_interruption, spoken, tokens};
+use super::{Message, blocks, changes, is_interruption, odd_results, others, spoken, tokens};
 use crate::format::part::{self, text};
+use crate::format::turns::Turns;
 use crate::format::value::{count, cut, is_text, is_true, number, objects, short};
-use crate::format::{Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
+use crate::format::{Answer, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::Usage as Whole;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome, Total};
 
 const CAN: Capabilities = Capabilities {
     state: Can::Partly,
@@ -92,12 +93,19 @@ struct Stream {
     turns: u64,
     end: Option<Ended>,
     answer: Option<Box<str>>,
+    ends: Turns,
+    /// A line says that the user stopped the newest turn.
+    is_stopped_by_user: bool,
     /// No line with a time came since the last result.
     is_idle: bool,
     /// What the model read in each step, as far as that is told.
     inputs: HashMap<usize, u64>,
     /// What the run took by its results, where they tell it apart from what its session took before, and the cost.
     own: Option<(Whole, Option<f64>)>,
+    /// The newest total of Qwen Code's program, and the sum of the steps up to it.
+    counted: Option<(Whole, u64)>,
+    /// How often a request was retried.
+    retries: u64,
     /// What sessions took that stand before this one in the stream.
     earlier: Option<Whole>,
     earlier_cost: Option<f64>,
@@ -123,7 +131,9 @@ impl Reader for Stream {
             ("system", "init") => {
                 draft.event(mark);
                 self.turns += 1;
-                self.end = None;
+                let (end, answer) = self.settled();
+                self.ends.begin(self.steps(), end, answer, None);
+                (self.end, self.answer, self.is_stopped_by_user) = (None, None, false);
                 let before = draft.run().run_id.clone();
                 about(&line, draft);
                 let run = draft.run();
@@ -131,11 +141,13 @@ impl Reader for Stream {
                     // Of a session without a word of it, the draft knows that it is missing.
                     self.earlier = Some(run.usage).filter(|usage| *usage != Whole::default());
                     self.earlier_cost = run.cost_usd;
+                    self.counted = None;
                     self.inputs.clear();
                     draft.other_session();
                 }
             }
             ("system", _) => {
+                self.retries += u64::from(matches!(&*stage, "retry" | "api_retry"));
                 draft.event(EventDraft { failed: stage == "api_retry", ..mark });
             }
             ("assistant", _) if is_own(&message, self.is_qwen) => {
@@ -145,7 +157,7 @@ impl Reader for Stream {
             ("user", _) => self.user(&line, &message, record.text, mark, draft),
             ("stream_event", _) => self.partial(&line, record.text, mark, draft),
             ("result", _) => {
-                let end = ended(&line);
+                let end = ended(&line, self.is_stopped_by_user);
                 let at = draft.event(EventDraft { kind: EventKind::Other, failed: is_true(line.is_error), ..mark });
                 self.answer = short(line.said).filter(|_| end.outcome == Outcome::Completed);
                 self.end = Some(end.told_by(at));
@@ -167,10 +179,12 @@ impl Reader for Stream {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let at = draft.latest();
+        let (end, answer) = self.settled();
+        let end = end.or_else(|| self.cancelled(draft));
         let run = draft.run();
-        run.ended = self.end.clone().map(Box::new);
-        run.updated_at = at.filter(|_| self.end.is_some());
-        run.final_result = self.answer.clone().filter(|_| self.end.is_some());
+        run.updated_at = at.filter(|_| end.is_some());
+        run.final_result = answer.filter(|_| end.is_some());
+        run.ended = end.map(Box::new);
         run.turns = Some(self.turns);
         run.children = Some(self.children.len() as u64);
         // The last reply of a sub-agent is not printed, and the program counts turns and no replies.
@@ -179,6 +193,21 @@ impl Reader for Stream {
 }
 
 impl Stream {
+    fn steps(&self) -> usize {
+        self.last.map_or(0, |last| last + 1)
+    }
+
+    /// The end and the answer of the run. A turn without steps leaves those of the turn before.
+    fn settled(&self) -> (Option<Ended>, Option<Box<str>>) {
+        self.ends.settle(self.end.clone(), self.answer.clone(), self.steps(), None)
+    }
+
+    /// Qwen Code asks no model where all calls of a reply were cancelled, and prints nothing more.
+    fn cancelled(&self, draft: &Draft<'_>) -> Option<Ended> {
+        let n = self.last.filter(|_| self.is_qwen)?;
+        draft.cancelled(n, Certainty::Inferred)
+    }
+
     /// A block of a reply of the model.
     fn reply(
         &mut self,
@@ -227,6 +256,7 @@ impl Stream {
         if part.answers.is_empty() {
             let words = spoken(message.content);
             if is_interruption(&words) {
+                self.is_stopped_by_user = true;
                 draft.event(EventDraft { stage: "interrupted", ..mark });
             } else if text(line.parent).is_some() || is_true(line.is_synthetic) || self.unasked(draft) {
                 draft.event(EventDraft { stage: "note", ..mark });
@@ -248,6 +278,7 @@ impl Stream {
             failed,
             ..mark
         });
+        odd_results(message, draft);
         let taken = steps.iter().filter(|n| draft.part(**n, part.clone())).count();
         if taken == 0 {
             draft.orphan(&part);
@@ -274,6 +305,9 @@ impl Stream {
         let plus = |(usage, cost): (Whole, Option<f64>), (more, and): (Whole, Option<f64>)| {
             (usage.plus(more), cost.zip(and).map(|(cost, and)| cost + and))
         };
+        if self.is_qwen {
+            return self.counted(line, draft);
+        }
         if line.since.or(line.models).is_some() {
             draft.totals();
         }
@@ -291,6 +325,7 @@ impl Stream {
             let run = draft.run();
             (run.tokens, run.usage) = (sum_of(usage), usage);
             run.cost_usd = cost;
+            run.total = sum_of(usage).map(|tokens| self.total(tokens));
             return;
         }
         let sum = each(line.models).into_iter().reduce(plus).map(|(usage, _)| usage);
@@ -307,9 +342,45 @@ impl Stream {
         let usage = own.or(sum);
         if let Some(usage) = usage.map(|usage| self.earlier.map_or(usage, |earlier| earlier.plus(usage))) {
             (run.tokens, run.usage) = (sum_of(usage), usage);
+            run.total = sum_of(usage).map(|tokens| self.total(tokens));
         }
         let cost = number(line.cost).map(|cost| cost + self.earlier_cost.unwrap_or_default());
         run.cost_usd = if own.is_some() { None } else { cost.or(run.cost_usd) };
+    }
+
+    /// What Qwen Code's program counted up to this result. Each program counts from its own start; where one answers
+    /// several prompts, its later results include the earlier ones.
+    fn counted(&mut self, line: &Line<'_>, draft: &mut Draft<'_>) {
+        fields! { struct Counted { total = "total_tokens" } }
+        let Some(usage) = line.usage else { return };
+        let told = Usage::of(usage);
+        let [input, output, cached] = [told.input_tokens, told.output_tokens, told.cache_read_input_tokens].map(count);
+        let whole = Whole { input, cached, output, reasoning: None };
+        let Some(tokens) = sum_of(whole).or_else(|| count(Counted::of(usage).total)) else { return };
+        let summed = draft.tokens_summed().unwrap_or_default();
+        if let Some((before, summed_before)) = self.counted {
+            let least = sum_of(before).unwrap_or_default().saturating_add(summed.saturating_sub(summed_before));
+            if tokens < least {
+                self.earlier = Some(self.earlier.map_or(before, |earlier| earlier.plus(before)));
+            }
+        }
+        self.counted = Some((whole, summed));
+        draft.totals();
+        let all = self.earlier.map_or(whole, |earlier| earlier.plus(whole));
+        let total = sum_of(all).unwrap_or(tokens);
+        let run = draft.run();
+        (run.tokens, run.usage) = (Some(total), all);
+        run.total = Some(self.total(total));
+    }
+
+    /// A total that a result records.
+    fn total(&self, tokens: u64) -> Total {
+        let aside = match self.retries {
+            0 => String::new(),
+            1 => "1 retry is recorded".to_owned(),
+            retries => format!("{retries} retries are recorded"),
+        };
+        Total { tokens, record: "result", aside: aside.into(), has_children: !self.children.is_empty() }
     }
 
     /// What the run itself took, where its totals are of more than that: of one whose model wrote for nobody else, and
@@ -368,7 +439,7 @@ fn about(line: &Line<'_>, draft: &mut Draft<'_>) {
 }
 
 /// How the run came out, as its result says it.
-fn ended(line: &Line<'_>) -> Ended {
+fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
     let of = |value: Option<&str>| text(value).unwrap_or_default();
     let (subtype, terminal, stop) = (of(line.subtype), of(line.terminal), of(line.stop_reason));
     let errors = line.errors.into_iter().flat_map(walk::items).filter_map(|error| text(Some(error)));
@@ -389,7 +460,10 @@ fn ended(line: &Line<'_>) -> Ended {
             let end = end("error_max_budget_usd", "Cost budget used up", Outcome::Truncated);
             return end.compare(number(line.cost), limit_in(&detail), "usd");
         }
-        _ if interrupted => return end(&terminal, "Interrupted by the user", Outcome::Cancelled),
+        _ if interrupted => {
+            let headline = if is_stopped_by_user { "Interrupted by the user" } else { "Interrupted" };
+            return end(&terminal, headline, Outcome::Cancelled);
+        }
         (_, _, "refusal") => end("refusal", "The model refused", Outcome::Failed),
         (_, "prompt_too_long" | "blocking_limit", _) => end(&terminal, "Context window full", Outcome::Failed),
         _ if stop == "max_tokens" || detail.contains("output token maximum") => {
@@ -424,6 +498,7 @@ fn part_of(record: &str, is_qwen: bool) -> Part {
     if let Some(event) = line.event.map(Event::of).filter(|event| event.kind == Some("\"message_delta\"")) {
         // Of a service that gives no more than what was written, the rest is known from before.
         part.tokens = event.usage.map(tokens).filter(|tokens| tokens.input.is_some());
+        part.others = event.usage.map(|usage| others(usage, None)).unwrap_or_default();
         part.finish = event.delta.map(Delta::of).and_then(|delta| text(delta.stop_reason));
         return part;
     }
@@ -435,12 +510,24 @@ fn part_of(record: &str, is_qwen: bool) -> Part {
         part.model = text(message.model);
         part.finish = text(message.stop_reason);
         part.tokens = message.usage.and_then(|usage| told(usage, is_qwen, part.finish.is_some()));
+        part.others = message.usage.filter(|_| !is_qwen).map(|usage| others(usage, message.model)).unwrap_or_default();
     }
     blocks(&message, reply, line.result, &mut part);
+    if is_qwen {
+        part.answers.iter_mut().for_each(cancelled_in_words);
+    }
     if let Some(result) = line.result.filter(|result| result.starts_with('{')) {
         part.changes = changes(&super::Result::of(result), None);
     }
     part
+}
+
+/// The program marks a call that was cancelled as failed, and says more in its words.
+fn cancelled_in_words(answer: &mut Answer) {
+    let is_cancelled = |words: &String| words.starts_with("[Operation Cancelled]");
+    if answer.status == Some("error") && answer.error.as_ref().is_some_and(is_cancelled) {
+        answer.status = Some("cancelled");
+    }
 }
 
 /// The tokens of a reply, as far as the line has them.

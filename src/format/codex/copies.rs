@@ -45,6 +45,11 @@ impl Copies {
         }
     }
 
+    /// Whether the file may begin with lines of another session.
+    pub(super) fn is_any(&self) -> bool {
+        self.is_fork || self.to > 0
+    }
+
     /// The session that the line was copied from; `None` for a line of this session.
     pub(super) fn copied(&mut self, line: &Line<'_>, payload: &Payload<'_>) -> Option<&str> {
         let began = self.began.filter(|_| self.is_fork || self.is_child)?;

@@ -7,7 +7,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::failure;
+use super::item::served;
 use crate::format::part::{self, text};
+use crate::format::turns::Turns;
 use crate::format::value::{count, int, is_text, member, objects, short};
 use crate::format::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::json::walk;
@@ -56,6 +58,7 @@ struct Stream {
     /// A turn was started, and nothing came of it yet.
     is_fresh: bool,
     end: Option<Ended>,
+    ends: Turns,
     /// What sessions took that stand before this one in the stream.
     earlier: Option<Usage>,
 }
@@ -104,6 +107,8 @@ impl Reader for Stream {
             ("turn.started", _) => {
                 draft.event(mark);
                 self.turns += 1;
+                let (end, answer) = self.settled(draft);
+                self.ends.begin(self.last.map_or(0, |last| last + 1), end, answer, None);
                 (self.replying, self.end) = (false, None);
             }
             ("turn.completed", _) => {
@@ -142,10 +147,9 @@ impl Reader for Stream {
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        let is_answer = self.end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
-        let answer = self.last.filter(|_| is_answer).and_then(|n| draft.said(n));
+        let (end, answer) = self.settled(draft);
         let run = draft.run();
-        run.ended = self.end.clone().map(Box::new);
+        run.ended = end.map(Box::new);
         run.final_result = answer;
         run.turns = Some(self.turns);
         // Not every version tells of those that it started.
@@ -154,6 +158,13 @@ impl Reader for Stream {
 }
 
 impl Stream {
+    /// The end and the answer of the run. A turn without steps leaves those of the turn before.
+    fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
+        let is_answer = self.end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
+        let answer = self.last.filter(|_| is_answer).and_then(|n| draft.said(n));
+        self.ends.settle(self.end.clone(), answer, self.last.map_or(0, |last| last + 1), None)
+    }
+
     /// A piece of a reply, or what a call gave.
     fn item(&mut self, item: &Item<'_>, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let part = part_of(record);
@@ -231,15 +242,17 @@ fn part_of(record: &str) -> Part {
 
 fn answer(id: &str, item: &Item<'_>) -> Answer {
     let exit = int(item.exit_code);
+    let is_served = item.kind == Some("\"mcp_tool_call\"");
+    let (answered, told) = if is_served { served(item.result, item.error) } else { (None, None) };
     let status = match text(item.status).as_deref() {
         Some("failed" | "declined") => Some("error"),
-        _ if exit.is_some_and(|exit| exit != 0) => Some("error"),
+        _ if exit.is_some_and(|exit| exit != 0) || answered == Some("error") => Some("error"),
         Some("completed") => Some("success"),
         _ => None,
     };
     let bad = status == Some("error");
     let message = item.error.and_then(|error| text(member(error, "message")).or_else(|| text(Some(error))));
-    let error = || message.or_else(|| text(item.output).filter(|text| !text.is_empty()));
+    let error = || message.or(told).or_else(|| text(item.output).filter(|text| !text.is_empty()));
     Answer {
         call: id.to_owned(),
         status,

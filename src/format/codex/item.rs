@@ -2,13 +2,13 @@
 
 use super::{Item, Line, Payload, Usage};
 use crate::format::part::{quoted, text};
-use crate::format::value::{count, int, member, spoken, unpacked};
+use crate::format::value::{below, count, filled, int, member, spoken, unpacked};
 use crate::format::{Answer, CallDraft, Part, Tokens};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
 
 /// What a line says of the step that it belongs to.
-pub(super) fn part_of(record: &str) -> Part {
+pub(super) fn part_of(record: &str, project: Option<&str>) -> Part {
     let line = Line::of(record);
     let payload = line.payload.map(Payload::of).unwrap_or_default();
     let mut part = Part::default();
@@ -24,10 +24,10 @@ pub(super) fn part_of(record: &str) -> Part {
         (_, Some("message") | None) => {
             part.text.extend(Some(spoken(payload.content)).filter(|text| !text.is_empty()));
         }
-        (_, Some("item_completed")) => item_of(payload.item.map(Item::of).unwrap_or_default(), &mut part),
+        (_, Some("item_completed")) => item_of(payload.item.map(Item::of).unwrap_or_default(), project, &mut part),
         (_, Some("exec_command_end" | "patch_apply_end" | "mcp_tool_call_end")) => {
             let item = Item { id: payload.call_id, ..line.payload.map(Item::of).unwrap_or_default() };
-            item_of(item, &mut part);
+            item_of(item, project, &mut part);
         }
         (_, Some(kind)) if kind.ends_with("_call") => call_of(kind, &payload, line.timestamp, &mut part),
         (_, Some(kind)) if kind.ends_with("_output") => part.answers.push(answer_of(&payload)),
@@ -109,26 +109,72 @@ fn exit_in(output: &str) -> Option<i64> {
     output.lines().take(6).take_while(|line| *line != "Output:").find_map(line)
 }
 
+/// The directory that the agent works in, where the record is that of a turn or a session.
+pub(super) fn project_of(record: &str) -> Option<String> {
+    let line = Line::of(record);
+    let is_told = matches!(line.kind, Some("\"turn_context\"" | "\"session_meta\""));
+    text(line.payload.filter(|_| is_told).map(Payload::of)?.cwd)
+}
+
+/// How a call of a server's tool went, and its error in words: by what the server answered, or by what kept it from that.
+pub(super) fn served(result: Option<&str>, error: Option<&str>) -> (Option<&'static str>, Option<String>) {
+    fields! { struct Served { ok = "Ok", err = "Err", content, is_error, failed = "isError" } }
+    let words = |value: &str| {
+        let said = text(Some(value)).or_else(|| text(member(value, "message")));
+        said.filter(|said| !said.is_empty()).unwrap_or_else(|| NO_WORDS.to_owned())
+    };
+    if let Some(error) = error.filter(|error| *error != "null") {
+        return (Some("error"), Some(words(error)));
+    }
+    let Some(result) = result.filter(|result| result.starts_with('{')) else { return (None, None) };
+    let outer = Served::of(result);
+    if let Some(error) = outer.err {
+        return (Some("error"), Some(words(error)));
+    }
+    let inner = outer.ok.map_or(outer, Served::of);
+    match inner.failed.or(inner.is_error) {
+        Some("true") => {
+            let said = spoken(inner.content);
+            (Some("error"), Some(if said.is_empty() { NO_WORDS.to_owned() } else { said }))
+        }
+        // The protocol leaves it out where all went well.
+        Some("false" | "null") | None => (Some("success"), None),
+        // Of another type it says nothing.
+        Some(_) => (None, None),
+    }
+}
+
+/// What a result of a server's tool has in the place of whether it failed, where that is no boolean.
+pub(super) fn odd_flag(result: Option<&str>) -> Option<&str> {
+    let result = result.filter(|result| result.starts_with('{'))?;
+    let inner = member(result, "Ok").unwrap_or(result);
+    let flag = member(inner, "isError").or_else(|| member(inner, "is_error"))?;
+    (!matches!(flag, "true" | "false" | "null")).then_some(flag)
+}
+
 /// What the program tells of a call, or of a part of it.
-fn item_of(item: Item<'_>, part: &mut Part) {
+fn item_of(item: Item<'_>, project: Option<&str>, part: &mut Part) {
     let exit = int(item.exit_code);
+    let is_served = item.invocation.is_some() || item.kind == Some("\"McpToolCall\"");
+    let (answered, told) = if is_served { served(item.result, item.error) } else { (None, None) };
     let status = text(item.status);
     let bad = matches!(status.as_deref(), Some("failed" | "declined")) || item.success == Some("false");
-    let bad = bad || exit.is_some_and(|exit| exit != 0);
+    let bad = bad || exit.is_some_and(|exit| exit != 0) || answered == Some("error");
     let ms = item.duration.and_then(|duration| {
         let of = |key: &str, unit: f64| Some(count(member(duration, key))? as f64 * unit);
         Some(of("secs", 1e3)? + of("nanos", 1e-6)?)
     });
-    let is_call = exit.is_some() || status.is_some() || item.success.is_some() || ms.is_some();
+    let is_call = exit.is_some() || status.is_some() || item.success.is_some() || ms.is_some() || is_served;
     let is_call = is_call && !matches!(item.kind, Some("\"CollabAgentToolCall\"" | "\"SubAgentActivity\""));
     if is_call {
         let error = || match exit {
             Some(exit) => format!("a command ended with exit code {exit}"),
+            None if told.is_some() => told.clone().unwrap_or_default(),
             None => text(item.stderr).filter(|text| !text.is_empty()).unwrap_or_else(|| "failed".to_owned()),
         };
         part.beside.push(Answer {
             call: text(item.id).unwrap_or_default(),
-            status: bad.then_some("error"),
+            status: if bad { Some("error") } else { answered },
             error: bad.then(error),
             exit,
             ms,
@@ -147,7 +193,10 @@ fn item_of(item: Item<'_>, part: &mut Part) {
             // Only the lines around what changed are recorded: neither side is known.
             _ => (None, None),
         };
-        part.changes.push((format!("files.{path}"), before, after));
+        let key = format!("files.{}", below(&path, project));
+        let diff = filled(member(change, "unified_diff"));
+        part.diffs.extend(diff.map(|diff| (part.changes.len(), diff)));
+        part.changes.push((key, before, after));
     }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use crate::format::part::{self, text};
+use crate::format::turns::Turns;
 use crate::format::value::{count, cut, is_text, number, objects, short, spoken, status};
 use crate::format::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::step::{NO_WORDS, Usage};
@@ -59,6 +60,7 @@ struct Stream {
     /// What is in the stream comes again from its beginning.
     repeats: bool,
     end: Option<Ended>,
+    ends: Turns,
     /// What sessions took that stand before this one in the stream.
     earlier: Option<(u64, Usage)>,
 }
@@ -96,6 +98,8 @@ impl Reader for Stream {
             ("message", "assistant") | ("tool_use", _) => self.reply(record.text, &mark, before, draft),
             ("message", _) => {
                 self.turns += 1;
+                let (end, answer) = self.settled(draft);
+                self.ends.begin(self.last.map_or(0, |last| last + 1), end, answer, None);
                 (self.replying, self.looped, self.end) = (false, false, None);
                 draft.prompt(Some(&spoken(line.content)), &mark);
             }
@@ -129,18 +133,24 @@ impl Reader for Stream {
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        let is_answer = self.end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
-        let answer = self.last.filter(|_| is_answer).and_then(|n| draft.said(n));
+        let (end, answer) = self.settled(draft);
         let at = draft.latest();
         let run = draft.run();
-        run.ended = self.end.clone().map(Box::new);
-        run.updated_at = at.filter(|_| self.end.is_some());
+        run.updated_at = at.filter(|_| end.is_some());
+        run.ended = end.map(Box::new);
         run.final_result = answer;
         run.turns = Some(self.turns);
     }
 }
 
 impl Stream {
+    /// The end and the answer of the run. A turn without steps leaves those of the turn before.
+    fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
+        let is_answer = self.end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
+        let answer = self.last.filter(|_| is_answer).and_then(|n| draft.said(n));
+        self.ends.settle(self.end.clone(), answer, self.last.map_or(0, |last| last + 1), None)
+    }
+
     /// A piece of a reply of the model.
     fn reply(&mut self, record: &str, mark: &EventDraft<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
         let part = part_of(record);
@@ -178,7 +188,8 @@ fn ended(line: &Line<'_>, looped: bool) -> Ended {
         ("success" | "error", _) if looped || message == LOOPED => ("Stopped by loop detection", Outcome::Halted),
         ("success", _) => ("Answered", Outcome::Completed),
         (_, "FatalTurnLimitedError") => ("Turn limit reached", Outcome::Truncated),
-        (_, "FatalCancellationError") => ("Interrupted by the user", Outcome::Cancelled),
+        // Who did that is not recorded.
+        (_, "FatalCancellationError") => ("Interrupted", Outcome::Cancelled),
         _ if message.contains("[API Error") => ("Ended by an API error", Outcome::Failed),
         _ => ("Ended by an error", Outcome::Failed),
     };

@@ -33,8 +33,9 @@ fields! {
     }
     struct Output { error, message, returncode, return_code, exit_code, exitcode }
     struct Context {
-        input_tokens_total, output_tokens, cached_tokens, reasoning_tokens, tokens_total, counting_mode,
+        input_tokens_total, output_tokens, cached_tokens, reasoning_tokens, tokens_total, counting_mode, other_models,
     }
+    struct OtherModel { model, input_tokens, output_tokens, cached_tokens }
     struct Response { text, usage, fields, finish_reason }
     struct Critic { critic_name, name, critic, action, score, reason, details }
     struct Ran {
@@ -163,6 +164,12 @@ impl<'a> Line<'a> {
         let asked = count(context.input_tokens_total);
         let (output, cached) = (count(context.output_tokens), count(context.cached_tokens));
         step.usage = Usage { input: asked, cached, output, reasoning: count(context.reasoning_tokens) };
+        let others = context.other_models.into_iter().flat_map(walk::items).map(OtherModel::of);
+        step.other_models.extend(others.filter_map(|other| {
+            let (input, output, cached) = (other.input_tokens, other.output_tokens, other.cached_tokens);
+            let usage = Usage { input: count(input), cached: count(cached), output: count(output), reasoning: None };
+            Some((word(other.model)?, usage))
+        }));
         step.tokens = asked.map(|input| input + count(context.output_tokens).unwrap_or(0));
         if step.tokens.is_none() {
             fields! { struct Usage { total_tokens } }

@@ -16,7 +16,7 @@ pub struct Ended {
     pub certainty: Certainty,
     /// What the tool says besides: the text of an error, the reason of a refusal.
     pub detail: Box<str>,
-    /// Whether that is the whole sentence, as another reader of the run said it.
+    /// Whether that is the whole sentence.
     pub is_sentence: bool,
     /// What was measured against which limit, where either is recorded.
     pub measured: Option<f64>,
@@ -30,6 +30,9 @@ pub struct Ended {
     pub file: &'static str,
     /// The event that tells of it, by number.
     pub event: Option<usize>,
+    /// What became of turns without steps that came after it, as the end of the sentence: "a further turn was interrupted
+    /// before any step". Empty where none came.
+    pub later: Box<str>,
 }
 
 /// What was measured against a limit that it reached.
@@ -59,6 +62,7 @@ impl Ended {
             also: Vec::new(),
             file: "",
             event: None,
+            later: Box::default(),
         }
     }
 
@@ -75,6 +79,14 @@ impl Ended {
     /// The last reply is a refusal of the model, or of what filters its words, by its finish reason `word`.
     pub fn refused(word: &str) -> Self {
         Self::new(word, "The model refused", Outcome::Failed, Certainty::Inferred)
+    }
+
+    /// The last step's call of `tool` was cancelled, and nothing follows. `who` is "by the user" where a record says so.
+    pub fn cancelled_call(word: &str, who: &str, step: usize, tool: &str, certainty: Certainty) -> Self {
+        let who = if who.is_empty() { String::new() } else { format!(" {who}") };
+        let sentence = format!("Cancelled{who} in step {step} while {tool} ran; nothing follows");
+        let end = Self::new(word, &format!("Cancelled{who}"), Outcome::Cancelled, certainty);
+        Self { is_sentence: true, ..end.detail(sentence) }
     }
 
     /// Whether the last records show that the model answered, and none says that the run ended with that.

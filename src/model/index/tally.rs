@@ -216,12 +216,22 @@ impl RunTally {
         if usage.input.is_some() {
             self.usage = if self.usage.input.is_some() { self.usage.plus(usage) } else { usage };
         }
-        match self.spent.iter_mut().find(|(model, _)| *model == step.model) {
-            Some((_, spent)) => spent.add(usage, step.cost_usd),
+        let others = || step.other_models.iter().map(|(model, usage)| (*model, usage.get()));
+        let own = others().fold(usage, |own, (_, other)| own.less(other));
+        self.spend_of(step.model, own, step.cost_usd);
+        for (model, usage) in others() {
+            // What the step cost is recorded for all its models together.
+            self.spend_of(model, usage, step.cost_usd.map(|_| 0.0));
+        }
+    }
+
+    fn spend_of(&mut self, model: Symbol, usage: Usage, cost: Option<f64>) {
+        match self.spent.iter_mut().find(|(known, _)| *known == model) {
+            Some((_, spent)) => spent.add(usage, cost),
             None => {
                 let mut spent = Spent::default();
-                spent.add(usage, step.cost_usd);
-                self.spent.push((step.model, spent));
+                spent.add(usage, cost);
+                self.spent.push((model, spent));
             }
         }
     }

@@ -149,7 +149,8 @@ fn rank(words: &[Needle], run: &Summary) -> Option<u8> {
     if words.iter().all(|word| word.within(key)) {
         return Some(2);
     }
-    let also = [&run.run_id, &run.task, &run.project, &run.model].map(|text| text.as_deref().unwrap_or_default());
+    let also = [run.run_id.as_deref(), run.title(), run.task.as_deref(), run.project.as_deref(), run.model.as_deref()]
+        .map(Option::unwrap_or_default);
     let all = || words.iter().all(|word| word.within(key) || also.iter().any(|text| word.within(text)));
     all().then_some(3)
 }

@@ -221,9 +221,12 @@ fn pair(
     if asked.too_large.is_some() {
         out.note = "an edit too large to be shown line by line".into();
     }
-    for edit in &asked.edits {
+    let scripts = args.as_ref().and_then(patch::in_scripts);
+    let in_scripts = scripts.as_ref().map(|patches| patch::asked("", patches)).unwrap_or_default();
+    let edits = if asked.edits.is_empty() { &in_scripts.edits } else { &asked.edits };
+    for edit in edits {
         if !fold.takes(out.edits.len()) {
-            out.note = not_shown(asked.edits.len() - out.edits.len(), "more edit", "more edits");
+            out.note = not_shown(edits.len() - out.edits.len(), "more edit", "more edits");
             break;
         }
         out.edits.push(FileEdit::new(edit, done, fold));

@@ -7,8 +7,10 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::diff::{self, Change, KeyChange, Kind, What};
 use crate::analysis::format;
+use crate::analysis::patch::recorded_diff;
 use crate::model::json::Json;
 use crate::page::part::action::not_shown;
+use crate::page::part::edit::FileEdit;
 use crate::page::part::fold::Fold;
 use crate::page::part::json_tree::{JsonView, token};
 use crate::page::part::text::Line;
@@ -42,6 +44,8 @@ pub(crate) struct DiffRow {
     pub pieces: Vec<Piece>,
     /// The whole values, where the pieces do not show everything.
     pub whole: Option<Whole>,
+    /// The lines that changed, where the record has a diff of them.
+    pub edit: Option<FileEdit>,
 }
 
 #[derive(Debug, Clone)]
@@ -105,9 +109,16 @@ fn row(change: &KeyChange<'_>, state_diff: &Json<'_>, fold: &mut Fold, pointer: 
         };
         Whole { before: side("before"), after: side("after") }
     });
+    let diff = state_diff.get(change.key).and_then(|entry| entry.get("diff")).and_then(Json::as_str);
+    let path = change.key.strip_prefix("files.").unwrap_or(change.key);
+    let edit = diff.and_then(|diff| recorded_diff(path, diff)).map(|edit| FileEdit::new(&edit, Some(true), fold));
+    let words = match &edit {
+        Some(edit) => format!("+{} −{}", edit.added, edit.removed),
+        None => words,
+    };
     // A whole diff of another type than an object has no keys.
     let key = if key.is_empty() { "state_diff".to_owned() } else { key };
-    DiffRow { key: key.into(), change: words.into(), pieces, whole }
+    DiffRow { key: key.into(), change: words.into(), pieces, whole, edit }
 }
 
 /// The pieces of a change, and whether they leave something out.

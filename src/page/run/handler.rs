@@ -57,14 +57,14 @@ pub(crate) async fn with_lens<T: Send + 'static>(
     shown.await.flatten()
 }
 
-/// The runs on the board that name this one as the one that started them, and the one that it names itself. Not asked
-/// where its own trace tells that there are none.
+/// The runs on the board that name this one as the one that started them, and the one that it names itself. Its own trace
+/// may record no child runs: of some only the child's file says whose it is.
 pub(crate) fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
-    let started_some = summary.children != Some(0) && summary.run_id.is_some();
-    if summary.parent.is_none() && !started_some {
+    if summary.parent.is_none() && summary.run_id.is_none() {
         return Vec::new();
     }
     let (mut parents, mut children, mut twins) = (Vec::new(), Vec::new(), vec![summary.key.clone()]);
+    let mut segments = Vec::new();
     for other in library.runs() {
         let other = other.summary();
         if other.key == summary.key {
@@ -72,12 +72,16 @@ pub(crate) fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
         }
         let is_parent = summary.parent.is_some()
             && (summary.parent == other.run_id || summary.parent.as_deref() == Some(other.key.as_str()));
-        if started_some && other.run_id == summary.run_id && other.format == summary.format {
+        let is_same = summary.run_id.is_some() && other.run_id == summary.run_id && other.format == summary.format;
+        if is_same && (summary.continues.is_some() || other.continues.is_some()) {
+            segments.push(Arc::clone(&other));
+        }
+        if is_same {
             twins.push(other.key.clone());
         }
         if is_parent {
             parents.push(other.key.clone());
-        } else if started_some && other.parent.is_some() && other.parent == summary.run_id {
+        } else if other.parent.is_some() && other.parent == summary.run_id {
             children.push(other);
         }
     }
@@ -92,7 +96,9 @@ pub(crate) fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
     let child =
         |other: Arc<Summary>| if other.branched_after.is_some() { Kin::Branch(other) } else { Kin::Child(other) };
     let children = children.into_iter().filter(is_own).map(child);
-    parent.map(Kin::Parent).into_iter().chain(children).collect()
+    segments.sort_by_key(|segment| segment.started);
+    let segments = segments.into_iter().map(Kin::Segment);
+    parent.map(Kin::Parent).into_iter().chain(children).chain(segments).collect()
 }
 
 pub(crate) fn html(page: &impl Template) -> Answer {

@@ -68,6 +68,7 @@ impl<'a> RunHead<'a> {
         let verdict = || Phrase::new().link(summary.verdict.sentence.as_str(), steps());
         add("not up to date", text(lens.stale));
         add("verdict", self.verdict.then(verdict));
+        add("title", text(summary.title()));
         add("model", summary.models_words().map(Phrase::from));
         add("agent", (!summary.agents.is_empty()).then(|| Phrase::from(summary.agents.join(", "))));
         let started = summary.started.and_then(|micros| {
@@ -112,8 +113,19 @@ impl<'a> RunHead<'a> {
                     .link("compare", href::compare(key.as_str(), lens.key())),
                 None => link(key).text(" · ").link("its step", href::run_started(key.as_str(), lens.key())),
             }),
-            Kin::Child(_) | Kin::Branch(_) => None,
+            Kin::Child(_) | Kin::Branch(_) | Kin::Segment(_) => None,
         });
+        let segments = kin.iter().filter_map(|kin| match kin {
+            Kin::Segment(segment) => Some(segment),
+            _ => None,
+        });
+        let segments = segments.take(MAX_CHILDREN).enumerate().fold(Phrase::new(), |words, (at, segment)| {
+            let words = if at > 0 { words.text(" · ") } else { words };
+            let when = if segment.started < summary.started { "continues " } else { "continued in " };
+            words.text(when).link(segment.key.name(), href::run(segment.key.as_str()))
+        });
+        let alone = || summary.continues.as_deref().map(|thread| Phrase::from(format!("continues {thread}")));
+        add("thread", Some(segments).filter(|segments| !segments.is_empty()).or_else(alone));
         let copies = |steps| {
             let steps = format::counted(steps, "step");
             Phrase::from(format!("{steps}; they count in all numbers of this run but its time"))
@@ -126,12 +138,12 @@ impl<'a> RunHead<'a> {
             .iter()
             .filter_map(|kin| match kin {
                 Kin::Child(child) => Some(&child.key),
-                Kin::Parent(_) | Kin::Branch(_) => None,
+                Kin::Parent(_) | Kin::Branch(_) | Kin::Segment(_) => None,
             })
             .collect();
         let branches = kin.iter().filter_map(|kin| match kin {
             Kin::Branch(branch) => Some(&branch.key),
-            Kin::Parent(_) | Kin::Child(_) => None,
+            Kin::Parent(_) | Kin::Child(_) | Kin::Segment(_) => None,
         });
         let mut branches = branches.take(MAX_CHILDREN).peekable();
         let is_branched = branches.peek().is_some();

@@ -20,10 +20,15 @@ pub(super) struct Family<'a> {
     tops: HashMap<&'a str, usize>,
 }
 
+/// The run that stands above this one: its parent, or the one whose thread it continues.
+fn above(run: &Summary) -> Option<&str> {
+    run.parent.as_deref().or(run.continues.as_deref())
+}
+
 impl<'a> Family<'a> {
     pub(super) fn of<T: AsRef<Summary>>(all: &'a [T]) -> Self {
         let summaries = || all.iter().map(AsRef::as_ref).enumerate();
-        let wanted: HashSet<&str> = summaries().filter_map(|(_, run)| run.parent.as_deref()).collect();
+        let wanted: HashSet<&str> = summaries().filter_map(|(_, run)| above(run)).collect();
         let mut known: HashMap<&'a str, Vec<usize>> = HashMap::new();
         for (at, run) in summaries() {
             let names = [run.run_id.as_deref(), Some(run.key.as_str())].into_iter().flatten();
@@ -32,7 +37,7 @@ impl<'a> Family<'a> {
             }
         }
         let parent = |(at, run): (usize, &Summary)| {
-            let mut others = known.get(run.parent.as_deref()?)?.iter().copied().filter(|parent| *parent != at);
+            let mut others = known.get(above(run)?)?.iter().copied().filter(|parent| *parent != at);
             let keys = others.clone().filter_map(|parent| Some(all.get(parent)?.as_ref().key.as_str()));
             others.nth(nearest(run.key.as_str(), keys)?)
         };
@@ -49,7 +54,7 @@ impl<'a> Family<'a> {
             top = parent;
         }
         let Some(run) = all.get(top).map(AsRef::as_ref) else { return "" };
-        let elsewhere = run.parent.as_deref().filter(|parent| !self.known.contains_key(parent));
+        let elsewhere = above(run).filter(|parent| !self.known.contains_key(parent));
         elsewhere.unwrap_or(run.key.as_str())
     }
 

@@ -1,0 +1,52 @@
+//! Counts the child runs of a session that lie beside its file.
+//!
+//! A call that failed doesn't name the child run that it started, and neither does a workflow or a compaction: only the
+//! place of the child's file says whose child it is.
+
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+
+use super::beneath::{Dir, Kind};
+use super::dir::RunDir;
+use crate::format::ChildFiles;
+
+/// So many names are looked at for one session.
+const MAX_NAMES: usize = 10_000;
+/// Child runs lie at most so many directories below the place named after the session.
+const MAX_DEPTH: usize = 3;
+
+/// How many child runs lie beside the session that is the file of `dir` and calls itself `id`.
+pub(super) fn count(dir: &RunDir, id: Option<&str>) -> u64 {
+    let Some(files) = dir.tool().and_then(|tool| tool.child_files()) else { return 0 };
+    let file = dir.path().file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let stem = file.split_once('.').map_or(file, |(stem, _)| stem);
+    let name = if files.by_id { id.unwrap_or_default() } else { stem };
+    // The id stands in the trace: it must not lead elsewhere.
+    let mut parts = Path::new(name).components();
+    if !(matches!(parts.next(), Some(Component::Normal(_))) && parts.next().is_none()) {
+        return 0;
+    }
+    let mut below = dir.below().to_owned();
+    if files.is_beside_directory && !below.pop() {
+        return 0;
+    }
+    let place = files.below.replace("{}", name);
+    let mut left = MAX_NAMES;
+    walk(dir.root(), below.join(place), &files, MAX_DEPTH, &mut left)
+}
+
+fn walk(root: &Path, below: PathBuf, files: &ChildFiles, depth: usize, left: &mut usize) -> u64 {
+    let Ok(names) = Dir::open(root, &below).and_then(|dir| dir.names()) else { return 0 };
+    let mut found = 0;
+    for (name, kind) in names {
+        let Some(rest) = left.checked_sub(1) else { break };
+        *left = rest;
+        let is_child = |name: &str| name.starts_with(files.begins) && name.ends_with(".jsonl");
+        match kind {
+            Kind::Dir if depth > 0 => found += walk(root, below.join(name), files, depth - 1, left),
+            Kind::File if name.to_str().is_some_and(is_child) => found += 1,
+            _ => {}
+        }
+    }
+    found
+}
