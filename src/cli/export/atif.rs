@@ -13,6 +13,7 @@ use crate::model::json::Json;
 use crate::model::step::{Call, CriticOutput, Outcome, Usage, Value as Recorded};
 use crate::model::{EventKind, Index, RunScore, Step, TraceFile};
 use crate::page::lens::Lens;
+use crate::page::step::said::{Prompted, prompts_before};
 
 /// The version that is written: the first that names a trajectory apart from its session.
 const VERSION: &str = "ATIF-v1.7";
@@ -37,7 +38,12 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     write!(out, "\"agent\":{agent},\"steps\":[")?;
     let mut number = 0;
-    if let Some(task) = &summary.task {
+    let user = |number: usize, prompt: &Prompted| {
+        let at = prompt.ts.map(|at| lens.iso(at));
+        filled(json!({"step_id": number, "timestamp": at, "source": "user", "message": prompt.words}))
+    };
+    let mut prompts = prompts_before(lens, index.newest_start());
+    if let Some(task) = summary.task.as_ref().filter(|_| prompts.is_empty()) {
         number += 1;
         // Limits on time count from the first record of the run.
         let span = index.newest_segments().first().and_then(|segment| segment.span);
@@ -46,6 +52,12 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{}", filled(step))?;
     }
     for (n, head) in newest_run(index) {
+        prompts.extend(prompts_before(lens, n).into_iter().filter(|_| n > index.newest_start()));
+        for prompt in prompts.drain(..) {
+            number += 1;
+            let comma = if number > 1 { "," } else { "" };
+            write!(out, "{comma}{}", user(number, &prompt))?;
+        }
         let record = lens.lines.record(TraceFile::Steps, head.span).ok();
         let read = record.as_ref().and_then(format::step);
         let times = index.round_of(n).map(|round| Times::of(index, round)).unwrap_or_default();
@@ -59,6 +71,15 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
             None => json!({"step_id": number, "source": "agent", "message": "", "extra": {"unreadable": true}}),
         };
         write!(out, "{comma}{written}")?;
+    }
+    // Those that no step answers.
+    if newest_run(index).next().is_some() {
+        prompts = prompts_before(lens, index.steps().len());
+    }
+    for prompt in prompts {
+        number += 1;
+        let comma = if number > 1 { "," } else { "" };
+        write!(out, "{comma}{}", user(number, &prompt))?;
     }
     let verdict = &summary.verdict;
     let tail = json!({

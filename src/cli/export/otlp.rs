@@ -19,6 +19,7 @@ use crate::model::json::{Json, walk};
 use crate::model::step::{Call, CriticOutput, Outcome, Value as Recorded};
 use crate::model::{EventKind, Outcome as Came, Step, StepHead, TraceFile};
 use crate::page::lens::Lens;
+use crate::page::step::said::{Prompted, prompts_before};
 use span::{Ids, Span, Time, flag, number, text, whole};
 
 /// What a span of an error is of, where no record says it.
@@ -128,7 +129,7 @@ impl<'a> Trace<'a> {
             summary.model_calls.and_then(|count| whole("board.model_calls", count)),
             summary.steps_untold.then(|| flag("board.steps_untold", true)),
             summary.parent.as_deref().map(|parent| text("board.parent", parent)),
-            summary.task.as_deref().map(|task| text("gen_ai.input.messages", &message("user", &[said(task)], None))),
+            self.asked_of_run().map(|asked| text("gen_ai.input.messages", &asked)),
             summary
                 .answer
                 .as_deref()
@@ -151,6 +152,20 @@ impl<'a> Trace<'a> {
             );
         }
         span
+    }
+
+    /// What the run was asked: its task in full, and what no step answers.
+    fn asked_of_run(&self) -> Option<String> {
+        let (index, task) = (self.lens.index, self.lens.summary.task.as_deref());
+        let mut prompts = prompts_before(&self.lens, index.newest_start());
+        prompts.truncate(1);
+        if prompts.is_empty() {
+            prompts.extend(task.map(|task| Prompted { ts: None, words: task.to_owned() }));
+        }
+        if !index.steps().is_empty() {
+            prompts.extend(prompts_before(&self.lens, index.steps().len()));
+        }
+        asked(&prompts)
     }
 
     /// When a step was that came after one that was then: none begins before the one before it.
@@ -198,6 +213,7 @@ impl<'a> Trace<'a> {
             at.is_inferred.then(|| text("board.time", "inferred")),
             head.is_left.then(|| flag("board.left", true)),
             head.is_nested.then(|| flag("board.nested", true)),
+            asked(&prompts_before(&self.lens, n)).map(|asked| text("gen_ai.input.messages", &asked)),
             usage.input.and_then(|count| whole("gen_ai.usage.input_tokens", count)),
             usage.output.and_then(|count| whole("gen_ai.usage.output_tokens", count)),
             usage.cached.and_then(|count| whole("gen_ai.usage.cache_read.input_tokens", count)),
@@ -339,6 +355,13 @@ fn recorded_id(call: Option<&Call<'_>>) -> Option<String> {
 /// The name of a span: what it is of, and whose.
 fn named(operation: &str, of: Option<&str>) -> String {
     of.map_or_else(|| operation.to_owned(), |of| format!("{operation} {of}"))
+}
+
+/// Prompts as messages; `None` for none.
+fn asked(prompts: &[Prompted]) -> Option<String> {
+    let messages: Vec<Value> =
+        prompts.iter().map(|prompt| json!({"role": "user", "parts": [said(&prompt.words)]})).collect();
+    (!messages.is_empty()).then(|| Value::Array(messages).to_string())
 }
 
 fn said(words: &str) -> Value {

@@ -11,6 +11,7 @@ use crate::page::part::critic::Critic;
 use crate::page::part::fold::{Folded, More};
 use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_view};
+use crate::page::step::said::{Prompted, prompts_before};
 
 /// Writes the run, or only the step `only`.
 pub(super) fn write(out: &mut dyn Write, run: &Opened, only: Option<usize>, look: &Look) -> io::Result<()> {
@@ -23,11 +24,22 @@ pub(super) fn write(out: &mut dyn Write, run: &Opened, only: Option<usize>, look
         }
     };
     for n in steps {
+        write_asked(out, &prompts_before(&lens, n))?;
         if let Some(view) = step_view(&lens, n, StepPlace::Alone) {
             write_step(out, run, &view)?;
         }
     }
-    Ok(())
+    let is_whole = only.is_none();
+    let after = if is_whole { prompts_before(&lens, run.index.steps().len()) } else { Vec::new() };
+    write_asked(out, &after)
+}
+
+/// What the user said.
+fn write_asked(out: &mut dyn Write, prompts: &[Prompted]) -> io::Result<()> {
+    prompts.iter().try_for_each(|prompt| {
+        writeln!(out, "**User:**\n")?;
+        fence(out, &visible(&prompt.words))
+    })
 }
 
 fn write_head(out: &mut dyn Write, run: &Opened) -> io::Result<()> {

@@ -21,6 +21,7 @@ use crate::page::run::pick::{Pick, Picker};
 use crate::page::shell::Status;
 use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_view};
+use crate::page::step::said::{compaction_in_words, compactions_before};
 
 /// So many rows come with the page.
 pub(crate) const WINDOW: usize = 60;
@@ -281,7 +282,8 @@ impl<'a> StepRow<'a> {
     }
 
     fn asked(&self) -> Option<Sign> {
-        asked(self.step)
+        let compacted = || compactions_before(self.lens, self.n).next();
+        asked(self.step).or_else(|| Some(Sign::icon("mk", "split", compaction_in_words(compacted()?))))
     }
 
     /// The names of the critics with their scores, which are drawn beside the row, or why there are none.

@@ -21,7 +21,7 @@ use crate::page::part::sign::{Phrase, Sign};
 use crate::page::part::svg::PhaseStrip;
 use crate::page::part::text::{Line, shell_word};
 use crate::page::run::steps::LEFT;
-use crate::page::step::said::{asked, prompt};
+use crate::page::step::said::{asked, compaction_in_words, compactions_before, prompt};
 use crate::page::step::{Around, RawLine, StepError, StepEvent, StepEvents, StepLink, StepView, Value};
 
 /// Where a step view stands; decides how its links work.
@@ -266,6 +266,7 @@ fn marks(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
     if step.is_left {
         marks.push(Sign::word("mk", "split", LEFT));
     }
+    marks.extend(compactions_before(lens, n).map(|one| Sign::word("mk", "split", compaction_in_words(one))));
     match step.fate {
         Fate::Repaired => marks.push(Sign::word("mk", "unknown", "shown after a repair")),
         Fate::Provisional => marks.push(Sign::word("mk", "unknown", "the line has no end yet")),

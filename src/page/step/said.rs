@@ -2,10 +2,11 @@
 //!
 //! Of other tools' runs the records between two replies of the model tell it, where they say who speaks.
 
+use crate::analysis::format::count;
 use crate::model::index::Group;
 use crate::model::json::{Json, walk};
 use crate::model::step::Value;
-use crate::model::{EventKind, Record, TraceFile};
+use crate::model::{Compaction, EventKind, Record, TraceFile};
 use crate::page::lens::Lens;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::href;
@@ -126,6 +127,58 @@ pub(crate) fn input(record: &str) -> Option<&str> {
     items.all(has_role).then_some(input)
 }
 
+/// A prompt of the user, or what the user typed while a tool ran and the model read then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Prompted {
+    /// When it was recorded; microseconds since the epoch.
+    pub ts: Option<i64>,
+    /// Its words.
+    pub words: String,
+}
+
+/// What the user said between the reply before step `n` and that step, also on branches that the run left. Behind the last
+/// step stands what came after it. Only of formats whose records say which of them are prompts.
+pub(crate) fn prompts_before(lens: &Lens<'_>, n: usize) -> Vec<Prompted> {
+    if lens.index.format().assemble.is_none() {
+        return Vec::new();
+    }
+    let before = n.checked_sub(1).map(|before| parts(lens, before)).unwrap_or_default();
+    let start = before.first().map_or(0, |first| first + 1);
+    let end = parts(lens, n).first().copied().unwrap_or(lens.index.events().len());
+    let mut found = Vec::new();
+    let mut known: Vec<String> = Vec::new();
+    for event in lens.index.events().range(start.min(end)..end) {
+        if !matches!(lens.index.name(event.stage), "prompt" | QUEUED) {
+            continue;
+        }
+        let Ok(record) = lens.lines.record(TraceFile::Events, event.span) else { continue };
+        let Some(json) = Json::parse(&record.text) else { continue };
+        let Some(words) = prompted(&json).filter(|words| !words.is_empty()) else { continue };
+        if !known.contains(&words) {
+            known.push(words.clone());
+            found.push(Prompted { ts: event.ts, words });
+        }
+    }
+    found
+}
+
+/// How readers call what the user typed while a tool ran.
+const QUEUED: &str = "queued_command";
+
+/// The words of a record that is a prompt.
+fn prompted(record: &Json<'_>) -> Option<String> {
+    if let Some(queued) = record.get("attachment").and_then(|attachment| attachment.get("prompt")) {
+        return Some(words_in(queued));
+    }
+    if let Some(words) = record.get("payload").and_then(|payload| payload.get("message")).and_then(Json::as_str) {
+        return Some(words.to_owned());
+    }
+    PLACES.iter().find_map(|(_, way)| {
+        let message = way.iter().try_fold(record, |at, key| at.get(key))?;
+        Some(text_of(message)).filter(|words| !words.is_empty())
+    })
+}
+
 fn between(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Vec<Message> {
     let before = n.checked_sub(1).map(|before| parts(lens, before)).unwrap_or_default();
     let own = parts(lens, n);
@@ -137,7 +190,11 @@ fn between(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Vec<Message> {
         let Some(event) = lens.index.events().get(at) else { continue };
         let Ok(record) = lens.lines.record(TraceFile::Events, event.span) else { continue };
         let Some(json) = Json::parse(&record.text) else { continue };
-        let Some((pointer, message)) = spoken(&json) else { continue };
+        let queued = queued(&json);
+        let Some((pointer, message)) = queued.as_ref().map(|(at, message)| (*at, message)).or_else(|| spoken(&json))
+        else {
+            continue;
+        };
         // A message may be told of twice, as a record of the program and as one of its log.
         let words = text_of(message);
         if known.contains(&words) || !fold.takes(found.len()) {
@@ -145,10 +202,46 @@ fn between(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Vec<Message> {
         }
         known.push(words);
         let mine = fold.elsewhere(ValueLinks::below(&href::event(lens.key(), at)));
-        found.push(Message::spoken(message, pointer, fold));
+        let mut message = Message::spoken(message, pointer, fold);
+        if let Some(compaction) = compaction_at(lens, at) {
+            message.facts = compaction.into();
+        }
+        found.push(message);
         fold.elsewhere(mine);
     }
     found
+}
+
+/// What the user typed while a tool ran, as a message, and where its words stand.
+fn queued<'a>(record: &Json<'a>) -> Option<(&'static str, Json<'a>)> {
+    let attachment = record.get("attachment")?;
+    let is_queued = attachment.get("type").and_then(Json::as_str) == Some(QUEUED);
+    let is_prompt = attachment.get("commandMode").and_then(Json::as_str).is_none_or(|mode| mode == "prompt");
+    let prompt = attachment.get("prompt").filter(|_| is_queued && is_prompt)?;
+    let members = [("role", Json::String("user".into())), ("content", prompt.clone())];
+    Some(("/attachment", Json::Object(members.map(|(key, value)| (key.into(), value)).into())))
+}
+
+/// The compaction that event `at` records, in words.
+fn compaction_at(lens: &Lens<'_>, at: usize) -> Option<String> {
+    let compactions = lens.index.manifest().get().map(|manifest| manifest.compactions.as_slice()).unwrap_or_default();
+    compactions.iter().find(|compaction| compaction.event == at).map(compaction_in_words)
+}
+
+/// "context compacted (auto): 167,000 tokens before".
+pub(crate) fn compaction_in_words(compaction: &Compaction) -> String {
+    let trigger = if compaction.trigger.is_empty() { String::new() } else { format!(" ({})", compaction.trigger) };
+    let tokens = compaction.tokens.map_or_else(String::new, |tokens| format!(": {} tokens before", count(tokens)));
+    format!("context compacted{trigger}{tokens}")
+}
+
+/// The compactions between the step before `n` and step `n`.
+pub(crate) fn compactions_before<'a>(lens: &Lens<'a>, n: usize) -> impl Iterator<Item = &'a Compaction> + use<'a> {
+    let all = lens.index.manifest().get().map(|manifest| manifest.compactions.as_slice()).unwrap_or_default();
+    let first = |n: usize| lens.index.steps().get(n)?.parts.first().and_then(|at| usize::try_from(*at).ok());
+    let start = n.checked_sub(1).and_then(first).unwrap_or_default();
+    let end = if all.is_empty() { 0 } else { first(n).unwrap_or(usize::MAX) };
+    all.iter().filter(move |compaction| (start..end).contains(&compaction.event))
 }
 
 /// Where a message may stand in a record.
@@ -175,10 +268,14 @@ fn spoken<'v, 'a>(record: &'v Json<'a>) -> Option<(&'static str, &'v Json<'a>)> 
 
 /// All that a message says.
 fn text_of(message: &Json<'_>) -> String {
-    let content = message.get("content").or(message.get("parts"));
+    message.get("content").or(message.get("parts")).map(words_in).unwrap_or_default()
+}
+
+/// The texts of a content, one under the other: a text, or blocks of which some have one, beside pictures and others.
+fn words_in(content: &Json<'_>) -> String {
     match content {
-        Some(Json::String(text)) => text.to_string(),
-        Some(Json::Array(blocks)) => {
+        Json::String(text) => text.to_string(),
+        Json::Array(blocks) => {
             let text = |block: &Json<'_>| block.as_str().or(block.get("text")?.as_str()).map(str::to_owned);
             blocks.iter().filter_map(text).collect::<Vec<_>>().join("\n")
         }
