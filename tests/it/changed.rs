@@ -43,13 +43,14 @@ fn other_tools_edits_are_found_in_calls_and_in_records() {
         (&told["files"][0]["path"], &edit["kind"], &edit["ok"]),
         (&"/home/me/ledger/split.py".into(), &"changed".into(), &true.into())
     );
-    // A patch in a script is no argument that could be read; what the records tell is.
+    // What the records tell counts before what a script asks for.
     let codex =
         "tools/codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl";
     let told = files(&board, codex);
     let paths: Vec<_> = told["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
-    assert_eq!(paths, ["/home/me/ledger/split.py", "/home/me/ledger/shares.py"]);
-    assert_eq!((&told["files"][0]["edits_uncounted"], &told["files"][1]["added"]), (&1.into(), &2.into()));
+    assert_eq!(paths, ["split.py", "shares.py"]);
+    let counted = |n: usize| (told["files"][n]["added"].as_u64(), told["files"][n]["removed"].as_u64());
+    assert_eq!([counted(0), counted(1)], [(Some(1), Some(1)), (Some(2), Some(0))], "by the diffs in the records");
     assert_eq!(told["files"][0]["edits"][0]["call"], serde_json::Value::Null);
 }
 

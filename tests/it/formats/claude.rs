@@ -56,7 +56,7 @@ fn limits_children_and_what_was_cut_are_told() {
     assert_eq!(child.row.parent.as_deref(), Some("5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02"));
     assert_eq!(child.row.run_id.as_deref(), Some("a1b2c3d4e5"));
     let cut = read(&session(3));
-    assert_eq!((cut.row.verdict.mark.word(), cut.row.steps, cut.row.issues.1), ("died", 1, 1));
+    assert_eq!((cut.row.verdict.mark.word(), cut.row.steps, cut.row.issues.1), ("unknown", 1, 1));
 }
 
 /// A file about such sessions holds the words of an interrupted call, too.
@@ -102,7 +102,7 @@ fn messages_that_do_not_name_their_session_are_a_run() {
     let twice = read(&path);
     assert_eq!((twice.row.steps, twice.row.tokens, twice.row.issues), (2, Some(204), (1, 0)));
     std::fs::write(&path, &lines[0]).unwrap();
-    assert_eq!((read(&path).row.steps, read(&path).row.verdict.mark.word()), (0, "died"));
+    assert_eq!((read(&path).row.steps, read(&path).row.verdict.mark.word()), (0, "unknown"));
     // What another program writes of messages is none of it.
     for other in
         [r#"{"type":"user","message":{"content":"x"}}"#, r#"{"type":"user","timestamp":"2026-05-04T09:00:00Z"}"#]

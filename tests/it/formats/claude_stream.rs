@@ -161,7 +161,7 @@ fn a_limit_is_told_with_its_number() {
     assert!(verdict.sentence.starts_with("Turn limit reached after step 0: 1 turn"), "{}", verdict.sentence);
     assert_eq!((verdict.certainty.as_str(), verdict.stop_reason.as_deref()), ("recorded", Some("error_max_turns")));
     let cut = read(&sample("tools/claude-code-stream/cut.jsonl"));
-    assert_eq!((cut.row.verdict.mark.word(), cut.row.steps, cut.row.tokens), ("died", 1, None));
+    assert_eq!((cut.row.verdict.mark.word(), cut.row.steps, cut.row.tokens), ("unknown", 1, None));
 }
 
 #[test]

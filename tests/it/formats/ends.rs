@@ -54,7 +54,7 @@ fn a_prompt_after_a_used_up_budget_begins_a_new_turn() {
     let run = claude(&spent);
     assert!(run.row.verdict.sentence.starts_with("Cost budget used up"), "{}", run.row.verdict.sentence);
     let run = claude(&[spent[0].clone(), spent[1].clone(), prompt("u1")]);
-    assert_eq!(run.row.verdict.sentence, "Ends after step 4: no reply of the model follows");
+    assert_eq!(run.row.verdict.sentence, "Ends after step 4: no reply of the model follows · killed, or waiting for its user");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn an_end_that_is_concluded_is_no_rule_that_fired() {
 fn a_reply_that_is_only_thought_so_far_is_no_answer() {
     let thought = serde_json::json!([{"type": "thinking", "thinking": "Let me see."}]);
     let run = claude(&[prompt("u1"), reply("a1", None, &thought)]);
-    assert_eq!(run.row.verdict.mark.word(), "died");
+    assert_eq!(run.row.verdict.mark.word(), "unknown");
     let run = claude(&[prompt("u1"), reply("a1", None, &serde_json::json!([{"type": "text", "text": "Yes."}]))]);
     assert_eq!(run.row.verdict.sentence, "Answered at step 5 · inferred from a reply without calls");
 }
@@ -85,7 +85,7 @@ fn a_reply_that_is_only_thought_so_far_is_no_answer() {
 fn a_finish_reason_that_is_no_answer_is_not_told_as_one() {
     let said = serde_json::json!([{"type": "text", "text": "Searching."}]);
     let run = claude(&[prompt("u1"), reply("a1", Some("pause_turn"), &said)]);
-    assert_eq!(run.row.verdict.mark.word(), "died");
+    assert_eq!(run.row.verdict.mark.word(), "unknown");
     let run = claude(&[prompt("u1"), reply("a1", Some("of_tomorrow"), &said)]);
     assert_eq!(run.row.verdict.sentence, "Ended its turn after step 5 · inferred from of_tomorrow");
     assert_eq!(run.row.verdict.mark.word(), "unknown");
@@ -179,7 +179,7 @@ fn a_prompt_that_begins_with_the_words_of_an_interruption_is_a_prompt() {
         let (sentence, is_task) = said(marker);
         assert!(sentence.starts_with("Interrupted by the user") && !is_task, "{marker}");
         let (sentence, is_task) = said(&format!("{marker} is what it says. Why?"));
-        assert_eq!((&*sentence, is_task), ("Ends after step 4: no reply of the model follows", true), "{marker}");
+        assert_eq!((&*sentence, is_task), ("Ends after step 4: no reply of the model follows · killed, or waiting for its user", true), "{marker}");
     }
 }
 

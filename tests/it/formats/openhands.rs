@@ -89,8 +89,8 @@ fn a_conversation_that_another_started_is_a_run_of_its_own() {
     assert_eq!(keys, [below(1), child.clone(), below(2), below(4), "events/events.jsonl".to_owned()]);
     let child = read(&sample("tools/openhands").join(child));
     assert_eq!(child.row.parent.as_deref(), Some("11111111-0000-4000-8000-0000000000a1"));
-    assert_eq!((child.row.verdict.mark.word(), child.row.steps), ("died", 2));
-    assert_eq!(&*child.row.verdict.sentence, "Ends in step 1 while terminal has no result");
+    assert_eq!((child.row.verdict.mark.word(), child.row.steps), ("unknown", 2));
+    assert_eq!(&*child.row.verdict.sentence, "Ends in step 1 while terminal has no result · killed, or stopped with its parent run");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn how_a_conversation_stands_is_what_its_state_says() {
         ("idle", "unknown", "Waits to be run after step 2"),
         ("error", "error", "Ended by an error after step 2"),
         ("finished", "answered", "Answered at step 2"),
-        ("running", "died", "Ends after step 2: no reply of the model follows"),
+        ("running", "unknown", "Ends after step 2: no reply of the model follows · killed, or waiting for its user"),
     ] {
         let temp = begun(&conversation(2));
         // Without the event that tells of the limit.

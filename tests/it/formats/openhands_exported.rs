@@ -87,7 +87,7 @@ fn states_are_told_in_words() {
             "own rule",
             "Stopped by loop detection after step 1",
         ),
-        ("running", "", "died", "Ends after step 1: no reply of the model follows"),
+        ("running", "", "unknown", "Ends after step 1: no reply of the model follows"),
     ] {
         document["trajectory"][5]["extras"] = serde_json::json!({"agent_state": state, "reason": reason});
         std::fs::write(&path, document.to_string()).expect("written");

@@ -66,7 +66,7 @@ fn a_limit_is_told_in_the_words_of_its_exception() {
 #[test]
 fn a_trace_goes_on_until_its_first_span_ended() {
     let run = trace('c');
-    assert_eq!((run.row.verdict.mark.word(), run.row.steps, run.row.tokens), ("died", 1, Some(77)));
+    assert_eq!((run.row.verdict.mark.word(), run.row.steps, run.row.tokens), ("unknown", 1, Some(77)));
     let step = run.step(0);
     assert_eq!(step["actions"][0]["name"], "search", "known by the span of the tool alone");
     assert_eq!(step["model_response"], serde_json::json!({"text": null}), "what it said is left out");
@@ -348,7 +348,7 @@ fn a_trace_without_its_root_took_as_long_as_what_is_there() {
     std::fs::write(&path, without).expect("written");
     let whole = trace('a').row;
     let run = read(&path.join(whole.run_id.as_deref().expect("an id")));
-    assert_eq!(run.row.life.liveness.word(), "died", "nothing says that it ended");
+    assert_eq!(run.row.life.liveness.word(), "unknown", "nothing says that it ended");
     assert_eq!(run.row.duration_ms, Some((ended - began) as f64 / 1e6));
 }
 

@@ -109,7 +109,7 @@ fn a_demonstration_whose_last_call_submits_was_submitted() {
     let submitted = verdict("submit", &none);
     assert!(submitted.sentence.starts_with("Submitted at step 0"), "{}", submitted.sentence);
     assert_eq!(submitted.certainty.as_str(), "inferred");
-    assert_eq!(verdict("edit", &none).mark.word(), "died");
+    assert_eq!(verdict("edit", &none).mark.word(), "unknown");
     // What is said of the run holds.
     let told = verdict("submit", &serde_json::json!({"info": {"exit_status": "exit_forfeit"}}));
     assert!(told.sentence.starts_with("The agent gave up"), "{}", told.sentence);

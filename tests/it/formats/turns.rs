@@ -92,7 +92,7 @@ fn the_end_of_a_sub_agent_in_the_same_file_is_not_the_sessions() {
     answer["message"]["model"] = "model-b".into();
     let lines = [user("Go."), calls("m1", "c1"), with(user("Look."), &inside), answer];
     let run = session(&lines);
-    assert_eq!(run.row.verdict.sentence, "Ends in step 0 while Task has no result");
+    assert_eq!(run.row.verdict.sentence, "Ends in step 0 while Task has no result · killed, or waiting for its user");
     assert_eq!((run.row.turns, run.row.children, run.row.model.as_deref()), (Some(1), Some(1), Some("model-a")));
     assert_eq!(run.row.models, ["model-a", "model-b"]);
     let done = session(&[lines.as_slice(), &[gives("c1"), says("m2", "end_turn", "All is well.")]].concat());
@@ -104,7 +104,7 @@ fn the_end_of_a_sub_agent_in_the_same_file_is_not_the_sessions() {
 fn a_cut_reply_that_is_gone_on_with_is_not_the_end() {
     let failed = with(says("e1", "stop_sequence", "API Error: 500"), &json!({"isApiErrorMessage": true}));
     let lines = [user("Go."), says("m1", "max_tokens", "One, two,"), note("Output token limit hit. Resume directly.")];
-    assert_eq!(session(&lines).row.verdict.sentence, "Ends after step 0: no reply of the model follows");
+    assert_eq!(session(&lines).row.verdict.sentence, "Ends after step 0: no reply of the model follows · killed, or waiting for its user");
     let run = session(&[lines.as_slice(), &[failed]].concat());
     assert_eq!(run.row.verdict.sentence, "Ended by an API error after step 0: API Error: 500");
 }
@@ -114,7 +114,7 @@ fn a_command_of_the_users_own_begins_a_turn() {
     let command = "<command-message>fix</command-message>\n<command-name>/fix</command-name>";
     let lines = [user("Go."), says("m1", "end_turn", "Done."), user(command), note("Fix all that is broken.")];
     let run = session(&lines);
-    let open = "Ends after step 0: no reply of the model follows";
+    let open = "Ends after step 0: no reply of the model follows · killed, or waiting for its user";
     assert_eq!((run.row.turns, run.row.verdict.sentence.as_str()), (Some(2), open));
     let only = session(&lines[2..]);
     assert_eq!((only.row.turns, only.row.task.as_deref()), (Some(1), Some("Fix all that is broken.")));
